@@ -1,0 +1,3 @@
+#![cfg_attr(not(any(test, loom)), no_std)]
+pub mod base;
+pub mod options;

@@ -1,0 +1,287 @@
+//! Options: each is declared once, below; environment, config file, C API, `vcm config` and the reference page
+//! all derive from that line.
+//!
+//! Owns the values in effect and where each came from; promises that a bad name or value changes nothing and is
+//! reported; the heap and the tools call it; sits on `base`.
+
+mod value;
+
+pub use value::{AUTO, BadValue, Kind, encode_percent, percent_of};
+
+use crate::base::text::{self, Sink};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// What is known about an option without asking a running heap.
+pub struct Spec {
+    /// The name in config files and in the API; the variable is `VCM_` and the name in capitals.
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The default as a user would write it.
+    pub default: &'static str,
+    /// The least and the greatest value, in the kind's unit.
+    pub least: u64,
+    pub greatest: u64,
+    /// True when a change takes effect in a running process.
+    pub live: bool,
+    /// Variables of other allocators that mean the same.
+    pub alias: Option<&'static str>,
+    /// One sentence for `vcm config`.
+    pub help: &'static str,
+}
+
+macro_rules! options {
+    ($( $name:ident: $kind:ident = $default:literal, $least:literal ..= $greatest:literal, $live:ident,
+        $( alias $alias:literal, )? $help:literal; )+) => {
+        /// The options by name.
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        pub enum OptionId { $( $name ),+ }
+
+        pub const OPTION_COUNT: usize = [$( stringify!($name) ),+].len();
+
+        impl OptionId {
+            pub const ALL: [OptionId; OPTION_COUNT] = [$( OptionId::$name ),+];
+        }
+
+        /// All options in the order of their declaration.
+        pub static SPECS: [Spec; OPTION_COUNT] = [$( Spec {
+            name: stringify!($name),
+            kind: Kind::$kind,
+            default: $default,
+            least: value::literal(Kind::$kind, $least),
+            greatest: value::literal(Kind::$kind, $greatest),
+            live: live!($live),
+            alias: alias!($( $alias )?),
+            help: $help,
+        } ),+];
+
+        const DEFAULTS: [u64; OPTION_COUNT] = [$( value::literal(Kind::$kind, $default) ),+];
+    };
+}
+
+macro_rules! live {
+    (live) => {
+        true
+    };
+    (start) => {
+        false
+    };
+}
+
+macro_rules! alias {
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
+}
+
+options! {
+    cache_limit: Bytes = "auto", "0" ..= "1T", live, alias "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
+        "bytes that vCPU caches and transfer caches may hold together, at any number of threads; auto: by usable CPUs";
+    front: Front = "auto", "0" ..= "1", start,
+        "auto: restartable sequences where the system grants them; locked: the locked caches always";
+    stats_at_exit: Flag = "off", "0" ..= "1", live,
+        "print the statistics on stderr when the process ends";
+}
+
+/// Where a value came from, weakest first: a stronger origin wins whatever the order of reading.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Origin {
+    Default = 0,
+    File = 1,
+    FileSection = 2,
+    Alias = 3,
+    Environment = 4,
+    Api = 5,
+}
+
+impl Origin {
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::File => "config file",
+            Origin::FileSection => "config file, program section",
+            Origin::Alias => "environment, alias",
+            Origin::Environment => "environment",
+            Origin::Api => "API",
+        }
+    }
+}
+
+/// Why a setting was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    UnknownName,
+    BadValue(BadValue),
+    /// The option is read once, at start.
+    NotLive,
+}
+
+/// The values in effect. Any thread may read and set; each value is one atomic word.
+pub struct Options {
+    values: [AtomicU64; OPTION_COUNT],
+    origins: [AtomicU8; OPTION_COUNT],
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    pub const fn new() -> Self {
+        let mut values = [const { AtomicU64::new(0) }; OPTION_COUNT];
+        let mut index = 0;
+        while index < OPTION_COUNT {
+            values[index] = AtomicU64::new(DEFAULTS[index]);
+            index += 1;
+        }
+        Options { values, origins: [const { AtomicU8::new(0) }; OPTION_COUNT] }
+    }
+
+    /// The value in the unit of the option's kind; `AUTO` where it is left to the allocator.
+    pub fn get(&self, id: OptionId) -> u64 {
+        self.values.get(id as usize).map_or(0, |value| value.load(Ordering::Relaxed))
+    }
+
+    pub fn is_on(&self, id: OptionId) -> bool {
+        self.get(id) == 1
+    }
+
+    pub fn origin(&self, id: OptionId) -> Origin {
+        match self.origins.get(id as usize).map_or(0, |origin| origin.load(Ordering::Relaxed)) {
+            1 => Origin::File,
+            2 => Origin::FileSection,
+            3 => Origin::Alias,
+            4 => Origin::Environment,
+            5 => Origin::Api,
+            _ => Origin::Default,
+        }
+    }
+
+    /// Takes `text` as the value of the option called `name`, unless a stronger origin has spoken.
+    pub fn set(&self, name: &[u8], text: &[u8], origin: Origin) -> Result<OptionId, Refused> {
+        let id = find(name).ok_or(Refused::UnknownName)?;
+        let spec = spec(id);
+        if origin == Origin::Api && !spec.live {
+            return Err(Refused::NotLive);
+        }
+        let value = value::parse(spec.kind, text).map_err(Refused::BadValue)?;
+        if value != AUTO && !value::within(spec.kind, value, spec.least, spec.greatest) {
+            return Err(Refused::BadValue(BadValue::OutOfRange));
+        }
+        if value == AUTO && !spec.kind.allows_auto() {
+            return Err(Refused::BadValue(BadValue::NotOfKind));
+        }
+        if origin >= self.origin(id) {
+            self.put(id, value, origin);
+        }
+        Ok(id)
+    }
+
+    fn put(&self, id: OptionId, value: u64, origin: Origin) {
+        if let (Some(slot), Some(from)) = (self.values.get(id as usize), self.origins.get(id as usize)) {
+            slot.store(value, Ordering::Relaxed);
+            from.store(origin as u8, Ordering::Relaxed);
+        }
+    }
+}
+
+pub fn spec(id: OptionId) -> &'static Spec {
+    // The enum and the table come from the same declaration, so the index is always in range.
+    SPECS.get(id as usize).unwrap_or(&SPECS[0])
+}
+
+pub fn find(name: &[u8]) -> Option<OptionId> {
+    OptionId::ALL.into_iter().find(|id| spec(*id).name.as_bytes() == name)
+}
+
+pub fn find_alias(variable: &[u8]) -> Option<OptionId> {
+    OptionId::ALL.into_iter().find(|id| spec(*id).alias.is_some_and(|alias| alias.as_bytes() == variable))
+}
+
+/// The option whose name is nearest to `name`, if any is near enough to be what was meant.
+pub fn nearest(name: &[u8]) -> Option<OptionId> {
+    let mut best: Option<(usize, OptionId)> = None;
+    for id in OptionId::ALL {
+        let distance = edit_distance(name, spec(id).name.as_bytes());
+        if best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, id));
+        }
+    }
+    best.filter(|(distance, _)| *distance <= 2 + name.len() / 4).map(|(_, id)| id)
+}
+
+/// Levenshtein's distance (Soviet Physics Doklady 10, 1966), on the first 31 bytes.
+fn edit_distance(left: &[u8], right: &[u8]) -> usize {
+    const WIDTH: usize = 32;
+    let mut row = [0usize; WIDTH];
+    for (index, cell) in row.iter_mut().enumerate() {
+        *cell = index;
+    }
+    for (line, a) in left.iter().take(WIDTH - 1).enumerate() {
+        let mut diagonal = line;
+        let mut before = line + 1;
+        let mut cells = row.iter_mut();
+        if let Some(first) = cells.next() {
+            *first = before;
+        }
+        for (cell, b) in cells.zip(right) {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = *cell;
+            *cell = replaced.min(diagonal + 1).min(before + 1);
+            before = *cell;
+        }
+    }
+    row.get(right.len().min(WIDTH - 1)).copied().unwrap_or(WIDTH)
+}
+
+/// Writes a value as a user would write it, for example `32M` or `250ms`.
+pub fn put_value(sink: &mut dyn Sink, kind: Kind, value: u64) {
+    value::put(sink, kind, value);
+}
+
+/// One line of a warning about a setting that was not taken; it names the setting, the reason and a way out.
+pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], refused: Refused) {
+    text::put_str(sink, "vcmalloc: ");
+    text::put_str(sink, prefix);
+    sink.put(name);
+    match refused {
+        Refused::UnknownName => {
+            text::put_str(sink, ": no option of this name");
+            if let Some(near) = nearest(name) {
+                text::put_str(sink, "; did you mean ");
+                text::put_str(sink, prefix);
+                text::put_str(sink, spec(near).name);
+                text::put_str(sink, "?");
+            }
+            text::put_str(sink, " ('vcm config' lists all)\n");
+        }
+        Refused::NotLive => {
+            text::put_str(sink, ": is read once, at start; set it before the program starts\n")
+        }
+        Refused::BadValue(reason) => {
+            text::put_str(sink, ": '");
+            sink.put(text.get(..text.len().min(64)).unwrap_or(text));
+            text::put_str(sink, "' ");
+            text::put_str(sink, reason.text());
+            if let Some(id) = find(name) {
+                let spec = spec(id);
+                text::put_str(sink, "; expected ");
+                value::put_expected(sink, spec.kind, spec.least, spec.greatest);
+                text::put_str(sink, "; it stays at the value it had\n");
+            }
+        }
+    }
+}
+
+mod file;
+pub use file::{Setting, each_setting};
+
+#[cfg(test)]
+mod tests;

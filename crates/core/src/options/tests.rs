@@ -1,0 +1,120 @@
+use super::*;
+use crate::base::text::Buffer;
+
+fn text_of(write: impl Fn(&mut dyn Sink)) -> String {
+    let mut bytes = [0u8; 512];
+    let mut buffer = Buffer::new(&mut bytes);
+    write(&mut buffer);
+    String::from_utf8(buffer.as_bytes().to_vec()).unwrap()
+}
+
+fn refusal(name: &str, value: &str) -> String {
+    let options = Options::new();
+    let refused = options.set(name.as_bytes(), value.as_bytes(), Origin::Environment).unwrap_err();
+    text_of(|sink| put_refusal(sink, "VCM_", name.as_bytes(), value.as_bytes(), refused))
+}
+
+#[test]
+fn every_default_reads_back_as_it_is_written() {
+    for id in OptionId::ALL {
+        let (spec, options) = (spec(id), Options::new());
+        assert_eq!(options.origin(id), Origin::Default);
+        assert_eq!(
+            text_of(|sink| put_value(sink, spec.kind, options.get(id))),
+            spec.default,
+            "{}",
+            spec.name
+        );
+    }
+}
+
+#[test]
+fn byte_counts_take_the_units_that_people_write() {
+    let options = Options::new();
+    let known: [(&str, u64); 7] = [
+        ("0", 0),
+        ("4096", 4096),
+        ("64k", 64 << 10),
+        ("32M", 32 << 20),
+        ("32MiB", 32 << 20),
+        ("1GB", 1 << 30),
+        ("auto", AUTO),
+    ];
+    for (text, bytes) in known {
+        options.set(b"cache_limit", text.as_bytes(), Origin::Api).unwrap();
+        assert_eq!(options.get(OptionId::cache_limit), bytes, "{text}");
+    }
+    for bad in ["", "M", "-1", "32Q", "32 M", "1.5M", "18446744073709551616", "99999999T", "2T"] {
+        assert!(options.set(b"cache_limit", bad.as_bytes(), Origin::Api).is_err(), "{bad}");
+    }
+    assert_eq!(options.get(OptionId::cache_limit), AUTO, "a refused value changes nothing");
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_the_nearest_one() {
+    let line = refusal("cache_limt", "1M");
+    assert_eq!(
+        line,
+        "vcmalloc: VCM_cache_limt: no option of this name; did you mean VCM_cache_limit? ('vcm config' lists all)\n"
+    );
+    assert!(!refusal("zzzzzz", "1M").contains("did you mean"));
+}
+
+#[test]
+fn a_bad_value_is_refused_with_what_is_expected() {
+    assert_eq!(
+        refusal("cache_limit", "lots"),
+        "vcmalloc: VCM_cache_limit: 'lots' cannot be read; expected bytes such as 32M, or auto, from 0 to 1T; \
+         it stays at the value it had\n"
+    );
+    assert!(refusal("stats_at_exit", "maybe").contains("expected on or off"));
+}
+
+#[test]
+fn the_stronger_origin_wins_in_any_order() {
+    let options = Options::new();
+    options.set(b"cache_limit", b"1M", Origin::Environment).unwrap();
+    options.set(b"cache_limit", b"2M", Origin::File).unwrap();
+    assert_eq!(options.get(OptionId::cache_limit), 1 << 20);
+    options.set(b"cache_limit", b"3M", Origin::Api).unwrap();
+    assert_eq!(
+        (options.get(OptionId::cache_limit), options.origin(OptionId::cache_limit)),
+        (3 << 20, Origin::Api)
+    );
+}
+
+#[test]
+fn an_option_that_is_read_at_start_cannot_be_changed_later() {
+    assert_eq!(Options::new().set(b"front", b"locked", Origin::Api), Err(Refused::NotLive));
+    assert_eq!(Options::new().set(b"front", b"locked", Origin::Environment), Ok(OptionId::front));
+}
+
+#[test]
+fn a_file_holds_for_all_programs_until_its_first_section() {
+    let content = b"cache_limit = 1M # for all\n\n[ceph-osd]\ncache_limit=2M\n[other]\ncache_limit = 3M\n[*]\nstats_at_exit = on";
+    let mut seen = Vec::new();
+    each_setting(content, b"ceph-osd", |setting| {
+        if let Setting::Value { text, origin, .. } = setting {
+            seen.push((text, origin));
+        }
+    });
+    assert_eq!(seen, [(&b"1M"[..], Origin::File), (b"2M", Origin::FileSection), (b"on", Origin::File)]);
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_reported_with_its_number() {
+    let mut bad = Vec::new();
+    each_setting(b"# fine\ncache_limit 1M\n= 3\n", b"x", |setting| {
+        if let Setting::BadLine { number } = setting {
+            bad.push(number);
+        }
+    });
+    assert_eq!(bad, [2, 3]);
+}
+
+#[test]
+fn a_section_may_give_a_name_longer_than_the_kernel_keeps() {
+    let mut found = 0;
+    each_setting(b"[a-very-long-daemon-name]\ncache_limit = 1M", b"a-very-long-dae", |_| found += 1);
+    assert_eq!(found, 1);
+}
