@@ -1,0 +1,56 @@
+# The front door. Every target sets up what it needs on a fresh Debian machine and says what it installs.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+# rustup puts cargo here; a fresh shell may not have it on its path yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test bench lint loom golden clean setup-build setup-test setup-demo
+
+help: ## this list
+	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
+	@echo
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
+	@echo
+	@echo "Each sets up what it needs (scripts/setup) and says what it installs. To use what was built:"
+	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
+
+build: setup-build ## libvcmalloc.so, libvcmalloc.a and the tool vcm, in target/release
+	$(CARGO) build --release -p vcmalloc -p vcm
+	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc.a $(TARGET)/release/vcm
+
+demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
+	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo
+
+# The library is built first: the programs in tests/ run on target/release/libvcmalloc.so.
+test: setup-test lint build loom ## everything the project promises: style, unit tests, C programs, real programs
+	$(CARGO) test --workspace
+
+bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
+	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run
+
+lint: setup-build ## formatting and clippy, warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# A directory of its own, because the flag rebuilds everything.
+loom: setup-build ## the mutex and the transfer array in every interleaving
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release -p vcmalloc-core --lib loom_
+
+golden: build ## renew tests/golden after a reviewed change of the library's symbols
+	RENEW_GOLDEN=1 $(CARGO) test -p vcmalloc-tests --test symbols
+
+clean: ## remove everything that was built
+	$(CARGO) clean
+
+setup-build:
+	@scripts/setup build
+
+setup-test:
+	@scripts/setup build test
+
+setup-demo:
+	@scripts/setup build demo
