@@ -1,0 +1,98 @@
+//! Runs every program of `conformance/` on the grounds its first comment names.
+//!
+//! ```text
+//!   // What must hold.
+//!   // on: glibc preload locked static      the grounds; glibc is the control
+//!   // limit: 60                            seconds, 20 if absent
+//!   // args: 500                            arguments of the program
+//!   // flags: -lm                           further compiler flags
+//! ```
+//! A program prints nothing and exits with 0, or says what it expected.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use vcmalloc_tests::{Ground, compile, library, run};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let folder = library::repository().join("tests/conformance");
+    let trials = match programs_in(&folder) {
+        Ok(programs) => programs.into_iter().flat_map(trials_of).collect(),
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+#[derive(Clone)]
+struct Program {
+    source: PathBuf,
+    grounds: Vec<Ground>,
+    limit: Duration,
+    arguments: Vec<String>,
+    flags: Vec<String>,
+}
+
+fn programs_in(folder: &Path) -> Result<Vec<Program>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut sources: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "c" || extension == "cc"));
+    sources.sort();
+    sources.into_iter().map(|source| Program::read(&source)).collect()
+}
+
+impl Program {
+    fn read(source: &Path) -> Result<Program, String> {
+        let text = fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
+        let wrong = |what: String| format!("{}: {what}", source.display());
+        let words = |key: &str| -> Vec<String> {
+            let head = text.lines().map_while(|line| line.strip_prefix("//"));
+            let values = head.filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
+            values.flat_map(str::split_whitespace).map(String::from).collect()
+        };
+        let grounds = words("on").into_iter().map(|name| {
+            Ground::named(&name).ok_or_else(|| wrong(format!("there is no ground '{name}'; see src/ground.rs")))
+        });
+        let grounds: Vec<Ground> = grounds.collect::<Result<_, String>>()?;
+        if grounds.is_empty() {
+            return Err(wrong("its first comment needs a line `// on: glibc preload locked static`".into()));
+        }
+        let limit = words("limit").first().map_or(Ok(20), |seconds| seconds.parse());
+        let limit = limit.map_err(|error| wrong(format!("limit: {error}")))?;
+        Ok(Program {
+            source: source.to_path_buf(),
+            grounds,
+            limit: Duration::from_secs(limit),
+            arguments: words("args"),
+            flags: words("flags"),
+        })
+    }
+
+    fn prove(&self, ground: Ground) -> Result<(), String> {
+        let mut command = Command::new(compile::program(&self.source, ground, &self.flags)?);
+        command.args(&self.arguments);
+        ground.prepare(&mut command)?;
+        let finished = run(&mut command, self.limit)?;
+        finished.succeeded()?;
+        match finished.complaints.is_empty() && finished.output.is_empty() {
+            true => Ok(()),
+            false => Err(format!("it should print nothing:\n{}{}", finished.complaints, finished.text())),
+        }
+    }
+}
+
+fn trials_of(program: Program) -> Vec<Trial> {
+    let stem = program.source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
+    let grounds = program.grounds.iter().filter(|ground| **ground != Ground::Static || !library::is_foreign());
+    let trial = |ground: &Ground| {
+        let (program, ground) = (program.clone(), *ground);
+        Trial::test(format!("{stem}::{}", ground.name()), move || Ok(program.prove(ground)?))
+    };
+    grounds.map(trial).collect()
+}

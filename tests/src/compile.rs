@@ -1,0 +1,54 @@
+//! Compiling the C and C++ programs, again only when a source is newer than the program.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::{Ground, library, run};
+
+/// `-fno-builtin`: the compiler knows malloc and would remove the very calls that are tested.
+const FLAGS: [&str; 9] = [
+    "-O1",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-fno-builtin",
+    "-pthread",
+    "-rdynamic",
+    "-Wno-alloc-size-larger-than",
+    "-D_GNU_SOURCE",
+];
+
+/// Compiles `source` for `ground` with additional `flags`, into a folder of the target directory.
+pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBuf, String> {
+    let is_cpp = source.extension().is_some_and(|extension| extension == "cc");
+    let stem = source.file_stem().expect("a source has a name").to_string_lossy();
+    let kind = if ground == Ground::Static { "static" } else { "dynamic" };
+    let program = library::work_directory("programs").join(format!("{stem}.{kind}"));
+    let mut inputs = vec![source.to_path_buf(), source.with_file_name("check.h")];
+    let mut command = Command::new(if is_cpp { "g++" } else { "gcc" });
+    command.args(FLAGS).args(if is_cpp { ["-std=c++17", "-fno-allocation-dce"] } else { ["-std=gnu11", "-Wno-use-after-free"] });
+    command.arg(source);
+    if ground == Ground::Static {
+        // Before the C and C++ libraries, so that the linker takes malloc and operator new from it.
+        let archive = library::archive()?;
+        command.arg(&archive);
+        inputs.push(archive);
+    }
+    command.args(flags).arg("-o").arg(&program);
+    if !is_older(&program, &inputs) {
+        return Ok(program);
+    }
+    let finished = run(&mut command, Duration::from_secs(120))?;
+    finished.succeeded().map_err(|error| format!("{} does not compile: {error}", source.display()))?;
+    match finished.complaints.is_empty() {
+        true => Ok(program),
+        false => Err(format!("{} compiles with warnings:\n{}", source.display(), finished.complaints)),
+    }
+}
+
+fn is_older(program: &Path, inputs: &[PathBuf]) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let Some(built) = changed(program) else { return true };
+    inputs.iter().any(|input| changed(input).unwrap_or(SystemTime::UNIX_EPOCH) > built)
+}

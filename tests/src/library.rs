@@ -1,0 +1,82 @@
+//! Where the built library lies, and the build that puts it there.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Runs the programs on this library instead of ours: a peer, or a build with other flags.
+pub const OTHER_LIBRARY: &str = "VCMALLOC_TEST_LIBRARY";
+
+/// One package a call: built together, cargo would give the library the features that the tool's needs turn on.
+const BUILD: &str = "cargo build --release -p";
+
+/// The repository's root.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in a folder of the repository")
+}
+
+/// The target directory that holds this very test, so that any `CARGO_TARGET_DIR` works.
+pub fn target_directory() -> PathBuf {
+    let test = env::current_exe().expect("a running test has a path");
+    test.ancestors().nth(3).expect("target/<profile>/deps/<test>").to_path_buf()
+}
+
+/// A folder under the target directory for what tests make, kept between runs.
+pub fn work_directory(name: &str) -> PathBuf {
+    let directory = target_directory().join("vcmalloc-tests").join(name);
+    std::fs::create_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    directory
+}
+
+/// True when the programs run on somebody else's library, of which only the common rules hold.
+pub fn is_foreign() -> bool {
+    env::var_os(OTHER_LIBRARY).is_some()
+}
+
+/// The shared library the programs are run on.
+pub fn shared() -> Result<PathBuf, String> {
+    match env::var_os(OTHER_LIBRARY) {
+        Some(path) if Path::new(&path).is_absolute() => Ok(PathBuf::from(path)),
+        Some(path) => Err(format!("{OTHER_LIBRARY}={}: give an absolute path", path.to_string_lossy())),
+        None => our_shared(),
+    }
+}
+
+/// Our shared library, whatever the programs are run on.
+pub fn our_shared() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    built(&BUILT, "vcmalloc", "libvcmalloc.so")
+}
+
+/// The archive that programs link.
+pub fn archive() -> Result<PathBuf, String> {
+    our_shared().map(|library| library.with_extension("a"))
+}
+
+/// The tool.
+pub fn tool() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    built(&BUILT, "vcm", "vcm")
+}
+
+fn built(once: &OnceLock<Result<(), String>>, package: &str, file: &str) -> Result<PathBuf, String> {
+    once.get_or_init(|| build(package)).clone()?;
+    let path = target_directory().join("release").join(file);
+    match path.exists() {
+        true => Ok(path),
+        false => Err(format!("{} is missing although `{BUILD} {package}` succeeded", path.display())),
+    }
+}
+
+/// Asks cargo every time: it knows whether the library is older than its source, and answers at once if not.
+fn build(package: &str) -> Result<(), String> {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(BUILD.split(' ').skip(1)).args([package, "--quiet"]);
+    command.current_dir(repository()).env("CARGO_TARGET_DIR", target_directory());
+    let output = command.output().map_err(|error| format!("`{BUILD} {package}` did not start: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("`{BUILD} {package}` failed:\n{}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
