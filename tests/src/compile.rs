@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::{Ground, library, run};
@@ -36,6 +37,9 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
         inputs.push(archive);
     }
     command.args(flags).arg("-o").arg(&program);
+    // One at a time: the same program serves several tests that run side by side.
+    static COMPILER: Mutex<()> = Mutex::new(());
+    let _one = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
     if !is_older(&program, &inputs) {
         return Ok(program);
     }

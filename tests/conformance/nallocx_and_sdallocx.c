@@ -1,0 +1,27 @@
+// nallocx foretells malloc_usable_size, 0 for what cannot be; sdallocx frees with size and alignment in its flags.
+// on: preload locked static
+#include "check.h"
+
+/* The flags of the interface: the logarithm of the alignment in the low six bits. */
+static int alignment_flag(int power) {
+    return power;
+}
+
+int main(void) {
+    size_t (*nallocx)(size_t, int) = function("nallocx");
+    void (*sdallocx)(void *, size_t, int) = function("sdallocx");
+    for (size_t bytes = 1; bytes < 20 * MIB; bytes = bytes * 9 / 8 + 1) {
+        void *block = malloc(bytes);
+        EXPECT(nallocx(bytes, 0) == malloc_usable_size(block), "nallocx(%zu) to be the usable size %zu, not %zu", bytes,
+               malloc_usable_size(block), nallocx(bytes, 0));
+        sdallocx(block, bytes, 0);
+        for (int power = 4; power <= 14; power += 5) {
+            block = aligned_alloc((size_t)1 << power, bytes);
+            EXPECT(nallocx(bytes, alignment_flag(power)) >= bytes, "at least %zu", bytes);
+            sdallocx(block, bytes, alignment_flag(power));
+        }
+    }
+    EXPECT(nallocx(beyond_ptrdiff, 0) == 0, "0 beyond PTRDIFF_MAX");
+    EXPECT(nallocx(SIZE_MAX, 0) == 0, "0 for SIZE_MAX");
+    return 0;
+}
