@@ -1,1 +1,15 @@
+//! Measurements of vcmalloc and its peers.
+//!
+//! ```text
+//!   vcm-bench (harness)                               vcm-load (load)
+//!   plan: which cells          LD_PRELOAD=peer.so     pattern ─► malloc/free of that peer
+//!   allocators: which peers  ───────────────────────► one JSON line: time, CPU, memory,
+//!   tables, picture, CSV     ◄───────────────────────   and which object malloc came from
+//! ```
+//!
+//! Two programs, so that nothing of the harness (its heap, its threads, its start-up footprint) is in the process
+//! that is measured. They share only [`report::Report`].
 
+pub mod load;
+pub mod report;
+pub mod statistics;

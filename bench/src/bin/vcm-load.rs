@@ -1,0 +1,46 @@
+//! Runs one allocation pattern and prints one line of JSON. Put an allocator under it with LD_PRELOAD:
+//!
+//!     LD_PRELOAD=libjemalloc.so.2 vcm-load storage --threads 512 --seconds 3
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use std::time::Duration;
+use vcmalloc_bench::load::crew::Length;
+use vcmalloc_bench::load::{self, Pattern, Settings, process};
+
+/// Runs one allocation pattern on the malloc of this process and prints one line of JSON.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    pattern: Pattern,
+    /// Threads that allocate and free
+    #[arg(long, short, default_value_t = 1)]
+    threads: usize,
+    /// How long to work
+    #[arg(long, short, default_value_t = 1.0)]
+    seconds: f64,
+    /// Work until this many operations are done, instead of for a time
+    #[arg(long, conflicts_with = "seconds")]
+    operations: Option<u64>,
+    /// Block size, for patterns that have one
+    #[arg(long, short)]
+    bytes: Option<usize>,
+    /// Stay on this CPU
+    #[arg(long)]
+    pin: Option<usize>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let seconds = arguments.seconds;
+    ensure!(seconds > 0.0 && seconds <= 3600.0, "--seconds {seconds} is not between 0 and 3600");
+    if let Some(cpu) = arguments.pin {
+        process::pin_to(cpu)?;
+    }
+    let length =
+        arguments.operations.map_or(Length::Time(Duration::from_secs_f64(seconds)), Length::Operations);
+    let Arguments { pattern, threads, bytes, .. } = arguments;
+    let report = load::run(&Settings { pattern, threads, length, bytes })?;
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Worker threads of a threaded pattern: started, brought to a steady state, timed, stopped.
+//!
+//! ```text
+//!   main      start N ─ wait for all ─ open gate, clock ── sleep ── RSS, stop ── wait ── clock ── clean up
+//!   worker i  prepare ─ wait at gate ─ turn ─┐                          turn ends ─ leave
+//!                                            └─ successor thread: join predecessor, turn ─ ...
+//! ```
+//!
+//! Plain pthreads with small stacks: Rust's own threads allocate a handful of blocks each, which would be part of the
+//! measurement.
+
+use super::process::{self, Elapsed, Moment};
+use super::random::Random;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const STACK_BYTES: usize = 128 << 10;
+
+/// What the threads of a pattern do. Shared by all workers; they are told apart by [`Worker::index`].
+pub trait Workload: Sync + 'static {
+    /// True if a new thread continues the worker after each turn.
+    const GENERATIONS: bool = false;
+
+    /// Brings the worker to its steady state before the clock starts.
+    fn prepare(&self, _worker: &mut Worker) {}
+
+    /// Works until `clock` says that it is over or, with generations, until the thread has lived long enough.
+    fn turn(&self, worker: &mut Worker, clock: &Clock);
+
+    /// The worker has done its last turn: lets those go who wait for it.
+    fn leave(&self, _worker: &mut Worker) {}
+
+    /// Frees everything that the pattern still holds. Called once, after all workers have left.
+    fn clean_up(&self) {}
+}
+
+/// One worker: a thread, or a chain of threads that succeed each other.
+pub struct Worker {
+    pub index: usize,
+    pub random: Random,
+    /// What the pattern counts; its sum over all workers is the result.
+    pub operations: u64,
+    /// The thread before this one; its successor (or the main thread) waits for its end.
+    previous: Option<libc::pthread_t>,
+}
+
+/// When the work is over: at a time, or after a number of operations a worker.
+pub struct Clock {
+    stopped: AtomicBool,
+    operations_each: u64,
+}
+
+impl Clock {
+    #[inline(always)]
+    pub fn is_over(&self, worker: &Worker) -> bool {
+        self.is_over_after(worker.operations)
+    }
+
+    /// For workers that do `operations` in a count of their own.
+    #[inline(always)]
+    pub fn is_over_after(&self, operations: u64) -> bool {
+        self.stopped.load(Ordering::Relaxed) || operations >= self.operations_each
+    }
+}
+
+/// How long a crew works.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    Time(Duration),
+    /// Together, over all workers.
+    Operations(u64),
+}
+
+/// What a crew's work took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    pub operations: u64,
+    pub elapsed: Elapsed,
+    pub end_rss_kib: u64,
+}
+
+struct Crew<W> {
+    workload: W,
+    clock: Clock,
+    attendance: Mutex<Attendance>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Attendance {
+    arrived: usize,
+    gate_is_open: bool,
+    left: usize,
+}
+
+/// What a thread gets when it starts. The crew outlives every thread: it is never dropped.
+struct Post<W: 'static> {
+    crew: &'static Crew<W>,
+    worker: Worker,
+}
+
+/// Runs `threads` workers on a workload and measures them. Threads and tables of this module are set up before the
+/// clock starts.
+pub fn run<W: Workload>(workload: W, threads: usize, length: Length) -> Work {
+    let operations_each = match length {
+        Length::Time(_) => u64::MAX,
+        Length::Operations(total) => total.div_ceil(threads as u64),
+    };
+    let clock = Clock { stopped: AtomicBool::new(false), operations_each };
+    let crew: &'static Crew<W> =
+        Box::leak(Box::new(Crew { workload, clock, attendance: Mutex::default(), changed: Condvar::new() }));
+    let posts: Vec<*mut Post<W>> = (0..threads)
+        .map(|index| {
+            let random = Random::seeded(index as u64);
+            let worker = Worker { index, random, operations: 0, previous: None };
+            Box::into_raw(Box::new(Post { crew, worker }))
+        })
+        .collect();
+    posts.iter().for_each(|&post| start_thread(post));
+    crew.wait_until(|attendance| attendance.arrived == threads);
+
+    let start = Moment::now();
+    crew.change(|attendance| attendance.gate_is_open = true);
+    if let Length::Time(duration) = length {
+        std::thread::sleep(duration);
+    } else {
+        // Half of the workers have finished, the rest still hold their blocks: the last moment that is under load.
+        crew.wait_until(|attendance| attendance.left >= threads.div_ceil(2));
+    }
+    let end_rss_kib = process::resident_kib();
+    crew.clock.stopped.store(matches!(length, Length::Time(_)), Ordering::Relaxed);
+    crew.wait_until(|attendance| attendance.left == threads);
+    let elapsed = start.until(Moment::now());
+
+    // SAFETY: every worker has left, so no thread uses its post any more; each came from Box::into_raw.
+    let posts: Vec<Box<Post<W>>> = posts.into_iter().map(|post| unsafe { Box::from_raw(post) }).collect();
+    posts.iter().filter_map(|post| post.worker.previous).for_each(join);
+    crew.workload.clean_up();
+    Work { operations: posts.iter().map(|post| post.worker.operations).sum(), elapsed, end_rss_kib }
+}
+
+impl<W> Crew<W> {
+    fn attendance(&self) -> MutexGuard<'_, Attendance> {
+        self.attendance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Attendance)) {
+        change(&mut self.attendance());
+        self.changed.notify_all();
+    }
+
+    fn wait_until(&self, condition: impl Fn(&Attendance) -> bool) {
+        let waited = self.changed.wait_while(self.attendance(), |attendance| !condition(attendance));
+        drop(waited);
+    }
+}
+
+extern "C" fn thread_main<W: Workload>(post: *mut c_void) -> *mut c_void {
+    let post: *mut Post<W> = post.cast();
+    // SAFETY: exactly one thread at a time holds a post: this one, until it starts its successor or leaves.
+    let Post { crew, worker } = unsafe { &mut *post };
+    match worker.previous.take() {
+        Some(previous) => join(previous),
+        None => {
+            crew.workload.prepare(worker);
+            crew.change(|attendance| attendance.arrived += 1);
+            crew.wait_until(|attendance| attendance.gate_is_open);
+        }
+    }
+    crew.workload.turn(worker, &crew.clock);
+    // SAFETY: pthread_self has no preconditions.
+    worker.previous = Some(unsafe { libc::pthread_self() });
+    if W::GENERATIONS && !crew.clock.is_over(worker) {
+        start_thread(post);
+    } else {
+        crew.workload.leave(worker);
+        crew.change(|attendance| attendance.left += 1);
+    }
+    std::ptr::null_mut()
+}
+
+fn start_thread<W: Workload>(post: *mut Post<W>) {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    // SAFETY: the attributes are initialised before use and destroyed after; the post stays valid until its worker
+    // has left, which only the new thread can bring about.
+    let refused = unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
+        let refused =
+            libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), thread_main::<W>, post.cast());
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        refused
+    };
+    if refused != 0 {
+        let reason = std::io::Error::from_raw_os_error(refused);
+        eprintln!("vcm-load: cannot start a thread: {reason}; raise `ulimit -u` or use fewer --threads");
+        std::process::exit(3);
+    }
+}
+
+fn join(thread: libc::pthread_t) {
+    // SAFETY: joined once: whoever takes a handle out of `previous` owns it.
+    unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+}

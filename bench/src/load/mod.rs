@@ -1,0 +1,178 @@
+//! The load program: one pattern in one process, on whatever allocator answers `malloc` there.
+//!
+//! Owns the patterns and the threads they run on; promises that the calls, their sizes and their order are the same
+//! under every allocator (same seeds), and that its own tables do not come from the heap that is measured.
+
+pub mod c_heap;
+pub mod crew;
+mod mapped;
+pub mod patterns;
+pub mod process;
+mod queue;
+mod random;
+
+use crate::report::Report;
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use crew::{Length, Work, Workload};
+use patterns::fast_path::{self, Order};
+use patterns::{hand_over, large, slots, storage};
+use std::time::Duration;
+
+/// What to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Pattern {
+    /// malloc, free: nothing else live
+    Pair,
+    /// malloc, free: among 1,000 live blocks
+    PairLive,
+    /// 32 mallocs, 32 frees, last first
+    BatchLifo,
+    /// 1,000 mallocs, 1,000 frees, first first
+    BatchFifo,
+    /// 1,000 mallocs, 1,000 frees, shuffled
+    BatchRandom,
+    /// 16 B to 4 KiB replaced at random among 1,024
+    Mixed,
+    /// calloc, free
+    Zeroed,
+    /// posix_memalign to 4 KiB, free
+    PageAligned,
+    /// slots of 4 to 64 KiB, handed on between generations of threads
+    Starve,
+    /// slots of 8 to 1,000 bytes, handed on between generations of threads
+    Larson,
+    /// producers allocate, consumers free
+    Prodcons,
+    /// requests of a storage daemon: messengers allocate, op threads free
+    Storage,
+    /// buffers of 64 KiB to 16 MiB, 32 in flight
+    Large,
+}
+
+/// How to run it.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub pattern: Pattern,
+    pub threads: usize,
+    pub length: Length,
+    /// The block size, for patterns that have one.
+    pub bytes: Option<usize>,
+}
+
+impl Settings {
+    pub fn new(pattern: Pattern, threads: usize, seconds: f64) -> Self {
+        Self { pattern, threads, length: Length::Time(Duration::from_secs_f64(seconds)), bytes: None }
+    }
+
+    fn seconds(&self) -> Result<f64> {
+        match self.length {
+            Length::Time(time) => Ok(time.as_secs_f64()),
+            Length::Operations(_) => anyhow::bail!(
+                "the fast-path patterns choose their own number of operations; give --seconds instead of --operations"
+            ),
+        }
+    }
+}
+
+impl Pattern {
+    /// The order of calls, for the patterns that time pairs on one thread.
+    pub fn fast_path_order(self) -> Option<Order> {
+        Some(match self {
+            Self::Pair => Order::Pair,
+            Self::PairLive => Order::PairAmongLive,
+            Self::BatchLifo => Order::BatchLifo,
+            Self::BatchFifo => Order::BatchFifo,
+            Self::BatchRandom => Order::BatchRandom,
+            Self::Mixed => Order::Mixed,
+            Self::Zeroed => Order::Zeroed,
+            Self::PageAligned => Order::PageAligned,
+            _ => return None,
+        })
+    }
+
+    /// The name as it is typed.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn works_in_pairs(self) -> bool {
+        matches!(self, Self::Prodcons | Self::Storage)
+    }
+}
+
+/// Runs one pattern in this process and reports.
+pub fn run(settings: &Settings) -> Result<Report> {
+    check(settings)?;
+    let machine_before = process::machine_ns();
+    let mut report = Report {
+        pattern: settings.pattern.name(),
+        malloc_object: c_heap::malloc_object(),
+        threads: settings.threads,
+        bytes: settings.bytes,
+        start_rss_kib: process::resident_kib(),
+        ..Report::default()
+    };
+    match settings.pattern.fast_path_order() {
+        Some(order) => run_fast_path(order, settings, &mut report)?,
+        None => fill_in(&mut report, run_crew(settings)),
+    }
+    report.peak_rss_kib = process::peak_resident_kib();
+    report.after_rss_kib = process::resident_kib();
+    report.machine_ns = machine_before.min(process::machine_ns());
+    Ok(report)
+}
+
+fn check(settings: &Settings) -> Result<()> {
+    let Settings { pattern, threads, bytes, .. } = *settings;
+    let name = pattern.name();
+    ensure!(threads > 0, "no threads, no load; give --threads 1 or more");
+    if pattern.fast_path_order().is_some() {
+        ensure!(threads == 1, "`{name}` times one thread; leave --threads out");
+    }
+    if pattern.works_in_pairs() {
+        ensure!(threads.is_multiple_of(2), "`{name}` works in pairs; give an even number of --threads");
+    }
+    ensure!(bytes != Some(0), "a block has at least one byte; give --bytes 1 or more");
+    Ok(())
+}
+
+fn run_fast_path(order: Order, settings: &Settings, report: &mut Report) -> Result<()> {
+    let bytes = if order == Order::Mixed { 0 } else { *report.bytes.get_or_insert(64) };
+    let start = process::Moment::now();
+    let times = fast_path::measure(order, bytes, settings.seconds()?);
+    let elapsed = start.until(process::Moment::now());
+    let end_rss_kib = process::resident_kib();
+    fill_in(report, Work { operations: times.pairs, elapsed, end_rss_kib });
+    report.pair_ns_minimum = Some(times.minimum);
+    report.pair_ns_median = Some(times.median);
+    Ok(())
+}
+
+fn run_crew(settings: &Settings) -> Work {
+    fn go(workload: impl Workload, settings: &Settings) -> Work {
+        crew::run(workload, settings.threads, settings.length)
+    }
+    let threads = settings.threads;
+    match settings.pattern {
+        Pattern::Starve => go(slots::Slots::starve(threads), settings),
+        Pattern::Larson => go(slots::Slots::larson(threads), settings),
+        Pattern::Prodcons => {
+            let bytes = settings.bytes.unwrap_or(hand_over::DEFAULT_BYTES);
+            go(hand_over::HandOver::new(threads, bytes), settings)
+        }
+        Pattern::Storage => go(storage::Storage::new(threads), settings),
+        Pattern::Large => go(large::Large::new(threads, settings.bytes), settings),
+        fast_path => unreachable!("{fast_path:?} runs on one thread"),
+    }
+}
+
+fn fill_in(report: &mut Report, work: Work) {
+    report.operations = work.operations;
+    report.wall_seconds = work.elapsed.wall;
+    report.cpu_user_seconds = work.elapsed.user;
+    report.cpu_system_seconds = work.elapsed.system;
+    report.operations_per_cpu_second =
+        crate::statistics::ratio(work.operations as f64, report.cpu_seconds()).unwrap_or_default();
+    report.end_rss_kib = work.end_rss_kib;
+}
