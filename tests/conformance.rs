@@ -5,6 +5,7 @@
 //!   // on: glibc preload locked static      the grounds; glibc is the control
 //!   // limit: 60                            seconds, 20 if absent
 //!   // args: 500                            arguments of the program
+//!   // args.preload: 10000                  others on one ground
 //!   // flags: -lm                           further compiler flags
 //! ```
 //! A program prints nothing and exits with 0, or says what it expected.
@@ -36,6 +37,7 @@ struct Program {
     grounds: Vec<Ground>,
     limit: Duration,
     arguments: Vec<String>,
+    own_arguments: Vec<(Ground, Vec<String>)>,
     flags: Vec<String>,
 }
 
@@ -57,7 +59,8 @@ impl Program {
             values.flat_map(str::split_whitespace).map(String::from).collect()
         };
         let grounds = words("on").into_iter().map(|name| {
-            Ground::named(&name).ok_or_else(|| wrong(format!("there is no ground '{name}'; see src/ground.rs")))
+            Ground::named(&name)
+                .ok_or_else(|| wrong(format!("there is no ground '{name}'; see src/ground.rs")))
         });
         let grounds: Vec<Ground> = grounds.collect::<Result<_, String>>()?;
         if grounds.is_empty() {
@@ -70,14 +73,20 @@ impl Program {
             grounds,
             limit: Duration::from_secs(limit),
             arguments: words("args"),
+            own_arguments: Ground::ALL
+                .map(|ground| (ground, words(&format!("args.{}", ground.name()))))
+                .into(),
             flags: words("flags"),
         })
     }
 
     fn prove(&self, ground: Ground) -> Result<(), String> {
         let mut command = Command::new(compile::program(&self.source, ground, &self.flags)?);
-        command.args(&self.arguments);
+        let own = self.own_arguments.iter().find(|(of, words)| *of == ground && !words.is_empty());
+        command.args(own.map_or(&self.arguments, |(_, words)| words));
         ground.prepare(&mut command)?;
+        // For programs that load the library late.
+        command.env("CONFORMANCE_LIBRARY", library::shared()?);
         let finished = run(&mut command, self.limit)?;
         finished.succeeded()?;
         match finished.complaints.is_empty() && finished.output.is_empty() {
@@ -89,7 +98,8 @@ impl Program {
 
 fn trials_of(program: Program) -> Vec<Trial> {
     let stem = program.source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
-    let grounds = program.grounds.iter().filter(|ground| **ground != Ground::Static || !library::is_foreign());
+    let grounds =
+        program.grounds.iter().filter(|ground| **ground != Ground::Static || !library::is_foreign());
     let trial = |ground: &Ground| {
         let (program, ground) = (program.clone(), *ground);
         Trial::test(format!("{stem}::{}", ground.name()), move || Ok(program.prove(ground)?))

@@ -1,1 +1,133 @@
-fn main() {}
+//! The order of the layers, and the test that keeps it: a layer uses only those below it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use vcmalloc_tests::library::repository;
+
+/// From the bottom to the top. This is the one place that holds the order.
+const LAYERS: [&str; 10] =
+    ["base", "os", "options", "class", "pages", "large", "central", "cache", "watch", "heap"];
+
+/// Layers that are lower than their neighbours' order says: they may use these and nothing else.
+const NARROWER: [(&str, &[&str]); 3] = [("os", &["base"]), ("options", &["base"]), ("class", &["base"])];
+
+#[test]
+fn no_layer_uses_one_above_it() {
+    let source = repository().join("crates/core/src");
+    let mut upward = Vec::new();
+    let mut files = 0;
+    for file in rust_files(&source) {
+        let Some(layer) = layer_of(&source, &file) else { continue };
+        files += 1;
+        let text = fs::read_to_string(&file).expect("a source file can be read");
+        for (line, used) in uses(&text) {
+            if let Err(reason) = may_use(&layer, &used) {
+                let place = file.strip_prefix(repository()).expect("inside the repository");
+                upward.push(format!("{}:{line}: {reason}", place.display()));
+            }
+        }
+    }
+    assert!(files > 0, "no layer found in {}", source.display());
+    assert!(upward.is_empty(), "the order from the bottom is {}\n{}", LAYERS.join(", "), upward.join("\n"));
+}
+
+#[test]
+fn every_module_of_the_core_is_a_layer() {
+    let root = fs::read_to_string(repository().join("crates/core/src/lib.rs")).expect("the core has a root");
+    let modules = root.lines().filter_map(|line| {
+        let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+        line.strip_prefix("mod ")?.strip_suffix(';')
+    });
+    let strangers: Vec<&str> = modules.filter(|module| !LAYERS.contains(module)).collect();
+    assert!(strangers.is_empty(), "give {strangers:?} a place in LAYERS of tests/layers.rs");
+}
+
+#[test]
+fn upward_lines_are_found_in_every_form() {
+    let text = "use crate::heap::Heap;\npub use crate::{base::Bytes, cache::{self, Slab}, options};\n\
+                // use crate::heap;\nlet x = crate::central::Central::new();\nuse crate::{\n    large,\n    watch::Event,\n};\n\
+                pub(crate) fn f() {}\n";
+    let found: Vec<(usize, String)> = uses(text);
+    let expected =
+        [(1, "heap"), (2, "base"), (2, "cache"), (2, "options"), (4, "central"), (5, "large"), (5, "watch")];
+    assert_eq!(found, expected.map(|(line, layer)| (line, layer.to_string())));
+    assert!(may_use("cache", "central").is_ok() && may_use("cache", "cache").is_ok());
+    assert!(may_use("central", "cache").is_err() && may_use("options", "os").is_err());
+}
+
+fn may_use(layer: &str, used: &str) -> Result<(), String> {
+    let place = |name| LAYERS.iter().position(|known| *known == name);
+    let (Some(own), Some(other)) = (place(layer), place(used)) else { return Ok(()) };
+    let narrower = NARROWER.iter().find(|(name, _)| *name == layer);
+    match narrower {
+        _ if own == other => Ok(()),
+        Some((_, allowed)) if !allowed.contains(&used) => {
+            Err(format!("{layer} may use only {allowed:?}, not {used}"))
+        }
+        _ if other < own => Ok(()),
+        _ => Err(format!("{layer} uses {used}, which is above it")),
+    }
+}
+
+/// The modules of the crate that the text names as `crate::...`, with their lines.
+fn uses(text: &str) -> Vec<(usize, String)> {
+    let uncommented: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
+    let code = uncommented.join("\n");
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let line = 1 + code[..at].matches('\n').count();
+        let rest = &code[at + "crate::".len()..];
+        let names = match rest.strip_prefix('{') {
+            Some(group) => top_level_names(group),
+            None => vec![leading_word(rest)],
+        };
+        found.extend(names.into_iter().filter(|name| !name.is_empty()).map(|name| (line, name)));
+    }
+    found
+}
+
+/// The first word of each member of a `{...}` group.
+fn top_level_names(group: &str) -> Vec<String> {
+    let mut depth = 0;
+    let mut member = String::new();
+    let mut names = Vec::new();
+    for character in group.chars() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => names.push(leading_word(&std::mem::take(&mut member))),
+            _ if depth == 0 => member.push(character),
+            _ => {}
+        }
+    }
+    names.push(leading_word(&member));
+    names
+}
+
+fn leading_word(text: &str) -> String {
+    text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+/// The layer a file belongs to: the folder or file right under the crate's source.
+fn layer_of(source: &Path, file: &Path) -> Option<String> {
+    let inside = file.strip_prefix(source).ok()?;
+    let first = inside.components().next()?.as_os_str().to_string_lossy();
+    let name = first.strip_suffix(".rs").unwrap_or(&first);
+    LAYERS.contains(&name).then(|| name.to_string())
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}

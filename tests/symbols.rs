@@ -1,1 +1,172 @@
-fn main() {}
+//! What the library imports, exports and promises to the loader. Changes are reviewed in `golden/`; renew the lists with
+//! `make golden`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use object::elf;
+use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
+use object::{Object, ObjectSymbol};
+use vcmalloc_tests::library::{our_shared, repository};
+
+type Elf<'data> = ElfFile64<'data, object::Endianness>;
+
+fn with_library<T>(look: impl FnOnce(&Elf) -> T) -> T {
+    let path = our_shared().unwrap_or_else(|error| panic!("{error}"));
+    let data = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    look(&Elf::parse(&*data).expect("an ELF file"))
+}
+
+/// Compares with the reviewed list, or writes it when RENEW_GOLDEN is set.
+fn expect_golden(file: &str, found: BTreeSet<String>) {
+    let path: PathBuf = repository().join("tests/golden").join(file);
+    if std::env::var_os("RENEW_GOLDEN").is_some() {
+        let text = format!(
+            "# Reviewed; `make golden` writes it.\n{}\n",
+            found.into_iter().collect::<Vec<_>>().join("\n")
+        );
+        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        return;
+    }
+    let text = fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; run `make golden`", path.display()));
+    let known: BTreeSet<String> =
+        text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(String::from).collect();
+    let added: Vec<_> = found.difference(&known).collect();
+    let gone: Vec<_> = known.difference(&found).collect();
+    assert!(
+        added.is_empty() && gone.is_empty(),
+        "{file} differs: new {added:?}, gone {gone:?}.\nIf that is meant, run `make golden` and review the difference."
+    );
+}
+
+#[test]
+fn imports_are_those_reviewed() {
+    let found = with_library(|elf| {
+        let undefined = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined());
+        undefined
+            .filter_map(|symbol| symbol.name().ok().filter(|name| !name.is_empty()).map(String::from))
+            .collect()
+    });
+    expect_golden("imports.txt", found);
+}
+
+#[test]
+fn exports_are_those_reviewed() {
+    let found: BTreeSet<String> = with_library(|elf| {
+        let defined = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
+        defined.filter_map(|symbol| symbol.name().ok().map(String::from)).collect()
+    });
+    for name in
+        ["malloc", "free", "calloc", "realloc", "malloc_usable_size", "_Znwm", "_ZdlPvm", "vcm_version"]
+    {
+        assert!(found.contains(name), "the library must export {name}");
+    }
+    expect_golden("exports.txt", found);
+}
+
+#[test]
+fn every_form_of_new_and_delete_is_exported() {
+    let (size, align, nothrow) = ("m", "St11align_val_t", "RKSt9nothrow_t");
+    let mut forms = Vec::new();
+    for letter in ["w", "a"] {
+        for tail in ["".to_string(), align.into(), nothrow.into(), format!("{align}{nothrow}")] {
+            forms.push(format!("_Zn{letter}{size}{tail}"));
+        }
+    }
+    for letter in ["l", "a"] {
+        let tails = ["", size, nothrow, align];
+        forms.extend(tails.map(|tail| format!("_Zd{letter}Pv{tail}")));
+        forms.push(format!("_Zd{letter}Pv{size}{align}"));
+        forms.push(format!("_Zd{letter}Pv{align}{nothrow}"));
+    }
+    let exported = with_library(|elf| {
+        let names = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
+        names.filter_map(|symbol| symbol.name().ok().map(String::from)).collect::<BTreeSet<String>>()
+    });
+    let missing: Vec<_> = forms.iter().filter(|form| !exported.contains(*form)).collect();
+    assert!(missing.is_empty(), "missing forms: {missing:?}");
+}
+
+#[test]
+fn only_the_c_library_is_needed() {
+    let allowed = ["libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
+    let strangers: Vec<String> = with_library(|elf| {
+        let (entries, strings) = dynamic_section(elf);
+        let needed = entries.iter().filter(|(tag, _)| *tag == elf::DT_NEEDED.into());
+        let names = needed.map(|(_, value)| string_at(strings, *value));
+        names.filter(|name| !allowed.contains(&name.as_str())).collect()
+    });
+    assert!(strangers.is_empty(), "the library may need only the C library, not {strangers:?}");
+}
+
+#[test]
+fn closing_the_library_leaves_it_loaded() {
+    let flags = with_library(|elf| {
+        let (entries, _) = dynamic_section(elf);
+        entries.iter().find(|(tag, _)| *tag == elf::DT_FLAGS_1.into()).map_or(0, |(_, value)| *value)
+    });
+    let nodelete = u64::from(elf::DF_1_NODELETE);
+    assert_eq!(flags & nodelete, nodelete, "link with -z nodelete: blocks outlive dlclose");
+}
+
+#[test]
+fn the_library_has_no_thread_local_storage() {
+    with_library(|elf| {
+        let endian = elf.endian();
+        let thread_local =
+            elf.elf_program_headers().iter().any(|header| header.p_type(endian) == elf::PT_TLS);
+        assert!(!thread_local, "a TLS segment: late loading would run out of static TLS");
+    });
+}
+
+#[test]
+fn nothing_lazily_bound_can_recurse_into_the_loader() {
+    let (flags, flags_1) = with_library(|elf| {
+        let (entries, _) = dynamic_section(elf);
+        let value = |wanted: u32| {
+            entries.iter().find(|(tag, _)| *tag == wanted.into()).map_or(0, |(_, value)| *value)
+        };
+        (value(elf::DT_FLAGS), value(elf::DT_FLAGS_1))
+    });
+    let bound_now = flags & u64::from(elf::DF_BIND_NOW) != 0 || flags_1 & u64::from(elf::DF_1_NOW) != 0;
+    assert!(
+        bound_now,
+        "link with -z now: the loader would bind symbols inside malloc, on any stack, holding its lock"
+    );
+}
+
+#[test]
+fn no_panic_is_reachable() {
+    let found: Vec<String> = with_library(|elf| {
+        let names =
+            elf.symbols().filter(|symbol| symbol.is_definition()).filter_map(|symbol| symbol.name().ok());
+        names
+            .filter(|name| name.contains("9panicking") || name.contains("core::panicking"))
+            .map(String::from)
+            .collect()
+    });
+    assert!(found.is_empty(), "panics are reachable in the release library: {found:#?}");
+}
+
+/// Tags and values of the dynamic section, and the file's dynamic strings.
+fn dynamic_section<'data>(elf: &Elf<'data>) -> (Vec<(u64, u64)>, &'data [u8]) {
+    let (endian, data) = (elf.endian(), elf.data());
+    let header = elf.elf_header();
+    let sections = header.sections(endian, data).expect("sections");
+    let (dynamic, index) = sections.dynamic(endian, data).expect("readable").expect("a dynamic section");
+    let entries = dynamic
+        .iter()
+        .map(|entry| (u64::from(entry.d_tag(endian)), u64::from(entry.d_val(endian))))
+        .collect();
+    let strings = sections.section(index).expect("the dynamic section links its strings");
+    let strings = object::read::elf::SectionHeader::data(strings, endian, data).expect("dynamic strings");
+    (entries, strings)
+}
+
+fn string_at(strings: &[u8], offset: u64) -> String {
+    let bytes = &strings[offset as usize..];
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}

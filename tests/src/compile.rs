@@ -28,7 +28,11 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
     let program = library::work_directory("programs").join(format!("{stem}.{kind}"));
     let mut inputs = vec![source.to_path_buf(), source.with_file_name("check.h")];
     let mut command = Command::new(if is_cpp { "g++" } else { "gcc" });
-    command.args(FLAGS).args(if is_cpp { ["-std=c++17", "-fno-allocation-dce"] } else { ["-std=gnu11", "-Wno-use-after-free"] });
+    command.args(FLAGS).args(if is_cpp {
+        ["-std=c++17", "-fno-allocation-dce"]
+    } else {
+        ["-std=gnu11", "-Wno-use-after-free"]
+    });
     command.arg(source);
     if ground == Ground::Static {
         // Before the C and C++ libraries, so that the linker takes malloc and operator new from it.
