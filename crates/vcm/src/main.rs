@@ -1,1 +1,43 @@
-fn main() {}
+//! `vcm`: the operator's tool for vcmalloc.
+//!
+//! ```text
+//! cli         what can be typed; knows every verb's arguments, does nothing itself
+//! verbs/      one module a verb: run, config, man, completions
+//! inspect/    looking at things without changing them: ELF files, commands, dependencies, processes
+//! library     where libvcmalloc.so is
+//! settings    the allocator's options as this tool reads and writes them
+//! say         how a message, a failure and an exit code look
+//! ```
+//!
+//! A verb may use everything below `verbs/`, and no other verb.
+
+mod cli;
+mod inspect;
+mod library;
+mod say;
+mod settings;
+mod verbs;
+
+use clap::Parser;
+use cli::{Cli, Verb};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refused) => return cli::refused(&refused),
+    };
+    let result = match cli.verb {
+        Verb::Run(arguments) => verbs::run::run(arguments),
+        Verb::Config(arguments) => verbs::config::config(arguments),
+        Verb::Completions(arguments) => verbs::completions::completions(&arguments),
+        Verb::Man(arguments) => verbs::man::man(&arguments),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            say::line(&format!("vcm: {}", failure.message));
+            ExitCode::from(failure.code)
+        }
+    }
+}

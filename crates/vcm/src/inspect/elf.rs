@@ -1,0 +1,173 @@
+//! Looking at an ELF file: how it is loaded, what it needs, and which allocators are built into it.
+//!
+//! Owns the list of symbols that tell allocators apart. Reads only what is asked for, because daemons with
+//! full symbol tables are gigabytes long.
+
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH};
+use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
+use object::read::{Architecture, FileKind, Object, ObjectSymbol, ReadCache};
+use object::{Endianness, ReadRef};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// gperftools' C++ interface: who exports this answers `MallocExtension` of the whole process.
+pub const TCMALLOC_INTERFACE: &str = "_ZN15MallocExtension8instanceEv";
+/// Our own C interface.
+pub const OWN_INTERFACE: &str = "vcm_version";
+
+/// Allocators that programs carry under names of their own; a preload cannot reach these.
+const PRIVATE_COPIES: [(&str, &str); 7] = [
+    ("je_malloc", "jemalloc"),
+    ("_rjem_malloc", "jemalloc (as Rust programs carry it)"),
+    ("mi_malloc", "mimalloc"),
+    ("tc_malloc", "tcmalloc"),
+    ("rpmalloc", "rpmalloc"),
+    ("sn_malloc", "snmalloc"),
+    ("sn_rust_alloc", "snmalloc (as Rust programs carry it)"),
+];
+
+/// How much of the file to read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// How it is loaded and what it needs.
+    Loading,
+    ExportedSymbols,
+    /// The full symbol table too, where the file still has it.
+    AllSymbols,
+}
+
+pub enum Look {
+    Elf(Box<Elf>),
+    /// An ELF file for another machine or word size.
+    Foreign {
+        machine: String,
+    },
+    /// `#!` and what follows it on the first line.
+    Script {
+        line: Vec<u8>,
+    },
+    Other,
+}
+
+#[derive(Default)]
+pub struct Elf {
+    /// The dynamic loader it asks for; none in a library or a static program.
+    pub interpreter: Option<PathBuf>,
+    pub needed: Vec<String>,
+    pub rpath: Vec<String>,
+    pub runpath: Vec<String>,
+    exported: Vec<&'static str>,
+    /// Defined in the full symbol table, exported or not.
+    defined: Vec<&'static str>,
+}
+
+impl Elf {
+    pub fn exports(&self, symbol: &str) -> bool {
+        self.exported.contains(&symbol)
+    }
+
+    pub fn defines(&self, symbol: &str) -> bool {
+        self.exports(symbol) || self.defined.contains(&symbol)
+    }
+
+    /// An allocator that is built in under another name than `malloc`: its symbol and its name.
+    pub fn private_copy(&self) -> Option<(&'static str, &'static str)> {
+        PRIVATE_COPIES.into_iter().find(|(symbol, _)| self.defines(symbol))
+    }
+}
+
+fn watched(name: &[u8]) -> Option<&'static str> {
+    let known = ["malloc", TCMALLOC_INTERFACE, OWN_INTERFACE];
+    let private = PRIVATE_COPIES.into_iter().map(|(symbol, _)| symbol);
+    known.into_iter().chain(private).find(|symbol| symbol.as_bytes() == name)
+}
+
+/// What the file is. An error means that it cannot be read; a file of an unknown kind is `Other`.
+pub fn look(path: &Path, depth: Depth) -> io::Result<Look> {
+    let cache = ReadCache::new(File::open(path)?);
+    let data = &cache;
+    let length = data.len().map_err(|()| io::Error::other("its length cannot be read"))?;
+    let head = data.read_bytes_at(0, length.min(256)).unwrap_or(&[]);
+    if let Some(rest) = head.strip_prefix(b"#!") {
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or(rest).trim_ascii().to_vec();
+        return Ok(Look::Script { line });
+    }
+    let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, format!("a damaged ELF file: {error}"));
+    match FileKind::parse(data) {
+        Ok(FileKind::Elf64) => {
+            let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;
+            if file.architecture() != own_architecture() {
+                let machine = format!("{:?}", file.architecture());
+                return Ok(Look::Foreign { machine });
+            }
+            read(&file, data, depth).map(|elf| Look::Elf(Box::new(elf))).map_err(damaged)
+        }
+        Ok(FileKind::Elf32) => Ok(Look::Foreign { machine: "a 32-bit machine".into() }),
+        _ => Ok(Look::Other),
+    }
+}
+
+fn own_architecture() -> Architecture {
+    match std::env::consts::ARCH {
+        "aarch64" => Architecture::Aarch64,
+        _ => Architecture::X86_64,
+    }
+}
+
+fn read<'a, R: ReadRef<'a>>(
+    file: &ElfFile64<'a, Endianness, R>,
+    data: R,
+    depth: Depth,
+) -> object::Result<Elf> {
+    let mut elf = Elf::default();
+    let endian = file.endian();
+    for segment in file.elf_program_headers() {
+        if let Some(path) = segment.interpreter(endian, data)? {
+            elf.interpreter = Some(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec())));
+        }
+    }
+    read_dynamic(file, data, &mut elf)?;
+    if depth >= Depth::ExportedSymbols {
+        elf.exported = defined_among(file.dynamic_symbols());
+    }
+    if depth >= Depth::AllSymbols {
+        elf.defined = defined_among(file.symbols());
+    }
+    Ok(elf)
+}
+
+fn read_dynamic<'a, R: ReadRef<'a>>(
+    file: &ElfFile64<'a, Endianness, R>,
+    data: R,
+    elf: &mut Elf,
+) -> object::Result<()> {
+    let endian = file.endian();
+    let sections = file.elf_section_table();
+    let Some((entries, strings)) = sections.dynamic(endian, data)? else { return Ok(()) };
+    let strings = sections.strings(endian, data, strings)?;
+    for entry in entries {
+        let text = || {
+            let at = entry.val32(endian).and_then(|at| strings.get(at).ok());
+            String::from_utf8_lossy(at.unwrap_or_default()).into_owned()
+        };
+        let list = |text: String| text.split(':').map(str::to_string).collect::<Vec<_>>();
+        match entry.tag32(endian) {
+            Some(DT_NEEDED) => elf.needed.push(text()),
+            Some(DT_RPATH) => elf.rpath = list(text()),
+            Some(DT_RUNPATH) => elf.runpath = list(text()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn defined_among<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a>>) -> Vec<&'static str> {
+    // Local ones too: the linker makes a hidden malloc local, and it still serves the whole program.
+    let defined = symbols.filter(|symbol| symbol.is_definition());
+    let mut found: Vec<&'static str> =
+        defined.filter_map(|symbol| symbol.name_bytes().ok().and_then(watched)).collect();
+    found.dedup();
+    found
+}

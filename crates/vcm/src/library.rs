@@ -1,0 +1,104 @@
+//! Where libvcmalloc.so is, and whether a file is fit to be preloaded.
+//!
+//! Owns the order of the places looked at; promises an absolute path that the dynamic loader can take, or a
+//! failure that lists the places.
+
+use crate::inspect::elf::{self, Depth, Look};
+use crate::say::{Failure, OWN_FAILURE};
+use crate::settings::LIBRARY_VARIABLE;
+use std::env;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+pub const FILE_NAME: &str = "libvcmalloc.so";
+
+/// A library that can be preloaded.
+pub struct Library {
+    /// Absolute.
+    pub path: PathBuf,
+    /// The same file without symbolic links, as /proc shows it.
+    pub real_path: PathBuf,
+    /// True when it also stands in for gperftools, so that a linked tcmalloc's interface reads our heap.
+    pub stands_in_for_tcmalloc: bool,
+}
+
+/// The library that was asked for, or else the first that is found.
+pub fn find(asked_for: Option<&Path>) -> Result<Library, Failure> {
+    if let Some(path) = asked_for {
+        return open(path, "--library");
+    }
+    if let Some(path) = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
+        return open(Path::new(&path), LIBRARY_VARIABLE);
+    }
+    let places = places();
+    match places.iter().find(|path| path.is_file()) {
+        Some(path) => open(path, "found by itself"),
+        None => Err(failure(format!(
+            "{FILE_NAME} was not found. Looked at:{}\nBuild it with 'make build', or name it: vcm run \
+             --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
+            places.iter().map(|path| format!("\n  {}", path.display())).collect::<String>()
+        ))),
+    }
+}
+
+fn places() -> Vec<PathBuf> {
+    let multiarch = format!("{}-linux-gnu", env::consts::ARCH);
+    let mut folders = Vec::new();
+    if let Some(beside) = env::current_exe().ok().and_then(|own| own.parent().map(Path::to_path_buf)) {
+        folders.push(beside.clone());
+        if let Some(above) = beside.parent() {
+            folders.extend([above.join("lib"), above.join("lib").join(&multiarch), above.join("lib64")]);
+        }
+    }
+    for prefix in ["/usr/local", "/usr"] {
+        let prefix = Path::new(prefix);
+        folders.extend([prefix.join("lib"), prefix.join("lib").join(&multiarch), prefix.join("lib64")]);
+    }
+    let mut places: Vec<PathBuf> = Vec::new();
+    for place in folders.into_iter().map(|folder| folder.join(FILE_NAME)) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+fn failure(message: impl Into<String>) -> Failure {
+    Failure::new(OWN_FAILURE, message)
+}
+
+fn open(path: &Path, by: &str) -> Result<Library, Failure> {
+    let shown = path.display();
+    let real_path = path.canonicalize().map_err(|error| failure(format!("{shown} ({by}): {error}")))?;
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| real_path.clone());
+    // LD_PRELOAD is a list that blanks and colons divide, and it has no way to quote them.
+    if absolute.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {
+        return Err(failure(format!(
+            "{shown} ({by}): LD_PRELOAD cannot carry a path with a blank or a colon; put the library \
+             elsewhere or link to it"
+        )));
+    }
+    let library = match elf::look(&real_path, Depth::ExportedSymbols) {
+        Ok(Look::Elf(library)) => library,
+        Ok(Look::Foreign { machine }) => {
+            return Err(failure(format!("{shown} ({by}): it is made for {machine}, and this vcm is not")));
+        }
+        Ok(Look::Script { .. } | Look::Other) => {
+            return Err(failure(format!("{shown} ({by}): it is not a shared library")));
+        }
+        Err(error) => return Err(failure(format!("{shown} ({by}): cannot be read: {error}"))),
+    };
+    if !library.exports("malloc") {
+        return Err(failure(format!(
+            "{shown} ({by}): it exports no malloc, so preloading it would change nothing"
+        )));
+    }
+    if !library.exports(elf::OWN_INTERFACE) {
+        return Err(failure(format!(
+            "{shown} ({by}): it exports no {}, so it is not vcmalloc and vcm could not verify it",
+            elf::OWN_INTERFACE
+        )));
+    }
+    let stands_in_for_tcmalloc = library.exports(elf::TCMALLOC_INTERFACE);
+    Ok(Library { path: absolute, real_path, stands_in_for_tcmalloc })
+}

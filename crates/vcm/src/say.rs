@@ -1,0 +1,47 @@
+//! Messages, failures and exit codes.
+//!
+//! Owns the way text leaves the tool: results on stdout, everything else on stderr, and a closed pipe is not
+//! an error. Anything may call it.
+
+use std::io::{ErrorKind, Write};
+
+/// The tool itself failed; what `env`, `nice` and `timeout` use too.
+pub const OWN_FAILURE: u8 = 125;
+/// The command was found but cannot be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found.
+pub const NOT_FOUND: u8 = 127;
+/// Any verb but `run` failed.
+pub const FAILURE: u8 = 1;
+
+/// Why a verb stopped, and the code to stop with.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u8,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into() }
+    }
+}
+
+/// What a verb comes back with: the exit code.
+pub type Outcome = Result<u8, Failure>;
+
+/// One message for the operator, on stderr. A closed stderr must not end a supervised program's supervisor.
+pub fn line(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// A verb's result, on stdout. A reader that went away (`| head`) is no failure.
+pub fn result(text: &str) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(FAILURE, format!("cannot write the result: {error}")))
+        }
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,202 @@
+//! The allocator's options as this tool reads and writes them.
+//!
+//! Owns the bridge to `vcmalloc_core::options` (names of variables, ranges in words, effective values) and
+//! knows no option by name: what is declared there is listed, checked and explained here.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use vcmalloc_core::base::text::Sink;
+use vcmalloc_core::options::{
+    Kind, OptionId, Options, Origin, Refused, Setting, Spec, each_setting, find_alias, put_refusal, put_value,
+};
+
+pub const CONFIG_FILE: &str = "/etc/vcmalloc.conf";
+pub const CONFIG_VARIABLE: &str = "VCM_CONFIG";
+pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
+pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
+pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
+const PREFIX: &str = "VCM_";
+
+/// Variables with our prefix that are not options.
+const NOT_OPTIONS: [&str; 3] = [CONFIG_VARIABLE, LIBRARY_VARIABLE, PROOF_VARIABLE];
+
+/// Text that grows; the allocator itself writes into fixed buffers.
+struct Text(Vec<u8>);
+
+impl Sink for Text {
+    fn put(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+fn text_of(write: impl FnOnce(&mut Text)) -> String {
+    let mut text = Text(Vec::new());
+    write(&mut text);
+    String::from_utf8_lossy(&text.0).trim_end().to_string()
+}
+
+/// A value as a user would write it.
+pub fn value(kind: Kind, value: u64) -> String {
+    text_of(|sink| put_value(sink, kind, value))
+}
+
+/// The environment variable of an option.
+pub fn variable(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_ascii_uppercase())
+}
+
+/// What may be written: a range, or the words of a choice.
+pub fn range(spec: &Spec) -> String {
+    const MOST_CHOICES: u64 = 8;
+    let auto = if spec.kind.allows_auto() { ", or auto" } else { "" };
+    if spec.greatest - spec.least < MOST_CHOICES {
+        let words: Vec<String> =
+            (spec.least..=spec.greatest).map(|number| value(spec.kind, number)).collect();
+        return format!("{}{auto}", words.join(" or "));
+    }
+    format!("{} to {}{auto}", value(spec.kind, spec.least), value(spec.kind, spec.greatest))
+}
+
+/// The library's own words for a setting that it would not take.
+pub fn refusal(prefix: &str, name: &[u8], text: &[u8], refused: Refused) -> String {
+    text_of(|sink| put_refusal(sink, prefix, name, text, refused))
+}
+
+/// The config file that a process with this environment reads, and whether somebody asked for it by name.
+pub fn config_file(environment: &[(OsString, OsString)]) -> (PathBuf, bool) {
+    match look_up(environment, CONFIG_VARIABLE) {
+        Some(path) if !path.is_empty() => (PathBuf::from(path), true),
+        _ => (PathBuf::from(CONFIG_FILE), false),
+    }
+}
+
+pub fn look_up<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+    environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.as_os_str())
+}
+
+/// The values that a program gets, as the library would read them.
+pub struct Effective {
+    pub options: Options,
+    pub file: PathBuf,
+    pub file_read: bool,
+    pub warnings: Vec<String>,
+}
+
+impl Effective {
+    /// Reads `file` and then `environment` for the program called `program`. A missing file is worth a
+    /// warning only when it was `asked_for`.
+    pub fn read(environment: &[(OsString, OsString)], file: (PathBuf, bool), program: &[u8]) -> Self {
+        let (file, asked_for) = file;
+        let mut effective =
+            Effective { options: Options::new(), file, file_read: false, warnings: Vec::new() };
+        match std::fs::read(&effective.file) {
+            Ok(content) => effective.take_file(&content, program),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => {}
+            Err(error) => {
+                effective.warnings.push(format!("{}: cannot be read: {error}", effective.file.display()));
+            }
+        }
+        for (variable, text) in environment {
+            effective.take_variable(variable.as_bytes(), text.as_bytes());
+        }
+        effective
+    }
+
+    fn take_file(&mut self, content: &[u8], program: &[u8]) {
+        self.file_read = true;
+        let file = self.file.clone();
+        each_setting(content, program, |setting| match setting {
+            Setting::Value { name, text, origin } => {
+                if let Some(words) = self.take("", name, text, origin) {
+                    self.warnings.push(format!("{}: {words}", file.display()));
+                }
+            }
+            Setting::BadLine { number } => self.warnings.push(bad_line(&file, number)),
+        });
+    }
+
+    fn take_variable(&mut self, variable: &[u8], text: &[u8]) {
+        let refused = if let Some(id) = find_alias(variable) {
+            let name = vcmalloc_core::options::spec(id).name;
+            self.take("", name.as_bytes(), text, Origin::Alias)
+                .map(|words| format!("{}: {words}", String::from_utf8_lossy(variable)))
+        } else if NOT_OPTIONS.iter().any(|name| name.as_bytes() == variable) {
+            None
+        } else if let Some(name) = variable.strip_prefix(PREFIX.as_bytes()) {
+            self.take(PREFIX, &name.to_ascii_lowercase(), text, Origin::Environment)
+        } else {
+            None
+        };
+        self.warnings.extend(refused);
+    }
+
+    /// The refusal in words, if the setting is not taken.
+    fn take(&mut self, prefix: &str, name: &[u8], text: &[u8], origin: Origin) -> Option<String> {
+        let refused = self.options.set(name, text, origin).err()?;
+        Some(refusal(prefix, name, text, refused))
+    }
+
+    pub fn value(&self, id: OptionId) -> String {
+        value(vcmalloc_core::options::spec(id).kind, self.options.get(id))
+    }
+}
+
+fn bad_line(file: &Path, number: usize) -> String {
+    format!(
+        "{}:{number}: this line cannot be read; write 'name = value', '[program]' or '# comment'",
+        file.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vcmalloc_core::options::SPECS;
+
+    fn environment(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn every_default_lies_in_the_range_that_is_shown() {
+        for spec in &SPECS {
+            let shown = range(spec);
+            assert!(
+                shown.contains(" to ") || shown.split(" or ").any(|word| word == spec.default),
+                "{shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn variables_that_are_not_options_are_no_mistake() {
+        let given = environment(&[("VCM_CONFIG", "/none"), ("VCM_LIBRARY", "x"), ("VCM_RUN_PROOF", "3")]);
+        let effective = Effective::read(&given, ("/nonexistent".into(), false), b"x");
+        assert!(effective.warnings.is_empty(), "{:?}", effective.warnings);
+        assert!(OptionId::ALL.into_iter().all(|id| effective.options.origin(id) == Origin::Default));
+    }
+
+    #[test]
+    fn a_missing_file_is_a_warning_only_when_it_was_asked_for() {
+        let (file, asked_for) = config_file(&environment(&[("VCM_CONFIG", "/nonexistent/file")]));
+        assert!(asked_for);
+        assert_eq!(Effective::read(&[], (file.clone(), true), b"x").warnings.len(), 1);
+        assert_eq!(Effective::read(&[], (file, false), b"x").warnings.len(), 0);
+    }
+
+    #[test]
+    fn an_alias_is_weaker_than_our_own_variable() {
+        for spec in &SPECS {
+            let Some(alias) = spec.alias else { continue };
+            let own = variable(spec.name);
+            let greatest = value(spec.kind, spec.greatest);
+            let least = value(spec.kind, spec.least);
+            let given = environment(&[(&own, &greatest), (alias, &least)]);
+            let effective = Effective::read(&given, ("/nonexistent".into(), false), b"x");
+            let id = vcmalloc_core::options::find(spec.name.as_bytes()).unwrap();
+            assert_eq!((effective.value(id), effective.options.origin(id)), (greatest, Origin::Environment));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The values that a program gets from the config file and the environment, and where each comes from.
+
+use super::json;
+use crate::say::{self, Outcome};
+use crate::settings::{Effective, config_file};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use vcmalloc_core::options::{OptionId, spec};
+
+/// A value in effect; the names of the fields are a promise to readers of the JSON.
+#[derive(Serialize)]
+pub struct Value {
+    pub name: &'static str,
+    pub value: String,
+    pub origin: &'static str,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    program: Option<String>,
+    file: String,
+    file_read: bool,
+    options: Vec<Value>,
+    warnings: Vec<String>,
+}
+
+pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> Outcome {
+    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let file = file.map_or_else(|| config_file(&environment), |file| (file, true));
+    let name = program.clone().unwrap_or_default();
+    let effective = Effective::read(&environment, file, name.as_bytes());
+    let answer = Answer {
+        program: program.map(|name| name.to_string_lossy().into_owned()),
+        file: effective.file.display().to_string(),
+        file_read: effective.file_read,
+        options: values(&effective),
+        warnings: effective.warnings,
+    };
+    if as_json {
+        return json(&answer);
+    }
+    answer.warnings.iter().for_each(|warning| say::line(warning));
+    let whose = answer.program.as_deref().map_or("every program".to_string(), |name| format!("'{name}'"));
+    let read = if answer.file_read { "" } else { " (not read)" };
+    let head = format!("Values for {whose} from {}{read} and this environment\n\n", answer.file);
+    say::result(&(head + &table(&answer.options)))
+}
+
+pub fn values(effective: &Effective) -> Vec<Value> {
+    let value = |id: OptionId| Value {
+        name: spec(id).name,
+        value: effective.value(id),
+        origin: effective.options.origin(id).name(),
+    };
+    OptionId::ALL.into_iter().map(value).collect()
+}
+
+pub fn table(values: &[Value]) -> String {
+    let name_width = values.iter().map(|value| value.name.len()).max().unwrap_or(0);
+    let value_width = values.iter().map(|value| value.value.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Value { name, value, origin } in values {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:name_width$} = {value:value_width$}  {origin}");
+    }
+    text
+}

@@ -1,0 +1,29 @@
+//! `vcm config`: the options, the values that a program would get, and those that a process was started with.
+
+mod effective;
+mod list;
+mod markdown;
+mod process;
+
+use crate::cli::Config;
+use crate::say::{self, FAILURE, Failure, Outcome};
+use serde::Serialize;
+
+pub fn config(arguments: Config) -> Outcome {
+    if arguments.markdown {
+        return say::result(&markdown::page());
+    }
+    if let Some(id) = arguments.pid {
+        return process::show(id, arguments.file, arguments.json);
+    }
+    if arguments.file.is_some() || arguments.program.is_some() {
+        return effective::show(arguments.file, arguments.program, arguments.json);
+    }
+    if arguments.json { json(&list::entries()) } else { say::result(&list::text()) }
+}
+
+fn json<T: Serialize>(value: &T) -> Outcome {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new(FAILURE, format!("cannot write JSON: {error}")))?;
+    say::result(&(text + "\n"))
+}

@@ -1,0 +1,116 @@
+//! What a running process was started with, read from outside.
+//!
+//! Knows the environment at the start, the files that are mapped and the config file as it is now; says what
+//! it cannot know: changes since the start.
+
+use super::effective::{Value, table, values};
+use super::json;
+use crate::inspect::elf::{self, Depth, Look, OWN_INTERFACE};
+use crate::inspect::process::Process;
+use crate::say::{self, FAILURE, Failure, Outcome};
+use crate::settings::{Effective, config_file};
+use serde::Serialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The kernel tells the time of booting in whole seconds.
+const START_IS_KNOWN_TO: Duration = Duration::from_secs(2);
+
+#[derive(Serialize)]
+struct Answer {
+    pid: i32,
+    program: String,
+    name: String,
+    /// The file through which vcmalloc is in the process; none if it is not.
+    library: Option<String>,
+    file: String,
+    file_read: bool,
+    options: Vec<Value>,
+    warnings: Vec<String>,
+}
+
+pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
+    let process = Process::new(id);
+    let answer = answer(&process, file).map_err(|error| refused(id, &error))?;
+    if as_json {
+        return json(&answer);
+    }
+    answer.warnings.iter().for_each(|warning| say::line(&format!("vcm: warning: {warning}")));
+    let library = answer.library.as_deref().map_or(
+        "It does not run on vcmalloc; with the library it would have been started with:".to_string(),
+        |library| format!("It runs on {library} and was started with:"),
+    );
+    let head = format!("Process {id}, {} ({})\n{library}\n\n", answer.name, answer.program);
+    let tail = "\nWhat the program changed through the C API since then does not show here.\n";
+    say::result(&(head + &table(&answer.options) + tail))
+}
+
+fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
+    let name = process.name()?;
+    let environment = process.environment()?;
+    let files = process.mapped_files()?;
+    let program = process.program()?;
+    let library = library_among(process, &files, &program);
+    let file = file.map_or_else(
+        || {
+            let (file, asked_for) = config_file(&environment);
+            (process.as_seen_by_it(&file), asked_for)
+        },
+        |file| (file, true),
+    );
+    let effective = Effective::read(&environment, file, &name);
+    let mut warnings = effective.warnings.clone();
+    if environment.is_empty() {
+        let why = "its environment is empty: it was started without one, or it writes its title over it (as \
+                   redis and postgres do); settings by variables do not show";
+        warnings.push(why.into());
+    }
+    let changed = std::fs::metadata(&effective.file).and_then(|file| file.modified()).ok();
+    let settled = process.started().map(|started| started + START_IS_KNOWN_TO);
+    if effective.file_read && changed > settled {
+        warnings.push(format!("{} has changed since the process was started", effective.file.display()));
+    }
+    if library.as_deref().is_some_and(|path| path.to_string_lossy().ends_with(" (deleted)")) {
+        warnings.push("the library's file was replaced since; a restart takes the new one".into());
+    }
+    Ok(Answer {
+        pid: process.id,
+        program: program.display().to_string(),
+        name: String::from_utf8_lossy(&name).into_owned(),
+        library: library.map(|path| path.display().to_string()),
+        file: effective.file.display().to_string(),
+        file_read: effective.file_read,
+        options: values(&effective),
+        warnings,
+    })
+}
+
+/// The mapped file that brought vcmalloc: a library of ours, or the program itself.
+fn library_among(process: &Process, files: &[PathBuf], program: &Path) -> Option<PathBuf> {
+    let by_name = |path: &&PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libvcmalloc"))
+    };
+    let brings = |path: &&PathBuf| {
+        let is_program = path.as_path() == program;
+        let is_code = is_program || path.to_string_lossy().contains(".so");
+        is_code && brings_vcmalloc(&process.as_seen_by_it(path), is_program)
+    };
+    files.iter().find(by_name).or_else(|| files.iter().find(brings)).cloned()
+}
+
+fn brings_vcmalloc(path: &Path, is_program: bool) -> bool {
+    let depth = if is_program { Depth::AllSymbols } else { Depth::ExportedSymbols };
+    elf::look(path, depth).is_ok_and(|look| matches!(look, Look::Elf(elf) if elf.defines(OWN_INTERFACE)))
+}
+
+fn refused(id: i32, error: &io::Error) -> Failure {
+    let message = match error.kind() {
+        io::ErrorKind::NotFound => format!("{id}: no such process, or it is a kernel thread"),
+        io::ErrorKind::PermissionDenied => {
+            format!("{id}: it belongs to another user; ask as that user or as root")
+        }
+        _ => format!("{id}: {error}"),
+    };
+    Failure::new(FAILURE, message)
+}

@@ -1,0 +1,7 @@
+//! One module a verb. A verb owns what it prints and its exit codes; what two verbs need goes to `inspect`,
+//! `library`, `settings` or `say`.
+
+pub mod completions;
+pub mod config;
+pub mod man;
+pub mod run;

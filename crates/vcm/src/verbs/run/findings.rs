@@ -1,0 +1,211 @@
+//! What can be seen of a command before it starts, and what that means for running it on vcmalloc.
+//!
+//! Owns the messages: each says what was seen, why it matters and what to do.
+
+use crate::inspect::command::Command;
+use crate::inspect::dependencies;
+use crate::inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
+use crate::inspect::privileges::{self, Gain};
+use crate::library::Library;
+use std::borrow::Cow;
+use std::path::Path;
+
+/// What a finding means for the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Weight {
+    /// Starting would do harm.
+    Harmful,
+    /// The program will start, but not on vcmalloc.
+    Prevents,
+    /// It will run on vcmalloc, and the operator should know something.
+    Note,
+}
+
+pub struct Finding {
+    pub weight: Weight,
+    /// It holds even though the library reports from the process: what it is about comes after the report, or
+    /// cannot be seen from inside.
+    pub outweighs_proof: bool,
+    pub what: String,
+    pub why: &'static str,
+    pub advice: String,
+}
+
+impl Finding {
+    fn new(weight: Weight, what: impl Into<String>, why: &'static str, advice: impl Into<String>) -> Self {
+        Finding { weight, outweighs_proof: false, what: what.into(), why, advice: advice.into() }
+    }
+
+    fn outweighing_proof(self) -> Self {
+        Finding { outweighs_proof: true, ..self }
+    }
+
+    /// The message in one line.
+    pub fn text(&self) -> String {
+        format!("{}. {} {}", self.what, self.why, self.advice)
+    }
+}
+
+/// Everything that is worth saying about `command`, in the order in which it was looked at.
+pub fn of(command: &Command, library: &Library, library_path: &str) -> Vec<Finding> {
+    let program = &command.program;
+    let mut findings = Vec::new();
+    findings.extend(command.clears_environment.as_deref().map(environment_cleared));
+    findings.extend(privileges::gained_by(program).map(|gain| secure_execution(program, gain)));
+    match &command.look {
+        Look::Foreign { machine } => findings.push(foreign(program, machine)),
+        Look::Elf(elf) => {
+            findings.extend(loading(program, elf));
+            findings.extend(built_in(program, elf));
+            findings.extend(linked(program, elf, library, library_path));
+        }
+        Look::Script { .. } | Look::Other => {}
+    }
+    // A report can only come from the program that is started first.
+    let comes_later = command.path != command.program;
+    findings
+        .into_iter()
+        .map(|finding| if comes_later { finding.outweighing_proof() } else { finding })
+        .collect()
+}
+
+fn environment_cleared(by: &Path) -> Finding {
+    Finding::new(
+        Weight::Prevents,
+        format!("{} clears the environment (env -i)", by.display()),
+        "The preload and the options are environment variables, so they are lost there.",
+        "Put 'vcm run' behind that env, or let it keep LD_PRELOAD and the VCM_ variables.",
+    )
+}
+
+fn secure_execution(program: &Path, gain: Gain) -> Finding {
+    let has = match gain {
+        Gain::SetUser => "is setuid",
+        Gain::SetGroup => "is setgid",
+        Gain::Capabilities => "has file capabilities",
+    };
+    Finding::new(
+        Weight::Prevents,
+        format!("{} {has}", program.display()),
+        "The loader ignores preloads in programs that gain privileges.",
+        "Start it as the user it changes to (systemd: User= and AmbientCapabilities=), or link it with \
+         libvcmalloc.",
+    )
+}
+
+fn foreign(program: &Path, machine: &str) -> Finding {
+    Finding::new(
+        Weight::Prevents,
+        format!("{} is made for {machine}", program.display()),
+        "The loader cannot put this machine's libvcmalloc.so into it.",
+        "Use a build of the program for this machine.",
+    )
+}
+
+fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
+    let shown = program.display();
+    if file_name(program).starts_with("ld-linux") || file_name(program) == "ld.so" {
+        // The dynamic loader itself, started by hand with a program as its argument.
+        return None;
+    }
+    let Some(loader) = &elf.interpreter else {
+        return Some(Finding::new(
+            Weight::Prevents,
+            format!("{shown} is linked statically"),
+            "No dynamic loader runs in it, so nothing can be preloaded and it keeps its own malloc.",
+            "Link it dynamically, or link libvcmalloc.a into it.",
+        ));
+    };
+    file_name(loader).starts_with("ld-musl").then(|| {
+        Finding::new(
+            Weight::Prevents,
+            format!("{shown} is a musl program (its loader is {})", loader.display()),
+            "libvcmalloc.so is made for glibc and cannot be loaded there.",
+            "Use a build of the program for glibc.",
+        )
+    })
+}
+
+fn file_name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
+
+/// Allocators that are part of the program itself.
+fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
+    let shown = program.display();
+    if elf.interpreter.is_none() || elf.defines(OWN_INTERFACE) {
+        return None;
+    }
+    let own = elf.private_copy();
+    let called = own.map_or(String::new(), |(symbol, name)| format!(" ({name}: it has {symbol})"));
+    if elf.exports("malloc") {
+        return Some(Finding::new(
+            Weight::Prevents,
+            format!("{shown} has its own malloc built in{called}"),
+            "A program's own malloc comes before any preload.",
+            "Use or make a build without it, or link libvcmalloc into it.",
+        ));
+    }
+    if elf.defines("malloc") {
+        let finding = Finding::new(
+            Weight::Prevents,
+            format!("{shown} has its own malloc built in{called} and keeps it to itself"),
+            "Only its libraries' allocations would reach vcmalloc.",
+            "Use or make a build without it, or link libvcmalloc into it.",
+        );
+        return Some(finding.outweighing_proof());
+    }
+    own.map(|(symbol, name)| {
+        Finding::new(
+            Weight::Note,
+            format!("{shown} carries its own {name} under the name {symbol}"),
+            "What it allocates there does not reach vcmalloc, so a comparison would say little.",
+            "Build it for the system's malloc (redis: make MALLOC=libc).",
+        )
+    })
+}
+
+/// Allocators among the libraries that it loads.
+fn linked(program: &Path, elf: &Elf, library: &Library, library_path: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for dependency in dependencies::of(program, elf, library_path) {
+        let by = dependency.wanted_by.display();
+        if dependency.name.starts_with("libtcmalloc") {
+            let stand_in = library.stands_in_for_tcmalloc || dependency.path.as_deref().is_some_and(is_ours);
+            if !stand_in {
+                findings.push(linked_tcmalloc(format!("{by} is linked with {}", dependency.name)));
+            }
+        } else if dependency.name.starts_with("libjemalloc") {
+            findings.push(linked_jemalloc(format!("{by} is linked with {}", dependency.name)));
+        }
+    }
+    findings
+}
+
+fn is_ours(path: &Path) -> bool {
+    let look = elf::look(path, Depth::ExportedSymbols);
+    look.is_ok_and(|look| {
+        matches!(look, Look::Elf(elf) if elf.exports(OWN_INTERFACE) && elf.exports(TCMALLOC_INTERFACE))
+    })
+}
+
+fn linked_tcmalloc(what: String) -> Finding {
+    Finding::new(
+        Weight::Harmful,
+        what,
+        "A program that asks tcmalloc's MallocExtension how much memory it uses (as ceph-osd does for \
+         osd_memory_target) would read an empty heap and let its caches grow until memory runs out.",
+        "Install vcmalloc's stand-in for libtcmalloc.so, use a build without tcmalloc, or, if the program \
+         never asks, start it with --force.",
+    )
+}
+
+fn linked_jemalloc(what: String) -> Finding {
+    Finding::new(
+        Weight::Note,
+        what,
+        "malloc goes to vcmalloc, but mallctl and MALLOC_CONF reach an idle jemalloc: its statistics and \
+         settings mean nothing.",
+        "Read 'VCM_STATS_AT_EXIT=1' instead, or use a build without jemalloc.",
+    )
+}

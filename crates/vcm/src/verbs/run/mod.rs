@@ -1,0 +1,183 @@
+//! `vcm run`: start a program on vcmalloc, pass its signals and its exit code through, verify the preload.
+//!
+//! ```text
+//! findings   what can be seen before the start
+//! child      the process: signals, exit code
+//! proof      what the library says when it starts
+//! watch      the verdict, from all three
+//! ```
+
+mod child;
+mod findings;
+mod proof;
+mod watch;
+
+use crate::cli::Run;
+use crate::inspect::command::{self, Missing};
+use crate::library::{self, Library};
+use crate::say::{self, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome};
+use crate::settings::{self, PROOF_VARIABLE, STATS_VARIABLE};
+use child::{Child, Event};
+use findings::{Finding, Weight};
+use proof::Proof;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use vcmalloc_core::options::{Options, Origin};
+use watch::Watch;
+
+const PRELOAD: &str = "LD_PRELOAD";
+
+pub fn run(arguments: Run) -> Outcome {
+    let settings = settings_given(&arguments)?;
+    let library = library::find(arguments.library.as_deref())?;
+    let [name, rest @ ..] = arguments.command.as_slice() else {
+        return Err(Failure::new(OWN_FAILURE, "no command given"));
+    };
+    let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let path = command::resolve(name, &search_path).map_err(|why| missing(name, &why))?;
+    let target = command::follow(path, rest, &search_path);
+    let library_path = env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let findings = findings::of(&target, &library, &library_path);
+    weigh(&arguments, name, &findings)?;
+
+    let proof = Proof::new().map_err(|error| own_failure("the proof descriptor", &error))?;
+    let mut command = Command::new(&target.path);
+    command.arg0(name).args(rest).envs(settings);
+    command.env(PRELOAD, preload_list(&library, env::var_os(PRELOAD).as_deref()));
+    command.env(PROOF_VARIABLE, proof.number().to_string());
+    if arguments.stats {
+        command.env(STATS_VARIABLE, "1");
+    }
+    let child = Child::start(command).map_err(|error| not_started(&target.path, &error))?;
+    let name = name.to_string_lossy().into_owned();
+    let watch = Watch::new(child.id(), name, &library, &proof, &findings, arguments.verbose);
+    supervise(child, watch, arguments.strict)
+}
+
+/// Waits for the end of the child and looks at it meanwhile.
+fn supervise(mut child: Child, mut watch: Watch, strict: bool) -> Outcome {
+    loop {
+        match child.wait(watch.pause()).map_err(|error| own_failure("waiting for the command", &error))? {
+            Event::TimeOut => watch.look(),
+            Event::Ended(status) => {
+                watch.ended();
+                if strict && !watch.took_effect() {
+                    return Ok(OWN_FAILURE);
+                }
+                return Ok(child::end_like(status));
+            }
+        }
+    }
+}
+
+/// The variables for the options on the command line; all that are wrong are reported, and nothing is
+/// started.
+fn settings_given(arguments: &Run) -> Result<Vec<(String, String)>, Failure> {
+    let mut wrong = Vec::new();
+    let mut given: Vec<(String, String)> = Vec::new();
+    for setting in &arguments.settings {
+        match setting.split_once('=') {
+            Some((name, text)) => given.push((name.trim().into(), text.trim().into())),
+            None => wrong.push(format!("vcm: --option {setting}: write NAME=VALUE")),
+        }
+    }
+    given.extend(arguments.flags.0.iter().map(|(name, text)| ((*name).to_string(), text.clone())));
+    let options = Options::new();
+    let mut variables = Vec::new();
+    for (name, text) in given {
+        match options.set(name.as_bytes(), text.as_bytes(), Origin::Environment) {
+            Ok(_) => variables.push((settings::variable(&name), text)),
+            Err(refused) => {
+                wrong.push(settings::refusal("", name.as_bytes(), text.as_bytes(), refused));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(variables);
+    }
+    wrong.iter().for_each(|line| say::line(line));
+    Err(Failure::new(OWN_FAILURE, "nothing was started"))
+}
+
+/// Refuses what would do harm, and with `--strict` what cannot work; says the rest.
+fn weigh(arguments: &Run, name: &OsStr, findings: &[Finding]) -> Result<(), Failure> {
+    let name = name.to_string_lossy();
+    for finding in findings {
+        let refuse = match finding.weight {
+            Weight::Harmful => !arguments.force,
+            Weight::Prevents => arguments.strict && !arguments.force,
+            Weight::Note => false,
+        };
+        if refuse {
+            return Err(Failure::new(OWN_FAILURE, format!("{name} is not started: {}", finding.text())));
+        }
+        // What prevents the preload is said when it has been seen to.
+        if finding.weight != Weight::Prevents {
+            let word = if finding.weight == Weight::Harmful { "warning" } else { "note" };
+            say::line(&format!("vcm: {word}: {}", finding.text()));
+        }
+    }
+    Ok(())
+}
+
+/// Ours first, so that its malloc is the one that is found; then what was there, without a second of ours.
+fn preload_list(library: &Library, before: Option<&OsStr>) -> OsString {
+    let mut list = library.path.clone().into_os_string();
+    let before = before.map(OsStr::as_bytes).unwrap_or_default();
+    for entry in before.split(|byte| matches!(byte, b':' | b' ')) {
+        let entry = OsStr::from_bytes(entry);
+        if !entry.is_empty() && entry != library.path && entry != library.real_path {
+            list.push(":");
+            list.push(entry);
+        }
+    }
+    list
+}
+
+fn missing(name: &OsStr, why: &Missing) -> Failure {
+    let name = name.to_string_lossy();
+    match why {
+        Missing::NotFound => Failure::new(NOT_FOUND, format!("{name}: no such command")),
+        Missing::NotExecutable(error) => {
+            Failure::new(NOT_EXECUTABLE, format!("{name}: cannot be executed: {error}"))
+        }
+    }
+}
+
+fn not_started(path: &Path, error: &io::Error) -> Failure {
+    let shown = path.display();
+    match error.kind() {
+        // The file is there, so what is missing is its interpreter or loader.
+        io::ErrorKind::NotFound => Failure::new(
+            NOT_FOUND,
+            format!("{shown}: the interpreter that its first line or header names is missing"),
+        ),
+        _ => Failure::new(NOT_EXECUTABLE, format!("{shown}: cannot be executed: {error}")),
+    }
+}
+
+fn own_failure(what: &str, error: &io::Error) -> Failure {
+    Failure::new(OWN_FAILURE, format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_is_first_and_only_once_in_the_list() {
+        let library = Library {
+            path: "/opt/link.so".into(),
+            real_path: "/opt/real.so".into(),
+            stands_in_for_tcmalloc: false,
+        };
+        assert_eq!(preload_list(&library, None), "/opt/link.so");
+        let before = OsStr::new("/a.so /opt/real.so:/opt/link.so::/b.so");
+        assert_eq!(preload_list(&library, Some(before)), "/opt/link.so:/a.so:/b.so");
+    }
+}

@@ -1,0 +1,238 @@
+//! `vcm run`: whether the preload took effect, and why not.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use support::{Done, Place, done, text, vcm};
+
+const USES_MALLOC: &str = "#include <stdlib.h>\nint main(void) { return malloc(9) == 0; }";
+const OWN_MALLOC: &str = "#include <stddef.h>\nstatic char room[1 << 20]; static size_t used;\n\
+     void *malloc(size_t size) { used += 64; return room + used; } void free(void *block) {}\n\
+     int main(void) { return malloc(9) == 0; }";
+
+fn assert_not_in_effect(place: &Place, program: &Path, why: &str) -> Done {
+    let result = done(&mut place.run(&["--", text(program)]));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    assert!(result.err.contains("does not run on vcmalloc"), "{}", result.err);
+    assert!(result.err.contains(why), "{why}\n{}", result.err);
+    assert_eq!(result.err.lines().count(), 1, "one line says it all: {}", result.err);
+    let strict = done(&mut place.run(&["--strict", "--", text(program)]));
+    assert_eq!(strict.code, Some(125), "{}", strict.err);
+    assert!(strict.err.contains(why), "{why}\n{}", strict.err);
+    result
+}
+
+#[test]
+fn success_is_silent_and_said_with_verbose() {
+    let place = Place::new();
+    let program = place.program("plain", USES_MALLOC, &[]);
+    assert_eq!(done(&mut place.run(&["--strict", "--", text(&program)])).err, "");
+    let verbose = done(&mut place.run(&["-v", "--", text(&program)]));
+    assert!(verbose.err.contains("runs on vcmalloc 0.0-stub, front locked"), "{}", verbose.err);
+}
+
+#[test]
+fn a_static_program_is_told() {
+    let place = Place::new();
+    let program = place.program("static", USES_MALLOC, &["-static"]);
+    assert_not_in_effect(&place, &program, "is linked statically");
+}
+
+#[test]
+fn a_static_interpreter_of_a_script_is_told() {
+    let place = Place::new();
+    let program = place.program("interpreter", USES_MALLOC, &["-static-pie"]);
+    let script = place.script("script", &format!("#!{}\n", program.display()));
+    assert_not_in_effect(&place, &script, "interpreter is linked statically");
+}
+
+#[test]
+fn a_setuid_program_is_told() {
+    if !nix::unistd::getuid().is_root() {
+        eprintln!("not tested: only root can give a file to another user");
+        return;
+    }
+    let place = Place::new();
+    let program = place.path("setuid");
+    std::fs::copy("/bin/true", &program).unwrap();
+    // As root only another owner makes the kernel distrust the starter.
+    std::os::unix::fs::chown(&program, Some(65534), Some(65534)).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    assert_not_in_effect(&place, &program, "is setuid");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o2755)).unwrap();
+    assert_not_in_effect(&place, &program, "is setgid");
+}
+
+#[test]
+fn a_program_with_its_own_malloc_is_told() {
+    let place = Place::new();
+    let exported = place.program("exported", OWN_MALLOC, &["-rdynamic"]);
+    assert_not_in_effect(&place, &exported, "has its own malloc built in.");
+    let hidden = place.program("hidden", OWN_MALLOC, &["-fvisibility=hidden"]);
+    assert_not_in_effect(&place, &hidden, "keeps it to itself");
+}
+
+#[test]
+fn an_own_malloc_that_the_file_does_not_show_is_told_by_the_proof() {
+    let place = Place::new();
+    let library = place.path("libown.so");
+    std::fs::write(place.path("own.c"), OWN_MALLOC.replace("main", "other_main")).unwrap();
+    support::gcc(&["-w", "-shared", "-fPIC", "-o", text(&library), text(&place.path("own.c"))]);
+    let program = place.program("plain", USES_MALLOC, &[]);
+    // The loader's own list comes before LD_PRELOAD.
+    let result = done(&mut place.run(&[
+        "--",
+        "/lib64/ld-linux-x86-64.so.2",
+        "--preload",
+        text(&library),
+        text(&program),
+    ]));
+    // Which of the two wins is the loader's choice; what matters is that the report names what was seen.
+    if result.err.contains("does not run") {
+        assert!(result.err.contains("its malloc comes from"), "{}", result.err);
+    }
+}
+
+#[test]
+fn a_private_copy_under_another_name_is_noted() {
+    let place = Place::new();
+    let source = format!("#include <stddef.h>\nvoid *je_malloc(size_t size) {{ return 0; }}\n{USES_MALLOC}");
+    let program = place.program("redis-like", &source, &[]);
+    let result = done(&mut place.run(&["--strict", "--", text(&program)]));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    assert!(result.err.contains("carries its own jemalloc under the name je_malloc"), "{}", result.err);
+}
+
+/// A library of this soname that does nothing, and a program linked with it through another library.
+fn linked_with(place: &Place, soname: &str, source: &str) -> PathBuf {
+    let library = place.path(soname);
+    std::fs::write(place.path("inner.c"), source).unwrap();
+    let soname_flag = format!("-Wl,-soname,{soname}");
+    support::gcc(&["-shared", "-fPIC", &soname_flag, "-o", text(&library), text(&place.path("inner.c"))]);
+    let middle = place.program(
+        "libmiddle.so",
+        "extern int inner(void); int middle(void) { return inner(); }",
+        &["-shared", "-fPIC", text(&library), "-Wl,-rpath,$ORIGIN"],
+    );
+    let main = "extern int middle(void); int main(void) { return middle(); }";
+    place.program("linked", main, &[text(&middle), "-Wl,-rpath,$ORIGIN"])
+}
+
+#[test]
+fn a_linked_tcmalloc_is_refused_unless_forced() {
+    let place = Place::new();
+    let program = linked_with(&place, "libtcmalloc.so.4", "int inner(void) { return 0; }");
+    let refused = done(&mut place.run(&["--", text(&program)]));
+    assert_eq!(refused.code, Some(125));
+    for words in
+        ["is not started", "libmiddle.so is linked with libtcmalloc.so.4", "MallocExtension", "--force"]
+    {
+        assert!(refused.err.contains(words), "{words}\n{}", refused.err);
+    }
+    let forced = done(&mut place.run(&["--force", "--", text(&program)]));
+    assert_eq!(forced.code, Some(0), "{}", forced.err);
+    assert!(forced.err.contains("warning"), "{}", forced.err);
+}
+
+#[test]
+fn our_stand_in_for_tcmalloc_is_no_obstacle() {
+    let place = Place::new();
+    let source = "int inner(void) { return 0; } int vcm_version(void) { return 0; }\n\
+                  int _ZN15MallocExtension8instanceEv(void) { return 0; }";
+    let program = linked_with(&place, "libtcmalloc.so.4", source);
+    let result = done(&mut place.run(&["--strict", "--", text(&program)]));
+    assert_eq!((result.code, result.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_linked_jemalloc_is_noted() {
+    let place = Place::new();
+    let program = linked_with(&place, "libjemalloc.so.2", "int inner(void) { return 0; }");
+    let result = done(&mut place.run(&["--", text(&program)]));
+    assert_eq!(result.code, Some(0));
+    assert!(result.err.contains("note:") && result.err.contains("mallctl"), "{}", result.err);
+}
+
+#[test]
+fn a_wrapper_that_clears_the_environment_is_told() {
+    let place = Place::new();
+    let direct = done(&mut place.run(&["--", "env", "-i", "/bin/true"]));
+    assert_eq!(direct.code, Some(0));
+    assert!(direct.err.contains("clears the environment"), "{}", direct.err);
+    let script = place.script("by-line", "#!/usr/bin/env -S -i /bin/true\n");
+    assert_not_in_effect(&place, &script, "clears the environment");
+}
+
+#[test]
+fn a_script_that_loses_the_preload_is_told_while_it_runs() {
+    let place = Place::new();
+    let script = place.script("wrapper", "#!/bin/sh\nexec env -i /bin/sleep 6\n");
+    let started = Instant::now();
+    let mut child = place.run(&["--strict", "--", text(&script)]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let told_after = started.elapsed();
+    assert!(line.contains("does not run on vcmalloc") && line.contains("sleep"), "{line}");
+    assert!(told_after < Duration::from_secs(5), "{told_after:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(125));
+}
+
+#[test]
+fn a_library_that_does_not_report_is_told_with_what_may_be_wrong() {
+    let place = Place::new();
+    let source = "extern void *__libc_malloc(unsigned long n); int vcm_version;\n\
+                  void *malloc(unsigned long n) { return __libc_malloc(n); }";
+    let mute = place.program("mute.so", source, &["-shared", "-fPIC"]);
+    let result = done(&mut vcm(&["run", "--library", text(&mute), "--", "/bin/true"]));
+    assert!(result.err.contains("did not report"), "{}", result.err);
+    assert!(result.err.contains("env -i"), "{}", result.err);
+}
+
+#[test]
+fn children_that_lost_the_preload_are_named_with_verbose() {
+    let place = Place::new();
+    let script = place.script("parent", "#!/bin/sh\nenv -i /bin/sleep 3\ntrue\n");
+    let result = done(&mut place.run(&["-v", "--", text(&script)]));
+    assert_eq!(result.code, Some(0));
+    assert!(result.err.contains("its child process") && result.err.contains("sleep"), "{}", result.err);
+}
+
+#[test]
+fn the_real_library_takes_effect() {
+    let Some(library) = real_library() else {
+        eprintln!("not tested: target/release/libvcmalloc.so is not built");
+        return;
+    };
+    let result =
+        done(&mut vcm(&["run", "-v", "--strict", "--library", text(&library), "--", "/bin/ls", "/"]));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    assert!(result.err.contains("runs on vcmalloc"), "{}", result.err);
+}
+
+#[test]
+fn a_file_that_took_the_descriptors_place_stays_untouched() {
+    let place = Place::new();
+    let file = place.path("victim");
+    let script =
+        format!("exec {{fd}}>'{}'; eval \"exec $VCM_RUN_PROOF>&$fd\"; /bin/true; exit 3", file.display());
+    for library in [Some(place.stub.clone()), real_library()].into_iter().flatten() {
+        let result = done(&mut vcm(&["run", "--library", text(&library), "--", "bash", "-c", &script]));
+        assert_eq!((result.code, result.err.as_str()), (Some(3), ""));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
+    }
+}
+
+/// The finished library: it exports malloc and knows the proof.
+fn real_library() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_vcm")).parent()?.join("../release/libvcmalloc.so");
+    let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/libvcmalloc.so");
+    let knows_proof = |path: &PathBuf| {
+        let needle = b"VCM_RUN_PROOF";
+        std::fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
+    };
+    [beside, usual].into_iter().find(knows_proof).and_then(|path| path.canonicalize().ok())
+}

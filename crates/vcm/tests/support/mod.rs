@@ -1,0 +1,88 @@
+//! What the tests of the tool share: a folder with a stub of the library, programs made on the spot, and
+//! `vcm`.
+
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub struct Place {
+    pub folder: tempfile::TempDir,
+    pub stub: PathBuf,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // The setuid test runs a program from here as another user.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let stub = folder.path().join("libvcmalloc.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/stub.c");
+        gcc(&["-shared", "-fPIC", "-o", text(&stub), text(&source)]);
+        Place { folder, stub }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A program from C source.
+    pub fn program(&self, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let (path, file) = (self.path(name), self.path(&format!("{name}.c")));
+        std::fs::write(&file, source).unwrap();
+        gcc(&[&["-w", "-o", text(&path), text(&file)], flags].concat());
+        path
+    }
+
+    pub fn script(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// `vcm run` with the stub, ready for more arguments.
+    pub fn run(&self, arguments: &[&str]) -> Command {
+        let mut command = vcm(&["run", "--library", text(&self.stub)]);
+        command.args(arguments);
+        command
+    }
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+pub fn gcc(arguments: &[&str]) {
+    let done = Command::new("gcc").args(arguments).output().expect("gcc is needed for the tests");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// The tool, with an environment that says nothing to it.
+pub fn vcm(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vcm"));
+    for variable in ["LD_PRELOAD", "LD_LIBRARY_PATH", "VCM_LIBRARY", "VCM_CONFIG", "VCM_RUN_PROOF"] {
+        command.env_remove(variable);
+    }
+    command.args(arguments);
+    command
+}
+
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+    pub output: Output,
+}
+
+pub fn done(command: &mut Command) -> Done {
+    let output = command.output().unwrap();
+    Done {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        output,
+    }
+}
