@@ -16,8 +16,8 @@ An option is set, strongest first:
 5. in the config file before the first section, for every program.
 
 `vcm run --option NAME=VALUE -- COMMAND` and its long flags set the environment variable for one command. A
-wrong name or value is reported on stderr and changes nothing. Programs that gain privileges (setuid) read none of
-these.
+wrong name or value is reported on stderr and changes nothing. Programs that gain privileges (setuid) read
+none of these.
 
 Byte counts take `K`, `M`, `G`, `T` (powers of 1,024); durations take `us`, `ms`, `s`, `min`, `h`, and count
 seconds without a unit; flags take `on` and `off`.
