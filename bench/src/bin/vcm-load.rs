@@ -16,9 +16,9 @@ struct Arguments {
     /// Threads that allocate and free
     #[arg(long, short, default_value_t = 1)]
     threads: usize,
-    /// How long to work
-    #[arg(long, short, default_value_t = 1.0)]
-    seconds: f64,
+    /// How long to work [default: 1]
+    #[arg(long, short)]
+    seconds: Option<f64>,
     /// Work until this many operations are done, instead of for a time
     #[arg(long, conflicts_with = "seconds")]
     operations: Option<u64>,
@@ -32,14 +32,18 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let seconds = arguments.seconds;
-    ensure!(seconds > 0.0 && seconds <= 3600.0, "--seconds {seconds} is not between 0 and 3600");
     if let Some(cpu) = arguments.pin {
         process::pin_to(cpu)?;
     }
-    let length =
-        arguments.operations.map_or(Length::Time(Duration::from_secs_f64(seconds)), Length::Operations);
     let Arguments { pattern, threads, bytes, .. } = arguments;
+    let length = match (arguments.operations, arguments.seconds) {
+        (Some(operations), _) => Length::Operations(operations),
+        (None, Some(seconds)) => {
+            ensure!(seconds > 0.0 && seconds <= 3600.0, "--seconds {seconds} is not between 0 and 3600");
+            Length::Time(Duration::from_secs_f64(seconds))
+        }
+        (None, None) => pattern.default_length(),
+    };
     let report = load::run(&Settings { pattern, threads, length, bytes })?;
     println!("{}", serde_json::to_string(&report)?);
     Ok(())

@@ -11,10 +11,10 @@
 
 use super::process::{self, Elapsed, Moment};
 use super::random::Random;
+use super::signal::Signal;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const STACK_BYTES: usize = 128 << 10;
@@ -85,15 +85,9 @@ pub struct Work {
 struct Crew<W> {
     workload: W,
     clock: Clock,
-    attendance: Mutex<Attendance>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Attendance {
-    arrived: usize,
-    gate_is_open: bool,
-    left: usize,
+    arrived: Signal,
+    gate: Signal,
+    left: Signal,
 }
 
 /// What a thread gets when it starts. The crew outlives every thread: it is never dropped.
@@ -104,35 +98,35 @@ struct Post<W: 'static> {
 
 /// Runs `threads` workers on a workload and measures them. Threads and tables of this module are set up before the
 /// clock starts.
-pub fn run<W: Workload>(workload: W, threads: usize, length: Length) -> Work {
+pub fn run<W: Workload>(workload: W, threads: u32, length: Length) -> Work {
     let operations_each = match length {
         Length::Time(_) => u64::MAX,
-        Length::Operations(total) => total.div_ceil(threads as u64),
+        Length::Operations(total) => total.div_ceil(u64::from(threads)),
     };
     let clock = Clock { stopped: AtomicBool::new(false), operations_each };
-    let crew: &'static Crew<W> =
-        Box::leak(Box::new(Crew { workload, clock, attendance: Mutex::default(), changed: Condvar::new() }));
+    let [arrived, gate, left] = Default::default();
+    let crew: &'static Crew<W> = Box::leak(Box::new(Crew { workload, clock, arrived, gate, left }));
     let posts: Vec<*mut Post<W>> = (0..threads)
         .map(|index| {
-            let random = Random::seeded(index as u64);
-            let worker = Worker { index, random, operations: 0, previous: None };
+            let random = Random::seeded(u64::from(index));
+            let worker = Worker { index: index as usize, random, operations: 0, previous: None };
             Box::into_raw(Box::new(Post { crew, worker }))
         })
         .collect();
     posts.iter().for_each(|&post| start_thread(post));
-    crew.wait_until(|attendance| attendance.arrived == threads);
+    crew.arrived.wait_for(threads);
 
     let start = Moment::now();
-    crew.change(|attendance| attendance.gate_is_open = true);
+    crew.gate.raise();
     if let Length::Time(duration) = length {
         std::thread::sleep(duration);
     } else {
         // Half of the workers have finished, the rest still hold their blocks: the last moment that is under load.
-        crew.wait_until(|attendance| attendance.left >= threads.div_ceil(2));
+        crew.left.wait_for(threads.div_ceil(2));
     }
     let end_rss_kib = process::resident_kib();
     crew.clock.stopped.store(matches!(length, Length::Time(_)), Ordering::Relaxed);
-    crew.wait_until(|attendance| attendance.left == threads);
+    crew.left.wait_for(threads);
     let elapsed = start.until(Moment::now());
 
     // SAFETY: every worker has left, so no thread uses its post any more; each came from Box::into_raw.
@@ -140,22 +134,6 @@ pub fn run<W: Workload>(workload: W, threads: usize, length: Length) -> Work {
     posts.iter().filter_map(|post| post.worker.previous).for_each(join);
     crew.workload.clean_up();
     Work { operations: posts.iter().map(|post| post.worker.operations).sum(), elapsed, end_rss_kib }
-}
-
-impl<W> Crew<W> {
-    fn attendance(&self) -> MutexGuard<'_, Attendance> {
-        self.attendance.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Attendance)) {
-        change(&mut self.attendance());
-        self.changed.notify_all();
-    }
-
-    fn wait_until(&self, condition: impl Fn(&Attendance) -> bool) {
-        let waited = self.changed.wait_while(self.attendance(), |attendance| !condition(attendance));
-        drop(waited);
-    }
 }
 
 extern "C" fn thread_main<W: Workload>(post: *mut c_void) -> *mut c_void {
@@ -166,8 +144,8 @@ extern "C" fn thread_main<W: Workload>(post: *mut c_void) -> *mut c_void {
         Some(previous) => join(previous),
         None => {
             crew.workload.prepare(worker);
-            crew.change(|attendance| attendance.arrived += 1);
-            crew.wait_until(|attendance| attendance.gate_is_open);
+            crew.arrived.raise();
+            crew.gate.wait_for(1);
         }
     }
     crew.workload.turn(worker, &crew.clock);
@@ -177,7 +155,7 @@ extern "C" fn thread_main<W: Workload>(post: *mut c_void) -> *mut c_void {
         start_thread(post);
     } else {
         crew.workload.leave(worker);
-        crew.change(|attendance| attendance.left += 1);
+        crew.left.raise();
     }
     std::ptr::null_mut()
 }

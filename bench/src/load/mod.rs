@@ -5,18 +5,20 @@
 
 pub mod c_heap;
 pub mod crew;
+mod exchange;
 mod mapped;
 pub mod patterns;
 pub mod process;
 mod queue;
 mod random;
+mod signal;
 
 use crate::report::Report;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use crew::{Length, Work, Workload};
 use patterns::fast_path::{self, Order};
-use patterns::{hand_over, large, slots, storage};
+use patterns::{churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, storage};
 use std::time::Duration;
 
 /// What to run.
@@ -48,6 +50,18 @@ pub enum Pattern {
     Storage,
     /// buffers of 64 KiB to 16 MiB, 32 in flight
     Large,
+    /// 16 B to 4 KiB, most die young, few live long
+    Mixedlife,
+    /// blocks of different threads on one cache line
+    FalseActive,
+    /// blocks of one thread freed and reused by others
+    FalsePassive,
+    /// buffers that grow to 256 KiB
+    Realloc,
+    /// threads that hardly live (20,000 unless --operations or --seconds says otherwise)
+    Churn,
+    /// a process that holds 2 MiB: its resident memory
+    Small,
 }
 
 /// How to run it.
@@ -61,10 +75,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn new(pattern: Pattern, threads: usize, seconds: f64) -> Self {
-        Self { pattern, threads, length: Length::Time(Duration::from_secs_f64(seconds)), bytes: None }
-    }
-
     fn seconds(&self) -> Result<f64> {
         match self.length {
             Length::Time(time) => Ok(time.as_secs_f64()),
@@ -96,8 +106,20 @@ impl Pattern {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
+    /// How long it works if nobody says.
+    pub fn default_length(self) -> Length {
+        match self {
+            Self::Churn => Length::Operations(churn::DEFAULT_THREADS),
+            _ => Length::Time(Duration::from_secs(1)),
+        }
+    }
+
     fn works_in_pairs(self) -> bool {
         matches!(self, Self::Prodcons | Self::Storage)
+    }
+
+    fn is_single_threaded(self) -> bool {
+        self == Self::Small || self.fast_path_order().is_some()
     }
 }
 
@@ -113,11 +135,12 @@ pub fn run(settings: &Settings) -> Result<Report> {
         start_rss_kib: process::resident_kib(),
         ..Report::default()
     };
-    match settings.pattern.fast_path_order() {
-        Some(order) => run_fast_path(order, settings, &mut report)?,
-        None => fill_in(&mut report, run_crew(settings)),
+    match (settings.pattern, settings.pattern.fast_path_order()) {
+        (Pattern::Small, _) => fill_in(&mut report, run_small()),
+        (_, Some(order)) => run_fast_path(order, settings, &mut report)?,
+        (_, None) => fill_in(&mut report, run_crew(settings)),
     }
-    report.peak_rss_kib = process::peak_resident_kib();
+    report.peak_rss_kib = report.peak_rss_kib.max(process::peak_resident_kib());
     report.after_rss_kib = process::resident_kib();
     report.machine_ns = machine_before.min(process::machine_ns());
     Ok(report)
@@ -126,9 +149,9 @@ pub fn run(settings: &Settings) -> Result<Report> {
 fn check(settings: &Settings) -> Result<()> {
     let Settings { pattern, threads, bytes, .. } = *settings;
     let name = pattern.name();
-    ensure!(threads > 0, "no threads, no load; give --threads 1 or more");
-    if pattern.fast_path_order().is_some() {
-        ensure!(threads == 1, "`{name}` times one thread; leave --threads out");
+    ensure!((1..=65_536).contains(&threads), "--threads {threads} is not between 1 and 65,536");
+    if pattern.is_single_threaded() {
+        ensure!(threads == 1, "`{name}` runs on one thread; leave --threads out");
     }
     if pattern.works_in_pairs() {
         ensure!(threads.is_multiple_of(2), "`{name}` works in pairs; give an even number of --threads");
@@ -149,9 +172,18 @@ fn run_fast_path(order: Order, settings: &Settings, report: &mut Report) -> Resu
     Ok(())
 }
 
+fn run_small() -> Work {
+    let start = process::Moment::now();
+    let process = small::SmallProcess::allocate();
+    let elapsed = start.until(process::Moment::now());
+    let work = Work { operations: process.count(), elapsed, end_rss_kib: process::resident_kib_exact() };
+    process.release();
+    work
+}
+
 fn run_crew(settings: &Settings) -> Work {
     fn go(workload: impl Workload, settings: &Settings) -> Work {
-        crew::run(workload, settings.threads, settings.length)
+        crew::run(workload, settings.threads as u32, settings.length)
     }
     let threads = settings.threads;
     match settings.pattern {
@@ -163,7 +195,12 @@ fn run_crew(settings: &Settings) -> Work {
         }
         Pattern::Storage => go(storage::Storage::new(threads), settings),
         Pattern::Large => go(large::Large::new(threads, settings.bytes), settings),
-        fast_path => unreachable!("{fast_path:?} runs on one thread"),
+        Pattern::Mixedlife => go(mixed_life::MixedLife, settings),
+        Pattern::FalseActive => go(false_sharing::FalseSharing::active(), settings),
+        Pattern::FalsePassive => go(false_sharing::FalseSharing::passive(threads), settings),
+        Pattern::Realloc => go(growth::Growth, settings),
+        Pattern::Churn => go(churn::Churn::new(threads), settings),
+        single => unreachable!("{single:?} runs on one thread"),
     }
 }
 

@@ -7,15 +7,13 @@
 //! hundreds of threads is far beyond any cache budget. Of a block only the first byte is written, so one page of each
 //! is resident (256 MiB with 1,024 threads) and the rest of the peak is the allocator's.
 //!
-//! There are a few more arrays than threads and they queue up, so a thread gets the array of another worker: the blocks
-//! it frees were allocated by a thread that is gone or lives elsewhere.
+//! A thread gets the array of another worker: the blocks it frees were allocated by a thread that is gone or lives
+//! elsewhere.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};
-use crate::load::mapped::zeroed_array;
+use crate::load::exchange::Exchange;
 use crate::load::random::{SizeLaw, scaled};
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 /// Replacements between two looks at the clock.
 const STRETCH: usize = 64;
@@ -23,36 +21,18 @@ const GENERATION: usize = 10_000;
 
 pub struct Slots {
     sizes: SizeLaw,
-    waiting: Mutex<VecDeque<SlotArray>>,
+    arrays: Exchange,
 }
-
-struct SlotArray(&'static mut [Block]);
-
-// SAFETY: who takes an array out of the queue owns it and the blocks in it.
-unsafe impl Send for SlotArray {}
 
 impl Slots {
     pub fn larson(threads: usize) -> Self {
-        Self::new(threads, 256, SizeLaw::Uniform { least: 8, greatest: 1000 })
+        let sizes = SizeLaw::Uniform { least: 8, greatest: 1000 };
+        Self { sizes, arrays: Exchange::for_workers(threads, 256) }
     }
 
     pub fn starve(threads: usize) -> Self {
-        Self::new(threads, 64, SizeLaw::Uniform { least: 4 << 10, greatest: 64 << 10 })
-    }
-
-    fn new(threads: usize, slots: usize, sizes: SizeLaw) -> Self {
-        let arrays = threads + (threads / 16).max(1);
-        let waiting = (0..arrays).map(|_| SlotArray(zeroed_array(slots))).collect();
-        Self { sizes, waiting: Mutex::new(waiting) }
-    }
-
-    fn take(&self) -> SlotArray {
-        let array = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        array.expect("there are more arrays than workers and each worker holds at most one")
-    }
-
-    fn give(&self, array: SlotArray) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(array);
+        let sizes = SizeLaw::Uniform { least: 4 << 10, greatest: 64 << 10 };
+        Self { sizes, arrays: Exchange::for_workers(threads, 64) }
     }
 
     #[inline(always)]
@@ -70,13 +50,13 @@ impl Workload for Slots {
     const GENERATIONS: bool = true;
 
     fn prepare(&self, worker: &mut Worker) {
-        let array = self.take();
+        let array = self.arrays.take();
         array.0.iter_mut().for_each(|slot| self.replace(slot, worker.random.next() >> 32));
-        self.give(array);
+        self.arrays.give(array);
     }
 
     fn turn(&self, worker: &mut Worker, clock: &Clock) {
-        let array = self.take();
+        let array = self.arrays.take();
         for _ in 0..GENERATION / STRETCH {
             for _ in 0..STRETCH {
                 let bits = worker.random.next();
@@ -88,14 +68,10 @@ impl Workload for Slots {
                 break;
             }
         }
-        self.give(array);
+        self.arrays.give(array);
     }
 
     fn clean_up(&self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        for slot in waiting.iter_mut().flat_map(|array| array.0.iter_mut()) {
-            // SAFETY: the slot holds null or a live block, and is emptied.
-            unsafe { c_heap::release(std::mem::replace(slot, std::ptr::null_mut())) };
-        }
+        self.arrays.release_blocks();
     }
 }
