@@ -1,5 +1,23 @@
+//! libvcmalloc: the C and C++ allocation functions on one static heap.
+//!
+//! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call it; sits
+//! on `vcmalloc_core::heap`. No constructor has to run before the first call, and there is no thread-local storage.
 #![no_std]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod api;
+mod cxx;
+mod introspection;
+mod malloc;
+mod start;
+
+use vcmalloc_core::heap::Heap;
+use vcmalloc_core::os::{Linux, Os};
+
+static HEAP: Heap<Linux> = Heap::new(Linux);
+
+/// Nothing here panics: a test on the library's symbols proves that this is never called.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
-    loop {}
+    HEAP.os().abort()
 }

@@ -1,5 +1,20 @@
-//! What every layer needs and no layer owns: text, numbers, checks, locks.
+//! What every layer needs and no layer owns: text, atomics, hints, checks of the caller's behaviour.
 //!
 //! Owns no state; promises no allocation and no system call of its own; every layer may call it; sits on nothing.
 
+pub mod fault;
+pub mod sync;
 pub mod text;
+
+/// The page size that structures are laid out for; the system's may be larger.
+pub const PAGE_BYTES: usize = 4096;
+
+#[inline(always)]
+pub const fn round_up(value: usize, to: usize) -> usize {
+    (value + to - 1) & !(to - 1)
+}
+
+/// A branch that is rare: the compiler lays the other one out straight.
+#[cold]
+#[inline(always)]
+pub fn rare() {}

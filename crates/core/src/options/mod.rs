@@ -250,14 +250,14 @@ pub fn put_value(sink: &mut dyn Sink, kind: Kind, value: u64) {
 pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], refused: Refused) {
     text::put_str(sink, "vcmalloc: ");
     text::put_str(sink, prefix);
-    sink.put(name);
+    put_name(sink, prefix, name);
     match refused {
         Refused::UnknownName => {
             text::put_str(sink, ": no option of this name");
             if let Some(near) = nearest(name) {
                 text::put_str(sink, "; did you mean ");
                 text::put_str(sink, prefix);
-                text::put_str(sink, spec(near).name);
+                put_name(sink, prefix, spec(near).name.as_bytes());
                 text::put_str(sink, "?");
             }
             text::put_str(sink, " ('vcm config' lists all)\n");
@@ -279,6 +279,15 @@ pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], 
         }
     }
 }
+
+/// A name as it is spelled behind a prefix: capitals in variables.
+fn put_name(sink: &mut dyn Sink, prefix: &str, name: &[u8]) {
+    let is_variable = prefix == VARIABLE_PREFIX;
+    name.iter().for_each(|byte| sink.put(&[if is_variable { byte.to_ascii_uppercase() } else { *byte }]));
+}
+
+/// What the variable of every option begins with.
+pub const VARIABLE_PREFIX: &str = "VCM_";
 
 mod file;
 pub use file::{Setting, each_setting};

@@ -55,7 +55,7 @@ fn an_unknown_name_is_refused_with_the_nearest_one() {
     let line = refusal("cache_limt", "1M");
     assert_eq!(
         line,
-        "vcmalloc: VCM_cache_limt: no option of this name; did you mean VCM_cache_limit? ('vcm config' lists all)\n"
+        "vcmalloc: VCM_CACHE_LIMT: no option of this name; did you mean VCM_CACHE_LIMIT? ('vcm config' lists all)\n"
     );
     assert!(!refusal("zzzzzz", "1M").contains("did you mean"));
 }
@@ -64,7 +64,7 @@ fn an_unknown_name_is_refused_with_the_nearest_one() {
 fn a_bad_value_is_refused_with_what_is_expected() {
     assert_eq!(
         refusal("cache_limit", "lots"),
-        "vcmalloc: VCM_cache_limit: 'lots' cannot be read; expected bytes such as 32M, or auto, from 0 to 1T; \
+        "vcmalloc: VCM_CACHE_LIMIT: 'lots' cannot be read; expected bytes such as 32M, or auto, from 0 to 1T; \
          it stays at the value it had\n"
     );
     assert!(refusal("stats_at_exit", "maybe").contains("expected on or off"));

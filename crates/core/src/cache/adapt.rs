@@ -1,0 +1,123 @@
+//! Capacities follow misses: a class that finds nothing or no place gets room, taken from the budget or from classes
+//! that stand still.
+
+use super::slab::{SMALL_BLOCKS, Word, most_cached};
+use super::tray::Tray;
+use super::{Below, Cache};
+use crate::base::fault::Misuse;
+use crate::base::sync::Ordering;
+use crate::class::{CLASS_COUNT, MOST_BATCH, SizeClass};
+use crate::os::Os;
+
+/// Refusals of room before the hand moves: looking for room costs more than a visit to the middle.
+const REFUSALS_BEFORE_HAND: u32 = 4;
+
+impl<O: Os> Cache<O> {
+    /// Allows more blocks of `class` in this cache; false where it stays as it is.
+    pub(super) fn grow(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<bool, Misuse> {
+        let word = tray.slab().read(class);
+        let capacity = word.capacity(class);
+        let by = class.shape().batch as usize;
+        let target = match capacity {
+            0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
+            _ => (capacity + by).min(most_cached(class.block_bytes())),
+        };
+        if target <= capacity {
+            return Ok(false);
+        }
+        let bytes = (target - capacity) * class.block_bytes();
+        if !self.take_room(below, tray, bytes) {
+            self.look_for_room(below, tray, class)?;
+            return Ok(false);
+        }
+        let done = if word == Word::UNSET {
+            tray.replace(class, word, Word::empty_small(class, target))
+        } else if word.is_small() && target > SMALL_BLOCKS {
+            self.move_to_big(below, tray, class, target)?
+        } else {
+            tray.replace(class, word, word.with_capacity(class, target))
+        };
+        if !done {
+            self.give_room(below, tray, bytes);
+        }
+        Ok(done)
+    }
+
+    /// Moves a class from its small array to its big one: empties it, changes the word, fills it again.
+    fn move_to_big(
+        &self,
+        below: Below<'_, O>,
+        tray: &dyn Tray,
+        class: SizeClass,
+        target: usize,
+    ) -> Result<bool, Misuse> {
+        let mut stash = [0; SMALL_BLOCKS];
+        let count = tray.pop_batch(class, &mut stash);
+        let emptied = Word::empty_small(class, SMALL_BLOCKS);
+        let done = tray.replace(class, emptied, Word::empty_big(class, target));
+        let blocks = stash.get_mut(..count).unwrap_or(&mut []);
+        blocks.reverse();
+        let kept = tray.push_batch(class, blocks);
+        if let Some(over @ [_, ..]) = blocks.get(kept..) {
+            below.central.give(below.pages, class, over)?;
+        }
+        Ok(done)
+    }
+
+    fn take_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) -> bool {
+        let slab = tray.slab();
+        let granted = &slab.info().granted;
+        let share = self.share.load(Ordering::Relaxed);
+        let before = granted.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= share && below.central.budget.take(bytes);
+        if !fits {
+            granted.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn give_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) {
+        tray.slab().info().granted.fetch_sub(bytes, Ordering::Relaxed);
+        below.central.budget.give(bytes);
+    }
+
+    /// Moves the hand over the classes of this cache until one that stood still since the last visit gave room up
+    /// (after the CLOCK algorithm: F. Corbató, "A Paging Experiment with the Multics System", 1968).
+    fn look_for_room(&self, below: Below<'_, O>, tray: &dyn Tray, except: SizeClass) -> Result<(), Misuse> {
+        let slab = tray.slab();
+        let info = slab.info();
+        if !info.refusals.fetch_add(1, Ordering::Relaxed).is_multiple_of(REFUSALS_BEFORE_HAND) {
+            return Ok(());
+        }
+        for _ in 0..CLASS_COUNT {
+            let turn = info.hand.fetch_add(1, Ordering::Relaxed) as usize % CLASS_COUNT;
+            let Some(class) = SizeClass::all().nth(turn) else { continue };
+            let word = tray.slab().read(class);
+            let Some(seen) = info.seen_top.get(class.index()) else { continue };
+            let stood_still = seen.swap(word.top() as u32, Ordering::Relaxed) == word.top() as u32;
+            if class != except && stood_still && word.capacity(class) > 0 {
+                return self.shrink(below, tray, class);
+            }
+        }
+        Ok(())
+    }
+
+    /// Halves the capacity of a class; blocks that lose their place go to the middle.
+    fn shrink(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<(), Misuse> {
+        let word = tray.slab().read(class);
+        let capacity = word.capacity(class);
+        let target = capacity / 2;
+        let mut batch = [0; MOST_BATCH];
+        let excess = word.len(class).saturating_sub(target).min(MOST_BATCH);
+        let count = batch.get_mut(..excess).map_or(0, |out| tray.pop_batch(class, out));
+        let word = tray.slab().read(class);
+        let target = target.max(word.len(class));
+        if target < word.capacity(class) && tray.replace(class, word, word.with_capacity(class, target)) {
+            self.give_room(below, tray, (word.capacity(class) - target) * class.block_bytes());
+        }
+        match batch.get(..count) {
+            Some(blocks @ [_, ..]) => below.central.give(below.pages, class, blocks),
+            _ => Ok(()),
+        }
+    }
+}

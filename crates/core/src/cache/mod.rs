@@ -1,0 +1,409 @@
+//! The front: free blocks kept by virtual CPU.
+//!
+//! Owns one slab for each virtual CPU that was ever used, and a few under locks for threads without restartable
+//! sequences. Promises that cached blocks never exceed the room taken from the budget, and that a slab can be emptied
+//! from outside while its CPU runs. `heap` calls it; sits on `central`.
+
+mod adapt;
+mod locked;
+#[cfg(target_arch = "x86_64")]
+mod sequence;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "no_sequence.rs"]
+mod sequence;
+mod slab;
+mod tray;
+
+pub use sequence::Front;
+pub use slab::most_cached;
+
+use crate::base::fault::Misuse;
+use crate::base::round_up;
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::central::Central;
+use crate::class::{MOST_BATCH, SizeClass, TABLE_LEN};
+use crate::os::{IndexKind, Mutex, Os};
+use crate::pages::Pages;
+use locked::Locked;
+use sequence::Current;
+use slab::{SLAB_BYTES, Slab, Word};
+use tray::Tray;
+
+/// The part of the budget that slabs may take together; the rest is for transfer arrays.
+const SLAB_SHARE: (usize, usize) = (3, 4);
+/// Slabs under locks where threads without sequences live beside others.
+const EXTRA_LOCKED: usize = 4;
+const MOST_LOCKED: usize = 32;
+
+/// The layers below, as a slow path needs them.
+pub struct Below<'a, O: Os> {
+    pub os: &'a O,
+    pub pages: &'a Pages<O>,
+    pub central: &'a Central<O>,
+}
+
+// Three references: derived, these would ask for an `O` that can be copied.
+impl<O: Os> Clone for Below<'_, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<O: Os> Copy for Below<'_, O> {}
+
+/// Which kind of cache threads use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrontKind {
+    /// By `mm_cid`.
+    ConcurrencyId,
+    /// By `cpu_id`.
+    CpuId,
+    Locked,
+}
+
+impl FrontKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            FrontKind::ConcurrencyId => "vcpu-mm_cid",
+            FrontKind::CpuId => "vcpu-cpu_id",
+            FrontKind::Locked => "locked",
+        }
+    }
+}
+
+/// The front of a heap. Any thread may call.
+pub struct Cache<O: Os> {
+    pub front: Front,
+    kind: AtomicU32,
+    /// One mapping: an empty slab's words, the table of slabs in use, the table of slabs that exist, the locks.
+    base: AtomicUsize,
+    /// Slabs of virtual CPUs come first, then those under locks.
+    cpus: AtomicUsize,
+    slots: AtomicUsize,
+    /// Room that one slab may take.
+    share: AtomicUsize,
+    /// Held while a slab is made, frozen or emptied.
+    freezer: Mutex<(), O>,
+}
+
+/// What the slabs hold together.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct CacheStats {
+    pub slabs: u64,
+    pub granted: u64,
+    pub underflows: u64,
+    pub overflows: u64,
+}
+
+const WORD: usize = size_of::<usize>();
+const EMPTY_BYTES: usize = round_up(TABLE_LEN * WORD, 64);
+
+impl<O: Os> Default for Cache<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Cache<O> {
+    pub const fn new() -> Self {
+        Cache {
+            front: Front::new(),
+            kind: AtomicU32::new(FrontKind::Locked as u32),
+            base: AtomicUsize::new(0),
+            cpus: AtomicUsize::new(0),
+            slots: AtomicUsize::new(0),
+            share: AtomicUsize::new(0),
+            freezer: Mutex::new(()),
+        }
+    }
+
+    /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid it.
+    pub fn start(&self, os: &O, locked: bool) -> bool {
+        let area = if locked { None } else { os.sequence_area() };
+        let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
+        let under_locks = if cpus > 0 { EXTRA_LOCKED } else { (os.usable_cpus() * 2).min(MOST_LOCKED) };
+        let slots = cpus + under_locks;
+        let bytes = round_up(EMPTY_BYTES + slots * (2 * WORD + size_of::<Mutex<(), O>>()), 1 << 16);
+        let Some(base) = os.reserve(bytes) else { return false };
+        if !os.commit(base, bytes) {
+            os.unmap(base, bytes);
+            return false;
+        }
+        self.base.store(base, Ordering::Relaxed);
+        self.cpus.store(cpus, Ordering::Relaxed);
+        self.slots.store(slots, Ordering::Relaxed);
+        (0..slots).for_each(|slot| self.in_use(slot).store(base, Ordering::Relaxed));
+        if let Some(area) = area {
+            let kind = match area.kind {
+                IndexKind::ConcurrencyId => FrontKind::ConcurrencyId,
+                IndexKind::CpuId => FrontKind::CpuId,
+            };
+            self.kind.store(kind as u32, Ordering::Relaxed);
+            self.front.start(area.area, area.index, base + EMPTY_BYTES, cpus);
+        }
+        true
+    }
+
+    pub fn kind(&self) -> FrontKind {
+        match self.kind.load(Ordering::Relaxed) {
+            0 => FrontKind::ConcurrencyId,
+            1 => FrontKind::CpuId,
+            _ => FrontKind::Locked,
+        }
+    }
+
+    fn word_at(&self, offset: usize) -> &AtomicUsize {
+        let address = self.base.load(Ordering::Relaxed) + offset;
+        // SAFETY: the offset lies inside the tables' mapping, which lives as long as the heap.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// What the sequences see: the slab, or the empty one while it is frozen or not made yet.
+    fn in_use(&self, slot: usize) -> &AtomicUsize {
+        self.word_at(EMPTY_BYTES + slot * WORD)
+    }
+
+    /// The slab of a slot, 0 while it is not made yet.
+    fn made(&self, slot: usize) -> &AtomicUsize {
+        self.word_at(EMPTY_BYTES + (self.slots.load(Ordering::Relaxed) + slot) * WORD)
+    }
+
+    fn lock_of(&self, slot: usize) -> &Mutex<(), O> {
+        let tables = EMPTY_BYTES + 2 * self.slots.load(Ordering::Relaxed) * WORD;
+        let address = self.base.load(Ordering::Relaxed) + tables + slot * size_of::<Mutex<(), O>>();
+        // SAFETY: as in `word_at`; a zeroed mutex is a free one.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// The slot that this thread should use now.
+    fn slot(&self) -> usize {
+        if let Some(cpu) = self.front.current() {
+            return cpu;
+        }
+        let cpus = self.cpus.load(Ordering::Relaxed);
+        let under_locks = self.slots.load(Ordering::Relaxed).saturating_sub(cpus).max(1);
+        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread control blocks lie at regular distances.
+        let hash = (O::thread_id() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        cpus + hash % under_locks
+    }
+
+    /// Calls `act` with this thread's cache; without one if its slab is frozen or cannot be made.
+    fn with_tray<R>(&self, os: &O, act: impl FnOnce(Option<&dyn Tray>) -> R) -> R {
+        if self.slots.load(Ordering::Acquire) == 0 {
+            return act(None);
+        }
+        let slot = self.slot();
+        if self.made(slot).load(Ordering::Acquire) == 0 {
+            self.make(os, slot);
+        }
+        let slab = self.in_use(slot).load(Ordering::Acquire);
+        if slab == self.base.load(Ordering::Relaxed) {
+            act(None)
+        } else if slot < self.cpus.load(Ordering::Relaxed) {
+            act(Some(&Current { front: &self.front, slab: Slab(slab) }))
+        } else {
+            act(Some(&Locked { slab: Slab(slab), lock: self.lock_of(slot) }))
+        }
+    }
+
+    fn make(&self, os: &O, slot: usize) {
+        let _held = self.freezer.lock();
+        if self.made(slot).load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let Some(slab) = os.reserve(SLAB_BYTES) else { return };
+        if !os.commit(slab, SLAB_BYTES) {
+            return os.unmap(slab, SLAB_BYTES);
+        }
+        // Release pairs with the Acquire in `with_tray`: a slab is seen mapped.
+        self.made(slot).store(slab, Ordering::Release);
+        self.in_use(slot).store(slab, Ordering::Release);
+    }
+
+    /// A free block for a fast path that found none; 0 where there is no memory.
+    pub fn refill(&self, below: Below<'_, O>, class: SizeClass) -> Result<usize, Misuse> {
+        self.with_tray(below.os, |tray| match tray {
+            Some(tray) => self.refill_tray(below, tray, class),
+            None => {
+                let mut one = [0];
+                below.central.take(below.os, below.pages, class, &mut one);
+                let [block] = one;
+                Ok(block)
+            }
+        })
+    }
+
+    fn refill_tray(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<usize, Misuse> {
+        let block = tray.pop(class);
+        if block != 0 {
+            return Ok(block);
+        }
+        tray.slab().info().underflows.fetch_add(1, Ordering::Relaxed);
+        self.grow(below, tray, class)?;
+        let room = tray.slab().read(class).capacity(class);
+        let wanted = (room + 1).min(class.shape().batch as usize).min(MOST_BATCH);
+        let mut batch = [0; MOST_BATCH];
+        let Some(out) = batch.get_mut(..wanted) else { return Ok(0) };
+        let count = below.central.take(below.os, below.pages, class, out);
+        let Some((first, rest)) = out.get_mut(..count).and_then(|taken| taken.split_first_mut()) else {
+            return Ok(0);
+        };
+        // The array is a stack: the lowest address goes in last and comes out next.
+        rest.reverse();
+        let kept = tray.push_batch(class, rest);
+        if let Some(over @ [_, ..]) = rest.get(kept..) {
+            below.central.give(below.pages, class, over)?;
+        }
+        Ok(*first)
+    }
+
+    /// Takes a block for which the fast path found no place.
+    pub fn spill(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        self.with_tray(below.os, |tray| match tray {
+            Some(tray) => self.spill_tray(below, tray, class, block),
+            None => below.central.give(below.pages, class, &[block]),
+        })
+    }
+
+    fn spill_tray(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        if tray.push(class, block) {
+            return Ok(());
+        }
+        tray.slab().info().overflows.fetch_add(1, Ordering::Relaxed);
+        if self.grow(below, tray, class)? && tray.push(class, block) {
+            return Ok(());
+        }
+        let mut batch = [0; MOST_BATCH];
+        let half = tray.slab().read(class).capacity(class) / 2 + 1;
+        let wanted = half.min(class.shape().batch as usize).min(MOST_BATCH - 1);
+        let count = batch.get_mut(..wanted).map_or(0, |out| tray.pop_batch(class, out));
+        // The block just freed is warm and stays, if there is place now.
+        let count = if tray.push(class, block) {
+            count
+        } else {
+            if let Some(place) = batch.get_mut(count) {
+                *place = block;
+            }
+            count + 1
+        };
+        below.central.give(below.pages, class, batch.get(..count).unwrap_or(&[]))
+    }
+
+    /// Calls `take` with the number of each slot that has a slab.
+    fn each_made(&self, mut take: impl FnMut(usize, Slab)) {
+        for slot in 0..self.slots.load(Ordering::Acquire) {
+            let slab = self.made(slot).load(Ordering::Acquire);
+            if slab != 0 {
+                take(slot, Slab(slab));
+            }
+        }
+    }
+
+    /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the system
+    /// refused to stop the sequences: then nothing was touched.
+    pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
+        let _held = self.freezer.lock();
+        let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
+        let mut outcome = Ok(());
+        self.each_made(|slot, _| self.in_use(slot).store(base, Ordering::Release));
+        // After the fence no sequence that saw a slab is under way, so the slabs are ours alone.
+        let stopped = cpus == 0 || below.os.fence_sequences();
+        self.each_made(|slot, slab| {
+            if stopped {
+                let _locked = (slot >= cpus).then(|| self.lock_of(slot).lock());
+                outcome = outcome.and(self.empty(below, slab));
+            }
+            self.in_use(slot).store(slab.0, Ordering::Release);
+        });
+        outcome.map(|()| stopped)
+    }
+
+    /// Empties a slab that nobody else uses.
+    fn empty(&self, below: Below<'_, O>, slab: Slab) -> Result<(), Misuse> {
+        let mut outcome = Ok(());
+        for class in SizeClass::all() {
+            let word = slab.read(class);
+            if word == Word::UNSET {
+                continue;
+            }
+            let first = slab.entry(word.base(class)).wrapping_add(1);
+            // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.
+            let blocks = unsafe { core::slice::from_raw_parts(first, word.len(class)) };
+            if !blocks.is_empty() {
+                outcome = outcome.and(below.central.give_to_spans(below.pages, class, blocks));
+            }
+            // SAFETY: as above.
+            unsafe { slab.word(class).write_volatile(Word::UNSET.0) };
+            let bytes = word.capacity(class) * class.block_bytes();
+            slab.info().granted.fetch_sub(bytes, Ordering::Relaxed);
+            below.central.budget.give(bytes);
+        }
+        outcome
+    }
+
+    /// Sets what one slab may take, from the bound and the number of slabs that share it.
+    pub fn set_share(&self, limit: usize, usable_cpus: usize) {
+        let under_locks = self.slots.load(Ordering::Relaxed) - self.cpus.load(Ordering::Relaxed);
+        let sharers = if self.front.is_on() { usable_cpus } else { under_locks };
+        self.share.store(limit / SLAB_SHARE.1 * SLAB_SHARE.0 / sharers.max(1), Ordering::Relaxed);
+    }
+
+    pub fn stats(&self) -> CacheStats {
+        let mut stats = CacheStats::default();
+        self.each_made(|_, slab| {
+            stats.slabs += 1;
+            stats.granted += slab.info().granted.load(Ordering::Relaxed) as u64;
+            stats.underflows += slab.info().underflows.load(Ordering::Relaxed);
+            stats.overflows += slab.info().overflows.load(Ordering::Relaxed);
+        });
+        stats
+    }
+
+    /// Blocks of a class in all slabs, as far as can be seen while they change.
+    pub fn cached_blocks(&self, class: SizeClass) -> u64 {
+        let mut blocks = 0;
+        self.each_made(|_, slab| blocks += slab.read(class).len(class) as u64);
+        blocks
+    }
+
+    /// Address and bytes of the slabs and tables.
+    pub fn each_mapping(&self, mut take: impl FnMut(usize, usize)) {
+        let base = self.base.load(Ordering::Relaxed);
+        if base != 0 {
+            take(base, 1 << 16);
+        }
+        self.each_made(|_, slab| take(slab.0, SLAB_BYTES));
+    }
+
+    /// Takes the locks across `fork`, so that no slab is frozen or half changed in the child.
+    pub fn hold(&self) {
+        self.freezer.hold();
+        (self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Relaxed))
+            .for_each(|slot| self.lock_of(slot).hold());
+    }
+
+    /// # Safety
+    /// After `hold` by this thread, in the parent.
+    pub unsafe fn release(&self) {
+        for slot in self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Relaxed) {
+            // SAFETY: by the caller's promise.
+            unsafe { self.lock_of(slot).release() };
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { self.freezer.release() };
+    }
+
+    /// # Safety
+    /// After `hold`, in the forked child.
+    pub unsafe fn reset(&self) {
+        for slot in self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Relaxed) {
+            // SAFETY: by the caller's promise.
+            unsafe { self.lock_of(slot).reset() };
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { self.freezer.reset() };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,307 @@
+//! The restartable sequences of x86-64.
+//!
+//! A sequence works on the slab of the virtual CPU that the thread runs on and ends in one store, the commit. If the
+//! kernel interrupts it before that - preemption, migration, signal - it does not go on: it jumps to the abort
+//! address, and we begin again. So between the first instruction and the commit no other thread can have touched the
+//! slab, and an aborted sequence has changed nothing that counts (entries above `top` do not).
+//!
+//! What the kernel's ABI asks for (Documentation, `rseq(2)`): the address of a descriptor {start, length, abort} is
+//! stored in the thread's area before the sequence starts; the abort address follows the signature that glibc
+//! registered. Nothing else of the area is written. A descriptor left behind does no harm: the kernel looks at it
+//! only where the interrupted instruction lies inside its range.
+//!
+//! Every sequence first compares the thread's `cpu_id` with the number of slabs: negative in a thread that is not
+//! registered, and never below zero slabs, as before the start. Both then look like an empty and full cache.
+
+use super::slab::{Slab, Word};
+use super::tray::Tray;
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::class::SizeClass;
+use core::arch::asm;
+
+/// What the sequences need. Zeroed means "no sequences": every operation fails.
+pub struct Front {
+    /// Slabs in the table; 0 while there are no sequences.
+    cpus: AtomicU32,
+    /// Offsets from the thread pointer: the thread's area, and the index of its virtual CPU.
+    area: AtomicUsize,
+    index: AtomicUsize,
+    /// The table of slab addresses.
+    slabs: AtomicUsize,
+}
+
+/// Announces the sequence between labels 662 and 663, and the way back to 660 when it is aborted.
+macro_rules! descriptor {
+    () => {
+        concat!(
+            ".pushsection __rseq_cs, \"aw\"\n",
+            ".balign 32\n",
+            "661: .long 0, 0\n",
+            ".quad 662f, 663f - 662f, 664f\n",
+            ".popsection\n",
+            // The signature is disguised as an instruction (ud1) so that disassemblers keep their step.
+            ".pushsection __rseq_abort, \"ax\"\n",
+            ".byte 0x0f, 0xb9, 0x3d\n",
+            ".long 0x53053053\n",
+            "664: jmp 660f\n",
+            ".popsection\n",
+        )
+    };
+}
+
+/// From here a sequence is begun or begun again, its result zeroed; leaves for 665 where there is none.
+macro_rules! begin {
+    ($result:literal) => {
+        concat!(
+            "660:\n",
+            "xor ", $result, ", ", $result, "\n",
+            "mov {slab:e}, fs:[{area} + 4]\n",
+            "cmp {slab:e}, {cpus:e}\n",
+            "jae 665f\n",
+            "lea {slab}, [rip + 661b]\n",
+            "mov fs:[{area} + 8], {slab}\n",
+            "662:\n",
+            "mov {slab:e}, fs:[{index}]\n",
+            "mov {slab}, [{slabs} + {slab} * 8]\n",
+        )
+    };
+}
+
+impl Default for Front {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Front {
+    pub const fn new() -> Self {
+        Front {
+            cpus: AtomicU32::new(0),
+            area: AtomicUsize::new(0),
+            index: AtomicUsize::new(0),
+            slabs: AtomicUsize::new(0),
+        }
+    }
+
+    /// Turns the sequences on. Every entry of the table is the address of a slab or of an empty one.
+    pub fn start(&self, area: isize, index: isize, slabs: usize, cpus: usize) {
+        self.area.store(area as usize, Ordering::Relaxed);
+        self.index.store(index as usize, Ordering::Relaxed);
+        self.slabs.store(slabs, Ordering::Relaxed);
+        // Release: who sees the number of slabs sees the rest.
+        self.cpus.store(cpus as u32, Ordering::Release);
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.cpus.load(Ordering::Acquire) != 0
+    }
+
+    /// The virtual CPU that this thread runs on now, if it is registered. It may change at once.
+    pub fn current(&self) -> Option<usize> {
+        let cpus = self.cpus.load(Ordering::Acquire);
+        let (cpu, index): (u32, u32);
+        if cpus == 0 {
+            return None;
+        }
+        // SAFETY: reads the thread's area, which exists at this offset in every thread.
+        unsafe {
+            asm!("mov {cpu:e}, fs:[{area} + 4]", "mov {index:e}, fs:[{at}]",
+                cpu = out(reg) cpu, index = out(reg) index,
+                area = in(reg) self.area.load(Ordering::Relaxed), at = in(reg) self.index.load(Ordering::Relaxed),
+                options(nostack, preserves_flags, readonly));
+        }
+        if cpu < cpus && index < cpus { Some(index as usize) } else { None }
+    }
+
+    #[inline(always)]
+    pub fn pop(&self, class: SizeClass) -> usize {
+        let mut block: usize;
+        // SAFETY: the sequence reads and writes words and entries of the current slab as described at `Slab`.
+        unsafe {
+            asm!(
+                descriptor!(),
+                begin!("{block:e}"),
+                "mov {top:e}, [{slab} + {class} * 8]",
+                "mov {block}, [{slab} + {top}]",
+                "test {block}, {block}",
+                "jz 665f",
+                "sub {top:e}, 8",
+                "mov [{slab} + {class} * 8], {top:e}",
+                "663:",
+                "665:",
+                slab = out(reg) _,
+                top = out(reg) _,
+                block = out(reg) block,
+                class = in(reg) class.index(),
+                area = in(reg) self.area.load(Ordering::Relaxed),
+                index = in(reg) self.index.load(Ordering::Relaxed),
+                slabs = in(reg) self.slabs.load(Ordering::Relaxed),
+                cpus = in(reg) self.cpus.load(Ordering::Relaxed),
+                options(nostack),
+            );
+        }
+        block
+    }
+
+    #[inline(always)]
+    pub fn push(&self, class: SizeClass, block: usize) -> bool {
+        let mut done: u32;
+        // SAFETY: as in `pop`.
+        unsafe {
+            asm!(
+                descriptor!(),
+                begin!("{done:e}"),
+                "mov {top:e}, [{slab} + {class} * 8]",
+                "cmp {top:e}, [{slab} + {class} * 8 + 4]",
+                "jae 665f",
+                "mov [{slab} + {top} + 8], {block}",
+                "add {top:e}, 8",
+                "mov {done:e}, 1",
+                "mov [{slab} + {class} * 8], {top:e}",
+                "663:",
+                "665:",
+                slab = out(reg) _,
+                top = out(reg) _,
+                done = out(reg) done,
+                block = in(reg) block,
+                class = in(reg) class.index(),
+                area = in(reg) self.area.load(Ordering::Relaxed),
+                index = in(reg) self.index.load(Ordering::Relaxed),
+                slabs = in(reg) self.slabs.load(Ordering::Relaxed),
+                cpus = in(reg) self.cpus.load(Ordering::Relaxed),
+                options(nostack),
+            );
+        }
+        done != 0
+    }
+}
+
+/// The cache of the virtual CPU that the thread runs on, by restartable sequences.
+pub struct Current<'a> {
+    pub front: &'a Front,
+    /// The slab that the caller decided about; the thread may have moved since.
+    pub slab: Slab,
+}
+
+impl Tray for Current<'_> {
+    fn slab(&self) -> Slab {
+        self.slab
+    }
+
+    fn pop(&self, class: SizeClass) -> usize {
+        self.front.pop(class)
+    }
+
+    fn push(&self, class: SizeClass, block: usize) -> bool {
+        self.front.push(class, block)
+    }
+
+    fn pop_batch(&self, class: SizeClass, out: &mut [usize]) -> usize {
+        let mut count: usize;
+        // SAFETY: as in `Front::pop`; writes at most `out.len()` entries of `out`.
+        unsafe {
+            asm!(
+                descriptor!(),
+                begin!("{count:e}"),
+                "mov {top:e}, [{slab} + {class} * 8]",
+                "666:",
+                "cmp {count}, {room}",
+                "jae 667f",
+                "mov {block}, [{slab} + {top}]",
+                "test {block}, {block}",
+                "jz 667f",
+                "mov [{out} + {count} * 8], {block}",
+                "inc {count}",
+                "sub {top:e}, 8",
+                "jmp 666b",
+                "667:",
+                "mov [{slab} + {class} * 8], {top:e}",
+                "663:",
+                "665:",
+                slab = out(reg) _,
+                top = out(reg) _,
+                block = out(reg) _,
+                count = out(reg) count,
+                out = in(reg) out.as_mut_ptr(),
+                room = in(reg) out.len(),
+                class = in(reg) class.index(),
+                area = in(reg) self.front.area.load(Ordering::Relaxed),
+                index = in(reg) self.front.index.load(Ordering::Relaxed),
+                slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
+                cpus = in(reg) self.front.cpus.load(Ordering::Relaxed),
+                options(nostack),
+            );
+        }
+        count
+    }
+
+    fn push_batch(&self, class: SizeClass, blocks: &[usize]) -> usize {
+        let mut count: usize;
+        // SAFETY: as in `Front::pop`; reads `blocks.len()` entries of `blocks`.
+        unsafe {
+            asm!(
+                descriptor!(),
+                begin!("{count:e}"),
+                "mov {top:e}, [{slab} + {class} * 8]",
+                "666:",
+                "cmp {count}, {offered}",
+                "jae 667f",
+                "cmp {top:e}, [{slab} + {class} * 8 + 4]",
+                "jae 667f",
+                "mov {block}, [{blocks} + {count} * 8]",
+                "mov [{slab} + {top} + 8], {block}",
+                "inc {count}",
+                "add {top:e}, 8",
+                "jmp 666b",
+                "667:",
+                "mov [{slab} + {class} * 8], {top:e}",
+                "663:",
+                "665:",
+                slab = out(reg) _,
+                top = out(reg) _,
+                block = out(reg) _,
+                count = out(reg) count,
+                blocks = in(reg) blocks.as_ptr(),
+                offered = in(reg) blocks.len(),
+                class = in(reg) class.index(),
+                area = in(reg) self.front.area.load(Ordering::Relaxed),
+                index = in(reg) self.front.index.load(Ordering::Relaxed),
+                slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
+                cpus = in(reg) self.front.cpus.load(Ordering::Relaxed),
+                options(nostack),
+            );
+        }
+        count
+    }
+
+    fn replace(&self, class: SizeClass, expected: Word, new: Word) -> bool {
+        let mut done: u32;
+        // SAFETY: as in `Front::pop`.
+        unsafe {
+            asm!(
+                descriptor!(),
+                begin!("{done:e}"),
+                "cmp {slab}, {meant}",
+                "jne 665f",
+                "cmp [{slab} + {class} * 8], {expected}",
+                "jne 665f",
+                "mov {done:e}, 1",
+                "mov [{slab} + {class} * 8], {new}",
+                "663:",
+                "665:",
+                slab = out(reg) _,
+                done = out(reg) done,
+                meant = in(reg) self.slab.0,
+                expected = in(reg) expected.0,
+                new = in(reg) new.0,
+                class = in(reg) class.index(),
+                area = in(reg) self.front.area.load(Ordering::Relaxed),
+                index = in(reg) self.front.index.load(Ordering::Relaxed),
+                slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
+                cpus = in(reg) self.front.cpus.load(Ordering::Relaxed),
+                options(nostack),
+            );
+        }
+        done != 0
+    }
+}

@@ -1,0 +1,189 @@
+//! The memory of one virtual CPU's cache: for each class a word {top, end} and an array of free blocks.
+//!
+//! ```text
+//!  +--------+------+---------------------------+---------------------------------------+
+//!  | words  | info | small arrays, 7 blocks    | big arrays, up to `most_cached` blocks |
+//!  +--------+------+---------------------------+---------------------------------------+
+//! ```
+//!
+//! `top` is the offset of the block put last, `end` that of the last place that may be used. Below each array lies a
+//! word that is always zero, so an empty array shows itself as a zero block. A zeroed word means empty *and* full:
+//! both fast paths then leave for the slow one, which sets the class up. A class begins in its small array, all of
+//! which share two pages, and moves to its big one when it needs more: small programs touch few pages.
+
+use crate::base::round_up;
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize};
+use crate::class::{SizeClass, TABLE_LEN};
+
+/// Blocks in a small array.
+pub const SMALL_BLOCKS: usize = 7;
+
+const ENTRY: usize = size_of::<usize>();
+const INFO_START: usize = round_up(TABLE_LEN * ENTRY, 64);
+const SMALL_START: usize = round_up(INFO_START + size_of::<Info>(), 64);
+const SMALL_STRIDE: usize = (SMALL_BLOCKS + 1) * ENTRY;
+const BIG_START: usize = round_up(SMALL_START + TABLE_LEN * SMALL_STRIDE, 4096);
+
+const BIG_BASES: [u32; TABLE_LEN + 1] = big_bases();
+/// The length of a slab's mapping. Most of it is never touched.
+pub const SLAB_BYTES: usize = round_up(BIG_BASES[TABLE_LEN] as usize, 64 << 10);
+
+/// What the slow path knows about a slab. Plain counters: threads that share the virtual CPU take turns.
+pub struct Info {
+    /// Room of the budget that this slab's capacities hold.
+    pub granted: AtomicUsize,
+    /// The class that is looked at next when room is wanted.
+    pub hand: AtomicU32,
+    /// Times that room was refused.
+    pub refusals: AtomicU32,
+    /// Fast paths that found nothing, and that found no place.
+    pub underflows: AtomicU64,
+    pub overflows: AtomicU64,
+    /// The word's top when the hand last passed: a class that stands still gives up room first.
+    pub seen_top: [AtomicU32; TABLE_LEN],
+}
+
+/// The word of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word(pub u64);
+
+impl Word {
+    pub const UNSET: Word = Word(0);
+
+    pub const fn new(top: usize, end: usize) -> Word {
+        Word(top as u64 | (end as u64) << 32)
+    }
+
+    pub const fn top(self) -> usize {
+        (self.0 & u32::MAX as u64) as usize
+    }
+
+    pub const fn end(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// Where the array begins that the word points into: the place of its zero.
+    pub fn base(self, class: SizeClass) -> usize {
+        if self.end() < BIG_START { small_base(class) } else { big_base(class) }
+    }
+
+    /// Blocks that may be cached.
+    pub fn capacity(self, class: SizeClass) -> usize {
+        if self == Word::UNSET { 0 } else { (self.end() - self.base(class)) / ENTRY }
+    }
+
+    /// Blocks that are cached.
+    pub fn len(self, class: SizeClass) -> usize {
+        if self == Word::UNSET { 0 } else { (self.top() - self.base(class)) / ENTRY }
+    }
+
+    pub fn is_small(self) -> bool {
+        self.end() < BIG_START
+    }
+
+    /// The same array with another capacity.
+    pub fn with_capacity(self, class: SizeClass, blocks: usize) -> Word {
+        Word::new(self.top(), self.base(class) + blocks * ENTRY)
+    }
+
+    /// An empty small array.
+    pub fn empty_small(class: SizeClass, capacity: usize) -> Word {
+        Word::new(small_base(class), small_base(class) + capacity * ENTRY)
+    }
+
+    /// An empty big array.
+    pub fn empty_big(class: SizeClass, capacity: usize) -> Word {
+        Word::new(big_base(class), big_base(class) + capacity * ENTRY)
+    }
+}
+
+fn small_base(class: SizeClass) -> usize {
+    SMALL_START + class.index() * SMALL_STRIDE
+}
+
+fn big_base(class: SizeClass) -> usize {
+    BIG_BASES.get(class.index()).map_or(0, |base| *base as usize)
+}
+
+/// The most blocks of a class that one virtual CPU caches: 8 MiB of large ones, 2,048 of small ones.
+pub const fn most_cached(block_bytes: usize) -> usize {
+    let by_bytes = (8 << 20) / block_bytes;
+    if by_bytes < 16 {
+        16
+    } else if by_bytes > 2048 {
+        2048
+    } else {
+        by_bytes
+    }
+}
+
+const fn big_bases() -> [u32; TABLE_LEN + 1] {
+    let mut bases = [0; TABLE_LEN + 1];
+    let mut at = BIG_START;
+    let mut class = 0;
+    while class < TABLE_LEN {
+        bases[class] = at as u32;
+        let block_bytes = crate::class::block_bytes_of_index(class);
+        if block_bytes > 0 {
+            at += (most_cached(block_bytes) + 1) * ENTRY;
+        }
+        class += 1;
+    }
+    bases[TABLE_LEN] = at as u32;
+    bases
+}
+
+/// A slab by its address. The words are changed by restartable sequences of the virtual CPU that owns it, or under
+/// the slab's lock where it has one, or by whoever has frozen it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Slab(pub usize);
+
+impl Slab {
+    pub fn word(self, class: SizeClass) -> *mut u64 {
+        self.entry(class.index() * ENTRY).cast()
+    }
+
+    /// A look at a word that may change at once.
+    pub fn read(self, class: SizeClass) -> Word {
+        // SAFETY: a slab's words are mapped as long as the heap lives; each is read whole.
+        Word(unsafe { self.word(class).read_volatile() })
+    }
+
+    /// The place at an offset of the slab.
+    pub fn entry(self, offset: usize) -> *mut usize {
+        core::ptr::with_exposed_provenance_mut(self.0 + offset)
+    }
+
+    pub fn info(&self) -> &Info {
+        // SAFETY: the info lies inside the slab's mapping; its fields are atomics, valid when zeroed.
+        unsafe { &*core::ptr::with_exposed_provenance(self.0 + INFO_START) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_do_not_overlap_and_fit_the_slab() {
+        let mut ends = vec![(0, INFO_START), (INFO_START, SMALL_START)];
+        for class in SizeClass::all() {
+            let small = Word::empty_small(class, SMALL_BLOCKS);
+            let big = Word::empty_big(class, most_cached(class.block_bytes()));
+            ends.push((small.top(), small.end() + ENTRY));
+            ends.push((big.top(), big.end() + ENTRY));
+            assert_eq!((small.capacity(class), small.len(class)), (SMALL_BLOCKS, 0));
+            assert_eq!(big.capacity(class), most_cached(class.block_bytes()));
+            assert!(small.is_small() && !big.is_small());
+        }
+        ends.sort();
+        assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        assert!(ends.last().unwrap().1 <= SLAB_BYTES);
+    }
+
+    #[test]
+    fn the_words_of_no_block_and_of_large_blocks_stay_unset() {
+        assert_eq!(Word::UNSET.capacity(SizeClass::for_small(1)), 0);
+        assert!(SizeClass::LARGE.index() * ENTRY < INFO_START);
+    }
+}

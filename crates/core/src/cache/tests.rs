@@ -1,0 +1,174 @@
+use super::*;
+use crate::os::fake::{Fake, Request};
+use crate::os::Linux;
+use std::collections::HashSet;
+use std::sync::atomic::AtomicBool;
+
+struct Whole<O: Os> {
+    os: O,
+    pages: Pages<O>,
+    central: Central<O>,
+    cache: Cache<O>,
+}
+
+fn whole<O: Os>(os: O, limit: usize) -> Whole<O> {
+    let whole = Whole { os, pages: Pages::new(), central: Central::new(), cache: Cache::new() };
+    assert!(whole.pages.start(&whole.os));
+    whole.central.start(&whole.os);
+    assert!(whole.cache.start(&whole.os, false));
+    whole.central.budget.set_limit(limit);
+    whole.cache.set_share(limit, 2);
+    whole
+}
+
+impl<O: Os> Whole<O> {
+    fn below(&self) -> Below<'_, O> {
+        Below { os: &self.os, pages: &self.pages, central: &self.central }
+    }
+
+    fn allocate(&self, class: SizeClass) -> usize {
+        match self.cache.front.pop(class) {
+            0 => self.cache.refill(self.below(), class).unwrap(),
+            block => block,
+        }
+    }
+
+    fn free(&self, class: SizeClass, block: usize) {
+        if !self.cache.front.push(class, block) {
+            self.cache.spill(self.below(), class, block).unwrap();
+        }
+    }
+
+    fn cached_bytes(&self) -> usize {
+        SizeClass::all().map(|class| self.cache.cached_blocks(class) as usize * class.block_bytes()).sum()
+    }
+
+    fn live_blocks(&self, class: SizeClass) -> u64 {
+        let stats = self.central.stats(class);
+        let all = stats.spans * class.shape().blocks as u64;
+        all - stats.free_blocks - stats.transfer_blocks - self.cache.cached_blocks(class)
+    }
+}
+
+fn blocks_come_back_to_the_same_cpu<O: Os>(whole: &Whole<O>) {
+    let class = SizeClass::for_small(500);
+    let first: Vec<_> = (0..200).map(|_| whole.allocate(class)).collect();
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), 200);
+    assert_eq!(whole.live_blocks(class), 200);
+    first.iter().for_each(|block| whole.free(class, *block));
+    assert_eq!(whole.live_blocks(class), 0);
+    whole.cache.drain(whole.below()).unwrap();
+    SizeClass::all().for_each(|class| whole.central.drain(&whole.pages, class, usize::MAX).unwrap());
+    assert_eq!((whole.central.budget.taken(), whole.cached_bytes()), (0, 0));
+    assert_eq!(whole.central.stats(class).free_blocks, class.shape().blocks as u64);
+}
+
+#[test]
+fn locked_caches_keep_and_return_blocks() {
+    blocks_come_back_to_the_same_cpu(&whole(Fake::default(), 8 << 20));
+}
+
+#[test]
+fn vcpu_caches_keep_and_return_blocks() {
+    blocks_come_back_to_the_same_cpu(&whole(Linux, 8 << 20));
+}
+
+fn the_bound_holds_at_every_step<O: Os>(whole: &Whole<O>, limit: usize) {
+    let mut live = Vec::new();
+    let mut random = 88172645463325252u64;
+    for _ in 0..40_000 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        if random & 1 == 0 || live.len() > 800 {
+            if !live.is_empty() {
+                let (class, block) = live.swap_remove(random as usize % live.len());
+                whole.free(class, block);
+            }
+        } else {
+            let class = SizeClass::all().nth((random >> 20) as usize % 80).unwrap();
+            live.push((class, whole.allocate(class)));
+        }
+        assert!(whole.central.budget.taken() <= limit);
+    }
+    assert!(whole.cached_bytes() <= whole.central.budget.taken());
+    assert_eq!(live.iter().map(|(_, block)| block).collect::<HashSet<_>>().len(), live.len());
+}
+
+#[test]
+fn the_bound_holds_under_churn_in_locked_caches() {
+    for limit in [0, 64 << 10, 1 << 20, 32 << 20] {
+        the_bound_holds_at_every_step(&whole(Fake::default(), limit), limit);
+    }
+}
+
+#[test]
+fn the_bound_holds_under_churn_in_vcpu_caches() {
+    for limit in [0, 64 << 10, 1 << 20, 32 << 20] {
+        the_bound_holds_at_every_step(&whole(Linux, limit), limit);
+    }
+}
+
+#[test]
+fn threads_on_all_cpus_share_no_block_while_another_drains() {
+    let whole = std::sync::Arc::new(whole(Linux, 4 << 20));
+    let stop = std::sync::Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = (0..6)
+        .map(|seed| {
+            let (whole, stop) = (whole.clone(), stop.clone());
+            std::thread::spawn(move || {
+                let mut live: Vec<(SizeClass, usize)> = Vec::new();
+                let mut random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(seed + 1);
+                while !stop.load(Ordering::Relaxed) {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    if live.len() < 64 || random & 1 == 0 {
+                        let class = SizeClass::all().nth((random >> 20) as usize % 40).unwrap();
+                        let block = whole.allocate(class) as *mut u64;
+                        // Whoever else was given this block would overwrite the mark.
+                        unsafe { block.write(block as u64 ^ seed) };
+                        live.push((class, block as usize));
+                    } else {
+                        let (class, block) = live.swap_remove(random as usize % live.len());
+                        assert_eq!(unsafe { (block as *const u64).read() }, block as u64 ^ seed);
+                        whole.free(class, block);
+                    }
+                }
+                live.into_iter().for_each(|(class, block)| whole.free(class, block));
+            })
+        })
+        .collect();
+    for _ in 0..400 {
+        whole.cache.drain(whole.below()).unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(500));
+    }
+    stop.store(true, Ordering::Relaxed);
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    for class in SizeClass::all() {
+        assert_eq!(whole.live_blocks(class), 0);
+    }
+}
+
+#[test]
+fn without_a_slab_everything_goes_through_the_middle() {
+    let whole = whole(Fake::default(), 1 << 20);
+    let class = SizeClass::for_small(64);
+    whole.os.refuse_after(Request::Reserve, 0);
+    let block = whole.allocate(class);
+    assert_ne!(block, 0);
+    whole.free(class, block);
+    assert_eq!(whole.cache.stats().slabs, 0);
+    whole.os.grant(Request::Reserve);
+    whole.allocate(class);
+    assert_eq!(whole.cache.stats().slabs, 1);
+}
+
+#[test]
+fn no_start_without_tables() {
+    for request in [Request::Reserve, Request::Commit] {
+        let os = Fake::default();
+        os.refuse_after(request, 0);
+        assert!(!Cache::new().start(&os, false));
+    }
+}

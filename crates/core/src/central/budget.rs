@@ -1,0 +1,76 @@
+//! The exact bound on cached bytes.
+//!
+//! Whoever wants to cache takes *room* from here first, block size by block size; what is cached is never more than
+//! the room taken. The sum therefore holds at any number of threads, without looking at a single cache.
+
+use crate::base::sync::{AtomicUsize, Ordering};
+
+/// Room for cached bytes, shared by all vCPU caches and transfer arrays. Any thread may call.
+pub struct Budget {
+    limit: AtomicUsize,
+    taken: AtomicUsize,
+    most_taken: AtomicUsize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Budget {
+    pub const fn new() -> Self {
+        Budget { limit: AtomicUsize::new(0), taken: AtomicUsize::new(0), most_taken: AtomicUsize::new(0) }
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bound for what is taken from now on; room beyond a lowered bound must be given back by its holders.
+    pub fn set_limit(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// The most that was ever taken at once.
+    pub fn most_taken(&self) -> usize {
+        self.most_taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes all of `bytes` or nothing.
+    pub fn take(&self, bytes: usize) -> bool {
+        let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.checked_add(bytes).is_some_and(|after| after <= self.limit());
+        if fits {
+            self.most_taken.fetch_max(before + bytes, Ordering::Relaxed);
+        } else {
+            self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    pub fn give(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_taken_whole_or_not_at_all() {
+        let budget = Budget::new();
+        assert!(!budget.take(1), "nothing may be cached before the limit is known");
+        budget.set_limit(100);
+        assert!(budget.take(60) && !budget.take(41) && budget.take(40));
+        assert_eq!((budget.taken(), budget.most_taken()), (100, 100));
+        budget.give(100);
+        assert!(!budget.take(usize::MAX));
+        assert_eq!((budget.taken(), budget.most_taken()), (0, 100));
+    }
+}

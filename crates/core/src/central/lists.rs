@@ -1,0 +1,153 @@
+//! The spans of one class that have free blocks, listed by how many: the fullest is used first, so that emptier ones
+//! drain.
+
+use crate::base::fault::{Fault, Misuse};
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::os::Os;
+use crate::pages::{Pages, Span, SpanId};
+
+const LISTS: usize = 9;
+
+/// Lists of one class. Belongs to the lock of the class; the page heap's lock may be taken inside.
+pub struct SpanLists {
+    /// Spans by eighths of free blocks; list 0 stays empty: full spans are in no list.
+    heads: [SpanId; LISTS],
+    pub free_blocks: usize,
+    pub spans: usize,
+}
+
+impl SpanLists {
+    pub const fn new() -> Self {
+        SpanLists { heads: [SpanId::NONE; LISTS], free_blocks: 0, spans: 0 }
+    }
+
+    fn of<O: Os>(pages: &Pages<O>, id: SpanId) -> &mut Span {
+        // SAFETY: an open span of this class belongs to the holder of the class's lock; one reference at a time.
+        unsafe { &mut *pages.span(id) }
+    }
+
+    /// Fills `out` with free blocks, fullest span first, in address order within a span; opens spans as needed.
+    pub fn take<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
+        let mut count = 0;
+        while count < out.len() {
+            let Some(id) = self.fullest().or_else(|| self.open(os, pages, class)) else { break };
+            let span = Self::of(pages, id);
+            let (start, block_bytes) = (pages.address_of(span.start), class.block_bytes());
+            let mut places = out.iter_mut().skip(count);
+            let wanted = places.len();
+            let taken = span.take(wanted, |index| {
+                if let Some(place) = places.next() {
+                    *place = start + index * block_bytes;
+                }
+            });
+            count += taken;
+            self.free_blocks -= taken;
+            self.relist(pages, id);
+        }
+        count
+    }
+
+    fn fullest(&self) -> Option<SpanId> {
+        self.heads.iter().copied().find(|head| *head != SpanId::NONE)
+    }
+
+    fn open<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass) -> Option<SpanId> {
+        let id = pages.open_span(os, class)?;
+        self.spans += 1;
+        self.free_blocks += class.shape().blocks as usize;
+        self.relist(pages, id);
+        Some(id)
+    }
+
+    /// Takes free blocks back; the first block that cannot be free is reported and left alone.
+    pub fn put<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
+        let mut outcome = Ok(());
+        for address in blocks {
+            if let Err(misuse) = self.put_one(pages, class, *address) {
+                outcome = outcome.and(Err(misuse));
+            }
+        }
+        outcome
+    }
+
+    fn put_one<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, address: usize) -> Result<(), Misuse> {
+        let (id, index) = locate(pages, class, address)?;
+        let span = Self::of(pages, id);
+        let start = pages.address_of(span.start) + index * class.block_bytes();
+        span.put(index).map_err(|fault| Misuse {
+            fault,
+            address,
+            block: Some((start, class.block_bytes())),
+        })?;
+        self.free_blocks += 1;
+        self.relist(pages, id);
+        Ok(())
+    }
+
+    /// Puts a span into the list of its number of free blocks, or closes it where it is empty and not the last.
+    fn relist<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
+        let span = Self::of(pages, id);
+        let list = (span.free as usize * 8).div_ceil(span.blocks() as usize);
+        let from = span.list as usize;
+        if span.is_empty() && self.free_blocks > span.blocks() as usize {
+            self.unlink(pages, id, from);
+            let blocks = Self::of(pages, id).blocks() as usize;
+            self.free_blocks -= blocks;
+            self.spans -= 1;
+            pages.close_span(id);
+        } else if list != from {
+            self.unlink(pages, id, from);
+            self.link(pages, id, list);
+        }
+    }
+
+    fn link<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, list: usize) {
+        let span = Self::of(pages, id);
+        span.list = list as u8;
+        span.previous = SpanId::NONE;
+        span.next = SpanId::NONE;
+        let Some(head) = self.heads.get_mut(list).filter(|_| list != 0) else { return };
+        span.next = *head;
+        if *head != SpanId::NONE {
+            Self::of(pages, *head).previous = id;
+        }
+        *head = id;
+    }
+
+    fn unlink<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, list: usize) {
+        if list == 0 {
+            return;
+        }
+        let (next, previous) = (Self::of(pages, id).next, Self::of(pages, id).previous);
+        if next != SpanId::NONE {
+            Self::of(pages, next).previous = previous;
+        }
+        if previous != SpanId::NONE {
+            Self::of(pages, previous).next = next;
+        } else if let Some(head) = self.heads.get_mut(list) {
+            *head = next;
+        }
+    }
+}
+
+/// The span and index of the block that starts at `address`.
+pub fn locate<O: Os>(pages: &Pages<O>, class: SizeClass, address: usize) -> Result<(SpanId, usize), Misuse> {
+    let fault = |fault, block| Misuse { fault, address, block };
+    let id = pages.span_of(address).ok_or(fault(Fault::FreeMemory, None))?;
+    // SAFETY: reads plain numbers of a descriptor that exists; the class's lock keeps an open span as it is.
+    let (found, first) = unsafe { ((*pages.span(id)).class, (*pages.span(id)).start) };
+    let start = pages.address_of(first);
+    let offset = address.wrapping_sub(start);
+    if found != class || offset >= class.shape().span_units as usize * UNIT_BYTES {
+        return Err(fault(Fault::FreeMemory, None));
+    }
+    let index = class.shape().block_at(offset);
+    let block = start + index * class.block_bytes();
+    if index >= class.shape().blocks as usize {
+        return Err(fault(Fault::FreeMemory, None));
+    }
+    if block != address {
+        return Err(fault(Fault::InteriorPointer, Some((block, class.block_bytes()))));
+    }
+    Ok((id, index))
+}

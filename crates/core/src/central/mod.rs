@@ -1,0 +1,269 @@
+//! The middle: what flows between virtual CPUs, and the spans of each class.
+//!
+//! Owns, for each class, a transfer array (whole batches change hands in it) and the lists of spans with free blocks;
+//! and the budget that bounds all cached bytes. Promises that a block is handed out by one caller only and that a
+//! double or interior free is found at the latest when the block comes back to its span. `cache` and `heap` call it;
+//! sits on `pages`.
+
+mod budget;
+mod lists;
+mod transfer;
+
+pub use budget::Budget;
+pub use lists::locate;
+pub use transfer::MOST_ENTRIES;
+
+use crate::base::fault::Misuse;
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::class::{SizeClass, TABLE_LEN};
+use crate::os::{Mutex, Os};
+use crate::pages::Pages;
+use lists::SpanLists;
+use transfer::Transfer;
+
+/// The share of the budget that transfer arrays may take together.
+const TRANSFER_SHARE: usize = 4;
+/// Refusals of room before a class tries to take unused room from another.
+const REFUSALS_BEFORE_STEALING: u32 = 16;
+/// Blocks that leave an array in one go when it is emptied.
+const DRAIN_BATCH: usize = 64;
+
+/// The middle of a heap. Any thread may call.
+pub struct Central<O: Os> {
+    pub budget: Budget,
+    /// The part of the budget that transfer arrays hold.
+    transfer_taken: AtomicUsize,
+    refusals: AtomicU32,
+    /// Memory of the transfer arrays, `MOST_ENTRIES` words for each class; 0 before it is there.
+    arrays: AtomicUsize,
+    classes: [Class<O>; TABLE_LEN],
+}
+
+#[repr(align(128))]
+struct Class<O: Os> {
+    transfer: Mutex<Transfer, O>,
+    /// A copy of the transfer array's length, read without the lock to avoid it.
+    cached: AtomicU32,
+    spans: Mutex<SpanLists, O>,
+}
+
+/// What one class holds in this layer.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct ClassStats {
+    pub transfer_blocks: u64,
+    pub free_blocks: u64,
+    pub spans: u64,
+}
+
+impl<O: Os> Default for Central<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Central<O> {
+    pub const fn new() -> Self {
+        Central {
+            budget: Budget::new(),
+            transfer_taken: AtomicUsize::new(0),
+            refusals: AtomicU32::new(0),
+            arrays: AtomicUsize::new(0),
+            classes: [const {
+                Class {
+                    transfer: Mutex::new(Transfer::new()),
+                    cached: AtomicU32::new(0),
+                    spans: Mutex::new(SpanLists::new()),
+                }
+            }; TABLE_LEN],
+        }
+    }
+
+    /// Reserves the transfer arrays. Without them the heap works, only slower.
+    pub fn start(&self, os: &O) {
+        let bytes = Self::arrays_bytes();
+        if let Some(base) = os.reserve(bytes) {
+            if os.commit(base, bytes) {
+                self.arrays.store(base, Ordering::Relaxed);
+            } else {
+                os.unmap(base, bytes);
+            }
+        }
+    }
+
+    const fn arrays_bytes() -> usize {
+        TABLE_LEN * MOST_ENTRIES * size_of::<usize>()
+    }
+
+    /// Address and bytes of the transfer arrays.
+    pub fn arrays(&self) -> (usize, usize) {
+        (self.arrays.load(Ordering::Relaxed), Self::arrays_bytes())
+    }
+
+    fn class(&self, class: SizeClass) -> &Class<O> {
+        debug_assert!(class.is_small());
+        // SAFETY: a SizeClass is below TABLE_LEN (see SizeClass::shape).
+        unsafe { self.classes.get_unchecked(class.index()) }
+    }
+
+    /// Fills `out` with free blocks; fewer than asked for only where there is no memory.
+    pub fn take(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
+        let place = self.class(class);
+        let mut count = 0;
+        if place.cached.load(Ordering::Relaxed) != 0 {
+            let mut transfer = place.transfer.lock();
+            count = transfer.take(out);
+            place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+        }
+        match out.get_mut(count..) {
+            Some(rest) if !rest.is_empty() => count + place.spans.lock().take(os, pages, class, rest),
+            _ => count,
+        }
+    }
+
+    /// Takes free blocks of one class, into the transfer array as far as there is room.
+    pub fn give(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
+        let kept = self.keep(pages, class, blocks);
+        match blocks.get(kept..) {
+            Some(rest) if !rest.is_empty() => self.give_to_spans(pages, class, rest),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes free blocks of one class straight into their spans.
+    pub fn give_to_spans(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
+        self.class(class).spans.lock().put(pages, class, blocks)
+    }
+
+    fn keep(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> usize {
+        let place = self.class(class);
+        let mut transfer = place.transfer.lock();
+        let missing = (transfer.len() + blocks.len()).saturating_sub(transfer.capacity());
+        let mut refused = false;
+        if missing > 0 {
+            refused = !self.grow(&mut transfer, class, missing);
+        }
+        let kept = transfer.put(blocks);
+        place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+        drop(transfer);
+        if refused {
+            self.steal(pages, class);
+        }
+        kept
+    }
+
+    fn grow(&self, transfer: &mut Transfer, class: SizeClass, missing: usize) -> bool {
+        let arrays = self.arrays.load(Ordering::Relaxed);
+        if arrays == 0 {
+            return true;
+        }
+        let entries = core::ptr::with_exposed_provenance_mut::<usize>(arrays);
+        transfer.provide(entries.wrapping_add(class.index() * MOST_ENTRIES));
+        let wanted = missing.min(MOST_ENTRIES - transfer.capacity());
+        let bytes = wanted * class.block_bytes();
+        if !self.take_room(bytes) {
+            return false;
+        }
+        let granted = transfer.grow(wanted);
+        self.give_room((wanted - granted) * class.block_bytes());
+        true
+    }
+
+    fn take_room(&self, bytes: usize) -> bool {
+        let before = self.transfer_taken.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.budget.limit() / TRANSFER_SHARE && self.budget.take(bytes);
+        if !fits {
+            self.transfer_taken.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn give_room(&self, bytes: usize) {
+        self.transfer_taken.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.give(bytes);
+    }
+
+    /// Now and then, takes half of another class's array away: room follows the classes that need it.
+    fn steal(&self, pages: &Pages<O>, except: SizeClass) {
+        let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
+        if !refusals.is_multiple_of(REFUSALS_BEFORE_STEALING) {
+            return;
+        }
+        let turn = (refusals / REFUSALS_BEFORE_STEALING) as usize % (TABLE_LEN - 2) + 1;
+        let victims = SizeClass::all().skip(turn - 1).chain(SizeClass::all().take(turn - 1));
+        for victim in victims.filter(|victim| *victim != except) {
+            let Some(transfer) = self.class(victim).transfer.try_lock() else { continue };
+            let capacity = transfer.capacity();
+            drop(transfer);
+            if capacity > 0 {
+                // What comes back to its spans was checked when it was freed; a fault here is the program's and is
+                // found again by the next drain.
+                let _ = self.drain(pages, victim, capacity.div_ceil(2));
+                return;
+            }
+        }
+    }
+
+    /// Returns up to `entries` of a transfer array's capacity to the budget and the blocks in it to their spans.
+    pub fn drain(&self, pages: &Pages<O>, class: SizeClass, entries: usize) -> Result<(), Misuse> {
+        let place = self.class(class);
+        let mut left = entries;
+        let mut outcome = Ok(());
+        while left > 0 {
+            let mut batch = [0; DRAIN_BATCH];
+            let mut transfer = place.transfer.lock();
+            let unused = transfer.shrink(left);
+            let room = batch.len().min(left - unused);
+            let count = batch.get_mut(..room).map_or(0, |out| transfer.take(out));
+            let freed = unused + transfer.shrink(count);
+            place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+            drop(transfer);
+            self.give_room(freed * class.block_bytes());
+            outcome = outcome.and(self.give_to_spans(pages, class, batch.get(..count).unwrap_or(&[])));
+            if freed == 0 {
+                break;
+            }
+            left -= freed;
+        }
+        outcome
+    }
+
+    pub fn stats(&self, class: SizeClass) -> ClassStats {
+        let place = self.class(class);
+        let transfer_blocks = place.transfer.lock().len() as u64;
+        let spans = place.spans.lock();
+        ClassStats { transfer_blocks, free_blocks: spans.free_blocks as u64, spans: spans.spans as u64 }
+    }
+
+    /// Takes all locks in rank order, across `fork`.
+    pub fn hold(&self) {
+        self.classes.iter().for_each(|class| class.transfer.hold());
+        self.classes.iter().for_each(|class| class.spans.hold());
+    }
+
+    /// # Safety
+    /// After `hold` by this thread, in the parent.
+    pub unsafe fn release(&self) {
+        for class in &self.classes {
+            // SAFETY: by the caller's promise.
+            unsafe {
+                class.spans.release();
+                class.transfer.release();
+            }
+        }
+    }
+
+    /// # Safety
+    /// After `hold`, in the forked child.
+    pub unsafe fn reset(&self) {
+        for class in &self.classes {
+            // SAFETY: by the caller's promise.
+            unsafe {
+                class.spans.reset();
+                class.transfer.reset();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,162 @@
+use super::*;
+use crate::base::fault::Fault;
+use crate::os::fake::{Fake, Request};
+use std::collections::HashSet;
+
+struct Middle {
+    os: Fake,
+    pages: Pages<Fake>,
+    central: Central<Fake>,
+}
+
+fn middle(limit: usize) -> Middle {
+    let middle = Middle { os: Fake::default(), pages: Pages::new(), central: Central::new() };
+    assert!(middle.pages.start(&middle.os));
+    middle.central.start(&middle.os);
+    middle.central.budget.set_limit(limit);
+    middle
+}
+
+impl Middle {
+    fn take(&self, class: SizeClass, count: usize) -> Vec<usize> {
+        let mut out = vec![0; count];
+        let got = self.central.take(&self.os, &self.pages, class, &mut out);
+        out.truncate(got);
+        out
+    }
+
+    fn give(&self, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
+        self.central.give(&self.pages, class, blocks)
+    }
+}
+
+#[test]
+fn blocks_are_distinct_aligned_and_in_address_order() {
+    let middle = middle(0);
+    for class in SizeClass::all() {
+        let blocks = middle.take(class, 40);
+        assert_eq!(blocks.iter().collect::<HashSet<_>>().len(), 40);
+        assert!(blocks.iter().all(|block| middle.pages.class_of(*block) == class && block % 16 == 0));
+        assert!(blocks.windows(2).take(1).all(|pair| pair[0] < pair[1]));
+    }
+}
+
+#[test]
+fn a_span_whose_last_block_returns_goes_back_to_the_page_heap() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(4096);
+    let per_span = class.shape().blocks as usize;
+    let blocks = middle.take(class, per_span * 4);
+    assert_eq!(middle.pages.stats().spans_open, 4);
+    assert_eq!(middle.give(class, &blocks), Ok(()));
+    assert_eq!(middle.pages.stats().spans_open, 1, "one stays so that the next block is cheap");
+    assert_eq!(middle.central.stats(class).free_blocks, per_span as u64);
+}
+
+#[test]
+fn the_fullest_span_serves_first() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(4096);
+    let per_span = class.shape().blocks as usize;
+    let blocks = middle.take(class, per_span * 2);
+    let (first, second) = blocks.split_at(per_span);
+    middle.give(class, &first[..per_span - 1]).unwrap();
+    middle.give(class, &second[..1]).unwrap();
+    assert_eq!(middle.take(class, 1), [second[0]]);
+}
+
+#[test]
+fn double_and_interior_frees_are_found_when_the_block_comes_back() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(100);
+    let block = middle.take(class, 1)[0];
+    let inside = middle.give(class, &[block + 16]).unwrap_err();
+    assert_eq!((inside.fault, inside.block), (Fault::InteriorPointer, Some((block, 112))));
+    assert_eq!(middle.give(class, &[block]), Ok(()));
+    assert_eq!(middle.give(class, &[block]).unwrap_err().fault, Fault::DoubleFree);
+    let other = SizeClass::for_small(5000);
+    assert_eq!(middle.give(other, &[block]).unwrap_err().fault, Fault::FreeMemory);
+}
+
+#[test]
+fn one_bad_block_does_not_lose_the_others() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(64);
+    let blocks = middle.take(class, 3);
+    let bad = [blocks[0], blocks[0], blocks[1], blocks[2]];
+    assert_eq!(middle.give(class, &bad).unwrap_err().fault, Fault::DoubleFree);
+    assert_eq!(middle.central.stats(class).free_blocks, class.shape().blocks as u64);
+}
+
+#[test]
+fn transfer_arrays_stay_within_their_share_of_the_budget() {
+    let limit = 1 << 20;
+    let middle = middle(limit);
+    let class = SizeClass::for_small(4096);
+    for class in [class, SizeClass::for_small(64), SizeClass::for_small(64 << 10)] {
+        let blocks = middle.take(class, 500);
+        for part in blocks.chunks(32) {
+            middle.give(class, part).unwrap();
+            assert!(middle.central.budget.taken() <= limit / TRANSFER_SHARE);
+        }
+    }
+    assert!(middle.central.stats(class).transfer_blocks > 0);
+}
+
+#[test]
+fn a_drained_array_returns_its_room_and_its_blocks() {
+    let middle = middle(1 << 20);
+    let class = SizeClass::for_small(256);
+    let blocks = middle.take(class, 100);
+    middle.give(class, &blocks).unwrap();
+    assert_eq!(middle.central.stats(class).transfer_blocks, 100);
+    middle.central.drain(&middle.pages, class, usize::MAX).unwrap();
+    assert_eq!(middle.central.stats(class).transfer_blocks, 0);
+    assert_eq!(middle.central.budget.taken(), 0);
+}
+
+#[test]
+fn room_moves_to_the_class_that_needs_it() {
+    let middle = middle(1 << 20);
+    let (idle, busy) = (SizeClass::for_small(4096), SizeClass::for_small(2048));
+    let blocks = middle.take(idle, 64);
+    middle.give(idle, &blocks).unwrap();
+    assert_eq!(middle.central.stats(idle).transfer_blocks, 64, "the whole share");
+    let blocks = middle.take(busy, 32);
+    for _ in 0..REFUSALS_BEFORE_STEALING * TABLE_LEN as u32 {
+        middle.give(busy, &blocks).unwrap();
+        assert_eq!(middle.take(busy, 32).len(), 32);
+    }
+    middle.give(busy, &blocks).unwrap();
+    assert_eq!(middle.central.stats(busy).transfer_blocks, 32);
+}
+
+#[test]
+fn without_memory_fewer_blocks_come_and_the_next_try_succeeds() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(64 << 10);
+    let all = middle.take(class, 8);
+    assert_eq!(all.len(), 8);
+    middle.os.refuse_after(Request::MapAt, 0);
+    let few = middle.take(class, 2000);
+    assert!(few.len() < 2000);
+    middle.os.grant(Request::MapAt);
+    assert_eq!(middle.take(class, 2000).len(), 2000);
+}
+
+#[test]
+fn without_arrays_everything_goes_to_the_spans() {
+    let middle = Middle { os: Fake::default(), pages: Pages::new(), central: Central::new() };
+    assert!(middle.pages.start(&middle.os));
+    for request in [Request::Reserve, Request::Commit] {
+        middle.os.refuse_after(request, 0);
+        middle.central.start(&middle.os);
+        middle.os.grant(request);
+    }
+    middle.central.budget.set_limit(1 << 20);
+    let class = SizeClass::for_small(64);
+    let blocks = middle.take(class, 32);
+    middle.give(class, &blocks).unwrap();
+    assert_eq!(middle.central.stats(class).transfer_blocks, 0);
+    assert_eq!(middle.central.stats(class).free_blocks, class.shape().blocks as u64);
+}

@@ -1,0 +1,132 @@
+//! The transfer array of one class: free blocks on their way from one virtual CPU to another.
+
+/// The most blocks that one array holds.
+pub const MOST_ENTRIES: usize = 2048;
+
+/// A stack of free blocks in memory that somebody else provides. Belongs to the lock of its class.
+pub struct Transfer {
+    entries: *mut usize,
+    len: u32,
+    /// Blocks that the budget allows here.
+    capacity: u32,
+}
+
+// SAFETY: the array behind `entries` is used by the holder of the lock only.
+unsafe impl Send for Transfer {}
+
+impl Transfer {
+    pub const fn new() -> Self {
+        Transfer { entries: core::ptr::null_mut(), len: 0, capacity: 0 }
+    }
+
+    /// Provides the memory: `MOST_ENTRIES` words that nobody else uses, for as long as the heap lives.
+    pub fn provide(&mut self, entries: *mut usize) {
+        if self.entries.is_null() {
+            self.entries = entries;
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// Allows `more` further blocks, as far as the array is long enough; returns how many.
+    pub fn grow(&mut self, more: usize) -> usize {
+        let granted = more.min(MOST_ENTRIES - self.capacity());
+        if self.entries.is_null() {
+            return 0;
+        }
+        self.capacity += granted as u32;
+        granted
+    }
+
+    /// Gives up capacity that holds no block, at most `wanted`; returns how much.
+    pub fn shrink(&mut self, wanted: usize) -> usize {
+        let given = wanted.min(self.capacity() - self.len());
+        self.capacity -= given as u32;
+        given
+    }
+
+    /// Keeps as many of `blocks` as there is room for; returns how many.
+    pub fn put(&mut self, blocks: &[usize]) -> usize {
+        let count = blocks.len().min(self.capacity() - self.len());
+        // SAFETY: len + count is at most capacity, which is at most MOST_ENTRIES and 0 without memory.
+        unsafe { core::ptr::copy_nonoverlapping(blocks.as_ptr(), self.entries.add(self.len()), count) };
+        self.len += count as u32;
+        count
+    }
+
+    /// Fills `out` from the block put last on; returns how many.
+    pub fn take(&mut self, out: &mut [usize]) -> usize {
+        let count = out.len().min(self.len());
+        self.len -= count as u32;
+        // SAFETY: the entries from len on were written by `put`.
+        unsafe { core::ptr::copy_nonoverlapping(self.entries.add(self.len()), out.as_mut_ptr(), count) };
+        count
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_beyond_the_capacity_and_everything_kept_comes_back() {
+        let mut memory = vec![0usize; MOST_ENTRIES];
+        let mut transfer = Transfer::new();
+        assert_eq!((transfer.grow(10), transfer.put(&[1])), (0, 0), "without memory nothing is kept");
+        transfer.provide(memory.as_mut_ptr());
+        assert_eq!(transfer.put(&[1]), 0, "without capacity neither");
+        assert_eq!(transfer.grow(3), 3);
+        assert_eq!(transfer.put(&[1, 2, 3, 4]), 3);
+        assert_eq!(transfer.shrink(5), 0, "capacity in use stays");
+        let mut out = [0; 2];
+        assert_eq!((transfer.take(&mut out), out), (2, [2, 3]));
+        assert_eq!((transfer.shrink(5), transfer.capacity()), (2, 1));
+        assert_eq!(transfer.grow(usize::MAX), MOST_ENTRIES - 1);
+    }
+}
+
+#[cfg(loom)]
+mod loom_tests {
+    use super::*;
+    use crate::base::sync::AtomicU32;
+    use crate::os::{Mutex, Wait};
+    use loom::sync::Arc;
+
+    struct Yield;
+
+    impl Wait for Yield {
+        fn wait(_: &AtomicU32, _: u32) {
+            loom::thread::yield_now();
+        }
+        fn wake_one(_: &AtomicU32) {}
+    }
+
+    #[test]
+    fn loom_a_block_that_crosses_the_transfer_array_is_had_by_one_thread() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let mut transfer = Transfer::new();
+            transfer.provide(Box::leak(Box::new([0usize; MOST_ENTRIES])).as_mut_ptr());
+            transfer.grow(2);
+            transfer.put(&[16, 32]);
+            let shared = Arc::new(Mutex::<Transfer, Yield>::new(transfer));
+            let other = shared.clone();
+            let thread = loom::thread::spawn(move || {
+                let mut out = [0; 1];
+                (other.lock().take(&mut out), out[0])
+            });
+            let mut out = [0; 1];
+            let mine = (shared.lock().take(&mut out), out[0]);
+            let theirs = thread.join().unwrap();
+            assert_eq!((mine.0, theirs.0), (1, 1));
+            assert_ne!(mine.1, theirs.1);
+        });
+    }
+}

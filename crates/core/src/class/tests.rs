@@ -1,0 +1,54 @@
+use super::*;
+
+#[test]
+fn the_table_covers_every_request() {
+    for bytes in 0..=LARGEST_BYTES {
+        let class = SizeClass::for_small(bytes);
+        assert!(class.is_small(), "{bytes}");
+        assert!(class.block_bytes() >= bytes, "{bytes}");
+        if class.index() > 1 {
+            let smaller = SizeClass::from_byte(class.byte() - 1);
+            assert!(smaller.block_bytes() < bytes.max(1), "{bytes} fits a smaller class");
+        }
+    }
+}
+
+#[test]
+fn a_block_wastes_at_most_an_eighth_above_128_bytes() {
+    for bytes in 129..=LARGEST_BYTES {
+        let block = SizeClass::for_small(bytes).block_bytes();
+        assert!((block - bytes) * 8 <= block, "{bytes} in {block}");
+    }
+}
+
+#[test]
+fn division_by_reciprocal_is_exact_at_every_boundary() {
+    for class in SizeClass::all() {
+        let shape = class.shape();
+        for index in 0..shape.blocks as usize {
+            let start = index * class.block_bytes();
+            assert_eq!(shape.block_at(start), index);
+            assert_eq!(shape.block_at(start + class.block_bytes() - 1), index);
+        }
+    }
+}
+
+#[test]
+fn aligned_requests_get_a_class_whose_blocks_are_aligned() {
+    for shift in 4..=14 {
+        let align = 1usize << shift;
+        for bytes in [1, 17, align, align + 1, 4096, 5000, 100_000] {
+            let class = SizeClass::for_aligned(bytes, align).unwrap();
+            assert!(class.block_bytes() >= bytes && class.block_bytes() % align == 0, "{bytes} at {align}");
+        }
+    }
+    assert_eq!(SizeClass::for_aligned(1, UNIT_BYTES * 2), None);
+    assert_eq!(SizeClass::for_aligned(LARGEST_BYTES + 1, 16), None);
+}
+
+#[test]
+fn storage_shapes_lie_close_to_their_class() {
+    for (bytes, block) in [(4096, 4096), (4096 + 28, 4608), (65536, 65536), (131_072, 131_072)] {
+        assert_eq!(SizeClass::for_small(bytes).block_bytes(), block);
+    }
+}

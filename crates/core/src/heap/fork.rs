@@ -1,0 +1,41 @@
+//! fork.
+//!
+//! A thread that forks holds every lock of the heap, taken in rank order - starting, cache, central, pages - so that
+//! the child gets a heap that nobody was changing. Restartable sequences need no lock: in the child an unfinished one
+//! has not happened. Blocks that other threads held in their slow paths stay live in the child, as all their blocks do.
+
+use super::Heap;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    pub fn before_fork(&self) {
+        self.starting.hold();
+        self.cache.hold();
+        self.central.hold();
+        self.pages.hold();
+    }
+
+    /// # Safety
+    /// In the parent, by the thread that called `before_fork`.
+    pub unsafe fn after_fork_in_parent(&self) {
+        // SAFETY: by the caller's promise; in the reverse order.
+        unsafe {
+            self.pages.release();
+            self.central.release();
+            self.cache.release();
+            self.starting.release();
+        }
+    }
+
+    /// # Safety
+    /// In the child, whose only thread is the one that called `before_fork`.
+    pub unsafe fn after_fork_in_child(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            self.pages.reset();
+            self.central.reset();
+            self.cache.reset();
+            self.starting.reset();
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The heap: one of each layer, and the paths through them.
+//!
+//! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports` and tests call it;
+//! sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells the story.
+
+mod fork;
+mod resize;
+mod settings;
+mod stats;
+
+pub use settings::Setup;
+pub use stats::Stats;
+
+use crate::base::fault::{Fault, Misuse};
+use crate::base::rare;
+use crate::base::sync::{AtomicU32, Ordering};
+use crate::cache::{Below, Cache, FrontKind};
+use crate::central::{Central, locate};
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, TABLE_LEN, UNIT_BYTES};
+use crate::large::Large;
+use crate::options::Options;
+use crate::os::{Mutex, Os};
+use crate::pages::Pages;
+use core::sync::atomic::AtomicU64;
+
+/// No object is larger: differences of pointers must fit `isize`.
+pub const LARGEST_REQUEST: usize = isize::MAX as usize;
+
+const NEW: u32 = 0;
+const READY: u32 = 1;
+const FAILED: u32 = 2;
+
+/// A heap. Zeroed it is ready to use: the first allocation starts it. Any thread may call any method; a heap must not
+/// move after its first use.
+pub struct Heap<O: Os> {
+    cache: Cache<O>,
+    pages: Pages<O>,
+    state: AtomicU32,
+    os: O,
+    central: Central<O>,
+    large: Large,
+    pub options: Options,
+    starting: Mutex<(), O>,
+    /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the waste
+    /// inside blocks.
+    requested: [Requested; TABLE_LEN],
+    /// The bound is first set for one CPU; who needs more makes us ask the system how many there are.
+    bound_is_final: AtomicU32,
+    fences_refused: AtomicU64,
+}
+
+struct Requested {
+    bytes: AtomicU64,
+    count: AtomicU64,
+}
+
+impl<O: Os> Heap<O> {
+    pub const fn new(os: O) -> Self {
+        Heap {
+            cache: Cache::new(),
+            pages: Pages::new(),
+            state: AtomicU32::new(NEW),
+            os,
+            central: Central::new(),
+            large: Large::new(),
+            options: Options::new(),
+            starting: Mutex::new(()),
+            requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } }; TABLE_LEN],
+            bound_is_final: AtomicU32::new(0),
+            fences_refused: AtomicU64::new(0),
+        }
+    }
+
+    pub fn os(&self) -> &O {
+        &self.os
+    }
+
+    fn below(&self) -> Below<'_, O> {
+        Below { os: &self.os, pages: &self.pages, central: &self.central }
+    }
+
+    /// A block of at least `bytes`, aligned to 16; 0 where there is no memory or `bytes` is too much.
+    #[inline(always)]
+    pub fn allocate(&self, bytes: usize) -> usize {
+        match self.allocate_fast(bytes) {
+            0 => self.allocate_slow(bytes),
+            block => block,
+        }
+    }
+
+    /// What `allocate` does where the cache has a block; 0 otherwise.
+    #[inline(always)]
+    pub fn allocate_fast(&self, bytes: usize) -> usize {
+        if bytes > LARGEST_BYTES {
+            return 0;
+        }
+        self.cache.front.pop(SizeClass::for_small(bytes))
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn allocate_slow(&self, bytes: usize) -> usize {
+        if bytes <= LARGEST_BYTES {
+            self.allocate_class(SizeClass::for_small(bytes), bytes)
+        } else {
+            self.allocate_large(bytes, MIN_ALIGN).map_or(0, |fresh| fresh.address)
+        }
+    }
+
+    /// A block of a class for a request of `bytes`.
+    fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
+        if !self.is_started() {
+            return 0;
+        }
+        if self.central.budget.taken() > self.central.budget.limit() / 2 {
+            self.settle_bound();
+        }
+        if let Some(sample) = self.requested.get(class.index()) {
+            sample.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            sample.count.fetch_add(1, Ordering::Relaxed);
+        }
+        let block = self.obeyed(self.cache.refill(self.below(), class));
+        if block != 0 { block } else { self.retry_after_reclaim(|| self.obeyed(self.cache.refill(self.below(), class))) }
+    }
+
+    fn allocate_large(&self, bytes: usize, align: usize) -> Option<crate::large::Fresh> {
+        if bytes > LARGEST_REQUEST || !self.is_started() {
+            return None;
+        }
+        let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
+        attempt().or_else(|| {
+            self.reclaim();
+            attempt()
+        })
+    }
+
+    /// With the caches' blocks back in their spans there may be a run or a block after all.
+    fn retry_after_reclaim(&self, attempt: impl FnOnce() -> usize) -> usize {
+        self.reclaim();
+        attempt()
+    }
+
+    /// Brings everything that is cached back to its spans.
+    pub fn reclaim(&self) {
+        if !self.obeyed(self.cache.drain(self.below())) {
+            self.fences_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        for class in SizeClass::all() {
+            self.obeyed(self.central.drain(&self.pages, class, usize::MAX));
+        }
+    }
+
+    /// A block of at least `bytes` at a multiple of `align`, a power of two.
+    pub fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
+        if align <= MIN_ALIGN {
+            return self.allocate(bytes);
+        }
+        match SizeClass::for_aligned(bytes, align) {
+            Some(class) => {
+                let block = self.cache.front.pop(class);
+                if block != 0 { block } else { self.allocate_class(class, bytes) }
+            }
+            None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
+        }
+    }
+
+    /// A zeroed block for `count` objects of `bytes` each; 0 also where the product is too much.
+    #[inline]
+    pub fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
+        let Some(total) = count.checked_mul(bytes) else { return 0 };
+        if total > LARGEST_BYTES {
+            return self.allocate_large_zeroed(total);
+        }
+        let block = self.allocate(total);
+        if block != 0 {
+            // SAFETY: the block is ours and at least `total` bytes long.
+            unsafe { core::ptr::with_exposed_provenance_mut::<u8>(block).write_bytes(0, total) };
+        }
+        block
+    }
+
+    #[cold]
+    fn allocate_large_zeroed(&self, bytes: usize) -> usize {
+        let Some(fresh) = self.allocate_large(bytes, MIN_ALIGN) else { return 0 };
+        self.large.clear(&self.os, fresh, bytes);
+        fresh.address
+    }
+
+    /// Takes a block back. 0 is no block and does nothing.
+    #[inline(always)]
+    pub fn free(&self, address: usize) {
+        if !self.free_fast(address) {
+            self.free_slow(address);
+        }
+    }
+
+    /// What `free` does where the cache has a place; false otherwise.
+    #[inline(always)]
+    pub fn free_fast(&self, address: usize) -> bool {
+        self.cache.front.push(self.pages.class_of(address), address)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn free_slow(&self, address: usize) {
+        if address == 0 {
+            return;
+        }
+        let class = self.pages.class_of(address);
+        let outcome = if class.is_small() {
+            self.cache.spill(self.below(), class, address)
+        } else if class == SizeClass::LARGE {
+            self.large.free(&self.pages, address)
+        } else {
+            Err(Misuse { fault: self.foreign_fault(address), address, block: None })
+        };
+        self.obeyed(outcome);
+    }
+
+    fn foreign_fault(&self, address: usize) -> Fault {
+        let mut fault = Fault::ForeignPointer;
+        self.pages.each_mapping(|mapping, start, bytes| {
+            if mapping == crate::pages::Mapping::Blocks && address.wrapping_sub(start) < bytes {
+                fault = Fault::FreeMemory;
+            }
+        });
+        fault
+    }
+
+    /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
+    pub fn release(&self, keep: usize) -> usize {
+        if !self.is_started() {
+            return 0;
+        }
+        self.reclaim();
+        self.pages.give_back_free(&self.os, keep)
+    }
+
+    /// Which caches threads use.
+    pub fn front_kind(&self) -> FrontKind {
+        self.cache.kind()
+    }
+
+    /// Takes a block back whose size and alignment the caller knows; both must fit the block.
+    pub fn free_sized(&self, address: usize, bytes: usize, align: usize) {
+        if address != 0 && !self.fits(address, bytes, align) {
+            rare();
+            self.stop(Misuse { fault: Fault::WrongSize, address, block: self.block_of(address) });
+        }
+        self.free(address);
+    }
+
+    fn fits(&self, address: usize, bytes: usize, align: usize) -> bool {
+        let class = self.pages.class_of(address);
+        if class.is_small() {
+            let meant = if align <= MIN_ALIGN {
+                (bytes <= LARGEST_BYTES).then(|| SizeClass::for_small(bytes))
+            } else {
+                SizeClass::for_aligned(bytes, align)
+            };
+            // A block that shrank in place may be larger than a new one of its size would be.
+            meant.is_some_and(|meant| meant <= class)
+        } else if class == SizeClass::LARGE {
+            self.large.usable(&self.pages, address).is_ok_and(|usable| bytes <= usable)
+        } else {
+            // Not a block of ours: `free` says what it is.
+            true
+        }
+    }
+
+    /// Bytes that may be used at the start of the block at `address`, 0 for 0.
+    pub fn usable_bytes(&self, address: usize) -> usize {
+        if address == 0 {
+            return 0;
+        }
+        let class = self.pages.class_of(address);
+        if class.is_small() {
+            return class.block_bytes();
+        }
+        let usable = match class {
+            SizeClass::LARGE => self.large.usable(&self.pages, address),
+            _ => Err(Misuse { fault: self.foreign_fault(address), address, block: None }),
+        };
+        self.obeyed(usable)
+    }
+
+    /// Bytes that a block for `bytes` would have.
+    pub fn block_bytes_for(bytes: usize, align: usize) -> usize {
+        match SizeClass::for_aligned(bytes, align.max(MIN_ALIGN)) {
+            Some(class) => class.block_bytes(),
+            None => bytes.checked_next_multiple_of(UNIT_BYTES).unwrap_or(0),
+        }
+    }
+
+    /// Start and bytes of the block that `address` lies in, as far as it can be known.
+    fn block_of(&self, address: usize) -> Option<(usize, usize)> {
+        let class = self.pages.class_of(address);
+        if !class.is_small() {
+            return None;
+        }
+        match locate(&self.pages, class, address) {
+            Ok(_) => Some((address, class.block_bytes())),
+            Err(misuse) => misuse.block,
+        }
+    }
+
+    /// The value, or the end of the process where the program misused the heap.
+    fn obeyed<T>(&self, outcome: Result<T, Misuse>) -> T {
+        match outcome {
+            Ok(value) => value,
+            Err(misuse) => self.stop(misuse),
+        }
+    }
+
+    #[cold]
+    fn stop(&self, misuse: Misuse) -> ! {
+        let mut line = [0u8; 256];
+        let mut buffer = crate::base::text::Buffer::new(&mut line);
+        misuse.put(&mut buffer);
+        self.os.write(2, buffer.as_bytes());
+        self.os.abort()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,47 @@
+//! realloc.
+
+use super::{Heap, LARGEST_REQUEST};
+use crate::class::{LARGEST_BYTES, SizeClass};
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where there is no
+    /// memory, and the old block is as it was. `address` 0 means a new block.
+    pub fn reallocate(&self, address: usize, bytes: usize) -> usize {
+        if address == 0 {
+            return self.allocate(bytes);
+        }
+        let usable = self.usable_bytes(address);
+        if bytes > LARGEST_REQUEST {
+            return 0;
+        }
+        let was_large = self.pages.class_of(address) == SizeClass::LARGE;
+        if was_large && bytes > LARGEST_BYTES && self.obeyed(self.large.resize_in_place(&self.pages, address, bytes)) {
+            return address;
+        }
+        // A block stays where it is unless it is too small or less than half used.
+        if bytes <= usable && bytes >= usable / 2 {
+            return address;
+        }
+        let block = self.allocate(bytes);
+        if block == 0 {
+            // What shrinks can stay, as long as there is no memory to move it to.
+            return if bytes <= usable { address } else { 0 };
+        }
+        let kept = usable.min(bytes);
+        if was_large && bytes > LARGEST_BYTES {
+            self.large.carry(&self.os, address, block, kept);
+        } else {
+            // SAFETY: both blocks are at least `kept` bytes long, and do not overlap.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    core::ptr::with_exposed_provenance::<u8>(address),
+                    core::ptr::with_exposed_provenance_mut::<u8>(block),
+                    kept,
+                );
+            }
+        }
+        self.free(address);
+        block
+    }
+}

@@ -1,0 +1,190 @@
+//! Start of the heap, and options while it runs.
+
+use super::{FAILED, Heap, NEW, READY};
+use crate::base::rare;
+use crate::base::sync::Ordering;
+use crate::base::text::{self, Buffer, Sink};
+use crate::options::{self, AUTO, OptionId, Origin, Refused, Setting, VARIABLE_PREFIX};
+use crate::os::Os;
+use core::ffi::CStr;
+
+/// The default bound, for each CPU that the process may use.
+const CACHE_BYTES_PER_CPU: usize = 16 << 20;
+/// Where the config file is unless `VCM_CONFIG` says otherwise.
+const CONFIG_FILE: &CStr = c"/etc/vcmalloc.conf";
+/// Variables with our prefix that belong to the tools.
+const TOOL_VARIABLES: [&[u8]; 4] = [b"VCM_CONFIG", b"VCM_RUN_PROOF", b"VCM_LIBRARY", b"VCM_SO"];
+const PREFIX: &[u8] = VARIABLE_PREFIX.as_bytes();
+
+/// How a heap came to be set up, for those who ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    pub front: crate::cache::FrontKind,
+    pub cache_limit: usize,
+    pub usable_cpus: usize,
+}
+
+impl<O: Os> Heap<O> {
+    /// Starts the heap if that has not happened yet; false where the system gives no memory for its tables.
+    #[inline]
+    pub(super) fn is_started(&self) -> bool {
+        match self.state.load(Ordering::Acquire) {
+            READY => true,
+            _ => self.start(),
+        }
+    }
+
+    #[cold]
+    fn start(&self) -> bool {
+        let _held = self.starting.lock();
+        if self.state.load(Ordering::Relaxed) == READY {
+            return true;
+        }
+        let first = self.state.load(Ordering::Relaxed) == NEW;
+        if first {
+            self.read_settings();
+        }
+        let started = self.pages.start(&self.os) && {
+            self.central.start(&self.os);
+            self.cache.start(&self.os, self.options.get(OptionId::front) == 1)
+        };
+        self.state.store(if started { READY } else { FAILED }, Ordering::Release);
+        if started {
+            self.apply_bound(1);
+        }
+        started
+    }
+
+    /// The bound that holds for so many CPUs.
+    fn bound_for(&self, cpus: usize) -> usize {
+        match self.options.get(OptionId::cache_limit) {
+            AUTO => cpus.saturating_mul(CACHE_BYTES_PER_CPU),
+            bytes => bytes as usize,
+        }
+    }
+
+    fn apply_bound(&self, cpus: usize) {
+        let limit = self.bound_for(cpus);
+        self.central.budget.set_limit(limit);
+        self.cache.set_share(limit, cpus);
+    }
+
+    /// Asks the system for the CPUs once the process shows that it has use for more than one slab or its room.
+    pub(super) fn settle_bound(&self) {
+        if self.bound_is_final.swap(1, Ordering::Relaxed) == 0 {
+            rare();
+            self.apply_bound(self.os.usable_cpus());
+        }
+    }
+
+    pub fn setup(&self) -> Setup {
+        let usable_cpus = self.os.usable_cpus();
+        self.settle_bound();
+        Setup { front: self.cache.kind(), cache_limit: self.central.budget.limit(), usable_cpus }
+    }
+
+    /// Sets an option of the running heap. Lowering `cache_limit` empties the caches before this returns.
+    pub fn set_option(&self, name: &[u8], value: &[u8]) -> Result<(), Refused> {
+        let id = self.options.set(name, value, Origin::Api)?;
+        if id == OptionId::cache_limit && self.is_started() {
+            self.bound_is_final.store(1, Ordering::Relaxed);
+            self.apply_bound(self.os.usable_cpus());
+            // Room that was taken under the old bound comes back only when the caches are emptied. Growth meanwhile
+            // is refused, so one round is enough unless the system refuses to stop the sequences.
+            if self.central.budget.taken() > self.central.budget.limit() {
+                self.reclaim();
+            }
+        }
+        Ok(())
+    }
+
+    fn read_settings(&self) {
+        if self.os.is_privileged() {
+            return;
+        }
+        self.read_config_file();
+        self.os.each_variable(&mut |name, value| {
+            if let Some(option) = name.strip_prefix(PREFIX) {
+                if !TOOL_VARIABLES.contains(&name) {
+                    self.take_variable(option, value);
+                }
+            } else if let Some(id) = options::find_alias(name) {
+                let outcome = self.options.set(options::spec(id).name.as_bytes(), value, Origin::Alias);
+                self.warn_about(outcome.err(), "", name, value);
+            }
+        });
+    }
+
+    /// `VCM_CACHE_LIMIT` is the option `cache_limit`.
+    fn take_variable(&self, option: &[u8], value: &[u8]) {
+        let mut lower = [0u8; 48];
+        let Some(name) = lower.get_mut(..option.len()) else {
+            return self.warn_about(Some(Refused::UnknownName), VARIABLE_PREFIX, option, value);
+        };
+        for (to, from) in name.iter_mut().zip(option) {
+            *to = from.to_ascii_lowercase();
+        }
+        let outcome = self.options.set(name, value, Origin::Environment);
+        self.warn_about(outcome.err(), VARIABLE_PREFIX, name, value);
+    }
+
+    fn read_config_file(&self) {
+        let mut path = [0u8; 512];
+        let mut named = false;
+        self.os.each_variable(&mut |name, value| {
+            if name == b"VCM_CONFIG"
+                && let Some(room) = path.get_mut(..value.len())
+            {
+                room.copy_from_slice(value);
+                named = true;
+            }
+        });
+        // The last byte stays zero: a longer path was not copied.
+        let path = CStr::from_bytes_until_nul(&path).unwrap_or(CONFIG_FILE);
+        let path = if named { path } else { CONFIG_FILE };
+        let mut content = [0u8; 8192];
+        match self.os.read_file(path, &mut content) {
+            Some(length) => self.take_config(path, content.get(..length).unwrap_or(&[]), length == content.len()),
+            None if named => self.warn(&[b"the file that VCM_CONFIG names cannot be read: ", path.to_bytes()]),
+            None => {}
+        }
+    }
+
+    fn take_config(&self, path: &CStr, content: &[u8], cut: bool) {
+        if cut {
+            self.warn(&[path.to_bytes(), b": longer than 8191 bytes; the rest is not read"]);
+        }
+        let mut program = [0u8; 16];
+        let length = self.os.program_name(&mut program);
+        let program = program.get(..length).unwrap_or(&[]);
+        options::each_setting(content, program, |setting| match setting {
+            Setting::Value { name, text, origin } => {
+                let outcome = self.options.set(name, text, origin);
+                self.warn_about(outcome.err(), "", name, text);
+            }
+            Setting::BadLine { number } => {
+                let mut digits = [0u8; 20];
+                let mut buffer = Buffer::new(&mut digits);
+                text::put_decimal(&mut buffer, number as u64);
+                self.warn(&[path.to_bytes(), b":", buffer.as_bytes(), b": expected 'name = value' or '[program]'"]);
+            }
+        });
+    }
+
+    fn warn_about(&self, refused: Option<Refused>, prefix: &str, name: &[u8], value: &[u8]) {
+        let Some(refused) = refused else { return };
+        let mut line = [0u8; 512];
+        let mut buffer = Buffer::new(&mut line);
+        options::put_refusal(&mut buffer, prefix, name, value, refused);
+        self.os.write(2, buffer.as_bytes());
+    }
+
+    fn warn(&self, parts: &[&[u8]]) {
+        let mut line = [0u8; 1024];
+        let mut buffer = Buffer::new(&mut line);
+        text::put_str(&mut buffer, "vcmalloc: ");
+        parts.iter().for_each(|part| buffer.put(part));
+        text::put_str(&mut buffer, "\n");
+        self.os.write(2, buffer.as_bytes());
+    }
+}

@@ -1,0 +1,351 @@
+//! What the heap holds: one traversal feeds text, JSON, `mallinfo2`, `malloc_info` and the C API.
+//!
+//! The *bridge* leads from what the program asked for to what the system counts as resident, term by term:
+//!
+//! ```text
+//! live (requested) + waste inside blocks + vCPU caches + transfer arrays + free in spans + span tails
+//!   - not in memory (never touched, or given back) + dirty free pages + metadata = resident
+//! ```
+
+use super::{Heap, READY};
+use crate::base::sync::Ordering;
+use crate::base::text::{self, Sink};
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::options::{self, OptionId};
+use crate::os::Os;
+use crate::pages::Mapping;
+
+/// A picture of the heap in bytes, unless named otherwise. Taken while the program runs, so terms may differ by what
+/// changed meanwhile.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Stats {
+    /// Asked for by blocks in use. Small blocks: estimated from the requests that reached the slow path.
+    pub live_requested: u64,
+    /// Held by blocks in use.
+    pub live: u64,
+    pub vcpu_caches: u64,
+    pub transfer: u64,
+    pub free_in_spans: u64,
+    pub span_tails: u64,
+    pub not_in_memory: u64,
+    pub dirty_free: u64,
+    pub metadata: u64,
+    pub resident: u64,
+    pub large_blocks: u64,
+    pub large: u64,
+    pub mapped: u64,
+    pub spans: u64,
+    pub cache_limit: u64,
+    pub cache_room: u64,
+    pub cache_room_most: u64,
+    pub slabs: u64,
+    pub underflows: u64,
+    pub overflows: u64,
+    pub fences_refused: u64,
+}
+
+/// One class in use.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ClassStats {
+    pub block_bytes: u64,
+    pub spans: u64,
+    pub live_blocks: u64,
+    pub cached_blocks: u64,
+    pub transfer_blocks: u64,
+    pub free_blocks: u64,
+}
+
+const LABELS: [(&str, &str); 21] = [
+    ("live_requested", "live, as requested"),
+    ("live", "live, as blocks"),
+    ("vcpu_caches", "vCPU caches"),
+    ("transfer", "transfer arrays"),
+    ("free_in_spans", "free in spans"),
+    ("span_tails", "span tails"),
+    ("not_in_memory", "of these not in memory"),
+    ("dirty_free", "dirty free pages"),
+    ("metadata", "metadata"),
+    ("resident", "resident"),
+    ("large_blocks", "large blocks (count)"),
+    ("large", "large blocks"),
+    ("mapped", "mapped"),
+    ("spans", "spans (count)"),
+    ("cache_limit", "cache limit"),
+    ("cache_room", "cache room in use"),
+    ("cache_room_most", "cache room, most"),
+    ("slabs", "vCPU caches (count)"),
+    ("underflows", "cache underflows (count)"),
+    ("overflows", "cache overflows (count)"),
+    ("fences_refused", "fences refused (count)"),
+];
+
+impl Stats {
+    fn values(&self) -> [u64; LABELS.len()] {
+        [
+            self.live_requested,
+            self.live,
+            self.vcpu_caches,
+            self.transfer,
+            self.free_in_spans,
+            self.span_tails,
+            self.not_in_memory,
+            self.dirty_free,
+            self.metadata,
+            self.resident,
+            self.large_blocks,
+            self.large,
+            self.mapped,
+            self.spans,
+            self.cache_limit,
+            self.cache_room,
+            self.cache_room_most,
+            self.slabs,
+            self.underflows,
+            self.overflows,
+            self.fences_refused,
+        ]
+    }
+
+    /// Calls `take` with key, meaning and value of each figure.
+    pub fn each(&self, mut take: impl FnMut(&'static str, &'static str, u64)) {
+        LABELS.iter().zip(self.values()).for_each(|((key, label), value)| take(key, label, value));
+    }
+
+    /// The figure with this key.
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        LABELS.iter().zip(self.values()).find(|((name, _), _)| name.as_bytes() == key).map(|(_, value)| value)
+    }
+
+    /// Bytes lost inside blocks in use.
+    pub fn waste(&self) -> u64 {
+        self.live.saturating_sub(self.live_requested)
+    }
+
+    /// The bridge: each step's label, sign and bytes. The steps add up to `resident`.
+    fn bridge(&self) -> [(&'static str, &'static str, u64); 9] {
+        [
+            ("  ", "live, as requested", self.live_requested),
+            ("+ ", "waste inside blocks", self.waste()),
+            ("+ ", "vCPU caches", self.vcpu_caches),
+            ("+ ", "transfer arrays", self.transfer),
+            ("+ ", "free in spans", self.free_in_spans),
+            ("+ ", "span tails", self.span_tails),
+            ("- ", "not in memory (untouched, or given back)", self.not_in_memory),
+            ("+ ", "dirty free pages", self.dirty_free),
+            ("+ ", "metadata", self.metadata),
+        ]
+    }
+}
+
+impl<O: Os> Heap<O> {
+    /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        if self.state.load(Ordering::Acquire) != READY {
+            return stats;
+        }
+        let large = self.large.stats();
+        stats.large_blocks = large.blocks;
+        stats.large = large.bytes;
+        stats.live = large.bytes;
+        stats.live_requested = large.requested;
+        for class in SizeClass::all() {
+            self.add_class(&mut stats, class);
+        }
+        self.add_residence(&mut stats);
+        let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
+        stats.mapped = pages.mapped;
+        stats.spans = pages.spans_open;
+        stats.cache_limit = budget.limit() as u64;
+        stats.cache_room = budget.taken() as u64;
+        stats.cache_room_most = budget.most_taken() as u64;
+        stats.slabs = cache.slabs;
+        stats.underflows = cache.underflows;
+        stats.overflows = cache.overflows;
+        stats.fences_refused = self.fences_refused.load(Ordering::Relaxed);
+        stats
+    }
+
+    /// What one class holds.
+    pub fn class_stats(&self, class: SizeClass) -> ClassStats {
+        let middle = self.central.stats(class);
+        let cached_blocks = self.cache.cached_blocks(class);
+        let all = middle.spans * class.shape().blocks as u64;
+        ClassStats {
+            block_bytes: class.block_bytes() as u64,
+            spans: middle.spans,
+            live_blocks: all.saturating_sub(middle.free_blocks + middle.transfer_blocks + cached_blocks),
+            cached_blocks,
+            transfer_blocks: middle.transfer_blocks,
+            free_blocks: middle.free_blocks,
+        }
+    }
+
+    fn add_class(&self, stats: &mut Stats, class: SizeClass) {
+        let (of_class, bytes) = (self.class_stats(class), class.block_bytes() as u64);
+        let live = of_class.live_blocks * bytes;
+        let tail = class.shape().span_bytes() as u64 - class.shape().blocks as u64 * bytes;
+        stats.live += live;
+        stats.live_requested += self.requested_estimate(class, of_class.live_blocks);
+        stats.vcpu_caches += of_class.cached_blocks * bytes;
+        stats.transfer += of_class.transfer_blocks * bytes;
+        stats.free_in_spans += of_class.free_blocks * bytes;
+        stats.span_tails += of_class.spans * tail;
+    }
+
+    fn requested_estimate(&self, class: SizeClass, blocks: u64) -> u64 {
+        let Some(sample) = self.requested.get(class.index()) else { return 0 };
+        let (bytes, count) = (sample.bytes.load(Ordering::Relaxed), sample.count.load(Ordering::Relaxed));
+        match (blocks as u128 * bytes as u128).checked_div(count as u128) {
+            Some(estimate) => estimate as u64,
+            None => blocks * class.block_bytes() as u64,
+        }
+    }
+
+    fn add_residence(&self, stats: &mut Stats) {
+        let (mut blocks, mut metadata) = (0, 0);
+        self.pages.each_mapping(|mapping, start, bytes| {
+            let resident = self.resident(start, bytes);
+            match mapping {
+                Mapping::Blocks => blocks += resident,
+                Mapping::Metadata => metadata += resident,
+            }
+        });
+        self.cache.each_mapping(|start, bytes| metadata += self.resident(start, bytes));
+        let (start, bytes) = self.central.arrays();
+        if start != 0 {
+            metadata += self.resident(start, bytes);
+        }
+        let (mut in_spans, mut span_bytes) = (0, 0);
+        self.pages.each_span(|_, span| {
+            let bytes = span.units as usize * UNIT_BYTES;
+            span_bytes += bytes as u64;
+            in_spans += self.resident(self.pages.address_of(span.start), bytes);
+        });
+        stats.not_in_memory = span_bytes.saturating_sub(in_spans);
+        stats.dirty_free = u64::saturating_sub(blocks, in_spans);
+        stats.metadata = metadata + size_of::<Self>() as u64;
+        stats.resident = blocks + stats.metadata;
+    }
+
+    /// Resident bytes of a range, all of it where the system does not tell.
+    fn resident(&self, start: usize, bytes: usize) -> u64 {
+        self.os.resident_bytes(start, bytes).unwrap_or(bytes) as u64
+    }
+
+    /// The statistics for a reader.
+    pub fn put_stats_text(&self, sink: &mut dyn Sink) {
+        let stats = self.stats();
+        text::put_str(sink, "vcmalloc: heap, in bytes\n");
+        for (sign, label, bytes) in stats.bridge() {
+            put_row(sink, sign, label, bytes);
+        }
+        put_row(sink, "= ", "resident", stats.resident);
+        text::put_str(sink, "front: ");
+        text::put_str(sink, self.cache.kind().name());
+        text::put_str(sink, ", caches and transfer arrays at most ");
+        text::put_decimal(sink, stats.cache_limit);
+        text::put_str(sink, " (");
+        text::put_str(sink, self.options.origin(OptionId::cache_limit).name());
+        text::put_str(sink, "), room in use ");
+        text::put_decimal(sink, stats.cache_room);
+        text::put_str(sink, ", most ");
+        text::put_decimal(sink, stats.cache_room_most);
+        text::put_str(sink, "\n");
+        self.put_class_table(sink);
+    }
+
+    fn put_class_table(&self, sink: &mut dyn Sink) {
+        text::put_str(sink, "     block     spans      live    cached  transfer      free   (blocks)\n");
+        for class in SizeClass::all() {
+            let of = self.class_stats(class);
+            if of.spans == 0 {
+                continue;
+            }
+            for number in
+                [of.block_bytes, of.spans, of.live_blocks, of.cached_blocks, of.transfer_blocks, of.free_blocks]
+            {
+                put_right(sink, number, 10);
+            }
+            text::put_str(sink, "\n");
+        }
+    }
+
+    /// The statistics for a program.
+    pub fn put_stats_json(&self, sink: &mut dyn Sink) {
+        let stats = self.stats();
+        text::put_str(sink, "{\"version\":1,\"front\":\"");
+        text::put_str(sink, self.cache.kind().name());
+        text::put_str(sink, "\",\"waste\":");
+        text::put_decimal(sink, stats.waste());
+        stats.each(|key, _, value| {
+            text::put_str(sink, ",\"");
+            text::put_str(sink, key);
+            text::put_str(sink, "\":");
+            text::put_decimal(sink, value);
+        });
+        text::put_str(sink, ",\"classes\":[");
+        let mut separator = "";
+        for class in SizeClass::all() {
+            let of = self.class_stats(class);
+            if of.spans > 0 {
+                text::put_str(sink, separator);
+                put_class_json(sink, of);
+                separator = ",";
+            }
+        }
+        text::put_str(sink, "]}\n");
+    }
+
+    /// Each option with its value in effect and where it came from.
+    pub fn put_options(&self, sink: &mut dyn Sink) {
+        for id in OptionId::ALL {
+            let spec = options::spec(id);
+            text::put_str(sink, spec.name);
+            text::put_str(sink, " = ");
+            options::put_value(sink, spec.kind, self.options.get(id));
+            text::put_str(sink, " (");
+            text::put_str(sink, self.options.origin(id).name());
+            text::put_str(sink, ")\n");
+        }
+        let setup = self.setup();
+        text::put_str(sink, "in effect: front ");
+        text::put_str(sink, setup.front.name());
+        text::put_str(sink, ", cache_limit ");
+        text::put_decimal(sink, setup.cache_limit as u64);
+        text::put_str(sink, " bytes for ");
+        text::put_decimal(sink, setup.usable_cpus as u64);
+        text::put_str(sink, " CPUs\n");
+    }
+}
+
+fn put_class_json(sink: &mut dyn Sink, of: ClassStats) {
+    let fields = [
+        ("{\"block_bytes\":", of.block_bytes),
+        (",\"spans\":", of.spans),
+        (",\"live_blocks\":", of.live_blocks),
+        (",\"cached_blocks\":", of.cached_blocks),
+        (",\"transfer_blocks\":", of.transfer_blocks),
+        (",\"free_blocks\":", of.free_blocks),
+    ];
+    for (name, value) in fields {
+        text::put_str(sink, name);
+        text::put_decimal(sink, value);
+    }
+    text::put_str(sink, "}");
+}
+
+fn put_row(sink: &mut dyn Sink, sign: &str, label: &str, bytes: u64) {
+    text::put_str(sink, sign);
+    text::put_str(sink, label);
+    (label.len()..42).for_each(|_| sink.put(b" "));
+    put_right(sink, bytes, 16);
+    text::put_str(sink, "\n");
+}
+
+fn put_right(sink: &mut dyn Sink, number: u64, width: usize) {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    (digits..width).for_each(|_| sink.put(b" "));
+    text::put_decimal(sink, number);
+}
+

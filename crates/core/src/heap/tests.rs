@@ -1,0 +1,254 @@
+use super::*;
+use crate::options::OptionId;
+use crate::os::Linux;
+use crate::os::fake::{Fake, Request};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn heap() -> Box<Heap<Fake>> {
+    Box::new(Heap::new(Fake::default()))
+}
+
+fn fill(address: usize, bytes: usize, mark: u8) {
+    unsafe { (address as *mut u8).write_bytes(mark, bytes) };
+}
+
+fn holds(address: usize, bytes: usize, mark: u8) -> bool {
+    unsafe { core::slice::from_raw_parts(address as *const u8, bytes) }.iter().all(|byte| *byte == mark)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate(usize),
+    Zeroed(usize),
+    Aligned(usize, u32),
+    Resize(usize, usize),
+    Free(usize),
+    Reclaim,
+    Limit(u32),
+}
+
+fn sizes() -> impl Strategy<Value = usize> {
+    prop_oneof![0usize..300, 0usize..40_000, 200_000usize..700_000, Just(4096), Just(4124), 1usize..5_000_000]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => sizes().prop_map(Step::Allocate),
+        2 => sizes().prop_map(Step::Zeroed),
+        2 => (sizes(), 0u32..17).prop_map(|(bytes, shift)| Step::Aligned(bytes, shift)),
+        3 => (any::<usize>(), sizes()).prop_map(|(which, bytes)| Step::Resize(which, bytes)),
+        6 => any::<usize>().prop_map(Step::Free),
+        1 => Just(Step::Reclaim),
+        1 => (0u32..24).prop_map(Step::Limit),
+    ];
+    prop::collection::vec(step, 1..150)
+}
+
+/// The oracle: what a correct heap would hold.
+#[derive(Default)]
+struct Oracle {
+    live: BTreeMap<usize, (usize, u8)>,
+    marks: u8,
+}
+
+impl Oracle {
+    fn add<O: Os>(&mut self, heap: &Heap<O>, address: usize, bytes: usize, kept: Option<(usize, u8)>) {
+        assert_ne!(address, 0);
+        assert_eq!(address % MIN_ALIGN, 0);
+        let usable = heap.usable_bytes(address);
+        assert!(usable >= bytes);
+        if let Some((before, (length, _))) = self.live.range(..=address + usable.max(1) - 1).next_back() {
+            assert!(before + heap.usable_bytes(*before).max(*length) <= address, "overlap");
+        }
+        if let Some((length, mark)) = kept {
+            assert!(holds(address, length.min(bytes), mark), "contents lost");
+        }
+        self.marks = self.marks.wrapping_add(1);
+        fill(address, usable, self.marks);
+        self.live.insert(address, (usable, self.marks));
+    }
+
+    fn pick(&mut self, which: usize) -> Option<(usize, (usize, u8))> {
+        let address = *self.live.keys().nth(which.checked_rem(self.live.len())?)?;
+        let (bytes, mark) = self.live.remove(&address)?;
+        assert!(holds(address, bytes, mark), "somebody wrote into a live block");
+        Some((address, (bytes, mark)))
+    }
+}
+
+fn obeys_the_oracle<O: Os>(heap: &Heap<O>, steps: &[Step]) {
+    let mut oracle = Oracle::default();
+    for step in steps {
+        match *step {
+            Step::Allocate(bytes) => oracle.add(heap, heap.allocate(bytes), bytes, None),
+            Step::Zeroed(bytes) => oracle.add(heap, heap.allocate_zeroed(1, bytes), bytes, Some((bytes, 0))),
+            Step::Aligned(bytes, shift) => {
+                let block = heap.allocate_aligned(1 << shift, bytes);
+                assert_eq!(block % (1 << shift), 0);
+                oracle.add(heap, block, bytes, None);
+            }
+            Step::Resize(which, bytes) => {
+                if let Some((address, kept)) = oracle.pick(which) {
+                    oracle.add(heap, heap.reallocate(address, bytes), bytes, Some(kept));
+                }
+            }
+            Step::Free(which) => {
+                if let Some((address, _)) = oracle.pick(which) {
+                    heap.free(address);
+                }
+            }
+            Step::Reclaim => heap.reclaim(),
+            Step::Limit(shift) => {
+                heap.set_option(b"cache_limit", (1u64 << shift).to_string().as_bytes()).unwrap();
+                assert!(heap.stats().cache_room <= 1 << shift);
+            }
+        }
+    }
+    while let Some((address, _)) = oracle.pick(0) {
+        heap.free(address);
+    }
+    heap.reclaim();
+    assert_eq!((heap.stats().live, heap.stats().vcpu_caches, heap.stats().transfer), (0, 0, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_sequence_of_operations_obeys_the_oracle_in_locked_caches(steps in steps()) {
+        obeys_the_oracle(&*heap(), &steps);
+    }
+
+    #[test]
+    fn any_sequence_of_operations_obeys_the_oracle_in_vcpu_caches(steps in steps()) {
+        obeys_the_oracle(&*Box::new(Heap::new(Linux)), &steps);
+    }
+}
+
+#[test]
+fn absurd_requests_are_refused_and_the_heap_works_afterwards() {
+    let heap = heap();
+    for bytes in [usize::MAX, LARGEST_REQUEST + 1, LARGEST_REQUEST, 1 << 50] {
+        assert_eq!(heap.allocate(bytes), 0);
+        assert_eq!(heap.allocate_aligned(4096, bytes), 0);
+    }
+    assert_eq!(heap.allocate_zeroed(usize::MAX / 2, 3), 0);
+    let block = heap.allocate(10);
+    assert_eq!(heap.reallocate(block, usize::MAX), 0);
+    fill(block, 10, 1);
+    heap.free(block);
+    heap.free(0);
+}
+
+#[test]
+fn without_memory_null_comes_back_and_later_blocks_again() {
+    let heap = heap();
+    let kept = heap.allocate(100);
+    fill(kept, 100, 7);
+    heap.os().refuse_after(Request::MapAt, 0);
+    let mut blocks = Vec::new();
+    loop {
+        match heap.allocate(5000) {
+            0 => break,
+            block => blocks.push(block),
+        }
+    }
+    assert_eq!(heap.allocate(3 << 20), 0);
+    assert_eq!(heap.reallocate(kept, 3 << 20), 0);
+    assert!(holds(kept, 100, 7), "a failed realloc leaves the block alone");
+    let count = blocks.len();
+    blocks.drain(..).for_each(|block| heap.free(block));
+    let again: Vec<_> = (0..count).map(|_| heap.allocate(5000)).filter(|block| *block != 0).collect();
+    assert_eq!(again.len(), count, "all that was freed can be had again");
+    again.into_iter().for_each(|block| heap.free(block));
+    assert_ne!(heap.allocate(300), 0, "also as another size");
+    heap.os().grant(Request::MapAt);
+    assert_ne!(heap.allocate(3 << 20), 0);
+}
+
+#[test]
+fn a_heap_that_cannot_start_refuses_until_it_can() {
+    let heap = heap();
+    heap.os().refuse_after(Request::Reserve, 0);
+    assert_eq!((heap.allocate(1), heap.allocate(1 << 20)), (0, 0));
+    heap.os().grant(Request::Reserve);
+    assert_ne!(heap.allocate(1), 0);
+}
+
+#[test]
+fn the_terms_of_the_bridge_add_up_to_what_is_resident() {
+    let heap = heap();
+    let blocks: Vec<_> = (0..3000usize).map(|index| heap.allocate(index % 5000 + 1)).collect();
+    blocks.iter().for_each(|block| fill(*block, 1, 1));
+    blocks.iter().step_by(3).for_each(|block| heap.free(*block));
+    let large = heap.allocate(3 << 20);
+    fill(large, 1 << 20, 1);
+    let stats = heap.stats();
+    let sum = stats.live_requested + stats.waste() + stats.vcpu_caches + stats.transfer + stats.free_in_spans
+        + stats.span_tails - stats.not_in_memory + stats.dirty_free + stats.metadata;
+    assert!(sum.abs_diff(stats.resident) * 50 <= stats.resident, "{sum} against {}", stats.resident);
+    assert!(stats.live > stats.live_requested && stats.large == 3 << 20);
+}
+
+#[test]
+fn text_and_json_are_complete() {
+    let heap = heap();
+    heap.allocate(100);
+    let mut bytes = vec![0u8; 1 << 16];
+    let mut buffer = crate::base::text::Buffer::new(&mut bytes);
+    heap.put_stats_json(&mut buffer);
+    let json = std::str::from_utf8(buffer.as_bytes()).unwrap().to_owned();
+    heap.stats().each(|key, _, _| assert!(json.contains(&format!("\"{key}\":")), "{key}"));
+    assert_eq!(json.matches('{').count(), json.matches('}').count());
+    let mut buffer = crate::base::text::Buffer::new(&mut bytes);
+    heap.put_stats_text(&mut buffer);
+    assert!(std::str::from_utf8(buffer.as_bytes()).unwrap().contains("= resident"));
+    assert_eq!(heap.stats().get(b"slabs"), Some(1));
+    assert_eq!(heap.stats().get(b"nonsense"), None);
+}
+
+#[test]
+fn settings_come_from_file_and_environment_but_not_in_a_privileged_process() {
+    let os = |privileged| {
+        let mut os = Fake::default();
+        os.variables = &[("VCM_CACHE_LIMIT", "3M"), ("HOME", "/"), ("VCM_STATS_AT_EXIT", "maybe")];
+        os.file = "stats_at_exit = on\n[other]\ncache_limit = 1M\n[fake]\nfront = locked";
+        os.privileged = privileged;
+        os
+    };
+    let heap = Heap::new(os(false));
+    heap.allocate(1);
+    assert_eq!(heap.setup().cache_limit, 3 << 20);
+    assert!(heap.options.is_on(OptionId::stats_at_exit));
+    assert_eq!(heap.options.get(OptionId::front), 1);
+    let heap = Heap::new(os(true));
+    heap.allocate(1);
+    assert_eq!(heap.setup().cache_limit, 32 << 20, "two CPUs");
+    assert!(!heap.options.is_on(OptionId::stats_at_exit));
+}
+
+#[test]
+fn a_lowered_bound_holds_when_the_call_returns() {
+    let heap = Heap::new(Linux);
+    let blocks: Vec<_> = (0..4000).map(|_| heap.allocate(1024)).collect();
+    blocks.into_iter().for_each(|block| heap.free(block));
+    assert!(heap.stats().cache_room > 1 << 20);
+    heap.set_option(b"cache_limit", b"64K").unwrap();
+    let stats = heap.stats();
+    assert!(stats.cache_room <= 64 << 10 && stats.vcpu_caches + stats.transfer <= 64 << 10);
+}
+
+#[test]
+fn sized_frees_accept_what_was_asked_for() {
+    let heap = heap();
+    for bytes in [0, 1, 100, 4096, 70_000, 1 << 20] {
+        let block = heap.allocate(bytes);
+        heap.free_sized(block, bytes, 1);
+        let block = heap.allocate_aligned(256, bytes);
+        heap.free_sized(block, bytes, 256);
+    }
+    let block = heap.allocate(1000);
+    assert_eq!(heap.reallocate(block, 600), block, "stays");
+    heap.free_sized(block, 600, 1);
+    assert!(!heap.fits(heap.allocate(10), 1000, 1));
+}

@@ -1,0 +1,160 @@
+//! Allocations above the largest class: runs of whole units.
+//!
+//! Owns nothing but a counter; promises that a large block starts at a unit and keeps its contents when resized.
+//! `heap` calls it; sits on `pages`.
+
+use crate::base::fault::{Fault, Misuse};
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
+use crate::os::Os;
+use crate::pages::{Pages, SpanId};
+
+/// From here on moving page tables is cheaper than copying bytes (measured: bench `realloc`).
+const MOVE_PAGES_FROM: usize = 1 << 20;
+/// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely touch all.
+const FRESH_ZEROS_FROM: usize = 128 << 10;
+
+/// What large blocks hold. Counters only.
+pub struct Large {
+    live_bytes: AtomicU64,
+    live_blocks: AtomicU64,
+    requested_bytes: AtomicU64,
+}
+
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct LargeStats {
+    pub blocks: u64,
+    /// Bytes of the runs.
+    pub bytes: u64,
+    /// Bytes that were asked for.
+    pub requested: u64,
+}
+
+/// A new large block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    pub address: usize,
+    pub zeroed: bool,
+}
+
+impl Default for Large {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Units for a request; none where the count does not fit.
+fn units_for(bytes: usize) -> Option<u32> {
+    u32::try_from(bytes.checked_add(UNIT_BYTES - 1)? >> UNIT_SHIFT).ok()
+}
+
+impl Large {
+    pub const fn new() -> Self {
+        Large { live_bytes: AtomicU64::new(0), live_blocks: AtomicU64::new(0), requested_bytes: AtomicU64::new(0) }
+    }
+
+    /// A block of at least `bytes` at a multiple of `align`, a power of two. None where there is no memory.
+    pub fn allocate<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize, align: usize) -> Option<Fresh> {
+        let units = units_for(bytes.max(1))?;
+        let align_units = u32::try_from((align >> UNIT_SHIFT).max(1)).ok()?;
+        let (id, zeroed) = pages.open_large(os, units, align_units)?;
+        // SAFETY: the span is new and its address not given out yet.
+        let start = unsafe {
+            (*pages.span(id)).requested = bytes;
+            (*pages.span(id)).start
+        };
+        self.count(1, units as i64, bytes as i64);
+        Some(Fresh { address: pages.address_of(start), zeroed })
+    }
+
+    /// Makes a block read as zeros: `bytes` of it were asked for.
+    pub fn clear<O: Os>(&self, os: &O, fresh: Fresh, bytes: usize) {
+        let whole = bytes & !(os.page_bytes() - 1);
+        let given = !fresh.zeroed && bytes >= FRESH_ZEROS_FROM && os.give_back(fresh.address, whole);
+        let (start, length) = match (fresh.zeroed, given) {
+            (true, _) => return,
+            (false, true) => (fresh.address + whole, bytes - whole),
+            (false, false) => (fresh.address, bytes),
+        };
+        // SAFETY: the block is at least `bytes` long and its owner has not seen it yet.
+        unsafe { core::ptr::with_exposed_provenance_mut::<u8>(start).write_bytes(0, length) };
+    }
+
+    /// The span of the large block that starts at `address`.
+    fn find<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<SpanId, Misuse> {
+        let fault = |fault| Misuse { fault, address, block: None };
+        let id = pages.span_of(address).ok_or(fault(Fault::FreeMemory))?;
+        // SAFETY: reads plain numbers of a descriptor that exists.
+        let (class, start) = unsafe { ((*pages.span(id)).class, (*pages.span(id)).start) };
+        if class != SizeClass::LARGE || pages.address_of(start) != address {
+            return Err(fault(Fault::InteriorPointer));
+        }
+        Ok(id)
+    }
+
+    pub fn free<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
+        let id = self.find(pages, address)?;
+        // SAFETY: the block is the caller's, so its span is too until it is closed.
+        let (units, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
+        self.count(-1, -(units as i64), -(requested as i64));
+        pages.close_span(id);
+        Ok(())
+    }
+
+    /// Bytes that may be used at `address`.
+    pub fn usable<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<usize, Misuse> {
+        let id = self.find(pages, address)?;
+        // SAFETY: the block is the caller's.
+        Ok(unsafe { (*pages.span(id)).units as usize * UNIT_BYTES })
+    }
+
+    /// Resizes without moving where the units behind are free, or gives units back. False where that cannot be.
+    pub fn resize_in_place<O: Os>(&self, pages: &Pages<O>, address: usize, bytes: usize) -> Result<bool, Misuse> {
+        let id = self.find(pages, address)?;
+        let Some(units) = units_for(bytes) else { return Ok(false) };
+        // SAFETY: the block is the caller's.
+        let (now, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
+        if units > now && pages.extend_large(id, units - now).is_none() {
+            return Ok(false);
+        }
+        if units < now {
+            pages.shrink_large(id, units);
+        }
+        // SAFETY: the block is the caller's.
+        unsafe { (*pages.span(id)).requested = bytes };
+        self.count(0, units as i64 - now as i64, bytes as i64 - requested as i64);
+        Ok(true)
+    }
+
+    /// Brings the first `bytes` of one large block to another that nobody has seen yet.
+    pub fn carry<O: Os>(&self, os: &O, from: usize, to: usize, bytes: usize) {
+        let whole = bytes & !(os.page_bytes() - 1);
+        let moved = if whole >= MOVE_PAGES_FROM && os.move_pages(from, to, whole) { whole } else { 0 };
+        // SAFETY: both blocks are at least `bytes` long, and do not overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                core::ptr::with_exposed_provenance::<u8>(from + moved),
+                core::ptr::with_exposed_provenance_mut::<u8>(to + moved),
+                bytes - moved,
+            );
+        }
+    }
+
+    fn count(&self, blocks: i64, units: i64, requested: i64) {
+        // Adding a negative number wraps to subtracting it.
+        self.live_blocks.fetch_add(blocks as u64, Ordering::Relaxed);
+        self.live_bytes.fetch_add((units * UNIT_BYTES as i64) as u64, Ordering::Relaxed);
+        self.requested_bytes.fetch_add(requested as u64, Ordering::Relaxed);
+    }
+
+    pub fn stats(&self) -> LargeStats {
+        LargeStats {
+            blocks: self.live_blocks.load(Ordering::Relaxed),
+            bytes: self.live_bytes.load(Ordering::Relaxed),
+            requested: self.requested_bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

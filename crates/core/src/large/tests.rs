@@ -1,0 +1,90 @@
+use super::*;
+use crate::os::fake::{Fake, Request};
+
+const MIB: usize = 1 << 20;
+
+fn parts() -> (Fake, Pages<Fake>, Large) {
+    let (os, pages) = (Fake::default(), Pages::new());
+    assert!(pages.start(&os));
+    (os, pages, Large::new())
+}
+
+fn bytes(address: usize, length: usize) -> &'static mut [u8] {
+    unsafe { core::slice::from_raw_parts_mut(address as *mut u8, length) }
+}
+
+#[test]
+fn a_large_block_counts_until_it_is_freed() {
+    let (os, pages, large) = parts();
+    let fresh = large.allocate(&os, &pages, 3 * MIB + 1, 16).unwrap();
+    assert_eq!(large.stats().requested, 3 * MIB as u64 + 1);
+    assert!(large.usable(&pages, fresh.address).unwrap() > 3 * MIB);
+    assert_eq!(large.free(&pages, fresh.address), Ok(()));
+    assert_eq!(large.stats(), LargeStats::default());
+}
+
+#[test]
+fn only_the_start_of_a_large_block_can_be_freed() {
+    let (os, pages, large) = parts();
+    let block = large.allocate(&os, &pages, 3 * MIB, 16).unwrap().address;
+    assert!(large.free(&pages, block + UNIT_BYTES).is_err());
+    assert_eq!(large.free(&pages, block), Ok(()));
+    assert_eq!(large.free(&pages, block).unwrap_err().fault, Fault::FreeMemory);
+}
+
+#[test]
+fn reused_memory_is_cleared_by_the_system_or_by_hand() {
+    let (os, pages, large) = parts();
+    for refuse in [false, true] {
+        let block = large.allocate(&os, &pages, 2 * MIB + 5, 16).unwrap();
+        bytes(block.address, 2 * MIB + 5).fill(0xAA);
+        large.free(&pages, block.address).unwrap();
+        let again = large.allocate(&os, &pages, 2 * MIB + 5, 16).unwrap();
+        assert!(!again.zeroed);
+        if refuse {
+            os.refuse_after(Request::GiveBack, 0);
+        }
+        large.clear(&os, again, 2 * MIB + 5);
+        assert!(bytes(again.address, 2 * MIB + 5).iter().all(|byte| *byte == 0));
+        large.free(&pages, again.address).unwrap();
+    }
+}
+
+#[test]
+fn contents_are_carried_by_pages_or_by_bytes() {
+    let (os, pages, large) = parts();
+    for refuse in [false, true] {
+        let from = large.allocate(&os, &pages, 2 * MIB, 16).unwrap().address;
+        bytes(from, 2 * MIB).iter_mut().enumerate().for_each(|(index, byte)| *byte = index as u8);
+        let to = large.allocate(&os, &pages, 4 * MIB, 16).unwrap().address;
+        if refuse {
+            os.refuse_after(Request::MovePages, 0);
+        }
+        large.carry(&os, from, to, 2 * MIB - 7);
+        assert!(bytes(to, 2 * MIB - 7).iter().enumerate().all(|(index, byte)| *byte == index as u8));
+        large.free(&pages, from).unwrap();
+        large.free(&pages, to).unwrap();
+    }
+}
+
+#[test]
+fn a_block_grows_in_place_until_something_is_in_the_way() {
+    let (os, pages, large) = parts();
+    let block = large.allocate(&os, &pages, MIB, 16).unwrap().address;
+    assert_eq!(large.resize_in_place(&pages, block, MIB + 3 * UNIT_BYTES), Ok(true));
+    let wall = large.allocate(&os, &pages, MIB / 2, 16).unwrap().address;
+    assert_eq!(wall, block + MIB + 3 * UNIT_BYTES);
+    assert_eq!(large.resize_in_place(&pages, block, 2 * MIB), Ok(false));
+    assert_eq!(large.resize_in_place(&pages, block, 300 << 10), Ok(true));
+    assert_eq!(large.usable(&pages, block), Ok(19 * UNIT_BYTES));
+}
+
+#[test]
+fn absurd_sizes_and_refusals_are_answers() {
+    let (os, pages, large) = parts();
+    assert_eq!(large.allocate(&os, &pages, usize::MAX, 16), None);
+    assert_eq!(large.allocate(&os, &pages, 1 << 46, 16), None);
+    os.refuse_after(Request::MapAt, 0);
+    assert_eq!(large.allocate(&os, &pages, MIB, 16), None);
+    assert_eq!(large.stats(), LargeStats::default());
+}

@@ -1,0 +1,153 @@
+//! A system that counts what it is asked and refuses on demand. Its memory is real, so that heaps on it work.
+
+use super::{Linux, MapRefusal, Os, SequenceArea, Wait};
+use crate::base::sync::AtomicU32;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The kinds of request that can be refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Request {
+    MapAt,
+    Reserve,
+    Commit,
+    GiveBack,
+    MovePages,
+    FreeRange,
+    Fence,
+}
+
+const REQUESTS: usize = 7;
+const NEVER: u64 = u64::MAX;
+
+/// A fake system. Without orders it behaves as Linux without restartable sequences on two CPUs.
+pub struct Fake {
+    linux: Linux,
+    asked: [AtomicU64; REQUESTS],
+    refuse_from: [AtomicU64; REQUESTS],
+    pub usable_cpus: AtomicUsize,
+    pub address_budget: AtomicUsize,
+    pub variables: &'static [(&'static str, &'static str)],
+    pub file: &'static str,
+    pub privileged: bool,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Fake {
+            linux: Linux,
+            asked: [const { AtomicU64::new(0) }; REQUESTS],
+            refuse_from: [const { AtomicU64::new(NEVER) }; REQUESTS],
+            usable_cpus: AtomicUsize::new(2),
+            address_budget: AtomicUsize::new(4 << 30),
+            variables: &[],
+            file: "",
+            privileged: false,
+        }
+    }
+}
+
+impl Fake {
+    /// Requests of this kind so far, refused ones included.
+    pub fn asked(&self, request: Request) -> u64 {
+        self.asked[request as usize].load(Relaxed)
+    }
+
+    /// Refuses all requests of this kind after `more` further ones.
+    pub fn refuse_after(&self, request: Request, more: u64) {
+        self.refuse_from[request as usize].store(self.asked(request) + more, Relaxed);
+    }
+
+    /// Grants requests of this kind again.
+    pub fn grant(&self, request: Request) {
+        self.refuse_from[request as usize].store(NEVER, Relaxed);
+    }
+
+    fn grants(&self, request: Request) -> bool {
+        let number = self.asked[request as usize].fetch_add(1, Relaxed);
+        number < self.refuse_from[request as usize].load(Relaxed)
+    }
+}
+
+impl Wait for Fake {
+    fn wait(word: &AtomicU32, expected: u32) {
+        Linux::wait(word, expected);
+    }
+    fn wake_one(word: &AtomicU32) {
+        Linux::wake_one(word);
+    }
+}
+
+impl Os for Fake {
+    fn thread_id() -> usize {
+        Linux::thread_id()
+    }
+    fn page_bytes(&self) -> usize {
+        self.linux.page_bytes()
+    }
+    fn free_range(&self, bytes: usize) -> Option<usize> {
+        // Several heaps live in one test process, so each takes a place of its own.
+        static NEXT: AtomicUsize = AtomicUsize::new(0x5_0000_0000_00);
+        self.grants(Request::FreeRange).then(|| NEXT.fetch_add(bytes.max(1 << 32), Relaxed))
+    }
+    fn address_budget(&self) -> usize {
+        self.address_budget.load(Relaxed)
+    }
+    fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
+        if self.grants(Request::MapAt) { self.linux.map_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
+    }
+    fn reserve(&self, bytes: usize) -> Option<usize> {
+        if self.grants(Request::Reserve) { self.linux.reserve(bytes) } else { None }
+    }
+    fn commit(&self, address: usize, bytes: usize) -> bool {
+        self.grants(Request::Commit) && self.linux.commit(address, bytes)
+    }
+    fn unmap(&self, address: usize, bytes: usize) {
+        self.linux.unmap(address, bytes);
+    }
+    fn give_back(&self, address: usize, bytes: usize) -> bool {
+        self.grants(Request::GiveBack) && self.linux.give_back(address, bytes)
+    }
+    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool {
+        self.grants(Request::MovePages) && self.linux.move_pages(from, to, bytes)
+    }
+    fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
+        self.linux.resident_bytes(address, bytes)
+    }
+    fn sequence_area(&self) -> Option<SequenceArea> {
+        None
+    }
+    fn fence_sequences(&self) -> bool {
+        self.grants(Request::Fence)
+    }
+    fn possible_cpus(&self) -> usize {
+        64
+    }
+    fn usable_cpus(&self) -> usize {
+        self.usable_cpus.load(Relaxed)
+    }
+    fn is_privileged(&self) -> bool {
+        self.privileged
+    }
+    fn each_variable(&self, take: &mut dyn FnMut(&[u8], &[u8])) {
+        self.variables.iter().for_each(|(name, value)| take(name.as_bytes(), value.as_bytes()));
+    }
+    fn program_name(&self, buffer: &mut [u8]) -> usize {
+        buffer[..4].copy_from_slice(b"fake");
+        4
+    }
+    fn read_file(&self, _: &CStr, buffer: &mut [u8]) -> Option<usize> {
+        if self.file.is_empty() {
+            return None;
+        }
+        buffer[..self.file.len()].copy_from_slice(self.file.as_bytes());
+        Some(self.file.len())
+    }
+    fn write(&self, descriptor: i32, bytes: &[u8]) {
+        self.linux.write(descriptor, bytes);
+    }
+    fn abort(&self) -> ! {
+        self.linux.abort()
+    }
+}

@@ -1,0 +1,95 @@
+//! Linux by way of glibc.
+
+mod cpus;
+mod memory;
+mod process;
+
+use super::{MapRefusal, Os, SequenceArea, Wait};
+use crate::base::sync::AtomicU32;
+use core::ffi::CStr;
+
+/// The real system. Has no state: every answer is asked for anew.
+#[derive(Clone, Copy, Default)]
+pub struct Linux;
+
+impl Wait for Linux {
+    fn wait(word: &AtomicU32, expected: u32) {
+        #[cfg(not(loom))]
+        process::futex_wait(word, expected);
+        #[cfg(loom)]
+        let _ = (word, expected);
+    }
+
+    fn wake_one(word: &AtomicU32) {
+        #[cfg(not(loom))]
+        process::futex_wake(word, 1);
+        #[cfg(loom)]
+        let _ = word;
+    }
+}
+
+impl Os for Linux {
+    fn thread_id() -> usize {
+        process::thread_id()
+    }
+    fn page_bytes(&self) -> usize {
+        memory::page_bytes()
+    }
+    fn free_range(&self, bytes: usize) -> Option<usize> {
+        memory::free_range(bytes)
+    }
+    fn address_budget(&self) -> usize {
+        memory::address_budget()
+    }
+    fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
+        memory::map_at(address, bytes)
+    }
+    fn reserve(&self, bytes: usize) -> Option<usize> {
+        memory::reserve(bytes)
+    }
+    fn commit(&self, address: usize, bytes: usize) -> bool {
+        memory::commit(address, bytes)
+    }
+    fn unmap(&self, address: usize, bytes: usize) {
+        memory::unmap(address, bytes);
+    }
+    fn give_back(&self, address: usize, bytes: usize) -> bool {
+        memory::give_back(address, bytes)
+    }
+    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool {
+        memory::move_pages(from, to, bytes)
+    }
+    fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
+        memory::resident_bytes(address, bytes)
+    }
+    fn sequence_area(&self) -> Option<SequenceArea> {
+        cpus::sequence_area()
+    }
+    fn fence_sequences(&self) -> bool {
+        cpus::fence_sequences()
+    }
+    fn possible_cpus(&self) -> usize {
+        cpus::possible()
+    }
+    fn usable_cpus(&self) -> usize {
+        cpus::usable()
+    }
+    fn is_privileged(&self) -> bool {
+        process::is_privileged()
+    }
+    fn each_variable(&self, take: &mut dyn FnMut(&[u8], &[u8])) {
+        process::each_variable(take);
+    }
+    fn program_name(&self, buffer: &mut [u8]) -> usize {
+        process::program_name(buffer)
+    }
+    fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+        process::read_file(path, buffer)
+    }
+    fn write(&self, descriptor: i32, bytes: &[u8]) {
+        process::write(descriptor, bytes);
+    }
+    fn abort(&self) -> ! {
+        process::abort()
+    }
+}

@@ -1,0 +1,111 @@
+//! This process: waiting, environment, files, messages, end.
+
+use crate::base::sync::AtomicU32;
+use core::ffi::{CStr, c_char};
+use core::ptr;
+
+#[cfg(not(loom))]
+pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
+    let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word outlives the call; a null time-out means to wait without end.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), flags, expected, ptr::null::<u8>()) };
+}
+
+#[cfg(not(loom))]
+pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
+    // SAFETY: the kernel uses the address as a key only.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
+}
+
+/// Every thread has an errno of its own, and its address costs no system call.
+pub(super) fn thread_id() -> usize {
+    // SAFETY: returns the address of this thread's errno.
+    unsafe { libc::__errno_location() }.addr()
+}
+
+pub(super) fn is_privileged() -> bool {
+    // SAFETY: getauxval only reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+pub(super) fn each_variable(take: &mut dyn FnMut(&[u8], &[u8])) {
+    // SAFETY: `environ` is null before libc is set up and then a null-terminated array of C strings; nobody changes
+    // it while the process starts, which is when this is called.
+    unsafe {
+        if environ.is_null() {
+            return each_variable_of_procfs(take);
+        }
+        let mut entry = environ;
+        while !(*entry).is_null() {
+            take_entry(CStr::from_ptr(*entry).to_bytes(), take);
+            entry = entry.add(1);
+        }
+    }
+}
+
+/// The dynamic linker may allocate before libc knows the environment.
+fn each_variable_of_procfs(take: &mut dyn FnMut(&[u8], &[u8])) {
+    let mut content = [0u8; 8192];
+    if let Some(length) = read_file(c"/proc/self/environ", &mut content) {
+        content.get(..length).unwrap_or(&[]).split(|byte| *byte == 0).for_each(|entry| take_entry(entry, take));
+    }
+}
+
+fn take_entry(entry: &[u8], take: &mut dyn FnMut(&[u8], &[u8])) {
+    let mut halves = entry.splitn(2, |byte| *byte == b'=');
+    if let (Some(name), Some(value)) = (halves.next(), halves.next()) {
+        take(name, value);
+    }
+}
+
+pub(super) fn program_name(buffer: &mut [u8]) -> usize {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len()).min(buffer.len());
+    for (to, from) in buffer.iter_mut().zip(name.iter().take(length)) {
+        *to = *from;
+    }
+    length
+}
+
+pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    // SAFETY: the path is a C string; each read stays inside the buffer; the descriptor is ours.
+    unsafe {
+        let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if descriptor < 0 {
+            return None;
+        }
+        let mut used = 0;
+        while let Some(room) = buffer.get_mut(used..) {
+            let count = libc::read(descriptor, room.as_mut_ptr().cast(), room.len());
+            if count <= 0 {
+                break;
+            }
+            used += count as usize;
+        }
+        libc::close(descriptor);
+        Some(used)
+    }
+}
+
+pub(super) fn write(descriptor: i32, bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        // SAFETY: writes what the slice holds.
+        let count = unsafe { libc::write(descriptor, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(count) {
+            Ok(count) if count > 0 => rest = rest.get(count..).unwrap_or(&[]),
+            _ => return,
+        }
+    }
+}
+
+pub(super) fn abort() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}

@@ -1,0 +1,91 @@
+//! The operating system, asked in our words.
+//!
+//! Owns no state of the heap; promises that a refusal comes back as a value and that nothing here allocates; every
+//! layer above may call it; sits on `base`. `Linux` is the real one; tests use a fake that refuses on demand.
+
+mod linux;
+mod mutex;
+#[cfg(any(test, feature = "fake-os"))]
+pub mod fake;
+
+pub use linux::Linux;
+pub use mutex::{Guard, Mutex, Wait};
+
+use core::ffi::CStr;
+
+/// Where the kernel publishes, for each thread, which virtual CPU it runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequenceArea {
+    /// The thread's rseq area, as an offset from the thread pointer.
+    pub area: isize,
+    /// The 32-bit index of the virtual CPU in that area, as an offset from the thread pointer.
+    pub index: isize,
+    pub kind: IndexKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexKind {
+    /// `mm_cid`: dense, below min(threads, usable CPUs).
+    ConcurrencyId,
+    /// `cpu_id`: the CPU's number.
+    CpuId,
+}
+
+/// Why a range was not mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapRefusal {
+    /// Something else is mapped there.
+    Taken,
+    /// The system gives no more: memory, address space or number of mappings.
+    Exhausted,
+}
+
+/// What a heap asks of its system. Addresses and lengths are multiples of the page size.
+pub trait Os: Wait + Sync + 'static {
+    /// A number that no two living threads share.
+    fn thread_id() -> usize;
+
+    /// The system's page size in bytes.
+    fn page_bytes(&self) -> usize;
+
+    /// A range of addresses that nothing else uses now, where blocks may be mapped step by step. Not reserved.
+    fn free_range(&self, bytes: usize) -> Option<usize>;
+    /// The most address space that this process can hope to fill: by memory and by limits.
+    fn address_budget(&self) -> usize;
+    /// Zeroed memory at exactly `address`.
+    fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal>;
+    /// Addresses without memory.
+    fn reserve(&self, bytes: usize) -> Option<usize>;
+    /// Gives a part of a reservation zeroed memory.
+    fn commit(&self, address: usize, bytes: usize) -> bool;
+    /// Ends a mapping or a reservation.
+    fn unmap(&self, address: usize, bytes: usize);
+    /// Gives pages back: they stay mapped and read as zeros.
+    fn give_back(&self, address: usize, bytes: usize) -> bool;
+    /// Moves the pages of one mapped range to another; the old range stays mapped and reads as zeros.
+    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool;
+    /// Bytes of a mapped range that are in memory now.
+    fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize>;
+
+    /// None where the system has no restartable sequences or this process did not register.
+    fn sequence_area(&self) -> Option<SequenceArea>;
+    /// Aborts every sequence in flight in this process: one begun before the call has committed or will restart.
+    fn fence_sequences(&self) -> bool;
+    /// An upper bound of the CPU numbers of this machine.
+    fn possible_cpus(&self) -> usize;
+    /// CPUs that affinity and cgroup quota let this process use, rounded up, at least 1.
+    fn usable_cpus(&self) -> usize;
+
+    /// True in a setuid or otherwise privileged start, where nothing from outside may be obeyed.
+    fn is_privileged(&self) -> bool;
+    /// Calls `take` with the name and value of each environment variable.
+    fn each_variable(&self, take: &mut dyn FnMut(&[u8], &[u8]));
+    /// The program's name as the kernel keeps it; the bytes written.
+    fn program_name(&self, buffer: &mut [u8]) -> usize;
+    /// Reads a file from its start; the bytes read, or none where it cannot be opened.
+    fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Option<usize>;
+    /// Writes a message to a descriptor; loss is not reported.
+    fn write(&self, descriptor: i32, bytes: &[u8]);
+    /// Ends the process by SIGABRT.
+    fn abort(&self) -> !;
+}

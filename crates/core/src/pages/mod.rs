@@ -1,0 +1,428 @@
+//! The back: address space, the page map, spans and the heap of free units.
+//!
+//! Owns the heap's range of addresses, mapped upwards in whole 2 MiB blocks; the page map (one byte a unit: the class
+//! of its blocks); the table of spans; the free runs. Promises that an address is recognised as ours or not for
+//! certain, without reading it. `central` and `large` call it, with their own locks held if need be; sits on `class`
+//! and `os`.
+
+pub mod bits;
+mod runs;
+mod span;
+mod table;
+
+pub use runs::{Block, Run};
+pub use span::{Span, SpanId};
+
+use crate::base::round_up;
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
+use crate::os::{Guard, MapRefusal, Mutex, Os};
+use bits::BLOCK_UNITS;
+use runs::{Blocks, Runs};
+use table::Table;
+
+pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
+
+/// One span descriptor for so many units: enough for all of memory in the smallest spans (see `Os::address_budget`).
+const UNITS_PER_SPAN: usize = 8;
+const LEAST_RANGE: usize = 64 << 20;
+/// The range starts at a multiple of this where it is long enough; no larger alignment can be asked for.
+const MOST_ALIGN: usize = 1 << 30;
+/// Blocks of the range that may be skipped in one growth because somebody else lives there.
+const MOST_SKIPPED: u32 = 512;
+
+/// The back of a heap. Any thread may call.
+pub struct Pages<O: Os> {
+    base: AtomicUsize,
+    /// Bytes of the range that are mapped or skipped, from `base` on.
+    grown: AtomicUsize,
+    classes: Table<u8>,
+    owners: Table<u32>,
+    spans: Table<Span>,
+    blocks: Table<Block>,
+    state: Mutex<State, O>,
+    /// The heap's coarse time, moved by whoever keeps it.
+    pub clock: AtomicU32,
+}
+
+struct State {
+    runs: Runs,
+    unused_spans: SpanId,
+    /// Descriptors that were ever in use.
+    spans: u32,
+    spans_open: u32,
+    grown_blocks_most: u32,
+}
+
+/// A snapshot of the counters of this layer, in bytes unless named otherwise.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct PageStats {
+    pub mapped: u64,
+    pub used: u64,
+    pub dirty_free: u64,
+    pub spans_open: u64,
+}
+
+// SAFETY: blocks are reached only by the holder of `state`, and the table is long enough for `Runs::blocks`.
+unsafe impl Blocks for Table<Block> {
+    fn block(&self, number: u32) -> *mut Block {
+        self.at(number as usize)
+    }
+}
+
+impl<O: Os> Default for Pages<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Pages<O> {
+    pub const fn new() -> Self {
+        Pages {
+            base: AtomicUsize::new(0),
+            grown: AtomicUsize::new(0),
+            classes: Table::new(),
+            owners: Table::new(),
+            spans: Table::new(),
+            blocks: Table::new(),
+            state: Mutex::new(State {
+                runs: Runs::new(),
+                unused_spans: SpanId::NONE,
+                spans: 0,
+                spans_open: 0,
+                grown_blocks_most: 0,
+            }),
+            clock: AtomicU32::new(0),
+        }
+    }
+
+    /// Finds a range for the heap and reserves its tables, smaller ones where the system is tight.
+    pub fn start(&self, os: &O) -> bool {
+        let mut bytes = round_up(os.address_budget().max(LEAST_RANGE), BLOCK_BYTES);
+        while bytes >= LEAST_RANGE {
+            if self.start_with(os, bytes) {
+                return true;
+            }
+            bytes = round_up(bytes / 4, BLOCK_BYTES);
+        }
+        false
+    }
+
+    fn start_with(&self, os: &O, bytes: usize) -> bool {
+        let units = bytes >> UNIT_SHIFT;
+        let align = MOST_ALIGN.min(bytes.next_power_of_two() / 4);
+        let Some(range) = os.free_range(bytes + align) else { return false };
+        let started = self.classes.start(os, units)
+            && self.owners.start(os, units)
+            && self.spans.start(os, units / UNITS_PER_SPAN)
+            && self.blocks.start(os, bytes / BLOCK_BYTES);
+        if started {
+            self.base.store(round_up(range, align), Ordering::Release);
+        } else {
+            self.classes.stop(os);
+            self.owners.stop(os);
+            self.spans.stop(os);
+            self.blocks.stop(os);
+        }
+        started
+    }
+
+    /// The class of the blocks at an address: NONE where there is no block of ours. Reads nothing at the address.
+    #[inline(always)]
+    pub fn class_of(&self, address: usize) -> SizeClass {
+        let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
+        if offset >= self.grown.load(Ordering::Relaxed) {
+            return SizeClass::NONE;
+        }
+        // SAFETY: the table of classes is as long as the grown part of the range. The byte may change under us only
+        // if the caller does not own the block it asks about; then any answer is as good.
+        SizeClass::from_byte(unsafe { self.classes.at(offset >> UNIT_SHIFT).read_volatile() })
+    }
+
+    /// The span of an address in a part of the range that belongs to a span.
+    pub fn span_of(&self, address: usize) -> Option<SpanId> {
+        if self.class_of(address) == SizeClass::NONE {
+            return None;
+        }
+        let unit = self.unit_of(address);
+        // SAFETY: the table of owners is as long as the grown part of the range.
+        let owner = unsafe { self.owners.at(unit as usize).read_volatile() };
+        Some(SpanId(owner)).filter(|_| (owner as usize) < self.spans.len())
+    }
+
+    #[inline(always)]
+    pub fn unit_of(&self, address: usize) -> u32 {
+        ((address - self.base.load(Ordering::Relaxed)) >> UNIT_SHIFT) as u32
+    }
+
+    #[inline(always)]
+    pub fn address_of(&self, unit: u32) -> usize {
+        self.base.load(Ordering::Relaxed) + ((unit as usize) << UNIT_SHIFT)
+    }
+
+    /// The descriptor of a span. What may be read and written there is said at `Span`.
+    #[inline(always)]
+    pub fn span(&self, id: SpanId) -> *mut Span {
+        self.spans.at(id.0 as usize)
+    }
+
+    /// A new span for blocks of `class`, all of them free.
+    pub fn open_span(&self, os: &O, class: SizeClass) -> Option<SpanId> {
+        let units = class.shape().span_units;
+        self.open(os, class, units, 1).map(|(id, _)| id)
+    }
+
+    /// A new large span of `units`, at a multiple of `align` units; and whether its memory reads as zeros.
+    pub fn open_large(&self, os: &O, units: u32, align: u32) -> Option<(SpanId, bool)> {
+        self.open(os, SizeClass::LARGE, units, align)
+    }
+
+    fn open(&self, os: &O, class: SizeClass, units: u32, align: u32) -> Option<(SpanId, bool)> {
+        let mut state = self.state.lock();
+        let id = self.unused_span(os, &mut state)?;
+        let Some(run) = self.take_run(os, &mut state, units, align) else {
+            self.recycle_span(&mut state, id);
+            return None;
+        };
+        state.spans_open += 1;
+        // SAFETY: the descriptor came from the list of unused spans, so nobody else uses it.
+        unsafe { (*self.span(id)).open(class, run.start, units) };
+        self.set_owner(run.start, units, class, id);
+        Some((id, run.zeroed))
+    }
+
+    fn take_run(&self, os: &O, state: &mut Guard<'_, State, O>, units: u32, align: u32) -> Option<Run> {
+        if let Some(run) = state.runs.take(&self.blocks, units, align) {
+            return Some(run);
+        }
+        if !self.base.load(Ordering::Relaxed).is_multiple_of((align as usize) << UNIT_SHIFT) {
+            return None;
+        }
+        let aligned = units.checked_add(align - 1)?;
+        let wanted = if align <= BLOCK_UNITS { units.max(1) } else { aligned };
+        self.grow(os, state, wanted.div_ceil(BLOCK_UNITS));
+        // Growth may have added less than hoped but next to free blocks.
+        state.runs.take(&self.blocks, units, align)
+    }
+
+    /// Maps at least `needed` further blocks in a row; fewer system calls for larger heaps.
+    fn grow(&self, os: &O, state: &mut Guard<'_, State, O>, needed: u32) {
+        let mut step = needed.max((state.runs.blocks / 16).min(32));
+        let mut skipped = 0;
+        while self.prepare_blocks(os, state.runs.blocks, step) {
+            let first = state.runs.blocks;
+            let address = self.address_of(first * BLOCK_UNITS);
+            match os.map_at(address, step as usize * BLOCK_BYTES) {
+                Ok(()) => return self.add_blocks(state, step, true),
+                Err(_) if step > needed => step = needed,
+                Err(MapRefusal::Taken) if skipped < MOST_SKIPPED => {
+                    let skip = needed.min(8);
+                    self.add_blocks(state, skip, false);
+                    skipped += skip;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Makes the tables long enough for `step` more blocks.
+    fn prepare_blocks(&self, os: &O, blocks: u32, step: u32) -> bool {
+        let after = blocks as usize + step as usize;
+        let units = after * BLOCK_UNITS as usize;
+        after <= self.blocks.capacity()
+            && self.classes.ensure(os, units)
+            && self.owners.ensure(os, units)
+            && self.blocks.ensure(os, after)
+    }
+
+    fn add_blocks(&self, state: &mut Guard<'_, State, O>, count: u32, ours: bool) {
+        for _ in 0..count {
+            state.runs.add_block(&self.blocks, ours);
+        }
+        self.grown.store(state.runs.blocks as usize * BLOCK_BYTES, Ordering::Release);
+        state.grown_blocks_most = state.runs.blocks;
+    }
+
+    fn set_owner(&self, start: u32, units: u32, class: SizeClass, id: SpanId) {
+        // A large span is known by its first unit; the others only say that they are no place to start.
+        let owned = if class == SizeClass::LARGE { 1 } else { units };
+        for unit in start..start + units {
+            // SAFETY: the units are in the grown part and belong to the span that is being opened or closed.
+            unsafe { self.classes.at(unit as usize).write_volatile(class.byte()) };
+        }
+        for unit in start..start + owned {
+            // SAFETY: as above.
+            unsafe { self.owners.at(unit as usize).write_volatile(id.0) };
+        }
+    }
+
+    fn unused_span(&self, os: &O, state: &mut Guard<'_, State, O>) -> Option<SpanId> {
+        let id = state.unused_spans;
+        if id != SpanId::NONE {
+            // SAFETY: unused spans belong to the holder of the state.
+            state.unused_spans = unsafe { (*self.span(id)).next };
+            return Some(id);
+        }
+        let fresh = state.spans;
+        if fresh as usize >= self.spans.capacity() || !self.spans.ensure(os, fresh as usize + 1) {
+            return None;
+        }
+        state.spans += 1;
+        Some(SpanId(fresh))
+    }
+
+    fn recycle_span(&self, state: &mut Guard<'_, State, O>, id: SpanId) {
+        // SAFETY: the span is not open, so its descriptor belongs to the holder of the state.
+        unsafe {
+            (*self.span(id)).class = SizeClass::NONE;
+            (*self.span(id)).next = state.unused_spans;
+        }
+        state.unused_spans = id;
+    }
+
+    /// Gives a span's units back to the free runs. Nobody else may know the span any more.
+    pub fn close_span(&self, id: SpanId) {
+        let mut state = self.state.lock();
+        // SAFETY: the caller is the only one who knows the span.
+        let (start, units) = unsafe { ((*self.span(id)).start, (*self.span(id)).units) };
+        self.set_owner(start, units, SizeClass::NONE, SpanId::NONE);
+        state.spans_open -= 1;
+        state.runs.put(&self.blocks, start, units, self.clock.load(Ordering::Relaxed));
+        self.recycle_span(&mut state, id);
+    }
+
+    /// Lets a large span grow into the units behind it; tells whether the new part reads as zeros.
+    pub fn extend_large(&self, id: SpanId, more: u32) -> Option<bool> {
+        let mut state = self.state.lock();
+        // SAFETY: large spans belong to the holder of the state.
+        let span = unsafe { &mut *self.span(id) };
+        let zeroed = state.runs.extend(&self.blocks, span.start, span.units, more)?;
+        let first = span.start + span.units;
+        span.units += more;
+        for unit in first..first + more {
+            // SAFETY: the units have just become this span's.
+            unsafe { self.classes.at(unit as usize).write_volatile(SizeClass::LARGE.byte()) };
+        }
+        Some(zeroed)
+    }
+
+    /// Gives the last units of a large span back to the free runs.
+    pub fn shrink_large(&self, id: SpanId, units: u32) {
+        let mut state = self.state.lock();
+        // SAFETY: large spans belong to the holder of the state.
+        let span = unsafe { &mut *self.span(id) };
+        let (first, fewer) = (span.start + units, span.units - units);
+        span.units = units;
+        for unit in first..first + fewer {
+            // SAFETY: the units are this span's until the next line.
+            unsafe { self.classes.at(unit as usize).write_volatile(SizeClass::NONE.byte()) };
+        }
+        state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
+    }
+
+    /// Gives the memory of free units back, whole empty blocks first, until at most `keep` bytes of it are left.
+    /// Returns the bytes given. The system is asked without the lock; the units are withheld meanwhile.
+    pub fn give_back_free(&self, os: &O, keep: usize) -> usize {
+        let mut given = 0;
+        for whole_only in [true, false] {
+            let blocks = self.state.lock().runs.blocks;
+            for number in 0..blocks {
+                let mut state = self.state.lock();
+                if state.runs.dirty_free as usize * UNIT_BYTES <= keep {
+                    return given;
+                }
+                if whole_only && !state.runs.is_unused(&self.blocks, number) {
+                    continue;
+                }
+                let withheld = state.runs.withhold_dirty(&self.blocks, number);
+                drop(state);
+                if withheld != 0 {
+                    given += self.give_back_units(os, number, withheld);
+                }
+            }
+        }
+        given
+    }
+
+    /// Gives withheld units of a block back to the system and makes them free again.
+    fn give_back_units(&self, os: &O, number: u32, withheld: u128) -> usize {
+        let (mut clean, mut dirty) = (0, 0);
+        bits::each_run(withheld, |start, length| {
+            let address = self.address_of(number * BLOCK_UNITS + start);
+            let place = if os.give_back(address, length as usize * UNIT_BYTES) { &mut clean } else { &mut dirty };
+            *place |= bits::mask(start, length);
+        });
+        let mut state = self.state.lock();
+        for (units, is_clean) in [(clean, true), (dirty, false)] {
+            if units != 0 {
+                state.runs.return_withheld(&self.blocks, number, units, is_clean);
+            }
+        }
+        clean.count_ones() as usize * UNIT_BYTES
+    }
+
+    pub fn stats(&self) -> PageStats {
+        let state = self.state.lock();
+        let unit = UNIT_BYTES as u64;
+        PageStats {
+            mapped: state.runs.blocks as u64 * BLOCK_BYTES as u64 - state.runs.lost * unit,
+            used: state.runs.used * unit,
+            dirty_free: state.runs.dirty_free * unit,
+            spans_open: state.spans_open as u64,
+        }
+    }
+
+    /// Calls `take` for every open span.
+    pub fn each_span(&self, mut take: impl FnMut(SpanId, &Span)) {
+        let count = self.state.lock().spans;
+        for id in (0..count).map(SpanId) {
+            // SAFETY: descriptors below the count exist. They may change while we read: the caller wants a picture.
+            let span = unsafe { &*self.span(id) };
+            if span.class != SizeClass::NONE {
+                take(id, span);
+            }
+        }
+    }
+
+    /// Address and bytes of every part of the range and of the tables that can be in memory.
+    pub fn each_mapping(&self, mut take: impl FnMut(Mapping, usize, usize)) {
+        let (blocks, base) = (self.grown.load(Ordering::Acquire), self.base.load(Ordering::Relaxed));
+        if blocks > 0 {
+            take(Mapping::Blocks, base, blocks);
+        }
+        for (start, bytes) in [self.classes.range(), self.owners.range(), self.spans.range(), self.blocks.range()] {
+            if bytes > 0 {
+                take(Mapping::Metadata, start, bytes);
+            }
+        }
+    }
+
+    /// Takes the lock across `fork`.
+    pub fn hold(&self) {
+        self.state.hold();
+    }
+
+    /// # Safety
+    /// After `hold` by this thread, in the parent.
+    pub unsafe fn release(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.state.release() };
+    }
+
+    /// # Safety
+    /// After `hold`, in the forked child.
+    pub unsafe fn reset(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.state.reset() };
+    }
+}
+
+/// What a mapping of the heap holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapping {
+    Blocks,
+    Metadata,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! Free runs of units in 2 MiB blocks: the fullest block that can serve a request serves it.
+//!
+//! A block is listed by its longest free run. The shortest run that is long enough comes from a block that is fuller
+//! than most, so emptier blocks drain and can be given back whole.
+
+use super::bits::{self, BLOCK_UNITS};
+
+pub const BLOCK_NONE: u32 = u32::MAX;
+
+/// One 2 MiB block. All fields belong to the lock of the pages.
+#[repr(C, align(64))]
+pub struct Block {
+    /// Units that belong to spans, or that do not belong to this heap.
+    pub used: u128,
+    /// Units that may hold memory: used once and not given back since.
+    pub dirty: u128,
+    next: u32,
+    previous: u32,
+    /// The list that it is in: the length of its longest free run, or CLEAN.
+    list: u8,
+    /// When a unit became free last, in the heap's coarse time.
+    pub freed_at: u32,
+}
+
+/// The list of blocks that are wholly free and hold no memory.
+const CLEAN: usize = BLOCK_UNITS as usize + 1;
+const LISTS: usize = CLEAN + 1;
+
+/// A run of free units that was found, and whether its memory is known to read as zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    pub start: u32,
+    pub zeroed: bool,
+}
+
+/// The lists of blocks by free run, over a table of blocks that somebody else owns.
+pub struct Runs {
+    heads: [u32; LISTS],
+    /// Bit n - 1: list n has a block.
+    occupied: u128,
+    /// Blocks in the table; all of them are mapped or marked used.
+    pub blocks: u32,
+    /// Units that are free and may hold memory.
+    pub dirty_free: u64,
+    /// Units in use.
+    pub used: u64,
+    /// Units that lie in our range but belong to somebody else.
+    pub lost: u64,
+}
+
+/// How the lists reach their blocks.
+///
+/// # Safety
+/// `block` returns, for every number below `Runs::blocks`, a block that only the holder of the lists uses.
+pub unsafe trait Blocks {
+    fn block(&self, number: u32) -> *mut Block;
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Runs {
+    pub const fn new() -> Self {
+        Runs { heads: [BLOCK_NONE; LISTS], occupied: 0, blocks: 0, dirty_free: 0, used: 0, lost: 0 }
+    }
+
+    fn of<'a>(blocks: &'a impl Blocks, number: u32) -> &'a mut Block {
+        // SAFETY: by the trait's promise; one reference lives at a time in each function below.
+        unsafe { &mut *blocks.block(number) }
+    }
+
+    /// Adds the next block of the table: free and clean, or lost to us.
+    pub fn add_block(&mut self, blocks: &impl Blocks, ours: bool) {
+        let number = self.blocks;
+        self.blocks += 1;
+        let block = Self::of(blocks, number);
+        *block = Block {
+            used: if ours { 0 } else { u128::MAX },
+            dirty: 0,
+            next: BLOCK_NONE,
+            previous: BLOCK_NONE,
+            list: 0,
+            freed_at: 0,
+        };
+        if ours {
+            self.insert(blocks, number);
+        } else {
+            self.lost += BLOCK_UNITS as u64;
+        }
+    }
+
+    /// Finds `units` free units starting at a multiple of `align` units and marks them used.
+    pub fn take(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
+        if units + align - 1 <= BLOCK_UNITS {
+            self.take_inside(blocks, units, align)
+        } else {
+            self.take_across(blocks, units, align)
+        }
+    }
+
+    fn take_inside(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
+        let long_enough = self.occupied & (u128::MAX << (units + align - 2));
+        let list = if long_enough != 0 { long_enough.trailing_zeros() as usize + 1 } else { CLEAN };
+        let number = self.heads.get(list).copied().filter(|head| *head != BLOCK_NONE)?;
+        let start = bits::find_run(!Self::of(blocks, number).used, units, align)?;
+        let zeroed = self.mark_used(blocks, number, bits::mask(start, units));
+        Some(Run { start: number * BLOCK_UNITS + start, zeroed })
+    }
+
+    /// A run of whole blocks and the beginning of one more.
+    fn take_across(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
+        let (whole, tail) = (units / BLOCK_UNITS, units % BLOCK_UNITS);
+        let step = (align / BLOCK_UNITS).max(1);
+        let length = whole + u32::from(tail != 0);
+        let mut first = 0;
+        'places: while first + length <= self.blocks {
+            for number in (first..first + length).rev() {
+                let needed = if number == first + whole { bits::mask(0, tail) } else { u128::MAX };
+                if Self::of(blocks, number).used & needed != 0 {
+                    // Nothing that contains this block can do.
+                    first = (number + step) & !(step - 1);
+                    continue 'places;
+                }
+            }
+            return Some(self.take_at(blocks, first * BLOCK_UNITS, units));
+        }
+        None
+    }
+
+    /// Marks a run used that is known to be free.
+    fn take_at(&mut self, blocks: &impl Blocks, start: u32, units: u32) -> Run {
+        let mut zeroed = true;
+        each_part(start, units, |number, mask| zeroed &= self.mark_used(blocks, number, mask));
+        Run { start, zeroed }
+    }
+
+    /// Marks the units after a run used, if they are free: the run grows in place. Tells whether the new part is zero.
+    pub fn extend(&mut self, blocks: &impl Blocks, start: u32, units: u32, more: u32) -> Option<bool> {
+        let next = start + units;
+        let end = next.checked_add(more)?;
+        if end.div_ceil(BLOCK_UNITS) > self.blocks {
+            return None;
+        }
+        let mut free = true;
+        each_part(next, more, |number, mask| free &= Self::of(blocks, number).used & mask == 0);
+        free.then(|| self.take_at(blocks, next, more).zeroed)
+    }
+
+    /// Makes a used run free. Its memory may have been written: it counts as dirty.
+    pub fn put(&mut self, blocks: &impl Blocks, start: u32, units: u32, now: u32) {
+        each_part(start, units, |number, mask| {
+            self.remove(blocks, number);
+            let block = Self::of(blocks, number);
+            block.used &= !mask;
+            block.freed_at = now;
+            self.used -= mask.count_ones() as u64;
+            self.dirty_free += mask.count_ones() as u64;
+            self.insert(blocks, number);
+        });
+    }
+
+    /// True if no unit of the block is in use.
+    pub fn is_unused(&self, blocks: &impl Blocks, number: u32) -> bool {
+        Self::of(blocks, number).used == 0
+    }
+
+    /// Marks the free units of a block that may hold memory as used, so that they can be given back outside the lock.
+    pub fn withhold_dirty(&mut self, blocks: &impl Blocks, number: u32) -> u128 {
+        let block = Self::of(blocks, number);
+        let mask = block.dirty & !block.used;
+        if mask != 0 {
+            self.mark_used(blocks, number, mask);
+        }
+        mask
+    }
+
+    /// Ends `withhold_dirty`: the units are free again, and clean if the system took them.
+    pub fn return_withheld(&mut self, blocks: &impl Blocks, number: u32, mask: u128, clean: bool) {
+        self.remove(blocks, number);
+        let block = Self::of(blocks, number);
+        block.used &= !mask;
+        if clean {
+            block.dirty &= !mask;
+        }
+        self.used -= mask.count_ones() as u64;
+        self.dirty_free += (block.dirty & mask).count_ones() as u64;
+        self.insert(blocks, number);
+    }
+
+    /// Returns true if every unit of the part was clean. Used units count as dirty from now on.
+    fn mark_used(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
+        self.remove(blocks, number);
+        let block = Self::of(blocks, number);
+        debug_assert!(block.used & mask == 0);
+        let was_dirty = block.dirty & mask;
+        block.used |= mask;
+        block.dirty |= mask;
+        self.used += mask.count_ones() as u64;
+        self.dirty_free -= was_dirty.count_ones() as u64;
+        self.insert(blocks, number);
+        was_dirty == 0
+    }
+
+    fn insert(&mut self, blocks: &impl Blocks, number: u32) {
+        let block = Self::of(blocks, number);
+        let longest = bits::longest_run(!block.used) as usize;
+        let list = if block.used == 0 && block.dirty == 0 { CLEAN } else { longest };
+        block.list = list as u8;
+        block.previous = BLOCK_NONE;
+        if list == 0 {
+            return;
+        }
+        let Some(head) = self.heads.get_mut(list) else { return };
+        block.next = *head;
+        if *head != BLOCK_NONE {
+            Self::of(blocks, *head).previous = number;
+        }
+        *head = number;
+        if list != CLEAN {
+            self.occupied |= 1 << (list - 1);
+        }
+    }
+
+    fn remove(&mut self, blocks: &impl Blocks, number: u32) {
+        let block = Self::of(blocks, number);
+        let (list, next, previous) = (block.list as usize, block.next, block.previous);
+        if list == 0 {
+            return;
+        }
+        if next != BLOCK_NONE {
+            Self::of(blocks, next).previous = previous;
+        }
+        if previous != BLOCK_NONE {
+            Self::of(blocks, previous).next = next;
+        } else if let Some(head) = self.heads.get_mut(list) {
+            *head = next;
+            if next == BLOCK_NONE && list != CLEAN {
+                self.occupied &= !(1 << (list - 1));
+            }
+        }
+    }
+}
+
+/// Calls `part` with each block that a run touches and the mask of its units there.
+fn each_part(start: u32, units: u32, mut part: impl FnMut(u32, u128)) {
+    let (mut at, mut left) = (start, units);
+    while left > 0 {
+        let inside = at % BLOCK_UNITS;
+        let length = left.min(BLOCK_UNITS - inside);
+        part(at / BLOCK_UNITS, bits::mask(inside, length));
+        at += length;
+        left -= length;
+    }
+}
+
+#[cfg(test)]
+mod tests;

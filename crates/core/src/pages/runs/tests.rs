@@ -1,0 +1,108 @@
+use super::*;
+use proptest::prelude::*;
+use std::cell::UnsafeCell;
+
+struct Table(Vec<UnsafeCell<Block>>);
+
+// SAFETY: one thread; the vector never grows.
+unsafe impl Blocks for Table {
+    fn block(&self, number: u32) -> *mut Block {
+        self.0[number as usize].get()
+    }
+}
+
+fn table(blocks: usize) -> (Table, Runs) {
+    // SAFETY: a block is plain numbers.
+    let table = Table((0..blocks).map(|_| UnsafeCell::new(unsafe { core::mem::zeroed() })).collect());
+    let mut runs = Runs::new();
+    (0..blocks).for_each(|_| runs.add_block(&table, true));
+    (table, runs)
+}
+
+#[test]
+fn the_fuller_block_serves_first() {
+    let (blocks, mut runs) = table(3);
+    let first = runs.take(&blocks, 100, 1).unwrap();
+    let second = runs.take(&blocks, 60, 1).unwrap();
+    assert_ne!(first.start / BLOCK_UNITS, second.start / BLOCK_UNITS);
+    let third = runs.take(&blocks, 20, 1).unwrap();
+    assert_eq!(third.start / BLOCK_UNITS, first.start / BLOCK_UNITS, "28 units are left there, 68 in the other");
+}
+
+#[test]
+fn memory_is_zeroed_until_it_was_used_once() {
+    let (blocks, mut runs) = table(1);
+    let run = runs.take(&blocks, 4, 1).unwrap();
+    assert!(run.zeroed);
+    runs.put(&blocks, run.start, 4, 1);
+    assert_eq!(runs.dirty_free, 4);
+    assert!(!runs.take(&blocks, 4, 1).unwrap().zeroed);
+    assert_eq!(runs.dirty_free, 0);
+}
+
+#[test]
+fn what_was_given_back_is_zeroed_again() {
+    let (blocks, mut runs) = table(1);
+    let run = runs.take(&blocks, 8, 1).unwrap();
+    runs.put(&blocks, run.start, 8, 1);
+    let mask = runs.withhold_dirty(&blocks, 0);
+    assert_eq!((mask.count_ones(), runs.used), (8, 8));
+    runs.return_withheld(&blocks, 0, mask, true);
+    assert_eq!((runs.used, runs.dirty_free), (0, 0));
+    assert!(runs.take(&blocks, 8, 1).unwrap().zeroed);
+}
+
+#[test]
+fn a_refused_give_back_leaves_the_units_free_and_dirty() {
+    let (blocks, mut runs) = table(1);
+    let run = runs.take(&blocks, 8, 1).unwrap();
+    runs.put(&blocks, run.start, 8, 1);
+    let mask = runs.withhold_dirty(&blocks, 0);
+    runs.return_withheld(&blocks, 0, mask, false);
+    assert_eq!((runs.used, runs.dirty_free), (0, 8));
+}
+
+#[test]
+fn a_run_grows_in_place_only_over_free_units() {
+    let (blocks, mut runs) = table(3);
+    let run = runs.take(&blocks, 200, 1).unwrap();
+    assert_eq!(runs.extend(&blocks, run.start, 200, 50), Some(true));
+    let wall = runs.take(&blocks, 6, 1).unwrap();
+    assert_eq!(wall.start, 250, "the rest of the second block");
+    assert_eq!(runs.extend(&blocks, run.start, 250, 1), None);
+    assert_eq!(runs.extend(&blocks, wall.start, 6, 129), None, "beyond the last block");
+}
+
+proptest! {
+    #[test]
+    fn runs_never_overlap_and_everything_comes_back(
+        steps in prop::collection::vec((any::<bool>(), 1u32..300, 0u32..9), 1..120)
+    ) {
+        const BLOCKS: usize = 12;
+        let (blocks, mut runs) = table(BLOCKS);
+        let mut owner = vec![false; BLOCKS * 128];
+        let mut held: Vec<(u32, u32)> = Vec::new();
+        for (take, units, shift) in steps {
+            if take {
+                let align = 1 << shift;
+                if let Some(run) = runs.take(&blocks, units, align) {
+                    prop_assert_eq!(run.start % align, 0);
+                    for unit in run.start..run.start + units {
+                        prop_assert!(!std::mem::replace(&mut owner[unit as usize], true));
+                    }
+                    held.push((run.start, units));
+                }
+            } else if !held.is_empty() {
+                let (start, units) = held.swap_remove(units as usize % held.len());
+                (start..start + units).for_each(|unit| owner[unit as usize] = false);
+                runs.put(&blocks, start, units, 0);
+            }
+            prop_assert_eq!(runs.used, owner.iter().filter(|used| **used).count() as u64);
+        }
+        for (start, units) in held {
+            runs.put(&blocks, start, units, 0);
+        }
+        prop_assert_eq!(runs.used, 0);
+        prop_assert!(runs.take(&blocks, BLOCKS as u32 * 128, 1).is_some(), "the whole range is one run again");
+    }
+}

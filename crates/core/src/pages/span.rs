@@ -1,0 +1,133 @@
+//! Spans: runs of units that hold blocks of one class, or one large allocation.
+//!
+//! A span's free blocks are bits here, outside the blocks: a page without a live block holds nothing of ours, and
+//! nobody who writes to a freed block can change what the heap believes.
+
+use crate::base::fault::Fault;
+use crate::class::{MOST_BLOCKS, SizeClass};
+
+const WORDS: usize = MOST_BLOCKS / 64;
+
+/// The index of a span in the table of spans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpanId(pub u32);
+
+impl SpanId {
+    pub const NONE: SpanId = SpanId(u32::MAX);
+}
+
+/// One span. Its fields belong to the lock of its class, those of a large or unused span to the lock of the pages.
+#[repr(C, align(64))]
+pub struct Span {
+    /// Neighbours in the class's list, or in the list of unused spans.
+    pub next: SpanId,
+    pub previous: SpanId,
+    /// First unit of the run, counted from the heap's base.
+    pub start: u32,
+    pub units: u32,
+    /// NONE while unused.
+    pub class: SizeClass,
+    /// The list of its class that it is in.
+    pub list: u8,
+    /// Free blocks: the ones in `free_bits`.
+    pub free: u32,
+    /// Bytes that the caller of a large allocation asked for.
+    pub requested: usize,
+    free_bits: [u64; WORDS],
+}
+
+impl Span {
+    /// Makes this the span of a run of units, all blocks free.
+    pub fn open(&mut self, class: SizeClass, start: u32, units: u32) {
+        self.next = SpanId::NONE;
+        self.previous = SpanId::NONE;
+        self.start = start;
+        self.units = units;
+        self.class = class;
+        self.list = 0;
+        self.requested = 0;
+        self.free = class.shape().blocks;
+        let mut left = self.free;
+        for word in self.free_bits.iter_mut() {
+            *word = if left >= 64 { u64::MAX } else { (1u64 << left) - 1 };
+            left = left.saturating_sub(64);
+        }
+    }
+
+    pub fn blocks(&self) -> u32 {
+        self.class.shape().blocks
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.free == self.blocks()
+    }
+
+    /// Takes up to `wanted` free blocks in address order and gives the index of each.
+    pub fn take(&mut self, wanted: usize, mut block: impl FnMut(usize)) -> usize {
+        let mut taken = 0;
+        for (index, word) in self.free_bits.iter_mut().enumerate() {
+            while *word != 0 && taken < wanted {
+                block(index * 64 + word.trailing_zeros() as usize);
+                *word &= *word - 1;
+                taken += 1;
+            }
+            if taken == wanted {
+                break;
+            }
+        }
+        self.free -= taken as u32;
+        taken
+    }
+
+    /// Makes block `index` free.
+    pub fn put(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(word) = self.free_bits.get_mut(index / 64) else { return Err(Fault::FreeMemory) };
+        let bit = 1u64 << (index % 64);
+        if *word & bit != 0 {
+            return Err(Fault::DoubleFree);
+        }
+        *word |= bit;
+        self.free += 1;
+        Ok(())
+    }
+
+    pub fn is_free(&self, index: usize) -> bool {
+        self.free_bits.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(class: SizeClass) -> Span {
+        // SAFETY: a span is plain numbers, valid when zeroed.
+        let mut span: Span = unsafe { core::mem::zeroed() };
+        span.open(class, 7, class.shape().span_units);
+        span
+    }
+
+    #[test]
+    fn a_new_span_hands_out_every_block_once_and_in_order() {
+        for class in SizeClass::all() {
+            let mut span = span(class);
+            let mut seen = Vec::new();
+            assert_eq!(span.take(MOST_BLOCKS, |index| seen.push(index)), class.shape().blocks as usize);
+            assert_eq!(seen, (0..class.shape().blocks as usize).collect::<Vec<_>>());
+            assert_eq!((span.free, span.take(1, |_| ())), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_free_cannot_become_free_again() {
+        let mut span = span(SizeClass::for_small(100));
+        span.take(3, |_| ());
+        assert_eq!(span.put(1), Ok(()));
+        assert_eq!(span.put(1), Err(Fault::DoubleFree));
+        assert_eq!(span.put(5000), Err(Fault::FreeMemory));
+        assert!(span.is_free(1) && !span.is_free(0) && !span.is_empty());
+        let mut next = usize::MAX;
+        span.take(1, |index| next = index);
+        assert_eq!(next, 1, "the lowest address first");
+    }
+}

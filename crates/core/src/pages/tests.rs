@@ -1,0 +1,114 @@
+use super::*;
+use crate::os::fake::{Fake, Request};
+
+fn pages() -> (Fake, Pages<Fake>) {
+    let (os, pages) = (Fake::default(), Pages::new());
+    assert!(pages.start(&os));
+    (os, pages)
+}
+
+fn address(pages: &Pages<Fake>, id: SpanId) -> usize {
+    pages.address_of(unsafe { (*pages.span(id)).start })
+}
+
+#[test]
+fn an_address_is_known_by_its_class_and_nothing_else_is() {
+    let (os, pages) = pages();
+    let class = SizeClass::for_small(300);
+    assert_eq!(pages.class_of(0), SizeClass::NONE);
+    let id = pages.open_span(&os, class).unwrap();
+    let start = address(&pages, id);
+    assert_eq!(pages.class_of(start + 301), class);
+    assert_eq!(pages.span_of(start + 301), Some(id));
+    assert_eq!(pages.class_of(start - 1), SizeClass::NONE);
+    assert_eq!(pages.class_of(&os as *const Fake as usize), SizeClass::NONE);
+    assert_eq!(pages.class_of(usize::MAX), SizeClass::NONE);
+    pages.close_span(id);
+    assert_eq!((pages.class_of(start), pages.span_of(start)), (SizeClass::NONE, None));
+}
+
+#[test]
+fn a_large_span_grows_and_shrinks_in_place() {
+    let (os, pages) = pages();
+    let (id, zeroed) = pages.open_large(&os, 20, 1).unwrap();
+    assert!(zeroed);
+    assert_eq!(pages.extend_large(id, 10), Some(true));
+    assert_eq!(pages.class_of(address(&pages, id) + 29 * UNIT_BYTES), SizeClass::LARGE);
+    pages.shrink_large(id, 5);
+    assert_eq!(pages.class_of(address(&pages, id) + 5 * UNIT_BYTES), SizeClass::NONE);
+    assert_eq!(pages.stats().used, 5 * UNIT_BYTES as u64);
+}
+
+#[test]
+fn large_alignment_is_met() {
+    let (os, pages) = pages();
+    for align in [1u32, 2, 64, 128, 1024] {
+        let (id, _) = pages.open_large(&os, 3, align).unwrap();
+        assert_eq!(address(&pages, id) % (align as usize * UNIT_BYTES), 0, "{align} units");
+    }
+}
+
+#[test]
+fn no_start_without_tables_but_a_smaller_one_where_the_system_is_tight() {
+    let os = Fake::default();
+    os.refuse_after(Request::Reserve, 0);
+    assert!(!Pages::<Fake>::new().start(&os));
+    os.grant(Request::Reserve);
+    os.refuse_after(Request::FreeRange, 0);
+    assert!(!Pages::<Fake>::new().start(&os));
+}
+
+#[test]
+fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
+    for request in [Request::MapAt, Request::Commit] {
+        let (os, pages) = pages();
+        os.refuse_after(request, 0);
+        assert!(pages.open_large(&os, 4000, 1).is_none());
+        assert_eq!(pages.stats(), PageStats::default());
+        os.grant(request);
+        assert!(pages.open_large(&os, 4000, 1).is_some());
+    }
+}
+
+#[test]
+fn a_place_that_is_taken_is_skipped() {
+    let (os, pages) = pages();
+    let base = pages.address_of(0);
+    assert_eq!(os.map_at(base, BLOCK_BYTES), Ok(()));
+    let id = pages.open_span(&os, SizeClass::for_small(64)).unwrap();
+    assert_eq!(address(&pages, id), base + BLOCK_BYTES);
+    assert_eq!(pages.class_of(base), SizeClass::NONE);
+    assert_eq!(pages.stats().mapped, BLOCK_BYTES as u64);
+}
+
+#[test]
+fn the_range_is_an_end_that_is_reported() {
+    let os = Fake::default();
+    os.address_budget.store(64 << 20, core::sync::atomic::Ordering::Relaxed);
+    let pages = Pages::new();
+    assert!(pages.start(&os));
+    let mut opened = 0;
+    while pages.open_large(&os, BLOCK_UNITS, 1).is_some() {
+        opened += 1;
+    }
+    assert_eq!(opened, 32);
+    assert!(pages.open_span(&os, SizeClass::for_small(1)).is_none());
+}
+
+#[test]
+fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
+    let (os, pages) = pages();
+    let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, 100, 1).unwrap().0).collect();
+    let start = address(&pages, ids[1]);
+    unsafe { (start as *mut u8).write(9) };
+    pages.close_span(ids[1]);
+    assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
+    os.refuse_after(Request::GiveBack, 0);
+    assert_eq!(pages.give_back_free(&os, 0), 0, "a refusal leaves it dirty");
+    assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
+    os.grant(Request::GiveBack);
+    assert_eq!(pages.give_back_free(&os, 100 * UNIT_BYTES), 0, "so much may be kept");
+    assert_eq!(pages.give_back_free(&os, 0), 100 * UNIT_BYTES);
+    assert_eq!((pages.stats().dirty_free, unsafe { (start as *const u8).read() }), (0, 0));
+    assert!(pages.open_large(&os, 100, 1).unwrap().1, "known to be zero");
+}

@@ -1,0 +1,24 @@
+//! Compiles the one part that must be C++ and sets the properties of the shared object.
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/new_handler.cc");
+    cc::Build::new()
+        .cpp(true)
+        // We load into programs without libstdc++, so nothing of it may be needed.
+        .cpp_link_stdlib(None)
+        .flag("-std=c++17")
+        .flag("-fno-rtti")
+        .flag("-fno-threadsafe-statics")
+        .opt_level(2)
+        .file("src/new_handler.cc")
+        .compile("vcm_new_handler");
+    for argument in [
+        // Threads may be inside malloc and fork handlers stay registered: the library never goes away.
+        "-Wl,-z,nodelete",
+        // No lazy binding in the middle of an allocation.
+        "-Wl,-z,now",
+        "-Wl,-soname,libvcmalloc.so",
+    ] {
+        println!("cargo:rustc-cdylib-link-arg={argument}");
+    }
+}

@@ -1,0 +1,199 @@
+//! malloc and its family, by glibc's rules.
+
+use super::HEAP;
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use libc::{EINVAL, ENOMEM};
+
+pub type Pointer = *mut c_void;
+
+#[inline(always)]
+pub fn pointer(address: usize) -> Pointer {
+    ptr::with_exposed_provenance_mut(address)
+}
+
+#[inline(always)]
+pub fn address(pointer: Pointer) -> usize {
+    pointer.expose_provenance()
+}
+
+pub fn set_errno(error: c_int) {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() = error };
+}
+
+fn errno() -> c_int {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+/// The result of a slow path: errno says why a block could not be had, and is as it was otherwise.
+fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
+    let before = errno();
+    let block = allocate();
+    set_errno(if block == 0 { ENOMEM } else { before });
+    pointer(block)
+}
+
+/// Takes a block back by the slow path; errno stays as it was.
+fn freed(free: impl FnOnce()) {
+    let before = errno();
+    free();
+    set_errno(before);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(bytes: usize) -> Pointer {
+    match HEAP.allocate_fast(bytes) {
+        0 => malloc_slow(bytes),
+        block => pointer(block),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slow(bytes: usize) -> Pointer {
+    answered(|| HEAP.allocate_slow(bytes))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn free(block: Pointer) {
+    if !HEAP.free_fast(address(block)) {
+        free_slow(block);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn free_slow(block: Pointer) {
+    freed(|| HEAP.free_slow(address(block)));
+}
+
+/// A name of free that libc dropped in 2017 and old programs still import.
+#[unsafe(no_mangle)]
+pub extern "C" fn cfree(block: Pointer) {
+    free(block);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
+    answered(|| HEAP.allocate_zeroed(count, bytes))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
+    // glibc's reading of size 0: the block is freed and there is none any more.
+    if bytes == 0 && !block.is_null() {
+        free(block);
+        return ptr::null_mut();
+    }
+    answered(|| HEAP.reallocate(address(block), bytes))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn reallocarray(block: Pointer, count: usize, bytes: usize) -> Pointer {
+    match count.checked_mul(bytes) {
+        Some(total) => realloc(block, total),
+        None => {
+            set_errno(ENOMEM);
+            ptr::null_mut()
+        }
+    }
+}
+
+/// A block at a multiple of `align`, which need not be a power of two: glibc takes the next one.
+fn aligned(align: usize, bytes: usize) -> Pointer {
+    match align.checked_next_power_of_two() {
+        Some(align) => answered(|| HEAP.allocate_aligned(align, bytes)),
+        None => {
+            set_errno(EINVAL);
+            ptr::null_mut()
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn memalign(align: usize, bytes: usize) -> Pointer {
+    aligned(align, bytes)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn aligned_alloc(align: usize, bytes: usize) -> Pointer {
+    aligned(align, bytes)
+}
+
+/// # Safety
+/// `out` is valid for writing a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, bytes: usize) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<Pointer>()) {
+        return EINVAL;
+    }
+    let before = errno();
+    let block = HEAP.allocate_aligned(align, bytes);
+    set_errno(before);
+    if block == 0 {
+        return ENOMEM;
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { *out = pointer(block) };
+    0
+}
+
+fn page_bytes() -> usize {
+    use vcmalloc_core::os::Os;
+    HEAP.os().page_bytes()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn valloc(bytes: usize) -> Pointer {
+    aligned(page_bytes(), bytes)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pvalloc(bytes: usize) -> Pointer {
+    match bytes.checked_next_multiple_of(page_bytes()) {
+        Some(bytes) => aligned(page_bytes(), bytes),
+        None => {
+            set_errno(ENOMEM);
+            ptr::null_mut()
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc_usable_size(block: Pointer) -> usize {
+    HEAP.usable_bytes(address(block))
+}
+
+/// C23: `bytes` is what the block was asked for with.
+#[unsafe(no_mangle)]
+pub extern "C" fn free_sized(block: Pointer, bytes: usize) {
+    HEAP.free_sized(address(block), bytes, 1);
+}
+
+/// C23: `align` and `bytes` are what the block was asked for with.
+#[unsafe(no_mangle)]
+pub extern "C" fn free_aligned_sized(block: Pointer, align: usize, bytes: usize) {
+    HEAP.free_sized(address(block), bytes, align);
+}
+
+/// The alignment in the flags of jemalloc's extended calls: its logarithm in the lowest six bits.
+fn align_of_flags(flags: c_int) -> usize {
+    1usize << (flags as u32 & 63)
+}
+
+/// The bytes that `mallocx` would return a block of; 0 where it would fail.
+#[unsafe(no_mangle)]
+pub extern "C" fn nallocx(bytes: usize, flags: c_int) -> usize {
+    match bytes {
+        0 => 0,
+        _ if bytes > vcmalloc_core::heap::LARGEST_REQUEST => 0,
+        _ => vcmalloc_core::heap::Heap::<vcmalloc_core::os::Linux>::block_bytes_for(bytes, align_of_flags(flags)),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn sdallocx(block: Pointer, bytes: usize, flags: c_int) {
+    HEAP.free_sized(address(block), bytes, align_of_flags(flags));
+}

@@ -1,0 +1,54 @@
+// What operator new does when there is no memory: run the new-handler until it helps, throws, or is gone.
+//
+// In C++ because exceptions must pass through and, for the nothrow forms, must be caught. libstdc++ is not linked: the
+// names of its runtime are weak here, and the handler and the exception are looked up when they are needed.
+
+#include <cstddef>
+#include <dlfcn.h>
+#include <stdlib.h>
+
+asm(".weak __gxx_personality_v0\n"
+    ".weak __cxa_begin_catch\n"
+    ".weak __cxa_end_catch\n"
+    ".weak __cxa_rethrow\n"
+    ".weak _Unwind_Resume\n");
+
+extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align);
+
+namespace {
+
+using Handler = void (*)();
+
+Handler current_handler() {
+    using GetHandler = Handler (*)();
+    auto get = reinterpret_cast<GetHandler>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
+    return get ? get() : nullptr;
+}
+
+} // namespace
+
+// Throws std::bad_alloc, or whatever the handler throws.
+extern "C" void *vcm_new_or_throw(std::size_t bytes, std::size_t align) {
+    while (Handler handler = current_handler()) {
+        handler();
+        if (void *block = vcm_new_attempt(bytes, align)) {
+            return block;
+        }
+    }
+    if (auto raise = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"))) {
+        raise();
+    }
+    // A program without libstdc++ cannot catch anything.
+    abort();
+}
+
+extern "C" void *vcm_new_or_null(std::size_t bytes, std::size_t align) noexcept {
+    if (!current_handler()) {
+        return nullptr;
+    }
+    try {
+        return vcm_new_or_throw(bytes, align);
+    } catch (...) {
+        return nullptr;
+    }
+}

@@ -1,0 +1,114 @@
+//! What happens when the library is loaded, when the process forks, and when it ends.
+
+use super::HEAP;
+use super::introspection::DescriptorSink;
+use super::malloc::{Pointer, malloc};
+use core::ffi::{CStr, c_int};
+use core::mem::MaybeUninit;
+use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
+use vcmalloc_core::options::OptionId;
+use vcmalloc_core::os::Os;
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static ON_END: extern "C" fn() = on_end;
+
+unsafe extern "C" {
+    // glibc's own fork takes its lock of the list of streams after the prepare handlers ran. A thread that holds that
+    // lock and allocates would wait for us for ever, so we take it first; it is recursive.
+    fn _IO_list_lock();
+    fn _IO_list_unlock();
+    fn _IO_list_resetlock();
+}
+
+extern "C" fn on_load() {
+    // Registered as early as can be: prepare handlers run last first, so those of others may still allocate.
+    // SAFETY: the three functions live as long as the process (the library is never unloaded).
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
+    HEAP.free(HEAP.allocate(1));
+    prove();
+}
+
+extern "C" fn on_end() {
+    if HEAP.options.is_on(OptionId::stats_at_exit) {
+        let mut sink = DescriptorSink::new(2);
+        HEAP.put_stats_text(&mut sink);
+        sink.flush();
+    }
+}
+
+unsafe extern "C" fn before_fork() {
+    // SAFETY: released by one of the two handlers below.
+    unsafe { _IO_list_lock() };
+    HEAP.before_fork();
+}
+
+unsafe extern "C" fn after_fork_in_parent() {
+    // SAFETY: `before_fork` ran in this thread.
+    unsafe {
+        HEAP.after_fork_in_parent();
+        _IO_list_unlock();
+    }
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    // SAFETY: `before_fork` ran in the thread that is now the only one.
+    unsafe {
+        HEAP.after_fork_in_child();
+        _IO_list_resetlock();
+    }
+}
+
+/// Tells `vcm run`, which passes a sealed memory file, that the library was loaded and whose malloc the program calls.
+fn prove() {
+    let Some(descriptor) = proof_descriptor() else { return };
+    let mut line = [0u8; 512];
+    let mut buffer = Buffer::new(&mut line);
+    put_str(&mut buffer, concat!("vcmalloc ", env!("CARGO_PKG_VERSION"), " pid "));
+    // SAFETY: asks for a number.
+    put_decimal(&mut buffer, unsafe { libc::getpid() } as u64);
+    put_str(&mut buffer, " malloc ");
+    put_malloc_owner(&mut buffer);
+    put_str(&mut buffer, " front ");
+    put_str(&mut buffer, HEAP.front_kind().name());
+    put_str(&mut buffer, "\n");
+    HEAP.os().write(descriptor, buffer.as_bytes());
+}
+
+fn proof_descriptor() -> Option<c_int> {
+    // SAFETY: getenv returns null or a C string that nobody changes while the program starts.
+    let value = unsafe {
+        let value = libc::getenv(c"VCM_RUN_PROOF".as_ptr());
+        if value.is_null() {
+            return None;
+        }
+        CStr::from_ptr(value)
+    };
+    let descriptor = value.to_str().ok()?.parse().ok()?;
+    // A program may have closed the descriptor and opened a file of its own under the same number.
+    // SAFETY: asks for the flags of a descriptor that need not exist.
+    let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
+    (seals >= 0 && seals & libc::F_SEAL_GROW != 0).then_some(descriptor)
+}
+
+/// `ours`, or the file of the object whose malloc the program's calls reach.
+fn put_malloc_owner(buffer: &mut Buffer<'_>) {
+    // SAFETY: looks a name up; `info` is filled in where dladdr says so.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr());
+        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        if found == malloc as *const () as Pointer {
+            put_str(buffer, "ours");
+        } else if libc::dladdr(found, info.as_mut_ptr()) != 0 && !info.assume_init_ref().dli_fname.is_null() {
+            use vcmalloc_core::base::text::Sink;
+            buffer.put(CStr::from_ptr(info.assume_init_ref().dli_fname).to_bytes());
+        } else {
+            put_str(buffer, "unknown");
+        }
+    }
+}

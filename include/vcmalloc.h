@@ -1,0 +1,42 @@
+/* vcmalloc: the functions beyond malloc's own. Link with -lvcmalloc, or preload libvcmalloc.so and look them up with
+   dlsym. All functions may be called by any thread at any time. Sizes are in bytes. */
+#ifndef VCMALLOC_H
+#define VCMALLOC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library, such as "0.1.0". */
+const char *vcm_version(void);
+
+/* Sets an option ('vcm config' lists them) of the running process.
+   0; ENOENT: no such option; EINVAL: not a value for it; EPERM: it is read at start only. */
+int vcm_option_set(const char *name, const char *value);
+
+/* Writes an option's value as a string, cut to length - 1 bytes and ended by a zero.
+   The bytes that the whole value needs without the zero, or -1 where there is no such option. */
+int vcm_option_get(const char *name, char *buffer, size_t length);
+
+/* The functions below write text in the same way and return the bytes that all of it needs without the zero:
+   each option with its value and origin; the statistics for a reader; the statistics as one JSON object. */
+size_t vcm_options_text(char *buffer, size_t length);
+size_t vcm_stats_text(char *buffer, size_t length);
+size_t vcm_stats_json(char *buffer, size_t length);
+
+/* One figure of the statistics, by its key in the JSON object ("live", "resident", "vcpu_caches", ...).
+   0; ENOENT: no such key; EINVAL: a null pointer. */
+int vcm_stats_get(const char *key, uint64_t *value);
+
+/* Empties all caches and gives free memory back to the system until at most keep bytes of it are left.
+   The bytes that went back. */
+size_t vcm_release(size_t keep);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
