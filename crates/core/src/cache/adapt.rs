@@ -20,7 +20,7 @@ impl<O: Os> Cache<O> {
         let by = class.shape().batch as usize;
         let target = match capacity {
             0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
-            _ => (capacity + by).min(most_cached(class.block_bytes())),
+            _ => (capacity + by).min(most_cached(class)),
         };
         if target <= capacity {
             return Ok(false);

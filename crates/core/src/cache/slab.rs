@@ -105,8 +105,15 @@ fn big_base(class: SizeClass) -> usize {
     BIG_BASES.get(class.index()).map_or(0, |base| *base as usize)
 }
 
-/// The most blocks of a class that one virtual CPU caches: 8 MiB of large ones, 2,048 of small ones.
-pub const fn most_cached(block_bytes: usize) -> usize {
+/// The most blocks of a class that one virtual CPU caches.
+pub fn most_cached(class: SizeClass) -> usize {
+    let base = big_base(class);
+    let next = BIG_BASES.get(class.index() + 1).map_or(base, |next| *next as usize);
+    ((next - base) / ENTRY).saturating_sub(1)
+}
+
+/// 8 MiB of large blocks, 2,048 small ones.
+const fn most_cached_of(block_bytes: usize) -> usize {
     let by_bytes = (8 << 20) / block_bytes;
     if by_bytes < 16 {
         16
@@ -125,7 +132,7 @@ const fn big_bases() -> [u32; TABLE_LEN + 1] {
         bases[class] = at as u32;
         let block_bytes = crate::class::block_bytes_of_index(class);
         if block_bytes > 0 {
-            at += (most_cached(block_bytes) + 1) * ENTRY;
+            at += (most_cached_of(block_bytes) + 1) * ENTRY;
         }
         class += 1;
     }
@@ -169,11 +176,11 @@ mod tests {
         let mut ends = vec![(0, INFO_START), (INFO_START, SMALL_START)];
         for class in SizeClass::all() {
             let small = Word::empty_small(class, SMALL_BLOCKS);
-            let big = Word::empty_big(class, most_cached(class.block_bytes()));
+            let big = Word::empty_big(class, most_cached(class));
             ends.push((small.top(), small.end() + ENTRY));
             ends.push((big.top(), big.end() + ENTRY));
             assert_eq!((small.capacity(class), small.len(class)), (SMALL_BLOCKS, 0));
-            assert_eq!(big.capacity(class), most_cached(class.block_bytes()));
+            assert_eq!(big.capacity(class), most_cached(class));
             assert!(small.is_small() && !big.is_small());
         }
         ends.sort();

@@ -87,7 +87,7 @@ impl SpanLists {
     /// Puts a span into the list of its number of free blocks, or closes it where it is empty and not the last.
     fn relist<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
         let span = Self::of(pages, id);
-        let list = (span.free as usize * 8).div_ceil(span.blocks() as usize);
+        let list = (span.free as usize * 8).div_ceil((span.blocks() as usize).max(1));
         let from = span.list as usize;
         if span.is_empty() && self.free_blocks > span.blocks() as usize {
             self.unlink(pages, id, from);

@@ -104,7 +104,7 @@ pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> bool {
 
 pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
     const PAGES: usize = 512;
-    let page = page_bytes();
+    let page = page_bytes().max(1);
     let mut states = [0u8; PAGES];
     let mut resident = 0;
     let mut at = address;
