@@ -1,1 +1,114 @@
-fn main() {}
+//! A preemption at every instruction of the library's restartable sequences.
+//!
+//! A tracer that single-stepped through a sequence would never get past its first instruction: every stop
+//! is a preemption, and the kernel restarts the sequence. So each round puts a hardware breakpoint on one
+//! instruction, lets the traced thread run at full speed until it stands there, moves it to another CPU or
+//! lets helper threads work on the same cache, and lets it go. Debug registers belong to one thread: the
+//! helpers run through the same code unhindered. The tracee (`preemption/tracee.c`) finds blocks handed out
+//! twice, and counts what is in use before and after.
+//!
+//! It reads the sequences from the section `__rseq_cs`, so it works for any library that has one.
+
+#[cfg(target_arch = "x86_64")]
+#[path = "preemption/sequences.rs"]
+mod sequences;
+#[cfg(target_arch = "x86_64")]
+#[path = "preemption/tracer.rs"]
+mod tracer;
+
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::sequences::{self, Library};
+    use super::tracer::{self, Reached};
+    use std::path::Path;
+    use vcmalloc_tests::{compile, library};
+
+    fn library() -> Option<Library> {
+        let path = library::shared().unwrap_or_else(|error| panic!("{error}"));
+        let found = read(&path);
+        if found.sequences.is_empty() {
+            assert!(library::is_foreign(), "the library has no section __rseq_cs, or an empty one");
+            eprintln!("skipped: {} has no restartable sequences", path.display());
+            return None;
+        }
+        Some(found)
+    }
+
+    fn read(path: &Path) -> Library {
+        sequences::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// The allocator the torture itself is tried on.
+    fn sample(name: &str, flags: &[&str]) -> Library {
+        let source = library::repository().join("tests/preemption/sample.c");
+        let path = compile::shared_library(&source, name, flags).unwrap_or_else(|error| panic!("{error}"));
+        read(&path)
+    }
+
+    /// None when the machine cannot do it.
+    fn torture(library: &Library) -> Option<Result<Reached, String>> {
+        match tracer::torture(library) {
+            Ok(reached) => Some(Ok(reached)),
+            Err(tracer::Stopped::NoBreakpoints(error)) => {
+                eprintln!("skipped: this machine grants no hardware breakpoints ({error})");
+                None
+            }
+            Err(tracer::Stopped::Failed(error)) => Some(Err(error)),
+        }
+    }
+
+    fn expect_endured(library: &Library) {
+        let Some(reached) = torture(library) else { return };
+        let reached = reached.unwrap_or_else(|error| panic!("{error}"));
+        let summary = summary(library, &reached);
+        println!("{summary}");
+        let entered: Vec<_> = reached.sequences().into_iter().filter(|(hit, _)| *hit > 0).collect();
+        assert!(entered.len() >= 2, "a sequence to take and one to give back\n{summary}");
+        assert!(
+            entered.iter().all(|(hit, of)| hit == of),
+            "every instruction of an entered sequence reached\n{summary}"
+        );
+    }
+
+    fn summary(library: &Library, reached: &Reached) -> String {
+        let mut text = String::new();
+        for (sequence, (hit, of)) in library.sequences.iter().zip(reached.sequences()) {
+            let name = library.function_at(sequence.start).map_or("?", |function| &function.name);
+            text += &format!(
+                "  sequence at {:#x} in {name}: {hit} of {of} instructions reached\n",
+                sequence.start
+            );
+        }
+        text + &format!("  {} stops, {} inside a sequence and restarted", reached.stops, reached.restarts)
+    }
+
+    #[test]
+    fn the_kernel_can_read_every_sequence() {
+        let Some(library) = library() else { return };
+        for sequence in &library.sequences {
+            sequence.check(&library).unwrap_or_else(|error| panic!("{sequence:x?}: {error}"));
+        }
+    }
+
+    #[test]
+    fn a_preemption_at_any_instruction_loses_and_doubles_nothing() {
+        if let Some(library) = library() {
+            expect_endured(&library);
+        }
+    }
+
+    #[test]
+    fn a_correct_sample_endures_the_torture() {
+        expect_endured(&sample("sample", &[]));
+    }
+
+    #[test]
+    fn a_sequence_that_starts_too_late_is_found() {
+        let Some(result) = torture(&sample("late", &["-DLATE_START"])) else { return };
+        let error = result.err().expect("blocks handed out twice");
+        assert!(
+            error.contains("to be live") || error.contains("once") || error.contains("still ours"),
+            "{error}"
+        );
+    }
+}

@@ -1,5 +1,5 @@
-//! What the library imports, exports and promises to the loader. Changes are reviewed in `golden/`; renew the lists with
-//! `make golden`.
+//! What the library imports, exports and promises to the loader. Changes are reviewed in `golden/`; renew
+//! the lists with `make golden`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -156,10 +156,7 @@ fn dynamic_section<'data>(elf: &Elf<'data>) -> (Vec<(u64, u64)>, &'data [u8]) {
     let header = elf.elf_header();
     let sections = header.sections(endian, data).expect("sections");
     let (dynamic, index) = sections.dynamic(endian, data).expect("readable").expect("a dynamic section");
-    let entries = dynamic
-        .iter()
-        .map(|entry| (u64::from(entry.d_tag(endian)), u64::from(entry.d_val(endian))))
-        .collect();
+    let entries = dynamic.iter().map(|entry| (entry.d_tag(endian), entry.d_val(endian))).collect();
     let strings = sections.section(index).expect("the dynamic section links its strings");
     let strings = object::read::elf::SectionHeader::data(strings, endian, data).expect("dynamic strings");
     (entries, strings)

@@ -1,4 +1,5 @@
-// A size that rounding up to the alignment would wrap to 0 throws bad_alloc. Not on libstdc++ 12, which wraps it.
+// A size that rounding up to the alignment would wrap to 0 throws bad_alloc. Not on libstdc++ 12, which wraps
+// it.
 // on: preload locked static
 #include "check.h"
 #include <new>
@@ -13,7 +14,8 @@ int main() {
             thrown = true;
         }
         EXPECT(thrown, "bad_alloc for %zu bytes aligned to 64", bytes);
-        EXPECT(::operator new(bytes, std::align_val_t{64}, std::nothrow) == nullptr, "null for %zu bytes", bytes);
+        EXPECT(::operator new(bytes, std::align_val_t{64}, std::nothrow) == nullptr,
+               "null for %zu bytes", bytes);
     }
     return 0;
 }

@@ -10,11 +10,13 @@ int main(void) {
             int count = alignment > 64 * MIB ? 2 : 6;
             for (int i = 0; i < count; i++) {
                 block[i] = memalign(alignment, 5000 + i);
-                EXPECT(block[i] != NULL && is_aligned(block[i], alignment), "%p aligned to %zu", block[i], alignment);
+                EXPECT(block[i] != NULL && is_aligned(block[i], alignment),
+                       "%p aligned to %zu", block[i], alignment);
                 fill(block[i], 5000 + i, i);
             }
             for (int i = 0; i < count; i++)
-                EXPECT(holds(block[i], 5000 + i, i), "block %d of alignment %zu untouched by the others", i, alignment);
+                EXPECT(holds(block[i], 5000 + i, i),
+                       "block %d of alignment %zu untouched by the others", i, alignment);
             for (int i = 0; i < count; i++)
                 free(block[i]);
         }

@@ -1,4 +1,5 @@
-// A child of a process with 64 threads that never stop allocating can allocate at once; the argument says how often.
+// A child of a process with 64 threads that never stop allocating can allocate at once; the argument says how
+// often.
 // on: glibc preload locked static
 // args: 1000
 // args.preload: 10000
@@ -68,7 +69,8 @@ int main(int count, char **arguments) {
         int status;
         EXPECT(waitpid(child, &status, 0) == child, "to wait for child %d", i);
         EXPECT(!WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM, "child %d to allocate, but it hung", i);
-        EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d to succeed, not status %x", i, status);
+        EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+               "child %d to succeed, not status %x", i, status);
     }
     atomic_store(&stop, 1);
     for (int i = 0; i < THREADS; i++)

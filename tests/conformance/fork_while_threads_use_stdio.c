@@ -1,4 +1,5 @@
-// fork does not deadlock against threads that open and close streams: they hold stdio's list lock and then allocate.
+// fork does not deadlock against threads that open and close streams: they hold stdio's list lock and then
+// allocate.
 // on: glibc preload locked static
 // limit: 60
 #include "check.h"
@@ -48,7 +49,8 @@ int main(void) {
         }
         int status;
         EXPECT(waitpid(child, &status, 0) == child, "to wait for child %d", i);
-        EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d to succeed, not status %x", i, status);
+        EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+               "child %d to succeed, not status %x", i, status);
     }
     atomic_store(&stop, 1);
     for (int i = 0; i < THREADS; i++)

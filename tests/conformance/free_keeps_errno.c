@@ -1,4 +1,5 @@
-// free leaves errno as it was: for null, for small blocks, and for large ones whose pages go back to the system.
+// free leaves errno as it was: for null, for small blocks, and for large ones whose pages go back to the
+// system.
 // on: glibc preload locked static
 #include "check.h"
 

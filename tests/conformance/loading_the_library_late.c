@@ -1,5 +1,5 @@
-// A program on glibc's malloc can load the library, use it beside its own, close it, and fork: nothing breaks, and what
-// was loaded stays.
+// A program on glibc's malloc can load the library, use it beside its own, close it, and fork: nothing
+// breaks, and what was loaded stays.
 // on: glibc
 #include "check.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// mallinfo2 and mallinfo count the bytes that the program holds in this heap: they grow by what is allocated, small and
-// large, and shrink by what is freed.
+// mallinfo2 and mallinfo count the bytes that the program holds in this heap: they grow by what is allocated,
+// small and large, and shrink by what is freed.
 // on: glibc preload locked static
 #include "check.h"
 
@@ -25,8 +25,10 @@ int main(void) {
     struct mallinfo2 wide = mallinfo2();
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     struct mallinfo narrow = mallinfo();
-    expect_about((size_t)narrow.uordblks + narrow.hblkhd, wide.uordblks + wide.hblkhd, "mallinfo like mallinfo2");
-    EXPECT(wide.arena + wide.hblkhd >= wide.uordblks + wide.hblkhd, "no more in use than the heap has from the system");
+    expect_about((size_t)narrow.uordblks + narrow.hblkhd, wide.uordblks + wide.hblkhd,
+                 "mallinfo like mallinfo2");
+    EXPECT(wide.arena + wide.hblkhd >= wide.uordblks + wide.hblkhd,
+           "no more in use than the heap has from the system");
 
     size_t with_small = in_use();
     void *large = malloc(40 * MIB);

@@ -1,4 +1,5 @@
-// malloc(0), calloc(0, n), calloc(n, 0) and memalign(n, 0) give pointers that nobody else has and that can be freed.
+// malloc(0), calloc(0, n), calloc(n, 0) and memalign(n, 0) give pointers that nobody else has and that can be
+// freed.
 // on: glibc preload locked static
 #include "check.h"
 

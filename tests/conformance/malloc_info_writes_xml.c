@@ -24,7 +24,8 @@ static const char *problem_in(const char *text) {
             return "an odd number of quotes";
         char name[32];
         if (text[1] == '/') {
-            if (sscanf(text + 2, "%31[a-zA-Z0-9_-]", name) != 1 || depth == 0 || strcmp(open[--depth], name) != 0)
+            if (sscanf(text + 2, "%31[a-zA-Z0-9_-]", name) != 1 || depth == 0 ||
+                strcmp(open[--depth], name) != 0)
                 return "an end that fits no start";
         } else if (text[1] != '?' && text[1] != '!') {
             if (sscanf(text + 1, "%31[a-zA-Z0-9_-]", name) != 1)
@@ -51,7 +52,8 @@ int main(void) {
     FILE *file = open_memstream(&text, &length);
     EXPECT(malloc_info(0, file) == 0, "0 for success");
     fclose(file);
-    EXPECT(length > 0 && strstr(text, "<malloc version=\"1\">") != NULL, "the element <malloc version=\"1\"> in: %s", text);
+    EXPECT(length > 0 && strstr(text,
+           "<malloc version=\"1\">") != NULL, "the element <malloc version=\"1\"> in: %s", text);
     const char *problem = problem_in(text);
     EXPECT(problem == NULL, "well-formed XML, not %s in: %s", problem, text);
     /* The last one is the sum over all heaps. */
@@ -61,9 +63,11 @@ int main(void) {
     EXPECT(system != NULL, "the element <system type=\"current\" size=\"...\"/>");
     size_t bytes = strtoul(strstr(system, "size=\"") + 6, NULL, 10);
     struct mallinfo2 info = mallinfo2();
-    EXPECT(bytes >= (size_t)COUNT * BYTES, "%d bytes from the system at least, not %zu", COUNT * BYTES, bytes);
+    EXPECT(bytes >= (size_t)COUNT * BYTES,
+           "%d bytes from the system at least, not %zu", COUNT * BYTES, bytes);
     size_t arena = info.arena + info.hblkhd;
-    EXPECT(bytes <= arena + arena / 10 && bytes + arena / 10 >= arena, "mallinfo2's %zu, not %zu", arena, bytes);
+    EXPECT(bytes <= arena + arena / 10 && bytes + arena / 10 >= arena,
+           "mallinfo2's %zu, not %zu", arena, bytes);
 
     text = NULL;
     file = open_memstream(&text, &length);

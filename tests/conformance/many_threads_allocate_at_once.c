@@ -14,7 +14,8 @@ static void *work(void *argument) {
     for (int step = 0; step < STEPS; step++) {
         int slot = next_random(&random) % SLOTS;
         if (block[slot] != NULL) {
-            EXPECT(holds(block[slot], bytes[slot], seed[slot]), "%zu bytes kept by their thread", bytes[slot]);
+            EXPECT(holds(block[slot], bytes[slot], seed[slot]),
+                   "%zu bytes kept by their thread", bytes[slot]);
             free(block[slot]);
         }
         bytes[slot] = next_random(&random) % (step % 500 == 0 ? 400000 : 300);

@@ -1,5 +1,5 @@
-// memalign and glibc 2.36's aligned_alloc take any alignment: they round it up to a power of two, and refuse beyond half
-// the address space with EINVAL.
+// memalign and glibc 2.36's aligned_alloc take any alignment: they round it up to a power of two, and refuse
+// beyond half the address space with EINVAL.
 // on: glibc preload locked static
 #include "check.h"
 
@@ -13,11 +13,12 @@ static size_t rounded_up(size_t alignment) {
 }
 
 static void expect_rules(aligned_function *allocate, const char *name) {
-    for (size_t alignment = 0; alignment <= 8 * MIB; alignment = alignment < 40 ? alignment + 1 : alignment * 5 / 3) {
+    for (size_t alignment = 0; alignment <= 8 * MIB; alignment += alignment < 40 ? 1 : alignment * 2 / 3) {
         for (size_t bytes = 0; bytes <= 70000; bytes = bytes * 3 + 1) {
             unsigned char *block = allocate(alignment, bytes);
             EXPECT(block != NULL, "%s(%zu, %zu) to succeed", name, alignment, bytes);
-            EXPECT(is_aligned(block, rounded_up(alignment)), "%s(%zu, %zu) = %p aligned", name, alignment, bytes, block);
+            EXPECT(is_aligned(block, rounded_up(alignment)),
+                   "%s(%zu, %zu) = %p aligned", name, alignment, bytes, block);
             EXPECT(malloc_usable_size(block) >= bytes, "%s: a usable size of at least %zu", name, bytes);
             memset(block, 1, malloc_usable_size(block));
             free(block);
@@ -25,7 +26,8 @@ static void expect_rules(aligned_function *allocate, const char *name) {
     }
     volatile size_t half = SIZE_MAX / 2 + 1;
     errno = 0;
-    EXPECT(allocate(half + 1, 10) == NULL && errno == EINVAL, "%s: EINVAL beyond half the address space", name);
+    EXPECT(allocate(half + 1, 10) == NULL && errno == EINVAL,
+           "%s: EINVAL beyond half the address space", name);
     errno = 0;
     EXPECT(allocate(SIZE_MAX, 10) == NULL && errno == EINVAL, "%s: EINVAL for SIZE_MAX", name);
     EXPECT_NO_MEMORY(allocate(half, 10));

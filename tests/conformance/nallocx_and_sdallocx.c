@@ -1,4 +1,5 @@
-// nallocx foretells malloc_usable_size, 0 for what cannot be; sdallocx frees with size and alignment in its flags.
+// nallocx foretells malloc_usable_size, 0 for what cannot be; sdallocx frees with size and alignment in its
+// flags.
 // on: preload locked static
 #include "check.h"
 
@@ -12,7 +13,8 @@ int main(void) {
     void (*sdallocx)(void *, size_t, int) = function("sdallocx");
     for (size_t bytes = 1; bytes < 20 * MIB; bytes = bytes * 9 / 8 + 1) {
         void *block = malloc(bytes);
-        EXPECT(nallocx(bytes, 0) == malloc_usable_size(block), "nallocx(%zu) to be the usable size %zu, not %zu", bytes,
+        EXPECT(nallocx(bytes, 0) == malloc_usable_size(block),
+               "nallocx(%zu) to be the usable size %zu, not %zu", bytes,
                malloc_usable_size(block), nallocx(bytes, 0));
         sdallocx(block, bytes, 0);
         for (int power = 4; power <= 14; power += 5) {

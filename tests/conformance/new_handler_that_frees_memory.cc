@@ -1,4 +1,5 @@
-// A new-handler that gives memory up makes the retry succeed, for the plain, array, aligned and nothrow forms.
+// A new-handler that gives memory up makes the retry succeed, for the plain, array, aligned and nothrow
+// forms.
 // on: glibc preload locked static
 #include "check.h"
 #include <new>
@@ -37,7 +38,8 @@ template <typename Allocate> static void expect_retry(const char *form, Allocate
     handler_runs = 0;
     std::set_new_handler(give_up_the_reserve);
     void *block = allocate(150 * MIB);
-    EXPECT(block != nullptr && handler_runs == 1, "%s to succeed after one run of the handler, not %d", form, handler_runs);
+    EXPECT(block != nullptr && handler_runs == 1,
+           "%s to succeed after one run of the handler, not %d", form, handler_runs);
     memset(block, 1, 1000);
     free(block);
     while (fillers > 0)

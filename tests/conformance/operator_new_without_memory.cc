@@ -1,5 +1,5 @@
-// Without memory operator new runs the new-handler until memory is there or the handler throws; without a handler it
-// throws bad_alloc; the nothrow forms give null after the handler.
+// Without memory operator new runs the new-handler until memory is there or the handler throws; without a
+// handler it throws bad_alloc; the nothrow forms give null after the handler.
 // on: glibc preload locked static
 #include "check.h"
 #include <new>
@@ -39,7 +39,8 @@ static void expect_thrown(const char *form, const std::function<void *()> &alloc
     } catch (const GivenUp &) {
         thrown = true;
     }
-    EXPECT(thrown && handler_runs == 3, "%s to run the handler until it throws, not %d times", form, handler_runs);
+    EXPECT(thrown && handler_runs == 3,
+           "%s to run the handler until it throws, not %d times", form, handler_runs);
 
     thrown = false;
     handler_runs = 0;

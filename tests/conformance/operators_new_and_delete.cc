@@ -1,10 +1,12 @@
-// Every form of operator new and delete of C++17, 20 of them, gives aligned, writable memory and takes it back.
+// Every form of operator new and delete of C++17, 20 of them, gives aligned, writable memory and takes it
+// back.
 // on: glibc preload locked static
 #include "check.h"
 #include <new>
 
 static void expect_block(void *block, size_t bytes, size_t alignment, const char *form) {
-    EXPECT(block != nullptr && is_aligned(block, alignment), "%s of %zu bytes aligned to %zu", form, bytes, alignment);
+    EXPECT(block != nullptr && is_aligned(block, alignment),
+           "%s of %zu bytes aligned to %zu", form, bytes, alignment);
     EXPECT(malloc_usable_size(block) >= bytes, "%s: %zu usable bytes", form, bytes);
     memset(block, 1, bytes);
 }

@@ -1,5 +1,5 @@
-// Under RLIMIT_AS running out gives null and ENOMEM, a failed realloc keeps the old block, most of the limit is usable,
-// and after frees the heap works as before.
+// Under RLIMIT_AS running out gives null and ENOMEM, a failed realloc keeps the old block, most of the limit
+// is usable, and after frees the heap works as before.
 // on: glibc preload locked static
 // limit: 60
 #include "check.h"
@@ -45,8 +45,10 @@ static void run_out(size_t bytes) {
     EXPECT_NO_MEMORY(memalign(4096, LIMIT / 4));
     EXPECT_NO_MEMORY(realloc(chain, LIMIT / 4));
     void *untouched = &chain;
-    EXPECT(posix_memalign(&untouched, 4096, LIMIT / 4) == ENOMEM && untouched == &chain, "posix_memalign to fail well");
-    EXPECT(bytes < 64 || ((unsigned char *)chain)[bytes - 1] == 0x5A, "a failed realloc to keep the old block");
+    EXPECT(posix_memalign(&untouched, 4096, LIMIT / 4) == ENOMEM && untouched == &chain,
+           "posix_memalign to fail well");
+    EXPECT(bytes < 64 || ((unsigned char *)chain)[bytes - 1] == 0x5A,
+           "a failed realloc to keep the old block");
     /* Again and again: a failure must not leave anything broken or taken. */
     for (int i = 0; i < 1000; i++)
         EXPECT_NO_MEMORY(malloc(LIMIT / 4));

@@ -1,5 +1,5 @@
-// posix_memalign returns its error, leaves the pointer alone when it fails, and takes only powers of two that are
-// multiples of a pointer's size.
+// posix_memalign returns its error, leaves the pointer alone when it fails, and takes only powers of two that
+// are multiples of a pointer's size.
 // on: glibc preload locked static
 #include "check.h"
 
@@ -24,7 +24,8 @@ int main(void) {
     for (size_t alignment = sizeof(void *); alignment <= 32 * MIB; alignment *= 2) {
         for (size_t bytes = 0; bytes <= MIB; bytes = bytes * 7 + 1) {
             errno = 4711;
-            EXPECT(posix_memalign(&block, alignment, bytes) == 0, "%zu bytes aligned to %zu", bytes, alignment);
+            EXPECT(posix_memalign(&block, alignment, bytes) == 0,
+                   "%zu bytes aligned to %zu", bytes, alignment);
             EXPECT(errno == 4711, "errno left alone by success");
             EXPECT(block != NULL && is_aligned(block, alignment), "%p aligned to %zu", block, alignment);
             memset(block, 1, bytes);

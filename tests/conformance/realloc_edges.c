@@ -1,4 +1,5 @@
-// realloc(NULL, n) allocates, realloc(p, 0) frees and gives null, and a failure leaves the old block as it was.
+// realloc(NULL, n) allocates, realloc(p, 0) frees and gives null, and a failure leaves the old block as it
+// was.
 // on: glibc preload locked static
 #include "check.h"
 

@@ -18,8 +18,8 @@ static void through(size_t from, size_t to) {
 }
 
 int main(void) {
-    static const size_t sizes[] = {1, 15, 16, 17, 24, 100, 128, 129, 1000, 1024, 4095, 4096, 4097, 9000, 32768, 65537,
-                                   131072, 262143, 262144, 262145, 300000, 1 * MIB, 2 * MIB + 1, 5 * MIB};
+    static const size_t sizes[] = {1, 15, 16, 17, 24, 100, 128, 129, 1000, 1024, 4095, 4096, 4097, 9000, 32768,
+                                   65537, 131072, 262143, 262144, 262145, 300000, 1 * MIB, 2 * MIB + 1, 5 * MIB};
     const int count = sizeof sizes / sizeof *sizes;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++)
@@ -37,7 +37,8 @@ int main(void) {
     }
     for (; bytes > 1; bytes /= 4) {
         block = realloc(block, bytes / 4);
-        EXPECT(block != NULL && holds(block, bytes / 4, 3), "%zu bytes of contents kept while shrinking", bytes / 4);
+        EXPECT(block != NULL && holds(block, bytes / 4, 3),
+               "%zu bytes of contents kept while shrinking", bytes / 4);
     }
     free(block);
 

@@ -1,4 +1,5 @@
-// A signal handler that interrupts the fast path may itself take and give back a small block: no lock is held there.
+// A signal handler that interrupts the fast path may itself take and give back a small block: no lock is held
+// there.
 // on: preload
 // limit: 60
 #include "check.h"
@@ -42,7 +43,8 @@ int main(void) {
         /* While it is ours the handler must not get it. */
         memset(block, 0xEE, 64);
         block[32] = (unsigned char)step;
-        EXPECT(block[0] == 0xEE && block[63] == 0xEE && block[32] == (unsigned char)step, "the block to stay ours");
+        EXPECT(block[0] == 0xEE && block[63] == 0xEE && block[32] == (unsigned char)step,
+               "the block to stay ours");
         block[0] = 0;
         free(block);
     }

@@ -11,9 +11,10 @@ int main(void) {
     free_aligned_sized(NULL, 64, 10);
     cfree(NULL);
     for (size_t bytes = 0; bytes < 20 * MIB; bytes = bytes * 9 / 8 + 1) {
-        /* Twice around, so that a block that was not freed or freed to a wrong place shows as growth or overlap. */
+        /* Several times, so that a block freed to a wrong place shows as an overlap. */
         for (int i = 0; i < 4; i++) {
-            unsigned char *block = malloc(bytes), *cleared = calloc(1, bytes), *aligned = aligned_alloc(256, bytes);
+            unsigned char *block = malloc(bytes), *cleared = calloc(1, bytes);
+            unsigned char *aligned = aligned_alloc(256, bytes);
             EXPECT(block != NULL && cleared != NULL && aligned != NULL, "%zu bytes", bytes);
             EXPECT(is_zero(cleared, bytes), "%zu cleared bytes", bytes);
             memset(block, 1, bytes);

@@ -22,7 +22,8 @@ int main(void) {
         EXPECT_NO_MEMORY(valloc(bytes));
         EXPECT_NO_MEMORY(pvalloc(bytes));
         void *untouched = &count;
-        EXPECT(posix_memalign(&untouched, 64, bytes) == ENOMEM, "posix_memalign of %zu to return ENOMEM", bytes);
+        EXPECT(posix_memalign(&untouched, 64, bytes) == ENOMEM,
+               "posix_memalign of %zu to return ENOMEM", bytes);
         EXPECT(untouched == &count, "posix_memalign to leave the pointer alone");
     }
     /* Below PTRDIFF_MAX, but more than any address space holds. */

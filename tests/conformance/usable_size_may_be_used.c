@@ -19,7 +19,8 @@ int main(void) {
         for (int i = 0; i < AT_ONCE; i++) {
             EXPECT(malloc_usable_size(block[i]) == usable[i], "the usable size of a block to stay");
             for (size_t at = 0; at < usable[i]; at += at + 64 < usable[i] ? 64 : 1)
-                EXPECT(block[i][at] == i + 1, "all %zu usable bytes of a block of %zu its own", usable[i], bytes);
+                EXPECT(block[i][at] == i + 1,
+                       "all %zu usable bytes of a block of %zu its own", usable[i], bytes);
         }
         for (int i = 0; i < AT_ONCE; i++)
             free(block[i]);

@@ -1,4 +1,5 @@
-//! Running a program that cannot hang the suite: its own process group, files for its output, and a time limit.
+//! Running a program that cannot hang the suite: its own process group, files for its output, and a time
+//! limit.
 
 use std::fs::File;
 use std::io::{Read, Seek};

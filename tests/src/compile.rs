@@ -41,22 +41,38 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
         inputs.push(archive);
     }
     command.args(flags).arg("-o").arg(&program);
+    compile(&mut command, source, &inputs, &program).map(|()| program)
+}
+
+/// Compiles `source` to a shared library called `name`.
+pub fn shared_library(source: &Path, name: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let library = library::work_directory("programs").join(format!("lib{name}.so"));
+    let mut command = Command::new("gcc");
+    command.args(FLAGS).args(["-shared", "-fPIC"]).args(flags).arg(source).arg("-o").arg(&library);
+    compile(&mut command, source, &[source.to_path_buf()], &library).map(|()| library)
+}
+
+fn compile(command: &mut Command, source: &Path, inputs: &[PathBuf], output: &Path) -> Result<(), String> {
     // One at a time: the same program serves several tests that run side by side.
     static COMPILER: Mutex<()> = Mutex::new(());
     let _one = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
-    if !is_older(&program, &inputs) {
-        return Ok(program);
+    if !is_older(output, inputs) {
+        return Ok(());
     }
-    let finished = run(&mut command, Duration::from_secs(120))?;
+    let finished = run(command, Duration::from_secs(120))?;
     finished.succeeded().map_err(|error| format!("{} does not compile: {error}", source.display()))?;
     match finished.complaints.is_empty() {
-        true => Ok(program),
-        false => Err(format!("{} compiles with warnings:\n{}", source.display(), finished.complaints)),
+        true => Ok(()),
+        false => {
+            // Or the next run would find it compiled.
+            let _ = std::fs::remove_file(output);
+            Err(format!("{} compiles with warnings:\n{}", source.display(), finished.complaints))
+        }
     }
 }
 
-fn is_older(program: &Path, inputs: &[PathBuf]) -> bool {
+fn is_older(output: &Path, inputs: &[PathBuf]) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
-    let Some(built) = changed(program) else { return true };
+    let Some(built) = changed(output) else { return true };
     inputs.iter().any(|input| changed(input).unwrap_or(SystemTime::UNIX_EPOCH) > built)
 }

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 /// Runs the programs on this library instead of ours: a peer, or a build with other flags.
 pub const OTHER_LIBRARY: &str = "VCMALLOC_TEST_LIBRARY";
 
-/// One package a call: built together, cargo would give the library the features that the tool's needs turn on.
+/// One package a call: built together, cargo would give the library the features that the tool's needs turn
+/// on.
 const BUILD: &str = "cargo build --release -p";
 
 /// The repository's root.

@@ -1,0 +1,255 @@
+//! Stops the tracee where it hurts: a hardware breakpoint on one instruction, a detour, and on.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::mem::offset_of;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use vcmalloc_tests::{Ground, compile, library};
+
+use crate::sequences::{Library, Point};
+
+/// A round is a visit to one instruction, which makes so many stops there.
+const ROUNDS: usize = 6000;
+const STOPS: usize = 6;
+const LIMIT: Duration = Duration::from_secs(180);
+/// Enables debug register 0 for the thread; type and length 0 mean an instruction.
+const ENABLED: i64 = 1;
+
+pub enum Stopped {
+    NoBreakpoints(Errno),
+    Failed(String),
+}
+
+impl From<Errno> for Stopped {
+    fn from(error: Errno) -> Stopped {
+        Stopped::Failed(format!("ptrace: {error}"))
+    }
+}
+
+pub struct Reached {
+    points: Vec<Point>,
+    hits: Vec<usize>,
+    pub stops: usize,
+    pub restarts: usize,
+    sequences: usize,
+}
+
+impl Reached {
+    /// For each sequence the number of its instructions that were stopped at, and their number.
+    pub fn sequences(&self) -> Vec<(usize, usize)> {
+        let of = |sequence| {
+            self.points.iter().zip(&self.hits).filter(move |(point, _)| point.sequence == Some(sequence))
+        };
+        (0..self.sequences)
+            .map(|one| (of(one).filter(|(_, hits)| **hits > 0).count(), of(one).count()))
+            .collect()
+    }
+}
+
+/// Runs the tracee with as many rounds as there are visits, and leaves it no instruction in peace.
+pub fn torture(library: &Library) -> Result<Reached, Stopped> {
+    let points = library.points();
+    let visits = (ROUNDS / points.len().max(1)).max(4);
+    let mut complaints = tempfile::tempfile().map_err(|error| Stopped::Failed(error.to_string()))?;
+    let child = start(library, points.len() * visits, &complaints).map_err(Stopped::Failed)?;
+    let ended = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| watch(child, &ended));
+        let result = Tracer::attach(child, library, points).and_then(|tracer| tracer.run(visits));
+        ended.store(true, Ordering::Relaxed);
+        result
+    });
+    result.map_err(|stopped| {
+        let Stopped::Failed(error) = stopped else { return stopped };
+        // When a helper gives up, the stopped thread disappears under the tracer's hands.
+        let _ = kill(child, Signal::SIGKILL);
+        let end = waitpid(child, None).map_or(String::new(), |status| format!("; the tracee: {status:?}"));
+        let mut said = String::new();
+        let _ = complaints.rewind().and_then(|()| complaints.read_to_string(&mut said));
+        Stopped::Failed(format!("{error}{end}\n{said}"))
+    })
+}
+
+fn start(library: &Library, rounds: usize, complaints: &File) -> Result<Pid, String> {
+    let source = library::repository().join("tests/preemption/tracee.c");
+    let mut command = Command::new(compile::program(&source, Ground::Preload, &[])?);
+    command.arg(rounds.to_string()).stdin(Stdio::null());
+    command.stderr(complaints.try_clone().map_err(|error| error.to_string())?);
+    Ground::Preload.prepare(&mut command)?;
+    command.env("LD_PRELOAD", &library.path);
+    if library.path != library::our_shared()? {
+        command.env("CONFORMANCE_ON", "any");
+    }
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe { command.pre_exec(|| ptrace::traceme().map_err(std::io::Error::from)) };
+    let child = command.spawn().map_err(|error| format!("the tracee did not start: {error}"))?;
+    Ok(Pid::from_raw(child.id() as i32))
+}
+
+/// A tracee that hangs must not hang the suite: the tracer waits without a limit.
+fn watch(child: Pid, ended: &AtomicBool) {
+    let start = Instant::now();
+    while !ended.load(Ordering::Relaxed) {
+        if start.elapsed() > LIMIT {
+            let _ = kill(child, Signal::SIGKILL);
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+struct Tracer<'library> {
+    child: Pid,
+    library: &'library Library,
+    base: u64,
+    cpus: Vec<usize>,
+    reached: Reached,
+}
+
+impl<'library> Tracer<'library> {
+    fn attach(child: Pid, library: &'library Library, points: Vec<Point>) -> Result<Self, Stopped> {
+        expect_stop(waitpid(child, None)?, Signal::SIGTRAP, "after exec")?;
+        ptrace::setoptions(child, ptrace::Options::PTRACE_O_EXITKILL)?;
+        let allowed = sched_getaffinity(child)?;
+        let cpus = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+        let hits = vec![0; points.len()];
+        let sequences = library.sequences.len();
+        let reached = Reached { points, hits, stops: 0, restarts: 0, sequences };
+        // The round that warms up.
+        ptrace::cont(child, None)?;
+        expect_stop(waitpid(child, None)?, Signal::SIGUSR1, "before warming up")?;
+        let base = base_of(child, library).map_err(Stopped::Failed)?;
+        ptrace::cont(child, None)?;
+        expect_stop(waitpid(child, None)?, Signal::SIGUSR1, "at the first round")?;
+        Ok(Tracer { child, library, base, cpus, reached })
+    }
+
+    fn run(mut self, visits: usize) -> Result<Reached, Stopped> {
+        for visit in 0..visits {
+            for index in 0..self.reached.points.len() {
+                if !self.round(index, visit)? {
+                    return Ok(self.reached);
+                }
+            }
+        }
+        Err(Stopped::Failed("the tracee did not end after its last round".into()))
+    }
+
+    /// One round with a breakpoint on the instruction; false when the tracee has ended well.
+    fn round(&mut self, index: usize, visit: usize) -> Result<bool, Stopped> {
+        self.set_breakpoint(Some(self.base + self.reached.points[index].address))?;
+        for stop in 0.. {
+            ptrace::cont(self.child, None)?;
+            match waitpid(self.child, None)? {
+                WaitStatus::Stopped(_, Signal::SIGTRAP) => self.detour(index, visit + stop)?,
+                WaitStatus::Stopped(_, Signal::SIGUSR1) => return Ok(true),
+                WaitStatus::Exited(_, 0) => return Ok(false),
+                other => return Err(self.unexpected(other, index)),
+            }
+            if stop + 1 == STOPS {
+                self.set_breakpoint(None)?;
+            }
+        }
+        unreachable!("the loop ends with the round")
+    }
+
+    /// The thread stands before the instruction: lets others in, moves it, and sees that the kernel
+    /// restarts it.
+    fn detour(&mut self, index: usize, variant: usize) -> Result<(), Stopped> {
+        let point = self.reached.points[index];
+        let stands_at = ptrace::getregs(self.child)?.rip;
+        if stands_at != self.base + point.address {
+            return Err(Stopped::Failed(format!(
+                "stopped at {stands_at:#x}, not at {:#x}",
+                self.base + point.address
+            )));
+        }
+        self.reached.hits[index] += 1;
+        self.reached.stops += 1;
+        if variant % 3 != 0 {
+            // Long enough for the helper on this CPU to take and give back blocks in the same cache.
+            std::thread::sleep(Duration::from_micros(150));
+        }
+        if variant % 2 == 0 && self.cpus.len() > 1 {
+            let mut one = CpuSet::new();
+            one.set(self.cpus[(self.reached.stops + variant / 2) % self.cpus.len()])?;
+            sched_setaffinity(self.child, &one)?;
+        }
+        match point.sequence {
+            Some(sequence) => self.expect_restart(sequence, point, index),
+            None => Ok(()),
+        }
+    }
+
+    /// One step on, the thread must have left the sequence for its abort handler. If it goes on inside, the
+    /// kernel did not know that it was in a sequence.
+    fn expect_restart(&mut self, sequence: usize, point: Point, index: usize) -> Result<(), Stopped> {
+        self.set_breakpoint(None)?;
+        ptrace::step(self.child, None)?;
+        match waitpid(self.child, None)? {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            other => return Err(self.unexpected(other, index)),
+        }
+        let now = ptrace::getregs(self.child)?.rip - self.base;
+        let sequence = &self.library.sequences[sequence];
+        if now > point.address && now <= sequence.start + sequence.length {
+            let text = format!(
+                "preempted at {:#x}, the sequence went on to {now:#x} instead of restarting",
+                point.address
+            );
+            return Err(Stopped::Failed(text));
+        }
+        self.reached.restarts += 1;
+        self.set_breakpoint(Some(self.base + point.address))
+    }
+
+    fn set_breakpoint(&self, address: Option<u64>) -> Result<(), Stopped> {
+        let register = |number: usize| {
+            (offset_of!(libc::user, u_debugreg) + number * size_of::<u64>()) as ptrace::AddressType
+        };
+        let write = |number, value| {
+            ptrace::write_user(self.child, register(number), value).map_err(Stopped::NoBreakpoints)
+        };
+        write(7, 0)?;
+        if let Some(address) = address {
+            write(0, address as i64)?;
+            write(7, ENABLED)?;
+        }
+        Ok(())
+    }
+
+    fn unexpected(&self, status: WaitStatus, index: usize) -> Stopped {
+        let point = self.reached.points[index];
+        let function = self.library.function_at(point.address).map_or("?", |function| &function.name);
+        Stopped::Failed(format!(
+            "{status:?} with preemptions at {:#x} in {function}, {point:x?}",
+            point.address
+        ))
+    }
+}
+
+fn expect_stop(status: WaitStatus, signal: Signal, place: &str) -> Result<(), Stopped> {
+    match status {
+        WaitStatus::Stopped(_, stopped) if stopped == signal => Ok(()),
+        other => Err(Stopped::Failed(format!("{place}: expected a stop by {signal}, not {other:?}"))),
+    }
+}
+
+/// Where the library's address 0 lies in the tracee.
+fn base_of(child: Pid, library: &Library) -> Result<u64, String> {
+    let maps = fs::read_to_string(format!("/proc/{child}/maps")).map_err(|error| error.to_string())?;
+    let path = library.path.canonicalize().map_err(|error| error.to_string())?;
+    let line = maps.lines().find(|line| line.ends_with(path.to_string_lossy().as_ref()));
+    let start = line.and_then(|line| u64::from_str_radix(line.split('-').next()?, 16).ok());
+    start.ok_or_else(|| format!("{} is not mapped in the tracee", path.display()))
+}
