@@ -12,12 +12,19 @@ use crate::os::Os;
 /// Refusals of room before the hand moves: looking for room costs more than a visit to the middle.
 const REFUSALS_BEFORE_HAND: u32 = 4;
 
+/// Blocks that a cache of this capacity moves to or from the middle in one go: the busier the class, the more.
+pub(super) fn moved_at_once(class: SizeClass, capacity: usize) -> usize {
+    let batch = class.shape().batch as usize;
+    let calm = batch.min(capacity + 1);
+    (capacity / 4).clamp(calm, (4 * batch).max(calm)).min(MOST_BATCH)
+}
+
 impl<O: Os> Cache<O> {
     /// Allows more blocks of `class` in this cache; false where it stays as it is.
     pub(super) fn grow(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<bool, Misuse> {
         let word = tray.slab().read(class);
         let capacity = word.capacity(class);
-        let by = class.shape().batch as usize;
+        let by = (class.shape().batch as usize).max(capacity / 4);
         let target = match capacity {
             0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
             _ => (capacity + by).min(most_cached(class)),

@@ -24,6 +24,7 @@ use crate::central::Central;
 use crate::class::{MOST_BATCH, SizeClass, TABLE_LEN};
 use crate::os::{IndexKind, Mutex, Os};
 use crate::pages::Pages;
+use adapt::moved_at_once;
 use locked::Locked;
 use sequence::Current;
 use slab::{SLAB_BYTES, Slab, Word};
@@ -241,7 +242,7 @@ impl<O: Os> Cache<O> {
         tray.slab().info().underflows.fetch_add(1, Ordering::Relaxed);
         self.grow(below, tray, class)?;
         let room = tray.slab().read(class).capacity(class);
-        let wanted = (room + 1).min(class.shape().batch as usize).min(MOST_BATCH);
+        let wanted = moved_at_once(class, room);
         let mut batch = [0; MOST_BATCH];
         let Some(out) = batch.get_mut(..wanted) else { return Ok(0) };
         let count = below.central.take(below.os, below.pages, class, out);
@@ -274,8 +275,7 @@ impl<O: Os> Cache<O> {
             return Ok(());
         }
         let mut batch = [0; MOST_BATCH];
-        let half = tray.slab().read(class).capacity(class) / 2 + 1;
-        let wanted = half.min(class.shape().batch as usize).min(MOST_BATCH - 1);
+        let wanted = moved_at_once(class, tray.slab().read(class).capacity(class)).min(MOST_BATCH - 1);
         let count = batch.get_mut(..wanted).map_or(0, |out| tray.pop_batch(class, out));
         // The block just freed is warm and stays, if there is place now.
         let count = if tray.push(class, block) {

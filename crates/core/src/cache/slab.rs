@@ -112,13 +112,13 @@ pub fn most_cached(class: SizeClass) -> usize {
     ((next - base) / ENTRY).saturating_sub(1)
 }
 
-/// 8 MiB of large blocks, 2,048 small ones.
+/// 8 MiB of large blocks, 8,192 small ones.
 const fn most_cached_of(block_bytes: usize) -> usize {
     let by_bytes = (8 << 20) / block_bytes;
     if by_bytes < 16 {
         16
-    } else if by_bytes > 2048 {
-        2048
+    } else if by_bytes > 8192 {
+        8192
     } else {
         by_bytes
     }

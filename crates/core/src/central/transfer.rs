@@ -1,7 +1,7 @@
 //! The transfer array of one class: free blocks on their way from one virtual CPU to another.
 
 /// The most blocks that one array holds.
-pub const MOST_ENTRIES: usize = 2048;
+pub const MOST_ENTRIES: usize = 8192;
 
 /// A stack of free blocks in memory that somebody else provides. Belongs to the lock of its class.
 pub struct Transfer {

@@ -197,7 +197,7 @@ const fn span_units_for(block_bytes: usize) -> usize {
     }
 }
 
-/// About 16 KiB move at a time, at least one block and at most 32: enough to make the locks of the middle tier
+/// About 32 KiB move at a time, at least one block and at most 32: enough to make the locks of the middle tier
 /// cheap, not so much that small programs touch what they never use.
 const fn batch_for(block_bytes: usize) -> usize {
     let blocks = (32 << 10) / block_bytes;
@@ -210,8 +210,8 @@ const fn batch_for(block_bytes: usize) -> usize {
     }
 }
 
-/// The most blocks in any class's batch.
-pub const MOST_BATCH: usize = 32;
+/// The most blocks that ever move in one go: a busy class moves several batches at once.
+pub const MOST_BATCH: usize = 128;
 
 const fn table_is_sound() -> bool {
     let mut class = 1;
