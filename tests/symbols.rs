@@ -43,13 +43,34 @@ fn expect_golden(file: &str, found: BTreeSet<String>) {
 
 #[test]
 fn imports_are_those_reviewed() {
+    // A weak import may stay unresolved; a strong one must come from the C library, the only one that is needed.
     let found = with_library(|elf| {
         let undefined = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined());
-        undefined
-            .filter_map(|symbol| symbol.name().ok().filter(|name| !name.is_empty()).map(String::from))
-            .collect()
+        let line = |symbol: object::read::elf::ElfSymbol64<'_, '_>| {
+            let name = symbol.name().ok().filter(|name| !name.is_empty())?;
+            Some(if symbol.is_weak() { format!("{name} (weak)") } else { name.to_string() })
+        };
+        undefined.filter_map(line).collect()
     });
     expect_golden("imports.txt", found);
+}
+
+#[test]
+fn strong_imports_come_from_the_c_library() {
+    let strangers: Vec<String> = with_library(|elf| {
+        let (endian, data) = (elf.endian(), elf.data());
+        let sections = elf.elf_header().sections(endian, data).expect("sections");
+        let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");
+        let is_versioned = |index| {
+            let version = versions.version(versions.version_index(endian, index)).ok().flatten();
+            version.is_some_and(|version| version.name().starts_with(b"GLIBC_"))
+        };
+        let strong = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
+        let named = strong.filter(|symbol| symbol.name().is_ok_and(|name| !name.is_empty()));
+        let strangers = named.filter(|symbol| !is_versioned(symbol.index()));
+        strangers.filter_map(|symbol| symbol.name().ok().map(String::from)).collect()
+    });
+    assert!(strangers.is_empty(), "not from the C library: {strangers:?}");
 }
 
 #[test]

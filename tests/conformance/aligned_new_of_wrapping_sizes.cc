@@ -9,7 +9,8 @@ int main() {
         volatile size_t bytes = SIZE_MAX - below;
         bool thrown = false;
         try {
-            ::operator new(bytes, std::align_val_t{64});
+            void *block = ::operator new(bytes, std::align_val_t{64});
+            ::operator delete(block, std::align_val_t{64});
         } catch (const std::bad_alloc &) {
             thrown = true;
         }

@@ -74,5 +74,7 @@ int main(void) {
     EXPECT(malloc_info(1, file) == EINVAL, "EINVAL for options");
     fclose(file);
     EXPECT(length == 0, "nothing written when refused");
+    for (int i = 0; i < COUNT; i++)
+        free(block[i]);
     return 0;
 }

@@ -176,11 +176,11 @@ impl<'library> Tracer<'library> {
         }
         self.reached.hits[index] += 1;
         self.reached.stops += 1;
-        if variant % 3 != 0 {
+        if !variant.is_multiple_of(3) {
             // Long enough for the helper on this CPU to take and give back blocks in the same cache.
             std::thread::sleep(Duration::from_micros(150));
         }
-        if variant % 2 == 0 && self.cpus.len() > 1 {
+        if variant.is_multiple_of(2) && self.cpus.len() > 1 {
             let mut one = CpuSet::new();
             one.set(self.cpus[(self.reached.stops + variant / 2) % self.cpus.len()])?;
             sched_setaffinity(self.child, &one)?;
