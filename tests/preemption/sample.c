@@ -12,7 +12,7 @@
 enum { CPUS = 256, CLASSES = 4, ENTRIES = 1022, ARENA = 1 << 30 };
 
 /* Only these go through the caches; the rest is taken from the arena and never given back. */
-static const size_t class_bytes[CLASSES] = {32, 256, 4096 + 16, 0};
+static const size_t class_bytes[CLASSES] = {64, 384, 6144, 0};
 
 struct slab {
     uint64_t top; /* index of the next free entry */
@@ -111,7 +111,7 @@ __attribute__((noinline)) static int push(struct rseq *area, struct slab *slabs_
 
 static int class_of(size_t bytes) {
     for (int class = 0; class_bytes[class] != 0; class++)
-        if (bytes <= class_bytes[class] && bytes * 2 > class_bytes[class])
+        if (bytes <= class_bytes[class] && bytes * 3 > class_bytes[class])
             return class;
     return -1;
 }
@@ -142,16 +142,22 @@ void *calloc(size_t count, size_t bytes) {
     return memset(block, 0, count * bytes);
 }
 
+size_t malloc_usable_size(void *block) {
+    return block == NULL ? 0 : ((struct header *)block)[-1].bytes;
+}
+
 void *realloc(void *block, size_t bytes) {
-    void *fresh = malloc(bytes);
-    if (block != NULL) {
-        size_t old = ((struct header *)block)[-1].bytes;
+    size_t old = malloc_usable_size(block);
+    void *fresh = bytes == 0 && block != NULL ? NULL : malloc(bytes);
+    if (fresh != NULL && block != NULL)
         memcpy(fresh, block, old < bytes ? old : bytes);
-    }
+    free(block);
     return fresh;
 }
 
 void *memalign(size_t alignment, size_t bytes) {
+    if (alignment <= 16)
+        return malloc(bytes);
     char *block = arena(bytes + alignment + sizeof(struct header)) + sizeof(struct header);
     block += -(uintptr_t)block & (alignment - 1);
     struct header *header = (struct header *)block - 1;

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { SLOTS = 48, STEPS = 600, HELPERS = 2 };
+enum { SLOTS = 48, STEPS = 600, HELPERS = 2, BURST = 3000 };
 #define LIVE 0x11FEull
 #define FREE 0xF4EEull
 
@@ -24,38 +24,71 @@ static atomic_int stop;
 /* Few classes, so that the helpers meet the traced thread in the same arrays. */
 static const size_t sizes[] = {24, 24, 24, 200, 4096};
 
+/* Each way in and out has sequences of its own, where the compiler put them in line. */
+static void *(*operator_new)(size_t);
+static void (*operator_delete)(void *);
+static void (*free_sized)(void *, size_t);
+
+static void *allocate(size_t bytes, unsigned random) {
+    switch (random % 8) {
+    case 0: return calloc(1, bytes);
+    case 1: return realloc(NULL, bytes);
+    case 2: return aligned_alloc(16, bytes);
+    case 3: return realloc(malloc(bytes), bytes * 3 / 2);
+    case 4: return operator_new != NULL ? operator_new(bytes) : malloc(bytes);
+    default: return malloc(bytes);
+    }
+}
+
+static void release(void *block, size_t bytes, unsigned random) {
+    switch (random % 8) {
+    case 0: EXPECT(realloc(block, 0) == NULL, "null for size 0"); break;
+    case 1: operator_delete != NULL ? operator_delete(block) : free(block); break;
+    case 2: free_sized != NULL ? free_sized(block, bytes) : free(block); break;
+    default: free(block); break;
+    }
+}
+
 static struct block *take(uint64_t owner, unsigned random) {
-    struct block *block = malloc(sizes[random % 5]);
+    struct block *block = allocate(sizes[random % 5], random >> 4);
     EXPECT(block != NULL, "a block");
     uint64_t before = atomic_exchange(&block->stamp, LIVE ^ (uintptr_t)block);
-    EXPECT(before != (LIVE ^ (uintptr_t)block),
-           "%p handed out once, but owner %llu has it already", (void *)block,
+    EXPECT(before != (LIVE ^ (uintptr_t)block), "%p handed out once, but owner %llu has it already", (void *)block,
            (unsigned long long)block->owner);
     block->owner = owner;
     return block;
 }
 
-static void give(struct block *block, uint64_t owner) {
+static void give(struct block *block, uint64_t owner, unsigned random) {
     if (block == NULL)
         return;
-    EXPECT(block->owner == owner,
-           "%p to be still ours, not of %llu", (void *)block, (unsigned long long)block->owner);
+    EXPECT(block->owner == owner, "%p to be still ours, not of %llu", (void *)block,
+           (unsigned long long)block->owner);
     uint64_t before = atomic_exchange(&block->stamp, FREE);
     EXPECT(before == (LIVE ^ (uintptr_t)block), "%p to be live when it is given back", (void *)block);
-    free(block);
+    release(block, malloc_usable_size(block), random);
 }
 
 static void work(struct block **slot, uint64_t owner, unsigned *random, int steps) {
     for (int i = 0; i < steps; i++) {
         int at = next_random(random) % SLOTS;
-        give(slot[at], owner);
+        give(slot[at], owner, *random >> 16);
         slot[at] = take(owner, *random >> 8);
     }
 }
 
 static void give_all(struct block **slot, uint64_t owner) {
     for (int i = 0; i < SLOTS; i++)
-        give(slot[i], owner), slot[i] = NULL;
+        give(slot[i], owner, i), slot[i] = NULL;
+}
+
+/* More than a cache holds, so that batches go in and out. */
+static void burst(uint64_t owner, unsigned *random) {
+    static struct block *block[BURST];
+    for (int i = 0; i < BURST; i++)
+        block[i] = take(owner, 2 + 8 * (next_random(random) % 4));
+    for (int i = 0; i < BURST; i++)
+        give(block[i], owner, i);
 }
 
 static void *help(void *argument) {
@@ -93,6 +126,8 @@ static void run(int rounds) {
         EXPECT(pthread_create(&helper[i], NULL, help, (void *)(i + 1)) == 0, "a helper");
     for (int round = 0; round < rounds; round++) {
         raise(SIGUSR1);
+        if (round / 7 % 2 == 0)
+            burst(99, &random);
         work(slot, 99, &random, STEPS);
         if (round % 3 == 0)
             give_all(slot, 99);
@@ -107,6 +142,9 @@ static void run(int rounds) {
 int main(int count, char **arguments) {
     int rounds = count > 1 ? atoi(arguments[1]) : 1;
     signal(SIGUSR1, SIG_IGN);
+    *(void **)&operator_new = dlsym(RTLD_DEFAULT, "_Znwm");
+    *(void **)&operator_delete = dlsym(RTLD_DEFAULT, "_ZdlPv");
+    *(void **)&free_sized = dlsym(RTLD_DEFAULT, "free_sized");
     /* The first threads leave their control blocks with the C library; from then on the number is steady. */
     run(1);
     struct mallinfo2 before = mallinfo2();
