@@ -46,8 +46,8 @@ mod tests {
     }
 
     /// None when the machine cannot do it.
-    fn torture(library: &Library) -> Option<Result<Reached, String>> {
-        match tracer::torture(library) {
+    fn torture(library: &Library, setting: tracer::Setting) -> Option<Result<Reached, String>> {
+        match tracer::torture(library, setting) {
             Ok(reached) => Some(Ok(reached)),
             Err(tracer::Stopped::NoBreakpoints(error)) => {
                 eprintln!("skipped: this machine grants no hardware breakpoints ({error})");
@@ -57,17 +57,14 @@ mod tests {
         }
     }
 
-    fn expect_endured(library: &Library) {
-        let Some(reached) = torture(library) else { return };
+    fn expect_endured(library: &Library, setting: tracer::Setting, wanted: usize) {
+        let Some(reached) = torture(library, setting) else { return };
         let reached = reached.unwrap_or_else(|error| panic!("{error}"));
         let summary = summary(library, &reached);
         println!("{summary}");
-        let entered: Vec<_> = reached.sequences().into_iter().filter(|(hit, _)| *hit > 0).collect();
-        assert!(entered.len() >= 2, "a sequence to take and one to give back\n{summary}");
-        assert!(
-            entered.iter().all(|(hit, of)| hit == of),
-            "every instruction of an entered sequence reached\n{summary}"
-        );
+        // Where a sequence branches early, its rest may never run.
+        let whole = reached.sequences().into_iter().filter(|(hit, of)| hit == of).count();
+        assert!(whole >= wanted, "stops at every instruction of {wanted} sequences at least\n{summary}");
     }
 
     fn summary(library: &Library, reached: &Reached) -> String {
@@ -93,18 +90,26 @@ mod tests {
     #[test]
     fn a_preemption_at_any_instruction_loses_and_doubles_nothing() {
         if let Some(library) = library() {
-            expect_endured(&library);
+            expect_endured(&library, None, 4);
+        }
+    }
+
+    /// Small caches make batches go in and out all the time, by sequences of their own.
+    #[test]
+    fn a_preemption_between_a_cache_and_the_centre_loses_and_doubles_nothing() {
+        if let Some(library) = library() {
+            expect_endured(&library, Some(("VCM_CACHE_LIMIT", "512K")), 6);
         }
     }
 
     #[test]
     fn a_correct_sample_endures_the_torture() {
-        expect_endured(&sample("sample", &[]));
+        expect_endured(&sample("sample", &[]), None, 2);
     }
 
     #[test]
     fn a_sequence_that_starts_too_late_is_found() {
-        let Some(result) = torture(&sample("late", &["-DLATE_START"])) else { return };
+        let Some(result) = torture(&sample("late", &["-DLATE_START"]), None) else { return };
         let error = result.err().expect("blocks handed out twice");
         assert!(
             error.contains("to be live") || error.contains("once") || error.contains("still ours"),

@@ -56,12 +56,15 @@ impl Reached {
     }
 }
 
+/// An option of the library, by its variable, for the tracee.
+pub type Setting = Option<(&'static str, &'static str)>;
+
 /// Runs the tracee with as many rounds as there are visits, and leaves it no instruction in peace.
-pub fn torture(library: &Library) -> Result<Reached, Stopped> {
+pub fn torture(library: &Library, setting: Setting) -> Result<Reached, Stopped> {
     let points = library.points();
     let visits = (ROUNDS / points.len().max(1)).max(4);
     let mut complaints = tempfile::tempfile().map_err(|error| Stopped::Failed(error.to_string()))?;
-    let child = start(library, points.len() * visits, &complaints).map_err(Stopped::Failed)?;
+    let child = start(library, setting, points.len() * visits, &complaints).map_err(Stopped::Failed)?;
     let ended = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
         scope.spawn(|| watch(child, &ended));
@@ -80,13 +83,13 @@ pub fn torture(library: &Library) -> Result<Reached, Stopped> {
     })
 }
 
-fn start(library: &Library, rounds: usize, complaints: &File) -> Result<Pid, String> {
+fn start(library: &Library, setting: Setting, rounds: usize, complaints: &File) -> Result<Pid, String> {
     let source = library::repository().join("tests/preemption/tracee.c");
     let mut command = Command::new(compile::program(&source, Ground::Preload, &[])?);
     command.arg(rounds.to_string()).stdin(Stdio::null());
     command.stderr(complaints.try_clone().map_err(|error| error.to_string())?);
     Ground::Preload.prepare(&mut command)?;
-    command.env("LD_PRELOAD", &library.path);
+    command.env("LD_PRELOAD", &library.path).envs(setting);
     if library.path != library::our_shared()? {
         command.env("CONFORMANCE_ON", "any");
     }

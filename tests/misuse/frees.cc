@@ -1,0 +1,208 @@
+// Blocks freed twice, pointers freed that are no blocks, and blocks freed by the wrong call. See damage.h.
+#include "damage.h"
+#include <new>
+#include <thread>
+
+static const Region NOWHERE = {nullptr, 0};
+
+static void free_badly(void *block) {
+    free(block);
+    committed();
+}
+
+static void see_what_a_double_free_did(size_t bytes) {
+    look_for_overlap(bytes, bytes > 64 * KIB ? 32 : 20000, NOWHERE, "overlap");
+    go_on_working();
+}
+
+static void double_free_at_once() {
+    void *block = malloc(64);
+    free(block);
+    free_badly(block);
+    see_what_a_double_free_did(64);
+}
+
+static void double_free_large() {
+    void *block = malloc(MIB);
+    free(block);
+    free_badly(block);
+    see_what_a_double_free_did(MIB);
+}
+
+static void double_free_a_b_a() {
+    void *one = malloc(64), *other = malloc(64);
+    free(one);
+    free(other);
+    free_badly(one);
+    see_what_a_double_free_did(64);
+}
+
+static void double_free_after_5000_frees() {
+    void **block = outside<void *>(5001);
+    for (int i = 0; i < 5001; i++)
+        block[i] = malloc(64);
+    for (int i = 0; i < 5001; i++)
+        free(block[i]);
+    free_badly(block[0]);
+    see_what_a_double_free_did(64);
+}
+
+static void double_free_by_another_thread() {
+    void *block = malloc(64);
+    free(block);
+    std::thread([=] { free_badly(block); }).join();
+    see_what_a_double_free_did(64);
+}
+
+static void double_free_by_two_remote_threads() {
+    void *block = malloc(64);
+    std::thread([=] { free(block); }).join();
+    std::thread([=] { free_badly(block); }).join();
+    see_what_a_double_free_did(64);
+}
+
+static void double_free_after_reuse() {
+    void *block = malloc(64);
+    free(block);
+    void *again = malloc(64);
+    free_badly(block);
+    void **fresh = outside<void *>(20000);
+    for (int i = 0; i < 20000; i++) {
+        fresh[i] = malloc(64);
+        if (fresh[i] == again)
+            outcome("overlap", "allocation %d is a block that is in use", i + 1);
+    }
+}
+
+static void free_inside(size_t bytes, size_t offset) {
+    void **block = outside<void *>(64);
+    for (int i = 0; i < 64; i++)
+        block[i] = memset(malloc(bytes), 0, bytes);
+    char *inside = (char *)block[32] + offset;
+    free_badly(inside);
+    look_for_overlap(bytes, bytes > 64 * KIB ? 32 : 5000, {block[32], bytes}, "overlap");
+    look_for_overlap(bytes / 2, 500, {block[32], bytes}, "overlap");
+    go_on_working();
+}
+
+static void free_interior_small() { free_inside(256, 128); }
+static void free_interior_large() { free_inside(MIB, 64 * KIB); }
+static void free_misaligned() { free_inside(64, 1); }
+
+static void free_foreign(void *address, size_t bytes) {
+    free_badly(address);
+    static const size_t SIZES[] = {16, 32, 64, 128, 512, 1024, 4096, 16384};
+    for (size_t size : SIZES)
+        look_for_overlap(size, 500, {(char *)address - 64, bytes + 64}, "foreign");
+    go_on_working();
+}
+
+static void free_stack() {
+    alignas(16) unsigned char array[512] = {};
+    free_foreign(array + 64, 448);
+}
+
+static void free_global() { free_foreign(target + 64, sizeof target - 64); }
+static void free_mapping() { free_foreign(outside<char>(MIB), MIB); }
+static void free_text() { free_foreign((void *)(uintptr_t)&free_stack, 64); }
+static void free_wild() { free_foreign((void *)0x123456789ab0, 64); }
+static void free_low() { free_foreign((void *)0x10, 64); }
+
+static void free_unmapped() {
+    char *gone = outside<char>(MIB);
+    munmap(gone, MIB);
+    free_foreign(gone + 4096, 64);
+}
+
+static void realloc_foreign() {
+    char *foreign = outside<char>(MIB) + 64;
+    void *moved = realloc(foreign, 5000);
+    committed();
+    if (moved == nullptr)
+        outcome("harmless", "realloc answered null");
+    look_for_overlap(5000, 500, {foreign, MIB - 64}, "foreign");
+}
+
+static void realloc_freed() {
+    void *block = malloc(64);
+    free(block);
+    void *moved = realloc(block, 5000);
+    committed();
+    if (moved == nullptr)
+        outcome("harmless", "realloc answered null");
+    see_what_a_double_free_did(64);
+}
+
+// Blocks after the ones that were handed out: heap memory, but no block that anybody has.
+static void free_never_handed_out() {
+    char *highest = nullptr;
+    for (int i = 0; i < 40; i++)
+        highest = std::max(highest, (char *)malloc(3072));
+    free_badly(highest + 3 * 3072);
+    look_for_overlap(3072, 2000, NOWHERE, "overlap");
+    go_on_working();
+}
+
+static void sized(size_t bytes, size_t said) {
+    void *block = ::operator new(bytes);
+    ::operator delete(block, said);
+    committed();
+    look_for_overlap(bytes, bytes > 64 * KIB ? 32 : 5000, NOWHERE, "overlap");
+    look_for_overlap(said, said > 64 * KIB ? 32 : 5000, NOWHERE, "overlap");
+    go_on_working();
+}
+
+static void sized_delete_too_large() { sized(100, 500); }
+static void sized_delete_too_small() { sized(500, 100); }
+static void sized_delete_small_as_large() { sized(100, MIB); }
+static void sized_delete_large_as_small() { sized(MIB, 100); }
+
+static void aligned_block_deleted_as_unaligned() {
+    void *block = ::operator new(100, std::align_val_t(4096));
+    ::operator delete(block, (size_t)100);
+    committed();
+    look_for_overlap(100, 5000, NOWHERE, "overlap");
+    go_on_working();
+}
+
+static void unaligned_block_deleted_as_aligned() {
+    void *block = ::operator new(100);
+    ::operator delete(block, (size_t)100, std::align_val_t(4096));
+    committed();
+    look_for_overlap(100, 5000, NOWHERE, "overlap");
+    look_for_overlap(4096, 500, NOWHERE, "overlap");
+    go_on_working();
+}
+
+static void malloc_then_delete() {
+    ::operator delete(malloc(100));
+    committed();
+    see_what_a_double_free_did(100);
+}
+
+static void new_then_free() {
+    free(::operator new(100));
+    committed();
+    see_what_a_double_free_did(100);
+}
+
+static void new_array_then_delete() {
+    ::operator delete(::operator new[](100));
+    committed();
+    see_what_a_double_free_did(100);
+}
+
+#define CRIME(name) {#name, name}
+static const Crime CRIMES[] = {
+    CRIME(double_free_at_once), CRIME(double_free_large), CRIME(double_free_a_b_a),
+    CRIME(double_free_after_5000_frees), CRIME(double_free_by_another_thread),
+    CRIME(double_free_by_two_remote_threads), CRIME(double_free_after_reuse), CRIME(free_interior_small),
+    CRIME(free_interior_large), CRIME(free_misaligned), CRIME(free_stack), CRIME(free_global), CRIME(free_mapping),
+    CRIME(free_text), CRIME(free_wild), CRIME(free_low), CRIME(free_unmapped), CRIME(free_never_handed_out),
+    CRIME(realloc_foreign), CRIME(realloc_freed), CRIME(sized_delete_too_large), CRIME(sized_delete_too_small),
+    CRIME(sized_delete_small_as_large), CRIME(sized_delete_large_as_small),
+    CRIME(aligned_block_deleted_as_unaligned), CRIME(unaligned_block_deleted_as_aligned),
+    CRIME(malloc_then_delete), CRIME(new_then_free), CRIME(new_array_then_delete),
+};
+
+int main(int count, char **arguments) { return commit(CRIMES, count, arguments); }
