@@ -10,6 +10,7 @@
 //! Two programs, so that nothing of the harness (its heap, its threads, its start-up footprint) is in the process
 //! that is measured. They share only [`report::Report`].
 
+pub mod harness;
 pub mod load;
 pub mod report;
 pub mod statistics;

@@ -18,7 +18,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use crew::{Length, Work, Workload};
 use patterns::fast_path::{self, Order};
-use patterns::{churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, storage};
+use patterns::{churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, steps, storage};
 use std::time::Duration;
 
 /// What to run.
@@ -62,6 +62,9 @@ pub enum Pattern {
     Churn,
     /// a process that holds 2 MiB: its resident memory
     Small,
+    /// the target of `vcm-bench instructions`
+    #[value(hide = true)]
+    Steps,
 }
 
 /// How to run it.
@@ -119,7 +122,7 @@ impl Pattern {
     }
 
     fn is_single_threaded(self) -> bool {
-        self == Self::Small || self.fast_path_order().is_some()
+        matches!(self, Self::Small | Self::Steps) || self.fast_path_order().is_some()
     }
 }
 
@@ -136,6 +139,7 @@ pub fn run(settings: &Settings) -> Result<Report> {
         ..Report::default()
     };
     match (settings.pattern, settings.pattern.fast_path_order()) {
+        (Pattern::Steps, _) => report.operations = steps::run(settings.bytes.unwrap_or(64))?,
         (Pattern::Small, _) => fill_in(&mut report, run_small()),
         (_, Some(order)) => run_fast_path(order, settings, &mut report)?,
         (_, None) => fill_in(&mut report, run_crew(settings)),

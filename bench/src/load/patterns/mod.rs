@@ -9,4 +9,5 @@ pub mod large;
 pub mod mixed_life;
 pub mod slots;
 pub mod small;
+pub mod steps;
 pub mod storage;

@@ -1,0 +1,241 @@
+//! Measures vcmalloc against its peers. `vcm-bench help` lists what it can do; docs/guides/benchmarks.md explains it.
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vcmalloc_bench::harness::allocators::{self, Library, Places, Ready};
+use vcmalloc_bench::harness::execute::{self, Runner};
+use vcmalloc_bench::harness::plan::{self, Cell, Program, Selection};
+use vcmalloc_bench::harness::session::{self, Row, Session};
+use vcmalloc_bench::harness::summary::Summary;
+use vcmalloc_bench::harness::{demo, instructions, peers, picture, tables};
+use vcmalloc_bench::load::Pattern;
+use vcmalloc_bench::statistics;
+
+/// Measures vcmalloc against its peers.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Our library, instead of libvcmalloc.so beside this program
+    #[arg(long, global = true)]
+    library: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Runs the patterns interleaved and writes CSV, tables and a picture
+    Run(RunArguments),
+    /// Writes tables and picture again from the CSV of an earlier run
+    Render { raw: PathBuf },
+    /// Builds the newest peers from crates.io
+    Peers { names: Vec<String> },
+    /// Runs RocksDB's db_bench on the allocators that a distribution ships, and on ours
+    Demo {
+        #[arg(long, default_value_t = 64)]
+        threads: usize,
+        /// Seconds a run; each allocator runs twice
+        #[arg(long, default_value_t = 8)]
+        seconds: u64,
+    },
+    /// Counts the instructions of malloc and free on the fast path
+    Instructions(InstructionsArguments),
+}
+
+#[derive(Args)]
+struct RunArguments {
+    /// Few cells, short: a look in some minutes
+    #[arg(long)]
+    quick: bool,
+    /// Every cell (the default)
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+    /// Only these patterns
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Thread counts, instead of those of the plan
+    #[arg(long, value_delimiter = ',')]
+    threads: Vec<usize>,
+    /// Names of allocators; `default` and `all` are groups
+    #[arg(long, value_delimiter = ',', default_value = "default")]
+    allocators: Vec<String>,
+    /// Runs of each cell on each allocator [default: 3]
+    #[arg(long, default_value_t = 3)]
+    repeat: usize,
+    /// Seconds that a threaded cell works [default: 0.5 quick, 1.5 full]
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Seconds after which a run counts as timed out
+    #[arg(long, default_value_t = 30)]
+    time_limit: u64,
+    /// Where raw/ and results/ are
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR")))]
+    output: PathBuf,
+}
+
+#[derive(Args)]
+struct InstructionsArguments {
+    #[arg(long, value_delimiter = ',', default_value = "vcmalloc")]
+    allocators: Vec<String>,
+    /// Fail unless the counts are those of this file
+    #[arg(long)]
+    check: Option<PathBuf>,
+    /// Write the counts to this file
+    #[arg(long, conflicts_with = "check")]
+    renew: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let places = Places::beside_this_program(arguments.library)?;
+    match arguments.verb {
+        Verb::Run(run) => run_session(&run, &places),
+        Verb::Render { raw } => render(&session::read_rows(&raw)?, &raw, &places),
+        Verb::Peers { names } => peers::build(&names, &places),
+        Verb::Demo { threads, seconds } => demo::run(&places, threads, seconds),
+        Verb::Instructions(wanted) => count_instructions(&wanted, &places),
+    }
+}
+
+fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
+    ensure!(arguments.repeat > 0, "--repeat 0 measures nothing; give 1 or more");
+    let patterns = arguments.only.iter().map(|name| program_named(name)).collect::<Result<Vec<_>>>()?;
+    let threads = arguments.threads.clone();
+    let cells = plan::cells(&Selection { quick: arguments.quick, patterns, threads });
+    ensure!(!cells.is_empty(), "nothing to run: the quick plan has no such pattern; try --full");
+    let allocators = allocators::ready(&allocators::named(&arguments.allocators)?, places);
+    ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
+    let extras = if arguments.allocators == ["default"] { extras(&cells, places)? } else { Vec::new() };
+    let runner = Runner {
+        load_program: execute::load_program()?,
+        seconds: arguments.seconds.unwrap_or(if arguments.quick { 0.5 } else { 1.5 }),
+        limit: Duration::from_secs(arguments.time_limit),
+    };
+
+    let raw_directory = arguments.output.join("raw");
+    std::fs::create_dir_all(&raw_directory)?;
+    let kind = if arguments.quick { "quick" } else { "full" };
+    let date = chrono::Local::now().format("%Y-%m-%d-%H%M");
+    let raw = raw_directory.join(format!("{date}-{kind}.csv"));
+    let session = Session {
+        runner: &runner,
+        cells: &cells,
+        allocators: &allocators,
+        extras: &extras,
+        passes: arguments.repeat,
+    };
+    let rows = session.run(&raw)?;
+    render(&rows, &raw, places)
+}
+
+/// The variants that some cell brings along.
+fn extras(cells: &[Cell], places: &Places) -> Result<Vec<Ready>> {
+    let names: Vec<String> =
+        cells.iter().flat_map(Cell::extra_allocators).map(|&name| name.to_owned()).collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(allocators::ready(&allocators::named(&names)?, places))
+}
+
+fn program_named(name: &str) -> Result<Program> {
+    if name == "true" {
+        return Ok(Program::True);
+    }
+    match Pattern::from_str(name, false) {
+        Ok(pattern) => Ok(Program::Load(pattern)),
+        Err(_) => {
+            let known: Vec<String> = Pattern::value_variants()
+                .iter()
+                .filter_map(|one| one.to_possible_value())
+                .filter(|one| !one.is_hide_set())
+                .map(|one| one.get_name().to_owned())
+                .collect();
+            bail!("no pattern is called `{name}`; there are true, {}", known.join(", "))
+        }
+    }
+}
+
+/// Tables and picture beside the raw data: raw/X.csv becomes results/X.md and results/X.svg.
+fn render(rows: &[Row], raw: &Path, places: &Places) -> Result<()> {
+    ensure!(!rows.is_empty(), "{} has no rows", raw.display());
+    let summary = Summary::of(rows);
+    let name = raw.file_stem().and_then(|name| name.to_str()).context("the raw file has no name")?;
+    let results = raw.parent().and_then(Path::parent).unwrap_or(Path::new(".")).join("results");
+    std::fs::create_dir_all(&results)?;
+    let mut page = format!("# Measurements {name}\n\n{}\n", circumstances(rows, &summary, places));
+    if picture::draw(&summary, &results.join(format!("{name}.svg")))? {
+        page += &format!("![speed and memory]({name}.svg)\n\n");
+    }
+    page += &tables::markdown(&summary);
+    let path = results.join(format!("{name}.md"));
+    std::fs::write(&path, &page).with_context(|| format!("cannot write {}", path.display()))?;
+    print!("{page}");
+    println!("raw data: {}\ntables and picture: {}", raw.display(), path.display());
+    Ok(())
+}
+
+/// On what, and how quietly, this was measured.
+fn circumstances(rows: &[Row], summary: &Summary, places: &Places) -> String {
+    let passes = rows.iter().map(|row| row.pass + 1).max().unwrap_or(0);
+    let speeds: Vec<f64> = rows.iter().map(|row| row.machine_ns).filter(|&speed| speed > 0.0).collect();
+    let best = statistics::minimum(&speeds).unwrap_or(1.0);
+    let slow = speeds.iter().filter(|&&speed| speed > 1.1 * best).count();
+    let busy = rows.iter().filter(|row| row.load_before >= 1.0).count();
+    let spread = summary.typical_spread().unwrap_or(0.0) * 100.0;
+    let mut text = format!(
+        "{}.\nMedians of {passes} interleaved passes. Middle half of a cell's runs within {spread:.0} % of its median \
+         (typical cell); the machine was more than 10 % slow in {slow} of {} runs, and busy with something else before \
+         {busy}.\n",
+        machine(),
+        speeds.len()
+    );
+    let built = allocators::ALLOCATORS.iter().filter(|one| summary.allocators.contains(&one.name));
+    for allocator in built {
+        if let Library::Built(name) = allocator.library
+            && let Some(version) = peers::version_of(name, places)
+        {
+            text += &format!("- {}: {version}\n", allocator.name);
+        }
+    }
+    text
+}
+
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model =
+        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|pair| pair.1));
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!("{count} x {}, Linux {}", model.unwrap_or(std::env::consts::ARCH), kernel.trim())
+}
+
+fn count_instructions(arguments: &InstructionsArguments, places: &Places) -> Result<()> {
+    let ready = allocators::ready(&allocators::named(&arguments.allocators)?, places);
+    ensure!(!ready.is_empty(), "none of the chosen allocators is there");
+    let load_program = execute::load_program()?;
+    let mut text = String::new();
+    for ready in &ready {
+        let counts = instructions::count(ready, &load_program)
+            .with_context(|| format!("cannot count the instructions of {}", ready.allocator.name))?;
+        text += &instructions::text(ready.allocator.name, &counts);
+    }
+    print!("{text}");
+    if let Some(path) = &arguments.renew {
+        std::fs::write(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &arguments.check {
+        let golden =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(
+            golden == text,
+            "the fast path changed; {} says:\n{golden}If the change is meant, renew it with --renew {}",
+            path.display(),
+            path.display()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! The harness: which programs run under which allocators, in which order, and what is made of the numbers.
+//!
+//! ```text
+//!   allocators ─┐
+//!   plan ───────┼─► session (interleaves) ─► execute (one run, time-out, proof of the preload)
+//!               │        │ CSV row a run
+//!               │        ▼
+//!               └─► summary (medians, ratios) ─► tables (Markdown), picture (SVG)
+//!   peers: builds the newest peers      demo: RocksDB's db_bench      instructions: the fast paths, counted
+//! ```
+
+pub mod allocators;
+pub mod child;
+pub mod demo;
+pub mod execute;
+pub mod instructions;
+pub mod peers;
+pub mod picture;
+pub mod plan;
+pub mod session;
+pub mod summary;
+pub mod tables;
+pub mod tracing;

@@ -1,0 +1,154 @@
+//! A session: all cells, all allocators, some repetitions, interleaved.
+//!
+//! The machine's speed drifts, so allocators that are compared run next to each other: for every cell A B C, then in the
+//! next pass over all cells B C A, and so on; who goes first profits least from a quiet moment. Every run is a row of the
+//! CSV file as soon as it is over, whatever became of it.
+
+use super::allocators::Ready;
+use super::execute::{Outcome, Runner};
+use super::plan::Cell;
+use crate::report::Report;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// One run: one row of the raw data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub pass: usize,
+    pub allocator: String,
+    pub program: String,
+    pub threads: usize,
+    pub bytes: Option<usize>,
+    /// `finished`, `timed out`, or why it failed.
+    pub outcome: String,
+    pub operations: u64,
+    pub wall_seconds: f64,
+    pub cpu_user_seconds: f64,
+    pub cpu_system_seconds: f64,
+    pub operations_per_cpu_second: f64,
+    pub pair_ns_minimum: Option<f64>,
+    pub pair_ns_median: Option<f64>,
+    pub start_rss_kib: u64,
+    pub end_rss_kib: u64,
+    pub peak_rss_kib: u64,
+    pub after_rss_kib: u64,
+    pub machine_ns: f64,
+    /// Runnable tasks on the machine just before: more than 1 means that something else was running.
+    pub load_before: f64,
+    pub malloc_object: String,
+}
+
+pub const FINISHED: &str = "finished";
+
+impl Row {
+    fn new(pass: usize, cell: &Cell, ready: &Ready, load_before: f64, outcome: Outcome) -> Self {
+        let (outcome, report) = match outcome {
+            Outcome::Finished(report) => (FINISHED.to_owned(), *report),
+            Outcome::TimedOut => ("timed out".to_owned(), Report::default()),
+            Outcome::Failed(reason) => (reason, Report::default()),
+        };
+        Self {
+            pass,
+            allocator: ready.allocator.name.to_owned(),
+            program: cell.program.into(),
+            threads: cell.threads,
+            bytes: cell.bytes,
+            outcome,
+            operations: report.operations,
+            wall_seconds: report.wall_seconds,
+            cpu_user_seconds: report.cpu_user_seconds,
+            cpu_system_seconds: report.cpu_system_seconds,
+            operations_per_cpu_second: report.operations_per_cpu_second,
+            pair_ns_minimum: report.pair_ns_minimum,
+            pair_ns_median: report.pair_ns_median,
+            start_rss_kib: report.start_rss_kib,
+            end_rss_kib: report.end_rss_kib,
+            peak_rss_kib: report.peak_rss_kib,
+            after_rss_kib: report.after_rss_kib,
+            machine_ns: report.machine_ns,
+            load_before,
+            malloc_object: report.malloc_object,
+        }
+    }
+
+    pub fn cell(&self) -> Cell {
+        Cell { program: self.program.clone().into(), threads: self.threads, bytes: self.bytes }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.outcome == FINISHED
+    }
+}
+
+/// What a session consists of.
+pub struct Session<'a> {
+    pub runner: &'a Runner,
+    pub cells: &'a [Cell],
+    /// The chosen allocators.
+    pub allocators: &'a [Ready],
+    /// Variants that join in the cells that name them.
+    pub extras: &'a [Ready],
+    pub passes: usize,
+}
+
+impl Session<'_> {
+    /// Runs everything; each row is in the file at `raw` before the next run starts.
+    pub fn run(&self, raw: &Path) -> Result<Vec<Row>> {
+        let file = std::fs::File::create(raw).with_context(|| format!("cannot write {}", raw.display()))?;
+        let mut writer = csv::Writer::from_writer(file);
+        let runs: usize = self.cells.iter().map(|cell| self.allocators_of(cell).len()).sum();
+        let progress = progress_bar(runs * self.passes);
+        let mut rows = Vec::new();
+        for pass in 0..self.passes {
+            for (position, cell) in self.cells.iter().enumerate() {
+                let mut allocators = self.allocators_of(cell);
+                let first = (pass + position) % allocators.len().max(1);
+                allocators.rotate_left(first);
+                for ready in allocators {
+                    progress.set_message(format!("{} on {}", cell.label(), ready.allocator.name));
+                    let row = Row::new(pass, cell, ready, machine_load(), self.runner.run(cell, ready));
+                    if !row.is_finished() {
+                        progress.println(format!("{} on {}: {}", cell.label(), row.allocator, row.outcome));
+                    }
+                    writer.serialize(&row)?;
+                    writer.flush()?;
+                    rows.push(row);
+                    progress.inc(1);
+                }
+            }
+        }
+        progress.finish_and_clear();
+        Ok(rows)
+    }
+
+    fn allocators_of(&self, cell: &Cell) -> Vec<&Ready> {
+        let chosen =
+            |ready: &&Ready| !self.allocators.iter().any(|one| one.allocator.name == ready.allocator.name);
+        let joins = |ready: &&Ready| cell.extra_allocators().contains(&ready.allocator.name);
+        self.allocators.iter().chain(self.extras.iter().filter(joins).filter(chosen)).collect()
+    }
+}
+
+/// The rows of an earlier session.
+pub fn read_rows(raw: &Path) -> Result<Vec<Row>> {
+    let mut reader = csv::Reader::from_path(raw).with_context(|| format!("cannot read {}", raw.display()))?;
+    reader
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("{} is not raw data", raw.display()))
+}
+
+fn progress_bar(runs: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {wide_msg}");
+    ProgressBar::new(runs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Tasks that the kernel says are running now, without this one.
+fn machine_load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let running =
+        text.split_whitespace().nth(3).and_then(|tasks| tasks.split('/').next()?.parse::<f64>().ok());
+    running.unwrap_or(1.0) - 1.0
+}

@@ -1,0 +1,91 @@
+//! Children under ptrace: looked at when they end, and stepped instruction by instruction.
+
+use anyhow::{Context, Result, bail};
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{self, Signal};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// A child that is stopped at its first instruction and traced; it dies with the tracer.
+pub struct Traced {
+    pub process: Pid,
+}
+
+impl Traced {
+    pub fn start(command: &mut Command) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // SAFETY: PTRACE_TRACEME is one system call, which is all that may happen between fork and exec.
+        unsafe { command.pre_exec(|| ptrace::traceme().map_err(std::io::Error::from)) };
+        let child = command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        let process = Pid::from_raw(child.id().cast_signed());
+        waitpid(process, None).context("the child did not stop at its start")?;
+        let traced = Self { process };
+        ptrace::setoptions(process, Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACEEXIT)?;
+        Ok(traced)
+    }
+
+    /// Lets the child run until it gets SIGTRAP by itself.
+    pub fn run_to_trap(&self) -> Result<()> {
+        let mut signal = None;
+        loop {
+            ptrace::cont(self.process, signal)?;
+            match waitpid(self.process, None)? {
+                WaitStatus::Stopped(_, Signal::SIGTRAP) => return Ok(()),
+                WaitStatus::Stopped(_, other) => signal = Some(other),
+                other => bail!("the child ended before it trapped: {other:?}"),
+            }
+        }
+    }
+
+    fn run_to_exit(&self) -> Result<()> {
+        let mut signal = None;
+        loop {
+            ptrace::cont(self.process, signal)?;
+            match waitpid(self.process, None)? {
+                WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXIT) => return Ok(()),
+                WaitStatus::Stopped(_, other) => signal = Some(other),
+                WaitStatus::PtraceEvent(..) => signal = None,
+                other => bail!("the child was gone before its exit was seen: {other:?}"),
+            }
+        }
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        // A child in its exit stop does not see the signal and has to be let go; one that has ended fails both calls.
+        let _ = signal::kill(self.process, Signal::SIGKILL);
+        while let Ok(WaitStatus::Stopped(..) | WaitStatus::PtraceEvent(..)) = {
+            let _ = ptrace::cont(self.process, None);
+            waitpid(self.process, None)
+        } {}
+    }
+}
+
+/// Resident memory of a program in the moment it exits. (`ru_maxrss` will not do: it begins with the memory of the
+/// process that started the program.)
+pub fn resident_kib_at_exit(command: &mut Command) -> Result<u64> {
+    let traced = Traced::start(command)?;
+    traced.run_to_exit()?;
+    let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", traced.process))?;
+    let line = text.lines().find(|line| line.starts_with("Rss:")).context("the kernel gave no Rss line")?;
+    Ok(line.split_whitespace().nth(1).context("an Rss line without a number")?.parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn true_uses_more_than_a_quarter_and_less_than_eight_mib() {
+        let resident = resident_kib_at_exit(&mut Command::new("/bin/true")).unwrap();
+        assert!((256..8192).contains(&resident), "{resident} KiB");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        assert!(resident_kib_at_exit(&mut Command::new("/nowhere/true")).is_err());
+    }
+}

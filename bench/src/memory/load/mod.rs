@@ -1,0 +1,91 @@
+//! The process that is measured: one scenario on whatever allocator answers `malloc` here, then idleness.
+//!
+//! Owns the scenarios. Promises that the calls, their sizes and (within a thread) their order are the same under every
+//! allocator, that nothing of its own is in the heap, and that after [`Phase::Idle`] no thread calls malloc: the
+//! workers sleep on a futex and the main thread in a read of its standard input, whose end is the end of the process.
+
+pub mod blocks;
+pub mod churn;
+pub mod container;
+pub mod idle;
+pub mod replay;
+pub mod survivors;
+pub mod threads;
+
+use super::board::{Board, Phase};
+use super::pages;
+use super::shared;
+use crate::load::c_heap;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+/// One memory scenario on the malloc of this process. Ends when its standard input is closed.
+#[derive(Clone, Debug, Parser)]
+#[command(version)]
+pub struct Arguments {
+    /// Descriptor of the board that the watcher shares
+    #[arg(long)]
+    pub board: Option<RawFd>,
+    #[command(subcommand)]
+    pub scenario: Scenario,
+}
+
+/// What the process does before it is idle.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Scenario {
+    /// Replays a recorded trace, one thread for each of the trace's
+    Replay(replay::Settings),
+    /// Long-lived blocks first, then a load that is freed again
+    Idle(idle::Settings),
+    /// A peak of small blocks of which a random few stay
+    Survivors(survivors::Settings),
+    /// Fragmentation over a long time, compressed
+    Churn(churn::Settings),
+    /// Sizes that change from phase to phase while the live bytes stay
+    Container(container::Settings),
+}
+
+/// Runs a scenario and stays idle until standard input is at its end.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let board = match arguments.board {
+        Some(number) => Board::inherited(number)?,
+        None => Board::create()?.0,
+    };
+    board.set_malloc_object(&c_heap::malloc_object());
+    match &arguments.scenario {
+        Scenario::Replay(settings) => replay::run(settings, board)?,
+        Scenario::Idle(settings) => idle::run(settings, board),
+        Scenario::Survivors(settings) => survivors::run(settings, board),
+        Scenario::Churn(settings) => churn::run(settings, board),
+        Scenario::Container(settings) => container::run(settings, board),
+    }
+    board.enter(Phase::Idle);
+    wait_for_the_end();
+}
+
+/// Counts what is live, for the board. No thread may allocate or free meanwhile.
+fn report_footprint(board: &Board, live: impl Iterator<Item = (usize, usize)> + Clone) {
+    let places = pages::places_for(live.clone().map(|(_, bytes)| bytes));
+    // SAFETY: zero is a valid number.
+    let found = pages::footprint(live.clone(), unsafe { shared::zeroed_array(places) });
+    // SAFETY: these are live blocks, and the call changes nothing.
+    let usable: usize = live.map(|(address, _)| unsafe { libc::malloc_usable_size(address as *mut _) }).sum();
+    board.page_bytes.store(found.page_bytes, Ordering::Relaxed);
+    board.live_blocks.store(found.blocks, Ordering::Relaxed);
+    board.usable_bytes.store(usable as u64, Ordering::Relaxed);
+}
+
+/// Straight to the kernel: no buffer is allocated, nothing is run at exit, and nobody wakes before the end.
+fn wait_for_the_end() -> ! {
+    let mut byte = 0u8;
+    loop {
+        // SAFETY: one byte of room; the process ends without unwinding while its threads sleep.
+        unsafe {
+            if libc::read(0, (&raw mut byte).cast(), 1) == 0 {
+                libc::_exit(0);
+            }
+        }
+    }
+}

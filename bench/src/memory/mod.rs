@@ -1,0 +1,31 @@
+//! Measurements of memory that comes back: how much a process keeps while it is idle, after a peak, under long churn,
+//! and under a container's limit.
+//!
+//! ```text
+//!   vcm-memory (watch)                                   vcm-memory-load (load), LD_PRELOAD=peer.so
+//!   which cases, which allocators ──── arguments ──────► replay │ idle │ survivors │ churn │ container
+//!   reads /proc/PID/smaps, /proc/PID/task               then nothing: no malloc call by anybody
+//!   reads the board             ◄──── shared memory ─── phase, live bytes, pages that hold a live block
+//!   CSV, Markdown, SVG                                   ends when its standard input closes
+//! ```
+//!
+//! The process that is measured never measures itself: reading /proc allocates, and an idle process has to be idle.
+//! What it knows better than anybody, how many bytes are live, it writes on a [`board`] that both have mapped.
+//!
+//! **What counts as the heap** is in [`smaps`]: private anonymous memory. The load program's own memory (tables, thread
+//! stacks, the trace, the board) is all in *shared* mappings ([`shared`]), so the two can be told apart from outside,
+//! whatever an allocator does.
+
+pub mod board;
+pub mod load;
+pub mod pages;
+pub mod shared;
+pub mod smaps;
+pub mod trace;
+pub mod watch;
+
+// The same files as in `load`, where these modules are private: one text, no copy.
+#[path = "../load/random.rs"]
+mod random;
+#[path = "../load/signal.rs"]
+mod signal;
