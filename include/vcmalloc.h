@@ -35,6 +35,18 @@ int vcm_stats_get(const char *key, uint64_t *value);
    The bytes that went back. */
 size_t vcm_release(size_t keep);
 
+/* Does the same and writes a report for a reader: what went, and which spans are held by how many live bytes. */
+size_t vcm_release_text(size_t keep, char *buffer, size_t length);
+
+/* Sets the function that is called when memory_limit was passed (null: none), with the heap's bytes in memory and the
+   limit. It runs in the janitor's thread or in a thread that allocates, holds no lock of ours, may allocate and free,
+   and should drop caches of the program. */
+void vcm_on_pressure(void (*callback)(size_t in_memory, size_t limit));
+
+/* Starts the thread that gives memory back, in programs that link libvcmalloc.a; the shared library does it by itself
+   when the program creates its first thread. 0; 1 where it runs already or the option janitor is off. */
+int vcm_janitor_start(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,9 @@
 //! Compiles the one part that must be C++ and sets the properties of the shared object.
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/new_handler.cc");
+    // Shared with crates/static.
+    const SOURCE: &str = "../preload/src/new_handler.cc";
+    println!("cargo:rerun-if-changed={SOURCE}");
     cc::Build::new()
         .cpp(true)
         // We load into programs without libstdc++, so nothing of it may be needed.
@@ -10,8 +12,11 @@ fn main() {
         .flag("-fno-rtti")
         .flag("-fno-threadsafe-statics")
         .opt_level(2)
-        .file("src/new_handler.cc")
+        .file(SOURCE)
         .compile("vcm_new_handler");
+    if std::env::var_os("CARGO_FEATURE_SHARED").is_none() {
+        return;
+    }
     for argument in [
         // Threads may be inside malloc and fork handlers stay registered: the library never goes away.
         "-Wl,-z,nodelete",

@@ -115,3 +115,20 @@ pub unsafe extern "C" fn vcm_stats_get(key: Name, value: *mut u64) -> c_int {
 pub extern "C" fn vcm_release(keep: usize) -> usize {
     HEAP.release(keep)
 }
+
+/// Does what `vcm_release` does and writes a report: what went, and what holds the rest.
+///
+/// # Safety
+/// `buffer` has room for `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vcm_release_text(keep: usize, buffer: *mut c_char, length: usize) -> usize {
+    let given = HEAP.release(keep);
+    // SAFETY: by the caller's promise.
+    unsafe { written(buffer, length, |sink| HEAP.put_release_report(sink, given)) }
+}
+
+/// Sets the function that is called when `memory_limit` was passed, with the heap's bytes in memory and the limit.
+#[unsafe(no_mangle)]
+pub extern "C" fn vcm_on_pressure(callback: Option<extern "C" fn(usize, usize)>) {
+    HEAP.on_pressure(callback);
+}

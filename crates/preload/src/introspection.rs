@@ -135,7 +135,9 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
     put_total(sink, "fast", 0, stats.vcpu_caches + stats.transfer);
     put_total(sink, "rest", 0, stats.free_in_spans + stats.span_tails + stats.dirty_free);
     put_total(sink, "mmap", stats.large_blocks, stats.large);
-    for (kind, bytes) in [("current", stats.live + free_bytes(&stats)), ("live", stats.live), ("rss", stats.resident)] {
+    for (kind, bytes) in
+        [("current", stats.live + free_bytes(&stats)), ("live", stats.live), ("rss", stats.resident)]
+    {
         text::put_str(sink, "<system type=\"");
         text::put_str(sink, kind);
         text::put_str(sink, "\" size=\"");

@@ -8,6 +8,7 @@
 mod api;
 mod cxx;
 mod introspection;
+mod janitor;
 mod malloc;
 mod start;
 

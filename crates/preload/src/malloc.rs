@@ -22,7 +22,7 @@ pub fn set_errno(error: c_int) {
     unsafe { *libc::__errno_location() = error };
 }
 
-fn errno() -> c_int {
+pub fn errno() -> c_int {
     // SAFETY: errno is this thread's own.
     unsafe { *libc::__errno_location() }
 }
@@ -189,7 +189,10 @@ pub extern "C" fn nallocx(bytes: usize, flags: c_int) -> usize {
     match bytes {
         0 => 0,
         _ if bytes > vcmalloc_core::heap::LARGEST_REQUEST => 0,
-        _ => vcmalloc_core::heap::Heap::<vcmalloc_core::os::Linux>::block_bytes_for(bytes, align_of_flags(flags)),
+        _ => vcmalloc_core::heap::Heap::<vcmalloc_core::os::Linux>::block_bytes_for(
+            bytes,
+            align_of_flags(flags),
+        ),
     }
 }
 

@@ -60,6 +60,7 @@ unsafe extern "C" fn after_fork_in_child() {
     // SAFETY: `before_fork` ran in the thread that is now the only one.
     unsafe {
         HEAP.after_fork_in_child();
+        super::janitor::forget();
         _IO_list_resetlock();
     }
 }

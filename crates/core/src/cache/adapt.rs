@@ -21,7 +21,12 @@ pub(super) fn moved_at_once(class: SizeClass, capacity: usize) -> usize {
 
 impl<O: Os> Cache<O> {
     /// Allows more blocks of `class` in this cache; false where it stays as it is.
-    pub(super) fn grow(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<bool, Misuse> {
+    pub(super) fn grow(
+        &self,
+        below: Below<'_, O>,
+        tray: &dyn Tray,
+        class: SizeClass,
+    ) -> Result<bool, Misuse> {
         let word = tray.slab().read(class);
         let capacity = word.capacity(class);
         let by = (class.shape().batch as usize).max(capacity / 4);
@@ -30,6 +35,9 @@ impl<O: Os> Cache<O> {
             _ => (capacity + by).min(most_cached(class)),
         };
         if target <= capacity {
+            return Ok(false);
+        }
+        if target > SMALL_BLOCKS && !self.has_big_arrays(below.os, tray.slab()) {
             return Ok(false);
         }
         let bytes = (target - capacity) * class.block_bytes();
@@ -66,7 +74,7 @@ impl<O: Os> Cache<O> {
         blocks.reverse();
         let kept = tray.push_batch(class, blocks);
         if let Some(over @ [_, ..]) = blocks.get(kept..) {
-            below.central.give(below.pages, class, over)?;
+            below.central.give(below.os, below.pages, class, over)?;
         }
         Ok(done)
     }
@@ -123,7 +131,7 @@ impl<O: Os> Cache<O> {
             self.give_room(below, tray, (word.capacity(class) - target) * class.block_bytes());
         }
         match batch.get(..count) {
-            Some(blocks @ [_, ..]) => below.central.give(below.pages, class, blocks),
+            Some(blocks @ [_, ..]) => below.central.give(below.os, below.pages, class, blocks),
             _ => Ok(()),
         }
     }

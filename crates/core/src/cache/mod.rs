@@ -27,7 +27,7 @@ use crate::pages::Pages;
 use adapt::moved_at_once;
 use locked::Locked;
 use sequence::Current;
-use slab::{SLAB_BYTES, Slab, Word};
+use slab::{SLAB_BYTES, SLAB_HEAD_BYTES, Slab, Word};
 use tray::Tray;
 
 /// The part of the budget that slabs may take together; the rest is for transfer arrays.
@@ -213,7 +213,7 @@ impl<O: Os> Cache<O> {
             return;
         }
         let Some(slab) = os.reserve(SLAB_BYTES) else { return };
-        if !os.commit(slab, SLAB_BYTES) {
+        if !os.commit(slab, SLAB_HEAD_BYTES) {
             return os.unmap(slab, SLAB_BYTES);
         }
         // Release pairs with the Acquire in `with_tray`: a slab is seen mapped.
@@ -253,7 +253,7 @@ impl<O: Os> Cache<O> {
         rest.reverse();
         let kept = tray.push_batch(class, rest);
         if let Some(over @ [_, ..]) = rest.get(kept..) {
-            below.central.give(below.pages, class, over)?;
+            below.central.give(below.os, below.pages, class, over)?;
         }
         Ok(*first)
     }
@@ -262,11 +262,17 @@ impl<O: Os> Cache<O> {
     pub fn spill(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
         self.with_tray(below.os, |tray| match tray {
             Some(tray) => self.spill_tray(below, tray, class, block),
-            None => below.central.give(below.pages, class, &[block]),
+            None => below.central.give(below.os, below.pages, class, &[block]),
         })
     }
 
-    fn spill_tray(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass, block: usize) -> Result<(), Misuse> {
+    fn spill_tray(
+        &self,
+        below: Below<'_, O>,
+        tray: &dyn Tray,
+        class: SizeClass,
+        block: usize,
+    ) -> Result<(), Misuse> {
         if tray.push(class, block) {
             return Ok(());
         }
@@ -286,7 +292,7 @@ impl<O: Os> Cache<O> {
             }
             count + 1
         };
-        below.central.give(below.pages, class, batch.get(..count).unwrap_or(&[]))
+        below.central.give(below.os, below.pages, class, batch.get(..count).unwrap_or(&[]))
     }
 
     /// Calls `take` with the number of each slot that has a slab.
@@ -299,19 +305,64 @@ impl<O: Os> Cache<O> {
         }
     }
 
+    /// Gives the big arrays of a slab memory, when the first class needs more than its small one.
+    fn has_big_arrays(&self, os: &O, slab: Slab) -> bool {
+        let has_big = &slab.info().has_big;
+        if has_big.load(Ordering::Acquire) == 0 {
+            let _held = self.freezer.lock();
+            if os.commit(slab.0 + SLAB_HEAD_BYTES, SLAB_BYTES - SLAB_HEAD_BYTES) {
+                has_big.store(1, Ordering::Release);
+            }
+        }
+        has_big.load(Ordering::Acquire) != 0
+    }
+
     /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the system
     /// refused to stop the sequences: then nothing was touched.
     pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
+        let at = below.pages.clock.load(Ordering::Relaxed);
         let _held = self.freezer.lock();
+        self.drain_slots(below, at, |_| true)
+    }
+
+    /// Does the same for slabs that nobody has used for `ticks` calls of this; their blocks count as free since tick
+    /// `at`. Tells whether any slab was in use since the last call.
+    pub fn drain_still(&self, below: Below<'_, O>, ticks: u32, at: u32) -> Result<bool, Misuse> {
+        let _held = self.freezer.lock();
+        let (mut moved, mut any_still) = (false, false);
+        self.each_made(|_, slab| match slab.ticks_still() {
+            0 => moved |= slab.info().still_for.load(Ordering::Relaxed) == 0,
+            still => any_still |= still >= ticks,
+        });
+        if any_still {
+            self.drain_slots(below, at, |slab| slab.info().still_for.load(Ordering::Relaxed) >= ticks)?;
+        }
+        Ok(moved)
+    }
+
+    /// Freezes and empties the slabs that are `chosen`, all with one fence. The caller holds the freezer.
+    fn drain_slots(
+        &self,
+        below: Below<'_, O>,
+        at: u32,
+        chosen: impl Fn(Slab) -> bool,
+    ) -> Result<bool, Misuse> {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
         let mut outcome = Ok(());
-        self.each_made(|slot, _| self.in_use(slot).store(base, Ordering::Release));
-        // After the fence no sequence that saw a slab is under way, so the slabs are ours alone.
+        self.each_made(|slot, slab| {
+            if chosen(slab) {
+                self.in_use(slot).store(base, Ordering::Release);
+            }
+        });
+        // After the fence no sequence that saw one of these slabs is under way, so they are ours alone.
         let stopped = cpus == 0 || below.os.fence_sequences();
         self.each_made(|slot, slab| {
+            if self.in_use(slot).load(Ordering::Relaxed) == slab.0 {
+                return;
+            }
             if stopped {
                 let _locked = (slot >= cpus).then(|| self.lock_of(slot).lock());
-                outcome = outcome.and(self.empty(below, slab));
+                outcome = outcome.and(self.empty(below, slab, at));
             }
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
@@ -319,7 +370,7 @@ impl<O: Os> Cache<O> {
     }
 
     /// Empties a slab that nobody else uses.
-    fn empty(&self, below: Below<'_, O>, slab: Slab) -> Result<(), Misuse> {
+    fn empty(&self, below: Below<'_, O>, slab: Slab, at: u32) -> Result<(), Misuse> {
         let mut outcome = Ok(());
         for class in SizeClass::all() {
             let word = slab.read(class);
@@ -330,7 +381,7 @@ impl<O: Os> Cache<O> {
             // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.
             let blocks = unsafe { core::slice::from_raw_parts(first, word.len(class)) };
             if !blocks.is_empty() {
-                outcome = outcome.and(below.central.give_to_spans(below.pages, class, blocks));
+                outcome = outcome.and(below.central.return_blocks(below.pages, class, blocks, at));
             }
             // SAFETY: as above.
             unsafe { slab.word(class).write_volatile(Word::UNSET.0) };

@@ -54,7 +54,11 @@ macro_rules! begin {
     ($result:literal) => {
         concat!(
             "660:\n",
-            "xor ", $result, ", ", $result, "\n",
+            "xor ",
+            $result,
+            ", ",
+            $result,
+            "\n",
             "mov {slab:e}, fs:[{area} + 4]\n",
             "cmp {slab:e}, {cpus:e}\n",
             "jae 665f\n",

@@ -12,7 +12,7 @@
 //! which share two pages, and moves to its big one when it needs more: small programs touch few pages.
 
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
 
 /// Blocks in a small array.
@@ -22,6 +22,8 @@ const ENTRY: usize = size_of::<usize>();
 const INFO_START: usize = round_up(TABLE_LEN * ENTRY, 64);
 const SMALL_START: usize = round_up(INFO_START + size_of::<Info>(), 64);
 const SMALL_STRIDE: usize = (SMALL_BLOCKS + 1) * ENTRY;
+/// The part of a slab that is mapped from the start: words, info and small arrays.
+pub const SLAB_HEAD_BYTES: usize = BIG_START;
 const BIG_START: usize = round_up(SMALL_START + TABLE_LEN * SMALL_STRIDE, 4096);
 
 const BIG_BASES: [u32; TABLE_LEN + 1] = big_bases();
@@ -39,6 +41,11 @@ pub struct Info {
     /// Fast paths that found nothing, and that found no place.
     pub underflows: AtomicU64,
     pub overflows: AtomicU64,
+    /// A mixture of all words at the last tick, and ticks since it changed.
+    pub seen_words: AtomicU64,
+    pub still_for: AtomicU32,
+    /// The big arrays have memory.
+    pub has_big: AtomicU32,
     /// The word's top when the hand last passed: a class that stands still gives up room first.
     pub seen_top: [AtomicU32; TABLE_LEN],
 }
@@ -159,6 +166,25 @@ impl Slab {
     /// The place at an offset of the slab.
     pub fn entry(self, offset: usize) -> *mut usize {
         core::ptr::with_exposed_provenance_mut(self.0 + offset)
+    }
+
+    /// Notes the words of this tick; returns for how many ticks they have not changed. 0 also for an empty slab, which
+    /// holds nothing that anybody would want back.
+    pub fn ticks_still(self) -> u32 {
+        let (mut mixture, mut blocks) = (0u64, 0);
+        for class in SizeClass::all() {
+            let word = self.read(class);
+            // FNV-1a's step (Fowler, Noll, Vo), on whole words.
+            mixture = (mixture ^ word.0).wrapping_mul(0x100_0000_01b3);
+            blocks += word.len(class);
+        }
+        let info = self.info();
+        if info.seen_words.swap(mixture, Ordering::Relaxed) != mixture {
+            info.still_for.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        let still = info.still_for.fetch_add(1, Ordering::Relaxed) + 1;
+        if blocks == 0 { 0 } else { still }
     }
 
     pub fn info(&self) -> &Info {

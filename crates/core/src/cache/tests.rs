@@ -1,6 +1,6 @@
 use super::*;
-use crate::os::fake::{Fake, Request};
 use crate::os::Linux;
+use crate::os::fake::{Fake, Request};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 

@@ -2,9 +2,11 @@
 //! drain.
 
 use crate::base::fault::{Fault, Misuse};
+use crate::base::sync::Ordering;
+use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
-use crate::pages::{Pages, Span, SpanId};
+use crate::pages::{Pages, Span, SpanId, TIDY, bits};
 
 const LISTS: usize = 9;
 
@@ -35,11 +37,16 @@ impl SpanLists {
             let (start, block_bytes) = (pages.address_of(span.start), class.block_bytes());
             let mut places = out.iter_mut().skip(count);
             let wanted = places.len();
+            let released = span.released_bytes();
+            span.touched_at = pages.clock.load(Ordering::Relaxed);
             let taken = span.take(wanted, |index| {
                 if let Some(place) = places.next() {
                     *place = start + index * block_bytes;
                 }
             });
+            if released != 0 {
+                pages.count_released(released, span.released_bytes());
+            }
             count += taken;
             self.free_blocks -= taken;
             self.relist(pages, id);
@@ -59,18 +66,30 @@ impl SpanLists {
         Some(id)
     }
 
-    /// Takes free blocks back; the first block that cannot be free is reported and left alone.
-    pub fn put<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
+    /// Takes blocks back that are free since tick `at`; a block that cannot be free is reported and left alone.
+    pub fn put<O: Os>(
+        &mut self,
+        pages: &Pages<O>,
+        class: SizeClass,
+        blocks: &[usize],
+        at: u32,
+    ) -> Result<(), Misuse> {
         let mut outcome = Ok(());
         for address in blocks {
-            if let Err(misuse) = self.put_one(pages, class, *address) {
+            if let Err(misuse) = self.put_one(pages, class, *address, at) {
                 outcome = outcome.and(Err(misuse));
             }
         }
         outcome
     }
 
-    fn put_one<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, address: usize) -> Result<(), Misuse> {
+    fn put_one<O: Os>(
+        &mut self,
+        pages: &Pages<O>,
+        class: SizeClass,
+        address: usize,
+        at: u32,
+    ) -> Result<(), Misuse> {
         let (id, index) = locate(pages, class, address)?;
         let span = Self::of(pages, id);
         let start = pages.address_of(span.start) + index * class.block_bytes();
@@ -79,6 +98,7 @@ impl SpanLists {
             address,
             block: Some((start, class.block_bytes())),
         })?;
+        span.touched_at = at;
         self.free_blocks += 1;
         self.relist(pages, id);
         Ok(())
@@ -90,15 +110,54 @@ impl SpanLists {
         let list = (span.free as usize * 8).div_ceil((span.blocks() as usize).max(1));
         let from = span.list as usize;
         if span.is_empty() && self.free_blocks > span.blocks() as usize {
-            self.unlink(pages, id, from);
-            let blocks = Self::of(pages, id).blocks() as usize;
-            self.free_blocks -= blocks;
-            self.spans -= 1;
-            pages.close_span(id);
+            self.close(pages, id);
         } else if list != from {
             self.unlink(pages, id, from);
             self.link(pages, id, list);
         }
+    }
+
+    fn close<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
+        let (list, blocks, at) = {
+            let span = Self::of(pages, id);
+            (span.list as usize, span.blocks() as usize, span.touched_at)
+        };
+        self.unlink(pages, id, list);
+        self.free_blocks -= blocks;
+        self.spans -= 1;
+        pages.close_span(id, at);
+    }
+
+    /// Gives the idle pages of a span back, or the whole span where it is empty, if it has not been touched for
+    /// `ticks`. Returns the bytes that went back to the system.
+    pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
+        let span = Self::of(pages, id);
+        let now = pages.clock.load(Ordering::Relaxed);
+        if span.touched_at == TIDY || now.wrapping_sub(span.touched_at) < ticks {
+            return 0;
+        }
+        if span.is_empty() {
+            self.close(pages, id);
+            return 0;
+        }
+        let start = pages.address_of(span.start);
+        let (mut given, page) = (0, os.page_bytes().max(PAGE_BYTES));
+        bits::each_run(span.idle_pages(), |first, count| {
+            // A system's page may be several of ours: only those that are idle as a whole can go.
+            let from = round_up(start + first as usize * PAGE_BYTES, page);
+            let to = (start + (first + count) as usize * PAGE_BYTES) & !(page - 1);
+            if from < to && os.give_back(from, to - from) {
+                let (first, count) = ((from - start) / PAGE_BYTES, (to - from) / PAGE_BYTES);
+                span.add_released(bits::mask(first as u32, count as u32));
+                given += to - from;
+            }
+        });
+        span.touched_at = TIDY;
+        if given > 0 {
+            pages.count_released(0, given);
+            pages.note_broken(span.start);
+        }
+        given
     }
 
     fn link<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, list: usize) {

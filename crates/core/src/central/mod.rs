@@ -17,7 +17,7 @@ use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
-use crate::pages::Pages;
+use crate::pages::{Pages, SpanId};
 use lists::SpanLists;
 use transfer::Transfer;
 
@@ -25,6 +25,8 @@ use transfer::Transfer;
 const TRANSFER_SHARE: usize = 4;
 /// Refusals of room before a class tries to take unused room from another.
 const REFUSALS_BEFORE_STEALING: u32 = 16;
+/// The memory of one transfer array.
+const ARRAY_BYTES: usize = MOST_ENTRIES * size_of::<usize>();
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
 
@@ -78,20 +80,15 @@ impl<O: Os> Central<O> {
         }
     }
 
-    /// Reserves the transfer arrays. Without them the heap works, only slower.
+    /// Reserves the transfer arrays; each gets memory when it is first used. Without them the heap works, only slower.
     pub fn start(&self, os: &O) {
-        let bytes = Self::arrays_bytes();
-        if let Some(base) = os.reserve(bytes) {
-            if os.commit(base, bytes) {
-                self.arrays.store(base, Ordering::Relaxed);
-            } else {
-                os.unmap(base, bytes);
-            }
+        if let Some(base) = os.reserve(Self::arrays_bytes()) {
+            self.arrays.store(base, Ordering::Relaxed);
         }
     }
 
     const fn arrays_bytes() -> usize {
-        TABLE_LEN * MOST_ENTRIES * size_of::<usize>()
+        TABLE_LEN * ARRAY_BYTES
     }
 
     /// Address and bytes of the transfer arrays.
@@ -121,8 +118,8 @@ impl<O: Os> Central<O> {
     }
 
     /// Takes free blocks of one class, into the transfer array as far as there is room.
-    pub fn give(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        let kept = self.keep(pages, class, blocks);
+    pub fn give(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
+        let kept = self.keep(os, pages, class, blocks);
         match blocks.get(kept..) {
             Some(rest) if !rest.is_empty() => self.give_to_spans(pages, class, rest),
             _ => Ok(()),
@@ -131,16 +128,61 @@ impl<O: Os> Central<O> {
 
     /// Takes free blocks of one class straight into their spans.
     pub fn give_to_spans(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        self.class(class).spans.lock().put(pages, class, blocks)
+        self.return_blocks(pages, class, blocks, pages.clock.load(Ordering::Relaxed))
     }
 
-    fn keep(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> usize {
+    /// Takes blocks straight into their spans that are known to be free since tick `at`.
+    pub fn return_blocks(
+        &self,
+        pages: &Pages<O>,
+        class: SizeClass,
+        blocks: &[usize],
+        at: u32,
+    ) -> Result<(), Misuse> {
+        self.class(class).spans.lock().put(pages, class, blocks, at)
+    }
+
+    /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick `at`.
+    pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: u32) -> Result<(), Misuse> {
+        let place = self.class(class);
+        if place.cached.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let mut left = place.transfer.lock().low_water();
+        let mut outcome = Ok(());
+        while left > 0 {
+            let mut batch = [0; DRAIN_BATCH];
+            let mut transfer = place.transfer.lock();
+            let count = batch.get_mut(..left.min(DRAIN_BATCH)).map_or(0, |out| transfer.take(out));
+            let freed = transfer.shrink(count);
+            place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+            drop(transfer);
+            self.give_room(freed * class.block_bytes());
+            outcome = outcome.and(self.return_blocks(pages, class, batch.get(..count).unwrap_or(&[]), at));
+            left = if count == 0 { 0 } else { left - count };
+        }
+        outcome
+    }
+
+    /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns the bytes.
+    pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
+        // SAFETY: reads a number of a descriptor that exists; it is read again under the lock.
+        let look = || unsafe { (&raw const (*pages.span(id)).class).read_volatile() };
+        let class = look();
+        if !class.is_small() {
+            return 0;
+        }
+        let mut spans = self.class(class).spans.lock();
+        if look() == class { spans.tidy(os, pages, id, ticks) } else { 0 }
+    }
+
+    fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> usize {
         let place = self.class(class);
         let mut transfer = place.transfer.lock();
         let missing = (transfer.len() + blocks.len()).saturating_sub(transfer.capacity());
         let mut refused = false;
         if missing > 0 {
-            refused = !self.grow(&mut transfer, class, missing);
+            refused = !self.grow(os, &mut transfer, class, missing);
         }
         let kept = transfer.put(blocks);
         place.cached.store(transfer.len() as u32, Ordering::Relaxed);
@@ -151,13 +193,16 @@ impl<O: Os> Central<O> {
         kept
     }
 
-    fn grow(&self, transfer: &mut Transfer, class: SizeClass, missing: usize) -> bool {
-        let arrays = self.arrays.load(Ordering::Relaxed);
-        if arrays == 0 {
-            return true;
+    /// False where the budget has no room.
+    fn grow(&self, os: &O, transfer: &mut Transfer, class: SizeClass, missing: usize) -> bool {
+        if !transfer.has_memory() {
+            let arrays = self.arrays.load(Ordering::Relaxed);
+            let array = arrays + class.index() * ARRAY_BYTES;
+            if arrays == 0 || !os.commit(array, ARRAY_BYTES) {
+                return true;
+            }
+            transfer.provide(core::ptr::with_exposed_provenance_mut(array));
         }
-        let entries = core::ptr::with_exposed_provenance_mut::<usize>(arrays);
-        transfer.provide(entries.wrapping_add(class.index() * MOST_ENTRIES));
         let wanted = missing.min(MOST_ENTRIES - transfer.capacity());
         let bytes = wanted * class.block_bytes();
         if !self.take_room(bytes) {
@@ -170,7 +215,8 @@ impl<O: Os> Central<O> {
 
     fn take_room(&self, bytes: usize) -> bool {
         let before = self.transfer_taken.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= self.budget.limit() / TRANSFER_SHARE && self.budget.take(bytes);
+        let fits =
+            before.saturating_add(bytes) <= self.budget.limit() / TRANSFER_SHARE && self.budget.take(bytes);
         if !fits {
             self.transfer_taken.fetch_sub(bytes, Ordering::Relaxed);
         }

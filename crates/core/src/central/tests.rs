@@ -26,7 +26,7 @@ impl Middle {
     }
 
     fn give(&self, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        self.central.give(&self.pages, class, blocks)
+        self.central.give(&self.os, &self.pages, class, blocks)
     }
 }
 
@@ -148,15 +148,59 @@ fn without_memory_fewer_blocks_come_and_the_next_try_succeeds() {
 fn without_arrays_everything_goes_to_the_spans() {
     let middle = Middle { os: Fake::default(), pages: Pages::new(), central: Central::new() };
     assert!(middle.pages.start(&middle.os));
-    for request in [Request::Reserve, Request::Commit] {
-        middle.os.refuse_after(request, 0);
-        middle.central.start(&middle.os);
-        middle.os.grant(request);
-    }
+    middle.os.refuse_after(Request::Reserve, 0);
+    middle.central.start(&middle.os);
+    middle.os.grant(Request::Reserve);
     middle.central.budget.set_limit(1 << 20);
     let class = SizeClass::for_small(64);
     let blocks = middle.take(class, 32);
-    middle.give(class, &blocks).unwrap();
+    let (some, rest) = blocks.split_at(16);
+    middle.give(class, some).unwrap();
+    middle.central.start(&middle.os);
+    middle.os.refuse_after(Request::Commit, 0);
+    middle.give(class, rest).unwrap();
     assert_eq!(middle.central.stats(class).transfer_blocks, 0);
     assert_eq!(middle.central.stats(class).free_blocks, class.shape().blocks as u64);
+}
+
+#[test]
+fn what_nobody_took_from_an_array_goes_back_to_its_spans() {
+    let middle = middle(8 << 20);
+    let class = SizeClass::for_small(512);
+    let blocks = middle.take(class, 100);
+    middle.give(class, &blocks).unwrap();
+    middle.central.trim(&middle.pages, class, 0).unwrap();
+    assert_eq!(middle.central.stats(class).transfer_blocks, 100, "they came since the last look");
+    middle.take(class, 30);
+    middle.central.trim(&middle.pages, class, 0).unwrap();
+    assert_eq!(middle.central.stats(class).transfer_blocks, 0, "70 were there all the time");
+}
+
+#[test]
+fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(512);
+    let blocks = middle.take(class, class.shape().blocks as usize);
+    for block in &blocks {
+        unsafe { (*block as *mut u8).write_bytes(1, 512) };
+    }
+    let freed: Vec<_> = blocks.iter().copied().filter(|block| block % 8192 != 0).collect();
+    middle.give(class, &freed).unwrap();
+    let id = middle.pages.span_of(blocks[0]).unwrap();
+    let half = class.shape().span_bytes() / 2;
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, 1), 0, "touched in this tick");
+    middle.pages.clock.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, 1), half);
+    assert_eq!(middle.pages.stats().released, half as u64);
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, 1), 0, "nothing is left to give");
+    let again = middle.take(class, freed.len());
+    assert!(again.iter().all(|block| freed.contains(block)));
+    assert_eq!(middle.pages.stats().released, 0);
+    for kept in blocks.iter().filter(|block| *block % 8192 == 0) {
+        assert_eq!(unsafe { (*kept as *const u8).read() }, 1, "live blocks keep their contents");
+    }
+    middle.give(class, &blocks).unwrap();
+    middle.pages.clock.fetch_add(5, Ordering::Relaxed);
+    middle.central.tidy_span(&middle.os, &middle.pages, id, 1);
+    assert_eq!(middle.pages.stats().spans_open, 0, "an empty span goes as a whole");
 }

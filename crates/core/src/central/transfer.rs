@@ -9,6 +9,8 @@ pub struct Transfer {
     len: u32,
     /// Blocks that the budget allows here.
     capacity: u32,
+    /// The least number of blocks since `low_water` was asked last: nobody needed those.
+    low: u32,
 }
 
 // SAFETY: the array behind `entries` is used by the holder of the lock only.
@@ -16,14 +18,16 @@ unsafe impl Send for Transfer {}
 
 impl Transfer {
     pub const fn new() -> Self {
-        Transfer { entries: core::ptr::null_mut(), len: 0, capacity: 0 }
+        Transfer { entries: core::ptr::null_mut(), len: 0, capacity: 0, low: 0 }
     }
 
     /// Provides the memory: `MOST_ENTRIES` words that nobody else uses, for as long as the heap lives.
     pub fn provide(&mut self, entries: *mut usize) {
-        if self.entries.is_null() {
-            self.entries = entries;
-        }
+        self.entries = entries;
+    }
+
+    pub fn has_memory(&self) -> bool {
+        !self.entries.is_null()
     }
 
     pub fn len(&self) -> usize {
@@ -32,6 +36,11 @@ impl Transfer {
 
     pub fn capacity(&self) -> usize {
         self.capacity as usize
+    }
+
+    /// Blocks that were here all the time since this was asked last.
+    pub fn low_water(&mut self) -> usize {
+        core::mem::replace(&mut self.low, self.len) as usize
     }
 
     /// Allows `more` further blocks, as far as the array is long enough; returns how many.
@@ -64,6 +73,7 @@ impl Transfer {
     pub fn take(&mut self, out: &mut [usize]) -> usize {
         let count = out.len().min(self.len());
         self.len -= count as u32;
+        self.low = self.low.min(self.len);
         // SAFETY: the entries from len on were written by `put`.
         unsafe { core::ptr::copy_nonoverlapping(self.entries.add(self.len()), out.as_mut_ptr(), count) };
         count
@@ -88,6 +98,20 @@ mod tests {
         assert_eq!((transfer.take(&mut out), out), (2, [2, 3]));
         assert_eq!((transfer.shrink(5), transfer.capacity()), (2, 1));
         assert_eq!(transfer.grow(usize::MAX), MOST_ENTRIES - 1);
+    }
+
+    #[test]
+    fn the_low_water_mark_is_what_nobody_took() {
+        let mut memory = vec![0usize; MOST_ENTRIES];
+        let mut transfer = Transfer::new();
+        transfer.provide(memory.as_mut_ptr());
+        transfer.grow(10);
+        transfer.put(&[1, 2, 3, 4, 5]);
+        assert_eq!(transfer.low_water(), 0, "they came only now");
+        transfer.take(&mut [0; 2]);
+        transfer.put(&[6, 7]);
+        assert_eq!(transfer.low_water(), 3);
+        assert_eq!(transfer.low_water(), 5);
     }
 }
 

@@ -37,5 +37,7 @@ impl<O: Os> Heap<O> {
             self.cache.reset();
             self.starting.reset();
         }
+        // The janitor's thread stayed in the parent.
+        self.forget_janitor();
     }
 }

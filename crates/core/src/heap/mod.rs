@@ -4,6 +4,7 @@
 //! sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells the story.
 
 mod fork;
+mod janitor;
 mod resize;
 mod settings;
 mod stats;
@@ -21,7 +22,8 @@ use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicPtr, AtomicU64};
+use janitor::Janitor;
 
 /// No object is larger: differences of pointers must fit `isize`.
 pub const LARGEST_REQUEST: usize = isize::MAX as usize;
@@ -47,6 +49,8 @@ pub struct Heap<O: Os> {
     /// The bound is first set for one CPU; who needs more makes us ask the system how many there are.
     bound_is_final: AtomicU32,
     fences_refused: AtomicU64,
+    janitor: Janitor,
+    pressure_callback: AtomicPtr<()>,
 }
 
 struct Requested {
@@ -65,9 +69,12 @@ impl<O: Os> Heap<O> {
             large: Large::new(),
             options: Options::new(),
             starting: Mutex::new(()),
-            requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } }; TABLE_LEN],
+            requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } };
+                TABLE_LEN],
             bound_is_final: AtomicU32::new(0),
             fences_refused: AtomicU64::new(0),
+            janitor: Janitor::new(),
+            pressure_callback: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -100,11 +107,13 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, bytes: usize) -> usize {
-        if bytes <= LARGEST_BYTES {
+        let block = if bytes <= LARGEST_BYTES {
             self.allocate_class(SizeClass::for_small(bytes), bytes)
         } else {
             self.allocate_large(bytes, MIN_ALIGN).map_or(0, |fresh| fresh.address)
-        }
+        };
+        self.after_slow_path();
+        block
     }
 
     /// A block of a class for a request of `bytes`.
@@ -119,8 +128,15 @@ impl<O: Os> Heap<O> {
             sample.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             sample.count.fetch_add(1, Ordering::Relaxed);
         }
-        let block = self.obeyed(self.cache.refill(self.below(), class));
-        if block != 0 { block } else { self.retry_after_reclaim(|| self.obeyed(self.cache.refill(self.below(), class))) }
+        let attempt = || self.obeyed(self.cache.refill(self.below(), class));
+        match attempt() {
+            // With the caches' blocks back in their spans there may be a span after all.
+            0 => {
+                self.relieve();
+                attempt()
+            }
+            block => block,
+        }
     }
 
     fn allocate_large(&self, bytes: usize, align: usize) -> Option<crate::large::Fresh> {
@@ -129,15 +145,9 @@ impl<O: Os> Heap<O> {
         }
         let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
         attempt().or_else(|| {
-            self.reclaim();
+            self.relieve();
             attempt()
         })
-    }
-
-    /// With the caches' blocks back in their spans there may be a run or a block after all.
-    fn retry_after_reclaim(&self, attempt: impl FnOnce() -> usize) -> usize {
-        self.reclaim();
-        attempt()
     }
 
     /// Brings everything that is cached back to its spans.
@@ -215,6 +225,7 @@ impl<O: Os> Heap<O> {
             Err(Misuse { fault: self.foreign_fault(address), address, block: None })
         };
         self.obeyed(outcome);
+        self.after_slow_path();
     }
 
     fn foreign_fault(&self, address: usize) -> Fault {
@@ -229,11 +240,12 @@ impl<O: Os> Heap<O> {
 
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
     pub fn release(&self, keep: usize) -> usize {
+        // Spans' idle pages have no keeper: only whole free units count against `keep`.
         if !self.is_started() {
             return 0;
         }
         self.reclaim();
-        self.pages.give_back_free(&self.os, keep)
+        self.tidy_spans(0) + self.pages.give_back(&self.os, keep, 0)
     }
 
     /// Which caches threads use.
@@ -322,5 +334,7 @@ impl<O: Os> Heap<O> {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod janitor_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -16,7 +16,10 @@ impl<O: Os> Heap<O> {
             return 0;
         }
         let was_large = self.pages.class_of(address) == SizeClass::LARGE;
-        if was_large && bytes > LARGEST_BYTES && self.obeyed(self.large.resize_in_place(&self.pages, address, bytes)) {
+        if was_large
+            && bytes > LARGEST_BYTES
+            && self.obeyed(self.large.resize_in_place(&self.os, &self.pages, address, bytes))
+        {
             return address;
         }
         // A block stays where it is unless it is too small or less than half used.

@@ -51,6 +51,9 @@ impl<O: Os> Heap<O> {
         self.state.store(if started { READY } else { FAILED }, Ordering::Release);
         if started {
             self.apply_bound(1);
+            // The cgroup is read by the first tick: it takes a dozen system calls, too many for a process that
+            // hardly allocates.
+            self.set_limits(None);
         }
         started
     }
@@ -86,6 +89,9 @@ impl<O: Os> Heap<O> {
     /// Sets an option of the running heap. Lowering `cache_limit` empties the caches before this returns.
     pub fn set_option(&self, name: &[u8], value: &[u8]) -> Result<(), Refused> {
         let id = self.options.set(name, value, Origin::Api)?;
+        if matches!(id, OptionId::memory_limit | OptionId::hard_limit) && self.is_started() {
+            self.read_limits();
+        }
         if id == OptionId::cache_limit && self.is_started() {
             self.bound_is_final.store(1, Ordering::Relaxed);
             self.apply_bound(self.os.usable_cpus());
@@ -144,8 +150,12 @@ impl<O: Os> Heap<O> {
         let path = if named { path } else { CONFIG_FILE };
         let mut content = [0u8; 8192];
         match self.os.read_file(path, &mut content) {
-            Some(length) => self.take_config(path, content.get(..length).unwrap_or(&[]), length == content.len()),
-            None if named => self.warn(&[b"the file that VCM_CONFIG names cannot be read: ", path.to_bytes()]),
+            Some(length) => {
+                self.take_config(path, content.get(..length).unwrap_or(&[]), length == content.len())
+            }
+            None if named => {
+                self.warn(&[b"the file that VCM_CONFIG names cannot be read: ", path.to_bytes()])
+            }
             None => {}
         }
     }
@@ -166,7 +176,12 @@ impl<O: Os> Heap<O> {
                 let mut digits = [0u8; 20];
                 let mut buffer = Buffer::new(&mut digits);
                 text::put_decimal(&mut buffer, number as u64);
-                self.warn(&[path.to_bytes(), b":", buffer.as_bytes(), b": expected 'name = value' or '[program]'"]);
+                self.warn(&[
+                    path.to_bytes(),
+                    b":",
+                    buffer.as_bytes(),
+                    b": expected 'name = value' or '[program]'",
+                ]);
             }
         });
     }

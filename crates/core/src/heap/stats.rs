@@ -42,6 +42,17 @@ pub struct Stats {
     pub underflows: u64,
     pub overflows: u64,
     pub fences_refused: u64,
+    /// Pages inside spans that were given back.
+    pub released: u64,
+    /// On huge pages, and nanoseconds spent making them.
+    pub huge: u64,
+    pub huge_stall: u64,
+    pub ticks: u64,
+    /// Given back to the system since the start.
+    pub given_back: u64,
+    /// Limits in effect, 0 where there is none.
+    pub memory_limit: u64,
+    pub hard_limit: u64,
 }
 
 /// One class in use.
@@ -55,7 +66,7 @@ pub struct ClassStats {
     pub free_blocks: u64,
 }
 
-const LABELS: [(&str, &str); 21] = [
+const LABELS: [(&str, &str); 28] = [
     ("live_requested", "live, as requested"),
     ("live", "live, as blocks"),
     ("vcpu_caches", "vCPU caches"),
@@ -77,6 +88,13 @@ const LABELS: [(&str, &str); 21] = [
     ("underflows", "cache underflows (count)"),
     ("overflows", "cache overflows (count)"),
     ("fences_refused", "fences refused (count)"),
+    ("released", "given back inside spans"),
+    ("huge", "on huge pages"),
+    ("huge_stall", "making huge pages (ns)"),
+    ("ticks", "janitor ticks (count)"),
+    ("given_back", "given back since start"),
+    ("memory_limit", "memory limit"),
+    ("hard_limit", "hard limit"),
 ];
 
 impl Stats {
@@ -103,6 +121,13 @@ impl Stats {
             self.underflows,
             self.overflows,
             self.fences_refused,
+            self.released,
+            self.huge,
+            self.huge_stall,
+            self.ticks,
+            self.given_back,
+            self.memory_limit,
+            self.hard_limit,
         ]
     }
 
@@ -163,6 +188,13 @@ impl<O: Os> Heap<O> {
         stats.underflows = cache.underflows;
         stats.overflows = cache.overflows;
         stats.fences_refused = self.fences_refused.load(Ordering::Relaxed);
+        stats.released = pages.released;
+        stats.huge = pages.huge;
+        stats.huge_stall = self.janitor.huge_stall.load(Ordering::Relaxed);
+        stats.ticks = self.janitor.ticks.load(Ordering::Relaxed);
+        stats.given_back = self.janitor.given_back.load(Ordering::Relaxed);
+        stats.memory_limit = self.pages.limits.soft().unwrap_or(0) as u64;
+        stats.hard_limit = self.pages.limits.hard().unwrap_or(0) as u64;
         stats
     }
 
@@ -262,9 +294,14 @@ impl<O: Os> Heap<O> {
             if of.spans == 0 {
                 continue;
             }
-            for number in
-                [of.block_bytes, of.spans, of.live_blocks, of.cached_blocks, of.transfer_blocks, of.free_blocks]
-            {
+            for number in [
+                of.block_bytes,
+                of.spans,
+                of.live_blocks,
+                of.cached_blocks,
+                of.transfer_blocks,
+                of.free_blocks,
+            ] {
                 put_right(sink, number, 10);
             }
             text::put_str(sink, "\n");
@@ -295,6 +332,44 @@ impl<O: Os> Heap<O> {
             }
         }
         text::put_str(sink, "]}\n");
+    }
+
+    /// What a release gave, and what holds the rest: the classes whose spans keep most beside their live blocks.
+    pub fn put_release_report(&self, sink: &mut dyn Sink, given: usize) {
+        let stats = self.stats();
+        text::put_str(sink, "vcmalloc: gave back ");
+        text::put_decimal(sink, given as u64);
+        text::put_str(sink, " bytes; in memory ");
+        text::put_decimal(sink, stats.resident);
+        text::put_str(sink, ", live ");
+        text::put_decimal(sink, stats.live);
+        text::put_str(sink, "\npinned: pages with live blocks beside free ones\n");
+        text::put_str(sink, "     block     spans  in memory       live\n");
+        for class in SizeClass::all() {
+            let (of, resident) = (self.class_stats(class), self.resident_of(class));
+            if of.spans > 0 {
+                for (number, width) in [
+                    (of.block_bytes, 10),
+                    (of.spans, 10),
+                    (resident, 11),
+                    (of.live_blocks * of.block_bytes, 11),
+                ] {
+                    put_right(sink, number, width);
+                }
+                text::put_str(sink, "\n");
+            }
+        }
+    }
+
+    /// Bytes of a class's spans that are in memory.
+    fn resident_of(&self, class: SizeClass) -> u64 {
+        let mut bytes = 0;
+        self.pages.each_span(|_, span| {
+            if span.class == class {
+                bytes += self.resident(self.pages.address_of(span.start), span.units as usize * UNIT_BYTES);
+            }
+        });
+        bytes
     }
 
     /// Each option with its value in effect and where it came from.
@@ -348,4 +423,3 @@ fn put_right(sink: &mut dyn Sink, number: u64, width: usize) {
     (digits..width).for_each(|_| sink.put(b" "));
     text::put_decimal(sink, number);
 }
-

@@ -184,8 +184,15 @@ fn the_terms_of_the_bridge_add_up_to_what_is_resident() {
     let large = heap.allocate(3 << 20);
     fill(large, 1 << 20, 1);
     let stats = heap.stats();
-    let sum = stats.live_requested + stats.waste() + stats.vcpu_caches + stats.transfer + stats.free_in_spans
-        + stats.span_tails - stats.not_in_memory + stats.dirty_free + stats.metadata;
+    let sum = stats.live_requested
+        + stats.waste()
+        + stats.vcpu_caches
+        + stats.transfer
+        + stats.free_in_spans
+        + stats.span_tails
+        - stats.not_in_memory
+        + stats.dirty_free
+        + stats.metadata;
     assert!(sum.abs_diff(stats.resident) * 50 <= stats.resident, "{sum} against {}", stats.resident);
     assert!(stats.live > stats.live_requested && stats.large == 3 << 20);
 }

@@ -50,7 +50,11 @@ fn units_for(bytes: usize) -> Option<u32> {
 
 impl Large {
     pub const fn new() -> Self {
-        Large { live_bytes: AtomicU64::new(0), live_blocks: AtomicU64::new(0), requested_bytes: AtomicU64::new(0) }
+        Large {
+            live_bytes: AtomicU64::new(0),
+            live_blocks: AtomicU64::new(0),
+            requested_bytes: AtomicU64::new(0),
+        }
     }
 
     /// A block of at least `bytes` at a multiple of `align`, a power of two. None where there is no memory.
@@ -97,7 +101,7 @@ impl Large {
         // SAFETY: the block is the caller's, so its span is too until it is closed.
         let (units, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
         self.count(-1, -(units as i64), -(requested as i64));
-        pages.close_span(id);
+        pages.close_span(id, pages.clock.load(Ordering::Relaxed));
         Ok(())
     }
 
@@ -109,12 +113,18 @@ impl Large {
     }
 
     /// Resizes without moving where the units behind are free, or gives units back. False where that cannot be.
-    pub fn resize_in_place<O: Os>(&self, pages: &Pages<O>, address: usize, bytes: usize) -> Result<bool, Misuse> {
+    pub fn resize_in_place<O: Os>(
+        &self,
+        os: &O,
+        pages: &Pages<O>,
+        address: usize,
+        bytes: usize,
+    ) -> Result<bool, Misuse> {
         let id = self.find(pages, address)?;
         let Some(units) = units_for(bytes) else { return Ok(false) };
         // SAFETY: the block is the caller's.
         let (now, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
-        if units > now && pages.extend_large(id, units - now).is_none() {
+        if units > now && pages.extend_large(os, id, units - now).is_none() {
             return Ok(false);
         }
         if units < now {

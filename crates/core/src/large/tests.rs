@@ -71,11 +71,11 @@ fn contents_are_carried_by_pages_or_by_bytes() {
 fn a_block_grows_in_place_until_something_is_in_the_way() {
     let (os, pages, large) = parts();
     let block = large.allocate(&os, &pages, MIB, 16).unwrap().address;
-    assert_eq!(large.resize_in_place(&pages, block, MIB + 3 * UNIT_BYTES), Ok(true));
+    assert_eq!(large.resize_in_place(&os, &pages, block, MIB + 3 * UNIT_BYTES), Ok(true));
     let wall = large.allocate(&os, &pages, MIB / 2, 16).unwrap().address;
     assert_eq!(wall, block + MIB + 3 * UNIT_BYTES);
-    assert_eq!(large.resize_in_place(&pages, block, 2 * MIB), Ok(false));
-    assert_eq!(large.resize_in_place(&pages, block, 300 << 10), Ok(true));
+    assert_eq!(large.resize_in_place(&os, &pages, block, 2 * MIB), Ok(false));
+    assert_eq!(large.resize_in_place(&os, &pages, block, 300 << 10), Ok(true));
     assert_eq!(large.usable(&pages, block), Ok(19 * UNIT_BYTES));
 }
 

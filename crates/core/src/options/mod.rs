@@ -83,6 +83,18 @@ options! {
         "bytes that vCPU caches and transfer caches may hold together, at any number of threads; auto: by usable CPUs";
     front: Front = "auto", "0" ..= "1", start,
         "auto: restartable sequences where the system grants them; locked: the locked caches always";
+    janitor: Flag = "on", "0" ..= "1", live,
+        "give memory back from a thread of its own once the program has several threads";
+    release_delay: Duration = "1s", "10ms" ..= "1h", live,
+        "how long free memory stays before it goes back to the system";
+    retain: Amount = "25%", "0" ..= "1T", live,
+        "free memory that may stay for release_delay, in bytes or as a share of live bytes; more goes back at once";
+    memory_limit: Amount = "auto", "0" ..= "16T", live,
+        "above this the heap gives everything free back and calls back; auto: 90% of the cgroup's limit";
+    hard_limit: Amount = "auto", "0" ..= "16T", live,
+        "the heap never holds more: allocations fail instead; auto: no limit";
+    huge_pages: Flag = "on", "0" ..= "1", live,
+        "put dense 2 MiB blocks that stay in use onto huge pages, a few at a time";
     stats_at_exit: Flag = "off", "0" ..= "1", live,
         "print the statistics on stderr when the process ends";
 }

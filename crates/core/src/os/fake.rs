@@ -1,9 +1,9 @@
 //! A system that counts what it is asked and refuses on demand. Its memory is real, so that heaps on it work.
 
-use super::{Linux, MapRefusal, Os, SequenceArea, Wait};
+use super::{HugePages, Linux, MapRefusal, MemoryGroup, Os, SequenceArea, Wait};
 use crate::base::sync::AtomicU32;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The kinds of request that can be refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,9 +16,11 @@ pub enum Request {
     MovePages,
     FreeRange,
     Fence,
+    Collapse,
+    SetDumped,
 }
 
-const REQUESTS: usize = 7;
+const REQUESTS: usize = 9;
 const NEVER: u64 = u64::MAX;
 
 /// A fake system. Without orders it behaves as Linux without restartable sequences on two CPUs.
@@ -28,6 +30,11 @@ pub struct Fake {
     refuse_from: [AtomicU64; REQUESTS],
     pub usable_cpus: AtomicUsize,
     pub address_budget: AtomicUsize,
+    pub clock: AtomicU64,
+    pub group_limit: AtomicUsize,
+    pub group_in_use: AtomicUsize,
+    pub pressed: AtomicBool,
+    pub huge_pages: HugePages,
     pub variables: &'static [(&'static str, &'static str)],
     pub file: &'static str,
     pub privileged: bool,
@@ -41,6 +48,11 @@ impl Default for Fake {
             refuse_from: [const { AtomicU64::new(NEVER) }; REQUESTS],
             usable_cpus: AtomicUsize::new(2),
             address_budget: AtomicUsize::new(4 << 30),
+            clock: AtomicU64::new(0),
+            group_limit: AtomicUsize::new(0),
+            group_in_use: AtomicUsize::new(0),
+            pressed: AtomicBool::new(false),
+            huge_pages: HugePages::OnRequest,
             variables: &[],
             file: "",
             privileged: false,
@@ -95,7 +107,11 @@ impl Os for Fake {
         self.address_budget.load(Relaxed)
     }
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
-        if self.grants(Request::MapAt) { self.linux.map_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
+        if self.grants(Request::MapAt) {
+            self.linux.map_at(address, bytes)
+        } else {
+            Err(MapRefusal::Exhausted)
+        }
     }
     fn reserve(&self, bytes: usize) -> Option<usize> {
         if self.grants(Request::Reserve) { self.linux.reserve(bytes) } else { None }
@@ -109,6 +125,16 @@ impl Os for Fake {
     fn give_back(&self, address: usize, bytes: usize) -> bool {
         self.grants(Request::GiveBack) && self.linux.give_back(address, bytes)
     }
+    fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
+        self.grants(Request::SetDumped) && self.linux.set_dumped(address, bytes, dumped)
+    }
+    fn collapse(&self, _: usize, _: usize) -> bool {
+        self.grants(Request::Collapse)
+    }
+    fn huge_pages(&self) -> HugePages {
+        self.huge_pages
+    }
+    fn forbid_huge_pages(&self, _: usize, _: usize) {}
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool {
         self.grants(Request::MovePages) && self.linux.move_pages(from, to, bytes)
     }
@@ -126,6 +152,22 @@ impl Os for Fake {
     }
     fn usable_cpus(&self) -> usize {
         self.usable_cpus.load(Relaxed)
+    }
+    fn now(&self) -> u64 {
+        self.clock.load(Relaxed)
+    }
+    fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
+        self.linux.wait_for(word, expected, nanoseconds);
+    }
+    fn memory_group(&self) -> Option<MemoryGroup> {
+        let limit = self.group_limit.load(Relaxed);
+        (limit > 0).then(|| MemoryGroup { limit, in_use: self.group_in_use.load(Relaxed) })
+    }
+    fn memory_bytes(&self) -> usize {
+        1 << 30
+    }
+    fn is_under_pressure(&self) -> bool {
+        self.pressed.load(Relaxed)
     }
     fn is_privileged(&self) -> bool {
         self.privileged

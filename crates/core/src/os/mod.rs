@@ -3,14 +3,15 @@
 //! Owns no state of the heap; promises that a refusal comes back as a value and that nothing here allocates; every
 //! layer above may call it; sits on `base`. `Linux` is the real one; tests use a fake that refuses on demand.
 
-mod linux;
-mod mutex;
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
+mod linux;
+mod mutex;
 
 pub use linux::Linux;
 pub use mutex::{Guard, Mutex, Wait};
 
+use crate::base::sync::AtomicU32;
 use core::ffi::CStr;
 
 /// Where the kernel publishes, for each thread, which virtual CPU it runs on.
@@ -29,6 +30,23 @@ pub enum IndexKind {
     ConcurrencyId,
     /// `cpu_id`: the CPU's number.
     CpuId,
+}
+
+/// A limit on memory and what counts against it, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryGroup {
+    pub limit: usize,
+    pub in_use: usize,
+}
+
+/// The system's rule for transparent huge pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePages {
+    Never,
+    /// On request only.
+    OnRequest,
+    /// Everywhere, unless a range forbids it.
+    Always,
 }
 
 /// Why a range was not mapped.
@@ -62,6 +80,14 @@ pub trait Os: Wait + Sync + 'static {
     fn unmap(&self, address: usize, bytes: usize);
     /// Gives pages back: they stay mapped and read as zeros.
     fn give_back(&self, address: usize, bytes: usize) -> bool;
+    /// Keeps pages out of core files, or lets them in again.
+    fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool;
+    /// Puts a 2 MiB block onto one huge page now; may take a millisecond.
+    fn collapse(&self, address: usize, bytes: usize) -> bool;
+    /// What this process may expect of huge pages.
+    fn huge_pages(&self) -> HugePages;
+    /// Stops the kernel from making huge pages of a range by itself.
+    fn forbid_huge_pages(&self, address: usize, bytes: usize);
     /// Moves the pages of one mapped range to another; the old range stays mapped and reads as zeros.
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool;
     /// Bytes of a mapped range that are in memory now.
@@ -75,6 +101,17 @@ pub trait Os: Wait + Sync + 'static {
     fn possible_cpus(&self) -> usize;
     /// CPUs that affinity and cgroup quota let this process use, rounded up, at least 1.
     fn usable_cpus(&self) -> usize;
+
+    /// Nanoseconds of a clock that never goes back.
+    fn now(&self) -> u64;
+    /// Waits until `word` is not `expected`, for so many nanoseconds at most; may return for no reason.
+    fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64);
+    /// The limit and the present use of the memory cgroup that leaves the least room, where there is a limit.
+    fn memory_group(&self) -> Option<MemoryGroup>;
+    /// Bytes of memory in this machine.
+    fn memory_bytes(&self) -> usize;
+    /// True while this cgroup, or the system, stalls for want of memory.
+    fn is_under_pressure(&self) -> bool;
 
     /// True in a setuid or otherwise privileged start, where nothing from outside may be obeyed.
     fn is_privileged(&self) -> bool;

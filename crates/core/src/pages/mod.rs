@@ -6,17 +6,20 @@
 //! and `os`.
 
 pub mod bits;
+mod give_back;
+mod limits;
 mod runs;
 mod span;
 mod table;
 
+pub use limits::Limits;
 pub use runs::{Block, Run};
-pub use span::{Span, SpanId};
+pub use span::{Span, SpanId, TIDY};
 
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
-use crate::os::{Guard, MapRefusal, Mutex, Os};
+use crate::os::{Guard, HugePages, MapRefusal, Mutex, Os};
 use bits::BLOCK_UNITS;
 use runs::{Blocks, Runs};
 use table::Table;
@@ -28,6 +31,8 @@ const UNITS_PER_SPAN: usize = 8;
 const LEAST_RANGE: usize = 64 << 20;
 /// The range starts at a multiple of this where it is long enough; no larger alignment can be asked for.
 const MOST_ALIGN: usize = 1 << 30;
+/// Time begins late enough for "long ago" to be in it: TIDY is no time.
+const FIRST_TICK: u32 = 1000;
 /// Blocks of the range that may be skipped in one growth because somebody else lives there.
 const MOST_SKIPPED: u32 = 512;
 
@@ -41,8 +46,17 @@ pub struct Pages<O: Os> {
     spans: Table<Span>,
     blocks: Table<Block>,
     state: Mutex<State, O>,
-    /// The heap's coarse time, moved by whoever keeps it.
+    /// The heap's time in ticks, moved by whoever keeps it.
     pub clock: AtomicU32,
+    pub limits: Limits,
+    /// Bytes of pages inside spans that were given back.
+    released: AtomicUsize,
+    huge_blocks: AtomicUsize,
+    /// Held while units are withheld, so that no fork loses them.
+    giving_back: Mutex<(), O>,
+    /// The system would make huge pages by itself, and early: it is told not to.
+    forbid_huge_pages: AtomicBool,
+    allow_huge_pages: AtomicBool,
 }
 
 struct State {
@@ -61,6 +75,9 @@ pub struct PageStats {
     pub used: u64,
     pub dirty_free: u64,
     pub spans_open: u64,
+    /// Pages inside spans that were given back.
+    pub released: u64,
+    pub huge: u64,
 }
 
 // SAFETY: blocks are reached only by the holder of `state`, and the table is long enough for `Runs::blocks`.
@@ -92,7 +109,13 @@ impl<O: Os> Pages<O> {
                 spans_open: 0,
                 grown_blocks_most: 0,
             }),
-            clock: AtomicU32::new(0),
+            clock: AtomicU32::new(FIRST_TICK),
+            limits: Limits::new(),
+            released: AtomicUsize::new(0),
+            huge_blocks: AtomicUsize::new(0),
+            giving_back: Mutex::new(()),
+            forbid_huge_pages: AtomicBool::new(false),
+            allow_huge_pages: AtomicBool::new(false),
         }
     }
 
@@ -101,6 +124,10 @@ impl<O: Os> Pages<O> {
         let mut bytes = round_up(os.address_budget().max(LEAST_RANGE), BLOCK_BYTES);
         while bytes >= LEAST_RANGE {
             if self.start_with(os, bytes) {
+                // Where every touched block would become a huge page at once, small programs would hold 2 MiB.
+                let rule = os.huge_pages();
+                self.forbid_huge_pages.store(rule == HugePages::Always, Ordering::Relaxed);
+                self.allow_huge_pages.store(rule != HugePages::Never, Ordering::Relaxed);
                 return true;
             }
             bytes = round_up(bytes / 4, BLOCK_BYTES);
@@ -178,6 +205,9 @@ impl<O: Os> Pages<O> {
     }
 
     fn open(&self, os: &O, class: SizeClass, units: u32, align: u32) -> Option<(SpanId, bool)> {
+        if !self.fits_limits(os, units as usize * UNIT_BYTES) {
+            return None;
+        }
         let mut state = self.state.lock();
         let id = self.unused_span(os, &mut state)?;
         let Some(run) = self.take_run(os, &mut state, units, align) else {
@@ -186,7 +216,11 @@ impl<O: Os> Pages<O> {
         };
         state.spans_open += 1;
         // SAFETY: the descriptor came from the list of unused spans, so nobody else uses it.
-        unsafe { (*self.span(id)).open(class, run.start, units) };
+        unsafe {
+            (*self.span(id)).open(class, run.start, units);
+            (*self.span(id)).touched_at = self.clock.load(Ordering::Relaxed);
+        }
+        self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
         Some((id, run.zeroed))
     }
@@ -213,7 +247,12 @@ impl<O: Os> Pages<O> {
             let first = state.runs.blocks;
             let address = self.address_of(first * BLOCK_UNITS);
             match os.map_at(address, step as usize * BLOCK_BYTES) {
-                Ok(()) => return self.add_blocks(state, step, true),
+                Ok(()) => {
+                    if self.forbid_huge_pages.load(Ordering::Relaxed) {
+                        os.forbid_huge_pages(address, step as usize * BLOCK_BYTES);
+                    }
+                    return self.add_blocks(state, step, true);
+                }
                 Err(_) if step > needed => step = needed,
                 Err(MapRefusal::Taken) if skipped < MOST_SKIPPED => {
                     let skip = needed.min(8);
@@ -280,25 +319,31 @@ impl<O: Os> Pages<O> {
         state.unused_spans = id;
     }
 
-    /// Gives a span's units back to the free runs. Nobody else may know the span any more.
-    pub fn close_span(&self, id: SpanId) {
+    /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any more.
+    pub fn close_span(&self, id: SpanId, at: u32) {
         let mut state = self.state.lock();
         // SAFETY: the caller is the only one who knows the span.
-        let (start, units) = unsafe { ((*self.span(id)).start, (*self.span(id)).units) };
+        let (start, units, released) =
+            unsafe { ((*self.span(id)).start, (*self.span(id)).units, (*self.span(id)).released_bytes()) };
+        self.count_released(released, 0);
         self.set_owner(start, units, SizeClass::NONE, SpanId::NONE);
         state.spans_open -= 1;
-        state.runs.put(&self.blocks, start, units, self.clock.load(Ordering::Relaxed));
+        state.runs.put(&self.blocks, start, units, at);
         self.recycle_span(&mut state, id);
     }
 
     /// Lets a large span grow into the units behind it; tells whether the new part reads as zeros.
-    pub fn extend_large(&self, id: SpanId, more: u32) -> Option<bool> {
+    pub fn extend_large(&self, os: &O, id: SpanId, more: u32) -> Option<bool> {
+        if !self.fits_limits(os, more as usize * UNIT_BYTES) {
+            return None;
+        }
         let mut state = self.state.lock();
         // SAFETY: large spans belong to the holder of the state.
         let span = unsafe { &mut *self.span(id) };
         let zeroed = state.runs.extend(&self.blocks, span.start, span.units, more)?;
         let first = span.start + span.units;
         span.units += more;
+        self.admit_to_dumps(os, &mut state, first, more);
         for unit in first..first + more {
             // SAFETY: the units have just become this span's.
             unsafe { self.classes.at(unit as usize).write_volatile(SizeClass::LARGE.byte()) };
@@ -320,47 +365,6 @@ impl<O: Os> Pages<O> {
         state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
     }
 
-    /// Gives the memory of free units back, whole empty blocks first, until at most `keep` bytes of it are left.
-    /// Returns the bytes given. The system is asked without the lock; the units are withheld meanwhile.
-    pub fn give_back_free(&self, os: &O, keep: usize) -> usize {
-        let mut given = 0;
-        for whole_only in [true, false] {
-            let blocks = self.state.lock().runs.blocks;
-            for number in 0..blocks {
-                let mut state = self.state.lock();
-                if state.runs.dirty_free as usize * UNIT_BYTES <= keep {
-                    return given;
-                }
-                if whole_only && !state.runs.is_unused(&self.blocks, number) {
-                    continue;
-                }
-                let withheld = state.runs.withhold_dirty(&self.blocks, number);
-                drop(state);
-                if withheld != 0 {
-                    given += self.give_back_units(os, number, withheld);
-                }
-            }
-        }
-        given
-    }
-
-    /// Gives withheld units of a block back to the system and makes them free again.
-    fn give_back_units(&self, os: &O, number: u32, withheld: u128) -> usize {
-        let (mut clean, mut dirty) = (0, 0);
-        bits::each_run(withheld, |start, length| {
-            let address = self.address_of(number * BLOCK_UNITS + start);
-            let place = if os.give_back(address, length as usize * UNIT_BYTES) { &mut clean } else { &mut dirty };
-            *place |= bits::mask(start, length);
-        });
-        let mut state = self.state.lock();
-        for (units, is_clean) in [(clean, true), (dirty, false)] {
-            if units != 0 {
-                state.runs.return_withheld(&self.blocks, number, units, is_clean);
-            }
-        }
-        clean.count_ones() as usize * UNIT_BYTES
-    }
-
     pub fn stats(&self) -> PageStats {
         let state = self.state.lock();
         let unit = UNIT_BYTES as u64;
@@ -369,7 +373,26 @@ impl<O: Os> Pages<O> {
             used: state.runs.used * unit,
             dirty_free: state.runs.dirty_free * unit,
             spans_open: state.spans_open as u64,
+            released: self.released.load(Ordering::Relaxed) as u64,
+            huge: self.huge_blocks.load(Ordering::Relaxed) as u64 * BLOCK_BYTES as u64,
         }
+    }
+
+    /// An upper bound of the bytes that the heap's blocks hold in memory.
+    pub fn footprint(&self) -> usize {
+        let state = self.state.lock();
+        let units = (state.runs.used + state.runs.dirty_free) as usize;
+        (units * UNIT_BYTES).saturating_sub(self.released.load(Ordering::Relaxed))
+    }
+
+    /// Counts pages inside spans that were given back, or came into use again.
+    pub fn count_released(&self, before: usize, after: usize) {
+        self.released.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Descriptors of spans that were ever in use.
+    pub fn span_count(&self) -> u32 {
+        self.state.lock().spans
     }
 
     /// Calls `take` for every open span.
@@ -390,7 +413,9 @@ impl<O: Os> Pages<O> {
         if blocks > 0 {
             take(Mapping::Blocks, base, blocks);
         }
-        for (start, bytes) in [self.classes.range(), self.owners.range(), self.spans.range(), self.blocks.range()] {
+        for (start, bytes) in
+            [self.classes.range(), self.owners.range(), self.spans.range(), self.blocks.range()]
+        {
             if bytes > 0 {
                 take(Mapping::Metadata, start, bytes);
             }
@@ -399,6 +424,7 @@ impl<O: Os> Pages<O> {
 
     /// Takes the lock across `fork`.
     pub fn hold(&self) {
+        self.giving_back.hold();
         self.state.hold();
     }
 
@@ -406,14 +432,20 @@ impl<O: Os> Pages<O> {
     /// After `hold` by this thread, in the parent.
     pub unsafe fn release(&self) {
         // SAFETY: by the caller's promise.
-        unsafe { self.state.release() };
+        unsafe {
+            self.state.release();
+            self.giving_back.release();
+        }
     }
 
     /// # Safety
     /// After `hold`, in the forked child.
     pub unsafe fn reset(&self) {
         // SAFETY: by the caller's promise.
-        unsafe { self.state.reset() };
+        unsafe {
+            self.state.reset();
+            self.giving_back.reset();
+        }
     }
 }
 

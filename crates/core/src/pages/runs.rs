@@ -18,8 +18,21 @@ pub struct Block {
     previous: u32,
     /// The list that it is in: the length of its longest free run, or CLEAN.
     list: u8,
-    /// When a unit became free last, in the heap's coarse time.
-    pub freed_at: u32,
+    /// The tick when a unit became free or used last.
+    pub changed_at: u32,
+    /// Left out of core files.
+    pub undumped: bool,
+    pub huge: Huge,
+}
+
+/// What is known about huge pages under a block. Zero when a block appears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Huge {
+    No = 0,
+    Yes,
+    /// It was given back in part since: it will not be tried again while it is in use.
+    Broken,
 }
 
 /// The list of blocks that are wholly free and hold no memory.
@@ -83,7 +96,9 @@ impl Runs {
             next: BLOCK_NONE,
             previous: BLOCK_NONE,
             list: 0,
-            freed_at: 0,
+            changed_at: 0,
+            undumped: false,
+            huge: Huge::No,
         };
         if ours {
             self.insert(blocks, number);
@@ -155,7 +170,7 @@ impl Runs {
             self.remove(blocks, number);
             let block = Self::of(blocks, number);
             block.used &= !mask;
-            block.freed_at = now;
+            block.changed_at = now;
             self.used -= mask.count_ones() as u64;
             self.dirty_free += mask.count_ones() as u64;
             self.insert(blocks, number);
@@ -165,6 +180,12 @@ impl Runs {
     /// True if no unit of the block is in use.
     pub fn is_unused(&self, blocks: &impl Blocks, number: u32) -> bool {
         Self::of(blocks, number).used == 0
+    }
+
+    /// Bytes of free memory that a block may hold.
+    pub fn dirty_of(&self, blocks: &impl Blocks, number: u32) -> u128 {
+        let block = Self::of(blocks, number);
+        block.dirty & !block.used
     }
 
     /// Marks the free units of a block that may hold memory as used, so that they can be given back outside the lock.

@@ -3,8 +3,9 @@
 //! A span's free blocks are bits here, outside the blocks: a page without a live block holds nothing of ours, and
 //! nobody who writes to a freed block can change what the heap believes.
 
+use crate::base::PAGE_BYTES;
 use crate::base::fault::Fault;
-use crate::class::{MOST_BLOCKS, SizeClass};
+use crate::class::{MOST_BLOCKS, SizeClass, UNIT_BYTES};
 
 const WORDS: usize = MOST_BLOCKS / 64;
 
@@ -15,6 +16,9 @@ pub struct SpanId(pub u32);
 impl SpanId {
     pub const NONE: SpanId = SpanId(u32::MAX);
 }
+
+/// A span whose idle pages are all gone.
+pub const TIDY: u32 = u32::MAX;
 
 /// One span. Its fields belong to the lock of its class, those of a large or unused span to the lock of the pages.
 #[repr(C, align(64))]
@@ -31,8 +35,12 @@ pub struct Span {
     pub list: u8,
     /// Free blocks: the ones in `free_bits`.
     pub free: u32,
+    /// The tick when a block was last taken or put, or TIDY.
+    pub touched_at: u32,
     /// Bytes that the caller of a large allocation asked for.
     pub requested: usize,
+    /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span.
+    released: u128,
     free_bits: [u64; WORDS],
 }
 
@@ -46,6 +54,7 @@ impl Span {
         self.class = class;
         self.list = 0;
         self.requested = 0;
+        self.released = 0;
         self.free = class.shape().blocks;
         let mut left = self.free;
         for word in self.free_bits.iter_mut() {
@@ -65,11 +74,15 @@ impl Span {
     /// Takes up to `wanted` free blocks in address order and gives the index of each.
     pub fn take(&mut self, wanted: usize, mut block: impl FnMut(usize)) -> usize {
         let mut taken = 0;
-        for (index, word) in self.free_bits.iter_mut().enumerate() {
+        for (word_index, word) in self.free_bits.iter_mut().enumerate() {
             while *word != 0 && taken < wanted {
-                block(index * 64 + word.trailing_zeros() as usize);
+                let index = word_index * 64 + word.trailing_zeros() as usize;
+                block(index);
                 *word &= *word - 1;
                 taken += 1;
+                if self.released != 0 {
+                    self.released &= !pages_of_block(self.class, index);
+                }
             }
             if taken == wanted {
                 break;
@@ -77,6 +90,25 @@ impl Span {
         }
         self.free -= taken as u32;
         taken
+    }
+
+    /// The pages that hold no live block and are not known to be gone.
+    pub fn idle_pages(&self) -> u128 {
+        let pages = self.units as usize * UNIT_BYTES / PAGE_BYTES;
+        let mut idle = if pages >= 128 { u128::MAX } else { (1 << pages) - 1 };
+        for index in (0..self.blocks() as usize).filter(|index| !self.is_free(*index)) {
+            idle &= !pages_of_block(self.class, index);
+        }
+        idle & !self.released
+    }
+
+    /// Notes that pages were given back.
+    pub fn add_released(&mut self, pages: u128) {
+        self.released |= pages;
+    }
+
+    pub fn released_bytes(&self) -> usize {
+        self.released.count_ones() as usize * PAGE_BYTES
     }
 
     /// Makes block `index` free.
@@ -94,6 +126,15 @@ impl Span {
     pub fn is_free(&self, index: usize) -> bool {
         self.free_bits.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
+}
+
+/// The pages of its span that a block lies on.
+fn pages_of_block(class: SizeClass, index: usize) -> u128 {
+    let bytes = class.block_bytes();
+    let first = index * bytes / PAGE_BYTES;
+    let last = (index * bytes + bytes - 1) / PAGE_BYTES;
+    let upto = if last >= 127 { u128::MAX } else { (1 << (last + 1)) - 1 };
+    upto & (u128::MAX << first.min(127))
 }
 
 #[cfg(test)]
@@ -129,5 +170,32 @@ mod tests {
         let mut next = usize::MAX;
         span.take(1, |index| next = index);
         assert_eq!(next, 1, "the lowest address first");
+    }
+
+    #[test]
+    fn a_page_is_idle_when_every_block_on_it_is_free() {
+        let class = SizeClass::for_small(1536);
+        let mut span = span(class);
+        let all = (1u128 << (span.units as usize * UNIT_BYTES / PAGE_BYTES)) - 1;
+        assert_eq!(span.idle_pages(), all, "an empty span is idle all over, its tail included");
+        span.take(4, |_| ());
+        assert_eq!(span.idle_pages(), all & !0b11, "four blocks of 1.5 KiB lie on two pages");
+        span.put(0).unwrap();
+        span.put(1).unwrap();
+        assert_eq!(span.idle_pages(), all & !0b11, "block 2 reaches into the first page");
+        span.put(2).unwrap();
+        assert_eq!(span.idle_pages(), all & !0b10);
+    }
+
+    #[test]
+    fn a_page_that_was_given_back_is_idle_again_only_after_a_block_was_taken_from_it() {
+        let class = SizeClass::for_small(4096);
+        let mut span = span(class);
+        span.add_released(span.idle_pages());
+        assert_eq!((span.idle_pages(), span.released_bytes()), (0, span.units as usize * UNIT_BYTES));
+        span.take(2, |_| ());
+        assert_eq!(span.released_bytes(), (span.units as usize * UNIT_BYTES) - 2 * PAGE_BYTES);
+        span.put(0).unwrap();
+        assert_eq!(span.idle_pages(), 1);
     }
 }

@@ -55,7 +55,8 @@ impl<T> Table<T> {
         }
         let reserved = self.reserved_bytes.load(Ordering::Relaxed);
         let target = round_up(wanted, STEP_BYTES);
-        if target > reserved || !os.commit(self.base.load(Ordering::Relaxed) + committed, target - committed) {
+        if target > reserved || !os.commit(self.base.load(Ordering::Relaxed) + committed, target - committed)
+        {
             return false;
         }
         // Pairs with the Acquire in `committed`: who sees the new length sees usable memory.

@@ -23,7 +23,7 @@ fn an_address_is_known_by_its_class_and_nothing_else_is() {
     assert_eq!(pages.class_of(start - 1), SizeClass::NONE);
     assert_eq!(pages.class_of(&os as *const Fake as usize), SizeClass::NONE);
     assert_eq!(pages.class_of(usize::MAX), SizeClass::NONE);
-    pages.close_span(id);
+    pages.close_span(id, 0);
     assert_eq!((pages.class_of(start), pages.span_of(start)), (SizeClass::NONE, None));
 }
 
@@ -32,7 +32,7 @@ fn a_large_span_grows_and_shrinks_in_place() {
     let (os, pages) = pages();
     let (id, zeroed) = pages.open_large(&os, 20, 1).unwrap();
     assert!(zeroed);
-    assert_eq!(pages.extend_large(id, 10), Some(true));
+    assert_eq!(pages.extend_large(&os, id, 10), Some(true));
     assert_eq!(pages.class_of(address(&pages, id) + 29 * UNIT_BYTES), SizeClass::LARGE);
     pages.shrink_large(id, 5);
     assert_eq!(pages.class_of(address(&pages, id) + 5 * UNIT_BYTES), SizeClass::NONE);
@@ -101,14 +101,14 @@ fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, 100, 1).unwrap().0).collect();
     let start = address(&pages, ids[1]);
     unsafe { (start as *mut u8).write(9) };
-    pages.close_span(ids[1]);
+    pages.close_span(ids[1], 0);
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
     os.refuse_after(Request::GiveBack, 0);
-    assert_eq!(pages.give_back_free(&os, 0), 0, "a refusal leaves it dirty");
+    assert_eq!(pages.give_back(&os, 0, 0), 0, "a refusal leaves it dirty");
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
     os.grant(Request::GiveBack);
-    assert_eq!(pages.give_back_free(&os, 100 * UNIT_BYTES), 0, "so much may be kept");
-    assert_eq!(pages.give_back_free(&os, 0), 100 * UNIT_BYTES);
+    assert_eq!(pages.give_back(&os, 100 * UNIT_BYTES, 0), 0, "so much may be kept");
+    assert_eq!(pages.give_back(&os, 0, 0), 100 * UNIT_BYTES);
     assert_eq!((pages.stats().dirty_free, unsafe { (start as *const u8).read() }), (0, 0));
     assert!(pages.open_large(&os, 100, 1).unwrap().1, "known to be zero");
 }

@@ -1,8 +1,7 @@
 //! CPUs, their number and their sequences.
 
 use super::super::{IndexKind, SequenceArea};
-use super::process;
-use core::ffi::CStr;
+use super::cgroup;
 
 /// Offsets in the kernel's `struct rseq`.
 const CPU_ID: isize = 4;
@@ -89,80 +88,5 @@ pub(super) fn usable() -> usize {
     let (set, _) = affinity();
     let allowed: u32 = set.iter().map(|word| word.count_ones()).sum();
     let allowed = (allowed as usize).max(1);
-    quota().map_or(allowed, |quota| allowed.min(quota))
-}
-
-/// CPUs that the cgroup's bandwidth limit is worth, rounded up: version 2's `cpu.max`, then version 1's pair.
-fn quota() -> Option<usize> {
-    let mut groups = [0u8; 2048];
-    let length = process::read_file(c"/proc/self/cgroup", &mut groups)?;
-    let groups = groups.get(..length)?;
-    let mut least = None;
-    for line in groups.split(|byte| *byte == b'\n') {
-        let mut fields = line.splitn(3, |byte| *byte == b':');
-        let (_, controllers, path) = (fields.next(), fields.next().unwrap_or(&[]), fields.next().unwrap_or(&[]));
-        let limit = if controllers.is_empty() {
-            smallest_on_path(b"/sys/fs/cgroup", path, quota_v2)
-        } else if controllers.split(|byte| *byte == b',').any(|name| name == b"cpu") {
-            smallest_on_path(b"/sys/fs/cgroup/cpu", path, quota_v1)
-        } else {
-            None
-        };
-        least = smaller(least, limit);
-    }
-    least
-}
-
-fn smaller(left: Option<usize>, right: Option<usize>) -> Option<usize> {
-    match (left, right) {
-        (Some(left), Some(right)) => Some(left.min(right)),
-        _ => left.or(right),
-    }
-}
-
-/// A limit may stand at the group itself or at any of its ancestors; the smallest holds.
-fn smallest_on_path(root: &[u8], path: &[u8], read: fn(&[u8], &[u8]) -> Option<usize>) -> Option<usize> {
-    let mut least = read(root, b"");
-    let mut rest = path;
-    while rest.len() > 1 {
-        least = smaller(least, read(root, rest));
-        let parent = rest.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        rest = rest.get(..parent).unwrap_or(&[]);
-    }
-    least
-}
-
-fn quota_v2(root: &[u8], group: &[u8]) -> Option<usize> {
-    let mut text = [0u8; 64];
-    let content = read_joined(&[root, group, b"/cpu.max"], &mut text)?;
-    let mut words = content.split(|byte| byte.is_ascii_whitespace());
-    cpus_worth(number(words.next()?)?, number(words.next()?)?)
-}
-
-fn quota_v1(root: &[u8], group: &[u8]) -> Option<usize> {
-    let (mut quota, mut period) = ([0u8; 32], [0u8; 32]);
-    let quota = number(read_joined(&[root, group, b"/cpu.cfs_quota_us"], &mut quota)?)?;
-    let period = number(read_joined(&[root, group, b"/cpu.cfs_period_us"], &mut period)?)?;
-    cpus_worth(quota, period)
-}
-
-fn cpus_worth(quota: usize, period: usize) -> Option<usize> {
-    if quota == 0 || period == 0 { None } else { Some(quota.div_ceil(period)) }
-}
-
-/// None for `max` and `-1`, which mean that there is no limit.
-fn number(text: &[u8]) -> Option<usize> {
-    core::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
-}
-
-fn read_joined<'a>(parts: &[&[u8]], content: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut path = [0u8; 512];
-    let mut used = 0;
-    for part in parts {
-        path.get_mut(used..used + part.len())?.copy_from_slice(part);
-        used += part.len();
-    }
-    let path = CStr::from_bytes_until_nul(path.get(..used + 1)?).ok()?;
-    let length = process::read_file(path, content)?;
-    content.get(..length)
+    cgroup::cpus().map_or(allowed, |quota| allowed.min(quota))
 }

@@ -2,7 +2,10 @@
 
 use super::super::MapRefusal;
 use core::ptr;
-use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, PROT_NONE, PROT_READ, PROT_WRITE};
+use libc::{
+    MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, PROT_NONE, PROT_READ,
+    PROT_WRITE,
+};
 
 /// The heap's usual place: far from where the kernel puts executables, libraries, stacks and the shadow memory of
 /// sanitizers, so that stepwise growth meets nothing.
@@ -48,13 +51,19 @@ const BUDGET_PER_MEMORY: usize = 8;
 const LEAST_BUDGET: usize = 64 << 30;
 const MOST_BUDGET: usize = 16 << 40;
 
-pub(super) fn address_budget() -> usize {
-    // SAFETY: both calls fill the structure that they are given.
+pub(super) fn memory_bytes() -> usize {
+    // SAFETY: the call fills the structure that it is given.
     unsafe {
         let mut info: libc::sysinfo = core::mem::zeroed();
         libc::sysinfo(&mut info);
-        let memory = (info.totalram as usize).saturating_mul(info.mem_unit as usize);
-        let by_memory = memory.saturating_mul(BUDGET_PER_MEMORY).clamp(LEAST_BUDGET, MOST_BUDGET);
+        (info.totalram as usize).saturating_mul(info.mem_unit as usize)
+    }
+}
+
+pub(super) fn address_budget() -> usize {
+    let by_memory = memory_bytes().saturating_mul(BUDGET_PER_MEMORY).clamp(LEAST_BUDGET, MOST_BUDGET);
+    // SAFETY: the call fills the structure that it is given.
+    unsafe {
         let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
         libc::getrlimit(libc::RLIMIT_AS, &mut limit);
         // Twice the limit, for places that turn out to be taken.
@@ -93,6 +102,12 @@ pub(super) fn unmap(address: usize, bytes: usize) {
 pub(super) fn give_back(address: usize, bytes: usize) -> bool {
     // SAFETY: the caller owns the range and needs none of its contents.
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_DONTNEED) == 0 }
+}
+
+pub(super) fn set_dumped(address: usize, bytes: usize, dumped: bool) -> bool {
+    let advice = if dumped { libc::MADV_DODUMP } else { libc::MADV_DONTDUMP };
+    // SAFETY: the advice changes what core files contain, nothing else.
+    unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, advice) == 0 }
 }
 
 pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> bool {

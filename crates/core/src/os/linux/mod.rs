@@ -1,10 +1,12 @@
 //! Linux by way of glibc.
 
+mod cgroup;
 mod cpus;
+mod huge;
 mod memory;
 mod process;
 
-use super::{MapRefusal, Os, SequenceArea, Wait};
+use super::{HugePages, MapRefusal, MemoryGroup, Os, SequenceArea, Wait};
 use crate::base::sync::AtomicU32;
 use core::ffi::CStr;
 
@@ -56,6 +58,18 @@ impl Os for Linux {
     fn give_back(&self, address: usize, bytes: usize) -> bool {
         memory::give_back(address, bytes)
     }
+    fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
+        memory::set_dumped(address, bytes, dumped)
+    }
+    fn collapse(&self, address: usize, bytes: usize) -> bool {
+        huge::collapse(address, bytes)
+    }
+    fn huge_pages(&self) -> HugePages {
+        huge::rule()
+    }
+    fn forbid_huge_pages(&self, address: usize, bytes: usize) {
+        huge::forbid(address, bytes);
+    }
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool {
         memory::move_pages(from, to, bytes)
     }
@@ -73,6 +87,24 @@ impl Os for Linux {
     }
     fn usable_cpus(&self) -> usize {
         cpus::usable()
+    }
+    fn now(&self) -> u64 {
+        process::now()
+    }
+    fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
+        #[cfg(not(loom))]
+        process::futex_wait_for(word, expected, nanoseconds);
+        #[cfg(loom)]
+        let _ = (word, expected, nanoseconds);
+    }
+    fn memory_group(&self) -> Option<MemoryGroup> {
+        cgroup::memory()
+    }
+    fn memory_bytes(&self) -> usize {
+        memory::memory_bytes()
+    }
+    fn is_under_pressure(&self) -> bool {
+        cgroup::is_under_pressure()
     }
     fn is_privileged(&self) -> bool {
         process::is_privileged()

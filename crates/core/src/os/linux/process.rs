@@ -12,9 +12,29 @@ pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
 }
 
 #[cfg(not(loom))]
+pub(super) fn futex_wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
+    let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let time = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the word and the time outlive the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), flags, expected, &time) };
+}
+
+pub(super) fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills the structure that it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(not(loom))]
 pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
     // SAFETY: the kernel uses the address as a key only.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count)
+    };
 }
 
 /// Every thread has an errno of its own, and its address costs no system call.
@@ -51,7 +71,11 @@ pub(super) fn each_variable(take: &mut dyn FnMut(&[u8], &[u8])) {
 fn each_variable_of_procfs(take: &mut dyn FnMut(&[u8], &[u8])) {
     let mut content = [0u8; 8192];
     if let Some(length) = read_file(c"/proc/self/environ", &mut content) {
-        content.get(..length).unwrap_or(&[]).split(|byte| *byte == 0).for_each(|entry| take_entry(entry, take));
+        content
+            .get(..length)
+            .unwrap_or(&[])
+            .split(|byte| *byte == 0)
+            .for_each(|entry| take_entry(entry, take));
     }
 }
 

@@ -26,7 +26,11 @@ fn the_fuller_block_serves_first() {
     let second = runs.take(&blocks, 60, 1).unwrap();
     assert_ne!(first.start / BLOCK_UNITS, second.start / BLOCK_UNITS);
     let third = runs.take(&blocks, 20, 1).unwrap();
-    assert_eq!(third.start / BLOCK_UNITS, first.start / BLOCK_UNITS, "28 units are left there, 68 in the other");
+    assert_eq!(
+        third.start / BLOCK_UNITS,
+        first.start / BLOCK_UNITS,
+        "28 units are left there, 68 in the other"
+    );
 }
 
 #[test]

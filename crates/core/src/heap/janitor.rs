@@ -1,0 +1,289 @@
+//! The janitor: what happens to memory that nobody uses. docs/design/memory-comes-back.md tells the whole.
+//!
+//! `run_janitor` is the life of the maintenance thread; without one, slow paths call `tick_if_due`.
+
+use super::Heap;
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::class::SizeClass;
+use crate::options::{AUTO, OptionId, percent_of};
+use crate::os::{MemoryGroup, Os};
+use crate::pages::SpanId;
+
+/// Ticks in one `release_delay`.
+const TICKS_PER_DELAY: u32 = 4;
+/// A cache that nobody used for so many ticks is emptied.
+const STILL_TICKS: u32 = 2;
+/// After so many ticks without any event everything that can go has gone.
+const QUIET_TICKS: u32 = 2 * TICKS_PER_DELAY + STILL_TICKS;
+/// A block is warm, and worth a huge page, when it has been full for so many ticks.
+const WARM_TICKS: u32 = 4 * TICKS_PER_DELAY;
+/// Huge pages are made a few at a time: each stalls whoever faults in this process meanwhile.
+const COLLAPSES_PER_TICK: u32 = 2;
+/// Slow paths look at the clock every so many events.
+const EVENTS_PER_LOOK: u32 = 64;
+/// Free memory below this may always stay for `release_delay`.
+const LEAST_RETAIN: u64 = 8 << 20;
+/// The soft limit, of what the cgroup allows: the rest is for stacks, code and page tables.
+const GROUP_PERCENT: usize = 90;
+/// Over the soft limit the heap is tidied again when it has grown by this part of the limit.
+const RELIEF_STEP: usize = 64;
+
+// The bell's states.
+const QUIET: u32 = 0;
+const RUNG: u32 = 1;
+const ASLEEP: u32 = 2;
+
+/// What the janitor remembers, and how it is called.
+pub struct Janitor {
+    bell: AtomicU32,
+    /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
+    stop: AtomicU32,
+    pub(super) running: AtomicBool,
+    events: AtomicU32,
+    next_tick: AtomicU64,
+    /// One tick at a time.
+    ticking: AtomicBool,
+    quiet_ticks: AtomicU32,
+    /// The footprint at which the heap relieves itself again.
+    relieve_at: AtomicU64,
+    pub(super) ticks: AtomicU64,
+    pub(super) given_back: AtomicU64,
+    pub(super) huge_stall: AtomicU64,
+}
+
+impl Janitor {
+    pub const fn new() -> Self {
+        Janitor {
+            bell: AtomicU32::new(QUIET),
+            stop: AtomicU32::new(0),
+            running: AtomicBool::new(false),
+            events: AtomicU32::new(0),
+            next_tick: AtomicU64::new(0),
+            ticking: AtomicBool::new(false),
+            quiet_ticks: AtomicU32::new(0),
+            relieve_at: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
+            given_back: AtomicU64::new(0),
+            huge_stall: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<O: Os> Heap<O> {
+    /// What every slow path does when it is through, with no lock held.
+    pub(super) fn after_slow_path(&self) {
+        let janitor = &self.janitor;
+        if janitor.bell.load(Ordering::Relaxed) != RUNG
+            && janitor.bell.swap(RUNG, Ordering::Relaxed) == ASLEEP
+        {
+            O::wake_one(&janitor.bell);
+        }
+        let events = janitor.events.fetch_add(1, Ordering::Relaxed);
+        if events.is_multiple_of(EVENTS_PER_LOOK) && !janitor.running.load(Ordering::Relaxed) {
+            self.tick_if_due();
+        }
+        if self.pages.limits.take_passed() {
+            self.relieve_if_grown();
+        }
+    }
+
+    fn tick_nanoseconds(&self) -> u64 {
+        self.options.get(OptionId::release_delay) / TICKS_PER_DELAY as u64
+    }
+
+    /// Does a tick if the last one was long enough ago: the janitor's work where it has no thread.
+    fn tick_if_due(&self) {
+        let (now, next) = (self.os.now(), &self.janitor.next_tick);
+        let due = next.load(Ordering::Relaxed);
+        let after = now.saturating_add(self.tick_nanoseconds());
+        if now >= due && next.compare_exchange(due, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.tick(true);
+        }
+    }
+
+    /// The janitor's thread: returns when `stop_janitor` was called. It blocks no signal itself.
+    pub fn run_janitor(&self) {
+        let janitor = &self.janitor;
+        while janitor.stop.load(Ordering::Acquire) == 0 {
+            self.os.wait_for(&janitor.stop, 0, self.tick_nanoseconds());
+            let rung = janitor.bell.swap(QUIET, Ordering::Relaxed) == RUNG;
+            self.tick(rung);
+            if janitor.quiet_ticks.load(Ordering::Relaxed) > QUIET_TICKS {
+                self.sleep_until_rung();
+            }
+        }
+    }
+
+    fn sleep_until_rung(&self) {
+        let bell = &self.janitor.bell;
+        if bell.compare_exchange(QUIET, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        while bell.load(Ordering::Relaxed) == ASLEEP && self.janitor.stop.load(Ordering::Acquire) == 0 {
+            O::wait(bell, ASLEEP);
+        }
+        self.janitor.quiet_ticks.store(0, Ordering::Relaxed);
+    }
+
+    /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is switched off.
+    pub fn claim_janitor(&self) -> bool {
+        self.options.is_on(OptionId::janitor) && !self.janitor.running.swap(true, Ordering::AcqRel)
+    }
+
+    /// Ends `claim_janitor`: no thread could be made, or it has ended.
+    pub fn unclaim_janitor(&self) {
+        self.janitor.stop.store(0, Ordering::Release);
+        self.janitor.bell.store(QUIET, Ordering::Relaxed);
+        self.janitor.running.store(false, Ordering::Release);
+    }
+
+    /// In a forked child: there is no thread and no tick under way.
+    pub(super) fn forget_janitor(&self) {
+        self.unclaim_janitor();
+        self.janitor.ticking.store(false, Ordering::Relaxed);
+    }
+
+    /// Tells the janitor's thread to end; true if there is one.
+    pub fn stop_janitor(&self) -> bool {
+        if !self.janitor.running.load(Ordering::Acquire) {
+            return false;
+        }
+        self.janitor.stop.store(1, Ordering::Release);
+        O::wake_one(&self.janitor.stop);
+        self.janitor.bell.store(RUNG, Ordering::Relaxed);
+        O::wake_one(&self.janitor.bell);
+        true
+    }
+
+    /// One tick. `rung`: something happened since the last one.
+    pub fn tick(&self, rung: bool) {
+        if !self.is_started() || self.janitor.ticking.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let now = self.pages.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.janitor.ticks.fetch_add(1, Ordering::Relaxed);
+        let long_ago = now.wrapping_sub(TICKS_PER_DELAY);
+        let moved = self.obeyed(self.cache.drain_still(self.below(), STILL_TICKS, long_ago));
+        for class in SizeClass::all() {
+            self.obeyed(self.central.trim(&self.pages, class, long_ago));
+        }
+        let given = self.tidy_spans(TICKS_PER_DELAY)
+            + self.pages.give_back(&self.os, self.retained_bytes(), 0)
+            + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY);
+        self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
+        self.make_huge_pages();
+        self.read_limits();
+        if self.os.is_under_pressure() {
+            self.relieve();
+        }
+        match rung || moved {
+            true => self.janitor.quiet_ticks.store(0, Ordering::Relaxed),
+            false => _ = self.janitor.quiet_ticks.fetch_add(1, Ordering::Relaxed),
+        }
+        self.janitor.ticking.store(false, Ordering::Release);
+    }
+
+    /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
+    pub(super) fn tidy_spans(&self, ticks: u32) -> usize {
+        let count = self.pages.span_count();
+        (0..count).map(|id| self.central.tidy_span(&self.os, &self.pages, SpanId(id), ticks)).sum()
+    }
+
+    fn retained_bytes(&self) -> usize {
+        let live = self.pages.stats().used;
+        let retain = match self.options.get(OptionId::retain) {
+            AUTO => live / 4,
+            amount => percent_of(amount).map_or(amount, |percent| (live / 100).saturating_mul(percent)),
+        };
+        match percent_of(self.options.get(OptionId::retain)) {
+            Some(_) => retain.max(LEAST_RETAIN) as usize,
+            None => retain as usize,
+        }
+    }
+
+    fn make_huge_pages(&self) {
+        if !self.options.is_on(OptionId::huge_pages) || !self.pages.may_have_huge_pages() {
+            return;
+        }
+        let before = self.os.now();
+        if self.pages.collapse_dense(&self.os, COLLAPSES_PER_TICK, WARM_TICKS) > 0 {
+            self.janitor.huge_stall.fetch_add(self.os.now() - before, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads the cgroup and sets the limits that follow from it and from the options.
+    pub(super) fn read_limits(&self) {
+        self.set_limits(self.os.memory_group());
+        if self.pages.limits.soft().is_some_and(|soft| self.pages.footprint() > soft) {
+            self.relieve_if_grown();
+        }
+    }
+
+    pub(super) fn set_limits(&self, group: Option<MemoryGroup>) {
+        let memory = self.os.memory_bytes();
+        let bytes_of = |amount: u64| match percent_of(amount) {
+            Some(percent) => memory / 100 * percent as usize,
+            None => amount as usize,
+        };
+        let hard = match self.options.get(OptionId::hard_limit) {
+            AUTO => None,
+            amount => Some(bytes_of(amount)),
+        };
+        let soft = match self.options.get(OptionId::memory_limit) {
+            AUTO => group.map(|group| self.limit_of(group)),
+            amount => match (percent_of(amount), group) {
+                // A share is one of what this process may use.
+                (Some(percent), Some(group)) => Some(group.limit / 100 * percent as usize),
+                _ => Some(bytes_of(amount)),
+            },
+        };
+        self.pages.limits.set(soft, hard);
+    }
+
+    /// What the cgroup leaves to the heap: its limit less what others in the group use.
+    fn limit_of(&self, group: MemoryGroup) -> usize {
+        let others = group.in_use.saturating_sub(self.pages.footprint());
+        let allowed = group.limit / 100 * GROUP_PERCENT;
+        // Others can be page cache that goes when it must: at least half is ours to use.
+        allowed.saturating_sub(others).max(allowed / 2)
+    }
+
+    /// Relieves the heap where it has grown by a step since the last time. Over the limit with nothing left to give,
+    /// each slow path would otherwise try again for nothing.
+    fn relieve_if_grown(&self) {
+        let limit = self.pages.limits.soft().unwrap_or(0);
+        let (step, at) = (limit / RELIEF_STEP, self.janitor.relieve_at.load(Ordering::Relaxed) as usize);
+        let footprint = self.pages.footprint();
+        if footprint < at && footprint + 2 * step > at {
+            return;
+        }
+        self.relieve();
+        self.janitor.relieve_at.store((self.pages.footprint() + step) as u64, Ordering::Relaxed);
+        self.call_back(limit);
+    }
+
+    /// Brings everything back that can come back, now; returns the bytes that went to the system.
+    pub fn relieve(&self) -> usize {
+        self.reclaim();
+        let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);
+        self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
+        given
+    }
+
+    /// Calls the program's function for memory pressure, if it set one.
+    fn call_back(&self, limit: usize) {
+        let callback = self.pressure_callback.load(Ordering::Acquire);
+        if !callback.is_null() {
+            // SAFETY: `on_pressure` is the only place that stores here, and stores such functions.
+            let callback: extern "C" fn(usize, usize) = unsafe { core::mem::transmute(callback) };
+            callback(self.pages.footprint(), limit);
+        }
+    }
+
+    /// Sets the function that is called when the soft limit was passed, with the heap's bytes in memory and the
+    /// limit; by the janitor or by the thread that allocates, with no lock held.
+    pub fn on_pressure(&self, callback: Option<extern "C" fn(usize, usize)>) {
+        let address = callback.map_or(core::ptr::null_mut(), |callback| callback as *mut ());
+        self.pressure_callback.store(address, Ordering::Release);
+    }
+}

@@ -1,0 +1,266 @@
+//! What a tick does, on a system whose clock and limits the test sets.
+
+use super::Heap;
+use crate::options::OptionId;
+use crate::os::fake::{Fake, Request};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const MIB: usize = 1 << 20;
+
+fn heap() -> Box<Heap<Fake>> {
+    Box::new(Heap::new(Fake::default()))
+}
+
+fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> {
+    (0..count)
+        .map(|_| {
+            let block = heap.allocate(bytes);
+            assert_ne!(block, 0);
+            unsafe { (block as *mut u8).write_bytes(1, bytes) };
+            block
+        })
+        .collect()
+}
+
+fn free(heap: &Heap<Fake>, blocks: impl IntoIterator<Item = usize>) {
+    blocks.into_iter().for_each(|block| heap.free(block));
+}
+
+fn quiet_ticks(heap: &Heap<Fake>, count: usize) {
+    (0..count).for_each(|_| heap.tick(false));
+}
+
+#[test]
+fn an_idle_heap_ends_with_its_live_pages_and_nothing_else() {
+    let heap = heap();
+    let blocks = fill(&heap, 20_000, 1000);
+    free(&heap, blocks.iter().copied().filter(|block| block / 4096 % 16 != 0));
+    let live_pages: std::collections::BTreeSet<_> = blocks
+        .iter()
+        .filter(|block| *block / 4096 % 16 == 0)
+        .flat_map(|block| [block / 4096, (block + 999) / 4096])
+        .collect();
+    assert!(heap.stats().resident > 15 * MIB as u64);
+    quiet_ticks(&heap, 11);
+    let stats = heap.stats();
+    assert_eq!((stats.vcpu_caches, stats.transfer, stats.dirty_free), (0, 0, 0));
+    assert_eq!(stats.resident - stats.metadata, live_pages.len() as u64 * 4096);
+}
+
+#[test]
+fn memory_stays_for_the_delay_and_then_goes() {
+    let heap = heap();
+    heap.set_option(b"retain", b"1G").unwrap();
+    let large = heap.allocate(8 * MIB);
+    unsafe { (large as *mut u8).write_bytes(1, 8 * MIB) };
+    heap.free(large);
+    quiet_ticks(&heap, 3);
+    assert_eq!(heap.stats().dirty_free, 8 * MIB as u64);
+    quiet_ticks(&heap, 1);
+    assert_eq!(heap.stats().dirty_free, 0);
+}
+
+#[test]
+fn what_exceeds_retain_goes_at_the_next_tick() {
+    let heap = heap();
+    heap.set_option(b"retain", b"2M").unwrap();
+    let blocks: Vec<_> = (0..4).map(|_| heap.allocate(2 * MIB)).collect();
+    blocks.iter().for_each(|block| unsafe { (*block as *mut u8).write_bytes(1, 2 * MIB) });
+    free(&heap, blocks);
+    quiet_ticks(&heap, 1);
+    assert_eq!(heap.stats().dirty_free, 2 * MIB as u64);
+}
+
+#[test]
+fn a_cache_in_use_is_left_alone() {
+    let heap = heap();
+    let blocks = fill(&heap, 40, 64);
+    free(&heap, blocks);
+    let mut kept = Vec::new();
+    for _ in 0..6 {
+        heap.tick(true);
+        kept.push(heap.allocate(64));
+        assert!(heap.stats().vcpu_caches > 0);
+    }
+    quiet_ticks(&heap, 3);
+    assert_eq!(heap.stats().vcpu_caches, 0);
+}
+
+#[test]
+fn a_refused_give_back_is_tried_again() {
+    let heap = heap();
+    let blocks = fill(&heap, 5000, 1000);
+    free(&heap, blocks);
+    heap.os().refuse_after(Request::GiveBack, 0);
+    quiet_ticks(&heap, 12);
+    assert!(heap.stats().resident > 4 * MIB as u64, "nothing went, nothing broke");
+    heap.os().grant(Request::GiveBack);
+    quiet_ticks(&heap, 1);
+    assert!(heap.stats().resident < MIB as u64);
+}
+
+#[test]
+fn the_hard_limit_refuses_and_the_heap_works_afterwards() {
+    let heap = heap();
+    heap.set_option(b"hard_limit", b"16M").unwrap();
+    let mut blocks = Vec::new();
+    while let block @ 1.. = heap.allocate(100_000) {
+        blocks.push(block);
+    }
+    assert!((100..170).contains(&blocks.len()), "{}", blocks.len());
+    assert_eq!(heap.allocate(4 * MIB), 0);
+    let half = blocks.split_off(blocks.len() / 2);
+    free(&heap, half);
+    let large = heap.allocate(4 * MIB);
+    assert_ne!(large, 0, "as another size");
+    heap.set_option(b"hard_limit", b"auto").unwrap();
+    assert_ne!(heap.allocate(64 * MIB), 0);
+}
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_call(in_memory: usize, limit: usize) {
+    assert!(in_memory > 0 && limit > 0);
+    CALLS.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn over_the_soft_limit_free_memory_goes_before_more_is_taken_and_the_program_is_told() {
+    let heap = heap();
+    heap.on_pressure(Some(count_call));
+    heap.set_option(b"memory_limit", b"32M").unwrap();
+    heap.set_option(b"retain", b"1G").unwrap();
+    for bytes in [1000usize, 3000, 10_000, 50_000, 200_000, 2 * MIB] {
+        let blocks = fill(&heap, 20 * MIB / bytes, bytes);
+        assert!(heap.stats().resident < 36 * MIB as u64, "{bytes}: {}", heap.stats().resident);
+        free(&heap, blocks);
+    }
+    assert_eq!(CALLS.load(Relaxed), 0, "it was never passed");
+    let blocks = fill(&heap, 48, MIB);
+    assert!(CALLS.load(Relaxed) > 0);
+    assert!(CALLS.load(Relaxed) < 40, "not at every allocation");
+    free(&heap, blocks);
+}
+
+#[test]
+fn the_limit_of_the_cgroup_is_known_and_read_again() {
+    let heap = heap();
+    heap.allocate(1);
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.tick(true);
+    assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64);
+    heap.os().group_in_use.store(30 * MIB, Relaxed);
+    heap.tick(true);
+    let less = heap.stats().memory_limit;
+    assert!(less < 61 * MIB as u64 && less > 59 * MIB as u64, "others use 30 MiB of it: {less}");
+    heap.os().group_limit.store(0, Relaxed);
+    heap.tick(true);
+    assert_eq!(heap.stats().memory_limit, 0);
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.set_option(b"memory_limit", b"50%").unwrap();
+    assert_eq!(heap.stats().memory_limit, 50 * MIB as u64);
+}
+
+#[test]
+fn pressure_makes_everything_go_at_once() {
+    let heap = heap();
+    heap.set_option(b"retain", b"1G").unwrap();
+    let blocks = fill(&heap, 3000, 2000);
+    free(&heap, blocks);
+    heap.os().pressed.store(true, Relaxed);
+    heap.tick(true);
+    assert!(heap.stats().resident < MIB as u64);
+}
+
+#[test]
+fn one_thread_does_the_work_on_its_slow_paths_when_the_time_has_come() {
+    let heap = heap();
+    let blocks = fill(&heap, 3000, 2000);
+    free(&heap, blocks);
+    let before = heap.stats().ticks;
+    for round in 0..6u64 {
+        heap.os().clock.store((round + 1) * 250_000_000, Relaxed);
+        (0..64).for_each(|_| heap.free(heap.allocate(MIB)));
+    }
+    assert!(heap.stats().ticks >= before + 5);
+    assert!(heap.stats().vcpu_caches < 1000);
+}
+
+#[test]
+fn dense_warm_blocks_get_huge_pages_a_few_at_a_time_and_sparse_ones_never() {
+    let heap = heap();
+    let dense = fill(&heap, 40, 2 * MIB);
+    quiet_ticks(&heap, 14);
+    assert_eq!(heap.os().asked(Request::Collapse), 0, "not while they are new");
+    quiet_ticks(&heap, 3);
+    assert!((2..=6).contains(&heap.os().asked(Request::Collapse)), "two at a tick");
+    quiet_ticks(&heap, 30);
+    assert_eq!((heap.os().asked(Request::Collapse), heap.stats().huge), (40, 80 * MIB as u64));
+    free(&heap, dense);
+    quiet_ticks(&heap, 6);
+    assert_eq!(heap.stats().huge, 0);
+    let sparse: Vec<_> = (0..40).map(|_| heap.allocate(2 * MIB)).collect();
+    quiet_ticks(&heap, 40);
+    assert_eq!(heap.os().asked(Request::Collapse), 40, "untouched blocks are not dense");
+    free(&heap, sparse);
+}
+
+#[test]
+fn huge_pages_can_be_switched_off_by_option_and_by_the_system() {
+    for by_option in [true, false] {
+        let mut os = Fake::default();
+        if !by_option {
+            os.huge_pages = crate::os::HugePages::Never;
+        }
+        let heap = Box::new(Heap::new(os));
+        if by_option {
+            heap.set_option(b"huge_pages", b"off").unwrap();
+        }
+        fill(&heap, 40, 2 * MIB);
+        quiet_ticks(&heap, 40);
+        assert_eq!(heap.os().asked(Request::Collapse), 0);
+    }
+}
+
+#[test]
+fn empty_blocks_are_left_out_of_core_files_until_they_are_used_again() {
+    let heap = heap();
+    let blocks = fill(&heap, 4, 2 * MIB);
+    free(&heap, blocks);
+    quiet_ticks(&heap, 6);
+    let left_out = heap.os().asked(Request::SetDumped);
+    assert!(left_out >= 4);
+    fill(&heap, 4, 2 * MIB);
+    assert_eq!(heap.os().asked(Request::SetDumped), left_out + 4);
+}
+
+#[test]
+fn the_janitor_is_claimed_once_and_can_be_switched_off() {
+    let heap = heap();
+    assert!(heap.claim_janitor() && !heap.claim_janitor());
+    heap.unclaim_janitor();
+    heap.set_option(b"janitor", b"off").unwrap();
+    assert!(!heap.claim_janitor());
+    assert!(!heap.options.is_on(OptionId::janitor));
+}
+
+#[test]
+fn the_thread_sleeps_when_all_is_done_wakes_by_a_slow_path_and_ends_when_told() {
+    let heap: &'static Heap<Fake> = Box::leak(heap());
+    heap.set_option(b"release_delay", b"20ms").unwrap();
+    let blocks = fill(heap, 3000, 2000);
+    assert!(heap.claim_janitor());
+    let thread = std::thread::spawn(|| heap.run_janitor());
+    free(heap, blocks);
+    let wait = |milliseconds| std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+    wait(400);
+    let asleep = heap.stats();
+    assert!(asleep.resident < MIB as u64);
+    wait(200);
+    assert_eq!(heap.stats().ticks, asleep.ticks, "no tick while nothing happens");
+    free(heap, fill(heap, 3000, 2000));
+    wait(400);
+    assert!(heap.stats().ticks > asleep.ticks && heap.stats().resident < MIB as u64);
+    assert!(heap.stop_janitor());
+    thread.join().unwrap();
+}

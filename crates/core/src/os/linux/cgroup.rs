@@ -1,0 +1,172 @@
+//! Limits of the control groups that this process is in, version 1 and 2.
+//!
+//! A limit may stand at the group itself or at any of its ancestors; the one that leaves the least room holds.
+
+use super::super::MemoryGroup;
+use super::process;
+use core::ffi::CStr;
+
+const MOUNT_V2: &[u8] = b"/sys/fs/cgroup";
+/// Where version 2 is mounted beside version 1.
+const MOUNT_HYBRID: &[u8] = b"/sys/fs/cgroup/unified";
+
+/// Calls `take` with the directory and version of each group of this process that `controller` may limit.
+fn each_group(controller: &[u8], mut take: impl FnMut(Group<'_>)) {
+    let mut content = [0u8; 2048];
+    let length = process::read_file(c"/proc/self/cgroup", &mut content).unwrap_or(0);
+    for line in content.get(..length).unwrap_or(&[]).split(|byte| *byte == b'\n') {
+        let mut fields = line.splitn(3, |byte| *byte == b':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        if controllers.is_empty() {
+            each_ancestor(path, |path| take(Group { parts: [MOUNT_V2, b"", path], version: 2 }));
+            each_ancestor(path, |path| take(Group { parts: [MOUNT_HYBRID, b"", path], version: 2 }));
+        } else if controllers.split(|byte| *byte == b',').any(|name| name == controller) {
+            let mount: &[u8] =
+                if controller == b"cpu" { b"/sys/fs/cgroup/cpu" } else { b"/sys/fs/cgroup/memory" };
+            each_ancestor(path, |path| take(Group { parts: [mount, b"", path], version: 1 }));
+        }
+    }
+}
+
+/// The group and everything above it, down to the mount itself.
+fn each_ancestor(path: &[u8], mut take: impl FnMut(&[u8])) {
+    let mut rest = if path == b"/" { b"" } else { path };
+    loop {
+        take(rest);
+        match rest.iter().rposition(|byte| *byte == b'/') {
+            Some(parent) if !rest.is_empty() => rest = rest.get(..parent).unwrap_or(&[]),
+            _ => return,
+        }
+    }
+}
+
+struct Group<'a> {
+    parts: [&'a [u8]; 3],
+    version: u8,
+}
+
+impl Group<'_> {
+    /// The content of a file of the group.
+    fn read<'b>(&self, file: &[u8], content: &'b mut [u8]) -> Option<&'b [u8]> {
+        let mut path = [0u8; 512];
+        let mut used = 0;
+        for part in self.parts.iter().chain(&[file]) {
+            path.get_mut(used..used + part.len())?.copy_from_slice(part);
+            used += part.len();
+        }
+        let path = CStr::from_bytes_until_nul(path.get(..used + 1)?).ok()?;
+        let length = process::read_file(path, content)?;
+        content.get(..length)
+    }
+
+    /// A file that holds one number; none for `max`, `-1` and the like.
+    fn number(&self, file: &[u8]) -> Option<usize> {
+        number(self.read(file, &mut [0; 64])?)
+    }
+}
+
+fn number(text: &[u8]) -> Option<usize> {
+    core::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
+}
+
+fn smaller(left: Option<usize>, right: Option<usize>) -> Option<usize> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        _ => left.or(right),
+    }
+}
+
+/// CPUs that the bandwidth limit is worth, rounded up: `cpu.max` in version 2, a pair of files in version 1.
+pub(super) fn cpus() -> Option<usize> {
+    let mut least = None;
+    each_group(b"cpu", |group| least = smaller(least, cpus_of(&group)));
+    least
+}
+
+fn cpus_of(group: &Group<'_>) -> Option<usize> {
+    let (quota, period) = if group.version == 2 {
+        let mut text = [0u8; 64];
+        let mut words = group.read(b"/cpu.max", &mut text)?.split(|byte| byte.is_ascii_whitespace());
+        (number(words.next()?)?, number(words.next()?)?)
+    } else {
+        (group.number(b"/cpu.cfs_quota_us")?, group.number(b"/cpu.cfs_period_us")?)
+    };
+    if quota == 0 {
+        None
+    } else {
+        Some(quota.checked_div(period)? + usize::from(!quota.is_multiple_of(period)))
+    }
+}
+
+/// The memory group that leaves the least room.
+pub(super) fn memory() -> Option<MemoryGroup> {
+    let mut tightest: Option<MemoryGroup> = None;
+    each_group(b"memory", |group| {
+        if let Some(found) = memory_of(&group) {
+            let room = |group: &MemoryGroup| group.limit.saturating_sub(group.in_use);
+            if tightest.as_ref().is_none_or(|least| room(&found) < room(least)) {
+                tightest = Some(found);
+            }
+        }
+    });
+    tightest
+}
+
+fn memory_of(group: &Group<'_>) -> Option<MemoryGroup> {
+    /// Version 1 says "no limit" by a number near the end of the range.
+    const NO_LIMIT_V1: usize = 1 << 60;
+    if group.version == 2 {
+        let limit = smaller(group.number(b"/memory.max"), group.number(b"/memory.high"))?;
+        return Some(MemoryGroup { limit, in_use: group.number(b"/memory.current")? });
+    }
+    let limit = group.number(b"/memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT_V1)?;
+    Some(MemoryGroup { limit, in_use: group.number(b"/memory.usage_in_bytes")? })
+}
+
+/// Stalls for want of memory in more than so many hundredths of a percent of the last ten seconds are pressure.
+const PRESSURE: usize = 500;
+
+pub(super) fn is_under_pressure() -> bool {
+    let mut text = [0u8; 256];
+    let system =
+        process::read_file(c"/proc/pressure/memory", &mut text).and_then(|length| text.get(..length));
+    let mut found = system.is_some_and(|text| stalled(text) > PRESSURE);
+    each_group(b"memory", |group| {
+        let mut text = [0u8; 256];
+        found |= group.read(b"/memory.pressure", &mut text).is_some_and(|text| stalled(text) > PRESSURE);
+    });
+    found
+}
+
+/// The `some avg10=` of a pressure file, in hundredths of a percent.
+fn stalled(text: &[u8]) -> usize {
+    let Some(rest) = text.strip_prefix(b"some avg10=") else { return 0 };
+    let digits = rest.iter().take_while(|byte| **byte != b' ').filter(|byte| byte.is_ascii_digit());
+    digits.fold(0, |value, digit| value * 10 + usize::from(digit - b'0'))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_limited_by_itself_and_by_all_above() {
+        let mut seen = Vec::new();
+        each_ancestor(b"/a/b", |path| seen.push(path.to_vec()));
+        assert_eq!(seen, [b"/a/b".to_vec(), b"/a".to_vec(), b"".to_vec()]);
+        let mut seen = Vec::new();
+        each_ancestor(b"/", |path| seen.push(path.to_vec()));
+        assert_eq!(seen, [b"".to_vec()]);
+    }
+
+    #[test]
+    fn stalls_are_read_in_hundredths_of_a_percent() {
+        assert_eq!(stalled(b"some avg10=12.34 avg60=0.00 avg300=0.00 total=5\n"), 1234);
+        assert_eq!(stalled(b"nonsense"), 0);
+    }
+
+    #[test]
+    fn no_limit_is_no_number() {
+        assert_eq!((number(b"max\n"), number(b"-1\n"), number(b"42\n")), (None, None, Some(42)));
+    }
+}

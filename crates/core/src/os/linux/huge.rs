@@ -1,0 +1,51 @@
+//! Transparent huge pages.
+
+use super::super::HugePages;
+use super::process;
+use core::ptr;
+
+/// Since Linux 6.1.
+const MADV_COLLAPSE: libc::c_int = 25;
+
+pub(super) fn collapse(address: usize, bytes: usize) -> bool {
+    // SAFETY: moves the range's pages; their contents stay.
+    unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, MADV_COLLAPSE) == 0 }
+}
+
+pub(super) fn forbid(address: usize, bytes: usize) {
+    // SAFETY: the advice changes how memory is backed, nothing else. A kernel without huge pages refuses it.
+    unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_NOHUGEPAGE) };
+}
+
+/// The process's own switch comes before the system's setting.
+pub(super) fn rule() -> HugePages {
+    // SAFETY: asks for a number.
+    if unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) } != 0 {
+        return HugePages::Never;
+    }
+    let mut text = [0u8; 64];
+    let Some(length) = process::read_file(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut text) else {
+        return HugePages::Never;
+    };
+    match text.get(..length).and_then(chosen) {
+        Some(b"always") => HugePages::Always,
+        Some(b"madvise") => HugePages::OnRequest,
+        _ => HugePages::Never,
+    }
+}
+
+/// The word in brackets.
+fn chosen(text: &[u8]) -> Option<&[u8]> {
+    let start = text.iter().position(|byte| *byte == b'[')? + 1;
+    let length = text.get(start..)?.iter().position(|byte| *byte == b']')?;
+    text.get(start..start + length)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #[test]
+    fn the_rule_is_the_word_in_brackets() {
+        assert_eq!(super::chosen(b"always [madvise] never\n"), Some(&b"madvise"[..]));
+        assert_eq!(super::chosen(b"nonsense"), None);
+    }
+}

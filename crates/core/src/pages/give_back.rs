@@ -1,0 +1,162 @@
+//! Giving free units back to the system, huge pages under full blocks, and what core files contain.
+//!
+//! The system is asked without the lock of the pages; the units are marked used meanwhile. `giving_back` is held over
+//! each block, so that a fork never happens while units are withheld.
+
+use super::runs::Huge;
+use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, State, bits};
+use crate::base::sync::Ordering;
+use crate::class::UNIT_BYTES;
+use crate::os::{Guard, Os};
+
+/// Blocks that may be left out of core files: each can cost two mappings of the process.
+const MOST_UNDUMPED: u32 = 1024;
+/// A block is dense where so many of its bytes are in memory: huge pages must not add to what the heap holds.
+const DENSE_BYTES: u64 = (BLOCK_BYTES - BLOCK_BYTES / 64) as u64;
+/// Heaps below this gain nothing from huge pages.
+const LEAST_FOR_HUGE: u32 = 16;
+
+impl<O: Os> Pages<O> {
+    /// Gives the memory of units back that have been free for `ticks`, whole empty blocks first, until at most `keep`
+    /// bytes of free memory are left. Returns the bytes given.
+    pub fn give_back(&self, os: &O, keep: usize, ticks: u32) -> usize {
+        let mut given = 0;
+        for whole_only in [true, false] {
+            let blocks = self.state.lock().runs.blocks;
+            for number in 0..blocks {
+                match self.give_back_block(os, number, whole_only, keep, ticks) {
+                    Some(bytes) => given += bytes,
+                    None => return given,
+                }
+            }
+        }
+        given
+    }
+
+    /// None where enough was given back.
+    fn give_back_block(
+        &self,
+        os: &O,
+        number: u32,
+        whole_only: bool,
+        keep: usize,
+        ticks: u32,
+    ) -> Option<usize> {
+        let _held = self.giving_back.lock();
+        let mut state = self.state.lock();
+        if state.runs.dirty_free as usize * UNIT_BYTES <= keep {
+            return None;
+        }
+        let unused = state.runs.is_unused(&self.blocks, number);
+        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(self.block_changed_at(&state, number));
+        if (whole_only && !unused) || age < ticks || state.runs.dirty_of(&self.blocks, number) == 0 {
+            return Some(0);
+        }
+        let withheld = state.runs.withhold_dirty(&self.blocks, number);
+        drop(state);
+        Some(self.give_back_units(os, number, withheld, unused))
+    }
+
+    fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> u32 {
+        // SAFETY: blocks belong to the holder of the state.
+        unsafe { (*self.blocks.at(number as usize)).changed_at }
+    }
+
+    /// Gives withheld units of a block back to the system and makes them free again.
+    fn give_back_units(&self, os: &O, number: u32, withheld: u128, unused: bool) -> usize {
+        let (mut clean, mut dirty) = (0, 0);
+        bits::each_run(withheld, |start, length| {
+            let address = self.address_of(number * BLOCK_UNITS + start);
+            let place =
+                if os.give_back(address, length as usize * UNIT_BYTES) { &mut clean } else { &mut dirty };
+            *place |= bits::mask(start, length);
+        });
+        let undumped = unused && dirty == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
+        let mut state = self.state.lock();
+        self.note_given_back(&mut state, number, unused, undumped);
+        for (units, is_clean) in [(clean, true), (dirty, false)] {
+            if units != 0 {
+                state.runs.return_withheld(&self.blocks, number, units, is_clean);
+            }
+        }
+        clean.count_ones() as usize * UNIT_BYTES
+    }
+
+    fn leave_out_of_dumps(&self, os: &O, number: u32) -> bool {
+        os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, false)
+    }
+
+    fn note_given_back(&self, _held: &mut Guard<'_, State, O>, number: u32, unused: bool, undumped: bool) {
+        // SAFETY: blocks belong to the holder of the state.
+        let block = unsafe { &mut *self.blocks.at(number as usize) };
+        block.undumped |= undumped;
+        if block.huge == Huge::Yes {
+            self.huge_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        block.huge = if unused { Huge::No } else { Huge::Broken };
+    }
+
+    /// Lets the blocks of a run into core files again.
+    pub(super) fn admit_to_dumps(&self, os: &O, _held: &mut Guard<'_, State, O>, start: u32, units: u32) {
+        for number in start / BLOCK_UNITS..=(start + units - 1) / BLOCK_UNITS {
+            // SAFETY: blocks belong to the holder of the state.
+            let block = unsafe { &mut *self.blocks.at(number as usize) };
+            block.changed_at = self.clock.load(Ordering::Relaxed);
+            if block.undumped {
+                os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, true);
+                block.undumped = false;
+            }
+        }
+    }
+
+    /// Notes that pages inside a used block were given back: its huge page, if it had one, is in pieces.
+    pub fn note_broken(&self, unit: u32) {
+        let _held = self.state.lock();
+        // SAFETY: blocks belong to the holder of the state.
+        let block = unsafe { &mut *self.blocks.at((unit / BLOCK_UNITS) as usize) };
+        if block.huge == Huge::Yes {
+            self.huge_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        block.huge = Huge::Broken;
+    }
+
+    /// False where the process or the system has switched huge pages off.
+    pub fn may_have_huge_pages(&self) -> bool {
+        self.allow_huge_pages.load(Ordering::Relaxed)
+    }
+
+    /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many.
+    pub fn collapse_dense(&self, os: &O, most: u32, ticks: u32) -> u32 {
+        let blocks = self.state.lock().runs.blocks;
+        let mut done = 0;
+        for number in 0..blocks {
+            if done == most || blocks < LEAST_FOR_HUGE {
+                break;
+            }
+            let address = self.address_of(number * BLOCK_UNITS);
+            if !self.is_full_since(number, ticks)
+                || os
+                    .resident_bytes(address, BLOCK_BYTES)
+                    .is_none_or(|resident| (resident as u64) < DENSE_BYTES)
+            {
+                continue;
+            }
+            // Whoever takes or frees blocks there meanwhile is not disturbed: the contents stay.
+            let huge = os.collapse(address, BLOCK_BYTES);
+            let _held = self.state.lock();
+            // SAFETY: blocks belong to the holder of the state.
+            unsafe { (*self.blocks.at(number as usize)).huge = if huge { Huge::Yes } else { Huge::Broken } };
+            self.huge_blocks.fetch_add(usize::from(huge), Ordering::Relaxed);
+            done += 1;
+        }
+        done
+    }
+
+    fn is_full_since(&self, number: u32, ticks: u32) -> bool {
+        let _held = self.state.lock();
+        // SAFETY: blocks belong to the holder of the state.
+        let block = unsafe { &*self.blocks.at(number as usize) };
+        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(block.changed_at);
+        block.used == u128::MAX && block.dirty != 0 && block.huge == Huge::No && age >= ticks
+    }
+}

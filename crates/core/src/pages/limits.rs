@@ -1,0 +1,59 @@
+//! The heap's own limits on what it holds in memory.
+
+use super::Pages;
+use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::os::Os;
+
+const NONE: usize = usize::MAX;
+
+/// Bounds of the footprint, in bytes.
+pub struct Limits {
+    soft: AtomicUsize,
+    hard: AtomicUsize,
+    /// The soft limit was passed since somebody last asked.
+    passed: AtomicBool,
+}
+
+impl Limits {
+    pub const fn new() -> Self {
+        Limits { soft: AtomicUsize::new(NONE), hard: AtomicUsize::new(NONE), passed: AtomicBool::new(false) }
+    }
+
+    pub fn set(&self, soft: Option<usize>, hard: Option<usize>) {
+        self.soft.store(soft.unwrap_or(NONE), Ordering::Relaxed);
+        self.hard.store(hard.unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    pub fn soft(&self) -> Option<usize> {
+        Some(self.soft.load(Ordering::Relaxed)).filter(|limit| *limit != NONE)
+    }
+
+    pub fn hard(&self) -> Option<usize> {
+        Some(self.hard.load(Ordering::Relaxed)).filter(|limit| *limit != NONE)
+    }
+
+    /// True once after the soft limit was passed.
+    pub fn take_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed) && self.passed.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl<O: Os> Pages<O> {
+    /// Tells whether `more` bytes may come into use; gives free memory back first where a limit would be passed.
+    pub(super) fn fits_limits(&self, os: &O, more: usize) -> bool {
+        let (soft, hard) =
+            (self.limits.soft.load(Ordering::Relaxed), self.limits.hard.load(Ordering::Relaxed));
+        if soft.min(hard) == NONE || !self.would_pass(soft.min(hard), more) {
+            return true;
+        }
+        self.give_back(os, 0, 0);
+        if self.would_pass(soft, more) {
+            self.limits.passed.store(true, Ordering::Relaxed);
+        }
+        !self.would_pass(hard, more)
+    }
+
+    fn would_pass(&self, limit: usize, more: usize) -> bool {
+        self.footprint().saturating_add(more) > limit
+    }
+}
