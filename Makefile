@@ -29,7 +29,7 @@ demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimal
 
 # The library is built first: the programs in tests/ run on target/release/libvcmalloc.so.
 test: setup-test lint build loom ## everything the project promises: style, unit tests, C programs, real programs
-	$(CARGO) test --workspace --exclude vcmalloc
+	$(CARGO) test --workspace --exclude vcmalloc --no-fail-fast
 
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run

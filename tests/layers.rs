@@ -46,9 +46,8 @@ fn every_module_of_the_core_is_a_layer() {
 #[test]
 fn upward_lines_are_found_in_every_form() {
     let text = "use crate::heap::Heap;\npub use crate::{base::Bytes, cache::{self, Slab}, options};\n\
-                // use crate::heap;\nlet x = crate::central::Central::new();\nuse crate::{\n    large,\n
-                // watch::Event,\n};\n\
-                pub(crate) fn f() {}\n";
+                // use crate::heap;\nlet x = crate::central::Central::new();\n\
+                use crate::{\n    large,\n    watch::Event,\n};\npub(crate) fn f() {}\n";
     let found: Vec<(usize, String)> = uses(text);
     let expected =
         [(1, "heap"), (2, "base"), (2, "cache"), (2, "options"), (4, "central"), (5, "large"), (5, "watch")];

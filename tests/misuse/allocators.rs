@@ -1,0 +1,117 @@
+//! The allocators that the suites of misuse and robustness are run on, and a run that cannot hang.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use vcmalloc_tests::{Ground, child, library};
+
+/// An allocator that programs can be run on.
+#[derive(Clone)]
+pub struct Allocator {
+    pub name: &'static str,
+    /// What is preloaded; glibc's own needs nothing.
+    pub library: Option<PathBuf>,
+    /// Without restartable sequences.
+    pub locked: bool,
+}
+
+const DEBIAN: &str = "/usr/lib/x86_64-linux-gnu";
+const PEERS: [(&str, &str, &str); 4] = [
+    ("jemalloc", DEBIAN, "libjemalloc.so.2"),
+    ("gperftools", DEBIAN, "libtcmalloc_minimal.so.4"),
+    ("mimalloc", DEBIAN, "libmimalloc.so.2"),
+    ("scudo", "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux", "libclang_rt.scudo_standalone-x86_64.so"),
+];
+
+impl Allocator {
+    /// Ours, with and without restartable sequences.
+    #[allow(dead_code)] // the tables run each once
+    pub fn ours() -> Result<[Allocator; 2], String> {
+        let library = Some(library::shared()?);
+        Ok([("vcmalloc", false), ("locked", true)].map(|(name, locked)| Allocator {
+            name,
+            library: library.clone(),
+            locked,
+        }))
+    }
+
+    /// glibc, every peer that is installed, and ours; the hardened library once it is built.
+    #[allow(dead_code)] // the tests run ours alone
+    pub fn all() -> Result<Vec<Allocator>, String> {
+        let ours = library::our_shared()?;
+        let hardened = ours.with_file_name("libvcmalloc-hardened.so");
+        let preloaded = |name, library| Allocator { name, library: Some(library), locked: false };
+        let mut all = vec![Allocator { name: "glibc", library: None, locked: false }];
+        for (name, folder, file) in PEERS {
+            let library = PathBuf::from(folder).join(file);
+            match library.exists() {
+                true => all.push(preloaded(name, library)),
+                false => eprintln!("{name} is left out: there is no {}", library.display()),
+            }
+        }
+        all.push(preloaded("vcmalloc", ours));
+        if hardened.exists() {
+            all.push(preloaded("hardened", hardened));
+        }
+        Ok(all)
+    }
+
+    pub fn is_ours(&self) -> bool {
+        matches!(self.name, "vcmalloc" | "locked" | "hardened")
+    }
+
+    /// Sets the environment in which `command` runs on this allocator and on nothing else.
+    pub fn prepare(&self, command: &mut Command) -> Result<(), String> {
+        Ground::Glibc.prepare(command)?;
+        command.env_remove("CONFORMANCE_ON");
+        if let Some(library) = &self.library {
+            command.env("LD_PRELOAD", library);
+        }
+        if self.locked {
+            command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+        }
+        Ok(())
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+    Hang,
+}
+
+/// A finished run.
+pub struct Run {
+    pub end: End,
+    pub output: String,
+    pub complaints: String,
+}
+
+/// Runs `command` to its end, or kills it and all its descendants after `limit`.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Run, String> {
+    let file = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
+    let (mut output, mut complaints) = (file()?, file()?);
+    let same = |file: &File| file.try_clone().map_err(|error| format!("cannot duplicate a file: {error}"));
+    command.stdin(Stdio::null()).stdout(same(&output)?).stderr(same(&complaints)?).process_group(0);
+    let mut process = command.spawn().map_err(|error| format!("{command:?} did not start: {error}"))?;
+    let status = child::wait(&mut process, limit);
+    child::end_group(&process);
+    let _ = process.wait();
+    let end = match status {
+        None => End::Hang,
+        Some(status) => status.signal().map_or(End::Exit(status.code().unwrap_or(-1)), End::Signal),
+    };
+    Ok(Run { end, output: text(&mut output), complaints: text(&mut complaints) })
+}
+
+fn text(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,190 @@
+//! The crimes, what each must lead to, and what it led to.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use vcmalloc_tests::{Ground, compile, library};
+
+use crate::allocators::{Allocator, End, run};
+
+/// What the default build promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promise {
+    /// The bad call is stopped: SIGABRT, and one of these after "vcmalloc: " on stderr.
+    Stopped(&'static [&'static str]),
+    /// The heap is not hurt: no overlap, no chosen or foreign address, no dirty calloc. Contents of neighbours may
+    /// change and freed contents may be read. Stopping is allowed too.
+    Unhurt,
+    /// Two owners may share a block: the second free looks like an honest one.
+    Overlap,
+}
+
+use Promise::{Overlap, Stopped, Unhurt};
+
+const DOUBLE: Promise = Stopped(&["double free"]);
+const INTERIOR: Promise = Stopped(&["free of an interior pointer"]);
+const FOREIGN: Promise = Stopped(&["free of a pointer that is not from this heap"]);
+const WRONG_SIZE: Promise = Stopped(&["free with the wrong size or alignment"]);
+
+/// Program, crime, promise.
+pub const CRIMES: [(&str, &str, Promise); 46] = [
+    ("frees", "double_free_at_once", DOUBLE),
+    ("frees", "double_free_large", Stopped(&["double free", "free of memory that holds no block"])),
+    ("frees", "double_free_a_b_a", DOUBLE),
+    ("frees", "double_free_after_5000_frees", DOUBLE),
+    ("frees", "double_free_by_another_thread", DOUBLE),
+    ("frees", "double_free_by_two_remote_threads", DOUBLE),
+    ("frees", "double_free_after_reuse", Overlap),
+    ("frees", "free_interior_small", INTERIOR),
+    ("frees", "free_interior_large", INTERIOR),
+    ("frees", "free_misaligned", INTERIOR),
+    ("frees", "free_stack", FOREIGN),
+    ("frees", "free_global", FOREIGN),
+    ("frees", "free_mapping", FOREIGN),
+    ("frees", "free_text", FOREIGN),
+    ("frees", "free_wild", FOREIGN),
+    ("frees", "free_low", FOREIGN),
+    ("frees", "free_unmapped", FOREIGN),
+    (
+        "frees",
+        "free_never_handed_out",
+        Stopped(&["double free", "free of memory that holds no block", "interior"]),
+    ),
+    ("frees", "realloc_foreign", FOREIGN),
+    ("frees", "realloc_freed", DOUBLE),
+    ("frees", "sized_delete_too_large", WRONG_SIZE),
+    ("frees", "sized_delete_too_small", Unhurt),
+    ("frees", "sized_delete_small_as_large", WRONG_SIZE),
+    ("frees", "sized_delete_large_as_small", Unhurt),
+    ("frees", "aligned_block_deleted_as_unaligned", Unhurt),
+    ("frees", "unaligned_block_deleted_as_aligned", WRONG_SIZE),
+    ("frees", "malloc_then_delete", Unhurt),
+    ("frees", "new_then_free", Unhurt),
+    ("frees", "new_array_then_delete", Unhurt),
+    ("writes", "overflow_1", Unhurt),
+    ("writes", "overflow_8", Unhurt),
+    ("writes", "overflow_16", Unhurt),
+    ("writes", "overflow_64", Unhurt),
+    ("writes", "overflow_page", Unhurt),
+    ("writes", "underflow_1", Unhurt),
+    ("writes", "underflow_8", Unhurt),
+    ("writes", "underflow_16", Unhurt),
+    ("writes", "underflow_64", Unhurt),
+    ("writes", "underflow_page", Unhurt),
+    ("writes", "steer_small", Unhurt),
+    ("writes", "steer_page", Unhurt),
+    ("writes", "steer_large", Unhurt),
+    ("writes", "steer_at_random", Unhurt),
+    ("writes", "read_after_free_small", Unhurt),
+    ("writes", "read_after_free_large", Unhurt),
+    ("writes", "calloc_after_write_after_free", Unhurt),
+];
+
+/// What the default build does not keep yet, and why. A crime that is kept must leave the list.
+pub const KNOWN_OPEN: &[(&str, &str)] = &[
+    ("double_free_at_once", "the cache's array takes a block that it already has"),
+    ("double_free_a_b_a", "as double_free_at_once"),
+    ("double_free_after_5000_frees", "found only when the second copy comes back to its span"),
+    ("double_free_by_another_thread", "as double_free_after_5000_frees"),
+    ("double_free_by_two_remote_threads", "as double_free_at_once"),
+    ("free_interior_small", "the cache takes any address of a small class; only spans look at the offset"),
+    ("free_misaligned", "as free_interior_small"),
+    ("free_never_handed_out", "the cache takes a block that its span never gave out"),
+    ("realloc_freed", "the old block is copied and freed again without a look at its state"),
+    ("calloc_after_write_after_free", "memory given back counts as zero for ever, also after a stray write"),
+];
+
+/// What a crime led to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// A signal and a line on stderr; `late` if the bad call itself had returned.
+    Message {
+        late: bool,
+        signal: i32,
+        line: String,
+    },
+    /// A signal and no word.
+    Killed {
+        late: bool,
+        signal: i32,
+    },
+    /// The program went on: the word of `damage.h`.
+    WentOn {
+        word: String,
+        detail: String,
+    },
+    Hung,
+    Strange(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let later = |late: &bool| if *late { ", later" } else { "" };
+        match self {
+            Verdict::Message { late, .. } => write!(to, "message{}", later(late)),
+            Verdict::Killed { late, signal } => {
+                let name = if *signal == libc::SIGSEGV { "SEGV".into() } else { format!("signal {signal}") };
+                write!(to, "{name}{}", later(late))
+            }
+            Verdict::WentOn { word, .. } => match word.as_str() {
+                "harmless" | "stale" | "neighbour" | "crashed" => write!(to, "{word}"),
+                _ => write!(to, "**{word}**"),
+            },
+            Verdict::Hung => write!(to, "hang"),
+            Verdict::Strange(what) => write!(to, "? {what}"),
+        }
+    }
+}
+
+impl Verdict {
+    /// The heap itself went on hurt.
+    #[allow(dead_code)] // the tests ask for a promise instead
+    pub fn is_silent_damage(&self) -> bool {
+        matches!(self, Verdict::WentOn { word, .. }
+            if ["overlap", "foreign", "chosen", "not-zero"].contains(&word.as_str()))
+    }
+
+    pub fn keeps(&self, promise: Promise) -> bool {
+        let went =
+            |words: &[&str]| matches!(self, Verdict::WentOn { word, .. } if words.contains(&word.as_str()));
+        let message = matches!(self, Verdict::Message { .. });
+        match promise {
+            Stopped(patterns) => matches!(self, Verdict::Message { late: false, signal, line }
+                if *signal == libc::SIGABRT && line.starts_with("vcmalloc: ")
+                    && patterns.iter().any(|pattern| line.contains(pattern))),
+            Unhurt => message || went(&["harmless", "neighbour", "stale"]),
+            Overlap => message || went(&["overlap", "harmless"]),
+        }
+    }
+}
+
+fn source(program: &str) -> PathBuf {
+    library::repository().join(format!("tests/misuse/{program}.cc"))
+}
+
+/// Commits a crime on an allocator. `tries`: how often the randomised crime tries.
+pub fn commit(allocator: &Allocator, program: &str, crime: &str, tries: u64) -> Result<Verdict, String> {
+    // -w: these programs are wrong on purpose. The header's time is not looked at by `compile`.
+    let binary = compile::program(&source(program), Ground::Preload, &["-w".into()])?;
+    let mut command = Command::new(binary);
+    allocator.prepare(command.arg(crime).env("MISUSE_TRIES", tries.to_string()))?;
+    let limit = if crime == "steer_at_random" { 600 } else { 20 };
+    let run = run(&mut command, Duration::from_secs(limit))?;
+    let late = run.output.contains("committed");
+    let line = run.complaints.lines().find(|line| !line.trim().is_empty()).unwrap_or("").to_string();
+    Ok(match run.end {
+        End::Hang => Verdict::Hung,
+        End::Signal(signal) if line.is_empty() => Verdict::Killed { late, signal },
+        End::Signal(signal) => Verdict::Message { late, signal, line },
+        End::Exit(0) => match run.output.lines().find_map(|line| line.strip_prefix("outcome ")) {
+            Some(rest) => {
+                let (word, detail) = rest.split_once(' ').unwrap_or((rest, ""));
+                Verdict::WentOn { word: word.into(), detail: detail.into() }
+            }
+            None => Verdict::Strange("no outcome".into()),
+        },
+        End::Exit(code) => Verdict::Strange(format!("exit {code} {line}")),
+    })
+}

@@ -1,0 +1,127 @@
+// Handlers that interrupt malloc and allocate, on any thread and on small stacks.
+#include "case.h"
+#include <setjmp.h>
+
+static atomic_long handled;
+
+/* What a handler does: blocks of every path, checked. */
+static void allocate_in_handler(int unused) {
+    (void)unused;
+    int error = errno;
+    static const size_t SIZES[] = {24, 700, 9000, 300000};
+    unsigned char *block[4];
+    for (int i = 0; i < 4; i++) {
+        block[i] = malloc(SIZES[i]);
+        EXPECT(block[i] != NULL, "%zu bytes in a handler", SIZES[i]);
+        block[i][0] = block[i][SIZES[i] - 1] = 0x40 + i;
+    }
+    block[0] = realloc(block[0], 100);
+    for (int i = 0; i < 4; i++) {
+        EXPECT(block[i][0] == 0x40 + i, "a handler's block to keep its contents");
+        free(block[i]);
+    }
+    atomic_fetch_add(&handled, 1);
+    errno = error;
+}
+
+static void every_few_microseconds(int microseconds) {
+    struct itimerval often = {{0, microseconds}, {0, microseconds}};
+    setitimer(ITIMER_REAL, &often, NULL);
+}
+
+static void handle(int signal, void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | flags};
+    sigaction(signal, &action, NULL);
+}
+
+static void malloc_in_a_handler(void) {
+    handle(SIGALRM, allocate_in_handler, 0);
+    every_few_microseconds(100);
+    double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
+    while (seconds() < end)
+        work_and_free(1, 1000);
+    every_few_microseconds(0);
+    EXPECT(handled > 100, "handlers to run, not only %ld", (long)handled);
+}
+
+static void malloc_in_handlers_of_threads(void) {
+    handle(SIGUSR1, allocate_in_handler, 0);
+    pthread_t thread[4];
+    start_workers(thread, 4);
+    double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
+    for (unsigned i = 0; seconds() < end; i++) {
+        pthread_kill(thread[i % 4], SIGUSR1);
+        if (i % 16 == 0)
+            usleep(200);
+    }
+    stop_workers(thread, 4);
+    EXPECT(handled > 100, "handlers to run, not only %ld", (long)handled);
+}
+
+static void malloc_in_nested_handlers(void) {
+    handle(SIGALRM, allocate_in_handler, SA_NODEFER);
+    handle(SIGUSR1, allocate_in_handler, SA_NODEFER);
+    every_few_microseconds(300);
+    double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
+    while (seconds() < end) {
+        work_and_free(1, 50);
+        raise(SIGUSR1);
+    }
+    every_few_microseconds(0);
+}
+
+static void malloc_on_a_small_alternate_stack(void) {
+    static char stack[16 * KIB];
+    stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+    EXPECT(sigaltstack(&alternate, NULL) == 0, "an alternate stack");
+    handle(SIGUSR1, allocate_in_handler, SA_ONSTACK);
+    for (int i = 0; i < 1000; i++)
+        raise(SIGUSR1);
+}
+
+static sigjmp_buf back;
+
+static void allocate_and_leave(int signal) {
+    allocate_in_handler(signal);
+    siglongjmp(back, 1);
+}
+
+static void malloc_in_a_fault_handler(void) {
+    handle(SIGSEGV, allocate_and_leave, 0);
+    char *guarded = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 1000; i++)
+        if (sigsetjmp(back, 1) == 0) {
+            void *block = malloc(100);
+            free(block);
+            *(volatile char *)guarded = 1;
+        }
+    EXPECT(handled == 1000, "every fault to be handled");
+}
+
+/* A thread is cancelled at a point that the C library offers while it holds blocks. */
+static void *work_until_cancelled(void *unused) {
+    (void)unused;
+    for (unsigned i = 0;; i++) {
+        work_and_free(i, 30);
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+static void threads_are_cancelled(void) {
+    for (int i = 0; i < 300; i++) {
+        pthread_t thread;
+        EXPECT(pthread_create(&thread, NULL, work_until_cancelled, NULL) == 0, "a thread");
+        usleep(500);
+        pthread_cancel(thread);
+        pthread_join(thread, NULL);
+    }
+    work_and_free(1, 1000);
+}
+
+static const struct Case CASES[] = {
+    CASE(malloc_in_a_handler), CASE(malloc_in_handlers_of_threads), CASE(malloc_in_nested_handlers),
+    CASE(malloc_on_a_small_alternate_stack), CASE(malloc_in_a_fault_handler), CASE(threads_are_cancelled),
+};
+
+int main(int argc, char **argv) { return RUN(CASES); }
