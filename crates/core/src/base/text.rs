@@ -46,6 +46,7 @@ pub fn put_str(sink: &mut dyn Sink, text: &str) {
 }
 
 /// A number in decimal.
+#[inline(never)]
 pub fn put_decimal(sink: &mut dyn Sink, number: u64) {
     let mut digits = [0u8; 20];
     let mut rest = number;
@@ -63,6 +64,7 @@ pub fn put_decimal(sink: &mut dyn Sink, number: u64) {
 }
 
 /// An address or a mask, with `0x`.
+#[inline(never)]
 pub fn put_hex(sink: &mut dyn Sink, number: u64) {
     sink.put(b"0x");
     let significant = (64 - number.leading_zeros()).div_ceil(4).max(1);

@@ -12,6 +12,16 @@ use crate::os::Os;
 /// Refusals of room before the hand moves: looking for room costs more than a visit to the middle.
 const REFUSALS_BEFORE_HAND: u32 = 4;
 
+/// A process that only allocates has no use for capacity until it has allocated much: so many refills.
+const UNDERFLOWS_BEFORE_BIG: u64 = 128;
+
+/// What a fast path missed: a block, or a place for one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Miss {
+    Underflow,
+    Overflow,
+}
+
 /// Blocks that a cache of this capacity moves to or from the middle in one go: the busier the class, the more.
 pub(super) fn moved_at_once(class: SizeClass, capacity: usize) -> usize {
     let batch = class.shape().batch as usize;
@@ -26,6 +36,7 @@ impl<O: Os> Cache<O> {
         below: Below<'_, O>,
         tray: &dyn Tray,
         class: SizeClass,
+        miss: Miss,
     ) -> Result<bool, Misuse> {
         let word = tray.slab().read(class);
         let capacity = word.capacity(class);
@@ -35,6 +46,10 @@ impl<O: Os> Cache<O> {
             _ => (capacity + by).min(most_cached(class)),
         };
         if target <= capacity {
+            return Ok(false);
+        }
+        let underflows = tray.slab().info().underflows.load(Ordering::Relaxed);
+        if miss == Miss::Underflow && target > SMALL_BLOCKS && underflows < UNDERFLOWS_BEFORE_BIG {
             return Ok(false);
         }
         if target > SMALL_BLOCKS && !self.has_big_arrays(below.os, tray.slab()) {

@@ -24,7 +24,7 @@ use crate::central::Central;
 use crate::class::{MOST_BATCH, SizeClass, TABLE_LEN};
 use crate::os::{IndexKind, Mutex, Os};
 use crate::pages::Pages;
-use adapt::moved_at_once;
+use adapt::{Miss, moved_at_once};
 use locked::Locked;
 use sequence::Current;
 use slab::{SLAB_BYTES, SLAB_HEAD_BYTES, Slab, Word};
@@ -240,7 +240,7 @@ impl<O: Os> Cache<O> {
             return Ok(block);
         }
         tray.slab().info().underflows.fetch_add(1, Ordering::Relaxed);
-        self.grow(below, tray, class)?;
+        self.grow(below, tray, class, Miss::Underflow)?;
         let room = tray.slab().read(class).capacity(class);
         let wanted = moved_at_once(class, room);
         let mut batch = [0; MOST_BATCH];
@@ -277,7 +277,7 @@ impl<O: Os> Cache<O> {
             return Ok(());
         }
         tray.slab().info().overflows.fetch_add(1, Ordering::Relaxed);
-        if self.grow(below, tray, class)? && tray.push(class, block) {
+        if self.grow(below, tray, class, Miss::Overflow)? && tray.push(class, block) {
             return Ok(());
         }
         let mut batch = [0; MOST_BATCH];

@@ -184,6 +184,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
+    #[inline(never)]
     pub(super) fn tidy_spans(&self, ticks: u32) -> usize {
         let count = self.pages.span_count();
         (0..count).map(|id| self.central.tidy_span(&self.os, &self.pages, SpanId(id), ticks)).sum()
@@ -200,7 +201,7 @@ impl<O: Os> Heap<O> {
             None => retain as usize,
         }
     }
-
+    #[inline(never)]
     fn make_huge_pages(&self) {
         if !self.options.is_on(OptionId::huge_pages) || !self.pages.may_have_huge_pages() {
             return;
@@ -212,6 +213,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Reads the cgroup and sets the limits that follow from it and from the options.
+    #[inline(never)]
     pub(super) fn read_limits(&self) {
         self.set_limits(self.os.memory_group());
         if self.pages.limits.soft().is_some_and(|soft| self.pages.footprint() > soft) {
@@ -263,6 +265,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
+    #[inline(never)]
     pub fn relieve(&self) -> usize {
         self.reclaim();
         let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);

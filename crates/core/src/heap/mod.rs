@@ -151,6 +151,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Brings everything that is cached back to its spans.
+    #[inline(never)]
     pub fn reclaim(&self) {
         if !self.obeyed(self.cache.drain(self.below())) {
             self.fences_refused.fetch_add(1, Ordering::Relaxed);
@@ -325,6 +326,7 @@ impl<O: Os> Heap<O> {
     }
 
     #[cold]
+    #[inline(never)]
     fn stop(&self, misuse: Misuse) -> ! {
         let mut line = [0u8; 256];
         let mut buffer = crate::base::text::Buffer::new(&mut line);

@@ -164,6 +164,7 @@ impl Stats {
 
 impl<O: Os> Heap<O> {
     /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page.
+    #[inline(never)]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         if self.state.load(Ordering::Acquire) != READY {
@@ -199,6 +200,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// What one class holds.
+    #[inline(never)]
     pub fn class_stats(&self, class: SizeClass) -> ClassStats {
         let middle = self.central.stats(class);
         let cached_blocks = self.cache.cached_blocks(class);
@@ -212,7 +214,7 @@ impl<O: Os> Heap<O> {
             free_blocks: middle.free_blocks,
         }
     }
-
+    #[inline(never)]
     fn add_class(&self, stats: &mut Stats, class: SizeClass) {
         let (of_class, bytes) = (self.class_stats(class), class.block_bytes() as u64);
         let live = of_class.live_blocks * bytes;
@@ -233,7 +235,7 @@ impl<O: Os> Heap<O> {
             None => blocks * class.block_bytes() as u64,
         }
     }
-
+    #[inline(never)]
     fn add_residence(&self, stats: &mut Stats) {
         let (mut blocks, mut metadata) = (0, 0);
         self.pages.each_mapping(|mapping, start, bytes| {
@@ -261,6 +263,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Resident bytes of a range, all of it where the system does not tell.
+    #[inline(never)]
     fn resident(&self, start: usize, bytes: usize) -> u64 {
         self.os.resident_bytes(start, bytes).unwrap_or(bytes) as u64
     }
@@ -286,7 +289,7 @@ impl<O: Os> Heap<O> {
         text::put_str(sink, "\n");
         self.put_class_table(sink);
     }
-
+    #[inline(never)]
     fn put_class_table(&self, sink: &mut dyn Sink) {
         text::put_str(sink, "     block     spans      live    cached  transfer      free   (blocks)\n");
         for class in SizeClass::all() {
@@ -362,6 +365,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Bytes of a class's spans that are in memory.
+    #[inline(never)]
     fn resident_of(&self, class: SizeClass) -> u64 {
         let mut bytes = 0;
         self.pages.each_span(|_, span| {
@@ -393,7 +397,7 @@ impl<O: Os> Heap<O> {
         text::put_str(sink, " CPUs\n");
     }
 }
-
+#[inline(never)]
 fn put_class_json(sink: &mut dyn Sink, of: ClassStats) {
     let fields = [
         ("{\"block_bytes\":", of.block_bytes),
@@ -409,7 +413,7 @@ fn put_class_json(sink: &mut dyn Sink, of: ClassStats) {
     }
     text::put_str(sink, "}");
 }
-
+#[inline(never)]
 fn put_row(sink: &mut dyn Sink, sign: &str, label: &str, bytes: u64) {
     text::put_str(sink, sign);
     text::put_str(sink, label);
@@ -417,7 +421,7 @@ fn put_row(sink: &mut dyn Sink, sign: &str, label: &str, bytes: u64) {
     put_right(sink, bytes, 16);
     text::put_str(sink, "\n");
 }
-
+#[inline(never)]
 fn put_right(sink: &mut dyn Sink, number: u64, width: usize) {
     let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
     (digits..width).for_each(|_| sink.put(b" "));

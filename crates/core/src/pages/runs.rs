@@ -212,6 +212,7 @@ impl Runs {
     }
 
     /// Returns true if every unit of the part was clean. Used units count as dirty from now on.
+    #[inline(never)]
     fn mark_used(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
         self.remove(blocks, number);
         let block = Self::of(blocks, number);

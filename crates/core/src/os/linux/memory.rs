@@ -116,7 +116,7 @@ pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> bool {
     // SAFETY: both ranges are the caller's; DONTUNMAP keeps the old one mapped, so nobody can slip in there.
     unsafe { libc::mremap(from, bytes, bytes, flags, to) == to }
 }
-
+#[inline(never)]
 pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
     const PAGES: usize = 512;
     let page = page_bytes().max(1);

@@ -96,7 +96,7 @@ pub(super) fn program_name(buffer: &mut [u8]) -> usize {
     }
     length
 }
-
+#[inline(never)]
 pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     // SAFETY: the path is a C string; each read stays inside the buffer; the descriptor is ours.
     unsafe {
