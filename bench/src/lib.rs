@@ -12,5 +12,6 @@
 
 pub mod harness;
 pub mod load;
+pub mod memory;
 pub mod report;
 pub mod statistics;
