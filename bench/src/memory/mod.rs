@@ -12,7 +12,7 @@
 //! The process that is measured never measures itself: reading /proc allocates, and an idle process has to be idle.
 //! What it knows better than anybody, how many bytes are live, it writes on a [`board`] that both have mapped.
 //!
-//! **What counts as the heap** is in [`smaps`]: private anonymous memory. The load program's own memory (tables, thread
+//! **What counts as the heap** is in [`smaps`]: private anonymous memory that is resident. The load program's own memory (tables, thread
 //! stacks, the trace, the board) is all in *shared* mappings ([`shared`]), so the two can be told apart from outside,
 //! whatever an allocator does.
 

@@ -28,7 +28,7 @@ pub fn destroy(block: Block, live: &AtomicI64) {
     unsafe { c_heap::release(block) };
 }
 
-fn noted_bytes(block: Block) -> usize {
+pub fn noted_bytes(block: Block) -> usize {
     // SAFETY: blocks in tables come from `create`, which wrote the note.
     unsafe { block.cast::<u64>().read() as usize }
 }
@@ -118,6 +118,10 @@ impl<'a> Bag<'a> {
     /// The slots of `table` are empty.
     pub fn new(table: Table, live: &'a AtomicI64) -> Self {
         Self { table, count: 0, bytes: 0, live }
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.table.len()
     }
 
     pub fn count(&self) -> usize {

@@ -28,14 +28,17 @@ pub struct Settings {
 
 /// A thread that is less early than this goes on at once.
 const PUNCTUAL_NANOSECONDS: u64 = 200_000;
-const LOOKS_BEFORE_SLEEP: u32 = 50;
+const LOOKS_BEFORE_SLEEP: u32 = 20;
+const LOOK_AGAIN_NANOSECONDS: u64 = 200_000;
 
 pub fn run(settings: &Settings, board: &'static Board) -> Result<()> {
     let script = Script::view(shared::inherited(settings.script)?)?;
     // SAFETY: null is a valid pointer, zero a valid number.
-    let (objects, sizes) = unsafe { (shared::zeroed_array(script.objects), shared::zeroed_array(script.objects)) };
-    let objects = Objects { blocks: objects, sizes, meeting_points: Default::default() };
-    let replay: &'static Replay = Box::leak(Box::new(Replay { script, objects, board, gate: Signal::default() }));
+    let (objects, sizes) =
+        unsafe { (shared::zeroed_array(script.objects), shared::zeroed_array(script.objects)) };
+    let objects = Objects { blocks: objects, sizes };
+    let replay: &'static Replay =
+        Box::leak(Box::new(Replay { objects, board, gate: Signal::default() }));
     let speed = settings.speed;
     let crew = threads::start(script.threads, move |thread| {
         replay.gate.wait_for(1);
@@ -54,7 +57,6 @@ pub fn run(settings: &Settings, board: &'static Board) -> Result<()> {
 }
 
 struct Replay {
-    script: Script,
     objects: Objects,
     board: &'static Board,
     gate: Signal,
@@ -64,51 +66,27 @@ struct Replay {
 struct Objects {
     blocks: &'static [AtomicPtr<u8>],
     sizes: &'static [AtomicU32],
-    /// Who waits for an object sleeps at the point of its number; there are few waiters, so points are shared.
-    meeting_points: [MeetingPoint; 64],
-}
-
-#[derive(Default)]
-struct MeetingPoint {
-    waiting: AtomicU32,
-    news: Signal,
 }
 
 impl Objects {
-    fn meeting_point(&self, object: usize) -> &MeetingPoint {
-        &self.meeting_points[object % self.meeting_points.len()]
-    }
-
     fn begin(&self, object: usize, block: Block, bytes: u32) {
         self.sizes[object].store(bytes, Ordering::Relaxed);
-        // SeqCst, pairs with `end`: either the waiter sees the block, or this thread sees the waiter.
-        self.blocks[object].store(block, Ordering::SeqCst);
-        let point = self.meeting_point(object);
-        if point.waiting.load(Ordering::SeqCst) > 0 {
-            point.news.raise();
-        }
+        // Release, pairs with the Acquire in `end`: who takes the block sees what was written to it.
+        self.blocks[object].store(block, Ordering::Release);
     }
 
-    /// Waits until the object has begun, and takes it.
+    /// Waits until the object has begun, and takes it. By looking again and again: it is rare that an end comes first,
+    /// and then the beginning is on its way.
     fn end(&self, object: usize) -> Block {
-        let slot = &self.blocks[object];
-        for _ in 0..LOOKS_BEFORE_SLEEP {
-            if !slot.load(Ordering::Acquire).is_null() {
-                return slot.swap(std::ptr::null_mut(), Ordering::Acquire);
+        let mut looks = 0;
+        while self.blocks[object].load(Ordering::Relaxed).is_null() {
+            looks += 1;
+            match looks < LOOKS_BEFORE_SLEEP {
+                true => std::thread::yield_now(),
+                false => sleep_until(board::now() + LOOK_AGAIN_NANOSECONDS),
             }
-            std::thread::yield_now();
         }
-        let point = self.meeting_point(object);
-        point.waiting.fetch_add(1, Ordering::SeqCst);
-        loop {
-            let seen = point.news.value();
-            if !slot.load(Ordering::SeqCst).is_null() {
-                break;
-            }
-            point.news.wait_for(seen.wrapping_add(1));
-        }
-        point.waiting.fetch_sub(1, Ordering::SeqCst);
-        slot.swap(std::ptr::null_mut(), Ordering::Acquire)
+        self.blocks[object].swap(std::ptr::null_mut(), Ordering::Acquire)
     }
 
     fn live(&self) -> impl Iterator<Item = (usize, usize)> + Clone {

@@ -53,7 +53,7 @@ pub fn run<W: Fn(usize) + Sync + 'static>(count: usize, work: W) {
     start(count, work).wait();
 }
 
-extern "C" fn thread_main<W: Fn(usize) + Sync>(post: *mut c_void) -> *mut c_void {
+extern "C" fn thread_main<W: Fn(usize) + Sync + 'static>(post: *mut c_void) -> *mut c_void {
     // SAFETY: the post was made for this thread and stays for ever.
     let post = unsafe { &*post.cast::<Post<W>>() };
     (post.crew.work)(post.index);
@@ -63,7 +63,7 @@ extern "C" fn thread_main<W: Fn(usize) + Sync>(post: *mut c_void) -> *mut c_void
     std::ptr::null_mut()
 }
 
-fn start_one<W: Fn(usize) + Sync>(stack: &'static mut [u8], post: &'static mut Post<W>) {
+fn start_one<W: Fn(usize) + Sync + 'static>(stack: &'static mut [u8], post: &'static mut Post<W>) {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     // SAFETY: the attributes are initialised before and destroyed after use; stack and post stay for ever.
@@ -71,8 +71,7 @@ fn start_one<W: Fn(usize) + Sync>(stack: &'static mut [u8], post: &'static mut P
         libc::pthread_attr_init(attributes.as_mut_ptr());
         libc::pthread_attr_setstack(attributes.as_mut_ptr(), stack.as_mut_ptr().cast(), stack.len());
         let post = (&raw mut *post).cast();
-        let refused =
-            libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), thread_main::<W>, post);
+        let refused = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), thread_main::<W>, post);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         refused
     };

@@ -91,9 +91,9 @@ pub fn read(mut input: impl Read) -> Result<Trace> {
     let mut ticks = 0.0;
     for index in 0..header.records {
         let mut raw = [0; RECORD_BYTES];
-        input.read_exact(&mut raw).with_context(|| {
-            format!("it ends in record {index} of {}; was it cut off?", header.records)
-        })?;
+        input
+            .read_exact(&mut raw)
+            .with_context(|| format!("it ends in record {index} of {}; was it cut off?", header.records))?;
         ticks += f64::from(u32::from_le_bytes([raw[12], raw[13], raw[14], raw[15]])) * TICKS_PER_DT;
         let microseconds = (ticks / header.ticks_per_second * 1e6) as u32;
         match objects.record(raw, microseconds, &header).with_context(|| format!("record {index}"))? {
@@ -196,7 +196,8 @@ pub(super) mod tests {
     fn a_slot_that_is_used_again_is_another_object() {
         let lines = [(1, 100, 0, 1, 5), (1, 100, 1, 2, 7), (1, 200, 0, 3, 1), (0, 300, 1, 1, 0)];
         let trace = read(&synthetic(2, &lines)[..]).unwrap();
-        let seen: Vec<_> = trace.records.iter().map(|one| (one.object, one.bytes, one.microseconds)).collect();
+        let seen: Vec<_> =
+            trace.records.iter().map(|one| (one.object, one.bytes, one.microseconds)).collect();
         assert_eq!(seen, [(0, 100, 5), (0, 100, 12), (1, 200, 13), (2, 300, 13)]);
         assert_eq!((trace.threads, trace.objects, trace.dropped), (2, 3, 0));
         assert_eq!(trace.records[2].operation, Operation::Calloc);

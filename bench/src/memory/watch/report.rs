@@ -1,0 +1,202 @@
+//! Runs as a Markdown table: a row an allocator, medians over the passes with their range.
+
+use super::picture::{self, Panel, Series};
+use super::run::{Run, Sample};
+use crate::statistics;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// What a column shows of a run; nothing where that was not seen.
+pub struct Column {
+    pub title: String,
+    pub value: Box<dyn Fn(&Run) -> Option<f64>>,
+    pub show: fn(f64) -> String,
+}
+
+impl Column {
+    pub fn new(
+        title: impl Into<String>,
+        show: fn(f64) -> String,
+        value: impl Fn(&Run) -> Option<f64> + 'static,
+    ) -> Self {
+        Self { title: title.into(), value: Box::new(value), show }
+    }
+
+    /// Bytes, shown in MiB.
+    pub fn mib(title: impl Into<String>, value: impl Fn(&Run) -> Option<u64> + 'static) -> Self {
+        Self::new(
+            title,
+            |bytes| format!("{:.1}", bytes / MIB),
+            move |run| value(run).map(|bytes| bytes as f64),
+        )
+    }
+
+    pub fn ratio(title: impl Into<String>, value: impl Fn(&Run) -> Option<f64> + 'static) -> Self {
+        Self::new(title, |ratio| format!("{ratio:.2}"), value)
+    }
+}
+
+pub const MIB: f64 = 1048576.0;
+
+/// `heap / live` of a sample.
+pub fn heap_by_live(sample: &Sample) -> Option<f64> {
+    statistics::ratio(sample.memory.heap as f64, sample.live as f64)
+}
+
+/// One table for each case, the allocators in the order of their first runs.
+pub fn tables(runs: &[Run], columns: &[Column]) -> String {
+    let mut text = String::new();
+    for case in distinct(runs.iter().map(|run| run.case.as_str())) {
+        let titles: Vec<&str> = columns.iter().map(|column| column.title.as_str()).collect();
+        let _ = writeln!(text, "### {case}\n\n| allocator | {} |", titles.join(" | "));
+        let _ = writeln!(text, "|---|{}", "---:|".repeat(columns.len()));
+        let runs: Vec<&Run> = runs.iter().filter(|run| run.case == case).collect();
+        let mut allocators = distinct(runs.iter().map(|run| run.allocator));
+        allocators.sort_by_key(|name| rank(name));
+        for allocator in allocators {
+            let runs: Vec<&Run> = runs.iter().copied().filter(|run| run.allocator == allocator).collect();
+            let cells: Vec<String> = columns.iter().map(|column| cell(column, &runs)).collect();
+            let unfinished = runs.iter().find(|run| !run.is_finished());
+            let note = unfinished.map_or_else(String::new, |run| format!(": {}", run.outcome.text()));
+            let _ = writeln!(text, "| {allocator}{note} | {} |", cells.join(" | "));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The median, and least to greatest if they are shown differently.
+fn cell(column: &Column, runs: &[&Run]) -> String {
+    let values: Vec<f64> = runs.iter().filter_map(|run| (column.value)(run)).collect();
+    let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), column.show);
+    let (least, greatest) = (show(statistics::minimum(&values)), show(statistics::maximum(&values)));
+    let middle = show(statistics::median(&values));
+    if least == greatest { middle } else { format!("{middle} ({least}..{greatest})") }
+}
+
+/// Runs are interleaved, tables are not: ours first, then the peers in the order of the command line's default.
+fn rank(allocator: &str) -> usize {
+    const ORDER: [&str; 4] = ["vcmalloc", "glibc", "jemalloc", "tcmalloc"];
+    ORDER.iter().position(|prefix| allocator.starts_with(prefix)).unwrap_or(ORDER.len())
+}
+
+pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen: Vec<&str> = Vec::new();
+    names.for_each(|name| {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    });
+    seen
+}
+
+/// A panel for each case: the heap of each allocator over time (first pass), and the live bytes.
+pub fn panels(runs: &[Run]) -> Vec<Panel> {
+    let cases = distinct(runs.iter().map(|run| run.case.as_str()));
+    cases
+        .into_iter()
+        .map(|case| panel(case, runs.iter().filter(|run| run.case == case && run.pass == 0)))
+        .collect()
+}
+
+fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>) -> Panel {
+    let mut runs: Vec<&Run> = runs.collect();
+    runs.sort_by_key(|run| rank(run.allocator));
+    let points = |run: &Run, value: fn(&Sample) -> u64| {
+        run.samples.iter().map(|sample| (sample.seconds, value(sample) as f64 / MIB)).collect()
+    };
+    let mut series: Vec<Series> = runs
+        .iter()
+        .map(|run| Series {
+            name: run.allocator.to_owned(),
+            points: points(run, |sample| sample.memory.heap),
+        })
+        .collect();
+    if let Some(run) = runs.iter().find(|run| run.is_finished()) {
+        series.push(Series { name: picture::LIVE.to_owned(), points: points(run, |sample| sample.live) });
+    }
+    Panel { title: case.to_owned(), series }
+}
+
+/// Where the raw data and the page of one measurement are.
+pub struct Output {
+    directory: PathBuf,
+    name: String,
+}
+
+impl Output {
+    pub fn new(directory: &Path, verb: &str) -> Result<Self> {
+        for part in ["raw", "results"] {
+            let part = directory.join(part);
+            std::fs::create_dir_all(&part).with_context(|| format!("cannot make {}", part.display()))?;
+        }
+        let name = format!("memory-{verb}-{}", chrono::Local::now().format("%Y-%m-%d-%H%M"));
+        Ok(Self { directory: directory.to_owned(), name })
+    }
+
+    pub fn raw(&self) -> PathBuf {
+        self.directory.join("raw").join(&self.name).with_extension("csv")
+    }
+
+    /// Writes and prints the page: how it was measured, the picture if there are runs, the tables.
+    pub fn write(&self, about: &str, tables: &str, panels: &[Panel]) -> Result<()> {
+        let results = self.directory.join("results");
+        let mut page = format!("# {}\n\n{about}\n\n{}.\n\n", self.name, machine());
+        let drawing = results.join(format!("{}.svg", self.name));
+        if !panels.is_empty() {
+            picture::draw(panels, &drawing)?;
+            page += &format!("![resident memory over time]({}.svg)\n\n", self.name);
+        }
+        page += tables;
+        let path = results.join(format!("{}.md", self.name));
+        std::fs::write(&path, page.trim_end().to_owned() + "\n")
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        print!("{page}");
+        println!("raw data: {}\npage: {}", self.raw().display(), path.display());
+        Ok(())
+    }
+}
+
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model =
+        cpu.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(": ")?.1.to_owned()));
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let huge = read("/sys/kernel/mm/transparent_hugepage/enabled");
+    let model = model.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    format!("{count} x {model}, Linux {}, huge pages: {}", kernel.trim(), huge.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::tests::run_of;
+    use super::*;
+
+    #[test]
+    fn passes_become_a_median_with_its_range() {
+        let mut runs = [10, 30, 20].map(|heap| run_of(&[(Some(0.0), 5, heap)])).to_vec();
+        let column = || [Column::mib("heap", |run| Some(run.last()?.memory.heap))];
+        assert!(tables(&runs, &column()).contains("| glibc | 20.0 (10.0..30.0) |"));
+        runs.truncate(1);
+        assert!(tables(&runs, &column()).contains("| glibc | 10.0 |"));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_a_dash_and_what_did_not_finish_says_why() {
+        let mut run = run_of(&[]);
+        run.outcome = super::super::run::Outcome::OutOfMemoryKilled(1);
+        let text = tables(&[run], &[Column::mib("heap", |run| Some(run.last()?.memory.heap))]);
+        assert!(text.contains("| glibc: killed: out of memory (oom_kill 1) | - |"), "{text}");
+    }
+
+    #[test]
+    fn ours_comes_first_whoever_ran_first() {
+        let mut runs = vec![run_of(&[]), run_of(&[])];
+        runs[1].allocator = "vcmalloc";
+        let text = tables(&runs, &[]);
+        assert!(text.find("vcmalloc") < text.find("glibc"), "{text}");
+    }
+}

@@ -1,0 +1,175 @@
+//! A session: all cases on all allocators, interleaved, every sample a row of the CSV file as soon as its run is over.
+
+use super::cgroup::Cgroup;
+use super::run::{Outcome, Run, Sample};
+use super::subject::Subject;
+use crate::harness::allocators::Ready;
+use crate::memory::board::Phase;
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Set by a signal handler: the session ends with its children and cgroups removed.
+pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// One process to look at.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub name: String,
+    /// For the load program.
+    pub arguments: Vec<String>,
+    /// How long the process is watched after its last malloc call.
+    pub idle: Duration,
+    /// When it counts as timed out, the idle time not counted.
+    pub limit: Duration,
+    /// The limit of a cgroup of its own.
+    pub cgroup_bytes: Option<u64>,
+}
+
+/// What all verbs share.
+pub struct Session {
+    pub allocators: Vec<Ready>,
+    pub load_program: PathBuf,
+    pub passes: usize,
+    pub interval: Duration,
+}
+
+/// One row of the raw data.
+#[derive(Serialize)]
+struct Row<'a> {
+    pass: usize,
+    case: &'a str,
+    allocator: &'a str,
+    outcome: &'a str,
+    seconds: f64,
+    since_stop: Option<f64>,
+    phase: &'a str,
+    live_bytes: u64,
+    heap_rss: u64,
+    heap_lazy_free: u64,
+    heap_huge: u64,
+    total_rss: u64,
+    page_bytes_at_stop: u64,
+    usable_bytes_at_stop: u64,
+    live_blocks_at_stop: u64,
+    behind_seconds: f64,
+    cgroup_peak: u64,
+    cgroup_full: u64,
+}
+
+impl Session {
+    pub fn run(&self, cases: &[Case], raw: &Path) -> Result<Vec<Run>> {
+        let file = std::fs::File::create(raw).with_context(|| format!("cannot write {}", raw.display()))?;
+        let mut writer = csv::Writer::from_writer(file);
+        let progress = progress_bar(self.passes * cases.len() * self.allocators.len());
+        let mut runs = Vec::new();
+        for pass in 0..self.passes {
+            for (position, case) in cases.iter().enumerate() {
+                let mut allocators: Vec<&Ready> = self.allocators.iter().collect();
+                allocators.rotate_left((pass + position) % self.allocators.len());
+                for ready in allocators {
+                    progress.set_message(format!("{} on {}", case.name, ready.allocator.name));
+                    let run = self.run_one(pass, case, ready)?;
+                    if !run.is_finished() {
+                        let text = run.outcome.text();
+                        progress.println(format!("{} on {}: {text}", case.name, run.allocator));
+                    }
+                    write_rows(&mut writer, &run)?;
+                    runs.push(run);
+                    progress.inc(1);
+                }
+            }
+        }
+        progress.finish_and_clear();
+        Ok(runs)
+    }
+
+    fn run_one(&self, pass: usize, case: &Case, ready: &Ready) -> Result<Run> {
+        let name = ready.allocator.name;
+        let cgroup = case.cgroup_bytes.map(|bytes| Cgroup::with_limit(name, bytes)).transpose()?;
+        let mut subject = Subject::start(ready, &self.load_program, &case.arguments, cgroup.as_ref())?;
+        let (mut outcome, samples) = self.watch(&mut subject, case)?;
+        let malloc_object = subject.board.malloc_object();
+        if !malloc_object.is_empty() && !ready.owns(&malloc_object) {
+            outcome = Outcome::Failed(format!("the preload did not take: malloc came from {malloc_object}"));
+        }
+        let kills = cgroup.as_ref().map_or(0, Cgroup::kills);
+        if kills > 0 {
+            outcome = Outcome::OutOfMemoryKilled(kills);
+        }
+        let board = subject.board;
+        Ok(Run {
+            pass,
+            case: case.name.clone(),
+            allocator: name,
+            outcome,
+            samples,
+            page_bytes: board.page_bytes.load(Ordering::Relaxed),
+            usable_bytes: board.usable_bytes.load(Ordering::Relaxed),
+            live_blocks: board.live_blocks.load(Ordering::Relaxed),
+            behind_seconds: board.behind_microseconds.load(Ordering::Relaxed) as f64 / 1e6,
+            cgroup_peak: cgroup.as_ref().map_or(0, Cgroup::peak_bytes),
+            cgroup_full: cgroup.as_ref().map_or(0, Cgroup::times_full),
+        })
+    }
+
+    fn watch(&self, subject: &mut Subject, case: &Case) -> Result<(Outcome, Vec<Sample>)> {
+        let start = Instant::now();
+        let mut samples = Vec::new();
+        loop {
+            if INTERRUPTED.load(Ordering::Relaxed) {
+                bail!("interrupted; what was measured so far is in the raw file");
+            }
+            if let Some(outcome) = subject.ended()? {
+                return Ok((outcome, samples));
+            }
+            let sample = subject.sample();
+            // A process that is just being ended has no memory any more; the next turn sees its end.
+            if sample.phase > Phase::Starting && sample.memory.total > 0 {
+                samples.push(sample);
+            }
+            match sample.since_stop {
+                Some(since) if since >= case.idle.as_secs_f64() => return Ok((Outcome::Finished, samples)),
+                None if start.elapsed() > case.limit => return Ok((Outcome::TimedOut, samples)),
+                _ => subject.wait(self.interval),
+            }
+        }
+    }
+}
+
+fn write_rows(writer: &mut csv::Writer<std::fs::File>, run: &Run) -> Result<()> {
+    for sample in &run.samples {
+        writer.serialize(Row {
+            pass: run.pass,
+            case: &run.case,
+            allocator: run.allocator,
+            outcome: &run.outcome.text(),
+            seconds: sample.seconds,
+            since_stop: sample.since_stop,
+            phase: sample.phase.name(),
+            live_bytes: sample.live,
+            heap_rss: sample.memory.heap,
+            heap_lazy_free: sample.memory.heap_lazy,
+            heap_huge: sample.memory.heap_huge,
+            total_rss: sample.memory.total,
+            page_bytes_at_stop: run.page_bytes,
+            usable_bytes_at_stop: run.usable_bytes,
+            live_blocks_at_stop: run.live_blocks,
+            behind_seconds: run.behind_seconds,
+            cgroup_peak: run.cgroup_peak,
+            cgroup_full: run.cgroup_full,
+        })?;
+    }
+    Ok(writer.flush()?)
+}
+
+pub fn progress_bar(steps: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {wide_msg}");
+    let bar =
+        ProgressBar::new(steps as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
+}

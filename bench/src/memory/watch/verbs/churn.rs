@@ -1,0 +1,60 @@
+//! `churn`: resident against live bytes after and during long, fragmenting loads.
+
+use super::super::report::{Column, heap_by_live};
+use super::super::session::Case;
+use super::{Common, arguments as list};
+use crate::memory::load::churn::Pattern;
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+#[derive(Clone, Debug, Args)]
+pub struct Arguments {
+    /// Only these patterns
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<Pattern>,
+    /// About how long each takes
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Seconds to watch the idle process
+    #[arg(long, default_value_t = 5.0)]
+    pub idle: f64,
+}
+
+pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
+    ensure!((0.1..=600.0).contains(&arguments.seconds), "--seconds takes 0.1 to 600");
+    let all = Pattern::value_variants();
+    let chosen = if arguments.only.is_empty() { all } else { &arguments.only };
+    let cases: Vec<Case> = chosen.iter().map(|&pattern| case(pattern, arguments)).collect();
+    let columns = [
+        super::live_column(),
+        super::pages_column(),
+        Column::mib("heap peak", |run| run.peak_heap()),
+        Column::ratio("mean / live", |run| run.mean_ratio()),
+        Column::mib("heap at the end", |run| Some(run.last_loaded()?.memory.heap)),
+        Column::ratio("end / live", |run| heap_by_live(run.last_loaded()?)),
+        Column::mib("heap when idle", |run| Some(run.last().filter(|_| run.is_finished())?.memory.heap)),
+        super::end_ratio_column("idle / live"),
+        Column::new("s", |seconds| format!("{seconds:.0}"), |run| Some(run.last_loaded()?.seconds)),
+    ];
+    let about = format!(
+        "Every pattern is a fixed number of steps, so all allocators end with the same live blocks.\n\
+         MiB. `mean / live`: over the samples of the load; `end`: the last sample of the load; `idle`: {} s later. \
+         `live pages`: 4 KiB pages that hold a live block at the end, the limit without moving blocks.",
+        arguments.idle
+    );
+    common.measure("churn", &about, &cases, &columns)
+}
+
+fn case(pattern: Pattern, arguments: &Arguments) -> Case {
+    let value = pattern.to_possible_value();
+    let name = value.as_ref().map_or("", |value| value.get_name()).to_owned();
+    let help = value.as_ref().and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default();
+    Case {
+        arguments: list(&[&"churn", &name, &"--seconds", &arguments.seconds]),
+        name: format!("{name}: {help}"),
+        idle: Duration::from_secs_f64(arguments.idle),
+        limit: Duration::from_secs_f64(30.0 + 6.0 * arguments.seconds),
+        cgroup_bytes: None,
+    }
+}

@@ -1,0 +1,111 @@
+//! The verbs of `vcm-memory`: one measurement each.
+
+pub mod churn;
+pub mod container;
+pub mod cost;
+pub mod idle;
+pub mod replay;
+pub mod survivors;
+pub mod wakeups;
+
+use super::allocators;
+use super::report::{Column, Output, heap_by_live};
+use super::run::Run;
+use super::session::{Case, Session};
+use crate::harness::allocators::Places;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What every verb understands.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Our library, instead of libvcmalloc.so beside this program
+    #[arg(long, global = true)]
+    pub library: Option<PathBuf>,
+    /// Names of allocators; `default` is a group
+    #[arg(long, global = true, value_delimiter = ',', default_value = "default")]
+    pub allocators: Vec<String>,
+    /// Runs of each case on each allocator
+    #[arg(long, global = true, default_value_t = 1)]
+    pub repeat: usize,
+    /// Milliseconds between two looks at the process
+    #[arg(long, global = true, default_value_t = 100)]
+    pub sample: u64,
+    /// Where raw/ and results/ are
+    #[arg(long, global = true, default_value = concat!(env!("CARGO_MANIFEST_DIR")))]
+    pub output: PathBuf,
+}
+
+impl Common {
+    pub fn places(&self) -> Result<Places> {
+        Places::beside_this_program(self.library.clone())
+    }
+
+    fn session(&self) -> Result<Session> {
+        ensure!(self.repeat > 0, "--repeat 0 measures nothing; give 1 or more");
+        ensure!(self.sample >= 5, "--sample {} is too often; give 5 milliseconds or more", self.sample);
+        Ok(Session {
+            allocators: allocators::ready(&self.allocators, &self.places()?)?,
+            load_program: load_program()?,
+            passes: self.repeat,
+            interval: Duration::from_millis(self.sample),
+        })
+    }
+
+    /// Measures the cases and writes raw data, page and picture.
+    fn measure(&self, verb: &str, about: &str, cases: &[Case], columns: &[Column]) -> Result<()> {
+        let session = self.session()?;
+        let output = Output::new(&self.output, verb)?;
+        let runs = session.run(cases, &output.raw())?;
+        let about = format!("{about}\n\n{PASSES}", PASSES = passes_text(self.repeat));
+        output.write(&about, &super::report::tables(&runs, columns), &super::report::panels(&runs))
+    }
+}
+
+fn passes_text(passes: usize) -> String {
+    match passes {
+        1 => "One run each; see --repeat for the noise.".to_owned(),
+        passes => format!("Medians of {passes} interleaved runs, with least and greatest."),
+    }
+}
+
+/// The load program beside this one.
+pub fn load_program() -> Result<PathBuf> {
+    let program = std::env::current_exe()?.with_file_name("vcm-memory-load");
+    ensure!(
+        program.exists(),
+        "{} is not there; build it with `cargo build --release -p vcmalloc-bench`",
+        program.display()
+    );
+    program.canonicalize().context("cannot find the load program")
+}
+
+/// Heap at some seconds after the stop.
+fn idle_columns(seconds: &'static [f64]) -> impl Iterator<Item = Column> {
+    seconds.iter().map(|&at| {
+        let title = if at == 0.0 { "at the stop".to_owned() } else { format!("after {at} s") };
+        Column::mib(title, move |run| Some(run.at_idle(at)?.memory.heap))
+    })
+}
+
+fn live_column() -> Column {
+    Column::mib("live MiB", Run::live_at_stop)
+}
+
+fn pages_column() -> Column {
+    Column::mib("live pages", |run| Some(run.page_bytes).filter(|&bytes| bytes > 0))
+}
+
+fn usable_column() -> Column {
+    Column::mib("usable", |run| Some(run.usable_bytes).filter(|&bytes| bytes > 0))
+}
+
+fn end_ratio_column(title: &str) -> Column {
+    Column::ratio(title, |run| heap_by_live(run.last().filter(|_| run.is_finished())?))
+}
+
+fn arguments(parts: &[&dyn ToString]) -> Vec<String> {
+    parts.iter().map(|part| part.to_string()).collect()
+}
