@@ -17,11 +17,33 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod base;
+
+// Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array, budget.
+#[cfg(loom)]
+pub mod central {
+    mod budget;
+    mod transfer;
+}
+#[cfg(loom)]
+pub mod os {
+    mod bell;
+    mod mutex;
+    pub use mutex::{Mutex, Wait};
+}
+
+#[cfg(not(loom))]
 pub mod cache;
+#[cfg(not(loom))]
 pub mod central;
+#[cfg(not(loom))]
 pub mod class;
+#[cfg(not(loom))]
 pub mod heap;
+#[cfg(not(loom))]
 pub mod large;
+#[cfg(not(loom))]
 pub mod options;
+#[cfg(not(loom))]
 pub mod os;
+#[cfg(not(loom))]
 pub mod pages;

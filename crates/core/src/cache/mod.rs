@@ -456,5 +456,5 @@ impl<O: Os> Cache<O> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -19,7 +19,13 @@ impl Default for Budget {
 }
 
 impl Budget {
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
+        Budget { limit: AtomicUsize::new(0), taken: AtomicUsize::new(0), most_taken: AtomicUsize::new(0) }
+    }
+
+    #[cfg(loom)]
+    pub fn new() -> Self {
         Budget { limit: AtomicUsize::new(0), taken: AtomicUsize::new(0), most_taken: AtomicUsize::new(0) }
     }
 
@@ -43,14 +49,19 @@ impl Budget {
 
     /// Takes all of `bytes` or nothing.
     pub fn take(&self, bytes: usize) -> bool {
-        let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.checked_add(bytes).is_some_and(|after| after <= self.limit());
-        if fits {
-            self.most_taken.fetch_max(before + bytes, Ordering::Relaxed);
-        } else {
-            self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        let mut before = self.taken.load(Ordering::Relaxed);
+        loop {
+            let Some(after) = before.checked_add(bytes).filter(|after| *after <= self.limit()) else {
+                return false;
+            };
+            match self.taken.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.most_taken.fetch_max(after, Ordering::Relaxed);
+                    return true;
+                }
+                Err(now) => before = now,
+            }
         }
-        fits
     }
 
     pub fn give(&self, bytes: usize) {
@@ -58,7 +69,27 @@ impl Budget {
     }
 }
 
-#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn loom_two_takers_never_exceed_the_limit_together() {
+        loom::model(|| {
+            let budget = Arc::new(Budget::new());
+            budget.set_limit(10);
+            let other = budget.clone();
+            let thread = loom::thread::spawn(move || other.take(6));
+            let mine = budget.take(6);
+            let theirs = thread.join().unwrap();
+            assert!(!(mine && theirs));
+            assert_eq!(budget.taken(), 6 * (usize::from(mine) + usize::from(theirs)));
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -311,5 +311,5 @@ impl<O: Os> Central<O> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::Heap;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::class::SizeClass;
 use crate::options::{AUTO, OptionId, percent_of};
-use crate::os::{MemoryGroup, Os};
+use crate::os::{Bell, MemoryGroup, Os};
 use crate::pages::SpanId;
 
 /// Ticks in one `release_delay`.
@@ -28,14 +28,9 @@ const GROUP_PERCENT: usize = 90;
 /// Over the soft limit the heap is tidied again when it has grown by this part of the limit.
 const RELIEF_STEP: usize = 64;
 
-// The bell's states.
-const QUIET: u32 = 0;
-const RUNG: u32 = 1;
-const ASLEEP: u32 = 2;
-
 /// What the janitor remembers, and how it is called.
-pub struct Janitor {
-    bell: AtomicU32,
+pub struct Janitor<O: Os> {
+    bell: Bell<O>,
     /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
     stop: AtomicU32,
     pub(super) running: AtomicBool,
@@ -51,10 +46,10 @@ pub struct Janitor {
     pub(super) huge_stall: AtomicU64,
 }
 
-impl Janitor {
+impl<O: Os> Janitor<O> {
     pub const fn new() -> Self {
         Janitor {
-            bell: AtomicU32::new(QUIET),
+            bell: Bell::new(),
             stop: AtomicU32::new(0),
             running: AtomicBool::new(false),
             events: AtomicU32::new(0),
@@ -73,11 +68,7 @@ impl<O: Os> Heap<O> {
     /// What every slow path does when it is through, with no lock held.
     pub(super) fn after_slow_path(&self) {
         let janitor = &self.janitor;
-        if janitor.bell.load(Ordering::Relaxed) != RUNG
-            && janitor.bell.swap(RUNG, Ordering::Relaxed) == ASLEEP
-        {
-            O::wake_one(&janitor.bell);
-        }
+        janitor.bell.ring();
         let events = janitor.events.fetch_add(1, Ordering::Relaxed);
         if events.is_multiple_of(EVENTS_PER_LOOK) && !janitor.running.load(Ordering::Relaxed) {
             self.tick_if_due();
@@ -106,23 +97,13 @@ impl<O: Os> Heap<O> {
         let janitor = &self.janitor;
         while janitor.stop.load(Ordering::Acquire) == 0 {
             self.os.wait_for(&janitor.stop, 0, self.tick_nanoseconds());
-            let rung = janitor.bell.swap(QUIET, Ordering::Relaxed) == RUNG;
+            let rung = janitor.bell.take();
             self.tick(rung);
             if janitor.quiet_ticks.load(Ordering::Relaxed) > QUIET_TICKS {
-                self.sleep_until_rung();
+                janitor.bell.sleep();
+                janitor.quiet_ticks.store(0, Ordering::Relaxed);
             }
         }
-    }
-
-    fn sleep_until_rung(&self) {
-        let bell = &self.janitor.bell;
-        if bell.compare_exchange(QUIET, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
-        while bell.load(Ordering::Relaxed) == ASLEEP && self.janitor.stop.load(Ordering::Acquire) == 0 {
-            O::wait(bell, ASLEEP);
-        }
-        self.janitor.quiet_ticks.store(0, Ordering::Relaxed);
     }
 
     /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is switched off.
@@ -133,7 +114,7 @@ impl<O: Os> Heap<O> {
     /// Ends `claim_janitor`: no thread could be made, or it has ended.
     pub fn unclaim_janitor(&self) {
         self.janitor.stop.store(0, Ordering::Release);
-        self.janitor.bell.store(QUIET, Ordering::Relaxed);
+        self.janitor.bell.take();
         self.janitor.running.store(false, Ordering::Release);
     }
 
@@ -148,10 +129,10 @@ impl<O: Os> Heap<O> {
         if !self.janitor.running.load(Ordering::Acquire) {
             return false;
         }
+        // Release pairs with the Acquire in `run_janitor`. The thread waits for one of two words.
         self.janitor.stop.store(1, Ordering::Release);
         O::wake_one(&self.janitor.stop);
-        self.janitor.bell.store(RUNG, Ordering::Relaxed);
-        O::wake_one(&self.janitor.bell);
+        self.janitor.bell.ring();
         true
     }
 

@@ -49,7 +49,7 @@ pub struct Heap<O: Os> {
     /// The bound is first set for one CPU; who needs more makes us ask the system how many there are.
     bound_is_final: AtomicU32,
     fences_refused: AtomicU64,
-    janitor: Janitor,
+    janitor: Janitor<O>,
     pressure_callback: AtomicPtr<()>,
 }
 
@@ -336,7 +336,7 @@ impl<O: Os> Heap<O> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod janitor_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

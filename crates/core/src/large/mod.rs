@@ -166,5 +166,5 @@ impl Large {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

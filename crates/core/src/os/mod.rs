@@ -3,11 +3,13 @@
 //! Owns no state of the heap; promises that a refusal comes back as a value and that nothing here allocates; every
 //! layer above may call it; sits on `base`. `Linux` is the real one; tests use a fake that refuses on demand.
 
+mod bell;
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
 mod linux;
 mod mutex;
 
+pub use bell::Bell;
 pub use linux::Linux;
 pub use mutex::{Guard, Mutex, Wait};
 

@@ -145,7 +145,7 @@ fn stalled(text: &[u8]) -> usize {
     digits.fold(0, |value, digit| value * 10 + usize::from(digit - b'0'))
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -41,7 +41,7 @@ fn chosen(text: &[u8]) -> Option<&[u8]> {
     text.get(start..start + length)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     #[test]
     fn the_rule_is_the_word_in_brackets() {

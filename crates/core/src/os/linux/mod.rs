@@ -16,17 +16,11 @@ pub struct Linux;
 
 impl Wait for Linux {
     fn wait(word: &AtomicU32, expected: u32) {
-        #[cfg(not(loom))]
         process::futex_wait(word, expected);
-        #[cfg(loom)]
-        let _ = (word, expected);
     }
 
     fn wake_one(word: &AtomicU32) {
-        #[cfg(not(loom))]
         process::futex_wake(word, 1);
-        #[cfg(loom)]
-        let _ = word;
     }
 }
 
@@ -92,10 +86,7 @@ impl Os for Linux {
         process::now()
     }
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
-        #[cfg(not(loom))]
         process::futex_wait_for(word, expected, nanoseconds);
-        #[cfg(loom)]
-        let _ = (word, expected, nanoseconds);
     }
     fn memory_group(&self) -> Option<MemoryGroup> {
         cgroup::memory()

@@ -3,15 +3,11 @@
 use crate::base::sync::AtomicU32;
 use core::ffi::{CStr, c_char};
 use core::ptr;
-
-#[cfg(not(loom))]
 pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
     let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word outlives the call; a null time-out means to wait without end.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), flags, expected, ptr::null::<u8>()) };
 }
-
-#[cfg(not(loom))]
 pub(super) fn futex_wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
     let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let time = libc::timespec {
@@ -28,8 +24,6 @@ pub(super) fn now() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
-
-#[cfg(not(loom))]
 pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
     // SAFETY: the kernel uses the address as a key only.
     unsafe {
