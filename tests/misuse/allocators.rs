@@ -60,6 +60,7 @@ impl Allocator {
         Ok(all)
     }
 
+    #[allow(dead_code)] // the crimes are the same for all
     pub fn is_ours(&self) -> bool {
         matches!(self.name, "vcmalloc" | "locked" | "hardened")
     }

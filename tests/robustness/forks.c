@@ -9,7 +9,7 @@ enum { WORKERS = 8 };
 
 /* What every child must be able to do at once. */
 static void live_in_child(unsigned seed) {
-    alarm(20);
+    alarm(10);
     static struct Slot slot[SLOTS];
     work(slot, SLOTS, seed, 300);
     free_all(slot, SLOTS);
@@ -56,15 +56,14 @@ static void *use_streams(void *unused) {
 }
 
 static void fork_beside_streams(void) {
-    pthread_t thread[2], worker;
-    EXPECT(pthread_create(&thread[0], NULL, use_streams, NULL) == 0, "a thread");
-    EXPECT(pthread_create(&thread[1], NULL, use_streams, NULL) == 0, "a thread");
+    pthread_t thread, worker;
+    EXPECT(pthread_create(&thread, NULL, use_streams, NULL) == 0, "a thread");
     start_workers(&worker, 1);
-    for (long i = 0, forks = number("ROBUSTNESS_FORKS", 1000); i < forks; i++) {
+    for (long i = 0, forks = number("ROBUSTNESS_FORKS", 200); i < forks; i++) {
         pid_t child = fork();
         EXPECT(child >= 0, "fork %ld", i);
         if (child == 0) {
-            alarm(20);
+            alarm(10);
             FILE *stream = fopen("/dev/null", "w");
             EXPECT(stream != NULL && fputs("text", stream) >= 0 && fclose(stream) == 0, "a stream in the child");
             free(malloc(100000));
@@ -73,14 +72,13 @@ static void fork_beside_streams(void) {
         expect_success(child, "a child beside streams");
     }
     atomic_store(&stop_working, 1);
-    pthread_join(thread[0], NULL);
-    pthread_join(thread[1], NULL);
+    pthread_join(thread, NULL);
     pthread_join(worker, NULL);
 }
 
 static void a_child_frees_what_threads_allocated(void) {
     static struct Slot slot[16][SLOTS];
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 16; i++)
             work(slot[i], SLOTS, round * 16 + i, 300);
         pthread_t thread[WORKERS];
@@ -99,16 +97,15 @@ static void a_child_frees_what_threads_allocated(void) {
 static void children_of_children(void) {
     static struct Slot slot[SLOTS];
     work(slot, SLOTS, 1, 1000);
-    for (int depth = 0; depth < 30; depth++) {
+    for (int depth = 0; depth < 20; depth++) {
         pthread_t thread[2];
         start_workers(thread, 2);
         pid_t child = fork();
         if (child != 0) {
+            stop_workers(thread, 2);
             expect_success(child, "a child of a child");
-            if (depth == 0) {
-                stop_workers(thread, 2);
+            if (depth == 0)
                 return;
-            }
             _exit(0);
         }
         work(slot, SLOTS, depth, 200);
@@ -198,13 +195,13 @@ static pid_t start_by_underscore_fork(int seed) {
 
 static void vfork_and_exec(void) { with_busy_threads(start_by_vfork, 100, "a vforked child"); }
 static void spawn(void) { with_busy_threads(start_by_spawn, 100, "a spawned child"); }
-static void clone_as_fork(void) { with_busy_threads(start_by_clone, 300, "a cloned child"); }
-static void clone3_as_fork(void) { with_busy_threads(start_by_clone3, 300, "a cloned child"); }
-static void underscore_fork(void) { with_busy_threads(start_by_underscore_fork, 300, "a _Forked child"); }
+static void clone_as_fork(void) { with_busy_threads(start_by_clone, 100, "a cloned child"); }
+static void clone3_as_fork(void) { with_busy_threads(start_by_clone3, 100, "a cloned child"); }
+static void underscore_fork(void) { with_busy_threads(start_by_underscore_fork, 100, "a _Forked child"); }
 
 /* Not allowed by POSIX and done all the same: between vfork and exec the child allocates. */
 static void vforked_child_allocates(void) {
-    for (int i = 0; i < 200; i++) {
+    for (volatile int i = 0; i < 200; i++) {
         void *mine = malloc(1000);
         pid_t child = vfork();
         if (child == 0) {

@@ -58,9 +58,18 @@ static void malloc_in_handlers_of_threads(void) {
     EXPECT(handled > 100, "handlers to run, not only %ld", (long)handled);
 }
 
+static void allocate_in_nested_handler(int signal) {
+    static volatile int depth;
+    if (depth > 8)
+        return;
+    depth++;
+    allocate_in_handler(signal);
+    depth--;
+}
+
 static void malloc_in_nested_handlers(void) {
-    handle(SIGALRM, allocate_in_handler, SA_NODEFER);
-    handle(SIGUSR1, allocate_in_handler, SA_NODEFER);
+    handle(SIGALRM, allocate_in_nested_handler, SA_NODEFER);
+    handle(SIGUSR1, allocate_in_nested_handler, SA_NODEFER);
     every_few_microseconds(300);
     double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
     while (seconds() < end) {

@@ -29,7 +29,7 @@ static void run_threads(int count, size_t stack) {
 }
 
 static void stacks_of_16_kib(void) { run_threads(200, 16 * KIB); }
-static void a_thousand_threads(void) { run_threads(1000, 64 * KIB); }
+static void a_thousand_threads(void) { run_threads(1000, 32 * KIB); }
 
 static size_t resident(void) {
     char text[100] = "";
@@ -44,10 +44,10 @@ static void threads_come_and_go(void) {
     for (int i = 0; i < 20; i++)
         run_threads(20, 64 * KIB);
     size_t before = resident();
-    for (int i = 0; i < 150; i++)
+    for (int i = 0; i < 100; i++)
         run_threads(20, 64 * KIB);
     size_t after = resident();
-    EXPECT(after < before + 16 * MIB, "3,000 threads to leave less than 16 MiB, not %zu MiB", (after - before) / MIB);
+    EXPECT(after < before + 16 * MIB, "2,000 threads to leave less than 16 MiB, not %zu MiB", (after - before) / MIB);
 }
 
 static pthread_key_t key;
@@ -104,7 +104,7 @@ static void exit_handlers_allocate(void) {
 }
 
 static void exit_while_threads_work(void) {
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 15; i++) {
         pid_t child = fork();
         if (child == 0) {
             pthread_t thread[8];
