@@ -39,7 +39,7 @@ pub struct Misuse {
 }
 
 impl Misuse {
-    /// The one line that is printed before the process is stopped.
+    /// What is printed before the process is stopped, without the end of the line.
     pub fn put(&self, sink: &mut dyn Sink) {
         text::put_str(sink, "vcmalloc: ");
         text::put_str(sink, self.fault.text());
@@ -51,7 +51,12 @@ impl Misuse {
             text::put_str(sink, " of ");
             text::put_decimal(sink, bytes as u64);
             text::put_str(sink, " bytes");
+            let inside = self.address.wrapping_sub(start);
+            if inside != 0 {
+                text::put_str(sink, ", ");
+                text::put_decimal(sink, inside as u64);
+                text::put_str(sink, " bytes in");
+            }
         }
-        text::put_str(sink, "\n");
     }
 }

@@ -13,6 +13,7 @@ impl Front {
         Front
     }
     pub fn start(&self, _: isize, _: isize, _: usize, _: usize) {}
+    pub fn stop(&self) {}
     pub fn is_on(&self) -> bool {
         false
     }

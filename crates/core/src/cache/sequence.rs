@@ -96,6 +96,11 @@ impl Front {
         self.cpus.store(cpus as u32, Ordering::Release);
     }
 
+    /// Turns the sequences off for all that begin from now on.
+    pub fn stop(&self) {
+        self.cpus.store(0, Ordering::Release);
+    }
+
     pub fn is_on(&self) -> bool {
         self.cpus.load(Ordering::Acquire) != 0
     }

@@ -39,5 +39,6 @@ impl<O: Os> Heap<O> {
         }
         // The janitor's thread stayed in the parent.
         self.forget_janitor();
+        self.slow_paths.forget_others::<O>();
     }
 }

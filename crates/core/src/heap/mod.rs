@@ -3,6 +3,7 @@
 //! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports` and tests call it;
 //! sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells the story.
 
+mod emergency;
 mod fork;
 mod janitor;
 mod resize;
@@ -15,6 +16,7 @@ pub use stats::Stats;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::rare;
 use crate::base::sync::{AtomicU32, Ordering};
+use crate::base::text::{Buffer, put_decimal, put_str};
 use crate::cache::{Below, Cache, FrontKind};
 use crate::central::{Central, locate};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, TABLE_LEN, UNIT_BYTES};
@@ -23,6 +25,7 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
+use emergency::{Emergency, SlowPaths};
 use janitor::Janitor;
 
 /// No object is larger: differences of pointers must fit `isize`.
@@ -31,6 +34,8 @@ pub const LARGEST_REQUEST: usize = isize::MAX as usize;
 const NEW: u32 = 0;
 const READY: u32 = 1;
 const FAILED: u32 = 2;
+/// The program misused the heap: it is not touched any more, and the process runs its crash handler.
+const STOPPED: u32 = 3;
 
 /// A heap. Zeroed it is ready to use: the first allocation starts it. Any thread may call any method; a heap must not
 /// move after its first use.
@@ -51,6 +56,8 @@ pub struct Heap<O: Os> {
     fences_refused: AtomicU64,
     janitor: Janitor<O>,
     pressure_callback: AtomicPtr<()>,
+    emergency: Emergency,
+    slow_paths: SlowPaths,
 }
 
 struct Requested {
@@ -75,6 +82,8 @@ impl<O: Os> Heap<O> {
             fences_refused: AtomicU64::new(0),
             janitor: Janitor::new(),
             pressure_callback: AtomicPtr::new(core::ptr::null_mut()),
+            emergency: Emergency::new(),
+            slow_paths: SlowPaths::new(),
         }
     }
 
@@ -107,13 +116,33 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, bytes: usize) -> usize {
-        let block = if bytes <= LARGEST_BYTES {
-            self.allocate_class(SizeClass::for_small(bytes), bytes)
-        } else {
-            self.allocate_large(bytes, MIN_ALIGN).map_or(0, |fresh| fresh.address)
-        };
+        self.in_slow_path(|| {
+            if bytes <= LARGEST_BYTES {
+                self.allocate_class(SizeClass::for_small(bytes), bytes)
+            } else {
+                self.allocate_large(bytes, MIN_ALIGN).map_or(0, |fresh| fresh.address)
+            }
+        })
+        .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
+    }
+
+    /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or the
+    /// process was stopped.
+    #[inline]
+    fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        if self.is_stopped() {
+            return None;
+        }
+        let entry = self.slow_paths.enter::<O>()?;
+        let outcome = work();
         self.after_slow_path();
-        block
+        drop(entry);
+        self.free_deferred();
+        Some(outcome)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == STOPPED
     }
 
     /// A block of a class for a request of `bytes`.
@@ -169,10 +198,20 @@ impl<O: Os> Heap<O> {
         match SizeClass::for_aligned(bytes, align) {
             Some(class) => {
                 let block = self.cache.front.pop(class);
-                if block != 0 { block } else { self.allocate_class(class, bytes) }
+                if block != 0 { block } else { self.allocate_aligned_slow(Some(class), align, bytes) }
             }
-            None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
+            None => self.allocate_aligned_slow(None, align, bytes),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_aligned_slow(&self, class: Option<SizeClass>, align: usize, bytes: usize) -> usize {
+        self.in_slow_path(|| match class {
+            Some(class) => self.allocate_class(class, bytes),
+            None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
+        })
+        .unwrap_or_else(|| self.allocate_in_emergency(bytes, align))
     }
 
     /// A zeroed block for `count` objects of `bytes` each; 0 also where the product is too much.
@@ -191,10 +230,15 @@ impl<O: Os> Heap<O> {
     }
 
     #[cold]
+    #[inline(never)]
     fn allocate_large_zeroed(&self, bytes: usize) -> usize {
-        let Some(fresh) = self.allocate_large(bytes, MIN_ALIGN) else { return 0 };
-        self.large.clear(&self.os, fresh, bytes);
-        fresh.address
+        let cleared = |fresh| {
+            self.large.clear(&self.os, fresh, bytes);
+            fresh.address
+        };
+        self.in_slow_path(|| self.allocate_large(bytes, MIN_ALIGN).map_or(0, cleared))
+            // Emergency memory is never used twice, so it is zero.
+            .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
     }
 
     /// Takes a block back. 0 is no block and does nothing.
@@ -217,16 +261,23 @@ impl<O: Os> Heap<O> {
         if address == 0 {
             return;
         }
-        let class = self.pages.class_of(address);
-        let outcome = if class.is_small() {
+        let outcome = self.in_slow_path(|| self.free_class(self.pages.class_of(address), address));
+        match outcome {
+            Some(outcome) => self.obeyed(outcome),
+            None => self.free_in_emergency(address),
+        }
+    }
+
+    fn free_class(&self, class: SizeClass, address: usize) -> Result<(), Misuse> {
+        if class.is_small() {
             self.cache.spill(self.below(), class, address)
         } else if class == SizeClass::LARGE {
             self.large.free(&self.pages, address)
+        } else if self.emergency.bytes_of(address).is_some() {
+            Ok(())
         } else {
             Err(Misuse { fault: self.foreign_fault(address), address, block: None })
-        };
-        self.obeyed(outcome);
-        self.after_slow_path();
+        }
     }
 
     fn foreign_fault(&self, address: usize) -> Fault {
@@ -242,11 +293,14 @@ impl<O: Os> Heap<O> {
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
     pub fn release(&self, keep: usize) -> usize {
         // Spans' idle pages have no keeper: only whole free units count against `keep`.
-        if !self.is_started() {
-            return 0;
-        }
-        self.reclaim();
-        self.tidy_spans(0) + self.pages.give_back(&self.os, keep, 0)
+        self.in_slow_path(|| {
+            if !self.is_started() {
+                return 0;
+            }
+            self.reclaim();
+            self.tidy_spans(0) + self.pages.give_back(&self.os, keep, 0)
+        })
+        .unwrap_or(0)
     }
 
     /// Which caches threads use.
@@ -290,9 +344,10 @@ impl<O: Os> Heap<O> {
         if class.is_small() {
             return class.block_bytes();
         }
-        let usable = match class {
-            SizeClass::LARGE => self.large.usable(&self.pages, address),
-            _ => Err(Misuse { fault: self.foreign_fault(address), address, block: None }),
+        let usable = match (class, self.emergency.bytes_of(address)) {
+            (SizeClass::LARGE, _) => self.large.usable(&self.pages, address),
+            (_, Some(bytes)) => Ok(bytes),
+            (_, None) => Err(Misuse { fault: self.foreign_fault(address), address, block: None }),
         };
         self.obeyed(usable)
     }
@@ -325,12 +380,19 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Says what the program did and ends the process. No lock is held here: a handler of SIGABRT may allocate, and is
+    /// served from emergency memory, since the heap's own structures cannot be trusted any more.
     #[cold]
     #[inline(never)]
     fn stop(&self, misuse: Misuse) -> ! {
+        self.state.store(STOPPED, Ordering::Relaxed);
+        self.cache.front.stop();
         let mut line = [0u8; 256];
-        let mut buffer = crate::base::text::Buffer::new(&mut line);
+        let mut buffer = Buffer::new(&mut line);
         misuse.put(&mut buffer);
+        put_str(&mut buffer, ", thread ");
+        put_decimal(&mut buffer, self.os.thread_number());
+        put_str(&mut buffer, "\n");
         self.os.write(2, buffer.as_bytes());
         self.os.abort()
     }

@@ -16,10 +16,7 @@ impl<O: Os> Heap<O> {
             return 0;
         }
         let was_large = self.pages.class_of(address) == SizeClass::LARGE;
-        if was_large
-            && bytes > LARGEST_BYTES
-            && self.obeyed(self.large.resize_in_place(&self.os, &self.pages, address, bytes))
-        {
+        if was_large && bytes > LARGEST_BYTES && self.resizes_in_place(address, bytes) {
             return address;
         }
         // A block stays where it is unless it is too small or less than half used.
@@ -46,5 +43,10 @@ impl<O: Os> Heap<O> {
         }
         self.free(address);
         block
+    }
+
+    fn resizes_in_place(&self, address: usize, bytes: usize) -> bool {
+        let outcome = self.in_slow_path(|| self.large.resize_in_place(&self.os, &self.pages, address, bytes));
+        self.obeyed(outcome.unwrap_or(Ok(false)))
     }
 }

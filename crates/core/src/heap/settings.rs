@@ -1,6 +1,6 @@
 //! Start of the heap, and options while it runs.
 
-use super::{FAILED, Heap, NEW, READY};
+use super::{FAILED, Heap, NEW, READY, STOPPED};
 use crate::base::rare;
 use crate::base::sync::Ordering;
 use crate::base::text::{self, Buffer, Sink};
@@ -30,6 +30,7 @@ impl<O: Os> Heap<O> {
     pub(super) fn is_started(&self) -> bool {
         match self.state.load(Ordering::Acquire) {
             READY => true,
+            STOPPED => false,
             _ => self.start(),
         }
     }

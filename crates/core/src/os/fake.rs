@@ -95,6 +95,9 @@ impl Os for Fake {
     fn thread_id() -> usize {
         Linux::thread_id()
     }
+    fn thread_number(&self) -> u64 {
+        self.linux.thread_number()
+    }
     fn page_bytes(&self) -> usize {
         self.linux.page_bytes()
     }

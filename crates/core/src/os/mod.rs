@@ -65,6 +65,9 @@ pub trait Os: Wait + Sync + 'static {
     /// A number that no two living threads share.
     fn thread_id() -> usize;
 
+    /// The number that the system knows this thread by.
+    fn thread_number(&self) -> u64;
+
     /// The system's page size in bytes.
     fn page_bytes(&self) -> usize;
 

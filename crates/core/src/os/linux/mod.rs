@@ -28,6 +28,9 @@ impl Os for Linux {
     fn thread_id() -> usize {
         process::thread_id()
     }
+    fn thread_number(&self) -> u64 {
+        process::thread_number()
+    }
     fn page_bytes(&self) -> usize {
         memory::page_bytes()
     }
