@@ -45,6 +45,14 @@ fn run_quietly(command: &mut Command, limit: Duration) -> Result<Finished, Strin
     // Files, not pipes: a grandchild that outlives the program would keep a pipe open, and us waiting.
     let clone = |file: &File| file.try_clone().map_err(|error| format!("cannot duplicate a file: {error}"));
     command.stdin(Stdio::null()).stdout(clone(&output)?).stderr(clone(&complaints)?).process_group(0);
+    // Its own group would survive an interrupted suite and go on loading the machine.
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    };
     let mut child = command.spawn().map_err(|error| format!("did not start: {error}"))?;
     let status = wait(&mut child, limit);
     if status.is_none() {
