@@ -1,0 +1,248 @@
+//! Memory for the two moments when the heap itself must not be touched: a signal handler that interrupted a slow path
+//! of its own thread, and a process that was stopped for misuse and now runs its crash handler.
+//!
+//! Blocks are cut one after the other from a few mappings and never reused; freeing one does nothing.
+
+use super::Heap;
+use crate::base::round_up;
+use crate::base::sync::{AtomicUsize, Ordering};
+use crate::class::MIN_ALIGN;
+use crate::os::Os;
+
+const ARENAS: usize = 16;
+const ARENA_BYTES: usize = 4 << 20;
+/// The size of a block stands before it.
+const HEADER: usize = MIN_ALIGN;
+
+/// Arenas are made when first needed; each is {base, bytes used}.
+pub struct Emergency {
+    bases: [AtomicUsize; ARENAS],
+    used: [AtomicUsize; ARENAS],
+}
+
+impl Emergency {
+    pub const fn new() -> Self {
+        Emergency {
+            bases: [const { AtomicUsize::new(0) }; ARENAS],
+            used: [const { AtomicUsize::new(0) }; ARENAS],
+        }
+    }
+
+    /// A block at a multiple of `align`. Async-signal-safe; 0 where nothing is left.
+    pub fn allocate<O: Os>(&self, os: &O, bytes: usize, align: usize) -> usize {
+        let align = align.max(MIN_ALIGN);
+        let Some(wanted) = bytes.checked_add(HEADER + align).filter(|wanted| *wanted <= ARENA_BYTES) else {
+            return 0;
+        };
+        let wanted = round_up(wanted, MIN_ALIGN);
+        for (base, used) in self.bases.iter().zip(&self.used) {
+            let Some(arena) = arena(os, base) else { return 0 };
+            let before = used.fetch_add(wanted, Ordering::Relaxed);
+            if before.saturating_add(wanted) <= ARENA_BYTES {
+                let block = round_up(arena + before + HEADER, align);
+                // SAFETY: these bytes were cut off for this block alone.
+                unsafe { core::ptr::with_exposed_provenance_mut::<usize>(block - HEADER).write(bytes) };
+                return block;
+            }
+        }
+        0
+    }
+
+    /// Bytes of the block at `address`, if it is one of these.
+    pub fn bytes_of(&self, address: usize) -> Option<usize> {
+        let ours = |base: &AtomicUsize| {
+            let base = base.load(Ordering::Acquire);
+            base != 0 && address.wrapping_sub(base) < ARENA_BYTES
+        };
+        if !self.bases.iter().any(ours) {
+            return None;
+        }
+        // SAFETY: blocks of an arena have their size before them.
+        Some(unsafe { core::ptr::with_exposed_provenance::<usize>(address - HEADER).read() })
+    }
+}
+
+/// The arena's address; made here if nobody has.
+fn arena<O: Os>(os: &O, base: &AtomicUsize) -> Option<usize> {
+    let known = base.load(Ordering::Acquire);
+    if known != 0 {
+        return Some(known);
+    }
+    let fresh = os.reserve(ARENA_BYTES)?;
+    if !os.commit(fresh, ARENA_BYTES) {
+        os.unmap(fresh, ARENA_BYTES);
+        return None;
+    }
+    match base.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(fresh),
+        Err(other) => {
+            os.unmap(fresh, ARENA_BYTES);
+            Some(other)
+        }
+    }
+}
+
+const SLOTS: usize = 32;
+const DEFERRED: usize = 64;
+
+/// Which threads are inside a slow path, and what their signal handlers freed meanwhile.
+pub struct SlowPaths {
+    threads: [Slot; SLOTS],
+    deferred: [AtomicUsize; DEFERRED],
+    deferred_count: AtomicUsize,
+}
+
+/// A cache line of its own: threads on different CPUs enter slow paths at the same time.
+#[repr(align(64))]
+struct Slot(AtomicUsize);
+
+/// This thread is in a slow path until the value is dropped.
+pub struct Entry<'a>(Option<&'a AtomicUsize>);
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0 {
+            slot.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl SlowPaths {
+    pub const fn new() -> Self {
+        SlowPaths {
+            threads: [const { Slot(AtomicUsize::new(0)) }; SLOTS],
+            deferred: [const { AtomicUsize::new(0) }; DEFERRED],
+            deferred_count: AtomicUsize::new(0),
+        }
+    }
+
+    /// None if this thread is inside a slow path already, which only a signal handler can see.
+    ///
+    /// Only the thread itself writes its own number, so relaxed order is enough: a handler sees what its thread wrote.
+    #[inline]
+    pub fn enter<O: Os>(&self) -> Option<Entry<'_>> {
+        let thread = O::thread_id();
+        let first = (thread >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59;
+        for step in 0..SLOTS {
+            let Some(Slot(slot)) = self.threads.get((first + step) % SLOTS) else { continue };
+            match slot.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(Entry(Some(slot))),
+                Err(other) if other == thread => return None,
+                Err(_) => {}
+            }
+        }
+        // More threads than slots were preempted inside slow paths: this one goes unnoted.
+        Some(Entry(None))
+    }
+
+    /// Keeps a block that a signal handler freed; false where there is no place, and the block is lost.
+    fn defer(&self, block: usize) -> bool {
+        let kept = self
+            .deferred
+            .iter()
+            .any(|place| place.compare_exchange(0, block, Ordering::Relaxed, Ordering::Relaxed).is_ok());
+        self.deferred_count.fetch_add(usize::from(kept), Ordering::Relaxed);
+        kept
+    }
+
+    /// In a forked child the threads of others are gone.
+    pub fn forget_others<O: Os>(&self) {
+        for Slot(slot) in &self.threads {
+            if slot.load(Ordering::Relaxed) != O::thread_id() {
+                slot.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl<O: Os> Heap<O> {
+    /// A block for a caller that must not touch the heap.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_in_emergency(&self, bytes: usize, align: usize) -> usize {
+        self.emergency.allocate(&self.os, bytes, align)
+    }
+
+    /// What becomes of a block that is freed by a signal handler inside a slow path, or after the process was stopped.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_in_emergency(&self, address: usize) {
+        if !self.is_stopped() && self.emergency.bytes_of(address).is_none() {
+            self.slow_paths.defer(address);
+        }
+    }
+
+    /// Frees what signal handlers had to leave.
+    #[inline]
+    pub(super) fn free_deferred(&self) {
+        if self.slow_paths.deferred_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for place in &self.slow_paths.deferred {
+            let block = place.swap(0, Ordering::Relaxed);
+            if block != 0 {
+                self.slow_paths.deferred_count.fetch_sub(1, Ordering::Relaxed);
+                self.free(block);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::fake::{Fake, Request};
+
+    #[test]
+    fn emergency_blocks_are_apart_aligned_and_know_their_size() {
+        let (os, emergency) = (Fake::default(), Emergency::new());
+        assert_eq!(emergency.bytes_of(0x1000), None);
+        let first = emergency.allocate(&os, 100, 16);
+        let second = emergency.allocate(&os, 50, 4096);
+        assert!(second >= first + 100 && second % 4096 == 0);
+        assert_eq!((emergency.bytes_of(first), emergency.bytes_of(second)), (Some(100), Some(50)));
+        assert_eq!(emergency.allocate(&os, ARENA_BYTES, 16), 0);
+        let many = (0..40).filter(|_| emergency.allocate(&os, ARENA_BYTES / 2, 16) != 0).count();
+        assert_eq!(many, ARENAS, "one in each arena, then nothing");
+    }
+
+    #[test]
+    fn without_memory_there_is_none_in_an_emergency_either() {
+        for request in [Request::Reserve, Request::Commit] {
+            let (os, emergency) = (Fake::default(), Emergency::new());
+            os.refuse_after(request, 0);
+            assert_eq!(emergency.allocate(&os, 1, 16), 0);
+        }
+    }
+
+    #[test]
+    fn a_thread_enters_a_slow_path_once_at_a_time() {
+        let paths = SlowPaths::new();
+        let entry = paths.enter::<Fake>();
+        assert!(entry.is_some() && paths.enter::<Fake>().is_none());
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(paths.enter::<Fake>().is_some(), "another thread may"));
+        });
+        drop(entry);
+        assert!(paths.enter::<Fake>().is_some());
+    }
+
+    #[test]
+    fn a_handler_inside_a_slow_path_is_served_and_what_it_frees_is_freed_later() {
+        let heap = Box::new(Heap::new(Fake::default()));
+        let (small, large) = (heap.allocate(100), heap.allocate(1 << 20));
+        let entry = heap.slow_paths.enter::<Fake>();
+        let block = heap.allocate(5000);
+        assert_eq!(heap.usable_bytes(block), 5000);
+        let grown = heap.reallocate(block, 6000);
+        assert_ne!(grown, 0);
+        heap.free(grown);
+        heap.free(large);
+        heap.free(small);
+        assert_eq!(heap.stats().large_blocks, 1, "left for later");
+        drop(entry);
+        heap.free(heap.allocate(3 << 20));
+        assert_eq!(heap.stats().large_blocks, 0);
+        heap.free(block);
+    }
+}
