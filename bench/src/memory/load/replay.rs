@@ -28,17 +28,15 @@ pub struct Settings {
 
 /// A thread that is less early than this goes on at once.
 const PUNCTUAL_NANOSECONDS: u64 = 200_000;
-const LOOKS_BEFORE_SLEEP: u32 = 20;
-const LOOK_AGAIN_NANOSECONDS: u64 = 200_000;
 
 pub fn run(settings: &Settings, board: &'static Board) -> Result<()> {
     let script = Script::view(shared::inherited(settings.script)?)?;
     // SAFETY: null is a valid pointer, zero a valid number.
     let (objects, sizes) =
         unsafe { (shared::zeroed_array(script.objects), shared::zeroed_array(script.objects)) };
-    let objects = Objects { blocks: objects, sizes };
-    let replay: &'static Replay =
-        Box::leak(Box::new(Replay { objects, board, gate: Signal::default() }));
+    let objects =
+        Objects { blocks: objects, sizes, points: std::array::from_fn(|_| MeetingPoint::default()) };
+    let replay: &'static Replay = Box::leak(Box::new(Replay { objects, board, gate: Signal::default() }));
     let speed = settings.speed;
     let crew = threads::start(script.threads, move |thread| {
         replay.gate.wait_for(1);
@@ -66,27 +64,57 @@ struct Replay {
 struct Objects {
     blocks: &'static [AtomicPtr<u8>],
     sizes: &'static [AtomicU32],
+    /// Who waits for an object sleeps at the point of its number. Looking again and again instead would take the CPU
+    /// from those that are waited for, as soon as a few hundred threads wait.
+    points: [MeetingPoint; 256],
+}
+
+#[derive(Default)]
+struct MeetingPoint {
+    waiting: AtomicU32,
+    announced: AtomicU32,
+    news: Signal,
+}
+
+impl MeetingPoint {
+    /// Sleeps until `is_there`. It is made true before [`Self::announce`] is called.
+    fn wait(&self, is_there: impl Fn() -> bool) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        loop {
+            // Read before looking: who makes it true after the look will announce beyond this number.
+            let announced = self.announced.load(Ordering::SeqCst);
+            if is_there() {
+                break;
+            }
+            self.news.wait_for(announced + 1);
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn announce(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.announced.fetch_add(1, Ordering::SeqCst);
+            self.news.raise();
+        }
+    }
 }
 
 impl Objects {
     fn begin(&self, object: usize, block: Block, bytes: u32) {
         self.sizes[object].store(bytes, Ordering::Relaxed);
-        // Release, pairs with the Acquire in `end`: who takes the block sees what was written to it.
-        self.blocks[object].store(block, Ordering::Release);
+        // SeqCst, pairs with the load in `end`: either the waiter sees the block, or `announce` sees the waiter.
+        self.blocks[object].store(block, Ordering::SeqCst);
+        self.points[object % self.points.len()].announce();
     }
 
-    /// Waits until the object has begun, and takes it. By looking again and again: it is rare that an end comes first,
-    /// and then the beginning is on its way.
+    /// Waits until the object has begun, and takes it.
     fn end(&self, object: usize) -> Block {
-        let mut looks = 0;
-        while self.blocks[object].load(Ordering::Relaxed).is_null() {
-            looks += 1;
-            match looks < LOOKS_BEFORE_SLEEP {
-                true => std::thread::yield_now(),
-                false => sleep_until(board::now() + LOOK_AGAIN_NANOSECONDS),
-            }
+        let slot = &self.blocks[object];
+        let is_there = || !slot.load(Ordering::SeqCst).is_null();
+        if !is_there() {
+            self.points[object % self.points.len()].wait(is_there);
         }
-        self.blocks[object].swap(std::ptr::null_mut(), Ordering::Acquire)
+        slot.swap(std::ptr::null_mut(), Ordering::Acquire)
     }
 
     fn live(&self) -> impl Iterator<Item = (usize, usize)> + Clone {
