@@ -20,7 +20,7 @@ pub const SIZES: [usize; 5] = [16, 64, 256, 1 << 10, 4 << 10];
 /// `rseq_cs` is the second 8-byte word of the area, after two CPU numbers of 4 bytes.
 const RSEQ_CS_OFFSET: u64 = 8;
 
-/// Instructions from a function's first to its return, both counted: the most frequent value of 1,000 calls.
+/// Instructions from a function's first to its return, both counted: the most frequent value of 250 calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub bytes: usize,

@@ -53,9 +53,10 @@ fn draw_all(
     if !bars.is_empty() {
         draw_bars(&top, bars)?;
     }
+    let edges = edges(scatters.iter().flat_map(|(_, points)| points));
     let areas = bottom.split_evenly((scatters.len().div_ceil(2).max(1), 2));
     for (area, (threads, points)) in areas.iter().zip(scatters) {
-        draw_scatter(area, *threads, points)?;
+        draw_scatter(area, *threads, points, edges)?;
     }
     root.present()?;
     Ok(())
@@ -114,12 +115,16 @@ fn draw_bars(area: &Area, bars: &[(&'static str, f64)]) -> Result<(), Box<dyn st
         .set_label_area_size(LabelAreaPosition::Bottom, 35)
         .build_cartesian_2d(0.0..greatest * 1.1, (0..bars.len()).into_segmented())?;
     let name = |segment: &SegmentValue<usize>| match segment {
-        SegmentValue::CenterOf(index) => bars[bars.len() - 1 - index].0.to_owned(),
+        // The axis also asks for one beyond the last.
+        SegmentValue::CenterOf(index) => {
+            bars.iter().rev().nth(*index).map_or_else(String::new, |bar| bar.0.to_owned())
+        }
         _ => String::new(),
     };
     chart
         .configure_mesh()
         .disable_y_mesh()
+        .light_line_style(TRANSPARENT)
         .y_labels(bars.len())
         .y_label_formatter(&name)
         .label_style(("sans-serif", 16))
@@ -140,15 +145,25 @@ fn draw_bars(area: &Area, bars: &[(&'static str, f64)]) -> Result<(), Box<dyn st
     Ok(())
 }
 
-fn draw_scatter(area: &Area, threads: usize, points: &[Point]) -> Result<(), Box<dyn std::error::Error>> {
+/// The greatest cost and memory on the axes: the same in all scatters, so that they can be compared.
+fn edges<'a>(points: impl Iterator<Item = &'a Point>) -> (f64, f64) {
+    points.fold((2.0, 2.0), |(cost, memory), point| (point.cost.max(cost), point.memory.max(memory)))
+}
+
+fn draw_scatter(
+    area: &Area,
+    threads: usize,
+    points: &[Point],
+    (cost_edge, memory_edge): (f64, f64),
+) -> Result<(), Box<dyn std::error::Error>> {
     let mut chart = ChartBuilder::on(area)
         .caption(format!("{threads} threads: 1 is the best peer, lower left is better"), ("sans-serif", 20))
         .margin(12)
         .set_label_area_size(LabelAreaPosition::Left, 60)
         .set_label_area_size(LabelAreaPosition::Bottom, 45)
         .build_cartesian_2d(
-            (LEAST_RATIO..GREATEST_RATIO * 1.6).log_scale().base(2.0),
-            (LEAST_RATIO..GREATEST_RATIO * 1.1).log_scale().base(2.0),
+            (LEAST_RATIO..cost_edge * 1.8).log_scale().base(2.0),
+            (LEAST_RATIO..memory_edge * 1.1).log_scale().base(2.0),
         )?;
     chart
         .configure_mesh()
@@ -162,7 +177,7 @@ fn draw_scatter(area: &Area, threads: usize, points: &[Point]) -> Result<(), Box
         let color = color_of(point.allocator);
         chart.draw_series([Circle::new(place, 5, color.filled())])?;
     }
-    for (point, lift) in points.iter().zip(lifts(points)) {
+    for (point, lift) in points.iter().zip(lifts(points, memory_edge)) {
         let color = color_of(point.allocator);
         let style = TextStyle::from(("sans-serif", 14).into_font()).color(&color);
         let label =
@@ -174,15 +189,15 @@ fn draw_scatter(area: &Area, threads: usize, points: &[Point]) -> Result<(), Box
 
 /// How many pixels each label moves so that those of close points do not lie on each other: from the top down, each at
 /// least a line below the one before if they are near in both directions.
-fn lifts(points: &[Point]) -> Vec<i32> {
+fn lifts(points: &[Point], memory_edge: f64) -> Vec<i32> {
     const LINE: f64 = 14.0;
-    let doubling = f64::from(SCATTER_HEIGHT - 110) / (GREATEST_RATIO * 1.1 / LEAST_RATIO).log2();
+    let doubling = f64::from(SCATTER_HEIGHT - 110) / (memory_edge * 1.1 / LEAST_RATIO).log2();
     let height = |point: &Point| -point.memory.log2() * doubling;
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&one, &other| height(&points[one]).total_cmp(&height(&points[other])));
     let mut placed: Vec<(usize, f64)> = Vec::new();
     for index in order {
-        let near = |other: usize| (points[other].cost / points[index].cost).log2().abs() < 1.5;
+        let near = |other: usize| (points[other].cost / points[index].cost).log2().abs() < 0.8;
         let lowest_near = placed.iter().filter(|(other, _)| near(*other)).map(|(_, y)| y + LINE);
         let y = lowest_near.fold(height(&points[index]), f64::max);
         placed.push((index, y));

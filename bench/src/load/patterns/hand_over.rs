@@ -38,7 +38,7 @@ impl HandOver {
 
     fn produce(&self, worker: &mut Worker, clock: &Clock) {
         let mut batch = [std::ptr::null_mut(); BATCH];
-        // The consumer counts the operations; the producer counts its own here to know when a fixed number is done.
+        // The consumer counts the operations. For a fixed number of them a producer does two workers' share.
         let mut produced = 0;
         while !clock.is_over_after(produced) {
             for block in &mut batch {
@@ -47,7 +47,7 @@ impl HandOver {
                 unsafe { c_heap::touch(*block, 0) };
             }
             self.queue_of(worker).send(&batch);
-            produced += 2 * BATCH as u64;
+            produced += BATCH as u64 / 2;
         }
     }
 

@@ -8,7 +8,7 @@ use std::arch::asm;
 
 /// Pairs before the first trap, so that every call afterwards finds a filled cache, and pairs between the traps.
 const WARM_UP: usize = 10_000;
-pub const COUNTED: usize = 1000;
+pub const COUNTED: usize = 250;
 
 pub fn run(bytes: usize) -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
