@@ -20,7 +20,7 @@ help: ## this list
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
 build: setup-build ## libvcmalloc.so, libvcmalloc.a and the tool vcm, in target/release
-	$(CARGO) build --release -p vcmalloc
+	$(CARGO) build --release -p vcmalloc -p vcmalloc-static
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc.a $(TARGET)/release/vcm
 
@@ -29,15 +29,15 @@ demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimal
 
 # The library is built first: the programs in tests/ run on target/release/libvcmalloc.so.
 test: setup-test lint build loom ## everything the project promises: style, unit tests, C programs, real programs
-	$(CARGO) test --workspace --exclude vcmalloc --no-fail-fast
+	$(CARGO) test --workspace --exclude vcmalloc --exclude vcmalloc-static --no-fail-fast
 
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run
 
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy -p vcmalloc -- -D warnings
-	$(CARGO) clippy --workspace --exclude vcmalloc --all-targets -- -D warnings
+	$(CARGO) clippy -p vcmalloc -p vcmalloc-static -- -D warnings
+	$(CARGO) clippy --workspace --exclude vcmalloc --exclude vcmalloc-static --all-targets -- -D warnings
 
 # A directory of its own, because the flag rebuilds everything.
 loom: setup-build ## the mutex and the transfer array in every interleaving

@@ -1,7 +1,7 @@
 //! operator new and delete, all 20 forms of C++17, by their mangled names.
 
 use super::HEAP;
-use super::malloc::{Pointer, address, free, pointer};
+use super::malloc::{Pointer, checked_free, free, pointer};
 
 unsafe extern "C" {
     /// new_handler.cc. May throw, so it is only ever the last thing that a function here calls.
@@ -63,12 +63,12 @@ macro_rules! sized_delete {
     ($($sized:ident, $aligned:ident;)+) => { $(
         #[unsafe(no_mangle)]
         pub extern "C" fn $sized(block: Pointer, bytes: usize) {
-            HEAP.free_sized(address(block), bytes, 1);
+            checked_free(block, bytes, 1);
         }
 
         #[unsafe(no_mangle)]
         pub extern "C" fn $aligned(block: Pointer, bytes: usize, align: usize) {
-            HEAP.free_sized(address(block), bytes, align);
+            checked_free(block, bytes, align);
         }
     )+ };
 }

@@ -73,7 +73,7 @@ pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
         hblkhd: stats.large as usize,
         usmblks: 0,
         fsmblks: (stats.vcpu_caches + stats.transfer) as usize,
-        uordblks: stats.live as usize,
+        uordblks: (stats.live - stats.large) as usize,
         fordblks: free,
         keepcost: stats.dirty_free as usize,
     }

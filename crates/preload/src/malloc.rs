@@ -69,6 +69,13 @@ extern "C" fn free_slow(block: Pointer) {
     freed(|| HEAP.free_slow(address(block)));
 }
 
+/// Frees a block whose size and alignment the caller knows; both must fit it.
+#[inline(always)]
+pub fn checked_free(block: Pointer, bytes: usize, align: usize) {
+    HEAP.check_size(address(block), bytes, align);
+    free(block);
+}
+
 /// A name of free that libc dropped in 2017 and old programs still import.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfree(block: Pointer) {
@@ -77,7 +84,10 @@ pub extern "C" fn cfree(block: Pointer) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
-    answered(|| HEAP.allocate_zeroed(count, bytes))
+    match HEAP.allocate_zeroed_fast(count, bytes) {
+        0 => answered(|| HEAP.allocate_zeroed(count, bytes)),
+        block => pointer(block),
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -169,13 +179,13 @@ pub extern "C" fn malloc_usable_size(block: Pointer) -> usize {
 /// C23: `bytes` is what the block was asked for with.
 #[unsafe(no_mangle)]
 pub extern "C" fn free_sized(block: Pointer, bytes: usize) {
-    HEAP.free_sized(address(block), bytes, 1);
+    checked_free(block, bytes, 1);
 }
 
 /// C23: `align` and `bytes` are what the block was asked for with.
 #[unsafe(no_mangle)]
 pub extern "C" fn free_aligned_sized(block: Pointer, align: usize, bytes: usize) {
-    HEAP.free_sized(address(block), bytes, align);
+    checked_free(block, bytes, align);
 }
 
 /// The alignment in the flags of jemalloc's extended calls: its logarithm in the lowest six bits.
@@ -198,5 +208,5 @@ pub extern "C" fn nallocx(bytes: usize, flags: c_int) -> usize {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn sdallocx(block: Pointer, bytes: usize, flags: c_int) {
-    HEAP.free_sized(address(block), bytes, align_of_flags(flags));
+    checked_free(block, bytes, align_of_flags(flags));
 }

@@ -36,6 +36,15 @@ pub struct Misuse {
     pub address: usize,
     /// Start and bytes of the block that the address belongs to, where there is one.
     pub block: Option<(usize, usize)>,
+    /// For a double free: how many frees on this virtual CPU lie between the two, where that is known.
+    pub frees_between: Option<u32>,
+}
+
+impl Misuse {
+    /// A misuse of which only the address is known.
+    pub fn at(fault: Fault, address: usize) -> Self {
+        Misuse { fault, address, block: None, frees_between: None }
+    }
 }
 
 impl Misuse {
@@ -57,6 +66,11 @@ impl Misuse {
                 text::put_decimal(sink, inside as u64);
                 text::put_str(sink, " bytes in");
             }
+        }
+        if let Some(frees) = self.frees_between {
+            text::put_str(sink, ", freed ");
+            text::put_decimal(sink, frees as u64 + 1);
+            text::put_str(sink, " frees ago");
         }
     }
 }

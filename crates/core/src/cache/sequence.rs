@@ -163,6 +163,11 @@ impl Front {
                 "mov {top:e}, [{slab} + {class} * 8]",
                 "cmp {top:e}, [{slab} + {class} * 8 + 4]",
                 "jae 665f",
+                // The block freed last, or the one before it, once more: the slow path looks closer.
+                "cmp [{slab} + {top}], {block}",
+                "je 665f",
+                "cmp [{slab} + {top} - 8], {block}",
+                "je 665f",
                 "mov [{slab} + {top} + 8], {block}",
                 "add {top:e}, 8",
                 "mov {done:e}, 1",

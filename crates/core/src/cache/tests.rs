@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::fault::Fault;
 use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
 use std::collections::HashSet;
@@ -171,4 +172,34 @@ fn no_start_without_tables() {
         os.refuse_after(request, 0);
         assert!(!Cache::new().start(&os, false));
     }
+}
+
+fn a_block_freed_again_at_once_is_found<O: Os>(whole: &Whole<O>) {
+    let class = SizeClass::for_small(64);
+    let (first, second) = (whole.allocate(class), whole.allocate(class));
+    whole.free(class, first);
+    let free_again = |block| match whole.cache.front.push(class, block) {
+        true => Ok(()),
+        false => whole.cache.spill(whole.below(), class, block),
+    };
+    match free_again(first) {
+        Err(misuse) => assert_eq!((misuse.fault, misuse.frees_between), (Fault::DoubleFree, Some(0))),
+        // The thread moved to another virtual CPU between the two: then it is found when both come back.
+        Ok(()) => return assert!(whole.cache.drain(whole.below()).is_err()),
+    }
+    whole.free(class, second);
+    match free_again(first) {
+        Err(misuse) => assert_eq!(misuse.frees_between, Some(1)),
+        Ok(()) => assert!(whole.cache.drain(whole.below()).is_err()),
+    }
+}
+
+#[test]
+fn a_double_free_is_found_at_the_bad_call_in_locked_caches() {
+    a_block_freed_again_at_once_is_found(&whole(Fake::default(), 1 << 20));
+}
+
+#[test]
+fn a_double_free_is_found_at_the_bad_call_in_vcpu_caches() {
+    a_block_freed_again_at_once_is_found(&whole(Linux, 1 << 20));
 }

@@ -94,9 +94,8 @@ impl SpanLists {
         let span = Self::of(pages, id);
         let start = pages.address_of(span.start) + index * class.block_bytes();
         span.put(index).map_err(|fault| Misuse {
-            fault,
-            address,
             block: Some((start, class.block_bytes())),
+            ..Misuse::at(fault, address)
         })?;
         span.touched_at = at;
         self.free_blocks += 1;
@@ -191,7 +190,7 @@ impl SpanLists {
 
 /// The span and index of the block that starts at `address`.
 pub fn locate<O: Os>(pages: &Pages<O>, class: SizeClass, address: usize) -> Result<(SpanId, usize), Misuse> {
-    let fault = |fault, block| Misuse { fault, address, block };
+    let fault = |fault, block| Misuse { block, ..Misuse::at(fault, address) };
     let id = pages.span_of(address).ok_or(fault(Fault::FreeMemory, None))?;
     // SAFETY: reads plain numbers of a descriptor that exists; the class's lock keeps an open span as it is.
     let (found, first) = unsafe { ((*pages.span(id)).class, (*pages.span(id)).start) };

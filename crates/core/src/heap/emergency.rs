@@ -83,6 +83,8 @@ fn arena<O: Os>(os: &O, base: &AtomicUsize) -> Option<usize> {
 }
 
 const SLOTS: usize = 32;
+/// Slots that one thread may use.
+const PROBES: usize = 4;
 const DEFERRED: usize = 64;
 
 /// Which threads are inside a slow path, and what their signal handlers freed meanwhile.
@@ -123,16 +125,16 @@ impl SlowPaths {
     pub fn enter<O: Os>(&self) -> Option<Entry<'_>> {
         let thread = O::thread_id();
         let first = (thread >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59;
-        for step in 0..SLOTS {
-            let Some(Slot(slot)) = self.threads.get((first + step) % SLOTS) else { continue };
-            match slot.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(Entry(Some(slot))),
-                Err(other) if other == thread => return None,
-                Err(_) => {}
-            }
+        let places = (first..first + PROBES).filter_map(|place| self.threads.get(place % SLOTS));
+        // All places first: the thread may stand behind one that has become free since.
+        if places.clone().any(|Slot(slot)| slot.load(Ordering::Relaxed) == thread) {
+            return None;
         }
-        // More threads than slots were preempted inside slow paths: this one goes unnoted.
-        Some(Entry(None))
+        let free = |Slot(slot): &&Slot| {
+            slot.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        // Where other threads were preempted inside slow paths in all places, this one goes unnoted.
+        Some(Entry(places.clone().find(free).map(|Slot(slot)| slot)))
     }
 
     /// Keeps a block that a signal handler freed; false where there is no place, and the block is lost.
@@ -225,6 +227,17 @@ mod tests {
         });
         drop(entry);
         assert!(paths.enter::<Fake>().is_some());
+    }
+
+    #[test]
+    fn a_thread_is_found_behind_a_slot_that_became_free() {
+        let paths = SlowPaths::new();
+        let thread = Fake::thread_id();
+        let first = (thread >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59;
+        paths.threads[first % SLOTS].0.store(thread + 64, Ordering::Relaxed);
+        let entry = paths.enter::<Fake>();
+        paths.threads[first % SLOTS].0.store(0, Ordering::Relaxed);
+        assert!(entry.is_some() && paths.enter::<Fake>().is_none());
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Janitor<O: Os> {
     quiet_ticks: AtomicU32,
     /// The footprint at which the heap relieves itself again.
     relieve_at: AtomicU64,
+    /// The soft limit was passed, and the program has not been told yet.
+    callback_due: AtomicBool,
     pub(super) ticks: AtomicU64,
     pub(super) given_back: AtomicU64,
     pub(super) huge_stall: AtomicU64,
@@ -57,6 +59,7 @@ impl<O: Os> Janitor<O> {
             ticking: AtomicBool::new(false),
             quiet_ticks: AtomicU32::new(0),
             relieve_at: AtomicU64::new(0),
+            callback_due: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
             huge_stall: AtomicU64::new(0),
@@ -65,7 +68,7 @@ impl<O: Os> Janitor<O> {
 }
 
 impl<O: Os> Heap<O> {
-    /// What every slow path does when it is through, with no lock held.
+    /// What every slow path does when its work is done, with no lock held.
     pub(super) fn after_slow_path(&self) {
         let janitor = &self.janitor;
         janitor.bell.ring();
@@ -99,6 +102,7 @@ impl<O: Os> Heap<O> {
             self.os.wait_for(&janitor.stop, 0, self.tick_nanoseconds());
             let rung = janitor.bell.take();
             self.tick(rung);
+            self.call_back_if_due();
             if janitor.quiet_ticks.load(Ordering::Relaxed) > QUIET_TICKS {
                 janitor.bell.sleep();
                 janitor.quiet_ticks.store(0, Ordering::Relaxed);
@@ -242,7 +246,7 @@ impl<O: Os> Heap<O> {
         }
         self.relieve();
         self.janitor.relieve_at.store((self.pages.footprint() + step) as u64, Ordering::Relaxed);
-        self.call_back(limit);
+        self.janitor.callback_due.store(true, Ordering::Relaxed);
     }
 
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
@@ -254,13 +258,19 @@ impl<O: Os> Heap<O> {
         given
     }
 
-    /// Calls the program's function for memory pressure, if it set one.
-    fn call_back(&self, limit: usize) {
+    /// Calls the program's function for memory pressure, if the limit was passed and there is one. Never from inside a
+    /// slow path: the function is free to use the heap.
+    #[inline]
+    pub(super) fn call_back_if_due(&self) {
+        let due = &self.janitor.callback_due;
+        if !due.load(Ordering::Relaxed) || !due.swap(false, Ordering::Relaxed) {
+            return;
+        }
         let callback = self.pressure_callback.load(Ordering::Acquire);
         if !callback.is_null() {
             // SAFETY: `on_pressure` is the only place that stores here, and stores such functions.
             let callback: extern "C" fn(usize, usize) = unsafe { core::mem::transmute(callback) };
-            callback(self.pages.footprint(), limit);
+            callback(self.pages.footprint(), self.pages.limits.soft().unwrap_or(0));
         }
     }
 

@@ -142,6 +142,25 @@ fn over_the_soft_limit_free_memory_goes_before_more_is_taken_and_the_program_is_
     free(&heap, blocks);
 }
 
+static TO_DROP: std::sync::Mutex<(usize, Vec<usize>)> = std::sync::Mutex::new((0, Vec::new()));
+
+extern "C" fn drop_all(_: usize, _: usize) {
+    let (heap, blocks) = std::mem::take(&mut *TO_DROP.lock().unwrap());
+    let heap = unsafe { &*(heap as *const Heap<Fake>) };
+    free(heap, blocks);
+}
+
+#[test]
+fn what_the_callback_frees_is_free() {
+    let heap = heap();
+    let blocks = fill(&heap, 200, 400_000);
+    heap.set_option(b"memory_limit", b"90M").unwrap();
+    *TO_DROP.lock().unwrap() = (&raw const *heap as usize, blocks);
+    heap.on_pressure(Some(drop_all));
+    let more = fill(&heap, 60, 400_000);
+    assert_eq!(heap.stats().large_blocks, more.len() as u64);
+}
+
 #[test]
 fn the_limit_of_the_cgroup_is_known_and_read_again() {
     let heap = heap();

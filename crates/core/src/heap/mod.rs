@@ -14,7 +14,6 @@ pub use settings::Setup;
 pub use stats::Stats;
 
 use crate::base::fault::{Fault, Misuse};
-use crate::base::rare;
 use crate::base::sync::{AtomicU32, Ordering};
 use crate::base::text::{Buffer, put_decimal, put_str};
 use crate::cache::{Below, Cache, FrontKind};
@@ -136,8 +135,10 @@ impl<O: Os> Heap<O> {
         let entry = self.slow_paths.enter::<O>()?;
         let outcome = work();
         self.after_slow_path();
+        // From here on this thread is outside: what follows may allocate and free as anybody may.
         drop(entry);
         self.free_deferred();
+        self.call_back_if_due();
         Some(outcome)
     }
 
@@ -214,6 +215,18 @@ impl<O: Os> Heap<O> {
         .unwrap_or_else(|| self.allocate_in_emergency(bytes, align))
     }
 
+    /// What `allocate_zeroed` does where the cache has a block; 0 otherwise.
+    #[inline(always)]
+    pub fn allocate_zeroed_fast(&self, count: usize, bytes: usize) -> usize {
+        let Some(total) = count.checked_mul(bytes) else { return 0 };
+        let block = self.allocate_fast(total);
+        if block != 0 {
+            // SAFETY: the block is ours and at least `total` bytes long.
+            unsafe { core::ptr::with_exposed_provenance_mut::<u8>(block).write_bytes(0, total) };
+        }
+        block
+    }
+
     /// A zeroed block for `count` objects of `bytes` each; 0 also where the product is too much.
     #[inline]
     pub fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
@@ -276,7 +289,7 @@ impl<O: Os> Heap<O> {
         } else if self.emergency.bytes_of(address).is_some() {
             Ok(())
         } else {
-            Err(Misuse { fault: self.foreign_fault(address), address, block: None })
+            Err(Misuse::at(self.foreign_fault(address), address))
         }
     }
 
@@ -303,18 +316,26 @@ impl<O: Os> Heap<O> {
         .unwrap_or(0)
     }
 
+    /// Brings every cached block back to its span, which finds blocks that were freed twice. For the end of a process.
+    pub fn audit(&self) {
+        self.in_slow_path(|| {
+            if self.is_started() {
+                self.reclaim();
+            }
+        });
+    }
+
     /// Which caches threads use.
     pub fn front_kind(&self) -> FrontKind {
         self.cache.kind()
     }
 
-    /// Takes a block back whose size and alignment the caller knows; both must fit the block.
-    pub fn free_sized(&self, address: usize, bytes: usize, align: usize) {
+    /// Stops the process unless the block at `address` can have been asked for with this size and alignment.
+    #[inline]
+    pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
         if address != 0 && !self.fits(address, bytes, align) {
-            rare();
-            self.stop(Misuse { fault: Fault::WrongSize, address, block: self.block_of(address) });
+            self.stop(Misuse { block: self.block_of(address), ..Misuse::at(Fault::WrongSize, address) });
         }
-        self.free(address);
     }
 
     fn fits(&self, address: usize, bytes: usize, align: usize) -> bool {
@@ -347,7 +368,7 @@ impl<O: Os> Heap<O> {
         let usable = match (class, self.emergency.bytes_of(address)) {
             (SizeClass::LARGE, _) => self.large.usable(&self.pages, address),
             (_, Some(bytes)) => Ok(bytes),
-            (_, None) => Err(Misuse { fault: self.foreign_fault(address), address, block: None }),
+            (_, None) => Err(Misuse::at(self.foreign_fault(address), address)),
         };
         self.obeyed(usable)
     }

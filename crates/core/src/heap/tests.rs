@@ -250,12 +250,15 @@ fn sized_frees_accept_what_was_asked_for() {
     let heap = heap();
     for bytes in [0, 1, 100, 4096, 70_000, 1 << 20] {
         let block = heap.allocate(bytes);
-        heap.free_sized(block, bytes, 1);
+        heap.check_size(block, bytes, 1);
+        heap.free(block);
         let block = heap.allocate_aligned(256, bytes);
-        heap.free_sized(block, bytes, 256);
+        heap.check_size(block, bytes, 256);
+        heap.free(block);
     }
     let block = heap.allocate(1000);
     assert_eq!(heap.reallocate(block, 600), block, "stays");
-    heap.free_sized(block, 600, 1);
+    heap.check_size(block, 600, 1);
+    heap.free(block);
     assert!(!heap.fits(heap.allocate(10), 1000, 1));
 }

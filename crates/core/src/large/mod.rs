@@ -86,7 +86,7 @@ impl Large {
 
     /// The span of the large block that starts at `address`.
     fn find<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<SpanId, Misuse> {
-        let fault = |fault| Misuse { fault, address, block: None };
+        let fault = |fault| Misuse::at(fault, address);
         let id = pages.span_of(address).ok_or(fault(Fault::FreeMemory))?;
         // SAFETY: reads plain numbers of a descriptor that exists.
         let (class, start) = unsafe { ((*pages.span(id)).class, (*pages.span(id)).start) };

@@ -26,8 +26,18 @@ use table::Table;
 
 pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
 
-/// One span descriptor for so many units: enough for all of memory in the smallest spans (see `Os::address_budget`).
-const UNITS_PER_SPAN: usize = 8;
+/// Descriptors for a range of so many units: one for each where that is cheap, and for larger ranges enough to fill all
+/// of memory with the smallest spans (the range is eight times as long, see `Os::address_budget`).
+const fn spans_for(units: usize) -> usize {
+    const CHEAP: usize = 1 << 20;
+    if units <= CHEAP {
+        units
+    } else if units / 8 > CHEAP {
+        units / 8
+    } else {
+        CHEAP
+    }
+}
 const LEAST_RANGE: usize = 64 << 20;
 /// The range starts at a multiple of this where it is long enough; no larger alignment can be asked for.
 const MOST_ALIGN: usize = 1 << 30;
@@ -141,7 +151,7 @@ impl<O: Os> Pages<O> {
         let Some(range) = os.free_range(bytes + align) else { return false };
         let started = self.classes.start(os, units)
             && self.owners.start(os, units)
-            && self.spans.start(os, units / UNITS_PER_SPAN)
+            && self.spans.start(os, spans_for(units))
             && self.blocks.start(os, bytes / BLOCK_BYTES);
         if started {
             self.base.store(round_up(range, align), Ordering::Release);
