@@ -2,9 +2,9 @@
 #include "case.h"
 #include <setjmp.h>
 
-static atomic_long handled;
+static atomic_long handled, refused;
 
-/* What a handler does: blocks of every path, checked. */
+/* What a handler does: blocks of every path, checked. Null is an answer too: malloc was interrupted. */
 static void allocate_in_handler(int unused) {
     (void)unused;
     int error = errno;
@@ -12,12 +12,15 @@ static void allocate_in_handler(int unused) {
     unsigned char *block[4];
     for (int i = 0; i < 4; i++) {
         block[i] = malloc(SIZES[i]);
-        EXPECT(block[i] != NULL, "%zu bytes in a handler", SIZES[i]);
-        block[i][0] = block[i][SIZES[i] - 1] = 0x40 + i;
+        if (block[i] == NULL)
+            atomic_fetch_add(&refused, 1);
+        else
+            block[i][0] = block[i][SIZES[i] - 1] = 0x40 + i;
     }
-    block[0] = realloc(block[0], 100);
+    unsigned char *longer = block[0] == NULL ? NULL : realloc(block[0], 100);
+    block[0] = longer == NULL ? block[0] : longer;
     for (int i = 0; i < 4; i++) {
-        EXPECT(block[i][0] == 0x40 + i, "a handler's block to keep its contents");
+        EXPECT(block[i] == NULL || block[i][0] == 0x40 + i, "a handler's block to keep its contents");
         free(block[i]);
     }
     atomic_fetch_add(&handled, 1);
@@ -42,6 +45,7 @@ static void malloc_in_a_handler(void) {
         work_and_free(1, 1000);
     every_few_microseconds(0);
     EXPECT(handled > 100, "handlers to run, not only %ld", (long)handled);
+    EXPECT(refused < handled, "most blocks in handlers, not %ld refusals in %ld runs", (long)refused, (long)handled);
 }
 
 static void malloc_in_handlers_of_threads(void) {
@@ -75,6 +79,21 @@ static void malloc_in_nested_handlers(void) {
     while (seconds() < end) {
         work_and_free(1, 50);
         raise(SIGUSR1);
+    }
+    every_few_microseconds(0);
+}
+
+/* A signal that arrives during fork is delivered before the handlers that follow a fork ran. */
+static void malloc_in_a_handler_while_forking(void) {
+    handle(SIGALRM, allocate_in_handler, 0);
+    every_few_microseconds(500);
+    double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
+    while (seconds() < end) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        if (child > 0)
+            expect_success(child, "a child of a process with a timer");
     }
     every_few_microseconds(0);
 }
@@ -129,7 +148,7 @@ static void threads_are_cancelled(void) {
 }
 
 static const struct Case CASES[] = {
-    CASE(malloc_in_a_handler), CASE(malloc_in_handlers_of_threads), CASE(malloc_in_nested_handlers),
+    CASE(malloc_in_a_handler), CASE(malloc_in_handlers_of_threads), CASE(malloc_in_nested_handlers), CASE(malloc_in_a_handler_while_forking),
     CASE(malloc_on_a_small_alternate_stack), CASE(malloc_in_a_fault_handler), CASE(threads_are_cancelled),
 };
 
