@@ -1,6 +1,7 @@
 //! Tables of blocks. A block says its requested size in its first 8 bytes, so whoever frees it can count it.
 
 use crate::load::c_heap::{self, Block};
+use crate::memory::pages::PAGE_BYTES;
 use crate::memory::shared;
 use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 
@@ -8,18 +9,18 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 pub const LEAST_BYTES: usize = 16;
 
 /// Allocates a block, notes its size, writes to each of its pages, and counts it.
-pub fn create(bytes: usize, live: &AtomicI64) -> Block {
+pub(super) fn create(bytes: usize, live: &AtomicI64) -> Block {
     debug_assert!(bytes >= LEAST_BYTES);
     let block = c_heap::allocate(bytes);
     // SAFETY: live, at least 16 bytes, and malloc aligns to 16.
     unsafe { block.cast::<u64>().write(bytes as u64) };
-    touch_from(block, bytes, c_page());
+    touch_from(block, bytes, size_of::<u64>());
     live.fetch_add(bytes as i64, Ordering::Relaxed);
     block
 }
 
 /// Frees a block of [`create`], or null, and uncounts it.
-pub fn destroy(block: Block, live: &AtomicI64) {
+pub(super) fn destroy(block: Block, live: &AtomicI64) {
     if block.is_null() {
         return;
     }
@@ -28,32 +29,23 @@ pub fn destroy(block: Block, live: &AtomicI64) {
     unsafe { c_heap::release(block) };
 }
 
-pub fn noted_bytes(block: Block) -> usize {
+pub(super) fn noted_bytes(block: Block) -> usize {
     // SAFETY: blocks in tables come from `create`, which wrote the note.
     unsafe { block.cast::<u64>().read() as usize }
 }
 
 /// Writes every page of a block, also the last one, if it reaches into it by a byte only.
-pub fn touch(block: Block, bytes: usize) {
-    if bytes > 0 {
-        touch_from(block, bytes, 0);
-    }
+pub(super) fn touch(block: Block, bytes: usize) {
+    touch_from(block, bytes, 0);
 }
 
-/// The first page was written with the note already; the note itself must stay.
+/// From `start` on; what is before it stays.
 fn touch_from(block: Block, bytes: usize, start: usize) {
-    for offset in (start..bytes).step_by(c_page()) {
-        // SAFETY: below `bytes`.
+    let last = bytes.checked_sub(1).filter(|&last| last >= start);
+    for offset in (start..bytes).step_by(PAGE_BYTES).chain(last) {
+        // SAFETY: below `bytes`, and the block is live.
         unsafe { c_heap::touch(block, offset) };
     }
-    if start < bytes {
-        // SAFETY: the last byte.
-        unsafe { c_heap::touch(block, bytes - 1) };
-    }
-}
-
-const fn c_page() -> usize {
-    crate::memory::pages::PAGE_BYTES
 }
 
 /// Slots that hold null or a block, shared by all threads. Slots that are not in use are null.

@@ -67,7 +67,11 @@ impl Cgroup {
     /// How often the limit was reached and the kernel had to reclaim.
     pub fn times_full(&self) -> u64 {
         match self.version {
-            Version::One => self.read("memory.failcnt").trim().parse().unwrap_or(0),
+            // Whichever of the two limits is met first counts it.
+            Version::One => ["memory.failcnt", "memory.memsw.failcnt"]
+                .map(|file| self.read(file).trim().parse::<u64>().unwrap_or(0))
+                .iter()
+                .sum(),
             Version::Two => field(&self.read("memory.events"), "max"),
         }
     }

@@ -42,6 +42,7 @@ fn draw_panel(
     panel: &Panel,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let points = || panel.series.iter().flat_map(|series| &series.points);
+    let left = points().map(|point| point.0).fold(0.0, f64::min);
     let right = points().map(|point| point.0).fold(1.0, f64::max);
     let top = points().map(|point| point.1).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)
@@ -50,7 +51,7 @@ fn draw_panel(
         .set_label_area_size(LabelAreaPosition::Left, 70)
         .set_label_area_size(LabelAreaPosition::Bottom, 42)
         // Room for the legend at the right, beside the lines.
-        .build_cartesian_2d(0.0..right * 1.32, 0.0..top * 1.05)?;
+        .build_cartesian_2d(left..right + (right - left) * 0.32, 0.0..top * 1.05)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)

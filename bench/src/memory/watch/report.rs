@@ -7,10 +7,13 @@ use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+/// What is asked of a run.
+pub type Question = Box<dyn Fn(&Run) -> Option<f64>>;
+
 /// What a column shows of a run; nothing where that was not seen.
 pub struct Column {
     pub title: String,
-    pub value: Box<dyn Fn(&Run) -> Option<f64>>,
+    pub value: Question,
     pub show: fn(f64) -> String,
 }
 
@@ -91,32 +94,48 @@ pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-/// A panel for each case: the heap of each allocator over time (first pass), and the live bytes.
-pub fn panels(runs: &[Run]) -> Vec<Panel> {
-    let cases = distinct(runs.iter().map(|run| run.case.as_str()));
-    cases
-        .into_iter()
-        .map(|case| panel(case, runs.iter().filter(|run| run.case == case && run.pass == 0)))
-        .collect()
+/// What is at 0 seconds in a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Start,
+    /// The last malloc call; a load before it that took long is cut off. For questions about what comes after.
+    Stop,
 }
 
-fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>) -> Panel {
+const SECONDS_BEFORE_STOP: f64 = 5.0;
+
+/// A panel for each case: the heap of each allocator over time (first pass), and the live bytes.
+pub fn panels(runs: &[Run], origin: Origin) -> Vec<Panel> {
+    let cases = distinct(runs.iter().map(|run| run.case.as_str()));
+    let first_runs = |case| runs.iter().filter(move |run| run.case == case && run.pass == 0);
+    cases.into_iter().map(|case| panel(case, first_runs(case), origin)).collect()
+}
+
+fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>, origin: Origin) -> Panel {
     let mut runs: Vec<&Run> = runs.collect();
     runs.sort_by_key(|run| rank(run.allocator));
-    let points = |run: &Run, value: fn(&Sample) -> u64| {
-        run.samples.iter().map(|sample| (sample.seconds, value(sample) as f64 / MIB)).collect()
-    };
     let mut series: Vec<Series> = runs
         .iter()
         .map(|run| Series {
             name: run.allocator.to_owned(),
-            points: points(run, |sample| sample.memory.heap),
+            points: points(run, origin, |one| one.memory.heap),
         })
         .collect();
     if let Some(run) = runs.iter().find(|run| run.is_finished()) {
-        series.push(Series { name: picture::LIVE.to_owned(), points: points(run, |sample| sample.live) });
+        series.push(Series { name: picture::LIVE.to_owned(), points: points(run, origin, |one| one.live) });
     }
     Panel { title: case.to_owned(), series }
+}
+
+/// Seconds and MiB.
+fn points(run: &Run, origin: Origin, value: fn(&Sample) -> u64) -> Vec<(f64, f64)> {
+    let stop = run.samples.iter().find_map(|sample| Some(sample.seconds - sample.since_stop?));
+    let (zero, least) = match (origin, stop) {
+        (Origin::Stop, Some(stop)) => (stop, -SECONDS_BEFORE_STOP),
+        _ => (0.0, 0.0),
+    };
+    let all = run.samples.iter().map(|sample| (sample.seconds - zero, value(sample) as f64 / MIB));
+    all.filter(|point| point.0 >= least).collect()
 }
 
 /// Where the raw data and the page of one measurement are.
@@ -190,6 +209,16 @@ mod tests {
         run.outcome = super::super::run::Outcome::OutOfMemoryKilled(1);
         let text = tables(&[run], &[Column::mib("heap", |run| Some(run.last()?.memory.heap))]);
         assert!(text.contains("| glibc: killed: out of memory (oom_kill 1) | - |"), "{text}");
+    }
+
+    #[test]
+    fn a_picture_of_idleness_begins_shortly_before_the_stop() {
+        let mut run = run_of(&[(None, 9, 9), (None, 8, 8), (Some(0.0), 7, 7), (Some(2.0), 6, 6)]);
+        for (sample, seconds) in run.samples.iter_mut().zip([1.0, 20.0, 22.0, 24.0]) {
+            sample.seconds = seconds;
+        }
+        assert_eq!(points(&run, Origin::Stop, |one| one.live), [(-2.0, 8.0), (0.0, 7.0), (2.0, 6.0)]);
+        assert_eq!(points(&run, Origin::Start, |one| one.live)[0], (1.0, 9.0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `churn`: resident against live bytes after and during long, fragmenting loads.
 
-use super::super::report::{Column, heap_by_live};
+use super::super::report::{Column, Origin, heap_by_live};
 use super::super::session::Case;
 use super::{Common, arguments as list};
 use crate::memory::load::churn::Pattern;
@@ -43,7 +43,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
          `live pages`: 4 KiB pages that hold a live block at the end, the limit without moving blocks.",
         arguments.idle
     );
-    common.measure("churn", &about, &cases, &columns)
+    common.measure("churn", &about, &cases, &columns, Origin::Start)
 }
 
 fn case(pattern: Pattern, arguments: &Arguments) -> Case {

@@ -1,6 +1,6 @@
 //! `container`: who lives in a cgroup whose limit is a little above the live bytes?
 
-use super::super::report::Column;
+use super::super::report::{Column, Origin};
 use super::super::session::Case;
 use super::{Common, arguments as list};
 use crate::memory::load::container::{Settings, own_bytes};
@@ -62,5 +62,5 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         own as f64 / 1048576.0,
         limit as f64 / 1048576.0,
     );
-    common.measure("container", &about, &[case], &columns)
+    common.measure("container", &about, &[case], &columns, Origin::Start)
 }

@@ -73,7 +73,7 @@ fn measure_pair(runner: &Runner, cell: &Cell, sides: [&Ready; 2], pair: usize) -
     if super::super::session::INTERRUPTED.load(std::sync::atomic::Ordering::Relaxed) {
         bail!("interrupted; what was measured so far is in the raw file");
     }
-    let on_first = pair % 2 == 0;
+    let on_first = pair.is_multiple_of(2);
     let mut speeds = [0.0; 2];
     for side in if on_first { [0, 1] } else { [1, 0] } {
         speeds[side] = match runner.run(cell, sides[side]) {

@@ -1,6 +1,6 @@
 //! `idle`: load, stop, and no malloc call by anybody: does memory come back?
 
-use super::super::report::{Column, MIB};
+use super::super::report::{Column, MIB, Origin};
 use super::super::session::Case;
 use super::{Common, arguments as list};
 use anyhow::{Result, ensure};
@@ -65,5 +65,5 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
          the heap. Last column: until it stays below, `-` for never; retain = {} MiB.",
         arguments.live_mib, arguments.load_mib, arguments.retain_mib
     );
-    common.measure("idle", &about, &cases, &columns)
+    common.measure("idle", &about, &cases, &columns, Origin::Stop)
 }

@@ -9,7 +9,7 @@ pub mod survivors;
 pub mod wakeups;
 
 use super::allocators;
-use super::report::{Column, Output, heap_by_live};
+use super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::run::Run;
 use super::session::{Case, Session};
 use crate::harness::allocators::Places;
@@ -55,12 +55,19 @@ impl Common {
     }
 
     /// Measures the cases and writes raw data, page and picture.
-    fn measure(&self, verb: &str, about: &str, cases: &[Case], columns: &[Column]) -> Result<()> {
+    fn measure(
+        &self,
+        verb: &str,
+        about: &str,
+        cases: &[Case],
+        columns: &[Column],
+        origin: Origin,
+    ) -> Result<()> {
         let session = self.session()?;
         let output = Output::new(&self.output, verb)?;
         let runs = session.run(cases, &output.raw())?;
-        let about = format!("{about}\n\n{PASSES}", PASSES = passes_text(self.repeat));
-        output.write(&about, &super::report::tables(&runs, columns), &super::report::panels(&runs))
+        let about = format!("{about}\n\n{}", passes_text(self.repeat));
+        output.write(&about, &tables(&runs, columns), &panels(&runs, origin))
     }
 }
 

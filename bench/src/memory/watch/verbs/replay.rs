@@ -1,6 +1,6 @@
 //! `replay`: a recorded daemon's allocations, then idleness.
 
-use super::super::report::{Column, Output, heap_by_live, panels, tables};
+use super::super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::super::session::Case;
 use super::Common;
 use crate::memory::trace::{art, script};
@@ -63,7 +63,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         cgroup_bytes: None,
     };
     let runs = session.run(&[case], &output.raw())?;
-    output.write(&about, &tables(&runs, &columns()), &panels(&runs))
+    output.write(&about, &tables(&runs, &columns()), &panels(&runs, Origin::Start))
 }
 
 fn about(path: &Path, trace: &art::Trace, recorded: f64, speed: f64) -> String {

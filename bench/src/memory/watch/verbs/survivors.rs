@@ -1,6 +1,6 @@
 //! `survivors`: a peak of small blocks of which a random tenth stays, against the limit without moving blocks.
 
-use super::super::report::Column;
+use super::super::report::{Column, Origin};
 use super::super::session::Case;
 use super::{Common, arguments as list};
 use crate::statistics;
@@ -38,5 +38,5 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     let about = "Blocks of 64 to 512 bytes, allocated by 4 threads; 4 other threads free nine in ten, chosen at random; \
         then idle.\nMiB. `live`: requested bytes; `live pages`: 4 KiB pages that hold at least one byte of a live block, \
         counted from the addresses this allocator chose, so each has its own limit. The other columns: RSS of the heap.";
-    common.measure("survivors", about, &[case], &columns)
+    common.measure("survivors", about, &[case], &columns, Origin::Stop)
 }
