@@ -85,6 +85,10 @@ impl Table {
         self.0[slot].swap(std::ptr::null_mut(), Ordering::Acquire)
     }
 
+    pub fn holds(&self, slot: usize) -> bool {
+        !self.0[slot].load(Ordering::Relaxed).is_null()
+    }
+
     /// True if the slot was empty and has the block now.
     pub fn offer(&self, slot: usize, block: Block) -> bool {
         let empty = std::ptr::null_mut();

@@ -42,7 +42,7 @@ pub fn run(settings: &Settings, board: &'static Board) {
         Pattern::ManyAllocate => [hand_over(64, 4, seconds, board), Table::new(0)],
         Pattern::FewAllocate => [hand_over(4, 64, seconds, board), Table::new(0)],
     };
-    super::report_footprint(board, tables[0].live().chain(tables[1].live()));
+    super::stop(board, tables[0].live().chain(tables[1].live()));
 }
 
 /// Around a middle: from three quarters of it to five quarters.
@@ -81,7 +81,7 @@ fn refill(seconds: f64, board: &'static Board) -> Table {
     const THREADS: usize = 8;
     const PEAK: usize = (192 << 20) / THREADS;
     const SIZES: [usize; 8] = [64, 200, 1000, 5000, 300, 20_000, 128, 2500];
-    const CYCLES_A_SECOND: f64 = 2.0;
+    const CYCLES_A_SECOND: f64 = 4.0;
     let table = Table::new(THREADS * (PEAK / 32));
     let cycles = ((seconds * CYCLES_A_SECOND) as usize).max(2);
     threads::run(THREADS, move |thread| {
@@ -102,7 +102,7 @@ fn pinned(seconds: f64, board: &'static Board) -> [Table; 2] {
     const THREADS: usize = 4;
     const DATA_BLOCKS: usize = (96 << 20) / 4200 / THREADS;
     const METADATA_A_DATA_BLOCK: usize = 8;
-    const WAVES_A_SECOND: f64 = 4.0;
+    const WAVES_A_SECOND: f64 = 40.0;
     const METADATA: SizeLaw = SizeLaw::Uniform { least: 48, greatest: 192 };
     let data = Table::new(THREADS * DATA_BLOCKS);
     let metadata = Table::new(THREADS * DATA_BLOCKS * METADATA_A_DATA_BLOCK);
@@ -151,10 +151,12 @@ fn hand_over(allocating: usize, freeing: usize, seconds: f64, board: &'static Bo
             counts.wait_while(|held| held < SLOTS / 2 && !is_over());
             counts.free(table, random.below(SLOTS), live);
         }
-        // Every allocator is to end alike: what is left is the first quarter of the slots.
         let part = thread - allocating;
         (SLOTS / 4..SLOTS).skip(part).step_by(freeing).for_each(|slot| counts.free(table, slot, live));
     });
+    // The first quarter of the slots is left, half full at the least: the same number of blocks for every allocator.
+    let occupied = (0..SLOTS / 4).filter(|&slot| table.holds(slot));
+    occupied.skip(SLOTS / 10).for_each(|slot| counts.free(table, slot, board.live_counter(0)));
     table
 }
 

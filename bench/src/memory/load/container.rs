@@ -68,7 +68,7 @@ pub fn run(settings: &Settings, board: &'static Board) {
             arrived.wait_for(((phase + 1) * count) as u32);
         }
     });
-    super::report_footprint(board, table.live());
+    super::stop(board, table.live());
 }
 
 #[derive(Clone, Copy)]

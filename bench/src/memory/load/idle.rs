@@ -63,7 +63,7 @@ pub fn run(settings: &Settings, board: &'static Board) {
             (0..part.len()).for_each(|slot| destroy(part.take(slot), live));
         }
     });
-    super::report_footprint(board, base.live());
+    super::stop(board, base.live());
 }
 
 fn fill_base(part: Table, share: usize, random: &mut Random, live: &AtomicI64) {

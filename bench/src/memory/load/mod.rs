@@ -61,12 +61,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Scenario::Churn(settings) => churn::run(settings, board),
         Scenario::Container(settings) => container::run(settings, board),
     }
-    board.enter(Phase::Idle);
     wait_for_the_end();
 }
 
-/// Counts what is live, for the board. No thread may allocate or free meanwhile.
-fn report_footprint(board: &Board, live: impl Iterator<Item = (usize, usize)> + Clone) {
+/// The end of every scenario: the process is idle from here on, and what is live is counted for the board. Counting
+/// comes after the stop, because it takes a while in which an allocator may already give back, but calls no malloc.
+fn stop(board: &Board, live: impl Iterator<Item = (usize, usize)> + Clone) {
+    board.enter(Phase::Idle);
     let places = pages::places_for(live.clone().map(|(_, bytes)| bytes));
     // SAFETY: zero is a valid number.
     let found = pages::footprint(live.clone(), unsafe { shared::zeroed_array(places) });

@@ -50,7 +50,7 @@ pub fn run(settings: &Settings, board: &'static Board) -> Result<()> {
     board.enter(Phase::Loading);
     replay.gate.raise();
     crew.wait();
-    super::report_footprint(board, replay.objects.live());
+    super::stop(board, replay.objects.live());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A peak of small blocks of which a random few stay: the worst case for an allocator that cannot move blocks.
 //!
 //! With blocks of 64 to 512 bytes and one survivor in ten, about three pages in four keep a survivor: the pages that
-//! hold a live block are the limit, and `report_footprint` counts them.
+//! hold a live block are the limit, and `stop` counts them.
 
 use super::blocks::{Table, create, destroy};
 use super::threads;
@@ -43,5 +43,5 @@ pub fn run(settings: &Settings, board: &'static Board) {
         let dies = |random: &mut Random| random.below(100) >= survivor_percent;
         (0..part.len()).filter(|_| dies(&mut random)).for_each(|slot| destroy(part.take(slot), live));
     });
-    super::report_footprint(board, table.live());
+    super::stop(board, table.live());
 }

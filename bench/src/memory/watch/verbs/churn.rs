@@ -31,15 +31,15 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         super::pages_column(),
         Column::mib("heap peak", |run| run.peak_heap()),
         Column::ratio("mean / live", |run| run.mean_ratio()),
-        Column::mib("heap at the end", |run| Some(run.last_loaded()?.memory.heap)),
-        Column::ratio("end / live", |run| heap_by_live(run.last_loaded()?)),
+        Column::mib("heap at the end", |run| Some(run.at_idle(0.0)?.memory.heap)),
+        Column::ratio("end / live", |run| heap_by_live(run.at_idle(0.0)?)),
         Column::mib("heap when idle", |run| Some(run.last().filter(|_| run.is_finished())?.memory.heap)),
         super::end_ratio_column("idle / live"),
         Column::new("s", |seconds| format!("{seconds:.0}"), |run| Some(run.last_loaded()?.seconds)),
     ];
     let about = format!(
         "Every pattern is a fixed number of steps, so all allocators end with the same live blocks.\n\
-         MiB. `mean / live`: over the samples of the load; `end`: the last sample of the load; `idle`: {} s later. \
+         MiB. `mean / live`: over the samples of the load; `end`: the first sample after the last call; `idle`: {} s later. \
          `live pages`: 4 KiB pages that hold a live block at the end, the limit without moving blocks.",
         arguments.idle
     );
