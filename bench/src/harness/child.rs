@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use std::io::{Read, Seek};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,12 +24,15 @@ pub struct Used {
     pub peak_rss_kib: u64,
 }
 
-/// Runs a command to its end or its limit. Only the child itself is ended at the limit, by its id.
+/// Runs a command to its end or its limit. Only the child itself is ended at the limit, by its id; should this program be
+/// ended, the child ends with it.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
     // Files and not pipes: a child that writes much must not wait for a reader.
     let mut output = tempfile::tempfile().context("cannot make a temporary file for the child's output")?;
     let mut errors = tempfile::tempfile().context("cannot make a temporary file for the child's errors")?;
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?);
+    // SAFETY: one system call without memory of ours, which is all that may happen between fork and exec.
+    unsafe { command.pre_exec(end_with_parent) };
     let start = Instant::now();
     let mut child = command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;
     let mut pause = Duration::from_millis(1);
@@ -53,6 +56,12 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     Ok(Ended { status, output: text(&mut output)?, errors: text(&mut errors)?, usage })
+}
+
+fn end_with_parent() -> std::io::Result<()> {
+    // SAFETY: concerns only the calling process.
+    let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if refused == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Like `waitpid` without waiting, but with what the child used.

@@ -73,12 +73,10 @@ impl Scratch {
         std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let doomed = path.clone();
         ctrlc::set_handler(move || {
-            // The child gets the terminal's interrupt too; it may still write while we remove, so once more if it did.
-            let removed = std::fs::remove_dir_all(&doomed).or_else(|_| std::fs::remove_dir_all(&doomed));
-            eprintln!(
-                "interrupted; the data directory is {}",
-                if removed.is_ok() { "removed" } else { "left" }
-            );
+            // db_bench may still be writing, and then a directory that was just emptied is not empty: again.
+            let removed = (0..100).any(|_| std::fs::remove_dir_all(&doomed).is_ok());
+            let path = doomed.display();
+            eprintln!("\ninterrupted; {path} is {}", if removed { "removed" } else { "left: remove it by hand" });
             std::process::exit(130);
         })?;
         Ok(Self(path))
