@@ -76,7 +76,10 @@ impl Scratch {
             // db_bench may still be writing, and then a directory that was just emptied is not empty: again.
             let removed = (0..100).any(|_| std::fs::remove_dir_all(&doomed).is_ok());
             let path = doomed.display();
-            eprintln!("\ninterrupted; {path} is {}", if removed { "removed" } else { "left: remove it by hand" });
+            eprintln!(
+                "\ninterrupted; {path} is {}",
+                if removed { "removed" } else { "left: remove it by hand" }
+            );
             std::process::exit(130);
         })?;
         Ok(Self(path))
