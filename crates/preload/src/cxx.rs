@@ -1,7 +1,7 @@
 //! operator new and delete, all 20 forms of C++17, by their mangled names.
 
 use super::HEAP;
-use super::malloc::{Pointer, checked_free, free, pointer};
+use super::malloc::{Pointer, answered, checked_free, free, malloc_slow, pointer};
 
 unsafe extern "C" {
     /// new_handler.cc. May throw, so it is only ever the last thing that a function here calls.
@@ -19,20 +19,21 @@ macro_rules! new {
     ($($plain:ident, $aligned:ident, $no_memory:ident;)+) => { $(
         #[unsafe(no_mangle)]
         pub extern "C" fn $plain(bytes: usize) -> Pointer {
-            match HEAP.allocate(bytes) {
-                // SAFETY: every size and alignment may be asked for.
-                0 => unsafe { $no_memory(bytes, 1) },
+            match HEAP.allocate_fast(bytes) {
+                0 => {
+                    let block = malloc_slow(bytes);
+                    // SAFETY: every size and alignment may be asked for.
+                    if block.is_null() { unsafe { $no_memory(bytes, 1) } } else { block }
+                }
                 block => pointer(block),
             }
         }
 
         #[unsafe(no_mangle)]
         pub extern "C" fn $aligned(bytes: usize, align: usize) -> Pointer {
-            match HEAP.allocate_aligned(align, bytes) {
-                // SAFETY: as above.
-                0 => unsafe { $no_memory(bytes, align) },
-                block => pointer(block),
-            }
+            let block = answered(|| HEAP.allocate_aligned(align, bytes));
+            // SAFETY: as above.
+            if block.is_null() { unsafe { $no_memory(bytes, align) } } else { block }
         }
     )+ };
 }

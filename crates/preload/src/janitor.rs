@@ -2,7 +2,8 @@
 //!
 //! It starts when the program creates a thread, which we see because the shared library's `pthread_create` comes first:
 //! a safe place, since the program holds no lock of libc's there. A program that never creates a thread never gets
-//! one. `unshare` and `setns` demand a single thread in some uses, so the janitor leaves before them.
+//! one. `unshare` and `setns` demand a single thread in some uses, so the janitor leaves where they are refused; and it
+//! leaves for good when the main thread does, because a process ends with its last thread.
 
 use super::HEAP;
 use super::malloc::Pointer;
@@ -11,31 +12,79 @@ use core::ffi::CStr;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// Enough for a thread that only looks at tables; more where the program's thread-local storage needs it.
 const STACK_BYTES: usize = 128 << 10;
 
 type Start = extern "C" fn(Pointer) -> Pointer;
 
-/// The thread's handle, for whoever waits for its end.
+/// The thread's handle and the process it belongs to, for whoever waits for its end.
 static THREAD: AtomicU64 = AtomicU64::new(0);
-
-/// libc's own function behind one of ours.
-///
-/// # Safety
-/// `T` is the type of the function called `name`.
-#[cfg(feature = "shared")]
-unsafe fn next<T: Copy>(name: &CStr) -> Option<T> {
-    const { assert!(size_of::<T>() == size_of::<Pointer>()) };
-    // SAFETY: looks a name up; the caller vouches for its type.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    // SAFETY: a function pointer has the size of an address (checked above).
-    if found.is_null() { None } else { Some(unsafe { core::mem::transmute_copy(&found) }) }
-}
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;
+
+/// libc's functions behind ours. Looked up once when the library is loaded: later the dynamic linker's lock may be held
+/// by a thread that waits for the one that asks.
+#[cfg(feature = "shared")]
+mod next {
+    use super::{CStr, Create, Pointer, c_int};
+    use core::sync::atomic::{AtomicPtr, Ordering};
+
+    pub struct Next {
+        name: &'static CStr,
+        found: AtomicPtr<core::ffi::c_void>,
+    }
+
+    impl Next {
+        const fn new(name: &'static CStr) -> Self {
+            Next { name, found: AtomicPtr::new(core::ptr::null_mut()) }
+        }
+
+        pub fn find(&self) -> Pointer {
+            let known = self.found.load(Ordering::Relaxed);
+            if !known.is_null() {
+                return known;
+            }
+            // SAFETY: looks a name up.
+            let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            self.found.store(found, Ordering::Relaxed);
+            found
+        }
+    }
+
+    pub static CREATE: Next = Next::new(c"pthread_create");
+    pub static EXIT: Next = Next::new(c"pthread_exit");
+    pub static UNSHARE: Next = Next::new(c"unshare");
+    pub static SETNS: Next = Next::new(c"setns");
+
+    pub fn create() -> Option<Create> {
+        // SAFETY: the type is that of libc's function; a null pointer is None.
+        unsafe { core::mem::transmute(CREATE.find()) }
+    }
+    pub fn exit() -> Option<unsafe extern "C" fn(Pointer) -> !> {
+        // SAFETY: as above.
+        unsafe { core::mem::transmute(EXIT.find()) }
+    }
+    pub fn unshare() -> Option<unsafe extern "C" fn(c_int) -> c_int> {
+        // SAFETY: as above.
+        unsafe { core::mem::transmute(UNSHARE.find()) }
+    }
+    pub fn setns() -> Option<unsafe extern "C" fn(c_int, c_int) -> c_int> {
+        // SAFETY: as above.
+        unsafe { core::mem::transmute(SETNS.find()) }
+    }
+}
+
+/// Looks libc's functions up, when the library is loaded.
+pub fn find_next() {
+    #[cfg(feature = "shared")]
+    for next in [&next::CREATE, &next::EXIT, &next::UNSHARE, &next::SETNS] {
+        next.find();
+    }
+}
 
 /// # Safety
 /// As libc's function of this name.
@@ -47,14 +96,33 @@ pub unsafe extern "C" fn pthread_create(
     start: Start,
     argument: Pointer,
 ) -> c_int {
-    // SAFETY: the type is libc's.
-    let Some(create) = (unsafe { next::<Create>(c"pthread_create") }) else { return libc::EAGAIN };
+    let Some(create) = next::create() else { return libc::EAGAIN };
     // SAFETY: by the caller's promise.
     let outcome = unsafe { create(thread, attributes, start, argument) };
     if outcome == 0 {
         start_with(create);
     }
     outcome
+}
+
+/// A process whose main thread leaves this way ends with its last thread, which must not be ours.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
+    use vcmalloc_core::os::Os;
+    // SAFETY: asks for a number.
+    if HEAP.os().thread_number() == unsafe { libc::getpid() } as u64 {
+        HEAP.retire_janitor();
+        stop();
+    }
+    match next::exit() {
+        // SAFETY: by the caller's promise.
+        Some(exit) => unsafe { exit(value) },
+        None => HEAP.os().abort(),
+    }
 }
 
 /// Starts the janitor's thread in programs that link the static library; 0, or 1 if it runs or is switched off.
@@ -71,8 +139,7 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
     }
     // Inside the shared library this name is ours, whose first act is to start the janitor for another thread.
     #[cfg(feature = "shared")]
-    // SAFETY: the type is libc's.
-    let create = unsafe { next::<Create>(c"pthread_create") }.unwrap_or(create_thread);
+    let create = next::create().unwrap_or(create_thread);
     #[cfg(not(feature = "shared"))]
     let create: Create = create_thread;
     c_int::from(!start_with(create))
@@ -115,6 +182,7 @@ fn create_janitor(create: Create) -> bool {
             || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         if made {
+            PROCESS.store(libc::getpid(), Ordering::Relaxed);
             THREAD.store(thread, Ordering::Release);
         }
         made
@@ -128,15 +196,42 @@ extern "C" fn janitor(_: *mut c_void) -> Pointer {
     ptr::null_mut()
 }
 
-/// Ends the janitor's thread and waits for it. The next `pthread_create` starts another.
+/// Ends the janitor's thread and waits for it; true if there was one.
 #[cfg(feature = "shared")]
-fn stop() {
+fn stop() -> bool {
     let thread = THREAD.swap(0, Ordering::AcqRel);
-    if thread != 0 && HEAP.stop_janitor() {
+    // SAFETY: asks for numbers.
+    let (process, own) = unsafe { (libc::getpid(), libc::pthread_self()) };
+    if thread == 0 || thread == own {
+        return false;
+    }
+    if PROCESS.load(Ordering::Relaxed) != process {
+        // A child that was made without fork's handlers: the thread is its parent's.
+        HEAP.unclaim_janitor();
+        return false;
+    }
+    if HEAP.stop_janitor() {
         // SAFETY: the swap made us the only one who knows the handle of a thread that nobody detached.
         unsafe { libc::pthread_join(thread, ptr::null_mut()) };
         HEAP.unclaim_janitor();
     }
+    true
+}
+
+/// Tries a call again without the janitor, where it may have been refused because of it.
+#[cfg(feature = "shared")]
+fn alone(call: impl Fn() -> c_int) -> c_int {
+    let first = call();
+    let refused = matches!(super::malloc::errno(), libc::EINVAL | libc::EUSERS | libc::EPERM);
+    if first == 0 || !refused || !stop() {
+        return first;
+    }
+    let again = call();
+    if let Some(create) = next::create().filter(|_| again != 0) {
+        // It was refused for another reason: the janitor goes on.
+        start_with(create);
+    }
+    again
 }
 
 /// In a forked child the handle names nobody.
@@ -149,11 +244,9 @@ pub fn forget() {
 #[cfg(feature = "shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
-    stop();
-    // SAFETY: the type is libc's.
-    match unsafe { next::<unsafe extern "C" fn(c_int) -> c_int>(c"unshare") } {
+    match next::unshare() {
         // SAFETY: by the caller's promise.
-        Some(unshare) => unsafe { unshare(flags) },
+        Some(unshare) => alone(|| unsafe { unshare(flags) }),
         None => refused(),
     }
 }
@@ -163,11 +256,9 @@ pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
 #[cfg(feature = "shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
-    stop();
-    // SAFETY: the type is libc's.
-    match unsafe { next::<unsafe extern "C" fn(c_int, c_int) -> c_int>(c"setns") } {
+    match next::setns() {
         // SAFETY: by the caller's promise.
-        Some(setns) => unsafe { setns(descriptor, kind) },
+        Some(setns) => alone(|| unsafe { setns(descriptor, kind) }),
         None => refused(),
     }
 }

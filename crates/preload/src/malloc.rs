@@ -28,7 +28,7 @@ pub fn errno() -> c_int {
 }
 
 /// The result of a slow path: errno says why a block could not be had, and is as it was otherwise.
-fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
+pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
     let before = errno();
     let block = allocate();
     set_errno(if block == 0 { ENOMEM } else { before });
@@ -52,7 +52,7 @@ pub extern "C" fn malloc(bytes: usize) -> Pointer {
 
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_slow(bytes: usize) -> Pointer {
+pub extern "C" fn malloc_slow(bytes: usize) -> Pointer {
     answered(|| HEAP.allocate_slow(bytes))
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <dlfcn.h>
+#include <initializer_list>
 #include <stdlib.h>
 
 asm(".weak __gxx_personality_v0\n"
@@ -19,9 +20,24 @@ namespace {
 
 using Handler = void (*)();
 
+// A function of the C++ runtime, also where a plugin brought the runtime into a C program for itself alone.
+void *runtime(const char *name) {
+    if (void *found = dlsym(RTLD_DEFAULT, name)) {
+        return found;
+    }
+    for (const char *file : {"libstdc++.so.6", "libc++.so.1"}) {
+        if (void *library = dlopen(file, RTLD_NOLOAD | RTLD_LAZY)) {
+            if (void *found = dlsym(library, name)) {
+                return found;
+            }
+        }
+    }
+    return nullptr;
+}
+
 Handler current_handler() {
     using GetHandler = Handler (*)();
-    auto get = reinterpret_cast<GetHandler>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
+    auto get = reinterpret_cast<GetHandler>(runtime("_ZSt15get_new_handlerv"));
     return get ? get() : nullptr;
 }
 
@@ -35,7 +51,7 @@ extern "C" void *vcm_new_or_throw(std::size_t bytes, std::size_t align) {
             return block;
         }
     }
-    if (auto raise = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"))) {
+    if (auto raise = reinterpret_cast<void (*)()>(runtime("_ZSt17__throw_bad_allocv"))) {
         raise();
     }
     // A program without libstdc++ cannot catch anything.

@@ -5,9 +5,10 @@ use super::introspection::DescriptorSink;
 use super::malloc::{Pointer, malloc};
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
 use vcmalloc_core::options::OptionId;
-use vcmalloc_core::os::Os;
+use vcmalloc_core::os::{Linux, Os};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -29,6 +30,7 @@ extern "C" fn on_load() {
     // Registered as early as can be: prepare handlers run last first, so those of others may still allocate.
     // SAFETY: the three functions live as long as the process (the library is never unloaded).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    super::janitor::find_next();
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     HEAP.free(HEAP.allocate(1));
     prove();
@@ -47,13 +49,24 @@ extern "C" fn on_end() {
 unsafe extern "C" fn before_fork() {
     // SAFETY: released by one of the two handlers below.
     unsafe { _IO_list_lock() };
-    HEAP.before_fork();
+    if !HEAP.before_fork() {
+        UNLOCKED.store(Linux::thread_id(), Ordering::Relaxed);
+    }
+}
+
+/// The thread that forks without the heap's locks, which is rare enough for one word.
+static UNLOCKED: AtomicUsize = AtomicUsize::new(0);
+
+fn forked_unlocked() -> bool {
+    UNLOCKED.compare_exchange(Linux::thread_id(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 unsafe extern "C" fn after_fork_in_parent() {
     // SAFETY: `before_fork` ran in this thread.
     unsafe {
-        HEAP.after_fork_in_parent();
+        if !forked_unlocked() {
+            HEAP.after_fork_in_parent();
+        }
         _IO_list_unlock();
     }
 }
@@ -61,7 +74,9 @@ unsafe extern "C" fn after_fork_in_parent() {
 unsafe extern "C" fn after_fork_in_child() {
     // SAFETY: `before_fork` ran in the thread that is now the only one.
     unsafe {
-        HEAP.after_fork_in_child();
+        if !forked_unlocked() {
+            HEAP.after_fork_in_child();
+        }
         super::janitor::forget();
         _IO_list_resetlock();
     }

@@ -124,7 +124,7 @@ impl<O: Os> Cache<O> {
         let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
         let under_locks = if cpus > 0 { EXTRA_LOCKED } else { (os.usable_cpus() * 2).min(MOST_LOCKED) };
         let slots = cpus + under_locks;
-        let bytes = round_up(EMPTY_BYTES + slots * (2 * WORD + size_of::<Mutex<(), O>>()), 1 << 16);
+        let bytes = Self::table_bytes(slots);
         let Some(base) = os.reserve(bytes) else { return false };
         if !os.commit(base, bytes) {
             os.unmap(base, bytes);
@@ -143,6 +143,10 @@ impl<O: Os> Cache<O> {
             self.front.start(area.area, area.index, base + EMPTY_BYTES, cpus);
         }
         true
+    }
+
+    fn table_bytes(slots: usize) -> usize {
+        round_up(EMPTY_BYTES + slots * (2 * WORD + size_of::<Mutex<(), O>>()), 1 << 16)
     }
 
     pub fn kind(&self) -> FrontKind {
@@ -422,7 +426,8 @@ impl<O: Os> Cache<O> {
     pub fn each_mapping(&self, mut take: impl FnMut(usize, usize)) {
         let base = self.base.load(Ordering::Relaxed);
         if base != 0 {
-            take(base, 1 << 16);
+            let slots = self.slots.load(Ordering::Relaxed);
+            take(base, Self::table_bytes(slots));
         }
         self.each_made(|_, slab| take(slab.0, SLAB_BYTES));
     }

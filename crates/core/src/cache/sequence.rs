@@ -142,10 +142,11 @@ impl Front {
                 top = out(reg) _,
                 block = out(reg) block,
                 class = in(reg) class.index(),
+                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
+                cpus = in(reg) self.cpus.load(Ordering::Acquire),
                 area = in(reg) self.area.load(Ordering::Relaxed),
                 index = in(reg) self.index.load(Ordering::Relaxed),
                 slabs = in(reg) self.slabs.load(Ordering::Relaxed),
-                cpus = in(reg) self.cpus.load(Ordering::Relaxed),
                 options(nostack),
             );
         }
@@ -179,10 +180,11 @@ impl Front {
                 done = out(reg) done,
                 block = in(reg) block,
                 class = in(reg) class.index(),
+                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
+                cpus = in(reg) self.cpus.load(Ordering::Acquire),
                 area = in(reg) self.area.load(Ordering::Relaxed),
                 index = in(reg) self.index.load(Ordering::Relaxed),
                 slabs = in(reg) self.slabs.load(Ordering::Relaxed),
-                cpus = in(reg) self.cpus.load(Ordering::Relaxed),
                 options(nostack),
             );
         }
@@ -239,10 +241,11 @@ impl Tray for Current<'_> {
                 out = in(reg) out.as_mut_ptr(),
                 room = in(reg) out.len(),
                 class = in(reg) class.index(),
+                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
+                cpus = in(reg) self.front.cpus.load(Ordering::Acquire),
                 area = in(reg) self.front.area.load(Ordering::Relaxed),
                 index = in(reg) self.front.index.load(Ordering::Relaxed),
                 slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
-                cpus = in(reg) self.front.cpus.load(Ordering::Relaxed),
                 options(nostack),
             );
         }
@@ -278,10 +281,11 @@ impl Tray for Current<'_> {
                 blocks = in(reg) blocks.as_ptr(),
                 offered = in(reg) blocks.len(),
                 class = in(reg) class.index(),
+                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
+                cpus = in(reg) self.front.cpus.load(Ordering::Acquire),
                 area = in(reg) self.front.area.load(Ordering::Relaxed),
                 index = in(reg) self.front.index.load(Ordering::Relaxed),
                 slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
-                cpus = in(reg) self.front.cpus.load(Ordering::Relaxed),
                 options(nostack),
             );
         }
@@ -309,10 +313,11 @@ impl Tray for Current<'_> {
                 expected = in(reg) expected.0,
                 new = in(reg) new.0,
                 class = in(reg) class.index(),
+                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
+                cpus = in(reg) self.front.cpus.load(Ordering::Acquire),
                 area = in(reg) self.front.area.load(Ordering::Relaxed),
                 index = in(reg) self.front.index.load(Ordering::Relaxed),
                 slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
-                cpus = in(reg) self.front.cpus.load(Ordering::Relaxed),
                 options(nostack),
             );
         }

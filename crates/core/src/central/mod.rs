@@ -252,7 +252,8 @@ impl<O: Os> Central<O> {
     /// Returns up to `entries` of a transfer array's capacity to the budget and the blocks in it to their spans.
     pub fn drain(&self, pages: &Pages<O>, class: SizeClass, entries: usize) -> Result<(), Misuse> {
         let place = self.class(class);
-        let mut left = entries;
+        // No more than there is now: others may give while we take.
+        let mut left = entries.min(place.transfer.lock().capacity());
         let mut outcome = Ok(());
         while left > 0 {
             let mut batch = [0; DRAIN_BATCH];

@@ -8,11 +8,17 @@ use super::Heap;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
-    pub fn before_fork(&self) {
+    /// False where nothing was taken, because a signal handler forks inside a slow path of its own thread: that slow path
+    /// holds some of the locks itself, and goes on in the child as in the parent.
+    pub fn before_fork(&self) -> bool {
+        if self.slow_paths.enter::<O>().is_none() {
+            return false;
+        }
         self.starting.hold();
         self.cache.hold();
         self.central.hold();
         self.pages.hold();
+        true
     }
 
     /// # Safety

@@ -34,6 +34,8 @@ pub struct Janitor<O: Os> {
     /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
     stop: AtomicU32,
     pub(super) running: AtomicBool,
+    /// There will be no thread any more in this process.
+    retired: AtomicBool,
     events: AtomicU32,
     next_tick: AtomicU64,
     /// One tick at a time.
@@ -54,6 +56,7 @@ impl<O: Os> Janitor<O> {
             bell: Bell::new(),
             stop: AtomicU32::new(0),
             running: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             events: AtomicU32::new(0),
             next_tick: AtomicU64::new(0),
             ticking: AtomicBool::new(false),
@@ -103,7 +106,8 @@ impl<O: Os> Heap<O> {
             let rung = janitor.bell.take();
             self.tick(rung);
             self.call_back_if_due();
-            if janitor.quiet_ticks.load(Ordering::Relaxed) > QUIET_TICKS {
+            let quiet = janitor.quiet_ticks.load(Ordering::Relaxed) > QUIET_TICKS;
+            if quiet && janitor.stop.load(Ordering::Acquire) == 0 {
                 janitor.bell.sleep();
                 janitor.quiet_ticks.store(0, Ordering::Relaxed);
             }
@@ -112,7 +116,9 @@ impl<O: Os> Heap<O> {
 
     /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is switched off.
     pub fn claim_janitor(&self) -> bool {
-        self.options.is_on(OptionId::janitor) && !self.janitor.running.swap(true, Ordering::AcqRel)
+        self.options.is_on(OptionId::janitor)
+            && !self.janitor.retired.load(Ordering::Acquire)
+            && !self.janitor.running.swap(true, Ordering::AcqRel)
     }
 
     /// Ends `claim_janitor`: no thread could be made, or it has ended.
@@ -126,6 +132,11 @@ impl<O: Os> Heap<O> {
     pub(super) fn forget_janitor(&self) {
         self.unclaim_janitor();
         self.janitor.ticking.store(false, Ordering::Relaxed);
+    }
+
+    /// From now on slow paths do the janitor's work: a thread would keep a process alive whose own threads have ended.
+    pub fn retire_janitor(&self) {
+        self.janitor.retired.store(true, Ordering::Release);
     }
 
     /// Tells the janitor's thread to end; true if there is one.

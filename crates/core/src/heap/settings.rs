@@ -45,10 +45,7 @@ impl<O: Os> Heap<O> {
         if first {
             self.read_settings();
         }
-        let started = self.pages.start(&self.os) && {
-            self.central.start(&self.os);
-            self.cache.start(&self.os, self.options.get(OptionId::front) == 1)
-        };
+        let started = self.start_layers();
         self.state.store(if started { READY } else { FAILED }, Ordering::Release);
         if started {
             self.apply_bound(1);
@@ -57,6 +54,18 @@ impl<O: Os> Heap<O> {
             self.set_limits(None);
         }
         started
+    }
+
+    fn start_layers(&self) -> bool {
+        if !self.pages.start(&self.os) {
+            return false;
+        }
+        if !self.cache.start(&self.os, self.options.get(OptionId::front) == 1) {
+            self.pages.stop(&self.os);
+            return false;
+        }
+        self.central.start(&self.os);
+        true
     }
 
     /// The bound that holds for so many CPUs.

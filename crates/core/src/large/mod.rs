@@ -9,8 +9,10 @@ use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::Os;
 use crate::pages::{Pages, SpanId};
 
-/// From here on moving page tables is cheaper than copying bytes (measured: bench `realloc`).
-const MOVE_PAGES_FROM: usize = 1 << 20;
+/// From here on page tables are moved instead of bytes.
+const MOVE_PAGES_FROM: usize = 16 << 20;
+/// Moved pages stay a mapping of their own for good, and a process may have 65,530: so many moves, then bytes are copied.
+const MOST_MOVES: u64 = 512;
 /// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely touch all.
 const FRESH_ZEROS_FROM: usize = 128 << 10;
 
@@ -19,6 +21,7 @@ pub struct Large {
     live_bytes: AtomicU64,
     live_blocks: AtomicU64,
     requested_bytes: AtomicU64,
+    moves: AtomicU64,
 }
 
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -54,6 +57,7 @@ impl Large {
             live_bytes: AtomicU64::new(0),
             live_blocks: AtomicU64::new(0),
             requested_bytes: AtomicU64::new(0),
+            moves: AtomicU64::new(0),
         }
     }
 
@@ -139,7 +143,8 @@ impl Large {
     /// Brings the first `bytes` of one large block to another that nobody has seen yet.
     pub fn carry<O: Os>(&self, os: &O, from: usize, to: usize, bytes: usize) {
         let whole = bytes & !(os.page_bytes() - 1);
-        let moved = if whole >= MOVE_PAGES_FROM && os.move_pages(from, to, whole) { whole } else { 0 };
+        let worth = whole >= MOVE_PAGES_FROM && self.moves.fetch_add(1, Ordering::Relaxed) < MOST_MOVES;
+        let moved = if worth && os.move_pages(from, to, whole) { whole } else { 0 };
         // SAFETY: both blocks are at least `bytes` long, and do not overlap.
         unsafe {
             core::ptr::copy_nonoverlapping(

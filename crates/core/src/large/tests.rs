@@ -54,14 +54,14 @@ fn reused_memory_is_cleared_by_the_system_or_by_hand() {
 fn contents_are_carried_by_pages_or_by_bytes() {
     let (os, pages, large) = parts();
     for refuse in [false, true] {
-        let from = large.allocate(&os, &pages, 2 * MIB, 16).unwrap().address;
-        bytes(from, 2 * MIB).iter_mut().enumerate().for_each(|(index, byte)| *byte = index as u8);
-        let to = large.allocate(&os, &pages, 4 * MIB, 16).unwrap().address;
+        let from = large.allocate(&os, &pages, 20 * MIB, 16).unwrap().address;
+        bytes(from, 20 * MIB).iter_mut().enumerate().for_each(|(index, byte)| *byte = index as u8);
+        let to = large.allocate(&os, &pages, 40 * MIB, 16).unwrap().address;
         if refuse {
             os.refuse_after(Request::MovePages, 0);
         }
-        large.carry(&os, from, to, 2 * MIB - 7);
-        assert!(bytes(to, 2 * MIB - 7).iter().enumerate().all(|(index, byte)| *byte == index as u8));
+        large.carry(&os, from, to, 20 * MIB - 7);
+        assert!(bytes(to, 20 * MIB - 7).iter().enumerate().all(|(index, byte)| *byte == index as u8));
         large.free(&pages, from).unwrap();
         large.free(&pages, to).unwrap();
     }

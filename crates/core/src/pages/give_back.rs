@@ -52,9 +52,9 @@ impl<O: Os> Pages<O> {
         if (whole_only && !unused) || age < ticks || state.runs.dirty_of(&self.blocks, number) == 0 {
             return Some(0);
         }
-        let withheld = state.runs.withhold_dirty(&self.blocks, number);
+        let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number);
         drop(state);
-        Some(self.give_back_units(os, number, withheld, unused))
+        Some(self.give_back_units(os, number, withheld, dirty, unused))
     }
 
     fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> u32 {
@@ -62,24 +62,25 @@ impl<O: Os> Pages<O> {
         unsafe { (*self.blocks.at(number as usize)).changed_at }
     }
 
-    /// Gives withheld units of a block back to the system and makes them free again.
-    fn give_back_units(&self, os: &O, number: u32, withheld: u128, unused: bool) -> usize {
-        let (mut clean, mut dirty) = (0, 0);
-        bits::each_run(withheld, |start, length| {
+    /// Gives the dirty ones of a block's withheld units back to the system and makes all of them free again.
+    fn give_back_units(&self, os: &O, number: u32, withheld: u128, dirty: u128, unused: bool) -> usize {
+        let mut refused = 0;
+        bits::each_run(dirty, |start, length| {
             let address = self.address_of(number * BLOCK_UNITS + start);
-            let place =
-                if os.give_back(address, length as usize * UNIT_BYTES) { &mut clean } else { &mut dirty };
-            *place |= bits::mask(start, length);
+            if !os.give_back(address, length as usize * UNIT_BYTES) {
+                refused |= bits::mask(start, length);
+            }
         });
-        let undumped = unused && dirty == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
+        let undumped =
+            unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
         let mut state = self.state.lock();
         self.note_given_back(&mut state, number, unused, undumped);
-        for (units, is_clean) in [(clean, true), (dirty, false)] {
+        for (units, is_clean) in [(withheld & !refused, true), (refused, false)] {
             if units != 0 {
                 state.runs.return_withheld(&self.blocks, number, units, is_clean);
             }
         }
-        clean.count_ones() as usize * UNIT_BYTES
+        (dirty & !refused).count_ones() as usize * UNIT_BYTES
     }
 
     fn leave_out_of_dumps(&self, os: &O, number: u32) -> bool {

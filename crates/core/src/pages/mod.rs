@@ -156,12 +156,17 @@ impl<O: Os> Pages<O> {
         if started {
             self.base.store(round_up(range, align), Ordering::Release);
         } else {
-            self.classes.stop(os);
-            self.owners.stop(os);
-            self.spans.stop(os);
-            self.blocks.stop(os);
+            self.stop(os);
         }
         started
+    }
+
+    /// Undoes `start`, before anything was allocated.
+    pub fn stop(&self, os: &O) {
+        self.classes.stop(os);
+        self.owners.stop(os);
+        self.spans.stop(os);
+        self.blocks.stop(os);
     }
 
     /// The class of the blocks at an address: NONE where there is no block of ours. Reads nothing at the address.
@@ -215,10 +220,16 @@ impl<O: Os> Pages<O> {
     }
 
     fn open(&self, os: &O, class: SizeClass, units: u32, align: u32) -> Option<(SpanId, bool)> {
-        if !self.fits_limits(os, units as usize * UNIT_BYTES) {
+        if units as usize > self.classes.capacity() || !self.fits_limits(os, units as usize * UNIT_BYTES) {
             return None;
         }
         let mut state = self.state.lock();
+        // Once more under the lock: several threads may have passed the look without it.
+        if self.footprint_of(&state).saturating_add(units as usize * UNIT_BYTES)
+            > self.limits.hard().unwrap_or(usize::MAX)
+        {
+            return None;
+        }
         let id = self.unused_span(os, &mut state)?;
         let Some(run) = self.take_run(os, &mut state, units, align) else {
             self.recycle_span(&mut state, id);
@@ -390,7 +401,10 @@ impl<O: Os> Pages<O> {
 
     /// An upper bound of the bytes that the heap's blocks hold in memory.
     pub fn footprint(&self) -> usize {
-        let state = self.state.lock();
+        self.footprint_of(&self.state.lock())
+    }
+
+    fn footprint_of(&self, state: &Guard<'_, State, O>) -> usize {
         let units = (state.runs.used + state.runs.dirty_free) as usize;
         (units * UNIT_BYTES).saturating_sub(self.released.load(Ordering::Relaxed))
     }

@@ -109,7 +109,7 @@ impl Runs {
 
     /// Finds `units` free units starting at a multiple of `align` units and marks them used.
     pub fn take(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
-        if units + align - 1 <= BLOCK_UNITS {
+        if units.checked_add(align - 1)? <= BLOCK_UNITS {
             self.take_inside(blocks, units, align)
         } else {
             self.take_across(blocks, units, align)
@@ -188,17 +188,19 @@ impl Runs {
         block.dirty & !block.used
     }
 
-    /// Marks the free units of a block that may hold memory as used, so that they can be given back outside the lock.
-    pub fn withhold_dirty(&mut self, blocks: &impl Blocks, number: u32) -> u128 {
+    /// Marks the free units of a block as used if some may hold memory, so that those can be given back outside the lock.
+    /// Returns the units withheld and those of them that may hold memory.
+    pub fn withhold_free(&mut self, blocks: &impl Blocks, number: u32) -> (u128, u128) {
         let block = Self::of(blocks, number);
-        let mask = block.dirty & !block.used;
-        if mask != 0 {
-            self.mark_used(blocks, number, mask);
+        let (free, dirty) = (!block.used, block.dirty & !block.used);
+        if dirty == 0 {
+            return (0, 0);
         }
-        mask
+        self.mark_used(blocks, number, free);
+        (free, dirty)
     }
 
-    /// Ends `withhold_dirty`: the units are free again, and clean if the system took them.
+    /// Ends `withhold_free`: the units are free again, and clean if the system took them.
     pub fn return_withheld(&mut self, blocks: &impl Blocks, number: u32, mask: u128, clean: bool) {
         self.remove(blocks, number);
         let block = Self::of(blocks, number);

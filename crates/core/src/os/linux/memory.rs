@@ -114,7 +114,15 @@ pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> bool {
     let (from, to) = (ptr::without_provenance_mut(from), ptr::without_provenance_mut::<libc::c_void>(to));
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     // SAFETY: both ranges are the caller's; DONTUNMAP keeps the old one mapped, so nobody can slip in there.
-    unsafe { libc::mremap(from, bytes, bytes, flags, to) == to }
+    if unsafe { libc::mremap(from, bytes, bytes, flags, to) == to } {
+        return true;
+    }
+    // Kernels before 6.17 unmap the target before they find that they cannot move several mappings at once.
+    if map_at(to.addr(), bytes) == Err(MapRefusal::Exhausted) {
+        // A hole in the middle of the heap cannot be lived with.
+        super::process::abort();
+    }
+    false
 }
 #[inline(never)]
 pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {

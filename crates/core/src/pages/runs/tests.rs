@@ -49,9 +49,9 @@ fn what_was_given_back_is_zeroed_again() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 8, 1).unwrap();
     runs.put(&blocks, run.start, 8, 1);
-    let mask = runs.withhold_dirty(&blocks, 0);
-    assert_eq!((mask.count_ones(), runs.used), (8, 8));
-    runs.return_withheld(&blocks, 0, mask, true);
+    let (withheld, dirty) = runs.withhold_free(&blocks, 0);
+    assert_eq!((dirty.count_ones(), withheld, runs.used), (8, u128::MAX, 128));
+    runs.return_withheld(&blocks, 0, withheld, true);
     assert_eq!((runs.used, runs.dirty_free), (0, 0));
     assert!(runs.take(&blocks, 8, 1).unwrap().zeroed);
 }
@@ -61,8 +61,9 @@ fn a_refused_give_back_leaves_the_units_free_and_dirty() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 8, 1).unwrap();
     runs.put(&blocks, run.start, 8, 1);
-    let mask = runs.withhold_dirty(&blocks, 0);
-    runs.return_withheld(&blocks, 0, mask, false);
+    let (withheld, dirty) = runs.withhold_free(&blocks, 0);
+    runs.return_withheld(&blocks, 0, dirty, false);
+    runs.return_withheld(&blocks, 0, withheld & !dirty, true);
     assert_eq!((runs.used, runs.dirty_free), (0, 8));
 }
 
@@ -109,4 +110,11 @@ proptest! {
         prop_assert_eq!(runs.used, 0);
         prop_assert!(runs.take(&blocks, BLOCKS as u32 * 128, 1).is_some(), "the whole range is one run again");
     }
+}
+
+#[test]
+fn sums_beyond_the_range_are_no_small_runs() {
+    let (blocks, mut runs) = table(2);
+    assert_eq!(runs.take(&blocks, u32::MAX - 127, 256), None);
+    assert_eq!(runs.take(&blocks, u32::MAX, 1), None);
 }
