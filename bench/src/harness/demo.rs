@@ -151,6 +151,8 @@ fn measure(ready: &Ready, data: &Path, threads: usize, seconds: u64) -> Result<M
     let ended = child::run(&mut command, Duration::from_secs(10 * seconds + 60))?;
     let status = ended.status.with_context(|| format!("db_bench on {name} did not end in time"))?;
     ensure!(status.success(), "db_bench on {name}: {status}; {}", ended.errors.trim());
+    // The dynamic linker only warns when it cannot preload; db_bench would then run on glibc under another's name.
+    ensure!(!ended.errors.contains("cannot be preloaded"), "db_bench on {name}: {}", ended.errors.trim());
     let (operations_per_second, operations) = rates(&ended.output)
         .with_context(|| format!("db_bench on {name} printed no result; it said: {}", ended.errors.trim()))?;
     Ok(Measured { operations, operations_per_second, used: ended.usage })
