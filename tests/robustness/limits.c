@@ -163,16 +163,16 @@ static void overcommit_refused(void) {
 static void plain_work(void) { work_and_free(1, 50000); }
 
 static void memory_of_a_control_group(void) {
-    static const char GROUP[] = "/sys/fs/cgroup/memory/vcmalloc-robustness";
-    char name[100];
-    mkdir(GROUP, 0755);
-    snprintf(name, sizeof name, "%s/memory.limit_in_bytes", GROUP);
+    char group[80], name[120];
+    snprintf(group, sizeof group, "/sys/fs/cgroup/memory/vcmalloc-robustness-%d", getpid());
+    mkdir(group, 0755);
+    snprintf(name, sizeof name, "%s/memory.limit_in_bytes", group);
     FILE *limit = fopen(name, "w");
     if (limit == NULL || fputs("67108864", limit) < 0 || fclose(limit) != 0)
         SKIP("no control group of version 1 for memory may be made here");
     pid_t child = fork();
     if (child == 0) {
-        snprintf(name, sizeof name, "%s/cgroup.procs", GROUP);
+        snprintf(name, sizeof name, "%s/cgroup.procs", group);
         FILE *members = fopen(name, "w");
         EXPECT(members != NULL && fprintf(members, "%d", getpid()) > 0 && fclose(members) == 0, "to join the group");
         // Many sizes one after the other: what was freed must serve the next or go back, or the kernel kills us.
@@ -182,7 +182,7 @@ static void memory_of_a_control_group(void) {
     }
     int status;
     waitpid(child, &status, 0);
-    rmdir(GROUP);
+    rmdir(group);
     EXPECT(status == 0, "40 MiB at a time to fit 64 MiB, not status %x", status);
 }
 

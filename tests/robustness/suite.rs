@@ -126,6 +126,11 @@ pub enum Fails {
 /// What does not work yet, and why. A case that always failed and passes now must leave the list.
 pub const KNOWN_OPEN: &[(&str, Fails, &str)] = &[
     (
+        "memory_of_a_control_group",
+        Fails::Sometimes,
+        "the group's limit is read at the first tick: who fills it within a quarter of a second is killed",
+    ),
+    (
         "fork_in_a_handler",
         Fails::Sometimes,
         "the prepare handler waits for a lock that the interrupted malloc holds",

@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -105,6 +106,10 @@ static void decide(const struct Plan *plan, pid_t thread, int *counting, long *c
         *counting |= registers.rdi == MARK;
         return;
     }
+    // A wake-up that is lost is lost for ever, for everybody: only waiting is made to fail.
+    long operation = registers.rsi & FUTEX_CMD_MASK;
+    if (registers.orig_rax == SYS_futex && operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET)
+        return;
     if (!*counting || (++*count != plan->kth && !(plan->goes_on && *count > plan->kth)))
         return;
     registers.orig_rax = -1;
