@@ -149,6 +149,11 @@ pub const KNOWN_OPEN: &[(&str, Fails, &str)] = &[
         "a signal that waits for the end of fork finds all locks held by its own thread",
     ),
     (
+        "handler_while_threads_work",
+        Fails::Sometimes,
+        "other threads go on allocating after the stop and use up the emergency arenas within milliseconds",
+    ),
+    (
         "deeply_bound_plugin",
         Fails::Always,
         "the plugin calls glibc's malloc; its blocks are foreign to our free, and ours to its",
