@@ -99,12 +99,6 @@ pub struct CacheStats {
 const WORD: usize = size_of::<usize>();
 const EMPTY_BYTES: usize = round_up(TABLE_LEN * WORD, 64);
 
-impl<O: Os> Default for Cache<O> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<O: Os> Cache<O> {
     pub const fn new() -> Self {
         Cache {

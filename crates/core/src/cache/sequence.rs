@@ -71,12 +71,6 @@ macro_rules! begin {
     };
 }
 
-impl Default for Front {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Front {
     pub const fn new() -> Self {
         Front {

@@ -12,12 +12,6 @@ pub struct Budget {
     most_taken: AtomicUsize,
 }
 
-impl Default for Budget {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Budget {
     #[cfg(not(loom))]
     pub const fn new() -> Self {

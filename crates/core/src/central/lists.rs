@@ -23,6 +23,8 @@ impl SpanLists {
         SpanLists { heads: [SpanId::NONE; LISTS], free_blocks: 0, spans: 0 }
     }
 
+    // The exclusive right comes from the class's lock, which the compiler cannot see.
+    #[allow(clippy::mut_from_ref)]
     fn of<O: Os>(pages: &Pages<O>, id: SpanId) -> &mut Span {
         // SAFETY: an open span of this class belongs to the holder of the class's lock; one reference at a time.
         unsafe { &mut *pages.span(id) }

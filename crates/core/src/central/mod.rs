@@ -57,12 +57,6 @@ pub struct ClassStats {
     pub spans: u64,
 }
 
-impl<O: Os> Default for Central<O> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<O: Os> Central<O> {
     pub const fn new() -> Self {
         Central {

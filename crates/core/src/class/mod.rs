@@ -219,7 +219,7 @@ const fn table_is_sound() -> bool {
         let shape = SHAPES_CHECK[class];
         let sound = shape.blocks as usize <= MOST_BLOCKS
             && shape.batch as usize <= MOST_BATCH
-            && shape.block_bytes % MIN_ALIGN as u32 == 0
+            && shape.block_bytes.is_multiple_of(MIN_ALIGN as u32)
             && shape.block_bytes > SHAPES_CHECK[class - 1].block_bytes
             // Exactness of the reciprocal: offset * block_bytes < 2^40 for every offset in the span.
             && (shape.span_units as u64 * UNIT_BYTES as u64) * (shape.block_bytes as u64) < 1 << RECIPROCAL_SHIFT;

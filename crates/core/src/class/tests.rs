@@ -39,7 +39,10 @@ fn aligned_requests_get_a_class_whose_blocks_are_aligned() {
         let align = 1usize << shift;
         for bytes in [1, 17, align, align + 1, 4096, 5000, 100_000] {
             let class = SizeClass::for_aligned(bytes, align).unwrap();
-            assert!(class.block_bytes() >= bytes && class.block_bytes() % align == 0, "{bytes} at {align}");
+            assert!(
+                class.block_bytes() >= bytes && class.block_bytes().is_multiple_of(align),
+                "{bytes} at {align}"
+            );
         }
     }
     assert_eq!(SizeClass::for_aligned(1, UNIT_BYTES * 2), None);

@@ -147,13 +147,17 @@ impl SlowPaths {
         kept
     }
 
-    /// In a forked child the threads of others are gone.
-    pub fn forget_others<O: Os>(&self) {
+    /// Ends an entry that was forgotten on purpose.
+    pub fn leave<O: Os>(&self) {
         for Slot(slot) in &self.threads {
-            if slot.load(Ordering::Relaxed) != O::thread_id() {
-                slot.store(0, Ordering::Relaxed);
-            }
+            // Fails in all slots but this thread's own, if it has one.
+            let _ = slot.compare_exchange(O::thread_id(), 0, Ordering::Relaxed, Ordering::Relaxed);
         }
+    }
+
+    /// In a forked child the threads of others are gone, and this one is through with its fork.
+    pub fn forget_all(&self) {
+        self.threads.iter().for_each(|Slot(slot)| slot.store(0, Ordering::Relaxed));
     }
 }
 

@@ -11,9 +11,10 @@ impl<O: Os> Heap<O> {
     /// False where nothing was taken, because a signal handler forks inside a slow path of its own thread: that slow path
     /// holds some of the locks itself, and goes on in the child as in the parent.
     pub fn before_fork(&self) -> bool {
-        if self.slow_paths.enter::<O>().is_none() {
-            return false;
-        }
+        // Noted until one of the handlers below: signals are delivered before those run, and a handler that allocates
+        // must not wait for the locks that its own thread holds.
+        let Some(entry) = self.slow_paths.enter::<O>() else { return false };
+        core::mem::forget(entry);
         self.starting.hold();
         self.cache.hold();
         self.central.hold();
@@ -31,6 +32,7 @@ impl<O: Os> Heap<O> {
             self.cache.release();
             self.starting.release();
         }
+        self.slow_paths.leave::<O>();
     }
 
     /// # Safety
@@ -45,6 +47,6 @@ impl<O: Os> Heap<O> {
         }
         // The janitor's thread stayed in the parent.
         self.forget_janitor();
-        self.slow_paths.forget_others::<O>();
+        self.slow_paths.forget_all();
     }
 }

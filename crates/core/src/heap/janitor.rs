@@ -25,6 +25,8 @@ const EVENTS_PER_LOOK: u32 = 64;
 const LEAST_RETAIN: u64 = 8 << 20;
 /// The soft limit, of what the cgroup allows: the rest is for stacks, code and page tables.
 const GROUP_PERCENT: usize = 90;
+/// A heap of fewer bytes does not ask what its limits are.
+const SMALL_HEAP: usize = 8 << 20;
 /// Over the soft limit the heap is tidied again when it has grown by this part of the limit.
 const RELIEF_STEP: usize = 64;
 
@@ -43,6 +45,7 @@ pub struct Janitor<O: Os> {
     quiet_ticks: AtomicU32,
     /// The footprint at which the heap relieves itself again.
     relieve_at: AtomicU64,
+    limits_known: AtomicBool,
     /// The soft limit was passed, and the program has not been told yet.
     callback_due: AtomicBool,
     pub(super) ticks: AtomicU64,
@@ -62,6 +65,7 @@ impl<O: Os> Janitor<O> {
             ticking: AtomicBool::new(false),
             quiet_ticks: AtomicU32::new(0),
             relieve_at: AtomicU64::new(0),
+            limits_known: AtomicBool::new(false),
             callback_due: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
@@ -214,6 +218,18 @@ impl<O: Os> Heap<O> {
         self.set_limits(self.os.memory_group());
         if self.pages.limits.soft().is_some_and(|soft| self.pages.footprint() > soft) {
             self.relieve_if_grown();
+        }
+    }
+
+    /// Reads the limits once when the heap is no longer small, without waiting for the first tick: a process can fill
+    /// its cgroup in less time.
+    #[inline]
+    pub(super) fn learn_limits(&self) {
+        if self.pages.mapped_bytes() >= SMALL_HEAP
+            && !self.janitor.limits_known.load(Ordering::Relaxed)
+            && !self.janitor.limits_known.swap(true, Ordering::Relaxed)
+        {
+            self.read_limits();
         }
     }
 

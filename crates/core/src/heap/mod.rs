@@ -154,6 +154,7 @@ impl<O: Os> Heap<O> {
         if self.central.budget.taken() > self.central.budget.limit() / 2 {
             self.settle_bound();
         }
+        self.learn_limits();
         if let Some(sample) = self.requested.get(class.index()) {
             sample.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             sample.count.fetch_add(1, Ordering::Relaxed);
@@ -173,6 +174,7 @@ impl<O: Os> Heap<O> {
         if bytes > LARGEST_REQUEST || !self.is_started() {
             return None;
         }
+        self.learn_limits();
         let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
         attempt().or_else(|| {
             self.relieve();

@@ -40,12 +40,6 @@ pub struct Fresh {
     pub zeroed: bool,
 }
 
-impl Default for Large {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Units for a request; none where the count does not fit.
 fn units_for(bytes: usize) -> Option<u32> {
     u32::try_from(bytes.checked_add(UNIT_BYTES - 1)? >> UNIT_SHIFT).ok()

@@ -139,12 +139,6 @@ pub struct Options {
     origins: [AtomicU8; OPTION_COUNT],
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Options {
     pub const fn new() -> Self {
         let mut values = [const { AtomicU64::new(0) }; OPTION_COUNT];

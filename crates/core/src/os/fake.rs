@@ -103,7 +103,7 @@ impl Os for Fake {
     }
     fn free_range(&self, bytes: usize) -> Option<usize> {
         // Several heaps live in one test process, so each takes a place of its own.
-        static NEXT: AtomicUsize = AtomicUsize::new(0x5_0000_0000_00);
+        static NEXT: AtomicUsize = AtomicUsize::new(0x0500_0000_0000);
         self.grants(Request::FreeRange).then(|| NEXT.fetch_add(bytes.max(1 << 32), Relaxed))
     }
     fn address_budget(&self) -> usize {

@@ -97,12 +97,6 @@ unsafe impl Blocks for Table<Block> {
     }
 }
 
-impl<O: Os> Default for Pages<O> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<O: Os> Pages<O> {
     pub const fn new() -> Self {
         Pages {
@@ -397,6 +391,12 @@ impl<O: Os> Pages<O> {
             released: self.released.load(Ordering::Relaxed) as u64,
             huge: self.huge_blocks.load(Ordering::Relaxed) as u64 * BLOCK_BYTES as u64,
         }
+    }
+
+    /// Bytes of the range that were ever mapped.
+    #[inline]
+    pub fn mapped_bytes(&self) -> usize {
+        self.grown.load(Ordering::Relaxed)
     }
 
     /// An upper bound of the bytes that the heap's blocks hold in memory.

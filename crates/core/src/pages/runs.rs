@@ -69,18 +69,14 @@ pub unsafe trait Blocks {
     fn block(&self, number: u32) -> *mut Block;
 }
 
-impl Default for Runs {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Runs {
     pub const fn new() -> Self {
         Runs { heads: [BLOCK_NONE; LISTS], occupied: 0, blocks: 0, dirty_free: 0, used: 0, lost: 0 }
     }
 
-    fn of<'a>(blocks: &'a impl Blocks, number: u32) -> &'a mut Block {
+    // The exclusive right comes from the trait's promise, which the compiler cannot see.
+    #[allow(clippy::mut_from_ref)]
+    fn of(blocks: &impl Blocks, number: u32) -> &mut Block {
         // SAFETY: by the trait's promise; one reference lives at a time in each function below.
         unsafe { &mut *blocks.block(number) }
     }
