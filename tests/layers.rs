@@ -35,7 +35,8 @@ fn no_layer_uses_one_above_it() {
 #[test]
 fn every_module_of_the_core_is_a_layer() {
     let root = fs::read_to_string(repository().join("crates/core/src/lib.rs")).expect("the core has a root");
-    let modules = root.lines().filter_map(|line| {
+    // Indented ones belong to the cut-down tree that loom explores.
+    let modules = root.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| {
         let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
         line.strip_prefix("mod ")?.strip_suffix(';')
     });

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use allocators::Allocator;
 use libtest_mimic::{Arguments, Trial};
-use suite::{CRIMES, KNOWN_OPEN, Promise};
+use suite::{CRIMES, KNOWN_OPEN, OPEN_ACROSS_CPUS, Promise};
 
 const TRIES: u64 = 200_000;
 
@@ -44,6 +44,9 @@ fn every_open_crime_exists() -> Result<(), String> {
 fn prove(allocator: &Allocator, program: &str, crime: &str, promise: Promise) -> Result<(), String> {
     let verdict = suite::commit(allocator, program, crime, TRIES)?;
     let open = KNOWN_OPEN.iter().find(|(open, _)| *open == crime);
+    if OPEN_ACROSS_CPUS.contains(&crime) && !verdict.is_silent_damage() {
+        return Ok(());
+    }
     match (verdict.keeps(promise), open) {
         (true, None) | (false, Some(_)) => Ok(()),
         (false, None) => Err(format!("{promise:?} is promised, not {verdict:?}")),

@@ -4,8 +4,11 @@ fn main() {
     // Shared with crates/static.
     const SOURCE: &str = "../preload/src/new_handler.cc";
     println!("cargo:rerun-if-changed={SOURCE}");
+    let shared = std::env::var_os("CARGO_FEATURE_SHARED").is_some();
     cc::Build::new()
         .cpp(true)
+        // A static program has no libraries to look into, and linking one warns about dlopen.
+        .define("VCM_SHARED", if shared { "1" } else { "0" })
         // We load into programs without libstdc++, so nothing of it may be needed.
         .cpp_link_stdlib(None)
         .flag("-std=c++17")
@@ -14,7 +17,7 @@ fn main() {
         .opt_level(2)
         .file(SOURCE)
         .compile("vcm_new_handler");
-    if std::env::var_os("CARGO_FEATURE_SHARED").is_none() {
+    if !shared {
         return;
     }
     for argument in [

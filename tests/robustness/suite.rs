@@ -125,29 +125,9 @@ pub enum Fails {
 
 /// What does not work yet, and why. A case that always failed and passes now must leave the list.
 pub const KNOWN_OPEN: &[(&str, Fails, &str)] = &[
-    (
-        "memory_of_a_control_group",
-        Fails::Sometimes,
-        "the group's limit is read at the first tick: who fills it within a quarter of a second is killed",
-    ),
-    (
-        "fork_in_a_handler",
-        Fails::Sometimes,
-        "the prepare handler waits for a lock that the interrupted malloc holds",
-    ),
     ("clone_as_fork", Fails::Sometimes, "no fork handler runs: a lock that another thread held stays held"),
     ("clone3_as_fork", Fails::Sometimes, "as clone_as_fork"),
     ("underscore_fork", Fails::Sometimes, "as clone_as_fork"),
-    (
-        "malloc_in_handlers_of_threads",
-        Fails::Sometimes,
-        "re-entry goes unnoticed when a slot before the thread's own becomes free, or all slots are taken",
-    ),
-    (
-        "malloc_in_a_handler_while_forking",
-        Fails::Sometimes,
-        "a signal that waits for the end of fork finds all locks held by its own thread",
-    ),
     (
         "handler_while_threads_work",
         Fails::Sometimes,

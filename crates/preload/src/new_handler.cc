@@ -25,6 +25,7 @@ void *runtime(const char *name) {
     if (void *found = dlsym(RTLD_DEFAULT, name)) {
         return found;
     }
+#if VCM_SHARED
     for (const char *file : {"libstdc++.so.6", "libc++.so.1"}) {
         if (void *library = dlopen(file, RTLD_NOLOAD | RTLD_LAZY)) {
             if (void *found = dlsym(library, name)) {
@@ -32,6 +33,7 @@ void *runtime(const char *name) {
             }
         }
     }
+#endif
     return nullptr;
 }
 
