@@ -32,6 +32,7 @@ test: setup-test lint build loom ## everything the project promises: style, unit
 	$(CARGO) test --workspace --exclude vcmalloc --exclude vcmalloc-static --no-fail-fast
 
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
+	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run
 
 lint: setup-build ## formatting and clippy, warnings are errors

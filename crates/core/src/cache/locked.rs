@@ -1,4 +1,7 @@
 //! A cache under a lock: for threads that have no restartable sequences.
+//!
+//! Nobody waits for the lock: a cache that is locked is empty and full. So a signal handler that interrupts its own
+//! thread here goes on to the layers below.
 
 use super::slab::{Slab, Word};
 use super::tray::Tray;
@@ -47,7 +50,7 @@ impl<O: Os> Tray for Locked<'_, O> {
     }
 
     fn pop_batch(&self, class: SizeClass, out: &mut [usize]) -> usize {
-        let _held = self.lock.lock();
+        let Some(_held) = self.lock.try_lock() else { return 0 };
         let word = self.slab.read(class);
         let mut top = word.top();
         let mut count = 0;
@@ -65,7 +68,7 @@ impl<O: Os> Tray for Locked<'_, O> {
     }
 
     fn push_batch(&self, class: SizeClass, blocks: &[usize]) -> usize {
-        let _held = self.lock.lock();
+        let Some(_held) = self.lock.try_lock() else { return 0 };
         let word = self.slab.read(class);
         let mut top = word.top();
         let mut count = 0;
@@ -82,7 +85,7 @@ impl<O: Os> Tray for Locked<'_, O> {
     }
 
     fn replace(&self, class: SizeClass, expected: Word, new: Word) -> bool {
-        let _held = self.lock.lock();
+        let Some(_held) = self.lock.try_lock() else { return false };
         let same = self.slab.read(class) == expected;
         if same {
             self.set(class, new);

@@ -19,10 +19,10 @@ pub use slab::most_cached;
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering, pause};
 use crate::central::Central;
 use crate::class::{MOST_BATCH, SizeClass, TABLE_LEN};
-use crate::os::{IndexKind, Mutex, Os};
+use crate::os::{Guard, IndexKind, Mutex, Os};
 use crate::pages::Pages;
 use adapt::{Miss, moved_at_once};
 use locked::Locked;
@@ -359,13 +359,52 @@ impl<O: Os> Cache<O> {
             if self.in_use(slot).load(Ordering::Relaxed) == slab.0 {
                 return;
             }
-            if stopped {
-                let _locked = (slot >= cpus).then(|| self.lock_of(slot).lock());
+            if slot < cpus {
+                if stopped {
+                    outcome = outcome.and(self.empty(below, slab, at));
+                }
+            } else if let Some(_held) = self.patient_lock(slot) {
                 outcome = outcome.and(self.empty(below, slab, at));
             }
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
         outcome.map(|()| stopped)
+    }
+
+    /// The lock of a slot, if its holder leaves it soon: he may be this thread, interrupted by the handler we are in.
+    fn patient_lock(&self, slot: usize) -> Option<Guard<'_, (), O>> {
+        const LOOKS: usize = 4096;
+        (0..LOOKS).find_map(|_| {
+            pause();
+            self.lock_of(slot).try_lock()
+        })
+    }
+
+    /// This thread's cache, if it is one under a lock.
+    #[inline]
+    fn locked(&self) -> Option<Locked<'_, O>> {
+        if self.slots.load(Ordering::Acquire) == 0 || self.front.current().is_some() {
+            return None;
+        }
+        let slot = self.slot();
+        let slab = self.in_use(slot).load(Ordering::Acquire);
+        if slot < self.cpus.load(Ordering::Relaxed) || slab == self.base.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(Locked { slab: Slab(slab), lock: self.lock_of(slot) })
+    }
+
+    /// What `Front::pop` is for a thread without sequences; 0 for all others.
+    pub fn pop_locked(&self, class: SizeClass) -> usize {
+        self.locked().map_or(0, |tray| tray.pop(class))
+    }
+
+    /// What `Front::push` is for a thread without sequences; false for all others, and for a block freed just now.
+    pub fn push_locked(&self, class: SizeClass, block: usize) -> bool {
+        class.is_small()
+            && self.locked().is_some_and(|tray| {
+                freed_just_now(tray.slab, class, block).is_ok() && tray.push(class, block)
+            })
     }
 
     /// Empties a slab that nobody else uses.

@@ -115,6 +115,13 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, bytes: usize) -> usize {
+        if bytes <= LARGEST_BYTES && !self.is_stopped() {
+            // The short way of threads without sequences.
+            let block = self.cache.pop_locked(SizeClass::for_small(bytes));
+            if block != 0 {
+                return block;
+            }
+        }
         self.in_slow_path(|| {
             if bytes <= LARGEST_BYTES {
                 self.allocate_class(SizeClass::for_small(bytes), bytes)
@@ -273,7 +280,8 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn free_slow(&self, address: usize) {
-        if address == 0 {
+        let short_way = || self.cache.push_locked(self.pages.class_of(address), address);
+        if address == 0 || (!self.is_stopped() && short_way()) {
             return;
         }
         let outcome = self.in_slow_path(|| self.free_class(self.pages.class_of(address), address));
