@@ -93,6 +93,7 @@ pub const KNOWN_OPEN: &[(&str, &str)] = &[
 
 /// Crimes by several threads: stopped at the bad call where the threads shared a virtual CPU; open where they did not,
 /// because then only the spans see both copies.
+#[allow(dead_code)] // the tables ask for no promise
 pub const OPEN_ACROSS_CPUS: &[&str] = &["double_free_by_another_thread", "double_free_by_two_remote_threads"];
 
 /// What a crime led to.
