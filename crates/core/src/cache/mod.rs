@@ -5,6 +5,7 @@
 //! from outside while its CPU runs. `heap` calls it; sits on `central`.
 
 mod adapt;
+mod drain;
 mod locked;
 #[cfg(target_arch = "x86_64")]
 mod sequence;
@@ -19,15 +20,15 @@ pub use slab::most_cached;
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering, pause};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::central::Central;
 use crate::class::{MOST_BATCH, SizeClass, TABLE_LEN};
-use crate::os::{Guard, IndexKind, Mutex, Os};
+use crate::os::{IndexKind, Mutex, Os};
 use crate::pages::Pages;
 use adapt::{Miss, moved_at_once};
 use locked::Locked;
 use sequence::Current;
-use slab::{SLAB_BYTES, SLAB_HEAD_BYTES, Slab, Word};
+use slab::{SLAB_BYTES, SLAB_HEAD_BYTES, Slab};
 use tray::Tray;
 
 /// The part of the budget that slabs may take together; the rest is for transfer arrays.
@@ -316,70 +317,6 @@ impl<O: Os> Cache<O> {
         has_big.load(Ordering::Acquire) != 0
     }
 
-    /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the system
-    /// refused to stop the sequences: then nothing was touched.
-    pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
-        let at = below.pages.clock.load(Ordering::Relaxed);
-        let _held = self.freezer.lock();
-        self.drain_slots(below, at, |_| true)
-    }
-
-    /// Does the same for slabs that nobody has used for `ticks` calls of this; their blocks count as free since tick
-    /// `at`. Tells whether any slab was in use since the last call.
-    pub fn drain_still(&self, below: Below<'_, O>, ticks: u32, at: u32) -> Result<bool, Misuse> {
-        let _held = self.freezer.lock();
-        let (mut moved, mut any_still) = (false, false);
-        self.each_made(|_, slab| match slab.ticks_still() {
-            0 => moved |= slab.info().still_for.load(Ordering::Relaxed) == 0,
-            still => any_still |= still >= ticks,
-        });
-        if any_still {
-            self.drain_slots(below, at, |slab| slab.info().still_for.load(Ordering::Relaxed) >= ticks)?;
-        }
-        Ok(moved)
-    }
-
-    /// Freezes and empties the slabs that are `chosen`, all with one fence. The caller holds the freezer.
-    fn drain_slots(
-        &self,
-        below: Below<'_, O>,
-        at: u32,
-        chosen: impl Fn(Slab) -> bool,
-    ) -> Result<bool, Misuse> {
-        let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
-        let mut outcome = Ok(());
-        self.each_made(|slot, slab| {
-            if chosen(slab) {
-                self.in_use(slot).store(base, Ordering::Release);
-            }
-        });
-        // After the fence no sequence that saw one of these slabs is under way, so they are ours alone.
-        let stopped = cpus == 0 || below.os.fence_sequences();
-        self.each_made(|slot, slab| {
-            if self.in_use(slot).load(Ordering::Relaxed) == slab.0 {
-                return;
-            }
-            if slot < cpus {
-                if stopped {
-                    outcome = outcome.and(self.empty(below, slab, at));
-                }
-            } else if let Some(_held) = self.patient_lock(slot) {
-                outcome = outcome.and(self.empty(below, slab, at));
-            }
-            self.in_use(slot).store(slab.0, Ordering::Release);
-        });
-        outcome.map(|()| stopped)
-    }
-
-    /// The lock of a slot, if its holder leaves it soon: he may be this thread, interrupted by the handler we are in.
-    fn patient_lock(&self, slot: usize) -> Option<Guard<'_, (), O>> {
-        const LOOKS: usize = 4096;
-        (0..LOOKS).find_map(|_| {
-            pause();
-            self.lock_of(slot).try_lock()
-        })
-    }
-
     /// This thread's cache, if it is one under a lock.
     #[inline]
     fn locked(&self) -> Option<Locked<'_, O>> {
@@ -405,29 +342,6 @@ impl<O: Os> Cache<O> {
             && self.locked().is_some_and(|tray| {
                 freed_just_now(tray.slab, class, block).is_ok() && tray.push(class, block)
             })
-    }
-
-    /// Empties a slab that nobody else uses.
-    fn empty(&self, below: Below<'_, O>, slab: Slab, at: u32) -> Result<(), Misuse> {
-        let mut outcome = Ok(());
-        for class in SizeClass::all() {
-            let word = slab.read(class);
-            if word == Word::UNSET {
-                continue;
-            }
-            let first = slab.entry(word.base(class)).wrapping_add(1);
-            // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.
-            let blocks = unsafe { core::slice::from_raw_parts(first, word.len(class)) };
-            if !blocks.is_empty() {
-                outcome = outcome.and(below.central.return_blocks(below.pages, class, blocks, at));
-            }
-            // SAFETY: as above.
-            unsafe { slab.word(class).write_volatile(Word::UNSET.0) };
-            let bytes = word.capacity(class) * class.block_bytes();
-            slab.info().granted.fetch_sub(bytes, Ordering::Relaxed);
-            below.central.budget.give(bytes);
-        }
-        outcome
     }
 
     /// Sets what one slab may take, from the bound and the number of slabs that share it.
