@@ -47,6 +47,17 @@ void vcm_on_pressure(void (*callback)(size_t in_memory, size_t limit));
    when the program creates its first thread. 0; 1 where it runs already or the option janitor is off. */
 int vcm_janitor_start(void);
 
+/* Starts the live heap profile, with about one sample in interval bytes (0: the option sample_interval). What was
+   allocated before is not in it. 0; ENOMEM where there is no memory for its tables. */
+int vcm_profile_start(size_t interval);
+
+/* Ends the profile. It can be written until the next start. */
+void vcm_profile_stop(void);
+
+/* Writes the profile to a new file, as text that every pprof reads: for each stack the blocks and bytes in use and those
+   ever allocated, scaled from the samples. 0; EINVAL: a null pointer; EIO: the file cannot be written. */
+int vcm_profile_write(const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  heap       composition root: owns one of each layer below
+//!  watch      samples: guarded blocks, the live profile
 //!  cache      front: one slab of arrays for each virtual CPU
 //!  central    middle: transfer arrays and lists of spans, for each class
 //!  large      allocations above the largest class
@@ -47,3 +48,5 @@ pub mod options;
 pub mod os;
 #[cfg(not(loom))]
 pub mod pages;
+#[cfg(not(loom))]
+pub mod watch;

@@ -132,3 +132,26 @@ pub unsafe extern "C" fn vcm_release_text(keep: usize, buffer: *mut c_char, leng
 pub extern "C" fn vcm_on_pressure(callback: Option<extern "C" fn(usize, usize)>) {
     HEAP.on_pressure(callback);
 }
+
+/// Starts the live heap profile anew; 0, or `ENOMEM` where there is no memory for its tables.
+#[unsafe(no_mangle)]
+pub extern "C" fn vcm_profile_start(interval: usize) -> c_int {
+    if HEAP.start_profile(interval as u64) { 0 } else { libc::ENOMEM }
+}
+
+/// Ends the profile; it can be written until the next start.
+#[unsafe(no_mangle)]
+pub extern "C" fn vcm_profile_stop() {
+    HEAP.stop_profile();
+}
+
+/// # Safety
+/// `path` is a C string or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vcm_profile_write(path: Name) -> c_int {
+    if path.is_null() {
+        return libc::EINVAL;
+    }
+    // SAFETY: by the caller's promise.
+    if HEAP.write_profile(unsafe { CStr::from_ptr(path) }) { 0 } else { libc::EIO }
+}

@@ -7,6 +7,7 @@
 mod adapt;
 mod drain;
 mod locked;
+mod sampling;
 #[cfg(target_arch = "x86_64")]
 mod sequence;
 #[cfg(not(target_arch = "x86_64"))]
@@ -15,6 +16,7 @@ mod sequence;
 mod slab;
 mod tray;
 
+pub use sampling::Sampling;
 pub use sequence::Front;
 pub use slab::most_cached;
 
@@ -86,6 +88,7 @@ pub struct Cache<O: Os> {
     share: AtomicUsize,
     /// Held while a slab is made, frozen or emptied.
     freezer: Mutex<(), O>,
+    pub sampling: Sampling,
 }
 
 /// What the slabs hold together.
@@ -110,6 +113,7 @@ impl<O: Os> Cache<O> {
             slots: AtomicUsize::new(0),
             share: AtomicUsize::new(0),
             freezer: Mutex::new(()),
+            sampling: Sampling::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! fork.
 //!
-//! A thread that forks holds every lock of the heap, taken in rank order - starting, cache, central, pages - so that
+//! A thread that forks holds every lock of the heap, taken in rank order - starting, watch, cache, central, pages - so that
 //! the child gets a heap that nobody was changing. Restartable sequences need no lock: in the child an unfinished one
 //! has not happened. Blocks that other threads held in their slow paths stay live in the child, as all their blocks do.
 
@@ -16,6 +16,7 @@ impl<O: Os> Heap<O> {
         let Some(entry) = self.slow_paths.enter::<O>() else { return false };
         core::mem::forget(entry);
         self.starting.hold();
+        self.profile.hold();
         self.cache.hold();
         self.central.hold();
         self.pages.hold();
@@ -30,6 +31,7 @@ impl<O: Os> Heap<O> {
             self.pages.release();
             self.central.release();
             self.cache.release();
+            self.profile.release();
             self.starting.release();
         }
         self.slow_paths.leave::<O>();
@@ -43,6 +45,7 @@ impl<O: Os> Heap<O> {
             self.pages.reset();
             self.central.reset();
             self.cache.reset();
+            self.profile.reset();
             self.starting.reset();
         }
         // The janitor's thread stayed in the parent.

@@ -7,6 +7,7 @@ mod emergency;
 mod fork;
 mod janitor;
 mod resize;
+mod sampling;
 mod settings;
 mod stats;
 
@@ -23,6 +24,7 @@ use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
+use crate::watch::Profile;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 use emergency::{Emergency, SlowPaths};
 use janitor::Janitor;
@@ -57,6 +59,7 @@ pub struct Heap<O: Os> {
     pressure_callback: AtomicPtr<()>,
     emergency: Emergency,
     slow_paths: SlowPaths,
+    profile: Profile<O>,
 }
 
 struct Requested {
@@ -83,6 +86,7 @@ impl<O: Os> Heap<O> {
             pressure_callback: AtomicPtr::new(core::ptr::null_mut()),
             emergency: Emergency::new(),
             slow_paths: SlowPaths::new(),
+            profile: Profile::new(),
         }
     }
 
@@ -115,6 +119,12 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, bytes: usize) -> usize {
+        if self.cache.sample_is_due(bytes) {
+            let block = self.allocate_sample(bytes, MIN_ALIGN);
+            if block != 0 {
+                return block;
+            }
+        }
         if bytes <= LARGEST_BYTES && !self.is_stopped() {
             // The short way of threads without sequences.
             let block = self.cache.pop_locked(SizeClass::for_small(bytes));
@@ -217,6 +227,12 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     fn allocate_aligned_slow(&self, class: Option<SizeClass>, align: usize, bytes: usize) -> usize {
+        if self.cache.sample_is_due(bytes) {
+            let block = self.allocate_sample(bytes, align);
+            if block != 0 {
+                return block;
+            }
+        }
         self.in_slow_path(|| match class {
             Some(class) => self.allocate_class(class, bytes),
             None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
@@ -256,6 +272,7 @@ impl<O: Os> Heap<O> {
     fn allocate_large_zeroed(&self, bytes: usize) -> usize {
         let cleared = |fresh| {
             self.large.clear(&self.os, fresh, bytes);
+            self.note_large(fresh.address, bytes);
             fresh.address
         };
         self.in_slow_path(|| self.allocate_large(bytes, MIN_ALIGN).map_or(0, cleared))
@@ -295,6 +312,7 @@ impl<O: Os> Heap<O> {
         if class.is_small() {
             self.cache.spill(self.below(), class, address)
         } else if class == SizeClass::LARGE {
+            self.profile.remove(address);
             self.large.free(&self.pages, address)
         } else if self.emergency.bytes_of(address).is_some() {
             Ok(())
@@ -431,5 +449,7 @@ impl<O: Os> Heap<O> {
 
 #[cfg(test)]
 mod janitor_tests;
+#[cfg(test)]
+mod sampling_tests;
 #[cfg(test)]
 mod tests;

@@ -46,7 +46,13 @@ impl<O: Os> Heap<O> {
     }
 
     fn resizes_in_place(&self, address: usize, bytes: usize) -> bool {
-        let outcome = self.in_slow_path(|| self.large.resize_in_place(&self.os, &self.pages, address, bytes));
+        let outcome = self.in_slow_path(|| {
+            let resized = self.large.resize_in_place(&self.os, &self.pages, address, bytes);
+            if resized == Ok(true) {
+                self.note_resized(address, bytes);
+            }
+            resized
+        });
         self.obeyed(outcome.unwrap_or(Ok(false)))
     }
 }

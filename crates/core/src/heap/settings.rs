@@ -52,6 +52,7 @@ impl<O: Os> Heap<O> {
             // The cgroup is read by the first tick: it takes a dozen system calls, too many for a process that
             // hardly allocates.
             self.set_limits(None);
+            self.start_sampling();
         }
         started
     }
@@ -101,6 +102,9 @@ impl<O: Os> Heap<O> {
         let id = self.options.set(name, value, Origin::Api)?;
         if matches!(id, OptionId::memory_limit | OptionId::hard_limit) && self.is_started() {
             self.read_limits();
+        }
+        if self.is_started() {
+            self.apply_sampling_option(id);
         }
         if id == OptionId::cache_limit && self.is_started() {
             self.bound_is_final.store(1, Ordering::Relaxed);

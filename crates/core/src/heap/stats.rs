@@ -246,6 +246,7 @@ impl<O: Os> Heap<O> {
             }
         });
         self.cache.each_mapping(|start, bytes| metadata += self.resident(start, bytes));
+        self.profile.each_mapping(|start, bytes| metadata += self.resident(start, bytes));
         let (start, bytes) = self.central.arrays();
         if start != 0 {
             metadata += self.resident(start, bytes);

@@ -95,6 +95,10 @@ options! {
         "the heap never holds more: allocations fail instead; auto: no limit";
     huge_pages: Flag = "on", "0" ..= "1", live,
         "put dense 2 MiB blocks that stay in use onto huge pages, a few at a time";
+    sample_interval: Size = "512K", "1" ..= "1T", live,
+        "mean bytes between two sampled allocations";
+    profile: Flag = "off", "0" ..= "1", live,
+        "keep a live heap profile: every sampled block in use, with its stack";
     stats_at_exit: Flag = "off", "0" ..= "1", live,
         "print the statistics on stderr when the process ends";
 }

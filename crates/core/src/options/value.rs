@@ -10,6 +10,10 @@ const PERCENT: u64 = 1 << 63;
 pub enum Kind {
     /// A count of bytes, or `auto`.
     Bytes,
+    /// A count of bytes.
+    Size,
+    /// A bare number.
+    Count,
     /// A count of bytes, a share such as `80%`, or `auto`.
     Amount,
     /// Nanoseconds.
@@ -27,7 +31,8 @@ impl Kind {
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Bytes => "bytes",
+            Kind::Bytes | Kind::Size => "bytes",
+            Kind::Count => "number",
             Kind::Amount => "bytes or percent",
             Kind::Duration => "duration",
             Kind::Flag => "flag",
@@ -79,7 +84,8 @@ pub(super) const fn within(kind: Kind, value: u64, least: u64, greatest: u64) ->
 pub(super) const fn parse(kind: Kind, text: &[u8]) -> Result<u64, BadValue> {
     match kind {
         Kind::Bytes | Kind::Amount if is(text, b"auto") => Ok(AUTO),
-        Kind::Bytes => parse_bytes(text),
+        Kind::Bytes | Kind::Size => parse_bytes(text),
+        Kind::Count => parse_count(text),
         Kind::Amount => parse_amount(text),
         Kind::Duration => parse_duration(text),
         Kind::Flag => parse_flag(text),
@@ -143,6 +149,13 @@ const fn parse_bytes(text: &[u8]) -> Result<u64, BadValue> {
         b'M' => scaled(number, 1 << 20),
         b'G' => scaled(number, 1 << 30),
         b'T' => scaled(number, 1 << 40),
+        _ => Err(BadValue::NotOfKind),
+    }
+}
+
+const fn parse_count(text: &[u8]) -> Result<u64, BadValue> {
+    match split_number(text) {
+        Some((number, [])) => scaled(number, 1),
         _ => Err(BadValue::NotOfKind),
     }
 }
@@ -214,7 +227,8 @@ pub(super) fn put(sink: &mut dyn Sink, kind: Kind, value: u64) {
             text::put_decimal(sink, percent);
             text::put_str(sink, "%");
         }
-        (Kind::Bytes | Kind::Amount, _) => put_scaled(sink, value, &BYTE_UNITS),
+        (Kind::Bytes | Kind::Amount | Kind::Size, _) => put_scaled(sink, value, &BYTE_UNITS),
+        (Kind::Count, _) => text::put_decimal(sink, value),
         (Kind::Duration, _) => put_scaled(sink, value, &TIME_UNITS),
         (Kind::Flag, _) => text::put_str(sink, if value == 1 { "on" } else { "off" }),
         (Kind::Front, _) => text::put_str(sink, if value == 1 { "locked" } else { "auto" }),
@@ -226,6 +240,8 @@ pub(super) fn put_expected(sink: &mut dyn Sink, kind: Kind, least: u64, greatest
         Kind::Flag => return text::put_str(sink, "on or off"),
         Kind::Front => return text::put_str(sink, "auto or locked"),
         Kind::Bytes => text::put_str(sink, "bytes such as 32M, or auto"),
+        Kind::Size => text::put_str(sink, "bytes such as 512K"),
+        Kind::Count => text::put_str(sink, "a number such as 20"),
         Kind::Amount => text::put_str(sink, "bytes such as 32M, a share such as 80%, or auto"),
         Kind::Duration => text::put_str(sink, "a time such as 500ms or 2s"),
     }

@@ -2,6 +2,7 @@
 
 use super::{HugePages, Linux, MapRefusal, MemoryGroup, Os, SequenceArea, Wait};
 use crate::base::sync::AtomicU32;
+use crate::base::text::Sink;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -18,9 +19,11 @@ pub enum Request {
     Fence,
     Collapse,
     SetDumped,
+    ClosePages,
+    WriteFile,
 }
 
-const REQUESTS: usize = 9;
+const REQUESTS: usize = 11;
 const NEVER: u64 = u64::MAX;
 
 /// A fake system. Without orders it behaves as Linux without restartable sequences on two CPUs.
@@ -34,6 +37,7 @@ pub struct Fake {
     pub group_limit: AtomicUsize,
     pub group_in_use: AtomicUsize,
     pub pressed: AtomicBool,
+    pub stack_depth: AtomicUsize,
     pub huge_pages: HugePages,
     pub variables: &'static [(&'static str, &'static str)],
     pub file: &'static str,
@@ -52,6 +56,7 @@ impl Default for Fake {
             group_limit: AtomicUsize::new(0),
             group_in_use: AtomicUsize::new(0),
             pressed: AtomicBool::new(false),
+            stack_depth: AtomicUsize::new(3),
             huge_pages: HugePages::OnRequest,
             variables: &[],
             file: "",
@@ -122,6 +127,9 @@ impl Os for Fake {
     fn commit(&self, address: usize, bytes: usize) -> bool {
         self.grants(Request::Commit) && self.linux.commit(address, bytes)
     }
+    fn close_pages(&self, address: usize, bytes: usize) -> bool {
+        self.grants(Request::ClosePages) && self.linux.close_pages(address, bytes)
+    }
     fn unmap(&self, address: usize, bytes: usize) {
         self.linux.unmap(address, bytes);
     }
@@ -188,6 +196,18 @@ impl Os for Fake {
         }
         buffer[..self.file.len()].copy_from_slice(self.file.as_bytes());
         Some(self.file.len())
+    }
+    fn read_through(&self, _: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
+        take(self.file.as_bytes());
+        !self.file.is_empty()
+    }
+    fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
+        self.grants(Request::WriteFile) && self.linux.write_file(path, fill)
+    }
+    fn stack(&self, frames: &mut [usize]) -> usize {
+        let depth = self.stack_depth.load(Relaxed).min(frames.len());
+        (0..depth).for_each(|frame| frames[frame] = 0x40_0000 + frame);
+        depth
     }
     fn write(&self, descriptor: i32, bytes: &[u8]) {
         self.linux.write(descriptor, bytes);

@@ -14,6 +14,7 @@ pub use linux::Linux;
 pub use mutex::{Guard, Mutex, Wait};
 
 use crate::base::sync::AtomicU32;
+use crate::base::text::Sink;
 use core::ffi::CStr;
 
 /// Where the kernel publishes, for each thread, which virtual CPU it runs on.
@@ -81,6 +82,8 @@ pub trait Os: Wait + Sync + 'static {
     fn reserve(&self, bytes: usize) -> Option<usize>;
     /// Gives a part of a reservation zeroed memory.
     fn commit(&self, address: usize, bytes: usize) -> bool;
+    /// Makes pages that nobody can read or write; what they hold stays.
+    fn close_pages(&self, address: usize, bytes: usize) -> bool;
     /// Ends a mapping or a reservation.
     fn unmap(&self, address: usize, bytes: usize);
     /// Gives pages back: they stay mapped and read as zeros.
@@ -126,6 +129,12 @@ pub trait Os: Wait + Sync + 'static {
     fn program_name(&self, buffer: &mut [u8]) -> usize;
     /// Reads a file from its start; the bytes read, or none where it cannot be opened.
     fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Option<usize>;
+    /// Hands a file to `take` piece by piece; false where it cannot be opened.
+    fn read_through(&self, path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool;
+    /// Makes a file, or empties it, and lets `fill` write it; false where that was refused or the disk is full.
+    fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool;
+    /// Fills `frames` with the return addresses of this thread's calls, innermost first; returns how many.
+    fn stack(&self, frames: &mut [usize]) -> usize;
     /// Writes a message to a descriptor; loss is not reported.
     fn write(&self, descriptor: i32, bytes: &[u8]);
     /// Ends the process by SIGABRT.

@@ -15,6 +15,7 @@ mod table;
 pub use limits::Limits;
 pub use runs::{Block, Run};
 pub use span::{Span, SpanId, TIDY};
+pub use table::Table;
 
 use crate::base::round_up;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -22,7 +23,6 @@ use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::{Guard, HugePages, MapRefusal, Mutex, Os};
 use bits::BLOCK_UNITS;
 use runs::{Blocks, Runs};
-use table::Table;
 
 pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
 
@@ -183,7 +183,7 @@ impl<O: Os> Pages<O> {
         let unit = self.unit_of(address);
         // SAFETY: the table of owners is as long as the grown part of the range.
         let owner = unsafe { self.owners.at(unit as usize).read_volatile() };
-        Some(SpanId(owner)).filter(|_| (owner as usize) < self.spans.len())
+        Some(SpanId(owner)).filter(|_| (owner as usize) < self.spans.usable())
     }
 
     #[inline(always)]

@@ -65,7 +65,7 @@ impl<T> Table<T> {
     }
 
     /// Entries that can be used now.
-    pub fn len(&self) -> usize {
+    pub fn usable(&self) -> usize {
         self.committed_bytes.load(Ordering::Acquire) / size_of::<T>()
     }
 
@@ -78,10 +78,10 @@ impl<T> Table<T> {
         (self.base.load(Ordering::Relaxed), self.committed_bytes.load(Ordering::Acquire))
     }
 
-    /// The address of an entry, which must be below `len`.
+    /// The address of an entry, which must be below `usable`.
     #[inline(always)]
     pub fn at(&self, index: usize) -> *mut T {
-        debug_assert!(index < self.len());
+        debug_assert!(index < self.usable());
         core::ptr::with_exposed_provenance_mut::<T>(self.base.load(Ordering::Relaxed)).wrapping_add(index)
     }
 }

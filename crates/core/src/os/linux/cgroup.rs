@@ -3,7 +3,7 @@
 //! A limit may stand at the group itself or at any of its ancestors; the one that leaves the least room holds.
 
 use super::super::MemoryGroup;
-use super::process;
+use super::files;
 use core::ffi::CStr;
 
 const MOUNT_V2: &[u8] = b"/sys/fs/cgroup";
@@ -13,7 +13,7 @@ const MOUNT_HYBRID: &[u8] = b"/sys/fs/cgroup/unified";
 /// Calls `take` with the directory and version of each group of this process that `controller` may limit.
 fn each_group(controller: &[u8], mut take: impl FnMut(Group<'_>)) {
     let mut content = [0u8; 2048];
-    let length = process::read_file(c"/proc/self/cgroup", &mut content).unwrap_or(0);
+    let length = files::read(c"/proc/self/cgroup", &mut content).unwrap_or(0);
     for line in content.get(..length).unwrap_or(&[]).split(|byte| *byte == b'\n') {
         let mut fields = line.splitn(3, |byte| *byte == b':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
@@ -55,7 +55,7 @@ impl Group<'_> {
             used += part.len();
         }
         let path = CStr::from_bytes_until_nul(path.get(..used + 1)?).ok()?;
-        let length = process::read_file(path, content)?;
+        let length = files::read(path, content)?;
         content.get(..length)
     }
 
@@ -128,8 +128,7 @@ const PRESSURE: usize = 500;
 
 pub(super) fn is_under_pressure() -> bool {
     let mut text = [0u8; 256];
-    let system =
-        process::read_file(c"/proc/pressure/memory", &mut text).and_then(|length| text.get(..length));
+    let system = files::read(c"/proc/pressure/memory", &mut text).and_then(|length| text.get(..length));
     let mut found = system.is_some_and(|text| stalled(text) > PRESSURE);
     each_group(b"memory", |group| {
         let mut text = [0u8; 256];

@@ -1,7 +1,7 @@
 //! Transparent huge pages.
 
 use super::super::HugePages;
-use super::process;
+use super::files;
 use core::ptr;
 
 /// Since Linux 6.1.
@@ -24,7 +24,7 @@ pub(super) fn rule() -> HugePages {
         return HugePages::Never;
     }
     let mut text = [0u8; 64];
-    let Some(length) = process::read_file(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut text) else {
+    let Some(length) = files::read(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut text) else {
         return HugePages::Never;
     };
     match text.get(..length).and_then(chosen) {

@@ -94,6 +94,11 @@ pub(super) fn commit(address: usize, bytes: usize) -> bool {
     unsafe { libc::mprotect(ptr::without_provenance_mut(address), bytes, PROT_READ | PROT_WRITE) == 0 }
 }
 
+pub(super) fn close_pages(address: usize, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range, and nobody may use it any more.
+    unsafe { libc::mprotect(ptr::without_provenance_mut(address), bytes, PROT_NONE) == 0 }
+}
+
 pub(super) fn unmap(address: usize, bytes: usize) {
     // SAFETY: the caller gives up a range of its own. A refusal leaves it mapped, which loses addresses only.
     unsafe { libc::munmap(ptr::without_provenance_mut(address), bytes) };

@@ -2,12 +2,15 @@
 
 mod cgroup;
 mod cpus;
+mod files;
 mod huge;
 mod memory;
 mod process;
+mod stack;
 
 use super::{HugePages, MapRefusal, MemoryGroup, Os, SequenceArea, Wait};
 use crate::base::sync::AtomicU32;
+use crate::base::text::Sink;
 use core::ffi::CStr;
 
 /// The real system. Has no state: every answer is asked for anew.
@@ -48,6 +51,9 @@ impl Os for Linux {
     }
     fn commit(&self, address: usize, bytes: usize) -> bool {
         memory::commit(address, bytes)
+    }
+    fn close_pages(&self, address: usize, bytes: usize) -> bool {
+        memory::close_pages(address, bytes)
     }
     fn unmap(&self, address: usize, bytes: usize) {
         memory::unmap(address, bytes);
@@ -110,10 +116,19 @@ impl Os for Linux {
         process::program_name(buffer)
     }
     fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Option<usize> {
-        process::read_file(path, buffer)
+        files::read(path, buffer)
+    }
+    fn read_through(&self, path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
+        files::read_through(path, take)
+    }
+    fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
+        files::write_new(path, fill)
+    }
+    fn stack(&self, frames: &mut [usize]) -> usize {
+        stack::by_frame_pointers(frames)
     }
     fn write(&self, descriptor: i32, bytes: &[u8]) {
-        process::write(descriptor, bytes);
+        files::write(descriptor, bytes);
     }
     fn abort(&self) -> ! {
         process::abort()

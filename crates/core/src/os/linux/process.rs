@@ -1,5 +1,6 @@
-//! This process: waiting, environment, files, messages, end.
+//! This process: waiting, environment, name, end.
 
+use super::files;
 use crate::base::sync::AtomicU32;
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -69,7 +70,7 @@ pub(super) fn each_variable(take: &mut dyn FnMut(&[u8], &[u8])) {
 /// The dynamic linker may allocate before libc knows the environment.
 fn each_variable_of_procfs(take: &mut dyn FnMut(&[u8], &[u8])) {
     let mut content = [0u8; 8192];
-    if let Some(length) = read_file(c"/proc/self/environ", &mut content) {
+    if let Some(length) = files::read(c"/proc/self/environ", &mut content) {
         content
             .get(..length)
             .unwrap_or(&[])
@@ -95,39 +96,6 @@ pub(super) fn program_name(buffer: &mut [u8]) -> usize {
     }
     length
 }
-#[inline(never)]
-pub(super) fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
-    // SAFETY: the path is a C string; each read stays inside the buffer; the descriptor is ours.
-    unsafe {
-        let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if descriptor < 0 {
-            return None;
-        }
-        let mut used = 0;
-        while let Some(room) = buffer.get_mut(used..) {
-            let count = libc::read(descriptor, room.as_mut_ptr().cast(), room.len());
-            if count <= 0 {
-                break;
-            }
-            used += count as usize;
-        }
-        libc::close(descriptor);
-        Some(used)
-    }
-}
-
-pub(super) fn write(descriptor: i32, bytes: &[u8]) {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        // SAFETY: writes what the slice holds.
-        let count = unsafe { libc::write(descriptor, rest.as_ptr().cast(), rest.len()) };
-        match usize::try_from(count) {
-            Ok(count) if count > 0 => rest = rest.get(count..).unwrap_or(&[]),
-            _ => return,
-        }
-    }
-}
-
 pub(super) fn abort() -> ! {
     // SAFETY: ends the process.
     unsafe { libc::abort() }

@@ -1,0 +1,112 @@
+//! When an allocation is a sample: bytes are counted against random intervals.
+
+use super::Cache;
+use crate::base::chance::{exponential, next_random};
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::os::Os;
+use core::sync::atomic::AtomicI64;
+
+/// Counters; slots share them.
+const CELLS: usize = 16;
+/// While nothing is sampled, cells look at the mean every so many bytes.
+const IDLE_BYTES: u64 = 16 << 20;
+
+/// The trigger. Zeroed: never.
+pub struct Sampling {
+    /// Bytes between two samples on average; 0: no samples.
+    mean: AtomicU64,
+    cells: [Cell; CELLS],
+}
+
+/// What is left of an interval. Threads that share a cell may lose an update: a few bytes of one interval.
+#[repr(align(64))]
+struct Cell {
+    /// Not above zero: no interval was drawn yet.
+    left: AtomicI64,
+    random: AtomicU64,
+}
+
+impl Sampling {
+    pub const fn new() -> Self {
+        Sampling {
+            mean: AtomicU64::new(0),
+            cells: [const { Cell { left: AtomicI64::new(0), random: AtomicU64::new(0) } }; CELLS],
+        }
+    }
+
+    pub fn mean(&self) -> u64 {
+        self.mean.load(Ordering::Relaxed)
+    }
+
+    /// Sets the mean and draws all intervals anew.
+    pub fn set_mean(&self, mean: u64) {
+        self.mean.store(mean, Ordering::Relaxed);
+        self.cells.iter().for_each(|cell| cell.left.store(0, Ordering::Relaxed));
+    }
+
+    /// Counts a request of `bytes` in a cell; true where it ends the interval.
+    fn count(&self, slot: usize, bytes: usize) -> bool {
+        let Some(cell) = self.cells.get(slot % CELLS) else { return false };
+        let left = cell.left.load(Ordering::Relaxed);
+        // Absurd requests are refused later.
+        let bytes = bytes.clamp(1, 1 << 60) as i64;
+        if left > bytes {
+            cell.left.store(left - bytes, Ordering::Relaxed);
+            return false;
+        }
+        self.draw(cell, left, bytes)
+    }
+
+    #[cold]
+    fn draw(&self, cell: &Cell, left: i64, bytes: i64) -> bool {
+        let mean = self.mean();
+        let mut state = cell.random.load(Ordering::Relaxed);
+        if state == 0 {
+            // Where the program was loaded is random enough, and differs between cells.
+            state = (cell as *const Cell).addr() as u64;
+        }
+        let mut interval = || match mean {
+            0 => IDLE_BYTES as i64,
+            _ => exponential(next_random(&mut state), mean) as i64,
+        };
+        let mut left = if left > 0 { left } else { interval() };
+        let is_due = left <= bytes;
+        left = if is_due { interval() } else { left - bytes };
+        cell.left.store(left, Ordering::Relaxed);
+        cell.random.store(state, Ordering::Relaxed);
+        is_due && mean != 0
+    }
+}
+
+impl<O: Os> Cache<O> {
+    /// Counts a request of `bytes` that came to the slow path; true where it is to be a sample.
+    #[inline]
+    pub fn sample_is_due(&self, bytes: usize) -> bool {
+        self.sampling.count(self.slot(), bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_sampled_until_a_mean_is_set() {
+        let sampling = Sampling::new();
+        assert!(!(0..10_000).any(|_| sampling.count(0, 1 << 20)));
+        sampling.set_mean(1);
+        assert!((0..10).all(|_| sampling.count(0, 100)), "every block is longer than the interval");
+    }
+
+    #[test]
+    fn one_block_in_as_many_as_the_mean_says_is_a_sample() {
+        for bytes in [16, 1000, 100_000] {
+            let sampling = Sampling::new();
+            sampling.set_mean(100_000);
+            let count = 2_000_000_000 / bytes;
+            let samples = (0..count).filter(|_| sampling.count(3, bytes)).count() as f64;
+            let expected = count as f64 * crate::base::chance::sampled_chance(bytes as u64, 100_000);
+            assert!((samples / expected - 1.0).abs() < 0.05, "{bytes}: {samples}, not {expected}");
+        }
+    }
+}
