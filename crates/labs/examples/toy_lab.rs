@@ -1,0 +1,146 @@
+//! The smallest lab: one experiment that makes and starts one of everything, and measures `sleep`.
+//!
+//! Shows what a declaration looks like, and is what the end-to-end tests of the engine run:
+//! `toy_lab [--state DIR] [--work DIR] [--out DIR] [--json] ACTION`.
+
+use anyhow::Result;
+use std::time::Duration;
+use vcm_labs::engine::experiment::*;
+use vcm_labs::engine::lab::{Lab, Setting};
+use vcm_labs::engine::measure::Usage;
+use vcm_labs::engine::plan::Cell;
+use vcm_labs::engine::process::Process;
+use vcm_labs::engine::request::Request;
+use vcm_labs::engine::results::Row;
+use vcm_labs::engine::run::{Ending, act};
+use vcm_labs::engine::session::Session;
+use vcm_labs::engine::stop::is_stopped;
+
+const SMALL: Point =
+    Point { allocator: "glibc", axes: &[("bytes", "100000")], step: "full", measure: "bytes" };
+const LARGE: Point =
+    Point { allocator: "glibc", axes: &[("bytes", "300000")], step: "full", measure: "bytes" };
+
+static NAP: Experiment = Experiment {
+    name: "nap",
+    title: "A process that sleeps",
+    question: "Does a file of three times the bytes hold three times the bytes?",
+    reports: &[Report { who: "nobody", year: "1970", found: "it does", source: "" }],
+    then: "Disks were smaller.",
+    allocators: &["glibc"],
+    axes: &[Axis {
+        name: "bytes",
+        what: "what is written",
+        quick: &["100000", "300000"],
+        full: &["100000", "300000", "900000"],
+        setup: true,
+    }],
+    pairing: Pairing::Turns,
+    quick: Plan { repetitions: 2, about: "a second" },
+    full: Plan { repetitions: 4, about: "two seconds" },
+    steps: &[
+        Step { name: "empty", what: "before the file is written" },
+        Step { name: "full", what: "after it was written" },
+    ],
+    measures: &[
+        Measure { name: "bytes", unit: "bytes", what: "what the file holds", digits: 0, shown: true },
+        Measure { name: "rss", unit: "MiB", what: "resident memory of sleep", digits: 1, shown: true },
+    ],
+    controls: &[Control { what: "a larger file is larger", higher: LARGE, lower: SMALL, at_least: 2.0 }],
+    claims: &[Claim {
+        what: "a file of 300,000 bytes holds no more",
+        point: LARGE,
+        over: None,
+        at_most: 300_000.0,
+    }],
+    figures: &[Figure { report: 0, point: LARGE, value: 300_000.0 }],
+    pictures: &[
+        Picture::Steps { title: "Bytes by step", measure: "bytes" },
+        Picture::Lines { title: "Bytes by bytes", measure: "bytes", axis: "bytes", step: "full" },
+    ],
+    packages: &[],
+    prepare: nothing_to_prepare,
+    skip: nothing_to_skip,
+    cell: nap,
+};
+
+fn nap(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
+    let cluster = session.fixture(cell.text("bytes"), |session| Cluster::up(session, cell))?;
+    session.step("measuring")?;
+    let file = session.directory().join(format!("ground-{}/file", cell.text("bytes")));
+    let row = |step: &str, bytes: u64| -> Result<Row> {
+        let rss = Usage::of(cluster.sleeper.pid())?.rss_mib;
+        Ok(Row::of(cell, cell.allocator()).step(step).value("bytes", bytes as f64).value("rss", rss))
+    };
+    let empty = row("empty", 0)?;
+    std::fs::write(&file, vec![b'x'; cell.number("bytes") as usize])?;
+    session.sleep(Duration::from_millis(20))?;
+    Ok(vec![empty, row("full", std::fs::metadata(&file)?.len())?])
+}
+
+/// Two processes, of which one puts itself into the background, on a ground of their own.
+struct Cluster {
+    sleeper: Process,
+}
+
+impl Cluster {
+    fn up(session: &Session, cell: &Cell) -> Result<Cluster> {
+        let ground = session.directory().join(format!("ground-{}", cell.text("bytes")));
+        session.make_directory(&ground)?;
+        let mut network = None;
+        if nix::unistd::geteuid().is_root() {
+            session.mount_tmpfs(&ground, "size=8m")?;
+            network = Some(session.own_network()?);
+            let image = session.directory().join(format!("image-{}", cell.text("bytes")));
+            session.make_file(&image, 1 << 20)?;
+            session.loop_device(&image)?;
+        }
+        session.step("starting")?;
+        let program = session.command("sleep").arg("1000").allocator(&session.allocator(cell.allocator())?);
+        let sleeper = program.network(network.as_ref()).start("sleeper")?;
+        session.command("sh").args(["-c", "setsid sleep 1001 & exit 0"]).start("background")?;
+        session.command("true").run()?;
+        sleeper.check()?;
+        Ok(Cluster { sleeper })
+    }
+}
+
+static LAB: Lab = Lab {
+    name: "toy",
+    what: "nothing of use",
+    experiments: &[&NAP],
+    settings: &[Setting { name: "length", value: "SECONDS", default: Some("1"), help: "how long to sleep" }],
+    up: |session| {
+        session.command("sleep").arg("1002").start("kept")?;
+        session.keep(&session.directory())
+    },
+    run: |session| {
+        let directory: Option<std::path::PathBuf> = session.kept()?;
+        println!("up: {}", directory.is_some_and(|directory| directory.exists()));
+        Ok(())
+    },
+};
+
+fn main() {
+    let mut request = Request { command: "toy_lab".into(), ..Request::default() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().expect("a value").into();
+        match word.as_str() {
+            "--state" => request.state = value(),
+            "--work" => request.work = value(),
+            "--out" => request.out = Some(value()),
+            "--json" => request.json = true,
+            _ => request.action = word,
+        }
+    }
+    let code = match act(&LAB, request) {
+        Ok(Ending::Done) => 0,
+        Ok(Ending::Void) => 3,
+        Err(error) => {
+            eprintln!("{error:#}");
+            if is_stopped(&error) { 130 } else { 1 }
+        }
+    };
+    std::process::exit(code);
+}

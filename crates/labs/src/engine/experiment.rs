@@ -1,0 +1,159 @@
+//! What an experiment is: one declaration that can be read from top to bottom.
+//!
+//! Owns the words of a declaration. Promises nothing by itself: `plan` makes cells of it, `run` runs them,
+//! `verdict` and `page` read the rest. Labs fill it in.
+
+use super::plan::Cell;
+use super::results::Row;
+use super::session::Session;
+use anyhow::Result;
+
+pub struct Experiment {
+    /// As typed; the name of the report that it reruns.
+    pub name: &'static str,
+    pub title: &'static str,
+    /// What is asked, in a sentence or two, for `vcm lab list` and the page.
+    pub question: &'static str,
+    /// Who found what, when.
+    pub reports: &'static [Report],
+    /// What was different then, in sentences for the page.
+    pub then: &'static str,
+    /// Names from `allocators::ALLOCATORS`.
+    pub allocators: &'static [&'static str],
+    /// What is varied beside the allocator, outermost first.
+    pub axes: &'static [Axis],
+    pub pairing: Pairing,
+    pub quick: Plan,
+    pub full: Plan,
+    /// The moments at which a cell takes rows, in order; empty if it takes one at its end.
+    pub steps: &'static [Step],
+    pub measures: &'static [Measure],
+    pub controls: &'static [Control],
+    pub claims: &'static [Claim],
+    /// Numbers of the reports, or of earlier runs, to stand beside ours.
+    pub figures: &'static [Figure],
+    pub pictures: &'static [Picture],
+    pub packages: &'static [Package],
+    /// Looks whether the machine can run it, before anything is started. Refuses with what to do.
+    pub prepare: fn(&Session) -> Result<()>,
+    /// Combinations of axes that mean nothing; the sentence says why.
+    pub skip: fn(&Cell) -> Option<&'static str>,
+    /// Performs one cell. Whatever it makes or starts goes through the session.
+    pub cell: fn(&Session, &Cell) -> Result<Vec<Row>>,
+}
+
+/// A report from the field.
+pub struct Report {
+    pub who: &'static str,
+    pub year: &'static str,
+    pub found: &'static str,
+    /// Where it can be read; may be empty.
+    pub source: &'static str,
+}
+
+/// Something that is varied: an object store, a number of bricks, a depth.
+pub struct Axis {
+    pub name: &'static str,
+    pub what: &'static str,
+    pub quick: &'static [&'static str],
+    pub full: &'static [&'static str],
+    /// True if a change of it needs a new cluster: such axes vary slowest, repetitions inside them.
+    pub setup: bool,
+}
+
+/// How allocators meet a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairing {
+    /// A cell has one allocator; cells of different allocators take turns.
+    Turns,
+    /// A cell has them all at the same moment, in an order that rotates from repetition to repetition.
+    Together,
+}
+
+pub struct Plan {
+    pub repetitions: u32,
+    /// For the reader: how long it takes on two cores.
+    pub about: &'static str,
+}
+
+pub struct Step {
+    pub name: &'static str,
+    pub what: &'static str,
+}
+
+pub struct Measure {
+    /// The key in the rows.
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub what: &'static str,
+    /// Digits behind the point in tables.
+    pub digits: usize,
+    /// Shown in the tables; others are in the JSON only.
+    pub shown: bool,
+}
+
+/// A value of the summary: the median over repetitions at one place.
+#[derive(Clone, Copy)]
+pub struct Point {
+    pub allocator: &'static str,
+    pub axes: &'static [(&'static str, &'static str)],
+    /// Empty if the experiment has no steps.
+    pub step: &'static str,
+    pub measure: &'static str,
+}
+
+/// A positive control: a cost that is known to be there and must be seen, or the whole run is void.
+pub struct Control {
+    pub what: &'static str,
+    pub higher: Point,
+    pub lower: Point,
+    /// The median of the ratio, repetition by repetition, must be at least this, and beyond the noise.
+    pub at_least: f64,
+}
+
+/// What the project says it does; judged in every run, never a reason to hide one.
+pub struct Claim {
+    pub what: &'static str,
+    pub point: Point,
+    /// Divides by this point first, repetition by repetition.
+    pub over: Option<Point>,
+    pub at_most: f64,
+}
+
+/// A number from elsewhere.
+pub struct Figure {
+    /// Index into `reports`.
+    pub report: usize,
+    pub point: Point,
+    pub value: f64,
+}
+
+pub enum Picture {
+    /// Groups of bars: a group a step, a bar an allocator.
+    Steps { title: &'static str, measure: &'static str },
+    /// A line for each allocator over an axis whose values are numbers; `step` may be empty.
+    Lines { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
+    /// A bar for each allocator, grouped by an axis.
+    Bars { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
+}
+
+/// A Debian package and why it is needed.
+pub struct Package {
+    pub name: &'static str,
+    pub why: &'static str,
+}
+
+/// For experiments that need nothing special.
+pub fn nothing_to_prepare(_: &Session) -> Result<()> {
+    Ok(())
+}
+
+pub fn nothing_to_skip(_: &Cell) -> Option<&'static str> {
+    None
+}
+
+impl Experiment {
+    pub fn measure(&self, name: &str) -> Option<&'static Measure> {
+        self.measures.iter().find(|measure| measure.name == name)
+    }
+}

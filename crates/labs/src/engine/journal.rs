@@ -1,0 +1,278 @@
+//! The undo journal: what has to be undone, on disk, before it is made.
+//!
+//! Owns one file a run in the state directory, a JSON object a line: the header, then `Made` and `Undone`.
+//! Promises that what `add` returned for is undone in reverse order by `undo_to`, by the panic hook, or by a
+//! later `replay` if this process was killed. The file is gone when nothing is left to undo. `session` is the
+//! only writer of a live journal; `replay` reads those of runs that are dead.
+
+use super::identity::Identity;
+use super::undo::Undo;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The first line: whose journal this is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    pub lab: String,
+    pub mark: String,
+    /// The run that writes it; while it lives nobody else may undo its things.
+    pub owner: Identity,
+    /// Processes and mounts do not outlive the boot they were made in.
+    pub boot: String,
+    /// What the run was, for messages.
+    pub what: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Header(Header),
+    Made {
+        number: u64,
+        undo: Undo,
+    },
+    Undone {
+        number: u64,
+    },
+    /// The things are to stay when the run ends (`up`): only `down` undoes them.
+    Kept,
+}
+
+pub struct Journal {
+    path: PathBuf,
+    header: Header,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    file: File,
+    made: Vec<(u64, Undo)>,
+    next: u64,
+    kept: bool,
+}
+
+/// What could not be undone, and why.
+pub type Leftovers = Vec<(Undo, anyhow::Error)>;
+
+impl Journal {
+    /// A new journal; its first entry ends all that carries the mark.
+    pub fn begin(state: &Path, lab: &str, what: &str) -> Result<Journal> {
+        make_state_directory(state)?;
+        let mark = format!("{lab}-{}", random_word()?);
+        let path = state.join(format!("{mark}.journal"));
+        let file = OpenOptions::new().create_new(true).append(true).open(&path);
+        let file = file.with_context(|| format!("cannot write the undo journal {}", path.display()))?;
+        let header = Header {
+            lab: lab.to_owned(),
+            mark: mark.clone(),
+            owner: Identity::own(),
+            boot: boot(),
+            what: what.to_owned(),
+        };
+        let inner = Inner { file, made: Vec::new(), next: 0, kept: false };
+        let journal = Journal { path, header: header.clone(), inner: Mutex::new(inner) };
+        journal.lock().write(&Line::Header(header))?;
+        journal.add(Undo::EndMarked { mark })?;
+        Ok(journal)
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// To be called before the thing is made. The number names the entry.
+    pub fn add(&self, undo: Undo) -> Result<u64> {
+        let mut inner = self.lock();
+        let number = inner.next;
+        inner.write(&Line::Made { number, undo: undo.clone() })?;
+        inner.next += 1;
+        inner.made.push((number, undo));
+        Ok(number)
+    }
+
+    /// The thing was not made after all, or was undone by other means.
+    pub fn forget(&self, number: u64) -> Result<()> {
+        let mut inner = self.lock();
+        inner.made.retain(|(made, _)| *made != number);
+        inner.write(&Line::Undone { number })
+    }
+
+    /// The mark of one started process and all that it starts; registered, so it may be started now.
+    pub fn add_part(&self) -> Result<String> {
+        let part = format!("{}.{}", self.header.mark, self.place());
+        self.add(Undo::EndMarked { mark: part.clone() })?;
+        Ok(part)
+    }
+
+    /// The mark of commands that somebody waits for.
+    pub fn errand_mark(&self) -> String {
+        errand_mark(&self.header)
+    }
+
+    /// A place in the journal to come back to with `undo_to`.
+    pub fn place(&self) -> u64 {
+        self.lock().next
+    }
+
+    /// Undoes what was added since `place`, latest first, and goes on over failures.
+    pub fn undo_to(&self, place: u64) -> Leftovers {
+        let mut leftovers = Leftovers::new();
+        loop {
+            let last = self.lock().made.pop_if(|(number, _)| *number >= place);
+            let Some((number, undo)) = last else { return leftovers };
+            match undo.act() {
+                Ok(()) => drop(self.lock().write(&Line::Undone { number })),
+                Err(error) => leftovers.push((undo, error)),
+            }
+        }
+    }
+
+    /// From now on the things outlive this process.
+    pub fn keep(&self) -> Result<()> {
+        let mut inner = self.lock();
+        inner.kept = true;
+        inner.write(&Line::Kept)
+    }
+
+    /// Undoes everything. The file stays if something could not be undone, for `down`.
+    pub fn end(&self) -> Leftovers {
+        end_errands(&self.header);
+        let leftovers = self.undo_to(0);
+        if leftovers.is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
+        leftovers
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.lock().kept {
+            self.end();
+        }
+    }
+}
+
+impl Inner {
+    fn write(&mut self, line: &Line) -> Result<()> {
+        let mut text = serde_json::to_string(line)?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes()).context("cannot write the undo journal")
+    }
+}
+
+/// A journal that another run has left.
+#[derive(Debug)]
+pub struct Found {
+    pub path: PathBuf,
+    pub header: Header,
+    pub kept: bool,
+    pub made: Vec<(u64, Undo)>,
+}
+
+impl Found {
+    pub fn read(path: &Path) -> Result<Found> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        // A last line without an end was being written when the run was killed: its thing was not made yet.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let mut lines = whole.lines();
+        let Some(Ok(Line::Header(header))) = lines.next().map(serde_json::from_str) else {
+            bail!("{} is not an undo journal", path.display());
+        };
+        let mut found = Found { path: path.to_owned(), header, kept: false, made: Vec::new() };
+        for line in lines {
+            match serde_json::from_str(line).with_context(|| format!("{} is damaged", path.display()))? {
+                Line::Made { number, undo } => found.made.push((number, undo)),
+                Line::Undone { number } => found.made.retain(|(made, _)| *made != number),
+                Line::Kept => found.kept = true,
+                Line::Header(_) => bail!("{} has two headers", path.display()),
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn owner_is_alive(&self) -> bool {
+        self.header.boot == boot() && self.header.owner.is_alive()
+    }
+
+    /// Undoes all of it and removes the file, unless something stays.
+    pub fn replay(&self) -> Leftovers {
+        let same_boot = self.header.boot == boot();
+        if same_boot {
+            end_errands(&self.header);
+        }
+        let mut leftovers = Leftovers::new();
+        for (_, undo) in self.made.iter().rev() {
+            let outlives_boot = matches!(undo, Undo::RemoveDirectory { .. } | Undo::RemoveFile { .. });
+            if !same_boot && !outlives_boot {
+                continue;
+            }
+            if let Err(error) = undo.act() {
+                leftovers.push((undo.clone(), error));
+            }
+        }
+        if leftovers.is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
+        leftovers
+    }
+}
+
+/// The journals of a lab that are in the state directory; an empty file is a run killed before its first line.
+pub fn found(state: &Path, lab: &str) -> Result<Vec<Found>> {
+    let mut journals = Vec::new();
+    for entry in fs::read_dir(state).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with(&format!("{lab}-")) || !name.ends_with(".journal") {
+            continue;
+        }
+        let whole_line = fs::read(&path).is_ok_and(|text| text.contains(&b'\n'));
+        if whole_line {
+            journals.push(Found::read(&path)?);
+        } else {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(journals)
+}
+
+fn make_state_directory(state: &Path) -> Result<()> {
+    fs::create_dir_all(state).with_context(|| {
+        format!("cannot make {}; name another with --state DIR or run as root", state.display())
+    })
+}
+
+fn errand_mark(header: &Header) -> String {
+    format!("{}.errand", header.mark)
+}
+
+/// They have no entry of their own, and must not hold what is undone first. Who stays is found by the last entry.
+fn end_errands(header: &Header) {
+    let _ = Undo::EndMarked { mark: errand_mark(header) }.act();
+}
+
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn random_word() -> Result<String> {
+    let word =
+        fs::read_to_string("/proc/sys/kernel/random/uuid").context("no /proc/sys/kernel/random/uuid")?;
+    Ok(word.trim().replace('-', "")[..12].to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+use super::*;
+use crate::engine::undo::MARK_VARIABLE;
+use std::process::Command;
+
+fn state() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn only(state: &Path) -> Found {
+    let mut all = found(state, "toy").unwrap();
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+#[test]
+fn what_was_made_last_is_undone_first() {
+    let state = state();
+    let outer = state.path().join("a/outer");
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    fs::create_dir(state.path().join("a")).unwrap();
+    journal.add(Undo::RemoveFile { path: outer.clone() }).unwrap();
+    journal.add(Undo::RemoveDirectory { path: outer.clone() }).unwrap();
+    fs::create_dir(&outer).unwrap();
+    // The other way round, removing a directory as a file would fail.
+    assert!(journal.end().is_empty());
+    assert!(!outer.exists());
+    assert!(!journal.path().exists());
+}
+
+#[test]
+fn undoing_to_a_place_leaves_what_was_made_before() {
+    let state = state();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    let (before, after) = (state.path().join("before"), state.path().join("after"));
+    for path in [&before, &after] {
+        fs::write(path, "").unwrap();
+    }
+    journal.add(Undo::RemoveFile { path: before.clone() }).unwrap();
+    let place = journal.place();
+    journal.add(Undo::RemoveFile { path: after.clone() }).unwrap();
+    assert!(journal.undo_to(place).is_empty());
+    assert!(before.exists() && !after.exists());
+    assert_eq!(only(state.path()).made.len(), 2, "the mark and the file before");
+    drop(journal);
+    assert!(!before.exists(), "dropping a journal undoes the rest");
+}
+
+#[test]
+fn a_failure_to_undo_is_told_and_the_rest_is_undone() {
+    let state = state();
+    let file = state.path().join("file");
+    fs::write(&file, "").unwrap();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    journal.add(Undo::RemoveFile { path: file.clone() }).unwrap();
+    journal.add(Undo::RemoveDirectory { path: "/usr".into() }).unwrap();
+    let leftovers = journal.end();
+    assert_eq!(leftovers.len(), 1);
+    assert!(!file.exists());
+    assert!(journal.path().exists(), "kept for a later attempt");
+}
+
+#[test]
+fn the_journal_of_a_killed_run_is_replayed_from_disk() {
+    let state = state();
+    let made = state.path().join("made");
+    fs::create_dir(&made).unwrap();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    journal.add(Undo::RemoveDirectory { path: made.clone() }).unwrap();
+    let part = journal.add_part().unwrap();
+    let child = Command::new("sleep").arg("60").env(MARK_VARIABLE, part).spawn().unwrap();
+    let child = Identity::of(child.id() as i32).unwrap();
+    std::mem::forget(journal);
+    // Killed while it wrote: half a line.
+    let path = only(state.path()).path;
+    OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"made\":{\"num").unwrap();
+    let killed = only(state.path());
+    assert!(killed.owner_is_alive(), "this test is the owner");
+    assert!(killed.replay().is_empty());
+    assert!(!made.exists() && !path.exists());
+    assert!(!child.is_alive());
+}
+
+#[test]
+fn after_a_boot_only_files_and_directories_are_undone() {
+    let state = state();
+    let made = state.path().join("made");
+    fs::create_dir(&made).unwrap();
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let identity = Identity::of(child.id() as i32).unwrap();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    journal.add(Undo::RemoveDirectory { path: made.clone() }).unwrap();
+    journal.add(Undo::EndProcess { name: "sleep".into(), identity }).unwrap();
+    std::mem::forget(journal);
+    let mut old = only(state.path());
+    old.header.boot = "another".into();
+    assert!(!old.owner_is_alive());
+    assert!(old.replay().is_empty());
+    assert!(!made.exists());
+    assert!(identity.is_alive());
+    child.kill().unwrap();
+    let _ = child.wait();
+}
+
+#[test]
+fn a_file_that_is_no_journal_is_named_and_left_alone() {
+    let state = state();
+    let path = state.path().join("toy-x.journal");
+    fs::write(&path, "something else\n").unwrap();
+    let error = found(state.path(), "toy").unwrap_err();
+    assert!(error.to_string().contains("toy-x.journal"), "{error}");
+    assert!(path.exists());
+}
+
+#[test]
+fn kept_things_stay_when_the_run_ends() {
+    let state = state();
+    let made = state.path().join("made");
+    fs::create_dir(&made).unwrap();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    journal.add(Undo::RemoveDirectory { path: made.clone() }).unwrap();
+    journal.keep().unwrap();
+    drop(journal);
+    assert!(made.exists());
+    let kept = only(state.path());
+    assert!(kept.kept);
+    assert!(kept.replay().is_empty());
+    assert!(!made.exists());
+}

@@ -1,0 +1,28 @@
+//! What all labs share. See docs/design/labs.md.
+//!
+//! From the top: `run` drives an `experiment` by its `plan` in a `session`; the session makes and starts things
+//! through `undo`, `process`, `ground` and `packages`; `measure` and `statistics` look; `verdict` judges;
+//! `results` and `page` tell.
+
+pub mod allocators;
+pub mod experiment;
+pub mod ground;
+pub mod identity;
+pub mod journal;
+pub mod lab;
+pub mod machine;
+pub mod measure;
+pub mod nearest;
+pub mod packages;
+pub mod page;
+pub mod plan;
+pub mod process;
+pub mod progress;
+pub mod request;
+pub mod results;
+pub mod run;
+pub mod session;
+pub mod statistics;
+pub mod stop;
+pub mod undo;
+pub mod verdict;

@@ -1,0 +1,23 @@
+//! What somebody may have meant who typed a name that does not exist.
+
+/// `; did you mean 'x'?`, and all names.
+pub fn suggestion<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let near = names.iter().map(|name| (strsim::jaro_winkler(typed, name), *name));
+    let best = near.max_by(|one, other| one.0.total_cmp(&other.0)).filter(|best| best.0 > 0.7);
+    let question = best.map_or_else(String::new, |(_, name)| format!("; did you mean '{name}'?"));
+    format!("{question} There are: {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_name_is_suggested_and_a_far_one_is_not() {
+        let names = || ["detach", "multiplex", "pools"].into_iter();
+        assert!(suggestion("detatch", names()).contains("did you mean 'detach'"));
+        assert!(!suggestion("qqq", names()).contains("did you mean"));
+        assert!(suggestion("qqq", names()).contains("detach, multiplex, pools"));
+    }
+}

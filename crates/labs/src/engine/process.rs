@@ -1,0 +1,294 @@
+//! Starting programs: short errands that are waited for, and daemons.
+//!
+//! Owns how a lab's child is set up: a clean environment with the lab's mark, a session of its own (Ctrl-C at the
+//! terminal reaches only the lab), no stdin, and, where asked for, a chroot, a network namespace, an allocator.
+//! Promises that a stop ends an errand at once. Made by `Session::command`.
+
+use super::allocators::Allocator;
+use super::identity::Identity;
+use super::session::Session;
+use super::undo::{MARK_VARIABLE, Undo};
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A program to be started. Setters as in `std::process::Command`.
+pub struct Program<'a> {
+    session: &'a Session,
+    program: OsString,
+    arguments: Vec<OsString>,
+    environment: BTreeMap<OsString, OsString>,
+    root: Option<PathBuf>,
+    network: Option<Arc<File>>,
+    own_mounts: Vec<PathBuf>,
+    open_files: Option<u64>,
+    limit: Duration,
+}
+
+/// What an errand left.
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A daemon that was started here.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub name: String,
+    pub identity: Identity,
+    /// Its stdout and stderr.
+    pub log: PathBuf,
+}
+
+impl<'a> Program<'a> {
+    pub(super) fn new(session: &'a Session, program: &OsStr) -> Self {
+        let clean = [("PATH", PATH), ("LC_ALL", "C"), ("HOME", "/root"), ("TERM", "dumb")];
+        Program {
+            session,
+            program: program.to_owned(),
+            arguments: Vec::new(),
+            environment: clean.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            root: None,
+            network: None,
+            own_mounts: Vec::new(),
+            open_files: None,
+            limit: Duration::from_secs(120),
+        }
+    }
+
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.insert(name.as_ref().to_owned(), value.as_ref().to_owned());
+        self
+    }
+
+    /// Runs the program itself, nothing around it, on this allocator.
+    pub fn allocator(self, allocator: &Allocator) -> Self {
+        allocator.environment().into_iter().fold(self, |program, (name, value)| program.env(name, value))
+    }
+
+    /// The program and its files are those of another system below this directory.
+    pub fn root(mut self, root: Option<&Path>) -> Self {
+        self.root = root.map(Path::to_owned);
+        self
+    }
+
+    pub fn network(mut self, network: Option<&Arc<File>>) -> Self {
+        self.network = network.cloned();
+        self
+    }
+
+    /// The program and its children see an empty directory of their own here; it goes when they go.
+    pub fn own_mount(mut self, path: impl Into<PathBuf>) -> Self {
+        self.own_mounts.push(path.into());
+        self
+    }
+
+    /// Raises the limit of open files as far as it can be raised up to this.
+    pub fn open_files(mut self, wanted: u64) -> Self {
+        self.open_files = Some(wanted);
+        self
+    }
+
+    /// How long an errand may take.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs an errand to its end and fails, with what it said, if it failed.
+    pub fn run(self) -> Result<Output> {
+        let shown = self.shown();
+        let output = self.output()?;
+        if !output.status.success() {
+            let said = format!("{}{}", tail(&output.stdout), tail(&output.stderr));
+            bail!("`{shown}` failed ({}): {}", output.status, said.trim());
+        }
+        Ok(output)
+    }
+
+    /// Runs an errand to its end, whatever that is.
+    pub fn output(self) -> Result<Output> {
+        let shown = self.shown();
+        let (stop, limit) = (self.session.stop().clone(), self.limit);
+        stop.check()?;
+        let (mut stdout, mut stderr) = (unnamed_file()?, unnamed_file()?);
+        let mark = self.session.journal().errand_mark();
+        let identity = self.spawn(&mark, stdout.try_clone()?, stderr.try_clone()?)?;
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = ended(&identity) {
+                break status;
+            }
+            // Looks often at first: most errands take a few milliseconds.
+            let pause = begin.elapsed().min(Duration::from_millis(50)).max(Duration::from_millis(1));
+            if let Err(error) = stop.sleep(pause) {
+                identity.end(Duration::from_secs(1));
+                return Err(error.context(format!("during `{shown}`")));
+            }
+            if begin.elapsed() > limit {
+                identity.end(Duration::from_secs(1));
+                bail!("`{shown}` did not end within {} s", limit.as_secs());
+            }
+        };
+        Ok(Output { status, stdout: text_of(&mut stdout)?, stderr: text_of(&mut stderr)? })
+    }
+
+    /// Starts a daemon. It, and all that it starts, is ended when the session's scope ends.
+    pub fn start(self, name: &str) -> Result<Process> {
+        self.session.check()?;
+        let session = self.session;
+        let log = session.directory().join(format!("{name}.out"));
+        let open = || File::options().create(true).append(true).open(&log);
+        let (stdout, stderr) = (open()?, open()?);
+        let mark = session.journal().add_part()?;
+        let identity = self.spawn(&mark, stdout, stderr)?;
+        // Found by its mark already, unless it writes over its environment.
+        session.journal().add(Undo::EndProcess { name: name.to_owned(), identity })?;
+        Ok(Process { name: name.to_owned(), identity, log })
+    }
+
+    /// What is typed to run it.
+    fn shown(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn spawn(self, mark: &str, stdout: File, stderr: File) -> Result<Identity> {
+        let shown = self.shown();
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env_clear().envs(&self.environment).env(MARK_VARIABLE, mark);
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        let setup = Setup {
+            root: self.root.as_deref().map(c_path).transpose()?,
+            network: self.network,
+            own_mounts: self.own_mounts.iter().map(|path| c_path(path)).collect::<Result<_>>()?,
+            open_files: self.open_files,
+        };
+        // SAFETY: between fork and exec `apply` makes system calls only, on memory that was prepared here.
+        unsafe { command.pre_exec(move || setup.apply()) };
+        let child = command.spawn().with_context(|| format!("cannot start `{shown}`"))?;
+        Identity::of(child.id() as i32).with_context(|| format!("`{shown}` ended before it was seen"))
+    }
+}
+
+/// What the child does to itself before it becomes the program.
+struct Setup {
+    root: Option<CString>,
+    network: Option<Arc<File>>,
+    own_mounts: Vec<CString>,
+    open_files: Option<u64>,
+}
+
+impl Setup {
+    fn apply(&self) -> std::io::Result<()> {
+        use nix::mount::{MsFlags, mount};
+        use nix::sched::{CloneFlags, setns, unshare};
+        nix::unistd::setsid()?;
+        if let Some(network) = &self.network {
+            setns(network.as_ref(), CloneFlags::CLONE_NEWNET)?;
+        }
+        if !self.own_mounts.is_empty() {
+            let none = None::<&str>;
+            unshare(CloneFlags::CLONE_NEWNS)?;
+            mount(none, c"/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+            for path in &self.own_mounts {
+                mount(Some(c"vcm-lab"), path.as_c_str(), Some(c"tmpfs"), MsFlags::empty(), none)?;
+            }
+        }
+        if let Some(root) = &self.root {
+            nix::unistd::chroot(root.as_c_str())?;
+        }
+        nix::unistd::chdir(c"/")?;
+        if let Some(wanted) = self.open_files {
+            raise_open_files(wanted);
+        }
+        Ok(())
+    }
+}
+
+/// Root may raise the hard limit up to fs.nr_open; everybody the soft one up to the hard one.
+fn raise_open_files(wanted: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let both = |limit| Rlimit { current: Some(limit), maximum: Some(limit) };
+    if setrlimit(Resource::Nofile, both(wanted)).is_err() {
+        let hard = getrlimit(Resource::Nofile).maximum;
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard });
+    }
+}
+
+impl Process {
+    pub fn pid(&self) -> i32 {
+        self.identity.pid
+    }
+
+    /// An error with the end of its log if it is gone.
+    pub fn check(&self) -> Result<()> {
+        self.identity.reap();
+        if self.identity.is_alive() {
+            return Ok(());
+        }
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        bail!("{} ended by itself; the end of its log:\n{}", self.name, tail(&log));
+    }
+
+    /// Ends it: asks, and insists after `patience`.
+    pub fn end(&self, patience: Duration) -> Result<()> {
+        match self.identity.end(patience) {
+            true => Ok(()),
+            false => bail!("{} (pid {}) does not end", self.name, self.identity.pid),
+        }
+    }
+}
+
+fn ended(identity: &Identity) -> Option<ExitStatus> {
+    let mut status = 0;
+    // SAFETY: `status` is ours for the call; the pid is a child's that nobody else waits for.
+    let pid = unsafe { libc::waitpid(identity.pid, &mut status, libc::WNOHANG) };
+    (pid == identity.pid).then(|| ExitStatus::from_raw(status))
+}
+
+fn c_path(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).with_context(|| format!("{} holds a null byte", path.display()))
+}
+
+/// In memory: nothing to remove, and a child that holds it open cannot block a reader.
+fn unnamed_file() -> Result<File> {
+    let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC;
+    Ok(File::from(nix::sys::memfd::memfd_create(c"vcm-lab", flags)?))
+}
+
+fn text_of(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The last lines of what a program said: the reason is at the end.
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(15);
+    lines[from..].iter().map(|line| format!("{line}\n")).collect()
+}

@@ -1,0 +1,55 @@
+//! What the operator asked for, as the tool hands it over.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The words typed, for the results.
+    pub command: String,
+    /// An experiment of the lab, or `up`, `run`, `down`.
+    pub action: String,
+    pub quick: bool,
+    pub repetitions: Option<u32>,
+    /// Empty: those of the experiment.
+    pub allocators: Vec<String>,
+    pub no_install: bool,
+    /// Print the results as JSON on stdout.
+    pub json: bool,
+    /// Where the pages go; none: only a table on stdout.
+    pub out: Option<PathBuf>,
+    /// Undo journals.
+    pub state: PathBuf,
+    /// Where the cluster's files go while it runs.
+    pub work: PathBuf,
+    /// What is kept between runs, such as other systems' packages.
+    pub cache: PathBuf,
+    /// libvcmalloc.so, or why it was not found.
+    pub library: Result<PathBuf, String>,
+    /// Values for the lab's own settings, by name.
+    pub settings: BTreeMap<String, String>,
+}
+
+pub const DEFAULT_STATE: &str = "/var/lib/vcmalloc-labs";
+pub const DEFAULT_WORK: &str = "/var/tmp";
+pub const DEFAULT_CACHE: &str = "/var/cache/vcmalloc-labs";
+
+impl Default for Request {
+    fn default() -> Self {
+        Request {
+            command: String::new(),
+            action: String::new(),
+            quick: true,
+            repetitions: None,
+            allocators: Vec::new(),
+            no_install: false,
+            json: false,
+            out: None,
+            state: DEFAULT_STATE.into(),
+            work: DEFAULT_WORK.into(),
+            cache: DEFAULT_CACHE.into(),
+            library: Err("not looked for".to_owned()),
+            settings: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! From a request to an ending: the actions of a lab, and the loop over an experiment's cells.
+//!
+//! Owns the order of things: look, refuse or go on; prepare; cells; verdict; pages; undo. `vcm` calls `act`.
+
+use super::experiment::{Control, Experiment, Point};
+use super::journal;
+use super::lab::{ACTIONS, Lab};
+use super::machine::{Machine, package_version};
+use super::plan::{Cell, Choice, cells};
+use super::request::Request;
+use super::results::{Results, Row, SCHEMA};
+use super::session::{Session, complain};
+use super::stop::{Stop, is_stopped};
+use super::{allocators, verdict};
+use anyhow::{Context, Result, bail};
+use std::time::Instant;
+
+/// How an action ended, if it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Done,
+    /// The controls were not seen: there are rows, and they mean nothing.
+    Void,
+}
+
+/// So many cells in a row may fail; after that the machine is at fault, not the cell.
+const FAILURES_IN_A_ROW: usize = 3;
+
+pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
+    let stop = Stop::on_signals()?;
+    if request.action == "down" {
+        return down(lab, &request);
+    }
+    let experiment = match ACTIONS.contains(&request.action.as_str()) {
+        true => None,
+        false => Some(lab.experiment(&request.action)?),
+    };
+    let chosen = experiment.map(|experiment| chosen(experiment, &request)).transpose()?;
+    clear_stale(lab, &request)?;
+    let action = request.action.clone();
+    let session = Session::begin(lab, request, stop)?;
+    let done = match (experiment, chosen) {
+        (Some(experiment), Some(choice)) => perform(&session, experiment, &choice),
+        _ if action == "up" => {
+            // Kept or not is decided by `Session::keep`, the last thing that `up` does.
+            return (lab.up)(&session).map(|()| Ending::Done).or_else(|error| fail(&session, error));
+        }
+        _ => (lab.run)(&session).map(|()| Ending::Done),
+    };
+    match done {
+        Ok(ending) => session.end().map(|()| ending),
+        Err(error) => fail(&session, error),
+    }
+}
+
+fn fail(session: &Session, error: anyhow::Error) -> Result<Ending> {
+    if is_stopped(&error) {
+        session.say("stopping: undoing what was made and started");
+    }
+    match session.end() {
+        Ok(()) => Err(error),
+        Err(left) => Err(error.context(left)),
+    }
+}
+
+/// Journals of runs that were killed; and a cluster that is up keeps another from coming up.
+fn clear_stale(lab: &Lab, request: &Request) -> Result<()> {
+    for found in journal::found(&request.state, lab.name)? {
+        if found.kept && request.action == "up" {
+            bail!(
+                "a {0} cluster is up already: `vcm lab {0} run` uses it, `vcm lab {0} down` ends it",
+                lab.name
+            );
+        }
+        if !found.kept && !found.owner_is_alive() {
+            eprintln!("undoing what an earlier run left (`{}`, it was killed)", found.header.what);
+            complain(found.replay())?;
+        }
+    }
+    Ok(())
+}
+
+fn down(lab: &Lab, request: &Request) -> Result<Ending> {
+    let journals = journal::found(&request.state, lab.name)?;
+    if journals.is_empty() {
+        eprintln!("nothing of the {} lab is there", lab.name);
+    }
+    let mut failed = Vec::new();
+    for found in journals {
+        let (what, owner) = (&found.header.what, found.header.owner.pid);
+        if !found.kept && found.owner_is_alive() {
+            bail!(
+                "`{what}` is running (pid {owner}); stop it with Ctrl-C or `kill {owner}`, it cleans up itself"
+            );
+        }
+        eprintln!("undoing {} things of `{what}`", found.made.len());
+        failed.extend(found.replay());
+    }
+    complain(failed)?;
+    Ok(Ending::Done)
+}
+
+/// The allocators asked for, and those that the controls need.
+fn chosen(experiment: &'static Experiment, request: &Request) -> Result<Choice> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for name in &request.allocators {
+        names.push(allocators::named(name)?.name);
+    }
+    if names.is_empty() {
+        names = experiment.allocators.to_vec();
+    }
+    let points = |control: &Control| [control.higher, control.lower];
+    for Point { allocator, .. } in experiment.controls.iter().flat_map(points) {
+        if !names.contains(&allocator) {
+            eprintln!("{allocator} takes part too: without it the run could not be judged");
+            names.push(allocator);
+        }
+    }
+    Ok(Choice { quick: request.quick, repetitions: request.repetitions, allocators: names })
+}
+
+fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) -> Result<Ending> {
+    let begin = (Instant::now(), chrono::Local::now());
+    ensure_packages(session, experiment, choice)?;
+    for name in &choice.allocators {
+        session.allocator(name)?;
+    }
+    (experiment.prepare)(session)?;
+    let cells = cells(experiment, choice);
+    let (rows, failures) = run_cells(session, experiment, &cells)?;
+    session.end_fixture()?;
+    session.progress().end();
+    let results = Results {
+        schema: SCHEMA,
+        lab: session.lab().name.to_owned(),
+        experiment: experiment.name.to_owned(),
+        title: experiment.title.to_owned(),
+        date: begin.1.to_rfc3339_opts(chrono::SecondsFormat::Secs, false),
+        seconds: begin.0.elapsed().as_secs_f64().round(),
+        command: session.request().command.clone(),
+        plan: if choice.quick { "quick" } else { "full" }.to_owned(),
+        machine: Machine::this(),
+        versions: session.versions(),
+        allocators: choice.allocators.iter().map(|name| name.to_string()).collect(),
+        verdict: verdict::judge(experiment, &rows),
+        rows,
+        notes: session.notes(),
+        failures,
+    };
+    super::page::publish(session.request(), experiment, &results)?;
+    Ok(if results.verdict.void.is_empty() { Ending::Done } else { Ending::Void })
+}
+
+fn ensure_packages(session: &Session, experiment: &Experiment, choice: &Choice) -> Result<()> {
+    let own = experiment.packages.iter().map(|package| (package.name.to_owned(), package.why.to_owned()));
+    let mut packages: Vec<(String, String)> = own.collect();
+    for name in &choice.allocators {
+        let declaration = allocators::named(name)?;
+        let there = session.allocator(name).is_ok();
+        let Some(package) = allocators::package(declaration) else { continue };
+        // A library that came by other means than its package will do.
+        match (there, package_version(package, None)) {
+            (true, Some(version)) => session.version(package, version),
+            (true, None) => {}
+            (false, _) => packages.push((package.to_owned(), format!("the allocator {name}"))),
+        }
+    }
+    session.packages(&packages)
+}
+
+fn run_cells(session: &Session, experiment: &Experiment, cells: &[Cell]) -> Result<(Vec<Row>, Vec<String>)> {
+    let (mut rows, mut failures, mut in_a_row) = (Vec::new(), Vec::new(), 0);
+    session.progress().begin(cells.len());
+    for cell in cells {
+        session.check()?;
+        session.progress().cell(&cell.tell());
+        match (experiment.cell)(session, cell) {
+            Ok(taken) => {
+                rows.extend(taken);
+                in_a_row = 0;
+            }
+            Err(error) if is_stopped(&error) => return Err(error),
+            Err(error) => {
+                session.say(&format!("failed: {}: {error:#}", cell.tell()));
+                failures.push(format!("{}: {error:#}", cell.tell()));
+                in_a_row += 1;
+                session.end_fixture()?;
+                if in_a_row == FAILURES_IN_A_ROW {
+                    return Err(error)
+                        .context(format!("{in_a_row} cells in a row failed, giving up; the last"));
+                }
+            }
+        }
+        session.progress().cell_done();
+    }
+    Ok((rows, failures))
+}

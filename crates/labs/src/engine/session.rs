@@ -1,0 +1,315 @@
+//! What a lab works with while it runs: the only way to start, make or wait for something.
+//!
+//! Owns the run's directory, journal, progress and notes. Promises that all that was made through it is undone
+//! when it ends, in whatever way. Given to every function of a declaration; `ground` adds what can be made.
+
+use super::allocators::{self, Allocator, Declaration};
+use super::journal::{Found, Journal, Leftovers};
+use super::lab::Lab;
+use super::machine::package_version;
+use super::process::Program;
+use super::progress::Progress;
+use super::request::Request;
+use super::stop::Stop;
+use super::undo::Undo;
+use anyhow::{Context, Result, anyhow, bail};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub struct Session {
+    lab: &'static Lab,
+    request: Request,
+    stop: Stop,
+    journal: Journal,
+    progress: Progress,
+    directory: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    fixture: Option<Fixture>,
+    scopes: u32,
+    notes: Vec<String>,
+    versions: BTreeMap<String, String>,
+}
+
+struct Fixture {
+    key: String,
+    place: u64,
+    value: Arc<dyn Any + Send + Sync>,
+}
+
+impl Session {
+    pub fn begin(lab: &'static Lab, request: Request, stop: Stop) -> Result<Session> {
+        stop.check()?;
+        undo_in_a_panic();
+        let journal = Journal::begin(&request.state, lab.name, &request.action)?;
+        live().push(journal.path().to_owned());
+        let directory = request.work.join(format!("vcm-lab-{}", journal.header().mark));
+        let session = Session {
+            lab,
+            request,
+            stop,
+            journal,
+            progress: Progress::new(),
+            directory: directory.clone(),
+            state: Mutex::default(),
+        };
+        session.make_directory(&directory)?;
+        Ok(session)
+    }
+
+    pub fn lab(&self) -> &'static Lab {
+        self.lab
+    }
+
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The run's own directory; it goes when the run ends.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // Telling
+
+    /// A line that stays on the terminal.
+    pub fn say(&self, text: &str) {
+        self.progress.say(text);
+    }
+
+    /// What is being done now; also a place where a run can be stopped.
+    pub fn step(&self, text: &str) -> Result<()> {
+        self.progress.step(text);
+        self.check()
+    }
+
+    /// A sentence for the reader of the results; the same sentence is noted once.
+    pub fn note(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut state = self.state();
+        if !state.notes.contains(&text) {
+            state.notes.push(text);
+        }
+    }
+
+    pub fn notes(&self) -> Vec<String> {
+        self.state().notes.clone()
+    }
+
+    /// Puts a version among the results.
+    pub fn version(&self, what: &str, version: impl Into<String>) {
+        self.state().versions.insert(what.to_owned(), version.into());
+    }
+
+    pub fn versions(&self) -> BTreeMap<String, String> {
+        self.state().versions.clone()
+    }
+
+    // Waiting
+
+    pub fn check(&self) -> Result<()> {
+        self.stop.check()
+    }
+
+    pub fn sleep(&self, time: Duration) -> Result<()> {
+        self.stop.sleep(time)
+    }
+
+    pub fn wait_for<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.stop.wait_for(what, limit, look)
+    }
+
+    // What was asked for
+
+    /// A setting of the lab, or its default.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        let given = self.request.settings.get(name).map(String::as_str);
+        given.or_else(|| self.lab.setting(name)?.default)
+    }
+
+    pub fn number(&self, name: &str) -> Result<u64> {
+        let text = self.setting(name).with_context(|| format!("--{name} is not set"))?;
+        text.parse().with_context(|| format!("--{}: '{text}' is not a number", name.replace('_', "-")))
+    }
+
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Program<'_> {
+        Program::new(self, program.as_ref())
+    }
+
+    /// An allocator for a daemon of this system.
+    pub fn allocator(&self, name: &str) -> Result<Allocator> {
+        self.allocator_in(name, None, None)
+    }
+
+    /// An allocator for a daemon of the system below `root`; `ours` in place of libvcmalloc.so, as seen there.
+    pub fn allocator_in(&self, name: &str, root: Option<&Path>, ours: Option<&Path>) -> Result<Allocator> {
+        let declaration = allocators::named(name)?;
+        let library = match (declaration.library, ours) {
+            (allocators::Library::Ours, None) => self.library()?,
+            (_, ours) => ours.unwrap_or(Path::new("")),
+        };
+        let found = allocators::resolve(declaration, root, library);
+        found.ok_or_else(|| self.missing(declaration, root))
+    }
+
+    fn missing(&self, declaration: &Declaration, root: Option<&Path>) -> anyhow::Error {
+        let package = allocators::package(declaration).unwrap_or_default();
+        match root {
+            None => anyhow!("{} is missing: apt-get install {package}", declaration.name),
+            Some(root) => anyhow!("{} is missing in {}: package {package}", declaration.name, root.display()),
+        }
+    }
+
+    /// libvcmalloc.so.
+    pub fn library(&self) -> Result<&Path> {
+        self.request.library.as_deref().map_err(|why| anyhow!("{why}"))
+    }
+
+    /// Makes sure of packages and puts their versions among the results.
+    pub fn packages(&self, packages: &[(String, String)]) -> Result<()> {
+        super::packages::ensure(self, packages)?;
+        for (name, _) in packages {
+            if let Some(version) = package_version(name, None) {
+                self.version(name, version);
+            }
+        }
+        Ok(())
+    }
+
+    // Scopes
+
+    /// Undoes, at its end, what was made and started in it.
+    pub fn scope<T>(&self, work: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
+        let place = self.journal.place();
+        self.state().scopes += 1;
+        let done = work(self);
+        self.state().scopes -= 1;
+        let undone = complain(self.journal.undo_to(place));
+        let done = done?;
+        undone?;
+        Ok(done)
+    }
+
+    /// A cluster that stays for as long as cells ask for the same key. Another key ends it first.
+    pub fn fixture<T: Send + Sync + 'static>(
+        &self,
+        key: &str,
+        make: impl FnOnce(&Session) -> Result<T>,
+    ) -> Result<Arc<T>> {
+        if self.state().scopes > 0 {
+            bail!("a fixture cannot be made in a scope: it would outlive what it is made of");
+        }
+        let present =
+            self.state().fixture.as_ref().filter(|fixture| fixture.key == key).map(|one| one.value.clone());
+        if let Some(Ok(value)) = present.map(Arc::downcast) {
+            return Ok(value);
+        }
+        self.end_fixture()?;
+        let place = self.journal.place();
+        match make(self) {
+            Ok(value) => {
+                let value = Arc::new(value);
+                self.state().fixture = Some(Fixture { key: key.to_owned(), place, value: value.clone() });
+                Ok(value)
+            }
+            Err(error) => {
+                let _ = complain(self.journal.undo_to(place));
+                Err(error)
+            }
+        }
+    }
+
+    pub fn end_fixture(&self) -> Result<()> {
+        let fixture = self.state().fixture.take();
+        fixture.map_or(Ok(()), |fixture| complain(self.journal.undo_to(fixture.place)))
+    }
+
+    /// Leaves everything as it is, for `run` and `down`; `cluster` is what `kept` gives back.
+    pub fn keep<T: serde::Serialize>(&self, cluster: &T) -> Result<()> {
+        let path = self.cluster_file();
+        self.journal.add(Undo::RemoveFile { path: path.clone() })?;
+        std::fs::write(&path, serde_json::to_vec(cluster)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        self.journal.keep()
+    }
+
+    /// The cluster that `up` left.
+    pub fn kept<T: serde::de::DeserializeOwned>(&self) -> Result<Option<T>> {
+        let Ok(text) = std::fs::read(self.cluster_file()) else { return Ok(None) };
+        Ok(Some(serde_json::from_slice(&text)?))
+    }
+
+    fn cluster_file(&self) -> PathBuf {
+        self.request.state.join(format!("{}.cluster", self.lab.name))
+    }
+
+    /// Undoes everything. To be called once, at the end.
+    pub fn end(&self) -> Result<()> {
+        self.progress.end();
+        self.state().fixture = None;
+        let ended = complain(self.journal.end());
+        live().retain(|path| path != self.journal.path());
+        ended
+    }
+}
+
+/// What could not be undone, as an error that says how to go on.
+pub fn complain(leftovers: Leftovers) -> Result<()> {
+    if leftovers.is_empty() {
+        return Ok(());
+    }
+    let tell = |(undo, error): &(Undo, anyhow::Error)| format!("\n    {}: {error:#}", undo.tell());
+    let list: String = leftovers.iter().map(tell).collect();
+    bail!("could not undo everything; `vcm lab ... down` tries again:{list}")
+}
+
+/// The journals that a panic has to replay: the process aborts, so nothing is dropped.
+fn live() -> MutexGuard<'static, Vec<PathBuf>> {
+    static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn undo_in_a_panic() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            before(panic);
+            // From disk: the thread that panicked may hold the journal's lock.
+            let paths = std::mem::take(&mut *live());
+            for found in paths.iter().filter_map(|path| Found::read(path).ok()) {
+                if let Err(error) = complain(found.replay()) {
+                    eprintln!("{error:#}");
+                }
+            }
+        }));
+    });
+}

@@ -1,0 +1,95 @@
+//! The few statistics that verdicts and tables use.
+
+use super::experiment::Point;
+use super::results::Row;
+
+/// The middle value, or the mean of the two middle ones; none for an empty input.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
+}
+
+/// The least and the greatest.
+pub fn range(values: &[f64]) -> Option<(f64, f64)> {
+    let least = values.iter().copied().min_by(f64::total_cmp)?;
+    Some((least, values.iter().copied().max_by(f64::total_cmp)?))
+}
+
+/// The median distance from the median, as a share of the median: what a typical repetition is off by.
+pub fn noise(values: &[f64]) -> Option<f64> {
+    let middle = median(values)?;
+    let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    Some(median(&distances)? / middle.abs().max(f64::MIN_POSITIVE))
+}
+
+/// The values at a point, by repetition.
+pub fn at(rows: &[Row], point: &Point) -> Vec<(u32, f64)> {
+    let fits = |row: &&Row| {
+        row.allocator == point.allocator
+            && row.step == point.step
+            && point.axes.iter().all(|(name, value)| row.axes.get(*name).is_some_and(|own| own == value))
+    };
+    let value = |row: &Row| Some((row.repetition, *row.values.get(point.measure)?));
+    rows.iter().filter(fits).filter_map(value).collect()
+}
+
+/// One over the other, repetition by repetition, so that what disturbs both cancels.
+pub fn ratios(rows: &[Row], higher: &Point, lower: &Point) -> Vec<f64> {
+    let below = at(rows, lower);
+    let ratio = |(repetition, value): (u32, f64)| {
+        let (_, other) = below.iter().find(|(number, _)| *number == repetition)?;
+        (*other > 0.0).then(|| value / other)
+    };
+    at(rows, higher).into_iter().filter_map(ratio).collect()
+}
+
+/// The share of values at or below each bound, in percent: a latency histogram as the reports print it.
+pub fn shares_within(values: &[f64], bounds: &[f64]) -> Vec<(f64, f64)> {
+    let share = |bound: f64| values.iter().filter(|value| **value <= bound).count() as f64;
+    let total = values.len().max(1) as f64;
+    bounds.iter().map(|bound| (*bound, 100.0 * share(*bound) / total)).collect()
+}
+
+/// The value that this share (0 to 1) of the values does not exceed.
+pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn noise_ignores_one_outlier() {
+        assert!(noise(&[1.0, 1.01, 0.99, 5.0]).unwrap() < 0.02);
+        assert_eq!(noise(&[7.0]), Some(0.0));
+    }
+
+    #[test]
+    fn shares_count_what_is_at_or_below_the_bound() {
+        assert_eq!(shares_within(&[1.0, 2.0, 3.0, 50.0], &[2.0, 10.0]), [(2.0, 50.0), (10.0, 75.0)]);
+    }
+
+    #[test]
+    fn a_percentile_is_a_value_that_was_measured() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(percentile(&values, 0.99), Some(99.0));
+        assert_eq!(percentile(&values, 1.0), Some(100.0));
+        assert_eq!(percentile(&[], 0.5), None);
+    }
+}

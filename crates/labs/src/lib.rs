@@ -1,0 +1,20 @@
+//! Labs: real storage daemons on this machine, each under every allocator.
+//!
+//! ```text
+//! vcm lab gluster detach
+//!     |
+//!   LABS ── Lab "gluster" ── Experiment "detach": one readable declaration
+//!     |                                     |
+//!   engine: plans the cells, runs them, collects rows, judges controls, writes the pages;
+//!           whatever is made or started is in the undo journal before it exists
+//! ```
+//!
+//! A lab uses `engine`, never another lab. `vcm` is the caller.
+
+pub mod engine;
+pub mod gluster;
+
+pub use engine::lab::Lab;
+
+/// Every lab there is.
+pub static LABS: &[&Lab] = &[&gluster::LAB];
