@@ -14,6 +14,11 @@ impl Front {
     }
     pub fn start(&self, _: isize, _: isize, _: usize, _: usize) {}
     pub fn stop(&self) {}
+    pub fn set_direct(&self, _: bool) {}
+    #[inline(always)]
+    pub fn pop_for(&self, _: usize) -> usize {
+        0
+    }
     pub fn is_on(&self) -> bool {
         false
     }

@@ -16,7 +16,7 @@
 use super::slab::{Slab, Word};
 use super::tray::Tray;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::class::SizeClass;
+use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
 use core::arch::asm;
 
 /// What the sequences need. Zeroed means "no sequences": every operation fails.
@@ -28,6 +28,8 @@ pub struct Front {
     index: AtomicUsize,
     /// The table of slab addresses.
     slabs: AtomicUsize,
+    /// Requests up to this find their class in the table; 0 sends every request to the slow path.
+    direct: AtomicUsize,
 }
 
 /// Announces the sequence between labels 662 and 663, and the way back to 660 when it is aborted.
@@ -49,24 +51,37 @@ macro_rules! descriptor {
     };
 }
 
-/// From here a sequence is begun or begun again, its result zeroed; leaves for 665 where there is none.
+/// From here a sequence is begun or begun again; leaves for the given label where there is none.
 macro_rules! begin {
-    ($result:literal) => {
+    ($no_sequence:literal) => {
         concat!(
             "660:\n",
-            "xor ",
-            $result,
-            ", ",
-            $result,
-            "\n",
             "mov {slab:e}, fs:[{area} + 4]\n",
             "cmp {slab:e}, {cpus:e}\n",
-            "jae 665f\n",
+            "jae ",
+            $no_sequence,
+            "\n",
             "lea {slab}, [rip + 661b]\n",
             "mov fs:[{area} + 8], {slab}\n",
             "662:\n",
             "mov {slab:e}, fs:[{index}]\n",
             "mov {slab}, [{slabs} + {slab} * 8]\n",
+        )
+    };
+}
+
+/// Away from the path that is usually taken: the result is "nothing".
+macro_rules! nothing {
+    ($result:literal) => {
+        concat!(
+            ".pushsection __rseq_abort, \"ax\"\n",
+            "668: xor ",
+            $result,
+            ", ",
+            $result,
+            "\n",
+            "jmp 665f\n",
+            ".popsection\n",
         )
     };
 }
@@ -78,6 +93,7 @@ impl Front {
             area: AtomicUsize::new(0),
             index: AtomicUsize::new(0),
             slabs: AtomicUsize::new(0),
+            direct: AtomicUsize::new(0),
         }
     }
 
@@ -88,11 +104,29 @@ impl Front {
         self.slabs.store(slabs, Ordering::Relaxed);
         // Release: who sees the number of slabs sees the rest.
         self.cpus.store(cpus as u32, Ordering::Release);
+        self.set_direct(true);
     }
 
     /// Turns the sequences off for all that begin from now on.
     pub fn stop(&self) {
+        self.set_direct(false);
         self.cpus.store(0, Ordering::Release);
+    }
+
+    /// Whether requests may be served without the slow path's looking at them.
+    pub fn set_direct(&self, direct: bool) {
+        self.direct.store(if direct { TABLED_BYTES } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// A block for a request of `bytes`; 0 where the slow path wants to see it first.
+    #[inline(always)]
+    pub fn pop_for(&self, bytes: usize) -> usize {
+        let direct = self.direct.load(Ordering::Relaxed);
+        if bytes <= direct {
+            return self.pop(SizeClass::tabled(bytes));
+        }
+        core::hint::cold_path();
+        if direct != 0 && bytes <= LARGEST_BYTES { self.pop(SizeClass::computed(bytes)) } else { 0 }
     }
 
     pub fn is_on(&self) -> bool {
@@ -123,7 +157,8 @@ impl Front {
         unsafe {
             asm!(
                 descriptor!(),
-                begin!("{block:e}"),
+                nothing!("{block:e}"),
+                begin!("668b"),
                 "mov {top:e}, [{slab} + {class} * 8]",
                 "mov {block}, [{slab} + {top}]",
                 "test {block}, {block}",
@@ -149,29 +184,25 @@ impl Front {
 
     #[inline(always)]
     pub fn push(&self, class: SizeClass, block: usize) -> bool {
-        let mut done: u32;
         // SAFETY: as in `pop`.
         unsafe {
             asm!(
                 descriptor!(),
-                begin!("{done:e}"),
+                begin!("{refused}"),
                 "mov {top:e}, [{slab} + {class} * 8]",
                 "cmp {top:e}, [{slab} + {class} * 8 + 4]",
-                "jae 665f",
+                "jae {refused}",
                 // The block freed last, or the one before it, once more: the slow path looks closer.
                 "cmp [{slab} + {top}], {block}",
-                "je 665f",
+                "je {refused}",
                 "cmp [{slab} + {top} - 8], {block}",
-                "je 665f",
+                "je {refused}",
                 "mov [{slab} + {top} + 8], {block}",
                 "add {top:e}, 8",
-                "mov {done:e}, 1",
                 "mov [{slab} + {class} * 8], {top:e}",
                 "663:",
-                "665:",
                 slab = out(reg) _,
                 top = out(reg) _,
-                done = out(reg) done,
                 block = in(reg) block,
                 class = in(reg) class.index(),
                 // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
@@ -179,10 +210,11 @@ impl Front {
                 area = in(reg) self.area.load(Ordering::Relaxed),
                 index = in(reg) self.index.load(Ordering::Relaxed),
                 slabs = in(reg) self.slabs.load(Ordering::Relaxed),
+                refused = label { return false },
                 options(nostack),
             );
         }
-        done != 0
+        true
     }
 }
 
@@ -212,7 +244,9 @@ impl Tray for Current<'_> {
         unsafe {
             asm!(
                 descriptor!(),
-                begin!("{count:e}"),
+                nothing!("{count:e}"),
+                begin!("668b"),
+                "xor {count:e}, {count:e}",
                 "mov {top:e}, [{slab} + {class} * 8]",
                 "666:",
                 "cmp {count}, {room}",
@@ -252,7 +286,9 @@ impl Tray for Current<'_> {
         unsafe {
             asm!(
                 descriptor!(),
-                begin!("{count:e}"),
+                nothing!("{count:e}"),
+                begin!("668b"),
+                "xor {count:e}, {count:e}",
                 "mov {top:e}, [{slab} + {class} * 8]",
                 "666:",
                 "cmp {count}, {offered}",
@@ -292,7 +328,9 @@ impl Tray for Current<'_> {
         unsafe {
             asm!(
                 descriptor!(),
-                begin!("{done:e}"),
+                nothing!("{done:e}"),
+                begin!("668b"),
+                "xor {done:e}, {done:e}",
                 "cmp {slab}, {meant}",
                 "jne 665f",
                 "cmp [{slab} + {class} * 8], {expected}",

@@ -45,7 +45,7 @@ pub struct Shape {
 }
 
 /// Sizes up to this find their class in a table.
-const TABLED_BYTES: usize = 4096;
+pub const TABLED_BYTES: usize = 4096;
 static BY_SIZE: [u8; TABLED_BYTES / MIN_ALIGN + 1] = {
     let mut table = [0; TABLED_BYTES / MIN_ALIGN + 1];
     let mut index = 0;
@@ -69,16 +69,20 @@ impl SizeClass {
     /// The common sizes by a table of 257 bytes, which takes ten instructions less than computing.
     #[inline(always)]
     pub fn for_small(bytes: usize) -> SizeClass {
-        if bytes > TABLED_BYTES {
-            return SizeClass::computed(bytes);
-        }
-        // SAFETY: the table has an entry for every multiple of 16 up to TABLED_BYTES.
-        SizeClass(unsafe { *BY_SIZE.get_unchecked(bytes.div_ceil(MIN_ALIGN)) })
+        if bytes > TABLED_BYTES { SizeClass::computed(bytes) } else { SizeClass::tabled(bytes) }
     }
 
-    /// Without a table: the three bits below the leading one choose the step in its doubling.
+    /// The class that serves `bytes`, which must be at most `TABLED_BYTES`.
     #[inline(always)]
-    const fn computed(bytes: usize) -> SizeClass {
+    pub fn tabled(bytes: usize) -> SizeClass {
+        debug_assert!(bytes <= TABLED_BYTES);
+        // SAFETY: the table has an entry for every multiple of 16 up to TABLED_BYTES.
+        SizeClass(unsafe { *BY_SIZE.get_unchecked(bytes.wrapping_add(MIN_ALIGN - 1) / MIN_ALIGN) })
+    }
+
+    /// The class that serves `bytes`, at most `LARGEST_BYTES`, without a table: the three bits below the leading one choose the step in its doubling.
+    #[inline(always)]
+    pub const fn computed(bytes: usize) -> SizeClass {
         let last = bytes.saturating_sub(1) as u64;
         let exponent = 63 - (last | 128).leading_zeros();
         SizeClass(((last >> (exponent - 3)) + (exponent as u64 - 7) * 8 + 1) as u8)

@@ -110,10 +110,7 @@ impl<O: Os> Heap<O> {
     /// What `allocate` does where the cache has a block; 0 otherwise.
     #[inline(always)]
     pub fn allocate_fast(&self, bytes: usize) -> usize {
-        if bytes > LARGEST_BYTES {
-            return 0;
-        }
-        self.cache.front.pop(SizeClass::for_small(bytes))
+        self.cache.front.pop_for(bytes)
     }
 
     #[cold]
@@ -291,7 +288,10 @@ impl<O: Os> Heap<O> {
     /// What `free` does where the cache has a place; false otherwise.
     #[inline(always)]
     pub fn free_fast(&self, address: usize) -> bool {
-        self.cache.front.push(self.pages.class_of(address), address)
+        match self.pages.class_in_range(address) {
+            Some(class) => self.cache.front.push(class, address),
+            None => false,
+        }
     }
 
     #[cold]

@@ -166,13 +166,19 @@ impl<O: Os> Pages<O> {
     /// The class of the blocks at an address: NONE where there is no block of ours. Reads nothing at the address.
     #[inline(always)]
     pub fn class_of(&self, address: usize) -> SizeClass {
+        self.class_in_range(address).unwrap_or(SizeClass::NONE)
+    }
+
+    /// The same; none for an address outside the range.
+    #[inline(always)]
+    pub fn class_in_range(&self, address: usize) -> Option<SizeClass> {
         let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
         if offset >= self.grown.load(Ordering::Relaxed) {
-            return SizeClass::NONE;
+            return None;
         }
         // SAFETY: the table of classes is as long as the grown part of the range. The byte may change under us only
         // if the caller does not own the block it asks about; then any answer is as good.
-        SizeClass::from_byte(unsafe { self.classes.at(offset >> UNIT_SHIFT).read_volatile() })
+        Some(SizeClass::from_byte(unsafe { self.classes.at(offset >> UNIT_SHIFT).read_volatile() }))
     }
 
     /// The span of an address in a part of the range that belongs to a span.
