@@ -14,7 +14,10 @@
 pub mod engine;
 pub mod gluster;
 
-pub use engine::lab::Lab;
+pub use engine::lab::{Lab, Tool};
 
 /// Every lab there is.
 pub static LABS: &[&Lab] = &[&gluster::LAB];
+
+/// What is measured without a cluster, on something that is named: `vcm lab TOOL OPERAND`.
+pub static TOOLS: &[&Tool] = &[];

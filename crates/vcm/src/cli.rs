@@ -3,6 +3,8 @@
 //! Owns the shape of the command line; the long flags of `run` are made from the allocator's declared
 //! options, so a new option needs no change here. `main`, `man` and `completions` use it.
 
+pub mod lab;
+
 use crate::{say, settings};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -53,6 +55,7 @@ pub struct Cli {
 pub enum Verb {
     Run(Run),
     Config(Config),
+    Lab(lab::LabVerb),
     Completions(Completions),
     Man(Man),
 }

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     let result = match cli.verb {
         Verb::Run(arguments) => verbs::run::run(arguments),
         Verb::Config(arguments) => verbs::config::config(arguments),
+        Verb::Lab(arguments) => verbs::lab::lab(arguments),
         Verb::Completions(arguments) => verbs::completions::completions(&arguments),
         Verb::Man(arguments) => verbs::man::man(&arguments),
     };

@@ -29,6 +29,19 @@ pub struct Setting {
     pub help: &'static str,
 }
 
+/// A measurement without a cluster: `vcm lab NAME OPERAND`.
+pub struct Tool {
+    pub name: &'static str,
+    pub what: &'static str,
+    /// What is typed behind it, in capitals; the session has it as `request().action`.
+    pub operand: &'static str,
+    pub operand_help: &'static str,
+    pub settings: &'static [Setting],
+    /// Whose journals and settings it uses.
+    pub lab: &'static Lab,
+    pub run: fn(&Session) -> Result<()>,
+}
+
 pub const ACTIONS: [&str; 3] = ["up", "run", "down"];
 
 impl Lab {

@@ -5,7 +5,7 @@ pub fn suggestion<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Stri
     let names: Vec<&str> = names.collect();
     let near = names.iter().map(|name| (strsim::jaro_winkler(typed, name), *name));
     let best = near.max_by(|one, other| one.0.total_cmp(&other.0)).filter(|best| best.0 > 0.7);
-    let question = best.map_or_else(String::new, |(_, name)| format!("; did you mean '{name}'?"));
+    let question = best.map_or_else(|| ".".to_owned(), |(_, name)| format!("; did you mean '{name}'?"));
     format!("{question} There are: {}", names.join(", "))
 }
 

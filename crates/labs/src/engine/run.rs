@@ -4,7 +4,7 @@
 
 use super::experiment::{Control, Experiment, Point};
 use super::journal;
-use super::lab::{ACTIONS, Lab};
+use super::lab::{ACTIONS, Lab, Tool};
 use super::machine::{Machine, package_version};
 use super::plan::{Cell, Choice, cells};
 use super::request::Request;
@@ -49,6 +49,17 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
     };
     match done {
         Ok(ending) => session.end().map(|()| ending),
+        Err(error) => fail(&session, error),
+    }
+}
+
+/// A tool's way: no experiment, no cluster, the same care.
+pub fn act_tool(tool: &'static Tool, request: Request) -> Result<Ending> {
+    let stop = Stop::on_signals()?;
+    clear_stale(tool.lab, &request)?;
+    let session = Session::begin(tool.lab, request, stop)?;
+    match (tool.run)(&session) {
+        Ok(()) => session.end().map(|()| Ending::Done),
         Err(error) => fail(&session, error),
     }
 }

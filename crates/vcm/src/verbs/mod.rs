@@ -3,5 +3,6 @@
 
 pub mod completions;
 pub mod config;
+pub mod lab;
 pub mod man;
 pub mod run;
