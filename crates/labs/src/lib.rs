@@ -11,13 +11,14 @@
 //!
 //! A lab uses `engine`, never another lab. `vcm` is the caller.
 
+pub mod ceph;
 pub mod engine;
 pub mod gluster;
 
 pub use engine::lab::{Lab, Tool};
 
 /// Every lab there is.
-pub static LABS: &[&Lab] = &[&gluster::LAB];
+pub static LABS: &[&Lab] = &[&ceph::LAB, &gluster::LAB];
 
 /// What is measured without a cluster, on something that is named: `vcm lab TOOL OPERAND`.
 pub static TOOLS: &[&Tool] = &[];

@@ -1,0 +1,243 @@
+//! A Ceph cluster of our own: one monitor and OSDs, each under the allocator it is given.
+//!
+//! Owns bringing it up. Promises that everything it starts or makes is in the run's journal first, on loopback and
+//! below the run's directory, and that it is up and takes operations when `Cluster::up` comes back. Ending it is the
+//! journal's work. Experiments call it; it sits on `monitor`, `osd`, `pool`, `other_system`.
+
+use super::configuration::{self, Ground, PORTS};
+use super::monitor::Client;
+use super::osd::{self, Osd};
+use super::pool;
+use super::shape::{JournalPlace, Shape, Store};
+use super::{other_system, release};
+use crate::engine::allocators::Allocator;
+use crate::engine::process::Program;
+use crate::engine::session::Session;
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Below the ephemeral ports, away from Ceph's own 3300 and 6789 to 7300.
+const PORT_RANGE: std::ops::Range<u16> = 17_000..31_000;
+const JOURNALS_IN_MEMORY: &str = "/dev/shm";
+
+pub struct Cluster {
+    pub shape: Shape,
+    pub directory: PathBuf,
+    pub client: Client,
+    /// The other system that the daemons live in.
+    pub root: Option<PathBuf>,
+    osds: Mutex<Vec<Osd>>,
+}
+
+impl Cluster {
+    /// Brings it up with an OSD for each of `allocators`, which may be fewer than names in use: they repeat.
+    pub fn up(session: &Session, shape: &Shape, allocators: &[&str]) -> Result<Cluster> {
+        session.step(&format!("a cluster: {} OSDs on {}", shape.osds, shape.store.name()))?;
+        let directory = make_directory(session)?;
+        let root = enter_release(session, shape, &directory)?;
+        let port = free_ports()?;
+        let journals = make_journals(session, shape, &directory)?;
+        let client = Client::of(&directory.join("ceph.conf"));
+        let fsid = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
+        let ground = Ground { directory: &directory, fsid: &fsid, port };
+        let text = configuration::text(&ground, shape, &journals);
+        fs::write(&client.conf, text).with_context(|| format!("cannot write {}", client.conf.display()))?;
+        let cluster = Cluster { shape: shape.clone(), directory, client, root, osds: Mutex::default() };
+        cluster.make_keys(session)?;
+        cluster.start_monitor(session, &fsid, port)?;
+        cluster.make_osds(session)?;
+        let wanted =
+            (0..shape.osds).map(|number| cluster.allocator(session, allocators[number % allocators.len()]));
+        let wanted = wanted.collect::<Result<Vec<Allocator>>>()?;
+        cluster.start_osds(session, wanted)?;
+        pool::make(session, &cluster)?;
+        Ok(cluster)
+    }
+
+    /// A program of the cluster's release, in its system.
+    pub fn program<'a>(&self, session: &'a Session, program: &str) -> Program<'a> {
+        session.command(program).root(self.root.as_deref()).env("CEPH_CONF", &self.client.conf)
+    }
+
+    fn daemon<'a>(&self, session: &'a Session, program: &str) -> Program<'a> {
+        self.program(session, program).arg("-c").arg(&self.client.conf)
+    }
+
+    pub fn socket(&self, daemon: &str) -> PathBuf {
+        self.directory.join(format!("run/{daemon}.asok"))
+    }
+
+    pub fn osds(&self) -> MutexGuard<'_, Vec<Osd>> {
+        self.osds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every OSD is there and still the process that was started.
+    pub fn check(&self) -> Result<()> {
+        self.osds().iter().try_for_each(|osd| osd.process.check())
+    }
+
+    fn make_keys(&self, session: &Session) -> Result<()> {
+        let key = session.command("ceph-authtool").arg("--gen-print-key").run()?.stdout;
+        let path = self.directory.join("keyring");
+        fs::write(&path, configuration::keyring(key.trim(), self.shape.osds))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn start_monitor(&self, session: &Session, fsid: &str, port: u16) -> Result<()> {
+        let map = self.directory.join("monmap");
+        let host = configuration::monitor_host(port);
+        let tool = self.program(session, "monmaptool").args(["--create", "--clobber", "--fsid", fsid]);
+        tool.args(["--addv", "a", &host]).arg(&map).run()?;
+        let make = self.daemon(session, "ceph-mon").args(["--mkfs", "-i", "a", "--monmap"]).arg(&map);
+        make.arg("--keyring").arg(self.directory.join("keyring")).run()?;
+        let monitor = self.daemon(session, "ceph-mon").args(["-f", "-i", "a"]).start("mon.a")?;
+        let socket = self.socket("mon.a");
+        session.wait_for("the monitor", Duration::from_secs(60), || {
+            monitor.check()?;
+            let status = super::admin_socket::ask(&socket, "mon_status");
+            Ok(status.is_ok_and(|status| status["state"] == "leader").then_some(()))
+        })
+    }
+
+    /// Registers the OSDs and lets each make its store.
+    fn make_osds(&self, session: &Session) -> Result<()> {
+        let mut lines = Vec::new();
+        let mut script = String::from("failed=0; pids=;");
+        for number in 0..self.shape.osds {
+            let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
+            fs::create_dir(self.directory.join(format!("osd/{number}")))?;
+            lines.push(format!("osd new {uuid} {number}"));
+            let output = self.directory.join(format!("log/mkfs.{number}"));
+            script += &format!(
+                " ceph-osd -c \"$CEPH_CONF\" -i {number} --mkfs --osd-uuid {uuid} >{0} 2>&1 & pids=\"$pids $!\";",
+                output.display()
+            );
+        }
+        script += " for pid in $pids; do wait $pid || failed=1; done; exit $failed";
+        lines.push("osd set noscrub".into());
+        lines.push("osd set nodeep-scrub".into());
+        self.client.command(session, &lines)?;
+        let made = self.program(session, "sh").args(["-c", &script]).output()?;
+        if !made.status.success() {
+            let said = (0..self.shape.osds).map(|number| self.directory.join(format!("log/mkfs.{number}")));
+            let said: String = said.filter_map(|path| fs::read_to_string(path).ok()).collect();
+            let end: Vec<&str> = said.lines().rev().take(10).collect();
+            bail!("an OSD could not make its {} store: {}", self.shape.store.name(), end.join(" / "));
+        }
+        Ok(())
+    }
+
+    /// An allocator as this cluster's daemons see it.
+    pub fn allocator(&self, session: &Session, name: &str) -> Result<Allocator> {
+        osd::allocator(session, self, name)
+    }
+
+    fn start_osds(&self, session: &Session, allocators: Vec<Allocator>) -> Result<()> {
+        for (number, allocator) in allocators.into_iter().enumerate() {
+            let osd = self.start_osd(session, number, allocator)?;
+            self.osds().push(osd);
+        }
+        self.wait_for_osds(session)
+    }
+
+    fn start_osd(&self, session: &Session, number: usize, allocator: Allocator) -> Result<Osd> {
+        let program = self.daemon(session, "ceph-osd").args(["-f", "-i", &number.to_string()]);
+        let process = program.allocator(&allocator).start(&format!("osd.{number}"))?;
+        Ok(Osd { number, process, allocator, socket: self.socket(&format!("osd.{number}")) })
+    }
+
+    /// Ends the OSDs cleanly and starts them on other allocators; their data stays.
+    pub fn restart_osds(&self, session: &Session, allocators: &[&str]) -> Result<()> {
+        let old: Vec<Osd> = self.osds().drain(..).collect();
+        for osd in &old {
+            osd.process.identity.signal(Signal::TERM);
+        }
+        for osd in &old {
+            osd.process.end(Duration::from_secs(30))?;
+        }
+        let wanted =
+            (0..old.len()).map(|number| self.allocator(session, allocators[number % allocators.len()]));
+        self.start_osds(session, wanted.collect::<Result<_>>()?)
+    }
+
+    fn wait_for_osds(&self, session: &Session) -> Result<()> {
+        session.wait_for("the OSDs", Duration::from_secs(120), || {
+            let osds = self.osds();
+            osds.iter().try_for_each(|osd| osd.process.check())?;
+            Ok(osds.iter().all(Osd::is_active).then_some(()))
+        })?;
+        self.osds().iter().try_for_each(|osd| osd.prove_allocator(self.root.as_deref()))
+    }
+
+    /// Ends everything at once: its data is thrown away, so nobody need be asked politely.
+    pub fn kill(&self) {
+        for osd in self.osds().iter() {
+            osd.process.identity.signal(Signal::KILL);
+        }
+    }
+}
+
+/// A run may bring up several clusters, one after the other.
+fn make_directory(session: &Session) -> Result<PathBuf> {
+    let names = (0..).map(|number| session.directory().join(format!("c{number}")));
+    let directory = names.into_iter().find(|path| !path.exists()).context("no name is free")?;
+    session.make_directory(&directory)?;
+    for folder in ["log", "run", "mon", "mgr", "osd", "crash", "lib"] {
+        fs::create_dir(directory.join(folder))?;
+    }
+    Ok(directory)
+}
+
+/// Where the release belongs to another Debian: sets that up and mounts it for this cluster.
+fn enter_release(session: &Session, shape: &Shape, directory: &Path) -> Result<Option<PathBuf>> {
+    let Some(suite) = shape.release.suite() else { return Ok(None) };
+    let system = other_system::provide(session, suite, &release::OTHER_SYSTEM_PACKAGES)?;
+    if let Some(version) = crate::engine::machine::package_version("ceph-osd", Some(&system)) {
+        session.version(&format!("ceph-osd ({suite})"), version);
+    }
+    // Beside the cluster's directory, which is shown inside: it would show itself.
+    let root = directory.with_extension("root");
+    let layers = directory.with_extension("layers");
+    session.make_directory(&root)?;
+    session.make_directory(&layers)?;
+    other_system::enter(session, &system, &root, &layers, directory)?;
+    Ok(Some(root))
+}
+
+fn free_ports() -> Result<u16> {
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    // Another lab may look at the same moment: starting at different places keeps them apart.
+    let ranges: Vec<u16> = PORT_RANGE.step_by(usize::from(PORTS)).collect();
+    let begin = std::process::id() as usize % ranges.len();
+    let found = (0..ranges.len()).map(|index| ranges[(begin + index) % ranges.len()]);
+    let free = |port: &u16| (0..40).all(|offset| is_free(port + offset));
+    found.into_iter().find(free).context("no range of ports is free on 127.0.0.1 between 17000 and 31000")
+}
+
+/// The OSDs' journals where they are not beside the data.
+fn make_journals(session: &Session, shape: &Shape, directory: &Path) -> Result<Vec<Option<String>>> {
+    let place = match shape.journal {
+        JournalPlace::Same => return Ok(vec![None; shape.osds]),
+        JournalPlace::Loop => directory.to_owned(),
+        JournalPlace::Memory => PathBuf::from(JOURNALS_IN_MEMORY),
+    };
+    let mark = &session.journal().header().mark;
+    let make = |number: usize| -> Result<Option<String>> {
+        let file = place.join(format!("vcm-{mark}-journal-{number}"));
+        session.make_file(&file, shape.journal_mib << 20)?;
+        let path = match shape.journal {
+            JournalPlace::Loop => session.loop_device(&file)?,
+            _ => file,
+        };
+        Ok(Some(path.display().to_string()))
+    };
+    if shape.store == Store::Memstore {
+        bail!("memstore has no journal");
+    }
+    (0..shape.osds).map(make).collect()
+}

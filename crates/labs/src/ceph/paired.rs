@@ -1,0 +1,151 @@
+//! A paired round: the same load on all OSDs at the same moment, and what each used for its own operations.
+//!
+//! Owns the measures of such rounds. Compares nothing itself; the ratios are taken by the engine, repetition by
+//! repetition. Experiments call it with their load.
+
+use super::cluster::Cluster;
+use super::counters::{Moment, Work};
+use super::load::Load;
+use super::sampling::{self, Looked};
+use crate::engine::experiment::Measure;
+use crate::engine::plan::Cell;
+use crate::engine::results::Row;
+use crate::engine::session::Session;
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+const fn measure(
+    name: &'static str,
+    unit: &'static str,
+    digits: usize,
+    shown: bool,
+    what: &'static str,
+) -> Measure {
+    Measure { name, unit, what, digits, shown }
+}
+
+pub static MEASURES: &[Measure] = &[
+    measure("cpu_ms_per_op", "ms", 4, true, "processor time of the OSD, user and system, per own operation"),
+    measure(
+        "rss_equal_mib",
+        "MiB",
+        1,
+        true,
+        "memory when as many operations were done as the OSD with the fewest did",
+    ),
+    measure(
+        "inside_percent",
+        "%",
+        1,
+        true,
+        "share of processor time inside the allocator's own code, by perf",
+    ),
+    measure("op_ms", "ms", 2, true, "mean latency of an operation inside the OSD"),
+    measure("within_1ms", "%", 1, true, "operations done within 1 ms inside the OSD"),
+    measure("within_2ms", "%", 1, false, "within 2 ms"),
+    measure("within_5ms", "%", 1, true, "within 5 ms"),
+    measure("within_10ms", "%", 1, false, "within 10 ms"),
+    measure("within_20ms", "%", 1, true, "within 20 ms"),
+    measure("within_50ms", "%", 1, false, "within 50 ms"),
+    measure("page_faults_per_op", "", 2, true, "page faults per operation"),
+    measure("operations", "", 0, true, "own operations in the step"),
+    measure("rss_mib", "MiB", 1, false, "memory at the end of the step"),
+    measure("threads", "", 0, true, "threads of the OSD"),
+    measure(
+        "client_iops",
+        "1/s",
+        0,
+        false,
+        "operations per second of all OSDs together, as the client saw it",
+    ),
+    measure("client_ms", "ms", 2, false, "mean latency as the client saw it, over all OSDs"),
+    measure("load_average", "", 1, false, "runnable processes of the machine: other work disturbs"),
+];
+
+/// A load may reach its OSDs with less than this only if something is wrong.
+const FEWEST_OPERATIONS: f64 = 50.0;
+
+pub struct Round<'a> {
+    pub cell: &'a Cell,
+    pub step: &'a str,
+    pub reads: bool,
+}
+
+impl Round<'_> {
+    /// A row for each OSD.
+    pub fn run(
+        &self,
+        session: &Session,
+        cluster: &Cluster,
+        load: impl FnOnce(&Session) -> Result<Load>,
+    ) -> Result<Vec<Row>> {
+        session.step(self.step)?;
+        let before = moments(cluster)?;
+        let client = load(session)?;
+        // What was answered is not done yet: completions, logs.
+        session.sleep(Duration::from_millis(500))?;
+        let work: Vec<Work> =
+            before.iter().zip(moments(cluster)?).map(|(before, after)| before.until(&after)).collect();
+        cluster.check()?;
+        let fewest = work.iter().map(|work| work.operations).fold(f64::INFINITY, f64::min);
+        if fewest < FEWEST_OPERATIONS {
+            bail!("{}: an OSD had {fewest} operations; the load did not reach it", self.step);
+        }
+        let osds = cluster.osds();
+        osds.iter()
+            .zip(&work)
+            .map(|(osd, work)| self.row(osd.allocator.name, work, fewest, &client))
+            .collect()
+    }
+
+    fn row(&self, allocator: &str, work: &Work, fewest: f64, client: &Load) -> Result<Row> {
+        let (latency, histogram) = match self.reads {
+            true => ("op_r_latency", &work.reads),
+            false => ("op_w_latency", &work.writes),
+        };
+        let mut row = Row::of(self.cell, allocator).step(self.step);
+        let cpu = work.cpu_ms_per_operation().context("no operations")?;
+        row = row.value("cpu_ms_per_op", cpu).value("operations", work.operations);
+        row = row.value("rss_mib", work.usage.rss_mib).value("rss_equal_mib", work.rss_at(fewest));
+        row = row.value("threads", work.usage.threads as f64).value("load_average", load_average());
+        row = row.value("client_iops", client.per_second()).value("client_ms", client.mean_ms);
+        row = row.values(work.latency_ms("osd", latency).map(|ms| ("op_ms", ms)));
+        row = row.values(work.faults_per_operation().map(|faults| ("page_faults_per_op", faults)));
+        Ok(row.values(histogram.shares()))
+    }
+}
+
+fn moments(cluster: &Cluster) -> Result<Vec<Moment>> {
+    cluster.osds().iter().map(|osd| Moment::of(&osd.socket, osd.process.pid())).collect()
+}
+
+fn load_average() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
+}
+
+/// Runs the load once more, looks where the time goes, and puts the share into the rows of `step`.
+pub fn add_inside(
+    session: &Session,
+    cluster: &Cluster,
+    rows: &mut [Row],
+    step: &str,
+    seconds: u64,
+    load: impl FnOnce(&Session) -> Result<Load>,
+) -> Result<()> {
+    session.step("where the processor time goes")?;
+    let looked: Vec<Looked> =
+        cluster.osds().iter().map(|osd| osd.looked_at(cluster.root.as_deref())).collect();
+    let pids: Vec<i32> = looked.iter().map(|one| one.pid).collect();
+    let Some(sampling) = sampling::begin(session, &pids, seconds)? else { return Ok(()) };
+    load(session)?;
+    let shares = sampling.end(session, &looked)?;
+    let osds = cluster.osds();
+    for (osd, share) in osds.iter().zip(shares) {
+        let row = rows.iter_mut().find(|row| row.step == step && row.allocator == osd.allocator.name);
+        if let (Some(row), Some(share)) = (row, share) {
+            row.values.insert("inside_percent".to_owned(), share);
+        }
+    }
+    Ok(())
+}

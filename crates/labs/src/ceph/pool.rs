@@ -1,0 +1,75 @@
+//! The pool that the load goes to, its placement groups, its image.
+//!
+//! Promises that every placement group takes operations when `make` comes back.
+
+use super::cluster::Cluster;
+use crate::engine::session::Session;
+use anyhow::{Context, Result};
+use std::time::Duration;
+
+pub const POOL: &str = "bench";
+pub const IMAGE: &str = "image";
+
+/// So many sessions of `ceph` give commands at the same time.
+const SIDE_BY_SIDE: usize = 4;
+
+pub fn make(session: &Session, cluster: &Cluster) -> Result<()> {
+    create(session, cluster, POOL, cluster.shape.copies)?;
+    if cluster.shape.level {
+        level(session, cluster)?;
+    }
+    settle(session, cluster)?;
+    if cluster.shape.image_mib > 0 {
+        let size = cluster.shape.image_mib.to_string();
+        let rbd =
+            cluster.client.program(session, "rbd").args(["--pool", POOL, "create", IMAGE, "--size", &size]);
+        rbd.run()?;
+    }
+    Ok(())
+}
+
+pub fn create(session: &Session, cluster: &Cluster, pool: &str, copies: usize) -> Result<()> {
+    let groups = cluster.shape.placement_groups;
+    let twice = match copies == 1 && cluster.shape.release.asks_twice_for_one_copy() {
+        true => " --yes-i-really-mean-it",
+        false => "",
+    };
+    cluster.client.command(
+        session,
+        &[
+            format!("osd pool create {pool} {groups} {groups} replicated"),
+            format!("osd pool set {pool} size {copies}{twice}"),
+            format!("osd pool set {pool} min_size 1"),
+            format!("osd pool application enable {pool} rbd"),
+        ],
+    )
+}
+
+pub fn remove(session: &Session, cluster: &Cluster, pool: &str) -> Result<()> {
+    let line = format!("osd pool delete {pool} {pool} --yes-i-really-really-mean-it");
+    cluster.client.command(session, &[line])
+}
+
+/// Puts group n on OSD n modulo their number, while the pool is still empty.
+fn level(session: &Session, cluster: &Cluster) -> Result<()> {
+    let pools = cluster.client.ask(session, &["osd", "lspools"])?;
+    let pools = pools.as_array().context("no list of pools")?;
+    let ours = pools.iter().find(|pool| pool["poolname"] == POOL);
+    let number = ours.and_then(|pool| pool["poolnum"].as_u64()).context("the pool is not listed")?;
+    let mut lists = vec![Vec::new(); SIDE_BY_SIDE];
+    for group in 0..cluster.shape.placement_groups {
+        let osd = group % cluster.shape.osds;
+        lists[group % SIDE_BY_SIDE].push(format!("osd pg-upmap {number}.{group:x} {osd}"));
+    }
+    cluster.client.command_side_by_side(session, &lists)
+}
+
+/// An operation waits until its placement group is active, so some to each of them settle it.
+fn settle(session: &Session, cluster: &Cluster) -> Result<()> {
+    let bench = cluster.client.program(session, "rados").args(["--pool", POOL, "bench", "1", "write"]);
+    bench
+        .args(["-b", "1", "-t", "64", "--run-name", "settle"])
+        .limit(Duration::from_secs(120))
+        .run()
+        .map(drop)
+}

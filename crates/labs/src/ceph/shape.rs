@@ -1,0 +1,136 @@
+//! What kind of cluster an experiment wants.
+//!
+//! Owns the words for it and their defaults. Experiments fill it in; `cluster` and `configuration` read it.
+
+use super::release::Release;
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    Memstore,
+    Bluestore,
+    Filestore,
+    Kstore,
+}
+
+impl Store {
+    pub fn of(name: &str) -> Result<Store> {
+        const ALL: [Store; 4] = [Store::Memstore, Store::Bluestore, Store::Filestore, Store::Kstore];
+        match ALL.into_iter().find(|store| store.name() == name) {
+            Some(store) => Ok(store),
+            None => {
+                bail!("there is no object store '{name}'; there are memstore, bluestore, filestore, kstore")
+            }
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Store::Memstore => "memstore",
+            Store::Bluestore => "bluestore",
+            Store::Filestore => "filestore",
+            Store::Kstore => "kstore",
+        }
+    }
+}
+
+/// Where the OSDs' journals are (FileStore), or their databases (BlueStore).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalPlace {
+    /// Beside the data.
+    Same,
+    /// In memory: as good as a journal device can get.
+    Memory,
+    /// A block device of its own on the same disk.
+    Loop,
+}
+
+impl JournalPlace {
+    pub fn of(name: &str) -> Result<JournalPlace> {
+        match name {
+            "same" => Ok(JournalPlace::Same),
+            "tmpfs" => Ok(JournalPlace::Memory),
+            "loop" => Ok(JournalPlace::Loop),
+            _ => bail!("there is no journal place '{name}'; there are same, tmpfs, loop"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub release: Release,
+    pub store: Store,
+    pub osds: usize,
+    /// Copies of an object.
+    pub copies: usize,
+    pub placement_groups: usize,
+    /// Gives every OSD the same number of placement groups. Left to itself, one of eight has twice the operations of
+    /// another, and the busier one looks cheaper by a tenth. Needs one copy.
+    pub level: bool,
+    pub journal: JournalPlace,
+    pub journal_mib: u64,
+    pub disk_gib: u64,
+    /// A block image of this size in the pool; 0: none.
+    pub image_mib: u64,
+    /// With keys, as the object gateway needs.
+    pub keys: bool,
+    /// Lines for [global] and [osd].
+    pub global_settings: Vec<String>,
+    pub osd_settings: Vec<String>,
+}
+
+impl Shape {
+    pub fn of(store: Store, osds: usize) -> Shape {
+        Shape {
+            release: Release::Pacific,
+            store,
+            osds,
+            copies: 1,
+            placement_groups: 64,
+            level: false,
+            journal: JournalPlace::Same,
+            journal_mib: 512,
+            disk_gib: 8,
+            image_mib: 0,
+            keys: false,
+            global_settings: Vec::new(),
+            osd_settings: Vec::new(),
+        }
+    }
+
+    pub fn release(self, release: Release) -> Shape {
+        Shape { release, ..self }
+    }
+
+    pub fn copies(self, copies: usize) -> Shape {
+        Shape { copies, ..self }
+    }
+
+    pub fn level(self) -> Shape {
+        Shape { level: true, ..self }
+    }
+
+    pub fn image(self, mib: u64) -> Shape {
+        Shape { image_mib: mib, ..self }
+    }
+
+    pub fn journal(self, place: JournalPlace, mib: u64) -> Shape {
+        Shape { journal: place, journal_mib: mib, ..self }
+    }
+
+    pub fn keys(self) -> Shape {
+        Shape { keys: true, ..self }
+    }
+
+    pub fn global(mut self, line: &str) -> Shape {
+        self.global_settings.push(line.to_owned());
+        self
+    }
+
+    pub fn osd(mut self, line: &str) -> Shape {
+        self.osd_settings.push(line.to_owned());
+        self
+    }
+}
