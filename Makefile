@@ -19,17 +19,20 @@ help: ## this list
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
-build: setup-build ## libvcmalloc.so, libvcmalloc.a and the tool vcm, in target/release
+build: setup-build ## libvcmalloc.so, libvcmalloc-hardened.so, libvcmalloc.a and the tool vcm, in target/release
 	$(CARGO) build --release -p vcmalloc -p vcmalloc-static
+	$(CARGO) build --release -p vcmalloc-hardened
+	@ln -f $(TARGET)/release/libvcmalloc_hardened.so $(TARGET)/release/libvcmalloc-hardened.so
 	$(CARGO) build --release -p vcm
-	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc.a $(TARGET)/release/vcm
+	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
+	    $(TARGET)/release/libvcmalloc.a $(TARGET)/release/vcm
 
 demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo
 
 # The library is built first: the programs in tests/ run on target/release/libvcmalloc.so.
 test: setup-test lint build loom ## everything the project promises: style, unit tests, C programs, real programs
-	$(CARGO) test --workspace --exclude vcmalloc --exclude vcmalloc-static --no-fail-fast
+	$(CARGO) test --workspace --exclude vcmalloc --exclude vcmalloc-static --exclude vcmalloc-hardened --no-fail-fast
 
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
@@ -38,7 +41,9 @@ bench: setup-demo build ## every pattern against every allocator, interleaved: C
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -p vcmalloc -p vcmalloc-static -- -D warnings
-	$(CARGO) clippy --workspace --exclude vcmalloc --exclude vcmalloc-static --all-targets -- -D warnings
+	$(CARGO) clippy -p vcmalloc-hardened -- -D warnings
+	$(CARGO) clippy --workspace --exclude vcmalloc --exclude vcmalloc-static --exclude vcmalloc-hardened \
+	    --all-targets -- -D warnings
 
 # A directory of its own, because the flag rebuilds everything.
 loom: setup-build ## the mutex and the transfer array in every interleaving

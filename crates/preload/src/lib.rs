@@ -10,12 +10,18 @@ mod cxx;
 mod introspection;
 mod janitor;
 mod malloc;
+mod refused_access;
 mod start;
 
-use vcmalloc_core::heap::Heap;
 use vcmalloc_core::os::{Linux, Os};
 
-static HEAP: Heap<Linux> = Heap::new(Linux);
+/// The one difference between the libraries: what happens to a block on its way out and back.
+#[cfg(not(feature = "hardened"))]
+type Policy = vcmalloc_core::heap::Heap<Linux>;
+#[cfg(feature = "hardened")]
+type Policy = vcmalloc_core::heap::Hardened<Linux>;
+
+static HEAP: Policy = Policy::new(Linux);
 
 /// Nothing here panics: a test on the library's symbols proves that this is never called.
 #[panic_handler]

@@ -199,10 +199,7 @@ pub extern "C" fn nallocx(bytes: usize, flags: c_int) -> usize {
     match bytes {
         0 => 0,
         _ if bytes > vcmalloc_core::heap::LARGEST_REQUEST => 0,
-        _ => vcmalloc_core::heap::Heap::<vcmalloc_core::os::Linux>::block_bytes_for(
-            bytes,
-            align_of_flags(flags),
-        ),
+        _ => super::Policy::block_bytes_for(bytes, align_of_flags(flags)),
     }
 }
 

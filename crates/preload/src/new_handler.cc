@@ -14,7 +14,7 @@ asm(".weak __gxx_personality_v0\n"
     ".weak __cxa_rethrow\n"
     ".weak _Unwind_Resume\n");
 
-extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align);
+extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align, unsigned char maker);
 
 namespace {
 
@@ -46,10 +46,10 @@ Handler current_handler() {
 } // namespace
 
 // Throws std::bad_alloc, or whatever the handler throws.
-extern "C" void *vcm_new_or_throw(std::size_t bytes, std::size_t align) {
+extern "C" void *vcm_new_or_throw(std::size_t bytes, std::size_t align, unsigned char maker) {
     while (Handler handler = current_handler()) {
         handler();
-        if (void *block = vcm_new_attempt(bytes, align)) {
+        if (void *block = vcm_new_attempt(bytes, align, maker)) {
             return block;
         }
     }
@@ -60,12 +60,12 @@ extern "C" void *vcm_new_or_throw(std::size_t bytes, std::size_t align) {
     abort();
 }
 
-extern "C" void *vcm_new_or_null(std::size_t bytes, std::size_t align) noexcept {
+extern "C" void *vcm_new_or_null(std::size_t bytes, std::size_t align, unsigned char maker) noexcept {
     if (!current_handler()) {
         return nullptr;
     }
     try {
-        return vcm_new_or_throw(bytes, align);
+        return vcm_new_or_throw(bytes, align, maker);
     } catch (...) {
         return nullptr;
     }

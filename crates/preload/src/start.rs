@@ -31,6 +31,9 @@ extern "C" fn on_load() {
     // SAFETY: the three functions live as long as the process (the library is never unloaded).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
     super::janitor::find_next();
+    if super::Policy::HAS_GUARD_PAGES {
+        super::refused_access::install();
+    }
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     HEAP.free(HEAP.allocate(1));
     prove();

@@ -15,6 +15,54 @@ pub enum Fault {
     ForeignPointer,
     /// The size or alignment given to a sized free is not that of the block.
     WrongSize,
+    /// The block was made by one family of functions and freed by another.
+    WrongFunction { made: Maker, freed: Maker },
+    /// Bytes behind the block's end changed.
+    Overflow,
+    /// Bytes before the block's start changed.
+    Underflow,
+    /// A free block was written to.
+    WriteAfterFree,
+    /// A free block was read or written.
+    UseAfterFree,
+    /// The heap handed a block out that somebody has: its own notes were changed.
+    HandedOutTwice,
+}
+
+/// The functions that a block was made by: those of the same family must free it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Maker {
+    Malloc,
+    New,
+    NewArray,
+    AlignedNew,
+    AlignedNewArray,
+}
+
+impl Maker {
+    pub const ALL: [Maker; 5] =
+        [Maker::Malloc, Maker::New, Maker::NewArray, Maker::AlignedNew, Maker::AlignedNewArray];
+
+    fn makes(self) -> &'static str {
+        match self {
+            Maker::Malloc => "malloc",
+            Maker::New => "operator new",
+            Maker::NewArray => "operator new[]",
+            Maker::AlignedNew => "aligned operator new",
+            Maker::AlignedNewArray => "aligned operator new[]",
+        }
+    }
+
+    fn frees(self) -> &'static str {
+        match self {
+            Maker::Malloc => "free or realloc",
+            Maker::New => "operator delete",
+            Maker::NewArray => "operator delete[]",
+            Maker::AlignedNew => "aligned operator delete",
+            Maker::AlignedNewArray => "aligned operator delete[]",
+        }
+    }
 }
 
 impl Fault {
@@ -25,6 +73,12 @@ impl Fault {
             Fault::FreeMemory => "free of memory that holds no block",
             Fault::ForeignPointer => "free of a pointer that is not from this heap",
             Fault::WrongSize => "free with the wrong size or alignment",
+            Fault::WrongFunction { .. } => "free by the wrong function",
+            Fault::Overflow => "write behind the end of a block",
+            Fault::Underflow => "write before the start of a block",
+            Fault::WriteAfterFree => "write to a freed block",
+            Fault::UseAfterFree => "use of a freed block",
+            Fault::HandedOutTwice => "the notes about a free block were changed",
         }
     }
 }
@@ -36,6 +90,8 @@ pub struct Misuse {
     pub address: usize,
     /// Start and bytes of the block that the address belongs to, where there is one.
     pub block: Option<(usize, usize)>,
+    /// The size that the caller of a sized free gave.
+    pub said: Option<usize>,
     /// For a double free: how many frees on this virtual CPU lie between the two, where that is known.
     pub frees_between: Option<u32>,
 }
@@ -43,7 +99,7 @@ pub struct Misuse {
 impl Misuse {
     /// A misuse of which only the address is known.
     pub fn at(fault: Fault, address: usize) -> Self {
-        Misuse { fault, address, block: None, frees_between: None }
+        Misuse { fault, address, block: None, said: None, frees_between: None }
     }
 }
 
@@ -55,22 +111,36 @@ impl Misuse {
         text::put_str(sink, ": address ");
         text::put_hex(sink, self.address as u64);
         if let Some((start, bytes)) = self.block {
-            text::put_str(sink, ", block ");
-            text::put_hex(sink, start as u64);
-            text::put_str(sink, " of ");
+            self.put_block(sink, start, bytes);
+        }
+        if let Fault::WrongFunction { made, freed } = self.fault {
+            text::put_str(sink, ", made by ");
+            text::put_str(sink, made.makes());
+            text::put_str(sink, ", given to ");
+            text::put_str(sink, freed.frees());
+        }
+        if let Some(bytes) = self.said {
+            text::put_str(sink, ", freed as one of ");
             text::put_decimal(sink, bytes as u64);
             text::put_str(sink, " bytes");
-            let inside = self.address.wrapping_sub(start);
-            if inside != 0 {
-                text::put_str(sink, ", ");
-                text::put_decimal(sink, inside as u64);
-                text::put_str(sink, " bytes in");
-            }
         }
         if let Some(frees) = self.frees_between {
             text::put_str(sink, ", freed ");
             text::put_decimal(sink, frees as u64 + 1);
             text::put_str(sink, " frees ago");
+        }
+    }
+    fn put_block(&self, sink: &mut dyn Sink, start: usize, bytes: usize) {
+        text::put_str(sink, ", block ");
+        text::put_hex(sink, start as u64);
+        text::put_str(sink, " of ");
+        text::put_decimal(sink, bytes as u64);
+        text::put_str(sink, " bytes");
+        if self.address != start {
+            let is_before = self.address < start;
+            text::put_str(sink, ", ");
+            text::put_decimal(sink, self.address.abs_diff(start) as u64);
+            text::put_str(sink, if is_before { " bytes before it" } else { " bytes in" });
         }
     }
 }

@@ -5,16 +5,18 @@
 
 mod emergency;
 mod fork;
+mod hardened;
 mod janitor;
 mod resize;
 mod sampling;
 mod settings;
 mod stats;
 
+pub use hardened::Hardened;
 pub use settings::Setup;
 pub use stats::Stats;
 
-use crate::base::fault::{Fault, Misuse};
+use crate::base::fault::{Fault, Maker, Misuse};
 use crate::base::sync::{AtomicU32, Ordering};
 use crate::base::text::{Buffer, put_decimal, put_str};
 use crate::cache::{Below, Cache, FrontKind};
@@ -68,6 +70,9 @@ struct Requested {
 }
 
 impl<O: Os> Heap<O> {
+    /// No block has guard pages.
+    pub const HAS_GUARD_PAGES: bool = false;
+
     pub const fn new(os: O) -> Self {
         Heap {
             cache: Cache::new(),
@@ -353,6 +358,19 @@ impl<O: Os> Heap<O> {
         });
     }
 
+    /// Notes which operator new made a block: what the hardened policy does, here nothing.
+    #[inline(always)]
+    pub fn mark(&self, _: usize, _: Maker) {}
+
+    /// Notes which operator delete a block comes from: as `mark`.
+    #[inline(always)]
+    pub fn hand_over(&self, _: usize, _: Maker) {}
+
+    /// What an access that the system refused means, if it was to memory of ours.
+    pub fn explain(&self, _: usize) -> Option<Misuse> {
+        None
+    }
+
     /// Which caches threads use.
     pub fn front_kind(&self) -> FrontKind {
         self.cache.kind()
@@ -433,7 +451,7 @@ impl<O: Os> Heap<O> {
     /// served from emergency memory, since the heap's own structures cannot be trusted any more.
     #[cold]
     #[inline(never)]
-    fn stop(&self, misuse: Misuse) -> ! {
+    pub fn stop(&self, misuse: Misuse) -> ! {
         self.state.store(STOPPED, Ordering::Relaxed);
         self.cache.front.stop();
         let mut line = [0u8; 256];

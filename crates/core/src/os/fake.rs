@@ -164,6 +164,9 @@ impl Os for Fake {
     fn usable_cpus(&self) -> usize {
         self.usable_cpus.load(Relaxed)
     }
+    fn random(&self) -> u64 {
+        self.linux.random()
+    }
     fn now(&self) -> u64 {
         self.clock.load(Relaxed)
     }

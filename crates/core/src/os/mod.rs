@@ -110,6 +110,8 @@ pub trait Os: Wait + Sync + 'static {
     /// CPUs that affinity and cgroup quota let this process use, rounded up, at least 1.
     fn usable_cpus(&self) -> usize;
 
+    /// A number that nobody can guess.
+    fn random(&self) -> u64;
     /// Nanoseconds of a clock that never goes back.
     fn now(&self) -> u64;
     /// Waits until `word` is not `expected`, for so many nanoseconds at most; may return for no reason.

@@ -405,6 +405,11 @@ impl<O: Os> Pages<O> {
         self.grown.load(Ordering::Relaxed)
     }
 
+    /// Bytes of the whole range, mapped or not.
+    pub fn range_bytes(&self) -> usize {
+        self.classes.capacity() * UNIT_BYTES
+    }
+
     /// An upper bound of the bytes that the heap's blocks hold in memory.
     pub fn footprint(&self) -> usize {
         self.footprint_of(&self.state.lock())

@@ -38,7 +38,7 @@ pub(super) fn free_range(bytes: usize) -> Option<usize> {
 }
 
 /// Sixteen random bytes come with every process; the first word is enough to place a heap.
-fn random_word() -> usize {
+pub(super) fn random_word() -> usize {
     // SAFETY: AT_RANDOM is 0 or the address of 16 readable bytes that live as long as the process.
     unsafe {
         let bytes = libc::getauxval(libc::AT_RANDOM) as *const usize;

@@ -91,6 +91,9 @@ impl Os for Linux {
     fn usable_cpus(&self) -> usize {
         cpus::usable()
     }
+    fn random(&self) -> u64 {
+        process::random()
+    }
     fn now(&self) -> u64 {
         process::now()
     }

@@ -19,6 +19,18 @@ pub(super) fn futex_wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) 
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), flags, expected, &time) };
 }
 
+pub(super) fn random() -> u64 {
+    let mut word = 0u64;
+    let (to, bytes) = (&raw mut word, size_of::<u64>());
+    // SAFETY: the call writes at most eight bytes to `word`.
+    let got = unsafe { libc::syscall(libc::SYS_getrandom, to, bytes, libc::GRND_NONBLOCK) };
+    if got == bytes as libc::c_long {
+        return word;
+    }
+    // An old kernel, a filter, or a machine that has just started.
+    (super::memory::random_word() as u64).rotate_left(17) ^ now().wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 pub(super) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: fills the structure that it is given.

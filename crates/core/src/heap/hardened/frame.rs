@@ -1,0 +1,209 @@
+//! What stands around a block: sixteen bytes before it that say what was asked for, and a canary behind its last byte.
+//!
+//! ```text
+//!   | what, canary |  the bytes that were asked for  | tail canary |
+//!   -16           user                          user + bytes
+//! ```
+//!
+//! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or changed.
+//! No byte of a canary is ASCII, 0 or 255: what programs write by accident is never mistaken for it.
+
+use crate::base::fault::Maker;
+use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
+
+/// Bytes before a block.
+pub const FRONT: usize = 16;
+/// Bytes of tail canary where there is room for more.
+pub const TAIL_MOST: usize = 32;
+/// Bytes of tail canary behind every small block.
+pub const TAIL_LEAST: usize = 8;
+/// Sizes have so many bits in a frame; the heap's range is shorter.
+pub const MOST_BYTES: usize = (1 << SIZE_BITS) - 1;
+
+const SIZE_BITS: u32 = 44;
+const MAKER_SHIFT: u32 = SIZE_BITS;
+const LAID_SHIFT: u32 = MAKER_SHIFT + 3;
+const ASKED_SHIFT: u32 = LAID_SHIFT + 6;
+const FENCED_SHIFT: u32 = ASKED_SHIFT + 6;
+
+/// What was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    pub bytes: usize,
+    pub maker: Maker,
+    /// The alignment that the block was laid out for, as a power of two.
+    pub laid: u32,
+    /// The alignment that its owner knows of; a block that `realloc` left in place forgot its own.
+    pub asked: u32,
+    /// It has guard pages.
+    pub fenced: bool,
+}
+
+impl Frame {
+    fn word(self) -> u64 {
+        self.bytes as u64
+            | (self.maker as u64) << MAKER_SHIFT
+            | (self.laid as u64) << LAID_SHIFT
+            | (self.asked as u64) << ASKED_SHIFT
+            | (self.fenced as u64) << FENCED_SHIFT
+    }
+
+    fn of_word(word: u64) -> Option<Frame> {
+        Some(Frame {
+            bytes: (word & MOST_BYTES as u64) as usize,
+            maker: *Maker::ALL.get((word >> MAKER_SHIFT & 7) as usize)?,
+            laid: (word >> LAID_SHIFT & 63) as u32,
+            asked: (word >> ASKED_SHIFT & 63) as u32,
+            fenced: word >> FENCED_SHIFT & 1 == 1,
+        })
+    }
+
+    /// The distance from the start of its memory to a small block.
+    pub fn front(self) -> usize {
+        FRONT.max(1 << self.laid)
+    }
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+pub fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ word >> 31
+}
+
+/// Every byte 128 to 254 and even.
+fn shaped(word: u64) -> u64 {
+    word & 0x7e7e_7e7e_7e7e_7e7e | 0x8080_8080_8080_8080
+}
+
+fn front_canary(secret: u64, user: usize, word: u64) -> u64 {
+    shaped(mix(mix(secret ^ user as u64) ^ word))
+}
+
+fn tail_canary(secret: u64, user: usize, bytes: usize) -> [u8; 8] {
+    shaped(mix(secret.rotate_left(32) ^ user as u64 ^ (bytes as u64) << 20)).to_le_bytes()
+}
+
+/// Writes a frame around the block at `user`, behind whose bytes `room` more belong to it. Returns the length of the tail
+/// canary.
+///
+/// # Safety
+/// The memory is the caller's alone, from `FRONT` bytes before `user` on.
+pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usize {
+    let tail = room.min(TAIL_MOST);
+    let canary = tail_canary(secret, user, frame.bytes);
+    // SAFETY: by the caller's promise; blocks are aligned to 16.
+    unsafe {
+        let front = at_mut::<u64>(user - FRONT);
+        front.write(frame.word());
+        front.add(1).write(front_canary(secret, user, frame.word()));
+        let end = at_mut::<u8>(user + frame.bytes);
+        (0..tail).for_each(|place| end.add(place).write(byte_of(&canary, place)));
+    }
+    tail
+}
+
+fn byte_of(canary: &[u8; 8], place: usize) -> u8 {
+    canary.get(place % 8).copied().unwrap_or(0)
+}
+
+/// Reads the frame of a live block, or says which byte before it changed.
+///
+/// # Safety
+/// A frame was written for `user`.
+pub unsafe fn read(secret: u64, user: usize) -> Result<Frame, usize> {
+    // SAFETY: by the caller's promise.
+    let (word, canary) = unsafe {
+        let front = at::<u64>(user - FRONT);
+        (front.read(), front.add(1).read())
+    };
+    if canary == front_canary(secret, user, word)
+        && let Some(frame) = Frame::of_word(word)
+    {
+        return Ok(frame);
+    }
+    // The byte nearest to the block that no canary has; the whole is wrong even where each byte might be right.
+    let bytes = canary.to_le_bytes();
+    let place = bytes.iter().rposition(|byte| shaped(*byte as u64) as u8 != *byte).unwrap_or(7);
+    Err(user - bytes.len() + place)
+}
+
+/// The first byte of the tail canary that changed.
+///
+/// # Safety
+/// The frame was written for `user` with this `room`.
+pub unsafe fn changed_tail(secret: u64, user: usize, frame: Frame, room: usize) -> Option<usize> {
+    let canary = tail_canary(secret, user, frame.bytes);
+    let end = user + frame.bytes;
+    // SAFETY: by the caller's promise.
+    let changed = |place: &usize| unsafe { at::<u8>(end + place).read() } != byte_of(&canary, *place);
+    (0..room.min(TAIL_MOST)).find(changed).map(|place| end + place)
+}
+
+/// The first byte of a range that is not zero. The range starts and ends at multiples of 8.
+///
+/// # Safety
+/// The range is readable, and nobody who follows the rules writes to it now.
+pub unsafe fn first_nonzero(start: usize, bytes: usize) -> Option<usize> {
+    // SAFETY: by the caller's promise.
+    let words = unsafe { core::slice::from_raw_parts(at::<u64>(start), bytes / 8) };
+    // Most of the time all are zero: eight at a time without a branch between.
+    let place = words.chunks(8).position(|chunk| chunk.iter().fold(0, |all, word| all | word) != 0)? * 8;
+    let (index, word) = words.iter().enumerate().skip(place).find(|(_, word)| **word != 0)?;
+    Some(start + index * 8 + word.trailing_zeros() as usize / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: u64 = 0x1234_5678_9abc_def0;
+
+    fn framed(bytes: usize) -> (Vec<u128>, usize, Frame) {
+        let memory = vec![0u128; 8];
+        let user = memory.as_ptr().expose_provenance() + FRONT;
+        let frame = Frame { bytes, maker: Maker::NewArray, laid: 12, asked: 0, fenced: true };
+        assert_eq!(unsafe { write(SECRET, user, frame, 100 - bytes) }, 32.min(100 - bytes));
+        (memory, user, frame)
+    }
+
+    #[test]
+    fn a_frame_says_what_was_asked_for() {
+        let (_memory, user, frame) = framed(77);
+        assert_eq!(unsafe { read(SECRET, user) }, Ok(frame));
+        assert_eq!(unsafe { changed_tail(SECRET, user, frame, 23) }, None);
+        assert!(unsafe { read(SECRET ^ 1, user) }.is_err(), "another secret, another canary");
+    }
+
+    #[test]
+    fn every_changed_byte_around_a_block_is_found() {
+        for value in [0u8, b'A', 255] {
+            let (_memory, user, frame) = framed(77);
+            for place in (1..=16).rev() {
+                let byte = at_mut::<u8>(user - place);
+                let before = unsafe { byte.read() };
+                unsafe { byte.write(value) };
+                assert!(before == value || unsafe { read(SECRET, user) }.is_err(), "{place} bytes before");
+                unsafe { byte.write(before) };
+            }
+            for place in 0..23 {
+                let byte = at_mut::<u8>(user + 77 + place);
+                let before = unsafe { byte.replace(value) };
+                assert_eq!(unsafe { changed_tail(SECRET, user, frame, 23) }, Some(user + 77 + place));
+                unsafe { byte.write(before) };
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_byte_that_is_not_zero_is_found_anywhere() {
+        let mut memory = vec![0u64; 21];
+        let start = memory.as_ptr().expose_provenance();
+        assert_eq!(unsafe { first_nonzero(start, 168) }, None);
+        for place in 0..168 {
+            memory[place / 8] = 1 << (place % 8 * 8);
+            assert_eq!(unsafe { first_nonzero(start, 168) }, Some(start + place));
+            memory[place / 8] = 0;
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Blocks with pages of their own: a run of units whose first and last pages nobody may touch.
+//!
+//! ```text
+//!   | guard | zeros, frame |  the bytes that were asked for  | tail canary | guard ... |
+//!   run                   user                                             guard       end of the run
+//! ```
+//!
+//! A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all access, and
+//! waits so until others have been freed. Where the system refuses, or the process has many such blocks, there are no
+//! guards: the canaries remain.
+
+use super::frame::{self, FRONT, Frame};
+use super::{Hardened, Live, State};
+use crate::base::fault::{Fault, Misuse};
+use crate::base::round_up;
+use crate::base::sync::{AtomicUsize, Ordering};
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::large::Fresh;
+use crate::os::Os;
+use core::ptr::with_exposed_provenance_mut as at_mut;
+
+/// Each fenced run can cost two mappings, of which a process may have 65,530.
+const MOST_FENCED: usize = 12 << 10;
+/// Freed runs that wait, and the longest that does.
+const WAITING: usize = 32;
+const LONGEST_WAITING: usize = 4 << 20;
+
+/// Freed runs whose addresses nobody gets yet.
+pub struct Runs {
+    turn: AtomicUsize,
+    waiting: [AtomicUsize; WAITING],
+}
+
+impl Runs {
+    pub const fn new() -> Self {
+        Runs { turn: AtomicUsize::new(0), waiting: [const { AtomicUsize::new(0) }; WAITING] }
+    }
+}
+
+/// Where the parts of a run for one block lie, from the run's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    align: usize,
+    user: usize,
+    /// End of the first guard, start of the second.
+    body: usize,
+    guard: usize,
+    total: usize,
+}
+
+impl Layout {
+    fn of(page: usize, align: usize, bytes: usize) -> Option<Layout> {
+        let run_align = run_align(page, align);
+        if align > page {
+            // The frame stands at the end of the page before the block.
+            let guard = round_up(run_align.checked_add(bytes)?.checked_add(page)?, page) - page;
+            let total = guard + page;
+            return Some(Layout { align: run_align, user: run_align, body: run_align - page, guard, total });
+        }
+        let slack = FRONT + align.max(FRONT) - 1;
+        let guard = round_up(bytes.checked_add(slack)?.checked_add(page)?, page);
+        let user = (guard - bytes) & !(align.max(FRONT) - 1);
+        Some(Layout { align: run_align, user, body: page, guard, total: guard.checked_add(page)? })
+    }
+}
+
+/// Runs start at multiples of this, so that the start is known from the block.
+fn run_align(page: usize, align: usize) -> usize {
+    let least = UNIT_BYTES.max(4 * page);
+    if align > page { least.max(align) } else { least }
+}
+
+impl<O: Os> Hardened<O> {
+    pub(super) fn make_guarded(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
+        let os = &self.heap.os;
+        let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
+        let fresh = self.heap.in_slow_path(|| self.heap.allocate_large(layout.total, layout.align));
+        let Some(fresh) = fresh else {
+            return Ok(self.heap.allocate_in_emergency(bytes, align.max(FRONT)));
+        };
+        let Some(fresh) = fresh else { return Ok(0) };
+        let run = fresh.address;
+        let user = run + layout.user;
+        if !self.hand_out(user)? {
+            self.heap.free(run);
+            return Ok(0);
+        }
+        self.clear(fresh, run + layout.body, layout.guard - layout.body);
+        let frame = Frame { fenced: self.fence(run, layout), ..self.frame_for(align, bytes) };
+        // SAFETY: the block and what lies around it up to the guards is ours.
+        unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };
+        Ok(user)
+    }
+
+    /// Memory that others used before was cleared when it was freed; but who writes where he may not can write there.
+    fn clear(&self, fresh: Fresh, body: usize, bytes: usize) {
+        if !fresh.zeroed {
+            self.wipe(body, bytes);
+        }
+    }
+
+    fn wipe(&self, start: usize, bytes: usize) {
+        if !self.heap.os.give_back(start, bytes) {
+            // SAFETY: nobody owns a block there.
+            unsafe { at_mut::<u8>(start).write_bytes(0, bytes) };
+        }
+    }
+
+    fn fence(&self, run: usize, layout: Layout) -> bool {
+        let bytes = self.run_bytes(run);
+        if self.fenced.fetch_add(1, Ordering::Relaxed) >= MOST_FENCED {
+            self.fenced.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let denied = self.heap.os.close_pages(run + layout.guard, bytes - layout.guard)
+            && self.heap.os.close_pages(run, layout.body);
+        denied || !self.unfence(run)
+    }
+
+    /// Gives access back; false where the system refuses even that.
+    fn unfence(&self, run: usize) -> bool {
+        let opened = self.heap.os.commit(run, self.run_bytes(run));
+        if opened {
+            self.fenced.fetch_sub(1, Ordering::Relaxed);
+        }
+        opened
+    }
+
+    fn run_bytes(&self, run: usize) -> usize {
+        self.heap.large.usable(&self.heap.pages, run).unwrap_or(0)
+    }
+
+    /// The start of a live block's run, and of the part that may be touched.
+    fn run_of(&self, live: &Live) -> (usize, usize) {
+        let page = self.heap.os.page_bytes();
+        let align = 1 << live.frame.laid;
+        let run_align = run_align(page, align);
+        if align > page {
+            return (live.user - run_align, live.user - page);
+        }
+        let run = live.user & !(run_align - 1);
+        (run, run + page)
+    }
+
+    /// Where the second guard of a live block begins.
+    pub(super) fn guard_of(&self, live: &Live) -> usize {
+        round_up(live.user + live.frame.bytes, self.heap.os.page_bytes())
+    }
+
+    /// Closes the run of a block that was taken back, once those that were freed before it have had their time.
+    pub(super) fn retire_guarded(&self, live: &Live) -> Result<(), Misuse> {
+        let (run, body) = self.run_of(live);
+        let guard = self.guard_of(live);
+        self.check_slack(live, body, guard)?;
+        self.wipe(body, guard - body);
+        let bytes = self.run_bytes(run);
+        if !live.frame.fenced {
+            self.heap.free(run);
+        } else if bytes <= LONGEST_WAITING && self.heap.os.close_pages(run, bytes) {
+            let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
+            self.let_go(self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel)));
+        } else {
+            self.let_go(run);
+        }
+        Ok(())
+    }
+
+    /// What lies between guards and canaries was never anybody's: it is zero.
+    fn check_slack(&self, live: &Live, body: usize, guard: usize) -> Result<(), Misuse> {
+        let end = live.user + live.frame.bytes;
+        let behind = round_up(end + frame::TAIL_MOST, 8).min(guard);
+        let parts = [(body, live.user - FRONT, Fault::Underflow), (behind, guard, Fault::Overflow)];
+        for (start, end, fault) in parts {
+            // SAFETY: both parts lie between the guards.
+            if let Some(changed) = unsafe { frame::first_nonzero(start, end - start) } {
+                return Err(Misuse { address: changed, ..self.about(fault, live) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a run that waited back to the heap. One that the system does not open stays closed for good.
+    fn let_go(&self, run: usize) {
+        if run != 0 && self.unfence(run) {
+            self.heap.free(run);
+        }
+    }
+
+    pub(super) fn empty_runs(&self) {
+        self.runs.waiting.iter().for_each(|place| self.let_go(place.swap(0, Ordering::AcqRel)));
+    }
+
+    /// Lets a live block end earlier, its guard with it.
+    pub(super) fn shrink_guarded(&self, live: &Live, bytes: usize) {
+        let before = self.guard_of(live);
+        let shorter = Live { frame: Frame { bytes, ..live.frame }, ..*live };
+        let guard = self.guard_of(&shorter);
+        // SAFETY: these bytes are the owner's, who does not want them any more.
+        unsafe { at_mut::<u8>(live.user + bytes).write_bytes(0, before - live.user - bytes) };
+        if guard < before && live.frame.fenced {
+            self.heap.os.give_back(guard, before - guard);
+            self.heap.os.close_pages(guard, before - guard);
+        }
+    }
+
+    /// What an access that the system refused means, if it was to one of our pages.
+    pub fn explain(&self, address: usize) -> Option<Misuse> {
+        let (run, bytes) = self.run_around(address)?;
+        // Small alignments leave few places for the block.
+        let places = (run..run + bytes).step_by(FRONT).take(1 << 20);
+        let mut live = places.filter(|user| self.states.of(self.offset_of(*user)) == State::Live);
+        let Some(live) = live.find_map(|user| self.inspect(user).ok()) else {
+            return Some(Misuse::at(Fault::UseAfterFree, address));
+        };
+        let fault = if address < live.user { Fault::Underflow } else { Fault::Overflow };
+        Some(Misuse { address, ..self.about(fault, &live) })
+    }
+
+    /// Start and bytes of the run that an address lies in.
+    fn run_around(&self, address: usize) -> Option<(usize, usize)> {
+        let pages = &self.heap.pages;
+        if pages.class_of(address) != SizeClass::LARGE {
+            return None;
+        }
+        let mut start = pages.address_of(pages.unit_of(address));
+        // Only the first unit of a run is a place where a large block starts.
+        while pages.class_of(start) == SizeClass::LARGE {
+            match self.heap.large.usable(pages, start) {
+                Ok(bytes) if address < start + bytes => return Some((start, bytes)),
+                _ => start -= UNIT_BYTES,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_keeps_its_parts_apart_and_its_block_near_the_guard() {
+        for page in [4096, 16384, 65536] {
+            for shift in 0..21 {
+                for bytes in [0, 1, 16, 4095, 4096, 32768, 100_000, 1 << 20] {
+                    let align = 1usize << shift;
+                    let layout = Layout::of(page, align, bytes).unwrap();
+                    let Layout { user, body, guard, total, .. } = layout;
+                    assert!(layout.align.is_multiple_of(page) && user.is_multiple_of(align.max(16)));
+                    assert!(body + FRONT <= user && user + bytes <= guard && guard + page <= total);
+                    assert!(body.is_multiple_of(page) && guard.is_multiple_of(page));
+                    assert!(align > page || user < 4 * page, "the run is found from the block");
+                    assert!(guard - user - bytes < page.min(align.max(16)) || align > page);
+                }
+            }
+        }
+        assert_eq!(Layout::of(4096, 1 << 30, usize::MAX - 4096), None);
+    }
+}

@@ -1,0 +1,408 @@
+//! The hardened policy: a heap that checks every block at every step.
+//!
+//! Owns what is known about each block beside the heap itself: its state, its frame, the quarantine. Promises that a
+//! free of anything but a live block, by the wrong function or with the wrong size, is stopped at once; that a write
+//! behind or before a block is found when the block is freed, one to a freed block before its memory is handed out again;
+//! and that freed memory holds nothing. `exports` calls it where a library is built with it; sits on `Heap`, whose
+//! methods it puts its own before. "Hardened" in docs/design tells more.
+
+mod frame;
+mod guarded;
+mod quarantine;
+mod resize;
+mod states;
+
+use super::{Heap, LARGEST_REQUEST};
+use crate::base::fault::{Fault, Maker, Misuse};
+use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::class::{MIN_ALIGN, SizeClass};
+use crate::os::Os;
+use core::ops::Deref;
+use core::ptr::with_exposed_provenance_mut as at_mut;
+use frame::{FRONT, Frame, TAIL_LEAST};
+use guarded::Runs;
+use quarantine::Quarantine;
+use states::{State, States};
+
+/// From here on a block has pages of its own between pages that nobody may touch.
+const GUARDED_FROM: usize = 32 << 10;
+/// No request is larger.
+const MOST_BYTES: usize = if LARGEST_REQUEST < frame::MOST_BYTES { LARGEST_REQUEST } else { frame::MOST_BYTES };
+/// A small block is aligned to this at most.
+const MOST_SMALL_ALIGN: usize = 4096;
+
+/// A heap whose blocks are checked. Zeroed it is ready to use, as a `Heap` is.
+pub struct Hardened<O: Os> {
+    heap: Heap<O>,
+    secret: AtomicU64,
+    states: States,
+    quarantine: Quarantine,
+    runs: Runs,
+    /// Blocks with guard pages now.
+    fenced: AtomicUsize,
+}
+
+/// What is not redefined here is as without the policy: options, statistics, fork, the janitor.
+impl<O: Os> Deref for Hardened<O> {
+    type Target = Heap<O>;
+    fn deref(&self) -> &Heap<O> {
+        &self.heap
+    }
+}
+
+/// A block that is live, and what its frame says.
+#[derive(Clone, Copy)]
+struct Live {
+    user: usize,
+    class: SizeClass,
+    frame: Frame,
+}
+
+impl<O: Os> Hardened<O> {
+    /// Accesses to guard pages end the process with a line, if somebody asks `explain`.
+    pub const HAS_GUARD_PAGES: bool = true;
+
+    pub const fn new(os: O) -> Self {
+        Hardened {
+            heap: Heap::new(os),
+            secret: AtomicU64::new(0),
+            states: States::new(),
+            quarantine: Quarantine::new(),
+            runs: Runs::new(),
+            fenced: AtomicUsize::new(0),
+        }
+    }
+
+    /// As `Heap::allocate`.
+    pub fn allocate(&self, bytes: usize) -> usize {
+        self.allocate_slow(bytes)
+    }
+
+    /// Every allocation is checked, so none is fast.
+    #[inline(always)]
+    pub fn allocate_fast(&self, _: usize) -> usize {
+        0
+    }
+
+    pub fn allocate_slow(&self, bytes: usize) -> usize {
+        // An alignment of 1: the caller named none.
+        self.allocate_aligned(1, bytes)
+    }
+
+    /// As `Heap::allocate_aligned`.
+    pub fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
+        if bytes > MOST_BYTES {
+            return 0;
+        }
+        let attempt = || self.heap.obeyed(self.make(align, bytes));
+        match attempt() {
+            // What waits in quarantine may be what is missing.
+            0 if !self.heap.is_stopped() => {
+                self.empty_quarantine();
+                attempt()
+            }
+            block => block,
+        }
+    }
+
+    fn make(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
+        if bytes >= GUARDED_FROM || align > MOST_SMALL_ALIGN {
+            return self.make_guarded(align, bytes);
+        }
+        let frame = self.frame_for(align, bytes);
+        let front = frame.front();
+        let start = self.small_memory(align.max(MIN_ALIGN), front + bytes + TAIL_LEAST);
+        let class = self.heap.pages.class_of(start);
+        if start == 0 || !class.is_small() {
+            // Emergency memory has no frame.
+            return Ok(start);
+        }
+        self.is_untouched(start, class)?;
+        let user = start + front;
+        if !self.hand_out(user)? {
+            self.heap.free(start);
+            return Ok(0);
+        }
+        // SAFETY: the block is ours and so long.
+        unsafe { frame::write(self.secret(), user, frame, class.block_bytes() - front - bytes) };
+        Ok(user)
+    }
+
+    /// Free blocks are zero from their first byte to their last.
+    fn is_untouched(&self, start: usize, class: SizeClass) -> Result<(), Misuse> {
+        // SAFETY: a free block that the caller has taken out of everybody's reach.
+        match unsafe { frame::first_nonzero(start, class.block_bytes()) } {
+            Some(changed) => Err(Misuse {
+                block: Some((start, class.block_bytes())),
+                ..Misuse::at(Fault::WriteAfterFree, changed)
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// As `Heap::allocate_aligned`, but never a sample: those are no small blocks.
+    fn small_memory(&self, align: usize, bytes: usize) -> usize {
+        let Some(class) = SizeClass::for_aligned(bytes, align) else { return 0 };
+        let block = self.heap.cache.front.pop(class);
+        if block != 0 {
+            return block;
+        }
+        self.heap
+            .in_slow_path(|| self.heap.allocate_class(class, bytes))
+            .unwrap_or_else(|| self.heap.allocate_in_emergency(bytes, align))
+    }
+
+    fn frame_for(&self, align: usize, bytes: usize) -> Frame {
+        let asked = align.max(1).trailing_zeros();
+        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false }
+    }
+
+    /// Marks a block live; false where there is no memory for the mark.
+    fn hand_out(&self, user: usize) -> Result<bool, Misuse> {
+        let range = self.heap.pages.range_bytes();
+        let Some(state) = self.states.made(&self.heap.os, range, self.offset_of(user)) else {
+            return Ok(false);
+        };
+        if States::hand_out(state) {
+            return Ok(true);
+        }
+        Err(Misuse::at(Fault::HandedOutTwice, user))
+    }
+
+    fn offset_of(&self, address: usize) -> usize {
+        address.wrapping_sub(self.heap.pages.address_of(0))
+    }
+
+    fn secret(&self) -> u64 {
+        match self.secret.load(Ordering::Relaxed) {
+            0 => self.draw_secret(),
+            secret => secret,
+        }
+    }
+
+    #[cold]
+    fn draw_secret(&self) -> u64 {
+        let drawn = self.heap.os.random() | 1;
+        match self.secret.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => drawn,
+            Err(other) => other,
+        }
+    }
+
+    /// Memory is zero when it is handed out.
+    #[inline(always)]
+    pub fn allocate_zeroed_fast(&self, _: usize, _: usize) -> usize {
+        0
+    }
+
+    /// As `Heap::allocate_zeroed`.
+    pub fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
+        count.checked_mul(bytes).map_or(0, |total| self.allocate(total))
+    }
+
+    /// As `Heap::free`, for blocks of malloc's family.
+    pub fn free(&self, address: usize) {
+        self.free_slow(address);
+    }
+
+    #[inline(always)]
+    pub fn free_fast(&self, _: usize) -> bool {
+        false
+    }
+
+    pub fn free_slow(&self, address: usize) {
+        if !self.is_outside(address) {
+            self.heap.obeyed(self.take_back(address, Maker::Malloc));
+        }
+    }
+
+    /// True for null, for emergency memory, and for everything after the process was stopped: nothing is done with it.
+    fn is_outside(&self, address: usize) -> bool {
+        address == 0
+            || self.heap.is_stopped()
+            || (self.heap.pages.class_of(address) == SizeClass::NONE
+                && self.heap.emergency.bytes_of(address).is_some())
+    }
+
+    fn take_back(&self, address: usize, by: Maker) -> Result<(), Misuse> {
+        let live = self.inspect(address)?;
+        if live.frame.maker != by {
+            let fault = Fault::WrongFunction { made: live.frame.maker, freed: by };
+            return Err(self.about(fault, &live));
+        }
+        // Of two threads that free a block at the same time one comes too late here.
+        self.states.take_back(self.offset_of(address)).map_err(|state| self.no_block(address, state))?;
+        if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
+    }
+
+    fn about(&self, fault: Fault, live: &Live) -> Misuse {
+        Misuse { block: Some((live.user, live.frame.bytes)), ..Misuse::at(fault, live.user) }
+    }
+
+    /// The live block at `address`, its frame intact.
+    fn inspect(&self, address: usize) -> Result<Live, Misuse> {
+        let state = self.states.of(self.offset_of(address));
+        let class = self.heap.pages.class_of(address);
+        if state != State::Live || class == SizeClass::NONE || !address.is_multiple_of(MIN_ALIGN) {
+            return Err(self.no_block(address, state));
+        }
+        let secret = self.secret();
+        // SAFETY: a live block has a frame.
+        let frame = unsafe { frame::read(secret, address) }.map_err(|changed| Misuse {
+            block: Some((address, self.most_bytes(address, class))),
+            ..Misuse::at(Fault::Underflow, changed)
+        })?;
+        let live = Live { user: address, class, frame };
+        // SAFETY: the frame was written with this room.
+        match unsafe { frame::changed_tail(secret, address, frame, self.room(&live)) } {
+            Some(changed) => Err(Misuse { address: changed, ..self.about(Fault::Overflow, &live) }),
+            None => Ok(live),
+        }
+    }
+
+    /// The bytes that a block whose frame is lost had at most.
+    fn most_bytes(&self, address: usize, class: SizeClass) -> usize {
+        match self.heap.block_of(address + 1) {
+            Some((start, bytes)) if class.is_small() => (start + bytes).saturating_sub(address),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of the block's memory behind those that were asked for.
+    fn room(&self, live: &Live) -> usize {
+        let after = live.frame.bytes;
+        if live.class.is_small() {
+            live.class.block_bytes().saturating_sub(live.frame.front() + after)
+        } else {
+            self.guard_of(live).wrapping_sub(live.user + after)
+        }
+    }
+
+    /// What is wrong with an address that is not that of a live block.
+    #[cold]
+    fn no_block(&self, address: usize, state: State) -> Misuse {
+        let class = self.heap.pages.class_of(address);
+        let fault = match state {
+            _ if class == SizeClass::NONE && self.offset_of(address) >= self.heap.pages.mapped_bytes() => {
+                Fault::ForeignPointer
+            }
+            _ if !address.is_multiple_of(MIN_ALIGN) => Fault::InteriorPointer,
+            State::Freed => Fault::DoubleFree,
+            _ if class == SizeClass::NONE => Fault::FreeMemory,
+            _ => Fault::InteriorPointer,
+        };
+        let block = self.around(address, class);
+        let fault = match block {
+            None if fault == Fault::InteriorPointer => Fault::FreeMemory,
+            _ => fault,
+        };
+        Misuse { block, ..Misuse::at(fault, address) }
+    }
+
+    /// The live block around an address.
+    fn around(&self, address: usize, class: SizeClass) -> Option<(usize, usize)> {
+        if !class.is_small() {
+            return self.explain(address)?.block;
+        }
+        let (start, bytes) = self.heap.block_of(address)?;
+        let fronts = core::iter::once(FRONT).chain((5..=12).map(|shift| 1 << shift));
+        let users = fronts.map(|front| start + front).filter(|user| *user < start + bytes);
+        let mut live = users.filter(|user| self.states.of(self.offset_of(*user)) == State::Live);
+        let user = live.next()?;
+        // SAFETY: a live block has a frame.
+        unsafe { frame::read(self.secret(), user) }.ok().map(|frame| (user, frame.bytes))
+    }
+
+    /// Clears a small block and puts it into quarantine; what leaves for it goes back to the heap.
+    fn retire(&self, live: &Live) -> Result<(), Misuse> {
+        let front = live.frame.front();
+        let start = live.user - front;
+        let tail = self.room(live).min(frame::TAIL_MOST);
+        // SAFETY: the block is the heap's again; nothing else of it was ever written.
+        unsafe { at_mut::<u8>(live.user - FRONT).write_bytes(0, FRONT + live.frame.bytes + tail) };
+        let turn = self.heap.cache.front.current().unwrap_or_else(|| O::thread_id() >> 12);
+        let leaving = self.quarantine.exchange(&self.heap.os, turn, live.class, start);
+        if leaving != 0 {
+            self.is_untouched(leaving, live.class)?;
+            self.heap.free(leaving);
+        }
+        Ok(())
+    }
+
+    fn empty_quarantine(&self) {
+        self.quarantine.empty(|block| self.heap.free(block));
+        self.empty_runs();
+    }
+
+    /// Notes that a block was made by one of the operators new.
+    pub fn mark(&self, address: usize, maker: Maker) {
+        self.change_maker(address, Maker::Malloc, maker);
+    }
+
+    /// Lets `free` take a block that a delete of this family was called for.
+    pub fn hand_over(&self, address: usize, maker: Maker) {
+        self.change_maker(address, maker, Maker::Malloc);
+    }
+
+    fn change_maker(&self, address: usize, from: Maker, to: Maker) {
+        if self.is_outside(address) {
+            return;
+        }
+        let live = self.heap.obeyed(self.inspect(address));
+        if live.frame.maker != from {
+            let fault = Fault::WrongFunction { made: live.frame.maker, freed: from };
+            self.heap.obeyed(Err(self.about(fault, &live)))
+        }
+        self.reframe(&live, Frame { maker: to, ..live.frame });
+    }
+
+    /// Writes another frame around a live block.
+    fn reframe(&self, live: &Live, frame: Frame) {
+        let room = self.room(&Live { frame, ..*live });
+        // SAFETY: the block is its owner's, who called us, and is so long.
+        unsafe { frame::write(self.secret(), live.user, frame, room) };
+    }
+
+    /// Stops the process unless the block at `address` was asked for with exactly this size and alignment.
+    pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
+        if self.is_outside(address) {
+            return;
+        }
+        let live = self.heap.obeyed(self.inspect(address));
+        if live.frame.bytes != bytes || live.frame.asked != align.max(1).trailing_zeros() {
+            let said = Some(bytes);
+            self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))
+        }
+    }
+
+    /// The bytes that were asked for: there are no others.
+    pub fn usable_bytes(&self, address: usize) -> usize {
+        if self.is_outside(address) {
+            return self.heap.emergency.bytes_of(address).unwrap_or(0);
+        }
+        self.heap.obeyed(self.inspect(address)).frame.bytes
+    }
+
+    pub fn block_bytes_for(bytes: usize, _: usize) -> usize {
+        bytes
+    }
+
+    /// As `Heap::release`.
+    pub fn release(&self, keep: usize) -> usize {
+        self.empty_quarantine();
+        self.heap.release(keep)
+    }
+
+    /// Looks whether anybody wrote to the blocks in quarantine. For the end of a process.
+    pub fn audit(&self) {
+        let mut outcome = Ok(());
+        self.quarantine.empty(|start| {
+            outcome = outcome.and(self.is_untouched(start, self.heap.pages.class_of(start)));
+        });
+        self.heap.obeyed(outcome);
+        self.heap.audit();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! realloc.
+
+use super::frame::{self, Frame, TAIL_LEAST};
+use super::{Hardened, Live};
+use crate::base::fault::{Fault, Maker};
+use crate::os::Os;
+use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
+
+impl<O: Os> Hardened<O> {
+    /// As `Heap::reallocate`.
+    pub fn reallocate(&self, address: usize, bytes: usize) -> usize {
+        if address == 0 {
+            return self.allocate(bytes);
+        }
+        if self.is_outside(address) {
+            return self.move_from_outside(address, bytes);
+        }
+        let live = self.heap.obeyed(self.inspect(address));
+        if live.frame.maker != Maker::Malloc {
+            let fault = Fault::WrongFunction { made: live.frame.maker, freed: Maker::Malloc };
+            self.heap.obeyed(Err(self.about(fault, &live)))
+        }
+        if bytes > super::MOST_BYTES {
+            return 0;
+        }
+        // A block stays where it is unless it is too small or less than half used.
+        let may_stay = bytes >= live.frame.bytes / 2;
+        if may_stay && self.resizes_in_place(&live, bytes) {
+            return address;
+        }
+        let block = self.allocate(bytes);
+        if block == 0 {
+            // What shrinks can stay, as long as there is no memory to move it to.
+            let stays = bytes <= live.frame.bytes && self.resizes_in_place(&live, bytes);
+            return if stays { address } else { 0 };
+        }
+        copy(address, block, live.frame.bytes.min(bytes));
+        self.heap.obeyed(self.take_back(address, Maker::Malloc));
+        block
+    }
+
+    fn move_from_outside(&self, address: usize, bytes: usize) -> usize {
+        let before = self.usable_bytes(address);
+        let block = self.allocate(bytes);
+        if block != 0 {
+            copy(address, block, before.min(bytes));
+        }
+        block
+    }
+
+    fn resizes_in_place(&self, live: &Live, bytes: usize) -> bool {
+        let before = live.frame;
+        // Its owner's next free says nothing of an alignment.
+        let after = Frame { bytes, asked: 0, ..before };
+        if !live.class.is_small() {
+            if bytes > before.bytes {
+                return false;
+            }
+            self.shrink_guarded(live, bytes);
+        } else if before.front() + bytes + TAIL_LEAST > live.class.block_bytes() {
+            return false;
+        } else {
+            // The old canary, and what is cut off: everything outside the bytes asked for is zero but for the frame.
+            let tail = self.room(live).min(frame::TAIL_MOST);
+            let kept = before.bytes.min(bytes);
+            // SAFETY: the block is the owner's, who called us, and is so long.
+            unsafe { at_mut::<u8>(live.user + kept).write_bytes(0, before.bytes + tail - kept) };
+        }
+        self.reframe(live, after);
+        true
+    }
+}
+
+fn copy(from: usize, to: usize, bytes: usize) {
+    // SAFETY: both blocks are at least so long, and do not overlap.
+    unsafe { core::ptr::copy_nonoverlapping(at::<u8>(from), at_mut::<u8>(to), bytes) };
+}

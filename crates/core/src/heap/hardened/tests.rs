@@ -1,0 +1,224 @@
+use super::*;
+use crate::os::fake::{Fake, Request};
+use proptest::prelude::*;
+
+fn hardened() -> Box<Hardened<Fake>> {
+    Box::new(Hardened::new(Fake::default()))
+}
+
+fn fill(address: usize, bytes: usize, mark: u8) {
+    unsafe { at_mut::<u8>(address).write_bytes(mark, bytes) };
+}
+
+fn holds(address: usize, bytes: usize, mark: u8) -> bool {
+    unsafe { core::slice::from_raw_parts(at_mut::<u8>(address), bytes) }.iter().all(|byte| *byte == mark)
+}
+
+fn fault_of<T>(outcome: Result<T, Misuse>) -> Option<Fault> {
+    outcome.err().map(|misuse| misuse.fault)
+}
+
+#[test]
+fn a_block_has_exactly_the_bytes_that_were_asked_for() {
+    let heap = hardened();
+    for bytes in [0, 1, 15, 16, 100, 4096, 40_000, 300_000, 5_000_000] {
+        let block = heap.allocate(bytes);
+        assert_eq!((heap.usable_bytes(block), block % 16), (bytes, 0));
+        assert!(holds(block, bytes, 0), "memory is zero when it is handed out");
+        fill(block, bytes, 7);
+        heap.free(block);
+    }
+}
+
+#[test]
+fn only_a_live_block_can_be_freed_and_only_once() {
+    let heap = hardened();
+    for bytes in [64, 1 << 20] {
+        let block = heap.allocate(bytes);
+        let free = |address| fault_of(heap.take_back(address, Maker::Malloc));
+        assert_eq!(free(block + 1), Some(Fault::InteriorPointer));
+        assert_eq!(free(block + 16), Some(Fault::InteriorPointer));
+        assert_eq!(free(&raw const heap as usize), Some(Fault::ForeignPointer));
+        assert_eq!(free(block), None);
+        assert_eq!(free(block), Some(Fault::DoubleFree));
+        for _ in 0..5000 {
+            heap.free(heap.allocate(64));
+        }
+        heap.release(0);
+        assert_eq!(free(block), Some(Fault::DoubleFree));
+    }
+}
+
+#[test]
+fn a_block_that_nobody_got_cannot_be_freed() {
+    let heap = hardened();
+    let block = heap.allocate(1000);
+    let never = block + 3 * SizeClass::for_small(1000 + FRONT + TAIL_LEAST).block_bytes();
+    assert_eq!(fault_of(heap.take_back(never, Maker::Malloc)), Some(Fault::FreeMemory));
+}
+
+#[test]
+fn one_byte_outside_is_found_at_the_free() {
+    for bytes in [0, 1, 104, 4000, 40_002, 300_007] {
+        for (place, fault) in [(-1, Fault::Underflow), (-16, Fault::Underflow), (0, Fault::Overflow)] {
+            let heap = hardened();
+            let block = heap.allocate(bytes);
+            let wrong = match place {
+                0 => block + bytes,
+                before => block.wrapping_add_signed(before),
+            };
+            fill(wrong, 1, b'A');
+            let misuse = heap.take_back(block, Maker::Malloc).unwrap_err();
+            assert_eq!(misuse.fault, fault, "{bytes} bytes, {place}");
+            assert!(place != 0 || misuse.address == wrong);
+            assert_eq!(misuse.block.map(|(start, _)| start), Some(block));
+        }
+    }
+}
+
+#[test]
+fn a_write_to_a_freed_block_is_found_when_its_memory_is_handed_out() {
+    let heap = hardened();
+    let block = heap.allocate(100);
+    heap.free(block);
+    fill(block + 40, 1, 1);
+    let found = (0..5000).find_map(|_| match heap.make(1, 100) {
+        Ok(other) => {
+            assert_ne!(other, block);
+            heap.free(other);
+            None
+        }
+        Err(misuse) => Some(misuse),
+    });
+    assert_eq!(found.map(|misuse| (misuse.fault, misuse.address)), Some((Fault::WriteAfterFree, block + 40)));
+}
+
+#[test]
+fn a_freed_block_waits_and_comes_back_in_no_order() {
+    let heap = hardened();
+    let mut before: Vec<usize> = (0..2000).map(|_| heap.allocate(100)).collect();
+    before.iter().for_each(|block| heap.free(*block));
+    let last = before[1999];
+    before.sort();
+    let again: Vec<usize> = (0..100).map(|_| heap.allocate(100)).collect();
+    assert!(!again.contains(&last));
+    let known = again.iter().filter_map(|block| before.binary_search(block).ok()).collect::<Vec<_>>();
+    let rev = known.iter().rev().copied().collect::<Vec<_>>();
+    assert!(known.len() > 50 && !known.is_sorted() && !rev.is_sorted());
+}
+
+#[test]
+fn a_block_is_freed_by_the_family_that_made_it() {
+    let heap = hardened();
+    let block = heap.allocate(100);
+    heap.mark(block, Maker::NewArray);
+    let fault = Fault::WrongFunction { made: Maker::NewArray, freed: Maker::Malloc };
+    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), Some(fault));
+    heap.hand_over(block, Maker::NewArray);
+    heap.check_size(block, 100, 1);
+    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None);
+}
+
+#[test]
+fn every_alignment_is_met_and_taken_back() {
+    let heap = hardened();
+    for shift in 0..24 {
+        for bytes in [0, 1, 100, 5000, 70_000] {
+            let block = heap.allocate_aligned(1 << shift, bytes);
+            assert!(block != 0 && block % (1 << shift) == 0, "{bytes} at 2^{shift}");
+            fill(block, bytes, 9);
+            heap.check_size(block, bytes, 1 << shift);
+            heap.free(block);
+        }
+    }
+    heap.empty_quarantine();
+    assert_eq!(heap.stats().large_blocks, 0);
+    assert_eq!(heap.fenced.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn accesses_beside_a_large_block_and_after_its_free_are_explained() {
+    let heap = hardened();
+    let block = heap.allocate(100_000);
+    let fault = |address| heap.explain(address).map(|misuse| (misuse.fault, misuse.block));
+    let meant = Some((block, 100_000));
+    assert_eq!(fault(block + 100_000 + 4096), Some((Fault::Overflow, meant)));
+    assert_eq!(fault((block & !4095) - 1), Some((Fault::Underflow, meant)));
+    heap.free(block);
+    assert_eq!(fault(block), Some((Fault::UseAfterFree, None)));
+    assert_eq!(fault(0x1000), None);
+}
+
+#[test]
+fn no_guards_where_the_system_refuses_them() {
+    let heap = hardened();
+    heap.os.refuse_after(Request::ClosePages, 1);
+    let block = heap.allocate(100_000);
+    fill(block, 100_000, 3);
+    heap.free(block);
+    heap.empty_quarantine();
+    assert_eq!((heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0));
+    heap.os.refuse_after(Request::GiveBack, 0);
+    let block = heap.allocate(100_000);
+    fill(block, 100_000, 3);
+    heap.free(block);
+    let block = heap.allocate(100_000);
+    assert!(holds(block, 100_000, 0));
+}
+
+#[test]
+fn without_memory_there_is_none_and_the_heap_goes_on() {
+    for request in [Request::Reserve, Request::Commit, Request::MapAt] {
+        let heap = hardened();
+        for allowed in 0..40 {
+            heap.os.refuse_after(request, allowed);
+            let block = heap.allocate(100 + allowed as usize * 2000);
+            heap.os.grant(request);
+            heap.free(block);
+        }
+        let block = heap.allocate(100);
+        assert_ne!(block, 0);
+        heap.free(block);
+    }
+}
+
+#[test]
+fn what_waits_in_quarantine_is_had_when_memory_is_short() {
+    let heap = hardened();
+    let blocks: Vec<usize> = (0..64).map(|_| heap.allocate(3 << 20)).collect();
+    blocks.iter().for_each(|block| heap.free(*block));
+    heap.os.refuse_after(Request::MapAt, 0);
+    assert_ne!(heap.allocate(150 << 20), 0);
+}
+
+#[test]
+fn a_size_that_cannot_be_is_refused_and_the_block_stays() {
+    let heap = hardened();
+    for bytes in [10, 100_000] {
+        let block = heap.allocate(bytes);
+        for wrong in [usize::MAX, usize::MAX - 40, isize::MAX as usize, 1 << 50] {
+            assert_eq!((heap.reallocate(block, wrong), heap.allocate(wrong)), (0, 0));
+        }
+        assert_eq!(heap.usable_bytes(block), bytes);
+    }
+}
+
+proptest! {
+    #[test]
+    fn realloc_keeps_contents_and_the_exact_size(sizes in prop::collection::vec(0usize..120_000, 1..12)) {
+        let heap = hardened();
+        let mut block = heap.allocate(sizes[0]);
+        let mut before = sizes[0];
+        fill(block, before, 5);
+        for size in sizes {
+            block = heap.reallocate(block, size);
+            prop_assert_eq!(heap.usable_bytes(block), size);
+            prop_assert!(holds(block, before.min(size), 5));
+            heap.check_size(block, size, 1);
+            fill(block, size, 5);
+            before = size;
+        }
+        heap.free(block);
+        heap.audit();
+    }
+}
