@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   // What must hold.
-//!   // on: glibc preload locked static      the grounds; glibc is the control
+//!   // on: glibc preload locked hardened static    the grounds; glibc is the control
 //!   // limit: 60                            seconds, 20 if absent
 //!   // args: 500                            arguments of the program
 //!   // args.preload: 10000                  others on one ground
@@ -64,7 +64,9 @@ impl Program {
         });
         let grounds: Vec<Ground> = grounds.collect::<Result<_, String>>()?;
         if grounds.is_empty() {
-            return Err(wrong("its first comment needs a line `// on: glibc preload locked static`".into()));
+            return Err(wrong(
+                "its first comment needs a line `// on: glibc preload locked hardened static`".into(),
+            ));
         }
         let limit = words("limit").first().map_or(Ok(20), |seconds| seconds.parse());
         let limit = limit.map_err(|error| wrong(format!("limit: {error}")))?;
@@ -98,8 +100,8 @@ impl Program {
 
 fn trials_of(program: Program) -> Vec<Trial> {
     let stem = program.source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
-    let grounds =
-        program.grounds.iter().filter(|ground| **ground != Ground::Static || !library::is_foreign());
+    let is_one_library = |ground: &&Ground| matches!(ground, Ground::Static | Ground::Hardened);
+    let grounds = program.grounds.iter().filter(|ground| !is_one_library(ground) || !library::is_foreign());
     let trial = |ground: &Ground| {
         let (program, ground) = (program.clone(), *ground);
         Trial::test(format!("{stem}::{}", ground.name()), move || Ok(program.prove(ground)?))

@@ -1,5 +1,5 @@
-//! Every crime of `misuse/` against our library, with and without restartable sequences: what is promised must
-//! happen, and what is known to be open must still be open.
+//! Every crime of `misuse/` against our library, with and without restartable sequences, and the hardened one: what is
+//! promised must happen, and what is known to be open must still be open.
 
 #[path = "misuse/allocators.rs"]
 mod allocators;
@@ -16,7 +16,7 @@ const TRIES: u64 = 200_000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let ours = match Allocator::ours() {
+    let ours = match every_build_of_ours() {
         Ok(ours) => ours,
         Err(error) => {
             eprintln!("{error}");
@@ -27,11 +27,19 @@ fn main() -> ExitCode {
     for allocator in ours {
         for (program, crime, promise) in CRIMES {
             let allocator = allocator.clone();
+            let promise =
+                if allocator.is_hardened() { suite::hardened_promise(crime, promise) } else { promise };
             let name = format!("{crime}::{}", allocator.name);
             trials.push(Trial::test(name, move || Ok(prove(&allocator, program, crime, promise)?)));
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn every_build_of_ours() -> Result<Vec<Allocator>, String> {
+    let mut ours = Allocator::ours()?;
+    ours.push(Allocator::hardened()?);
+    Ok(ours)
 }
 
 fn every_open_crime_exists() -> Result<(), String> {
@@ -43,8 +51,8 @@ fn every_open_crime_exists() -> Result<(), String> {
 
 fn prove(allocator: &Allocator, program: &str, crime: &str, promise: Promise) -> Result<(), String> {
     let verdict = suite::commit(allocator, program, crime, TRIES)?;
-    let open = KNOWN_OPEN.iter().find(|(open, _)| *open == crime);
-    if OPEN_ACROSS_CPUS.contains(&crime) && !verdict.is_silent_damage() {
+    let open = KNOWN_OPEN.iter().find(|(open, _)| *open == crime && !allocator.is_hardened());
+    if OPEN_ACROSS_CPUS.contains(&crime) && !allocator.is_hardened() && !verdict.is_silent_damage() {
         return Ok(());
     }
     match (verdict.keeps(promise), open) {

@@ -1,6 +1,6 @@
 // A size that rounding up to the alignment would wrap to 0 throws bad_alloc. Not on libstdc++ 12, which wraps
 // it.
-// on: preload locked static
+// on: preload locked hardened static
 #include "check.h"
 #include <new>
 

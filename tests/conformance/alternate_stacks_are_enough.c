@@ -1,5 +1,5 @@
 // A handler on an alternate stack of the smallest size allowed can allocate.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 #include <signal.h>
 

@@ -1,5 +1,5 @@
 // Constructors before main, atexit handlers and destructors after it may allocate, resize and free.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 static unsigned char *early;

@@ -1,5 +1,5 @@
 // A product that does not fit gives null and ENOMEM, never a block of the product's low bits.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

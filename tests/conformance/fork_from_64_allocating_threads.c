@@ -1,8 +1,9 @@
 // A child of a process with 64 threads that never stop allocating can allocate at once; the argument says how
 // often.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 // args: 1000
 // args.preload: 10000
+// args.hardened: 100
 // limit: 240
 #include "check.h"
 #include <pthread.h>

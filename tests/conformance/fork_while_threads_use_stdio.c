@@ -1,6 +1,6 @@
 // fork does not deadlock against threads that open and close streams: they hold stdio's list lock and then
 // allocate.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 // limit: 60
 #include "check.h"
 #include <pthread.h>

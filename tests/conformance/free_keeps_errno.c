@@ -1,6 +1,6 @@
 // free leaves errno as it was: for null, for small blocks, and for large ones whose pages go back to the
 // system.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // A signal handler may allocate anything while the program is not inside the allocator.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 #include <signal.h>
 #include <sys/time.h>

@@ -1,6 +1,6 @@
 // mallinfo2 and mallinfo count the bytes that the program holds in this heap: they grow by what is allocated,
 // small and large, and shrink by what is freed.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 enum { COUNT = 4000, BYTES = 5000 };

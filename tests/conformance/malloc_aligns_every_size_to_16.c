@@ -1,5 +1,5 @@
 // Every size gives a block aligned to 16 bytes, by malloc, calloc and realloc; the larger powers of two too.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // malloc(0), calloc(0, n), calloc(n, 0) and memalign(n, 0) give pointers that nobody else has and that can be
 // freed.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

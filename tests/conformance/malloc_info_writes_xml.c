@@ -1,5 +1,5 @@
 // malloc_info writes well-formed XML in glibc's form to the given file, and refuses options with EINVAL.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 #include <ctype.h>
 

@@ -1,5 +1,5 @@
 // malloc_stats writes its report to stderr, and nothing to stdout.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 #include <fcntl.h>
 

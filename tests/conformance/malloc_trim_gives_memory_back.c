@@ -1,5 +1,5 @@
 // malloc_trim returns 1 and the resident size falls when there was memory to give back.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 static size_t resident(void) {

@@ -1,5 +1,5 @@
 // mallopt takes glibc's parameters, refuses the values glibc refuses, and the heap works afterwards.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

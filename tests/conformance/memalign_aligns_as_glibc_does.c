@@ -1,6 +1,6 @@
 // memalign and glibc 2.36's aligned_alloc take any alignment: they round it up to a power of two, and refuse
 // beyond half the address space with EINVAL.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 typedef void *aligned_function(size_t, size_t);

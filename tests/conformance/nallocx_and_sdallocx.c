@@ -1,6 +1,6 @@
 // nallocx foretells malloc_usable_size, 0 for what cannot be; sdallocx frees with size and alignment in its
 // flags.
-// on: preload locked static
+// on: preload locked hardened static
 #include "check.h"
 
 /* The flags of the interface: the logarithm of the alignment in the low six bits. */

@@ -1,6 +1,6 @@
 // Without memory operator new runs the new-handler until memory is there or the handler throws; without a
 // handler it throws bad_alloc; the nothrow forms give null after the handler.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 #include <new>
 #include <functional>

@@ -1,6 +1,6 @@
 // posix_memalign returns its error, leaves the pointer alone when it fails, and takes only powers of two that
 // are multiples of a pointer's size.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // realloc(NULL, n) allocates, realloc(p, 0) frees and gives null, and a failure leaves the old block as it
 // was.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // reallocarray multiplies with care: ENOMEM on overflow with the old block untouched, realloc otherwise.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

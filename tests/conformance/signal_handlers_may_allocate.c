@@ -1,6 +1,6 @@
 // A signal handler that interrupts the fast path may itself take and give back a small block: no lock is held
 // there.
-// on: preload
+// on: preload hardened
 // limit: 60
 #include "check.h"
 #include <sched.h>

@@ -1,5 +1,5 @@
 // Beyond PTRDIFF_MAX every function refuses with ENOMEM, also when rounding up would wrap to a small size.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

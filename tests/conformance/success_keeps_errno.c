@@ -1,5 +1,5 @@
 // A call that succeeds leaves errno alone, also when it had to ask the system for memory.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 #define KEEPS(call)                                               \

@@ -1,5 +1,5 @@
 // Threads with stacks of 16 KiB can allocate, resize and free every size: the slow paths need little stack.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 // limit: 60
 #include "check.h"
 #include <pthread.h>

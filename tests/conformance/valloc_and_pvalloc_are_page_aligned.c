@@ -1,5 +1,5 @@
 // valloc aligns to a page; pvalloc also rounds the size up to whole pages, of which every byte is usable.
-// on: glibc preload locked static
+// on: glibc preload locked hardened static
 #include "check.h"
 
 int main(void) {

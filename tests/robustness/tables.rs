@@ -104,7 +104,7 @@ fn print_misuse(wishes: &Wishes, allocators: &[Allocator]) -> Result<(), String>
             let repetitions = if *crime == "steer_at_random" { 1 } else { wishes.repetitions };
             for _ in 0..repetitions {
                 let verdict = misuse::commit(allocator, program, crime, wishes.tries)?;
-                all_messages &= matches!(verdict, misuse::Verdict::Message { .. });
+                all_messages &= verdict.is_message();
                 any_silent |= verdict.is_silent_damage();
                 if let misuse::Verdict::WentOn { detail, .. } = &verdict
                     && *crime == "steer_at_random"

@@ -12,6 +12,8 @@ pub enum Ground {
     Preload,
     /// `LD_PRELOAD` with the C library told not to register threads, so that the locked cache serves them.
     Locked,
+    /// `LD_PRELOAD` of the hardened library.
+    Hardened,
     /// The program is linked with the archive.
     Static,
 }
@@ -20,13 +22,15 @@ pub enum Ground {
 const DISTURBING_PREFIXES: [&str; 5] = ["VCM_", "TCMALLOC_", "MALLOC_", "LD_PRELOAD", "GLIBC_TUNABLES"];
 
 impl Ground {
-    pub const ALL: [Ground; 4] = [Ground::Glibc, Ground::Preload, Ground::Locked, Ground::Static];
+    pub const ALL: [Ground; 5] =
+        [Ground::Glibc, Ground::Preload, Ground::Locked, Ground::Hardened, Ground::Static];
 
     pub fn name(self) -> &'static str {
         match self {
             Ground::Glibc => "glibc",
             Ground::Preload => "preload",
             Ground::Locked => "locked",
+            Ground::Hardened => "hardened",
             Ground::Static => "static",
         }
     }
@@ -56,6 +60,9 @@ impl Ground {
         command.env("CONFORMANCE_ON", expected);
         if matches!(self, Ground::Preload | Ground::Locked) {
             command.env("LD_PRELOAD", library::shared()?);
+        }
+        if self == Ground::Hardened {
+            command.env("LD_PRELOAD", library::hardened()?);
         }
         if self == Ground::Locked {
             command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");

@@ -50,6 +50,24 @@ pub fn our_shared() -> Result<PathBuf, String> {
     built(&BUILT, "vcmalloc", "libvcmalloc.so")
 }
 
+/// The hardened library, under the name that programs preload.
+pub fn hardened() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    static CARGO: OnceLock<Result<(), String>> = OnceLock::new();
+    let linked = || {
+        let file = built(&CARGO, "vcmalloc-hardened", "libvcmalloc_hardened.so")?;
+        let library = file.with_file_name("libvcmalloc-hardened.so");
+        let failed = |error| format!("{}: {error}", library.display());
+        // Beside it and then over it: a program may be starting on the old one.
+        let fresh = file.with_file_name(format!("libvcmalloc-hardened.so.{}", std::process::id()));
+        std::fs::hard_link(&file, &fresh).and_then(|()| std::fs::rename(&fresh, &library)).map_err(failed)?;
+        // Renaming a file to another name of itself leaves both.
+        let _ = std::fs::remove_file(&fresh);
+        Ok(library)
+    };
+    BUILT.get_or_init(linked).clone()
+}
+
 /// The archive that programs link.
 pub fn archive() -> Result<PathBuf, String> {
     our_shared().map(|library| library.with_extension("a"))

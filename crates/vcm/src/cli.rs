@@ -27,6 +27,7 @@ Examples:
   vcm run -v --cache-limit 64M --stats -- db_bench --benchmarks=fillrandom
   vcm run --option cache_limit=64M --strict -- /usr/bin/ceph-osd -f -i 3
   vcm run --library /opt/vcmalloc/libvcmalloc.so -- ./daemon
+  vcm run --hardened -- ./daemon           find overflows, double frees, uses after free
 
 Exit status:
   the command's own; 128+N, as a shell sees it, when signal N killed it
@@ -70,6 +71,9 @@ pub struct Run {
     /// The library to preload, instead of the one that is found by itself
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
+    /// Preload the hardened library: every block is checked, misuse ends the program with a line
+    #[arg(long, conflicts_with = "library")]
+    pub hardened: bool,
     /// Print the allocator's statistics on stderr when the program ends
     #[arg(long)]
     pub stats: bool,

@@ -10,7 +10,8 @@ use std::env;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-pub const FILE_NAME: &str = "libvcmalloc.so";
+const FILE_NAME: &str = "libvcmalloc.so";
+const HARDENED_FILE_NAME: &str = "libvcmalloc-hardened.so";
 
 /// A library that can be preloaded.
 pub struct Library {
@@ -22,26 +23,30 @@ pub struct Library {
     pub stands_in_for_tcmalloc: bool,
 }
 
-/// The library that was asked for, or else the first that is found.
-pub fn find(asked_for: Option<&Path>) -> Result<Library, Failure> {
+/// The library that was asked for, or else the first that is found. The hardened one lies beside the other.
+pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure> {
     if let Some(path) = asked_for {
         return open(path, "--library");
     }
-    if let Some(path) = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
-        return open(Path::new(&path), LIBRARY_VARIABLE);
+    let named = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let name = if hardened { HARDENED_FILE_NAME } else { FILE_NAME };
+    let mut places = places(name);
+    match named {
+        Some(path) if hardened => places.insert(0, path.with_file_name(name)),
+        Some(path) => return open(&path, LIBRARY_VARIABLE),
+        None => {}
     }
-    let places = places();
     match places.iter().find(|path| path.is_file()) {
         Some(path) => open(path, "found by itself"),
         None => Err(failure(format!(
-            "{FILE_NAME} was not found. Looked at:{}\nBuild it with 'make build', or name it: vcm run \
+            "{name} was not found. Looked at:{}\nBuild it with 'make build', or name it: vcm run \
              --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
             places.iter().map(|path| format!("\n  {}", path.display())).collect::<String>()
         ))),
     }
 }
 
-fn places() -> Vec<PathBuf> {
+fn places(name: &str) -> Vec<PathBuf> {
     let multiarch = format!("{}-linux-gnu", env::consts::ARCH);
     let mut folders = Vec::new();
     if let Some(beside) = env::current_exe().ok().and_then(|own| own.parent().map(Path::to_path_buf)) {
@@ -55,7 +60,7 @@ fn places() -> Vec<PathBuf> {
         folders.extend([prefix.join("lib"), prefix.join("lib").join(&multiarch), prefix.join("lib64")]);
     }
     let mut places: Vec<PathBuf> = Vec::new();
-    for place in folders.into_iter().map(|folder| folder.join(FILE_NAME)) {
+    for place in folders.into_iter().map(|folder| folder.join(name)) {
         if !places.contains(&place) {
             places.push(place);
         }

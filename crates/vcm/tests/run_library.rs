@@ -46,6 +46,22 @@ fn wrong_options_are_refused_in_the_librarys_words_before_the_start() {
 }
 
 #[test]
+fn the_hardened_library_lies_beside_the_other() {
+    let place = Place::new();
+    let hardened = place.path("libvcmalloc-hardened.so");
+    std::fs::copy(&place.stub, &hardened).unwrap();
+    let run = |flags: &[&str]| {
+        let mut command = vcm(&[&["run"], flags, &["--", "printenv", "LD_PRELOAD"]].concat());
+        done(command.env("VCM_LIBRARY", &place.stub))
+    };
+    assert_eq!(run(&[]).out.trim(), text(&place.stub));
+    let result = run(&["--hardened"]);
+    assert_eq!(result.out.trim(), text(&hardened), "{}", result.err);
+    let result = run(&["--hardened", "--library", text(&place.stub)]);
+    assert!(result.code != Some(0) && result.err.contains("cannot be used with"), "{}", result.err);
+}
+
+#[test]
 fn a_library_that_is_not_fit_is_refused() {
     let place = Place::new();
     std::fs::write(place.path("text.so"), "no library").unwrap();

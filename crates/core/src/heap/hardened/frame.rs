@@ -8,6 +8,7 @@
 //! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or changed.
 //! No byte of a canary is ASCII, 0 or 255: what programs write by accident is never mistaken for it.
 
+use crate::base::chance::next_random;
 use crate::base::fault::Maker;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
@@ -64,11 +65,9 @@ impl Frame {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
-pub fn mix(word: u64) -> u64 {
-    let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ word >> 31
+/// A word that says nothing about the one it depends on.
+pub fn mix(mut word: u64) -> u64 {
+    next_random(&mut word)
 }
 
 /// Every byte 128 to 254 and even.
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_first_byte_that_is_not_zero_is_found_anywhere() {
-        let mut memory = vec![0u64; 21];
+        let mut memory = [0u64; 21];
         let start = memory.as_ptr().expose_provenance();
         assert_eq!(unsafe { first_nonzero(start, 168) }, None);
         for place in 0..168 {

@@ -27,7 +27,8 @@ use states::{State, States};
 /// From here on a block has pages of its own between pages that nobody may touch.
 const GUARDED_FROM: usize = 32 << 10;
 /// No request is larger.
-const MOST_BYTES: usize = if LARGEST_REQUEST < frame::MOST_BYTES { LARGEST_REQUEST } else { frame::MOST_BYTES };
+const MOST_BYTES: usize =
+    if LARGEST_REQUEST < frame::MOST_BYTES { LARGEST_REQUEST } else { frame::MOST_BYTES };
 /// A small block is aligned to this at most.
 const MOST_SMALL_ALIGN: usize = 4096;
 

@@ -4,7 +4,7 @@
 //! each newcomer drives out another at random. Shared by the threads of a virtual CPU; every step is one exchange of
 //! one word, so a signal handler or a fork finds nothing half done.
 
-use super::frame::mix;
+use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{CLASS_COUNT, SizeClass, TABLE_LEN};
 use crate::os::Os;
@@ -75,12 +75,13 @@ impl Quarantine {
 
     fn next_random<O: Os>(&self, os: &O, number: usize) -> u64 {
         let Some(state) = self.random.get(number) else { return 0 };
-        let seed = match state.load(Ordering::Relaxed) {
+        let mut seed = match state.load(Ordering::Relaxed) {
             0 => os.random(),
             seed => seed,
         };
-        state.store(seed.wrapping_add(0x9E37_79B9_7F4A_7C15) | 1 << 63, Ordering::Relaxed);
-        mix(seed)
+        let number = next_random(&mut seed);
+        state.store(seed, Ordering::Relaxed);
+        number
     }
 
     fn shard<O: Os>(&self, os: &O, number: usize) -> Option<usize> {

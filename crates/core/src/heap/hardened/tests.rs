@@ -125,7 +125,7 @@ fn every_alignment_is_met_and_taken_back() {
     for shift in 0..24 {
         for bytes in [0, 1, 100, 5000, 70_000] {
             let block = heap.allocate_aligned(1 << shift, bytes);
-            assert!(block != 0 && block % (1 << shift) == 0, "{bytes} at 2^{shift}");
+            assert!(block != 0 && block.is_multiple_of(1 << shift), "{bytes} at 2^{shift}");
             fill(block, bytes, 9);
             heap.check_size(block, bytes, 1 << shift);
             heap.free(block);

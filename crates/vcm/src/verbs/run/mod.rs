@@ -34,7 +34,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 
 pub fn run(arguments: Run) -> Outcome {
     let settings = settings_given(&arguments)?;
-    let library = library::find(arguments.library.as_deref())?;
+    let library = library::find(arguments.library.as_deref(), arguments.hardened)?;
     let [name, rest @ ..] = arguments.command.as_slice() else {
         return Err(Failure::new(OWN_FAILURE, "no command given"));
     };
