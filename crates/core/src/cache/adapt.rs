@@ -10,7 +10,10 @@ use crate::class::{CLASS_COUNT, MOST_BATCH, SizeClass};
 use crate::os::Os;
 
 /// Refusals of room before the hand moves: looking for room costs more than a visit to the middle.
-const REFUSALS_BEFORE_HAND: u32 = 4;
+const REFUSALS_BEFORE_HAND: u32 = 8;
+
+/// Classes that the hand passes in one go, at most: the rest is for the next time.
+const CLASSES_PER_LOOK: usize = 24;
 
 /// A process that only allocates has no use for capacity until it has allocated much: so many refills.
 const UNDERFLOWS_BEFORE_BIG: u64 = 128;
@@ -98,6 +101,12 @@ impl<O: Os> Cache<O> {
         let slab = tray.slab();
         let granted = &slab.info().granted;
         let share = self.share.load(Ordering::Relaxed);
+        // A look first: where there is no room, nobody writes what all CPUs read.
+        if granted.load(Ordering::Relaxed).saturating_add(bytes) > share
+            || !below.central.budget.has_room(bytes)
+        {
+            return false;
+        }
         let before = granted.fetch_add(bytes, Ordering::Relaxed);
         let fits = before.saturating_add(bytes) <= share && below.central.budget.take(bytes);
         if !fits {
@@ -116,15 +125,19 @@ impl<O: Os> Cache<O> {
     fn look_for_room(&self, below: Below<'_, O>, tray: &dyn Tray, except: SizeClass) -> Result<(), Misuse> {
         let slab = tray.slab();
         let info = slab.info();
-        if !info.refusals.fetch_add(1, Ordering::Relaxed).is_multiple_of(REFUSALS_BEFORE_HAND) {
+        let refusals = info.refusals.load(Ordering::Relaxed);
+        info.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
+        if !refusals.is_multiple_of(REFUSALS_BEFORE_HAND) {
             return Ok(());
         }
-        for _ in 0..CLASS_COUNT {
-            let turn = info.hand.fetch_add(1, Ordering::Relaxed) as usize % CLASS_COUNT;
-            let Some(class) = SizeClass::all().nth(turn) else { continue };
-            let word = tray.slab().read(class);
+        for _ in 0..CLASSES_PER_LOOK {
+            let turn = info.hand.load(Ordering::Relaxed);
+            info.hand.store(turn.wrapping_add(1), Ordering::Relaxed);
+            let class = SizeClass::nth(turn as usize % CLASS_COUNT);
+            let word = slab.read(class);
             let Some(seen) = info.seen_top.get(class.index()) else { continue };
-            let stood_still = seen.swap(word.top() as u32, Ordering::Relaxed) == word.top() as u32;
+            let stood_still = seen.load(Ordering::Relaxed) == word.top() as u32;
+            seen.store(word.top() as u32, Ordering::Relaxed);
             if class != except && stood_still && word.capacity(class) > 0 {
                 return self.shrink(below, tray, class);
             }

@@ -22,7 +22,7 @@ pub use slab::most_cached;
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::central::Central;
 use crate::class::{MOST_BATCH, SizeClass, TABLE_LEN};
 use crate::os::{IndexKind, Mutex, Os};
@@ -224,6 +224,15 @@ impl<O: Os> Cache<O> {
         self.in_use(slot).store(slab, Ordering::Release);
     }
 
+    /// Times that the fast path found nothing on this virtual CPU; 0 where it has no cache.
+    pub fn underflows_here(&self) -> u64 {
+        if self.slots.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let slab = self.made(self.slot()).load(Ordering::Acquire);
+        if slab == 0 { 0 } else { Slab(slab).info().underflows.load(Ordering::Relaxed) }
+    }
+
     /// A free block for a fast path that found none; 0 where there is no memory.
     pub fn refill(&self, below: Below<'_, O>, class: SizeClass) -> Result<usize, Misuse> {
         self.with_tray(below.os, |tray| match tray {
@@ -242,7 +251,7 @@ impl<O: Os> Cache<O> {
         if block != 0 {
             return Ok(block);
         }
-        tray.slab().info().underflows.fetch_add(1, Ordering::Relaxed);
+        count_one(&tray.slab().info().underflows);
         self.grow(below, tray, class, Miss::Underflow)?;
         let room = tray.slab().read(class).capacity(class);
         let wanted = moved_at_once(class, room);
@@ -280,7 +289,7 @@ impl<O: Os> Cache<O> {
         if tray.push(class, block) {
             return Ok(());
         }
-        tray.slab().info().overflows.fetch_add(1, Ordering::Relaxed);
+        count_one(&tray.slab().info().overflows);
         if self.grow(below, tray, class, Miss::Overflow)? && tray.push(class, block) {
             return Ok(());
         }
@@ -411,6 +420,11 @@ impl<O: Os> Cache<O> {
         // SAFETY: by the caller's promise.
         unsafe { self.freezer.reset() };
     }
+}
+
+/// Threads that share a virtual CPU take turns, so a count that is lost to a preemption is the price of a cheap one.
+fn count_one(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// Looks whether `block` is one of the two that were put last: the one double free that can be seen at once for the price

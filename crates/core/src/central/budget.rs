@@ -41,6 +41,11 @@ impl Budget {
         self.most_taken.load(Ordering::Relaxed)
     }
 
+    /// Whether `take` would have succeeded just now.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.taken().saturating_add(bytes) <= self.limit()
+    }
+
     /// Takes all of `bytes` or nothing.
     pub fn take(&self, bytes: usize) -> bool {
         let mut before = self.taken.load(Ordering::Relaxed);

@@ -46,7 +46,17 @@ struct Class<O: Os> {
     transfer: Mutex<Transfer, O>,
     /// A copy of the transfer array's length, read without the lock to avoid it.
     cached: AtomicU32,
+    /// Not zero where the array has no place, read without the lock for the same reason.
+    is_full: AtomicU32,
     spans: Mutex<SpanLists, O>,
+}
+
+impl<O: Os> Class<O> {
+    /// Copies what is read without the lock; the caller holds it.
+    fn note(&self, transfer: &Transfer) {
+        self.cached.store(transfer.len() as u32, Ordering::Relaxed);
+        self.is_full.store(u32::from(transfer.len() == transfer.capacity()), Ordering::Relaxed);
+    }
 }
 
 /// What one class holds in this layer.
@@ -68,6 +78,7 @@ impl<O: Os> Central<O> {
                 Class {
                     transfer: Mutex::new(Transfer::new()),
                     cached: AtomicU32::new(0),
+                    is_full: AtomicU32::new(0),
                     spans: Mutex::new(SpanLists::new()),
                 }
             }; TABLE_LEN],
@@ -103,7 +114,7 @@ impl<O: Os> Central<O> {
         if place.cached.load(Ordering::Relaxed) != 0 {
             let mut transfer = place.transfer.lock();
             count = transfer.take(out);
-            place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+            place.note(&transfer);
         }
         match out.get_mut(count..) {
             Some(rest) if !rest.is_empty() => count + place.spans.lock().take(os, pages, class, rest),
@@ -149,7 +160,7 @@ impl<O: Os> Central<O> {
             let mut transfer = place.transfer.lock();
             let count = batch.get_mut(..left.min(DRAIN_BATCH)).map_or(0, |out| transfer.take(out));
             let freed = transfer.shrink(count);
-            place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+            place.note(&transfer);
             drop(transfer);
             self.give_room(freed * class.block_bytes());
             outcome = outcome.and(self.return_blocks(pages, class, batch.get(..count).unwrap_or(&[]), at));
@@ -172,6 +183,10 @@ impl<O: Os> Central<O> {
 
     fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> usize {
         let place = self.class(class);
+        if place.is_full.load(Ordering::Relaxed) != 0 && !self.has_room(class.block_bytes()) {
+            self.steal(pages, class);
+            return 0;
+        }
         let mut transfer = place.transfer.lock();
         let missing = (transfer.len() + blocks.len()).saturating_sub(transfer.capacity());
         let mut refused = false;
@@ -179,7 +194,7 @@ impl<O: Os> Central<O> {
             refused = !self.grow(os, &mut transfer, class, missing);
         }
         let kept = transfer.put(blocks);
-        place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+        place.note(&transfer);
         drop(transfer);
         if refused {
             self.steal(pages, class);
@@ -207,7 +222,16 @@ impl<O: Os> Central<O> {
         true
     }
 
+    fn has_room(&self, bytes: usize) -> bool {
+        self.transfer_taken.load(Ordering::Relaxed).saturating_add(bytes)
+            <= self.budget.limit() / TRANSFER_SHARE
+            && self.budget.has_room(bytes)
+    }
+
     fn take_room(&self, bytes: usize) -> bool {
+        if !self.has_room(bytes) {
+            return false;
+        }
         let before = self.transfer_taken.fetch_add(bytes, Ordering::Relaxed);
         let fits =
             before.saturating_add(bytes) <= self.budget.limit() / TRANSFER_SHARE && self.budget.take(bytes);
@@ -224,7 +248,8 @@ impl<O: Os> Central<O> {
 
     /// Now and then, takes half of another class's array away: room follows the classes that need it.
     fn steal(&self, pages: &Pages<O>, except: SizeClass) {
-        let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
+        let refusals = self.refusals.load(Ordering::Relaxed);
+        self.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
         if !refusals.is_multiple_of(REFUSALS_BEFORE_STEALING) {
             return;
         }
@@ -256,7 +281,7 @@ impl<O: Os> Central<O> {
             let room = batch.len().min(left - unused);
             let count = batch.get_mut(..room).map_or(0, |out| transfer.take(out));
             let freed = unused + transfer.shrink(count);
-            place.cached.store(transfer.len() as u32, Ordering::Relaxed);
+            place.note(&transfer);
             drop(transfer);
             self.give_room(freed * class.block_bytes());
             outcome = outcome.and(self.give_to_spans(pages, class, batch.get(..count).unwrap_or(&[])));

@@ -79,8 +79,10 @@ impl<O: Os> Heap<O> {
     pub(super) fn after_slow_path(&self) {
         let janitor = &self.janitor;
         janitor.bell.ring();
-        let events = janitor.events.fetch_add(1, Ordering::Relaxed);
-        if events.is_multiple_of(EVENTS_PER_LOOK) && !janitor.running.load(Ordering::Relaxed) {
+        // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is for.
+        if !janitor.running.load(Ordering::Relaxed)
+            && janitor.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK)
+        {
             self.tick_if_due();
         }
         if self.pages.limits.take_passed() {

@@ -34,6 +34,9 @@ use janitor::Janitor;
 /// No object is larger: differences of pointers must fit `isize`.
 pub const LARGEST_REQUEST: usize = isize::MAX as usize;
 
+/// Of so many requests that reach the slow path one counts as a sample of what is asked for.
+const REQUESTS_PER_SAMPLE: u64 = 4;
+
 const NEW: u32 = 0;
 const READY: u32 = 1;
 const FAILED: u32 = 2;
@@ -174,7 +177,9 @@ impl<O: Os> Heap<O> {
             self.settle_bound();
         }
         self.learn_limits();
-        if let Some(sample) = self.requested.get(class.index()) {
+        // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
+        let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
+        if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
             sample.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             sample.count.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,15 +1,19 @@
-//! A mutex of one word that waits in the kernel.
+//! A mutex that waits in the kernel and wakes at most one thread at a time.
 //!
-//! Three states, after U. Drepper, "Futexes Are Tricky" (2011): free, held, held with waiters.
+//! Threads may overtake those that were woken. With many more threads than CPUs that matters: a woken thread may not run
+//! for a long while, and a mutex that hands itself over, or wakes somebody at each unlock meanwhile, makes every
+//! critical section cost a change of threads (the "lock convoy" of M. Blasgen et al., 1979). So the state says whether
+//! a woken thread is on its way; until it has looked, nobody else is woken.
 
 use crate::base::sync::{AtomicU32, Ordering, pause};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-const FREE: u32 = 0;
+/// The state: who holds the mutex, whether somebody was woken and has not looked yet, and the number of waiters.
 const HELD: u32 = 1;
-const AWAITED: u32 = 2;
+const WOKEN: u32 = 2;
+const WAITER: u32 = 4;
 
 /// Looks at the word before waiting: a critical section is shorter than a system call, but with more threads than
 /// CPUs its holder may not be running, so the look is short.
@@ -26,6 +30,8 @@ pub trait Wait {
 /// Mutual exclusion over a `T`. Any thread may call; not recursive; a forked child calls `reset`.
 pub struct Mutex<T, W> {
     state: AtomicU32,
+    /// Counts the wake-ups: what waiters sleep on.
+    wakes: AtomicU32,
     value: UnsafeCell<T>,
     wait: PhantomData<fn() -> W>,
 }
@@ -36,18 +42,27 @@ unsafe impl<T: Send, W> Sync for Mutex<T, W> {}
 impl<T, W: Wait> Mutex<T, W> {
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
-        Mutex { state: AtomicU32::new(FREE), value: UnsafeCell::new(value), wait: PhantomData }
+        Mutex {
+            state: AtomicU32::new(0),
+            wakes: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+            wait: PhantomData,
+        }
     }
 
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
-        Mutex { state: AtomicU32::new(FREE), value: UnsafeCell::new(value), wait: PhantomData }
+        Mutex {
+            state: AtomicU32::new(0),
+            wakes: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+            wait: PhantomData,
+        }
     }
 
     #[inline]
     pub fn lock(&self) -> Guard<'_, T, W> {
-        // Acquire pairs with the Release in `unlock`: what the last holder wrote is seen.
-        if self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if !self.take_if_free() {
             self.lock_contended();
         }
         Guard { mutex: self }
@@ -55,32 +70,64 @@ impl<T, W: Wait> Mutex<T, W> {
 
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, W>> {
-        match self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Some(Guard { mutex: self }),
-            Err(_) => None,
-        }
+        if self.take_if_free() { Some(Guard { mutex: self }) } else { None }
+    }
+
+    /// Overtakes those that wait.
+    #[inline]
+    fn take_if_free(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        // Acquire pairs with the Release in `unlock`: what the last holder wrote is seen.
+        state & HELD == 0
+            && self.state.compare_exchange(state, state | HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
     fn lock_contended(&self) {
         for _ in 0..LOOKS {
-            if self.state.load(Ordering::Relaxed) == FREE
-                && self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
+            if self.take_if_free() {
                 return;
             }
             pause();
         }
-        // From here on the word says that somebody may wait, so that the holder wakes us.
-        while self.state.swap(AWAITED, Ordering::Acquire) != FREE {
-            W::wait(&self.state, AWAITED);
+        self.state.fetch_add(WAITER, Ordering::Relaxed);
+        loop {
+            // The ticket first: a wake-up after this line changes it, so that the sleep below ends at once.
+            let ticket = self.wakes.load(Ordering::Acquire);
+            // This thread is awake and looks: whoever unlocks from here on must wake somebody again.
+            let state = self.state.fetch_and(!WOKEN, Ordering::Relaxed) & !WOKEN;
+            if state & HELD != 0 {
+                W::wait(&self.wakes, ticket);
+            } else if self
+                .state
+                .compare_exchange(state, (state | HELD) - WAITER, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
         }
     }
 
     #[inline]
     fn unlock(&self) {
-        if self.state.swap(FREE, Ordering::Release) == AWAITED {
-            W::wake_one(&self.state);
+        let state = self.state.fetch_and(!HELD, Ordering::Release) & !HELD;
+        if state >= WAITER && state & WOKEN == 0 {
+            self.wake(state);
+        }
+    }
+
+    /// Wakes a waiter, unless somebody took the mutex meanwhile, who will, or somebody was woken.
+    #[cold]
+    fn wake(&self, mut state: u32) {
+        while state >= WAITER && state & (HELD | WOKEN) == 0 {
+            match self.state.compare_exchange(state, state | WOKEN, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    // Release pairs with the Acquire of the ticket: who reads the new ticket sees WOKEN and clears it.
+                    self.wakes.fetch_add(1, Ordering::Release);
+                    return W::wake_one(&self.wakes);
+                }
+                Err(now) => state = now,
+            }
         }
     }
 
@@ -102,7 +149,7 @@ impl<T, W: Wait> Mutex<T, W> {
     /// # Safety
     /// The process has one thread.
     pub unsafe fn reset(&self) {
-        self.state.store(FREE, Ordering::Release);
+        self.state.store(0, Ordering::Release);
     }
 }
 
@@ -140,9 +187,10 @@ mod loom_tests {
 
     struct Yield;
 
+    /// Sleeps until the word changes: a wake-up that is lost is a model that never ends.
     impl Wait for Yield {
         fn wait(word: &AtomicU32, expected: u32) {
-            if word.load(Ordering::Relaxed) == expected {
+            while word.load(Ordering::Relaxed) == expected {
                 loom::thread::yield_now();
             }
         }
