@@ -16,7 +16,7 @@ const REFUSALS_BEFORE_HAND: u32 = 8;
 const CLASSES_PER_LOOK: usize = 24;
 
 /// A process that only allocates has no use for capacity until it has allocated much: so many refills.
-const UNDERFLOWS_BEFORE_BIG: u64 = 128;
+const UNDERFLOWS_BEFORE_BIG: u64 = 1024;
 
 /// What a fast path missed: a block, or a place for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
