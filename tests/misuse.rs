@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 fn every_build_of_ours() -> Result<Vec<Allocator>, String> {
-    let mut ours = Allocator::ours()?;
+    let mut ours = Vec::from(Allocator::ours()?);
     ours.push(Allocator::hardened()?);
     Ok(ours)
 }

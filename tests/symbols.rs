@@ -8,12 +8,24 @@ use std::path::PathBuf;
 use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol};
-use vcmalloc_tests::library::{our_shared, repository};
+use vcmalloc_tests::library::{hardened, our_shared, repository};
 
 type Elf<'data> = ElfFile64<'data, object::Endianness>;
 
 fn with_library<T>(look: impl FnOnce(&Elf) -> T) -> T {
-    let path = our_shared().unwrap_or_else(|error| panic!("{error}"));
+    with(our_shared(), look)
+}
+
+/// For what holds for the hardened library as well.
+fn with_both<T: Default + Extend<U> + IntoIterator<Item = U>, U>(look: impl Fn(&Elf) -> T) -> T {
+    let mut found = T::default();
+    found.extend(with(our_shared(), &look));
+    found.extend(with(hardened(), &look));
+    found
+}
+
+fn with<T>(library: Result<PathBuf, String>, look: impl FnOnce(&Elf) -> T) -> T {
+    let path = library.unwrap_or_else(|error| panic!("{error}"));
     let data = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     look(&Elf::parse(&*data).expect("an ELF file"))
 }
@@ -57,7 +69,7 @@ fn imports_are_those_reviewed() {
 
 #[test]
 fn strong_imports_come_from_the_c_library() {
-    let strangers: Vec<String> = with_library(|elf| {
+    let strangers: Vec<String> = with_both(|elf| {
         let (endian, data) = (elf.endian(), elf.data());
         let sections = elf.elf_header().sections(endian, data).expect("sections");
         let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");
@@ -73,12 +85,20 @@ fn strong_imports_come_from_the_c_library() {
     assert!(strangers.is_empty(), "not from the C library: {strangers:?}");
 }
 
+fn exported_by(elf: &Elf) -> BTreeSet<String> {
+    let defined = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    defined.filter_map(|symbol| symbol.name().ok().map(String::from)).collect()
+}
+
+#[test]
+fn the_hardened_library_exports_the_same() {
+    let (plain, checked) = (with_library(exported_by), with(hardened(), exported_by));
+    assert!(plain == checked, "only in one of them: {:?}", plain.symmetric_difference(&checked));
+}
+
 #[test]
 fn exports_are_those_reviewed() {
-    let found: BTreeSet<String> = with_library(|elf| {
-        let defined = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
-        defined.filter_map(|symbol| symbol.name().ok().map(String::from)).collect()
-    });
+    let found = with_library(exported_by);
     for name in
         ["malloc", "free", "calloc", "realloc", "malloc_usable_size", "_Znwm", "_ZdlPvm", "vcm_version"]
     {
@@ -102,18 +122,17 @@ fn every_form_of_new_and_delete_is_exported() {
         forms.push(format!("_Zd{letter}Pv{size}{align}"));
         forms.push(format!("_Zd{letter}Pv{align}{nothrow}"));
     }
-    let exported = with_library(|elf| {
-        let names = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
-        names.filter_map(|symbol| symbol.name().ok().map(String::from)).collect::<BTreeSet<String>>()
+    let missing: Vec<String> = with_both(|elf| {
+        let exported = exported_by(elf);
+        forms.iter().filter(|form| !exported.contains(*form)).cloned().collect()
     });
-    let missing: Vec<_> = forms.iter().filter(|form| !exported.contains(*form)).collect();
     assert!(missing.is_empty(), "missing forms: {missing:?}");
 }
 
 #[test]
 fn only_the_c_library_is_needed() {
     let allowed = ["libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
-    let strangers: Vec<String> = with_library(|elf| {
+    let strangers: Vec<String> = with_both(|elf| {
         let (entries, strings) = dynamic_section(elf);
         let needed = entries.iter().filter(|(tag, _)| *tag == elf::DT_NEEDED.into());
         let names = needed.map(|(_, value)| string_at(strings, *value));
@@ -124,22 +143,22 @@ fn only_the_c_library_is_needed() {
 
 #[test]
 fn closing_the_library_leaves_it_loaded() {
-    let flags = with_library(|elf| {
+    let flags: Vec<u64> = with_both(|elf| {
         let (entries, _) = dynamic_section(elf);
-        entries.iter().find(|(tag, _)| *tag == elf::DT_FLAGS_1.into()).map_or(0, |(_, value)| *value)
+        let flags = entries.iter().find(|(tag, _)| *tag == elf::DT_FLAGS_1.into());
+        vec![flags.map_or(0, |(_, value)| *value)]
     });
     let nodelete = u64::from(elf::DF_1_NODELETE);
-    assert_eq!(flags & nodelete, nodelete, "link with -z nodelete: blocks outlive dlclose");
+    assert!(flags.iter().all(|flags| flags & nodelete != 0), "link with -z nodelete: blocks outlive dlclose");
 }
 
 #[test]
 fn the_library_has_no_thread_local_storage() {
-    with_library(|elf| {
+    let thread_local: Vec<bool> = with_both(|elf| {
         let endian = elf.endian();
-        let thread_local =
-            elf.elf_program_headers().iter().any(|header| header.p_type(endian) == elf::PT_TLS);
-        assert!(!thread_local, "a TLS segment: late loading would run out of static TLS");
+        vec![elf.elf_program_headers().iter().any(|header| header.p_type(endian) == elf::PT_TLS)]
     });
+    assert!(!thread_local.contains(&true), "a TLS segment: late loading would run out of static TLS");
 }
 
 #[test]
@@ -160,7 +179,7 @@ fn nothing_lazily_bound_can_recurse_into_the_loader() {
 
 #[test]
 fn no_panic_is_reachable() {
-    let found: Vec<String> = with_library(|elf| {
+    let found: Vec<String> = with_both(|elf| {
         let names =
             elf.symbols().filter(|symbol| symbol.is_definition()).filter_map(|symbol| symbol.name().ok());
         names

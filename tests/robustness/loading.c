@@ -42,6 +42,8 @@ static void deeply_bound_plugin(void) {
     void *plugin = open_plugin(RTLD_NOW | RTLD_DEEPBIND);
     exchange_with(plugin);
     EXPECT(dlclose(plugin) == 0, "the plugin to go");
+    EXPECT(dlopen("libnot-there.so", RTLD_NOW | RTLD_DEEPBIND) == NULL && strstr(dlerror(), "libnot-there.so"),
+           "a plugin that is not there to be missed by its name");
 }
 
 static void plugin_loaded_by_threads(void) {

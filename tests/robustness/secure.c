@@ -1,8 +1,10 @@
 // A privileged program that is linked with the library: its starter's variables and files must not be obeyed.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,8 +31,15 @@ int main(int argc, char **argv) {
     int output[2];
     if (chmod(copy, 04755) != 0 || pipe(output) != 0)
         return 1;
+    // What 'vcm run' passes to learn that the library works: only an unprivileged program writes there.
+    int proof = memfd_create("proof", MFD_ALLOW_SEALING);
+    char number[12];
+    if (proof < 0 || ftruncate(proof, 4096) != 0 || fcntl(proof, F_ADD_SEALS, F_SEAL_GROW) != 0)
+        return 1;
+    snprintf(number, sizeof number, "%d", proof);
     pid_t child = fork();
     if (child == 0) {
+        setenv("VCM_RUN_PROOF", number, 1);
         dup2(output[1], 2);
         if (setgid(65534) != 0 || setuid(65534) != 0)
             _exit(77);
@@ -46,6 +55,11 @@ int main(int argc, char **argv) {
         return 77;
     if (length > 0 || status != 0) {
         dprintf(2, "expected no word and success, not status %x and: %.*s\n", status, (int)length, said);
+        return 1;
+    }
+    char written = 0;
+    if (pread(proof, &written, 1, 0) != 1 || written != 0) {
+        dprintf(2, "expected no proof from a privileged program\n");
         return 1;
     }
     (void)argv;

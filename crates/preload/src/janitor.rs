@@ -29,13 +29,14 @@ type Create =
 /// libc's functions behind ours. Looked up once when the library is loaded: later the dynamic linker's lock may be held
 /// by a thread that waits for the one that asks.
 #[cfg(feature = "shared")]
-mod next {
+pub mod next {
     use super::{CStr, Create, Pointer, c_int};
     use core::sync::atomic::{AtomicPtr, Ordering};
 
+    #[repr(C)]
     pub struct Next {
-        name: &'static CStr,
         found: AtomicPtr<core::ffi::c_void>,
+        name: &'static CStr,
     }
 
     impl Next {
@@ -59,6 +60,7 @@ mod next {
     pub static EXIT: Next = Next::new(c"pthread_exit");
     pub static UNSHARE: Next = Next::new(c"unshare");
     pub static SETNS: Next = Next::new(c"setns");
+    pub static DLOPEN: Next = Next::new(c"dlopen");
 
     pub fn create() -> Option<Create> {
         // SAFETY: the type is that of libc's function; a null pointer is None.
@@ -81,7 +83,7 @@ mod next {
 /// Looks libc's functions up, when the library is loaded.
 pub fn find_next() {
     #[cfg(feature = "shared")]
-    for next in [&next::CREATE, &next::EXIT, &next::UNSHARE, &next::SETNS] {
+    for next in [&next::CREATE, &next::EXIT, &next::UNSHARE, &next::SETNS, &next::DLOPEN] {
         next.find();
     }
 }

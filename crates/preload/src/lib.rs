@@ -9,8 +9,11 @@ mod api;
 mod cxx;
 mod introspection;
 mod janitor;
+#[cfg(feature = "shared")]
+mod loader;
 mod malloc;
 mod refused_access;
+mod replaced;
 mod start;
 
 use vcmalloc_core::os::{Linux, Os};

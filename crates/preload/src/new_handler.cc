@@ -70,3 +70,30 @@ extern "C" void *vcm_new_or_null(std::size_t bytes, std::size_t align, unsigned 
         return nullptr;
     }
 }
+
+// The program's own forms. An alignment of 0 means one without alignment.
+
+namespace {
+
+using New = void *(*)(std::size_t);
+using AlignedNew = void *(*)(std::size_t, std::size_t);
+using Delete = void (*)(void *);
+using AlignedDelete = void (*)(void *, std::size_t);
+
+} // namespace
+
+extern "C" void *vcm_their_new(void *form, std::size_t bytes, std::size_t align) {
+    return align ? reinterpret_cast<AlignedNew>(form)(bytes, align) : reinterpret_cast<New>(form)(bytes);
+}
+
+extern "C" void *vcm_their_new_or_null(void *form, std::size_t bytes, std::size_t align) noexcept {
+    try {
+        return vcm_their_new(form, bytes, align);
+    } catch (...) {
+        return nullptr;
+    }
+}
+
+extern "C" void vcm_their_delete(void *form, void *block, std::size_t align) {
+    align ? reinterpret_cast<AlignedDelete>(form)(block, align) : reinterpret_cast<Delete>(form)(block);
+}

@@ -31,6 +31,7 @@ extern "C" fn on_load() {
     // SAFETY: the three functions live as long as the process (the library is never unloaded).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
     super::janitor::find_next();
+    super::replaced::look();
     if super::Policy::HAS_GUARD_PAGES {
         super::refused_access::install();
     }
@@ -102,6 +103,9 @@ fn prove() {
 }
 
 fn proof_descriptor() -> Option<c_int> {
+    if HEAP.os().is_privileged() {
+        return None;
+    }
     // SAFETY: getenv returns null or a C string that nobody changes while the program starts.
     let value = unsafe {
         let value = libc::getenv(c"VCM_RUN_PROOF".as_ptr());
