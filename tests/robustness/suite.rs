@@ -125,13 +125,4 @@ pub enum Fails {
 }
 
 /// What does not work yet, and why. A case that always failed and passes now must leave the list.
-pub const KNOWN_OPEN: &[(&str, Fails, &str)] = &[
-    ("clone_as_fork", Fails::Sometimes, "no fork handler runs: a lock that another thread held stays held"),
-    ("clone3_as_fork", Fails::Sometimes, "as clone_as_fork"),
-    ("underscore_fork", Fails::Sometimes, "as clone_as_fork"),
-    (
-        "handler_while_threads_work",
-        Fails::Sometimes,
-        "other threads go on allocating after the stop and use up the emergency arenas within milliseconds",
-    ),
-];
+pub const KNOWN_OPEN: &[(&str, Fails, &str)] = &[];

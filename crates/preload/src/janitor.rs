@@ -99,6 +99,7 @@ pub unsafe extern "C" fn pthread_create(
     argument: Pointer,
 ) -> c_int {
     let Some(create) = next::create() else { return libc::EAGAIN };
+    HEAP.look_at_process();
     // SAFETY: by the caller's promise.
     let outcome = unsafe { create(thread, attributes, start, argument) };
     if outcome == 0 {

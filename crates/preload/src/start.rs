@@ -78,7 +78,9 @@ unsafe extern "C" fn after_fork_in_parent() {
 unsafe extern "C" fn after_fork_in_child() {
     // SAFETY: `before_fork` ran in the thread that is now the only one.
     unsafe {
-        if !forked_unlocked() {
+        if forked_unlocked() {
+            HEAP.after_unlocked_fork_in_child();
+        } else {
             HEAP.after_fork_in_child();
         }
         super::janitor::forget();

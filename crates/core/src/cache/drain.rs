@@ -72,6 +72,23 @@ impl<O: Os> Cache<O> {
         })
     }
 
+    /// Puts slabs in use again whose emptying stopped half-way, without the blocks that were in them: some of those are
+    /// back in their spans already. The caller holds the freezer.
+    pub(super) fn thaw(&self, below: Below<'_, O>) {
+        let base = self.base.load(Ordering::Relaxed);
+        self.each_made(|slot, slab| {
+            if self.in_use(slot).load(Ordering::Relaxed) != base {
+                return;
+            }
+            for class in SizeClass::all() {
+                // SAFETY: no sequence sees a slab that is not in use.
+                unsafe { slab.word(class).write_volatile(Word::UNSET.0) };
+            }
+            below.central.budget.give(slab.info().granted.swap(0, Ordering::Relaxed));
+            self.in_use(slot).store(slab.0, Ordering::Release);
+        });
+    }
+
     /// Empties a slab that nobody else uses.
     fn empty(&self, below: Below<'_, O>, slab: Slab, at: u32) -> Result<(), Misuse> {
         let mut outcome = Ok(());

@@ -7,6 +7,7 @@ use super::slab::{Slab, Word};
 use super::tray::Tray;
 use crate::class::SizeClass;
 use crate::os::{Mutex, Os};
+use core::sync::atomic::{Ordering, compiler_fence};
 
 /// One slab and its lock.
 pub struct Locked<'a, O: Os> {
@@ -28,6 +29,8 @@ impl<O: Os> Locked<'_, O> {
     }
 
     fn set(&self, class: SizeClass, word: Word) {
+        // A child process may be made here: what the word counts is there already.
+        compiler_fence(Ordering::Release);
         // SAFETY: the lock is held.
         unsafe { self.slab.word(class).write_volatile(word.0) };
     }

@@ -108,7 +108,7 @@ impl SpanLists {
     /// Puts a span into the list of its number of free blocks, or closes it where it is empty and not the last.
     fn relist<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
         let span = Self::of(pages, id);
-        let list = (span.free as usize * 8).div_ceil((span.blocks() as usize).max(1));
+        let list = list_of(span);
         let from = span.list as usize;
         if span.is_empty() && self.free_blocks > span.blocks() as usize {
             self.close(pages, id);
@@ -161,6 +161,24 @@ impl SpanLists {
         given
     }
 
+    /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth.
+    pub fn rebuild<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass) {
+        *self = SpanLists::new();
+        for id in (0..pages.span_count_unlocked()).map(SpanId) {
+            let span = Self::of(pages, id);
+            if span.class != class || pages.span_of(pages.address_of(span.start)) != Some(id) {
+                continue;
+            }
+            span.recount();
+            span.list = 0;
+            span.touched_at = pages.clock.load(Ordering::Relaxed);
+            self.spans += 1;
+            self.free_blocks += span.free as usize;
+            let list = list_of(span);
+            self.link(pages, id, list);
+        }
+    }
+
     fn link<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, list: usize) {
         let span = Self::of(pages, id);
         span.list = list as u8;
@@ -188,6 +206,37 @@ impl SpanLists {
             *head = next;
         }
     }
+}
+
+#[cfg(any(test, feature = "fake-os"))]
+impl SpanLists {
+    /// Panics where lists, counters and bitmaps contradict each other.
+    pub fn verify<O: Os>(&self, pages: &Pages<O>, class: SizeClass) {
+        let (mut listed, mut listed_free) = (0, 0);
+        for (list, head) in self.heads.iter().enumerate() {
+            let (mut id, mut previous) = (*head, SpanId::NONE);
+            while id != SpanId::NONE {
+                let span = Self::of(pages, id);
+                assert_eq!((span.class, span.list as usize, span.previous), (class, list, previous));
+                assert_eq!(list, list_of(span), "a span is listed by how much of it is free");
+                let free = (0..span.blocks() as usize).filter(|index| span.is_free(*index)).count();
+                assert_eq!(free, span.free as usize, "free blocks are counted");
+                listed += 1;
+                listed_free += free;
+                assert!(listed <= self.spans, "a list bites its tail");
+                (previous, id) = (id, span.next);
+            }
+        }
+        assert_eq!(listed_free, self.free_blocks, "all free blocks are in listed spans");
+        let mut full = 0;
+        pages.each_span(|_, span| full += usize::from(span.class == class && span.free == 0));
+        assert_eq!(listed + full, self.spans, "a span is listed unless it is full");
+    }
+}
+
+/// The list in which a span belongs, by how much of it is free.
+fn list_of(span: &Span) -> usize {
+    (span.free as usize * 8).div_ceil((span.blocks() as usize).max(1))
 }
 
 /// The span and index of the block that starts at `address`.

@@ -8,6 +8,8 @@
 mod budget;
 mod lists;
 mod transfer;
+#[cfg(any(test, feature = "fake-os"))]
+mod verify;
 
 pub use budget::Budget;
 pub use lists::locate;
@@ -314,6 +316,31 @@ impl<O: Os> Central<O> {
             unsafe {
                 class.spans.release();
                 class.transfer.release();
+            }
+        }
+    }
+
+    /// Takes over the locks of threads that are not in this process, and puts right what those were changing. The pages
+    /// are right already.
+    ///
+    /// # Safety
+    /// All threads that could hold the locks, but this one, stayed in the parent process.
+    pub unsafe fn repair(&self, pages: &Pages<O>) {
+        for (index, place) in self.classes.iter().enumerate() {
+            let class = SizeClass::from_byte(index as u8);
+            // SAFETY: by the caller's promise; each is released by the thread that seized it.
+            unsafe {
+                if place.transfer.seize() {
+                    // Blocks count once they are there, and count no more before they are taken: nothing to put right.
+                    place.note(place.transfer.seized());
+                    place.transfer.release();
+                }
+                if place.spans.seize() {
+                    if class.is_small() {
+                        place.spans.seized().rebuild(pages, class);
+                    }
+                    place.spans.release();
+                }
             }
         }
     }

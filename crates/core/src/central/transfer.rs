@@ -1,5 +1,7 @@
 //! The transfer array of one class: free blocks on their way from one virtual CPU to another.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 /// The most blocks that one array holds.
 pub const MOST_ENTRIES: usize = 8192;
 
@@ -65,6 +67,8 @@ impl Transfer {
         let count = blocks.len().min(self.capacity() - self.len());
         // SAFETY: len + count is at most capacity, which is at most MOST_ENTRIES and 0 without memory.
         unsafe { core::ptr::copy_nonoverlapping(blocks.as_ptr(), self.entries.add(self.len()), count) };
+        // A child process may be made here: what counts is there already.
+        compiler_fence(Ordering::Release);
         self.len += count as u32;
         count
     }
@@ -129,6 +133,9 @@ mod loom_tests {
             loom::thread::yield_now();
         }
         fn wake_one(_: &AtomicU32) {}
+        fn mark() -> u32 {
+            2
+        }
     }
 
     #[test]

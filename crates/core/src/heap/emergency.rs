@@ -1,11 +1,12 @@
 //! Memory for the two moments when the heap itself must not be touched: a signal handler that interrupted a slow path
 //! of its own thread, and a process that was stopped for misuse and now runs its crash handler.
 //!
-//! Blocks are cut one after the other from a few mappings and never reused; freeing one does nothing.
+//! Blocks are cut one after the other from a few mappings and never reused; freeing one does nothing. After a stop the
+//! crash handler comes first: other threads are served ever more slowly, from a part of the memory, and then not at all.
 
 use super::Heap;
 use crate::base::round_up;
-use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::MIN_ALIGN;
 use crate::os::Os;
 
@@ -14,10 +15,20 @@ const ARENA_BYTES: usize = 4 << 20;
 /// The size of a block stands before it.
 const HEADER: usize = MIN_ALIGN;
 
+/// What threads other than the stopped one may take after a stop, together.
+const OTHERS_BYTES: usize = ARENAS / 2 * ARENA_BYTES;
+/// Their calls take a millisecond at first, and twice as long after each such part.
+const OTHERS_STEP: usize = OTHERS_BYTES / 8;
+const MILLISECOND: u64 = 1_000_000;
+
 /// Arenas are made when first needed; each is {base, bytes used}.
 pub struct Emergency {
     bases: [AtomicUsize; ARENAS],
     used: [AtomicUsize; ARENAS],
+    /// Bytes that other threads took after a stop.
+    by_others: AtomicUsize,
+    /// What parked threads wait for: nothing ever changes it.
+    never: AtomicU32,
 }
 
 impl Emergency {
@@ -25,7 +36,15 @@ impl Emergency {
         Emergency {
             bases: [const { AtomicUsize::new(0) }; ARENAS],
             used: [const { AtomicUsize::new(0) }; ARENAS],
+            by_others: AtomicUsize::new(0),
+            never: AtomicU32::new(0),
         }
+    }
+
+    /// How long a thread that was not stopped itself has to wait before it is served; none where its kind had enough.
+    fn wait_of_others(&self, bytes: usize) -> Option<u64> {
+        let before = self.by_others.fetch_add(bytes.min(OTHERS_BYTES), Ordering::Relaxed);
+        if before < OTHERS_BYTES { Some(MILLISECOND << (before / OTHERS_STEP)) } else { None }
     }
 
     /// A block at a multiple of `align`. Async-signal-safe; 0 where nothing is left.
@@ -155,6 +174,15 @@ impl SlowPaths {
         }
     }
 
+    /// In a child process the threads of others are gone.
+    pub fn forget_others<O: Os>(&self) {
+        for Slot(slot) in &self.threads {
+            if slot.load(Ordering::Relaxed) != O::thread_id() {
+                slot.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// In a forked child the threads of others are gone, and this one is through with its fork.
     pub fn forget_all(&self) {
         self.threads.iter().for_each(|Slot(slot)| slot.store(0, Ordering::Relaxed));
@@ -166,7 +194,21 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_in_emergency(&self, bytes: usize, align: usize) -> usize {
+        if self.is_stopped() && self.stopped_thread.load(Ordering::Relaxed) != O::thread_id() {
+            match self.emergency.wait_of_others(bytes) {
+                Some(nanoseconds) => self.os.wait_for(&self.emergency.never, 0, nanoseconds),
+                None => self.park(),
+            }
+        }
         self.emergency.allocate(&self.os, bytes, align)
+    }
+
+    /// Keeps this thread, in a process that was stopped, until the process ends.
+    #[cold]
+    pub(super) fn park(&self) -> ! {
+        loop {
+            self.os.wait_for(&self.emergency.never, 0, 1000 * MILLISECOND);
+        }
     }
 
     /// What becomes of a block that is freed by a signal handler inside a slow path, or after the process was stopped.
@@ -222,6 +264,16 @@ mod tests {
     }
 
     #[test]
+    fn after_a_stop_other_threads_leave_half_of_the_memory_to_the_crash_handler() {
+        let emergency = Emergency::new();
+        assert_eq!(emergency.wait_of_others(1), Some(MILLISECOND));
+        let waits: Vec<u64> = core::iter::from_fn(|| emergency.wait_of_others(1 << 20)).take(1000).collect();
+        assert_eq!(waits.len(), OTHERS_BYTES >> 20, "so much and no more");
+        assert!(waits.is_sorted() && waits.last() == Some(&(128 * MILLISECOND)), "ever more slowly");
+        assert_eq!(emergency.wait_of_others(1), None);
+    }
+
+    #[test]
     fn a_thread_enters_a_slow_path_once_at_a_time() {
         let paths = SlowPaths::new();
         let entry = paths.enter::<Fake>();
@@ -256,7 +308,8 @@ mod tests {
         heap.free(grown);
         heap.free(large);
         heap.free(small);
-        assert_eq!(heap.stats().large_blocks, 1, "left for later");
+        assert_eq!(heap.large.stats().blocks, 1, "left for later");
+        assert_eq!(heap.stats().mapped, 0, "the picture needs locks that this thread may hold");
         drop(entry);
         heap.free(heap.allocate(3 << 20));
         assert_eq!(heap.stats().large_blocks, 0);

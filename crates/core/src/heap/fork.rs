@@ -3,6 +3,7 @@
 //! A thread that forks holds every lock of the heap, taken in rank order - starting, watch, cache, central, pages - so that
 //! the child gets a heap that nobody was changing. Restartable sequences need no lock: in the child an unfinished one
 //! has not happened. Blocks that other threads held in their slow paths stay live in the child, as all their blocks do.
+//! `orphan` is for children that come about otherwise.
 
 use super::Heap;
 use crate::os::Os;
@@ -13,7 +14,9 @@ impl<O: Os> Heap<O> {
     pub fn before_fork(&self) -> bool {
         // Noted until one of the handlers below: signals are delivered before those run, and a handler that allocates
         // must not wait for the locks that its own thread holds.
-        let Some(entry) = self.slow_paths.enter::<O>() else { return false };
+        let entry = self.slow_paths.enter::<O>();
+        self.know_process(entry.is_some());
+        let Some(entry) = entry else { return false };
         core::mem::forget(entry);
         self.starting.hold();
         self.profile.hold();
@@ -51,5 +54,16 @@ impl<O: Os> Heap<O> {
         // The janitor's thread stayed in the parent.
         self.forget_janitor();
         self.slow_paths.forget_all();
+        self.process_is_known();
+    }
+
+    /// For a fork whose `before_fork` took nothing: what other threads were changing is put right, and what this thread
+    /// holds in the work that its signal handler interrupted goes on being held.
+    ///
+    /// # Safety
+    /// In the child, whose only thread is the one that called `before_fork`.
+    pub unsafe fn after_unlocked_fork_in_child(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.repair() };
     }
 }

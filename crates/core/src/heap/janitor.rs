@@ -280,7 +280,7 @@ impl<O: Os> Heap<O> {
 
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
     #[inline(never)]
-    pub fn relieve(&self) -> usize {
+    pub(super) fn relieve(&self) -> usize {
         self.reclaim();
         let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
@@ -299,7 +299,8 @@ impl<O: Os> Heap<O> {
         if !callback.is_null() {
             // SAFETY: `on_pressure` is the only place that stores here, and stores such functions.
             let callback: extern "C" fn(usize, usize) = unsafe { core::mem::transmute(callback) };
-            callback(self.pages.footprint(), self.pages.limits.soft().unwrap_or(0));
+            let footprint = self.inside(|| self.pages.footprint()).unwrap_or(0);
+            callback(footprint, self.pages.limits.soft().unwrap_or(0));
         }
     }
 

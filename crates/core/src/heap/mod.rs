@@ -7,17 +7,20 @@ mod emergency;
 mod fork;
 mod hardened;
 mod janitor;
+mod orphan;
 mod resize;
 mod sampling;
 mod settings;
 mod stats;
+#[cfg(any(test, feature = "fake-os"))]
+mod verify;
 
 pub use hardened::Hardened;
 pub use settings::Setup;
 pub use stats::Stats;
 
 use crate::base::fault::{Fault, Maker, Misuse};
-use crate::base::sync::{AtomicU32, Ordering};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::{Buffer, put_decimal, put_str};
 use crate::cache::{Below, Cache, FrontKind};
 use crate::central::{Central, locate};
@@ -30,6 +33,7 @@ use crate::watch::Profile;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 use emergency::{Emergency, SlowPaths};
 use janitor::Janitor;
+use orphan::Process;
 
 /// No object is larger: differences of pointers must fit `isize`.
 pub const LARGEST_REQUEST: usize = isize::MAX as usize;
@@ -65,6 +69,9 @@ pub struct Heap<O: Os> {
     emergency: Emergency,
     slow_paths: SlowPaths,
     profile: Profile<O>,
+    process: Process,
+    /// The thread that was stopped for misuse.
+    stopped_thread: AtomicUsize,
 }
 
 struct Requested {
@@ -95,6 +102,8 @@ impl<O: Os> Heap<O> {
             emergency: Emergency::new(),
             slow_paths: SlowPaths::new(),
             profile: Profile::new(),
+            process: Process::new(),
+            stopped_thread: AtomicUsize::new(0),
         }
     }
 
@@ -151,16 +160,29 @@ impl<O: Os> Heap<O> {
     /// process was stopped.
     #[inline]
     fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let outcome = self.inside(|| {
+            let outcome = work();
+            self.after_slow_path();
+            outcome
+        });
+        self.call_back_if_due();
+        outcome
+    }
+
+    /// Does what may take locks: a signal handler that interrupts it and allocates is served without them. None where
+    /// this thread is inside already, or the process was stopped.
+    #[inline]
+    fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         if self.is_stopped() {
             return None;
         }
-        let entry = self.slow_paths.enter::<O>()?;
+        let entry = self.slow_paths.enter::<O>();
+        self.know_process(entry.is_some());
+        let entry = entry?;
         let outcome = work();
-        self.after_slow_path();
         // From here on this thread is outside: what follows may allocate and free as anybody may.
         drop(entry);
         self.free_deferred();
-        self.call_back_if_due();
         Some(outcome)
     }
 
@@ -457,6 +479,12 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn stop(&self, misuse: Misuse) -> ! {
+        let first =
+            self.stopped_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err_and(|first| first != O::thread_id()) {
+            // One report and one crash handler at a time: what this thread found may be the same fault.
+            self.park();
+        }
         self.state.store(STOPPED, Ordering::Relaxed);
         self.cache.front.stop();
         let mut line = [0u8; 256];

@@ -66,6 +66,7 @@ impl<O: Os> Heap<O> {
             return false;
         }
         self.central.start(&self.os);
+        self.process.start(&self.os);
         true
     }
 
@@ -100,6 +101,12 @@ impl<O: Os> Heap<O> {
     /// Sets an option of the running heap. Lowering `cache_limit` empties the caches before this returns.
     pub fn set_option(&self, name: &[u8], value: &[u8]) -> Result<(), Refused> {
         let id = self.options.set(name, value, Origin::Api)?;
+        // A signal handler inside a slow path has set the value; it takes effect with the next tick.
+        self.inside(|| self.apply_option(id));
+        Ok(())
+    }
+
+    fn apply_option(&self, id: OptionId) {
         if matches!(id, OptionId::memory_limit | OptionId::hard_limit) && self.is_started() {
             self.read_limits();
         }
@@ -115,7 +122,6 @@ impl<O: Os> Heap<O> {
                 self.reclaim();
             }
         }
-        Ok(())
     }
 
     fn read_settings(&self) {

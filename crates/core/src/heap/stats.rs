@@ -163,9 +163,14 @@ impl Stats {
 }
 
 impl<O: Os> Heap<O> {
-    /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page.
-    #[inline(never)]
+    /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page. All zeros in a signal handler
+    /// that interrupted the heap, whose locks its own thread may hold.
     pub fn stats(&self) -> Stats {
+        self.inside(|| self.stats_inside()).unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn stats_inside(&self) -> Stats {
         let mut stats = Stats::default();
         if self.state.load(Ordering::Acquire) != READY {
             return stats;
@@ -199,9 +204,13 @@ impl<O: Os> Heap<O> {
         stats
     }
 
-    /// What one class holds.
-    #[inline(never)]
+    /// What one class holds; nothing in a signal handler that interrupted the heap.
     pub fn class_stats(&self, class: SizeClass) -> ClassStats {
+        self.inside(|| self.class_stats_inside(class)).unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn class_stats_inside(&self, class: SizeClass) -> ClassStats {
         let middle = self.central.stats(class);
         let cached_blocks = self.cache.cached_blocks(class);
         let all = middle.spans * class.shape().blocks as u64;
@@ -216,7 +225,7 @@ impl<O: Os> Heap<O> {
     }
     #[inline(never)]
     fn add_class(&self, stats: &mut Stats, class: SizeClass) {
-        let (of_class, bytes) = (self.class_stats(class), class.block_bytes() as u64);
+        let (of_class, bytes) = (self.class_stats_inside(class), class.block_bytes() as u64);
         let live = of_class.live_blocks * bytes;
         let tail = class.shape().span_bytes() as u64 - class.shape().blocks as u64 * bytes;
         stats.live += live;
@@ -366,8 +375,12 @@ impl<O: Os> Heap<O> {
     }
 
     /// Bytes of a class's spans that are in memory.
-    #[inline(never)]
     fn resident_of(&self, class: SizeClass) -> u64 {
+        self.inside(|| self.resident_inside(class)).unwrap_or(0)
+    }
+
+    #[inline(never)]
+    fn resident_inside(&self, class: SizeClass) -> u64 {
         let mut bytes = 0;
         self.pages.each_span(|_, span| {
             if span.class == class {

@@ -63,6 +63,9 @@ mod loom_tests {
             loom::thread::yield_now();
         }
         fn wake_one(_: &AtomicU32) {}
+        fn mark() -> u32 {
+            2
+        }
     }
 
     #[test]

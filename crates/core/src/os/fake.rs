@@ -94,6 +94,9 @@ impl Wait for Fake {
     fn wake_one(word: &AtomicU32) {
         Linux::wake_one(word);
     }
+    fn mark() -> u32 {
+        Linux::mark()
+    }
 }
 
 impl Os for Fake {
@@ -132,6 +135,9 @@ impl Os for Fake {
     }
     fn unmap(&self, address: usize, bytes: usize) {
         self.linux.unmap(address, bytes);
+    }
+    fn process_word(&self) -> Option<usize> {
+        self.linux.process_word()
     }
     fn give_back(&self, address: usize, bytes: usize) -> bool {
         self.grants(Request::GiveBack) && self.linux.give_back(address, bytes)

@@ -86,6 +86,9 @@ pub trait Os: Wait + Sync + 'static {
     fn close_pages(&self, address: usize, bytes: usize) -> bool;
     /// Ends a mapping or a reservation.
     fn unmap(&self, address: usize, bytes: usize);
+    /// The address of a zeroed word that becomes zero again in every child process with a memory of its own, however the
+    /// child was made. None where the system has no such thing.
+    fn process_word(&self) -> Option<usize>;
     /// Gives pages back: they stay mapped and read as zeros.
     fn give_back(&self, address: usize, bytes: usize) -> bool;
     /// Keeps pages out of core files, or lets them in again.

@@ -25,13 +25,17 @@ pub trait Wait {
     fn wait(word: &AtomicU32, expected: u32);
     /// Wakes one thread that waits on `word`.
     fn wake_one(word: &AtomicU32);
+    /// This thread's number for locks: not 0, and that of no other living thread.
+    fn mark() -> u32;
 }
 
-/// Mutual exclusion over a `T`. Any thread may call; not recursive; a forked child calls `reset`.
+/// Mutual exclusion over a `T`. Any thread may call; not recursive; a forked child calls `reset` or `seize`.
 pub struct Mutex<T, W> {
     state: AtomicU32,
     /// Counts the wake-ups: what waiters sleep on.
     wakes: AtomicU32,
+    /// The mark of the thread that holds the mutex; 0 for an instant after it took it and before it leaves it.
+    holder: AtomicU32,
     value: UnsafeCell<T>,
     wait: PhantomData<fn() -> W>,
 }
@@ -45,6 +49,7 @@ impl<T, W: Wait> Mutex<T, W> {
         Mutex {
             state: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
+            holder: AtomicU32::new(0),
             value: UnsafeCell::new(value),
             wait: PhantomData,
         }
@@ -55,6 +60,7 @@ impl<T, W: Wait> Mutex<T, W> {
         Mutex {
             state: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
+            holder: AtomicU32::new(0),
             value: UnsafeCell::new(value),
             wait: PhantomData,
         }
@@ -78,8 +84,12 @@ impl<T, W: Wait> Mutex<T, W> {
     fn take_if_free(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         // Acquire pairs with the Release in `unlock`: what the last holder wrote is seen.
-        state & HELD == 0
-            && self.state.compare_exchange(state, state | HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let taken = state & HELD == 0
+            && self.state.compare_exchange(state, state | HELD, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if taken {
+            self.holder.store(W::mark(), Ordering::Relaxed);
+        }
+        taken
     }
 
     #[cold]
@@ -103,13 +113,14 @@ impl<T, W: Wait> Mutex<T, W> {
                 .compare_exchange(state, (state | HELD) - WAITER, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
             {
-                return;
+                return self.holder.store(W::mark(), Ordering::Relaxed);
             }
         }
     }
 
     #[inline]
     fn unlock(&self) {
+        self.holder.store(0, Ordering::Relaxed);
         let state = self.state.fetch_and(!HELD, Ordering::Release) & !HELD;
         if state >= WAITER && state & WOKEN == 0 {
             self.wake(state);
@@ -150,6 +161,38 @@ impl<T, W: Wait> Mutex<T, W> {
     /// The process has one thread.
     pub unsafe fn reset(&self) {
         self.state.store(0, Ordering::Release);
+    }
+
+    /// Takes the mutex over from a holder that does not exist; false where it is free, or this thread's own. What it
+    /// guards may be half changed. `release` ends it.
+    ///
+    /// # Safety
+    /// All threads that could hold the mutex, but this one, stayed in the parent process.
+    pub unsafe fn seize(&self) -> bool {
+        let mark = W::mark();
+        if self.state.load(Ordering::Relaxed) & HELD == 0 || self.holder.load(Ordering::Relaxed) == mark {
+            return false;
+        }
+        // Waiters that do not exist stay counted: one of them may be this thread, interrupted as it waited. Nobody is on
+        // his way.
+        self.state.fetch_and(!WOKEN, Ordering::Relaxed);
+        self.holder.store(mark, Ordering::Relaxed);
+        true
+    }
+
+    /// Where the guarded value is, for a look without the mutex.
+    pub fn as_ptr(&self) -> *const T {
+        self.value.get()
+    }
+
+    /// What the mutex guards, for one who took it without a guard.
+    ///
+    /// # Safety
+    /// This thread holds the mutex by `hold` or `seize`, and makes no second reference.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn seized(&self) -> &mut T {
+        // SAFETY: by the caller's promise.
+        unsafe { &mut *self.value.get() }
     }
 }
 
@@ -195,6 +238,9 @@ mod loom_tests {
             }
         }
         fn wake_one(_: &AtomicU32) {}
+        fn mark() -> u32 {
+            2
+        }
     }
 
     #[test]
@@ -238,6 +284,24 @@ mod tests {
         assert!(mutex.try_lock().is_none());
         // SAFETY: held by the line above.
         unsafe { mutex.release() };
+        assert!(mutex.try_lock().is_some());
+    }
+
+    #[test]
+    fn a_mutex_is_seized_from_a_thread_that_is_gone_but_neither_from_oneself_nor_from_nobody() {
+        let mutex = Mutex::<u8, Linux>::new(7);
+        // SAFETY: no other thread is left that could hold the mutex.
+        unsafe {
+            assert!(!mutex.seize(), "free");
+            mutex.hold();
+            assert!(!mutex.seize(), "our own");
+            mutex.release();
+            std::thread::scope(|scope| scope.spawn(|| mutex.hold()).join()).unwrap();
+            assert!(mutex.try_lock().is_none() && mutex.seize());
+            assert_eq!(*mutex.seized(), 7);
+            assert!(!mutex.seize(), "our own by now");
+            mutex.release();
+        }
         assert!(mutex.try_lock().is_some());
     }
 }

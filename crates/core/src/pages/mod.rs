@@ -8,9 +8,12 @@
 pub mod bits;
 mod give_back;
 mod limits;
+mod repair;
 mod runs;
 mod span;
 mod table;
+#[cfg(any(test, feature = "fake-os"))]
+mod verify;
 
 pub use limits::Limits;
 pub use runs::{Block, Run};
@@ -425,9 +428,20 @@ impl<O: Os> Pages<O> {
         self.released.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
+    /// Bytes of pages inside spans that were given back.
+    pub fn released_bytes(&self) -> usize {
+        self.released.load(Ordering::Relaxed)
+    }
+
     /// Descriptors of spans that were ever in use.
     pub fn span_count(&self) -> u32 {
         self.state.lock().spans
+    }
+
+    /// The same where this thread, the only one, may hold the lock: the number grows, and descriptors below it exist.
+    pub fn span_count_unlocked(&self) -> u32 {
+        // SAFETY: a number that is read whole; by the caller's situation nobody else writes it.
+        unsafe { (&raw const (*self.state.as_ptr()).spans).read_volatile() }
     }
 
     /// Calls `take` for every open span.

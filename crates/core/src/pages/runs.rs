@@ -33,6 +33,8 @@ pub enum Huge {
     Yes,
     /// It was given back in part since: it will not be tried again while it is in use.
     Broken,
+    /// The block is not ours: somebody else had mapped something there.
+    Foreign,
 }
 
 /// The list of blocks that are wholly free and hold no memory.
@@ -94,7 +96,7 @@ impl Runs {
             list: 0,
             changed_at: 0,
             undumped: false,
-            huge: Huge::No,
+            huge: if ours { Huge::No } else { Huge::Foreign },
         };
         if ours {
             self.insert(blocks, number);
@@ -171,6 +173,39 @@ impl Runs {
             self.dirty_free += mask.count_ones() as u64;
             self.insert(blocks, number);
         });
+    }
+
+    /// Begins a repair: all units of our blocks become free and leave the lists; what each may hold in memory stays known.
+    /// `claim` marks what is in use, `relist` ends the repair.
+    pub fn unlist_all(&mut self, blocks: &impl Blocks) {
+        let (count, lost) = (self.blocks, self.lost);
+        *self = Runs { blocks: count, lost, ..Runs::new() };
+        for number in 0..count {
+            let block = Self::of(blocks, number);
+            block.used = if block.huge == Huge::Foreign { u128::MAX } else { 0 };
+            block.list = 0;
+        }
+    }
+
+    /// Marks a run used, in a repair.
+    pub fn claim(&mut self, blocks: &impl Blocks, start: u32, units: u32) {
+        each_part(start, units, |number, mask| {
+            let block = Self::of(blocks, number);
+            block.used |= mask;
+            block.dirty |= mask;
+        });
+    }
+
+    /// Ends a repair: counts and lists every block of ours.
+    pub fn relist(&mut self, blocks: &impl Blocks) {
+        for number in 0..self.blocks {
+            let block = Self::of(blocks, number);
+            if block.huge != Huge::Foreign {
+                self.used += block.used.count_ones() as u64;
+                self.dirty_free += (block.dirty & !block.used).count_ones() as u64;
+                self.insert(blocks, number);
+            }
+        }
     }
 
     /// True if no unit of the block is in use.
@@ -261,6 +296,43 @@ impl Runs {
                 self.occupied &= !(1 << (list - 1));
             }
         }
+    }
+}
+
+#[cfg(any(test, feature = "fake-os"))]
+impl Runs {
+    /// Panics where lists, counters and blocks contradict each other.
+    pub fn verify(&self, blocks: &impl Blocks) {
+        let (mut used, mut dirty_free, mut listed) = (0, 0, 0);
+        for number in 0..self.blocks {
+            let block = Self::of(blocks, number);
+            if block.huge == Huge::Foreign {
+                continue;
+            }
+            assert_eq!(block.used & !block.dirty, 0, "used units count as dirty");
+            used += block.used.count_ones() as u64;
+            dirty_free += (block.dirty & !block.used).count_ones() as u64;
+            listed += u32::from(block.used != u128::MAX);
+        }
+        assert_eq!((used, dirty_free), (self.used, self.dirty_free), "what is used and dirty is counted");
+        let mut found = 0;
+        for (list, head) in self.heads.iter().enumerate() {
+            let mut number = *head;
+            let mut previous = BLOCK_NONE;
+            while number != BLOCK_NONE {
+                let block = Self::of(blocks, number);
+                let longest = bits::longest_run(!block.used) as usize;
+                let right = if block.used == 0 && block.dirty == 0 { CLEAN } else { longest };
+                assert_eq!((block.list as usize, list, block.previous), (list, right, previous));
+                found += 1;
+                assert!(found <= listed, "a list bites its tail");
+                (previous, number) = (number, block.next);
+            }
+            if (1..CLEAN).contains(&list) {
+                assert_eq!(self.occupied >> (list - 1) & 1 == 1, *head != BLOCK_NONE, "list {list}");
+            }
+        }
+        assert_eq!(found, listed, "every block with free units is listed");
     }
 }
 

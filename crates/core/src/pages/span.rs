@@ -123,6 +123,11 @@ impl Span {
         Ok(())
     }
 
+    /// Counts the free blocks anew.
+    pub fn recount(&mut self) {
+        self.free = self.free_bits.iter().map(|word| word.count_ones()).sum();
+    }
+
     pub fn is_free(&self, index: usize) -> bool {
         self.free_bits.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }

@@ -407,6 +407,21 @@ impl<O: Os> Profile<O> {
         ranges.into_iter().filter(|(_, bytes)| *bytes > 0).for_each(|(start, bytes)| take(start, bytes));
     }
 
+    /// Takes the lock over from a thread that is not in this process, and ends the profile that it was changing.
+    ///
+    /// # Safety
+    /// All threads that could hold the lock, but this one, stayed in the parent process.
+    pub unsafe fn repair(&self) {
+        // SAFETY: by the caller's promise; released by the thread that seized it.
+        unsafe {
+            if self.state.seize() {
+                self.on.store(false, Ordering::Relaxed);
+                *self.state.seized() = State { reserved: self.state.seized().reserved, ..EMPTY };
+                self.state.release();
+            }
+        }
+    }
+
     /// Takes the lock across `fork`.
     pub fn hold(&self) {
         self.state.hold();

@@ -104,6 +104,17 @@ pub(super) fn unmap(address: usize, bytes: usize) {
     unsafe { libc::munmap(ptr::without_provenance_mut(address), bytes) };
 }
 
+pub(super) fn process_word() -> Option<usize> {
+    let page = page_bytes();
+    let word = map(0, page, PROT_READ | PROT_WRITE, 0)?;
+    // SAFETY: the page is new and ours. Kernels before 4.14 refuse.
+    if unsafe { libc::madvise(ptr::without_provenance_mut(word), page, libc::MADV_WIPEONFORK) } == 0 {
+        return Some(word);
+    }
+    unmap(word, page);
+    None
+}
+
 pub(super) fn give_back(address: usize, bytes: usize) -> bool {
     // SAFETY: the caller owns the range and needs none of its contents.
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_DONTNEED) == 0 }

@@ -25,6 +25,13 @@ impl Wait for Linux {
     fn wake_one(word: &AtomicU32) {
         process::futex_wake(word, 1);
     }
+
+    #[inline]
+    fn mark() -> u32 {
+        // Thread control blocks are multiples of 64 bytes apart and lie within 64 GiB of each other; whatever the lowest
+        // bits were, they are the same for all.
+        ((process::thread_id() >> 5) as u32 & !1).max(2)
+    }
 }
 
 impl Os for Linux {
@@ -57,6 +64,9 @@ impl Os for Linux {
     }
     fn unmap(&self, address: usize, bytes: usize) {
         memory::unmap(address, bytes);
+    }
+    fn process_word(&self) -> Option<usize> {
+        memory::process_word()
     }
     fn give_back(&self, address: usize, bytes: usize) -> bool {
         memory::give_back(address, bytes)

@@ -1,0 +1,29 @@
+//! What must be true of this layer whenever nobody holds its locks. For tests.
+
+use super::Central;
+use crate::base::sync::Ordering;
+use crate::class::{SizeClass, TABLE_LEN};
+use crate::os::Os;
+use crate::pages::Pages;
+
+impl<O: Os> Central<O> {
+    /// Panics where the structures contradict each other. Returns the room that the transfer arrays hold.
+    pub fn verify(&self, pages: &Pages<O>) -> usize {
+        let mut open = [0; TABLE_LEN];
+        pages.each_span(|_, span| open[span.class.index()] += 1);
+        let mut room = 0;
+        for class in SizeClass::all() {
+            let place = self.class(class);
+            let transfer = place.transfer.lock();
+            assert!(transfer.len() <= transfer.capacity());
+            assert_eq!(transfer.len() as u32, place.cached.load(Ordering::Relaxed), "the copy of the length");
+            room += transfer.capacity() * class.block_bytes();
+            drop(transfer);
+            let spans = place.spans.lock();
+            assert_eq!(spans.spans, open[class.index()], "every open span of {class:?} is counted");
+            spans.verify(pages, class);
+        }
+        assert_eq!(room, self.transfer_taken.load(Ordering::Relaxed), "the arrays' room is counted");
+        room
+    }
+}

@@ -1,0 +1,86 @@
+use crate::heap::Heap;
+use crate::os::fake::Fake;
+use crate::os::{Linux, Os};
+use std::collections::BTreeSet;
+use std::thread;
+
+fn heap_in_use() -> (Box<Heap<Fake>>, Vec<usize>) {
+    let heap = Box::new(Heap::new(Fake::default()));
+    let mut blocks: Vec<usize> = (0..4000).map(|i| heap.allocate(i * 37 % 9000 + 1)).collect();
+    blocks.push(heap.allocate(5 << 20));
+    for index in (0..blocks.len()).rev().filter(|index| index % 3 == 0).collect::<Vec<_>>() {
+        heap.free(blocks.swap_remove(index));
+    }
+    (heap, blocks)
+}
+
+/// What a child must be able to do at once, with all it got from its parent.
+fn works(heap: &Heap<Fake>, blocks: Vec<usize>) {
+    heap.verify();
+    let known: BTreeSet<usize> = blocks.iter().copied().collect();
+    let fresh: Vec<usize> = (0..3000).map(|i| heap.allocate(i * 91 % 20_000 + 1)).collect();
+    assert!(fresh.iter().all(|block| *block != 0 && !known.contains(block)), "a block is had once");
+    fresh.into_iter().chain(blocks).for_each(|block| heap.free(block));
+    heap.release(0);
+    heap.verify();
+    assert_eq!((heap.stats().live, heap.stats().cache_room), (0, 0));
+}
+
+/// Lets a thread take all locks, as one that forks does, and end with them.
+fn die_with_all_locks(heap: &Heap<Fake>) {
+    thread::scope(|scope| scope.spawn(|| assert!(heap.before_fork())).join()).unwrap();
+}
+
+#[test]
+fn locks_of_threads_that_are_gone_are_taken_over() {
+    let (heap, blocks) = heap_in_use();
+    die_with_all_locks(&heap);
+    unsafe { heap.repair() };
+    works(&heap, blocks);
+}
+
+#[test]
+fn the_first_slow_path_of_a_new_process_repairs_the_heap_once() {
+    let (heap, blocks) = heap_in_use();
+    die_with_all_locks(&heap);
+    heap.process.set(super::NEW);
+    assert_ne!(heap.allocate(1 << 20), 0);
+    assert!(heap.process.is_known());
+    heap.free(heap.allocate(3 << 20));
+    drop((heap, blocks));
+}
+
+#[test]
+fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
+    let (heap, blocks) = heap_in_use();
+    // This thread is in a slow path and forks in a handler there; another thread holds everything else.
+    let entry = heap.slow_paths.enter::<Fake>();
+    heap.starting.hold();
+    assert!(!heap.before_fork(), "a fork here takes nothing");
+    unsafe { heap.after_unlocked_fork_in_child() };
+    assert!(heap.starting.try_lock().is_none(), "the interrupted work still holds what it held");
+    assert!(heap.slow_paths.enter::<Fake>().is_none(), "and is still known to be under way");
+    unsafe { heap.starting.release() };
+    drop(entry);
+    works(&heap, blocks);
+}
+
+/// The proof on a real process: children by `_fork`-like calls see the word zeroed, children of threads do not.
+#[test]
+fn the_word_is_zero_in_a_child_and_nowhere_else() {
+    let word = Linux.process_word().expect("this kernel zeroes pages in children") as *mut u32;
+    unsafe {
+        word.write_volatile(7);
+        thread::scope(|scope| {
+            let address = word as usize;
+            scope.spawn(move || assert_eq!((address as *const u32).read_volatile(), 7));
+        });
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(word.read_volatile() as i32);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!((libc::WEXITSTATUS(status), word.read_volatile()), (0, 7));
+    }
+}

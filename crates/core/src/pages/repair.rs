@@ -1,0 +1,110 @@
+//! Putting the pages right in a child process whose parent's other threads were changing them when it was made.
+//!
+//! The page map tells the truth: a span is open where the map names it in all its units, because it is written last when
+//! a span opens and first when one closes. Free runs, counters and the list of unused descriptors follow from it. What
+//! was on its way at that instant becomes free memory, or stays unused.
+
+use super::bits::BLOCK_UNITS;
+use super::{Pages, Span, SpanId, State};
+use crate::base::sync::Ordering;
+use crate::class::SizeClass;
+use crate::os::Os;
+
+impl<O: Os> Pages<O> {
+    /// Takes over the locks of threads that are not in this process, and puts right what those were changing.
+    ///
+    /// # Safety
+    /// All threads that could hold the locks, but this one, stayed in the parent process.
+    pub unsafe fn repair(&self) {
+        // SAFETY: by the caller's promise.
+        let (withheld, mut broken) = unsafe { (self.giving_back.seize(), self.state.seize()) };
+        // Units were withheld with the state unlocked. Where this thread holds the state itself, they stay withheld.
+        if withheld
+            && !broken
+            && let Some(held) = self.state.try_lock()
+        {
+            core::mem::forget(held);
+            broken = true;
+        }
+        // SAFETY: the locks are held by this thread since the lines above.
+        unsafe {
+            if broken {
+                self.rebuild(self.state.seized());
+                self.state.release();
+            }
+            if withheld {
+                self.giving_back.release();
+            }
+        }
+    }
+
+    fn rebuild(&self, state: &mut State) {
+        state.runs.unlist_all(&self.blocks);
+        state.unused_spans = SpanId::NONE;
+        state.spans_open = 0;
+        let mut released = 0;
+        for id in (0..state.spans).rev().map(SpanId) {
+            // SAFETY: descriptors below the count exist and belong to the holder of the state, as far as they are read
+            // and written here: the locks of classes guard other fields.
+            let span = unsafe { &mut *self.span(id) };
+            if self.is_open(state, id, span) {
+                state.spans_open += 1;
+                released += span.released_bytes();
+                state.runs.claim(&self.blocks, span.start, span.units);
+                if span.class == SizeClass::LARGE {
+                    // It may have been growing or shrinking.
+                    self.write_classes(span.start, span.units, SizeClass::LARGE);
+                }
+            } else {
+                span.class = SizeClass::NONE;
+                span.next = state.unused_spans;
+                state.unused_spans = id;
+            }
+        }
+        self.clear_map_of_free_units(state);
+        self.released.store(released, Ordering::Relaxed);
+        state.runs.relist(&self.blocks);
+    }
+
+    fn is_open(&self, state: &State, id: SpanId, span: &Span) -> bool {
+        let end = span.start as u64 + span.units as u64;
+        if span.class == SizeClass::NONE
+            || span.units == 0
+            || end > state.runs.blocks as u64 * BLOCK_UNITS as u64
+        {
+            return false;
+        }
+        // A large span is known by its first unit.
+        let known = if span.class == SizeClass::LARGE { 1 } else { span.units };
+        (span.start..span.start + known).all(|unit| {
+            // SAFETY: the tables are as long as the grown part of the range, in which the units lie.
+            let (class, owner) = unsafe {
+                (
+                    self.classes.at(unit as usize).read_volatile(),
+                    self.owners.at(unit as usize).read_volatile(),
+                )
+            };
+            class == span.class.byte() && owner == id.0
+        })
+    }
+
+    fn write_classes(&self, start: u32, units: u32, class: SizeClass) {
+        for unit in start..start + units {
+            // SAFETY: the units are in the grown part, and the map belongs to the holder of the state.
+            unsafe { self.classes.at(unit as usize).write_volatile(class.byte()) };
+        }
+    }
+
+    fn clear_map_of_free_units(&self, state: &State) {
+        for number in 0..state.runs.blocks {
+            // SAFETY: blocks belong to the holder of the state.
+            let free = unsafe { !(*self.blocks.at(number as usize)).used };
+            super::bits::each_run(free, |start, units| {
+                self.write_classes(number * BLOCK_UNITS + start, units, SizeClass::NONE);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

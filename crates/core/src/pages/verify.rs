@@ -1,0 +1,52 @@
+//! What must be true of the pages whenever nobody holds their lock. For tests.
+
+use super::bits::BLOCK_UNITS;
+use super::runs::Huge;
+use super::{Pages, SpanId};
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::os::Os;
+
+impl<O: Os> Pages<O> {
+    /// Panics where the structures contradict each other.
+    pub fn verify(&self) {
+        let state = self.state.lock();
+        state.runs.verify(&self.blocks);
+        let (mut open, mut open_units, mut released) = (0, 0, 0);
+        for id in (0..state.spans).map(SpanId) {
+            // SAFETY: descriptors below the count exist, and nobody else is at work.
+            let span = unsafe { &*self.span(id) };
+            if span.class == SizeClass::NONE {
+                continue;
+            }
+            open += 1;
+            open_units += span.units as u64;
+            released += span.released_bytes();
+            assert_eq!(self.span_of(self.address_of(span.start)), Some(id), "the map names the span");
+            for unit in span.start..span.start + span.units {
+                assert_eq!(self.class_of(self.address_of(unit)), span.class, "unit {unit}");
+            }
+        }
+        assert_eq!((open, open_units), (state.spans_open, state.runs.used), "what is open is counted");
+        assert_eq!(released, self.released_bytes(), "what was given back inside spans is counted");
+        let mut mapped = 0;
+        for number in 0..state.runs.blocks {
+            // SAFETY: as above.
+            let block = unsafe { &*self.blocks.at(number as usize) };
+            for inside in 0..BLOCK_UNITS {
+                let class = self.class_of(self.address_of(number * BLOCK_UNITS + inside));
+                let used = block.used >> inside & 1 == 1 && block.huge != Huge::Foreign;
+                assert_eq!(class != SizeClass::NONE, used, "unit {inside} of block {number}");
+                mapped += u64::from(class != SizeClass::NONE);
+            }
+        }
+        assert_eq!(mapped, open_units, "no unit belongs to a span that is not open");
+        let (mut unused, mut id) = (0, state.unused_spans);
+        while id != SpanId::NONE && unused <= state.spans {
+            unused += 1;
+            // SAFETY: as above.
+            id = unsafe { (*self.span(id)).next };
+        }
+        assert_eq!(unused + open, state.spans, "each descriptor is open or in the list");
+        assert_eq!(self.mapped_bytes(), state.runs.blocks as usize * BLOCK_UNITS as usize * UNIT_BYTES);
+    }
+}
