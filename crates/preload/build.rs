@@ -1,28 +1,49 @@
-//! Compiles the one part that must be C++ and sets the properties of the shared object.
+//! Compiles the parts that must be C++ and sets the properties of the shared object. Shared with crates/static,
+//! crates/hardened and crates/tcmalloc.
+
+use std::env::var_os;
 
 fn main() {
-    // Shared with crates/static and crates/hardened.
-    const SOURCE: &str = "../preload/src/new_handler.cc";
-    println!("cargo:rerun-if-changed={SOURCE}");
-    let shared = std::env::var_os("CARGO_FEATURE_SHARED").is_some();
-    let hardened = std::env::var_os("CARGO_FEATURE_HARDENED").is_some();
+    let [shared, hardened, tcmalloc] =
+        ["SHARED", "HARDENED", "TCMALLOC"].map(|name| var_os(format!("CARGO_FEATURE_{name}")).is_some());
+    compile("../preload/src/new_handler.cc", "-std=c++17", shared);
+    if tcmalloc {
+        // Up to C++17 std::string comes from libstdc++; since then it is compiled where it is used.
+        compile("../tcmalloc/src/containers.cc", "-std=c++20", shared);
+    }
+    if shared {
+        link(match (hardened, tcmalloc) {
+            (_, true) => "libtcmalloc.so.4",
+            (true, _) => "libvcmalloc-hardened.so",
+            _ => "libvcmalloc.so",
+        });
+    }
+    if tcmalloc {
+        // Before glibc 2.34 the functions of moved.rs are there; since then these are empty and always installed.
+        for argument in ["-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0"] {
+            println!("cargo:rustc-cdylib-link-arg={argument}");
+        }
+    }
+}
+
+fn compile(source: &str, standard: &str, shared: bool) {
+    println!("cargo:rerun-if-changed={source}");
+    let stem = source.rsplit('/').next().unwrap_or(source).trim_end_matches(".cc");
     cc::Build::new()
         .cpp(true)
         // A static program has no libraries to look into, and linking one warns about dlopen.
         .define("VCM_SHARED", if shared { "1" } else { "0" })
         // We load into programs without libstdc++, so nothing of it may be needed.
         .cpp_link_stdlib(None)
-        .flag("-std=c++17")
+        .flag(standard)
         .flag("-fno-rtti")
         .flag("-fno-threadsafe-statics")
         .opt_level(2)
-        .file(SOURCE)
-        .compile("vcm_new_handler");
-    if !shared {
-        return;
-    }
-    let soname = if hardened { "libvcmalloc-hardened.so" } else { "libvcmalloc.so" };
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+        .file(source)
+        .compile(&format!("vcm_{stem}"));
+}
+
+fn link(name: &str) {
     for argument in [
         // Threads may be inside malloc and fork handlers stay registered: the library never goes away.
         "-Wl,-z,nodelete",
@@ -31,4 +52,5 @@ fn main() {
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{name}");
 }

@@ -68,6 +68,12 @@ pub fn hardened() -> Result<PathBuf, String> {
     BUILT.get_or_init(linked).clone()
 }
 
+/// Our stand-in for gperftools' library.
+pub fn stand_in() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    built(&BUILT, "vcmalloc-tcmalloc", "libtcmalloc.so")
+}
+
 /// The archive that programs link.
 pub fn archive() -> Result<PathBuf, String> {
     our_shared().map(|library| library.with_extension("a"))

@@ -5,8 +5,8 @@
 //! one. `unshare` and `setns` demand a single thread in some uses, so the janitor leaves where they are refused; and it
 //! leaves for good when the main thread does, because a process ends with its last thread.
 
-use super::HEAP;
 use super::malloc::Pointer;
+use super::{HEAP, moved};
 #[cfg(feature = "shared")]
 use core::ffi::CStr;
 use core::ffi::{c_int, c_void};
@@ -30,7 +30,7 @@ type Create =
 /// by a thread that waits for the one that asks.
 #[cfg(feature = "shared")]
 pub mod next {
-    use super::{CStr, Create, Pointer, c_int};
+    use super::{CStr, Create, Pointer, c_int, moved};
     use core::sync::atomic::{AtomicPtr, Ordering};
 
     #[repr(C)]
@@ -49,8 +49,7 @@ pub mod next {
             if !known.is_null() {
                 return known;
             }
-            // SAFETY: looks a name up.
-            let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            let found = moved::find(libc::RTLD_NEXT, self.name);
             self.found.store(found, Ordering::Relaxed);
             found
         }
@@ -163,13 +162,14 @@ fn start_with(create: Create) -> bool {
 
 /// A new thread inherits the mask of the thread that makes it: no signal of the program is handled by the janitor.
 fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
+    let Some(set_mask) = moved::pthread_sigmask() else { return false };
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: each call fills or reads the set that it is given.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        set_mask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         let outcome = act();
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        set_mask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
         outcome
     }
 }
@@ -180,7 +180,9 @@ fn create_janitor(create: Create) -> bool {
     // SAFETY: the attributes are initialised before use; the thread's function is ours.
     unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
-        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
+        if let Some(set_stack) = moved::pthread_attr_setstacksize() {
+            set_stack(attributes.as_mut_ptr(), STACK_BYTES);
+        }
         let made = create(&mut thread, attributes.as_ptr(), janitor, ptr::null_mut()) == 0
             || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
@@ -213,9 +215,11 @@ fn stop() -> bool {
         HEAP.unclaim_janitor();
         return false;
     }
-    if HEAP.stop_janitor() {
+    if let Some(join) = moved::pthread_join()
+        && HEAP.stop_janitor()
+    {
         // SAFETY: the swap made us the only one who knows the handle of a thread that nobody detached.
-        unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        unsafe { join(thread, ptr::null_mut()) };
         HEAP.unclaim_janitor();
     }
     true

@@ -12,9 +12,13 @@ mod janitor;
 #[cfg(feature = "shared")]
 mod loader;
 mod malloc;
+mod moved;
 mod refused_access;
 mod replaced;
 mod start;
+#[cfg(feature = "tcmalloc")]
+#[path = "../../tcmalloc/src/mod.rs"]
+mod tcmalloc;
 
 use vcmalloc_core::os::{Linux, Os};
 

@@ -35,6 +35,32 @@ pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
     pointer(block)
 }
 
+/// The same for C's functions, which have a mode in which they run C++'s new-handler before they give up.
+#[cfg(feature = "tcmalloc")]
+fn answered_in_mode(allocate: impl Fn() -> usize) -> Pointer {
+    loop {
+        let block = answered(&allocate);
+        if !block.is_null() || !super::tcmalloc::new_mode::tries_again() {
+            return block;
+        }
+    }
+}
+
+#[cfg(feature = "tcmalloc")]
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slow_in_mode(bytes: usize) -> Pointer {
+    answered_in_mode(|| HEAP.allocate_slow(bytes))
+}
+
+#[cfg(feature = "tcmalloc")]
+pub extern "C" fn malloc_without_handler(bytes: usize) -> Pointer {
+    answered(|| HEAP.allocate(bytes))
+}
+
+#[cfg(not(feature = "tcmalloc"))]
+use {answered as answered_in_mode, malloc_slow as malloc_slow_in_mode};
+
 /// Takes a block back by the slow path; errno stays as it was.
 fn freed(free: impl FnOnce()) {
     let before = errno();
@@ -45,7 +71,7 @@ fn freed(free: impl FnOnce()) {
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> Pointer {
     match HEAP.allocate_fast(bytes) {
-        0 => malloc_slow(bytes),
+        0 => malloc_slow_in_mode(bytes),
         block => pointer(block),
     }
 }
@@ -85,7 +111,7 @@ pub extern "C" fn cfree(block: Pointer) {
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
     match HEAP.allocate_zeroed_fast(count, bytes) {
-        0 => answered(|| HEAP.allocate_zeroed(count, bytes)),
+        0 => answered_in_mode(|| HEAP.allocate_zeroed(count, bytes)),
         block => pointer(block),
     }
 }
@@ -97,7 +123,7 @@ pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
         free(block);
         return ptr::null_mut();
     }
-    answered(|| HEAP.reallocate(address(block), bytes))
+    answered_in_mode(|| HEAP.reallocate(address(block), bytes))
 }
 
 #[unsafe(no_mangle)]
@@ -114,7 +140,7 @@ pub extern "C" fn reallocarray(block: Pointer, count: usize, bytes: usize) -> Po
 /// A block at a multiple of `align`, which need not be a power of two: glibc takes the next one.
 fn aligned(align: usize, bytes: usize) -> Pointer {
     match align.checked_next_power_of_two() {
-        Some(align) => answered(|| HEAP.allocate_aligned(align, bytes)),
+        Some(align) => answered_in_mode(|| HEAP.allocate_aligned(align, bytes)),
         None => {
             set_errno(EINVAL);
             ptr::null_mut()
@@ -140,13 +166,13 @@ pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, bytes: 
         return EINVAL;
     }
     let before = errno();
-    let block = HEAP.allocate_aligned(align, bytes);
+    let block = answered_in_mode(|| HEAP.allocate_aligned(align, bytes));
     set_errno(before);
-    if block == 0 {
+    if block.is_null() {
         return ENOMEM;
     }
     // SAFETY: by the caller's promise.
-    unsafe { *out = pointer(block) };
+    unsafe { *out = block };
     0
 }
 

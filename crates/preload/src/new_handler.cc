@@ -13,6 +13,11 @@ asm(".weak __gxx_personality_v0\n"
     ".weak __cxa_end_catch\n"
     ".weak __cxa_rethrow\n"
     ".weak _Unwind_Resume\n");
+#if VCM_SHARED && defined(__x86_64__)
+// The versions that every glibc has; see moved.rs.
+asm(".weak dlsym\n.symver dlsym, dlsym@GLIBC_2.2.5\n");
+#pragma weak dlsym
+#endif
 
 extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align, unsigned char maker);
 
@@ -22,6 +27,11 @@ using Handler = void (*)();
 
 // A function of the C++ runtime, also where a plugin brought the runtime into a C program for itself alone.
 void *runtime(const char *name) {
+#if VCM_SHARED
+    if (!dlsym) {
+        return nullptr;
+    }
+#endif
     if (void *found = dlsym(RTLD_DEFAULT, name)) {
         return found;
     }
@@ -96,4 +106,18 @@ extern "C" void *vcm_their_new_or_null(void *form, std::size_t bytes, std::size_
 
 extern "C" void vcm_their_delete(void *form, void *block, std::size_t align) {
     align ? reinterpret_cast<AlignedDelete>(form)(block, align) : reinterpret_cast<Delete>(form)(block);
+}
+
+// For malloc in gperftools' new mode: whether it is worth another attempt. False where there is no handler, or it threw.
+extern "C" bool vcm_run_new_handler() noexcept {
+    Handler handler = current_handler();
+    if (!handler) {
+        return false;
+    }
+    try {
+        handler();
+        return true;
+    } catch (...) {
+        return false;
+    }
 }

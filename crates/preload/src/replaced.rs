@@ -5,6 +5,7 @@
 //! program's forms, looked up once; promises one comparison where a program replaced none.
 
 use super::malloc::Pointer;
+use super::moved;
 use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -62,10 +63,7 @@ pub fn theirs(chain: &[Simpler]) -> Option<Pointer> {
 pub fn look() {
     // Not `malloc` or another name that callers know: the address of such a name may be the program's own.
     let own = object_of(look as *const () as Pointer);
-    let found = |name: &CStr| {
-        // SAFETY: looks a name up.
-        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
-    };
+    let found = |name: &CStr| moved::find(libc::RTLD_DEFAULT, name);
     let mut any = false;
     // A library that came late stands behind the C++ library: nobody calls our forms by their names.
     if object_of(found(c"vcm_version")) == own {
@@ -85,7 +83,9 @@ fn object_of(address: Pointer) -> Pointer {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: the call fills `info`, which is valid when zeroed.
     unsafe {
-        libc::dladdr(address, info.as_mut_ptr());
+        if let Some(dladdr) = moved::dladdr() {
+            dladdr(address, info.as_mut_ptr());
+        }
         info.assume_init().dli_fbase
     }
 }

@@ -1,8 +1,8 @@
 //! What happens when the library is loaded, when the process forks, and when it ends.
 
-use super::HEAP;
 use super::introspection::DescriptorSink;
 use super::malloc::{Pointer, malloc};
+use super::{HEAP, moved};
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -37,10 +37,14 @@ extern "C" fn on_load() {
     }
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     HEAP.free(HEAP.allocate(1));
+    #[cfg(feature = "tcmalloc")]
+    super::tcmalloc::on_load();
     prove();
 }
 
 extern "C" fn on_end() {
+    #[cfg(feature = "tcmalloc")]
+    super::tcmalloc::on_end();
     if HEAP.options.is_on(OptionId::stats_at_exit) {
         let mut sink = DescriptorSink::new(2);
         HEAP.put_stats_text(&mut sink);
@@ -125,13 +129,14 @@ fn proof_descriptor() -> Option<c_int> {
 
 /// `ours`, or the file of the object whose malloc the program's calls reach.
 fn put_malloc_owner(buffer: &mut Buffer<'_>) {
-    // SAFETY: looks a name up; `info` is filled in where dladdr says so.
+    let found = moved::find(libc::RTLD_DEFAULT, c"malloc");
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` is filled in where dladdr says so.
     unsafe {
-        let found = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr());
-        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        let place = |place: *mut libc::Dl_info| moved::dladdr().map_or(0, |dladdr| dladdr(found, place));
         if found == malloc as *const () as Pointer {
             put_str(buffer, "ours");
-        } else if libc::dladdr(found, info.as_mut_ptr()) != 0 && !info.assume_init_ref().dli_fname.is_null() {
+        } else if place(info.as_mut_ptr()) != 0 && !info.assume_init_ref().dli_fname.is_null() {
             use vcmalloc_core::base::text::Sink;
             buffer.put(CStr::from_ptr(info.assume_init_ref().dli_fname).to_bytes());
         } else {

@@ -46,6 +46,25 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
     }
 }
 
+/// The file name of the library that takes gperftools' place, and the folder that it has where gperftools' own is
+/// installed under that name.
+const STAND_IN_FILE_NAME: &str = "libtcmalloc.so.4";
+const STAND_IN_FOLDER: &str = "vcmalloc";
+
+impl Library {
+    /// The one beside this that stands in for gperftools, if it is there.
+    pub fn stand_in(&self) -> Option<Library> {
+        let folder = self.path.parent()?;
+        [folder.to_path_buf(), folder.join(STAND_IN_FOLDER)]
+            .iter()
+            .map(|folder| folder.join(STAND_IN_FILE_NAME))
+            .filter(|path| path.is_file())
+            // gperftools' own library is none of ours, and `open` refuses it.
+            .filter_map(|path| open(&path, "found by itself").ok())
+            .find(|library| library.stands_in_for_tcmalloc)
+    }
+}
+
 fn places(name: &str) -> Vec<PathBuf> {
     let multiarch = format!("{}-linux-gnu", env::consts::ARCH);
     let mut folders = Vec::new();

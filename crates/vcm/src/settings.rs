@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::options::{
-    Kind, OptionId, Options, Origin, Refused, Setting, Spec, each_setting, find_alias, put_refusal, put_value,
+    Kind, OptionId, Options, Origin, Refused, Setting, Spec, each_setting, put_refusal, put_value,
 };
 
 pub const CONFIG_FILE: &str = "/etc/vcmalloc.conf";
@@ -118,10 +118,8 @@ impl Effective {
     }
 
     fn take_variable(&mut self, variable: &[u8], text: &[u8]) {
-        let refused = if let Some(id) = find_alias(variable) {
-            let name = vcmalloc_core::options::spec(id).name;
-            self.take("", name.as_bytes(), text, Origin::Alias)
-                .map(|words| format!("{}: {words}", String::from_utf8_lossy(variable)))
+        let refused = if let Some(outcome) = self.options.set_foreign(variable, text) {
+            outcome.err().map(|refused| refusal("", variable, text, refused))
         } else if NOT_OPTIONS.iter().any(|name| name.as_bytes() == variable) {
             None
         } else if let Some(name) = variable.strip_prefix(PREFIX.as_bytes()) {

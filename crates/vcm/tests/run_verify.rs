@@ -149,6 +149,28 @@ fn our_stand_in_for_tcmalloc_is_no_obstacle() {
 }
 
 #[test]
+fn the_stand_in_beside_the_library_is_used_for_a_linked_tcmalloc() {
+    let place = Place::new();
+    let program = linked_with(&place, "libtcmalloc.so.4", "int inner(void) { return 0; }");
+    let run = || {
+        let mut command = support::vcm(&["run", "--strict", "-v", "--", text(&program)]);
+        command.env("VCM_LIBRARY", &place.stub);
+        done(&mut command)
+    };
+    // What lies beside the library under that name so far is somebody else's.
+    assert_eq!(run().code, Some(125));
+    std::fs::create_dir(place.path("vcmalloc")).unwrap();
+    let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/stub.c");
+    let stand_in = place.path("vcmalloc/libtcmalloc.so.4");
+    let interface = "-D_STAND_IN=_ZN15MallocExtension8instanceEv";
+    support::gcc(&["-shared", "-fPIC", interface, "-o", text(&stand_in), text(&stub)]);
+    let result = run();
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    // Who names a library gets that one.
+    assert_eq!(done(&mut place.run(&["--", text(&program)])).code, Some(125));
+}
+
+#[test]
 fn a_linked_jemalloc_is_noted() {
     let place = Place::new();
     let program = linked_with(&place, "libjemalloc.so.2", "int inner(void) { return 0; }");

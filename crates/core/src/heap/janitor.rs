@@ -283,8 +283,12 @@ impl<O: Os> Heap<O> {
     pub(super) fn relieve(&self) -> usize {
         self.reclaim();
         let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);
-        self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
+        self.count_given_back(given);
         given
+    }
+
+    pub(super) fn count_given_back(&self, bytes: usize) {
+        self.janitor.given_back.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Calls the program's function for memory pressure, if the limit was passed and there is one. Never from inside a

@@ -4,6 +4,7 @@
 //! sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells the story.
 
 mod emergency;
+mod figures;
 mod fork;
 mod hardened;
 mod janitor;
@@ -15,6 +16,7 @@ mod stats;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
+pub use figures::{Committed, Maintenance, Range, RangeState, Tiers};
 pub use hardened::Hardened;
 pub use settings::Setup;
 pub use stats::Stats;

@@ -134,8 +134,7 @@ impl<O: Os> Heap<O> {
                 if !TOOL_VARIABLES.contains(&name) {
                     self.take_variable(option, value);
                 }
-            } else if let Some(id) = options::find_alias(name) {
-                let outcome = self.options.set(options::spec(id).name.as_bytes(), value, Origin::Alias);
+            } else if let Some(outcome) = self.options.set_foreign(name, value) {
                 self.warn_about(outcome.err(), "", name, value);
             }
         });

@@ -274,7 +274,7 @@ impl<O: Os> Heap<O> {
 
     /// Resident bytes of a range, all of it where the system does not tell.
     #[inline(never)]
-    fn resident(&self, start: usize, bytes: usize) -> u64 {
+    pub(super) fn resident(&self, start: usize, bytes: usize) -> u64 {
         self.os.resident_bytes(start, bytes).unwrap_or(bytes) as u64
     }
 

@@ -280,12 +280,12 @@ pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], 
             sink.put(text.get(..text.len().min(64)).unwrap_or(text));
             text::put_str(sink, "' ");
             text::put_str(sink, reason.text());
-            if let Some(id) = find(name) {
+            if let Some(id) = find(name).or_else(|| find_alias(name)) {
                 let spec = spec(id);
                 text::put_str(sink, "; expected ");
                 value::put_expected(sink, spec.kind, spec.least, spec.greatest);
-                text::put_str(sink, "; it stays at the value it had\n");
             }
+            text::put_str(sink, "; it stays at the value it had\n");
         }
     }
 }
@@ -300,7 +300,9 @@ fn put_name(sink: &mut dyn Sink, prefix: &str, name: &[u8]) {
 pub const VARIABLE_PREFIX: &str = "VCM_";
 
 mod file;
+mod foreign;
 pub use file::{Setting, each_setting};
+pub use foreign::{FOREIGN, Foreign, set_by};
 
 #[cfg(test)]
 mod tests;

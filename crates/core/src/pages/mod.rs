@@ -456,6 +456,17 @@ impl<O: Os> Pages<O> {
         }
     }
 
+    /// The free units of a 2 MiB block and those units of it that may hold memory; none past the last block.
+    pub fn free_units_of(&self, number: u32) -> Option<(u128, u128)> {
+        let state = self.state.lock();
+        if number >= state.runs.blocks {
+            return None;
+        }
+        // SAFETY: blocks belong to the holder of the state.
+        let block = unsafe { &*self.blocks.at(number as usize) };
+        Some((!block.used, block.dirty))
+    }
+
     /// Address and bytes of every part of the range and of the tables that can be in memory.
     pub fn each_mapping(&self, mut take: impl FnMut(Mapping, usize, usize)) {
         let (blocks, base) = (self.grown.load(Ordering::Acquire), self.base.load(Ordering::Relaxed));

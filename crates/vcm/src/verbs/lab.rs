@@ -48,7 +48,7 @@ fn check_names(lab: &Lab, action: &str) -> Result<(), String> {
 
 /// Not finding it fails only what needs it: `down` does not.
 fn found(asked_for: Option<&Path>) -> Result<PathBuf, String> {
-    library::find(asked_for).map(|library| library.path).map_err(|failure| failure.message)
+    library::find(asked_for, false).map(|library| library.path).map_err(|failure| failure.message)
 }
 
 fn list(as_json: bool) -> Outcome {

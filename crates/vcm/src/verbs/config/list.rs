@@ -3,7 +3,7 @@
 use crate::settings;
 use serde::Serialize;
 use std::fmt::Write;
-use vcmalloc_core::options::{SPECS, Spec};
+use vcmalloc_core::options::{FOREIGN, SPECS, Spec};
 
 /// One option; the names of the fields are a promise to readers of the JSON.
 #[derive(Serialize)]
@@ -16,6 +16,8 @@ pub struct Entry {
     pub live: bool,
     pub variable: String,
     pub alias: Option<&'static str>,
+    /// Variables of other allocators that are translated into a value of this option.
+    pub translated: Vec<&'static str>,
     pub meaning: &'static str,
 }
 
@@ -29,8 +31,18 @@ impl Entry {
             live: spec.live,
             variable: settings::variable(spec.name),
             alias: spec.alias,
+            translated: FOREIGN
+                .iter()
+                .filter(|foreign| vcmalloc_core::options::spec(foreign.option).name == spec.name)
+                .map(|foreign| foreign.variable)
+                .collect(),
             meaning: spec.help,
         }
+    }
+
+    /// All variables of other allocators that set it.
+    pub fn foreign(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.alias.into_iter().chain(self.translated.iter().copied())
     }
 
     pub fn when(&self) -> &'static str {
@@ -45,7 +57,7 @@ pub fn entries() -> Vec<Entry> {
 pub fn text() -> String {
     let mut text = String::new();
     for entry in entries() {
-        let alias = entry.alias.map_or(String::new(), |alias| format!(", also {alias}"));
+        let alias: String = entry.foreign().map(|alias| format!(", also {alias}")).collect();
         // Writing to a String cannot fail.
         let _ = write!(
             text,

@@ -11,7 +11,8 @@ An option is set, strongest first:
 
 1. through the C API while the program runs, `vcm_option_set`: only those that are *live*;
 2. by its environment variable, `VCM_` and its name in capitals;
-3. by the variable of another allocator that means the same (its *alias*);
+3. by a variable of another allocator that means the same (its *alias*; where it counts in other units it is
+   translated, see [the stand-in for TCMalloc](tcmalloc.md));
 4. in the program's section of the config file, `/etc/vcmalloc.conf` or the file that `VCM_CONFIG` names;
 5. in the config file before the first section, for every program.
 
@@ -54,7 +55,8 @@ pub fn page() -> String {
 }
 
 fn put_section(page: &mut String, entry: &Entry) {
-    let alias = entry.alias.map_or("none".to_string(), |alias| format!("`{alias}`"));
+    let aliases: Vec<String> = entry.foreign().map(|alias| format!("`{alias}`")).collect();
+    let alias = if aliases.is_empty() { "none".to_string() } else { aliases.join(", ") };
     let _ = write!(
         page,
         "\n## {}\n\n{}.\n\n- kind: {}; values: {}; default: `{}`\n- change: {}\n- variable: `{}`; alias: \

@@ -26,6 +26,8 @@ pub struct Finding {
     /// It holds even though the library reports from the process: what it is about comes after the report, or
     /// cannot be seen from inside.
     pub outweighs_proof: bool,
+    /// The library that stands in for gperftools would mend it.
+    pub wants_stand_in: bool,
     pub what: String,
     pub why: &'static str,
     pub advice: String,
@@ -33,7 +35,14 @@ pub struct Finding {
 
 impl Finding {
     fn new(weight: Weight, what: impl Into<String>, why: &'static str, advice: impl Into<String>) -> Self {
-        Finding { weight, outweighs_proof: false, what: what.into(), why, advice: advice.into() }
+        Finding {
+            weight,
+            outweighs_proof: false,
+            wants_stand_in: false,
+            what: what.into(),
+            why,
+            advice: advice.into(),
+        }
     }
 
     fn outweighing_proof(self) -> Self {
@@ -190,14 +199,15 @@ fn is_ours(path: &Path) -> bool {
 }
 
 fn linked_tcmalloc(what: String) -> Finding {
-    Finding::new(
+    let finding = Finding::new(
         Weight::Harmful,
         what,
         "A program that asks tcmalloc's MallocExtension how much memory it uses (as ceph-osd does for \
          osd_memory_target) would read an empty heap and let its caches grow until memory runs out.",
-        "Install vcmalloc's stand-in for libtcmalloc.so, use a build without tcmalloc, or, if the program \
-         never asks, start it with --force.",
-    )
+        "Put vcmalloc's own libtcmalloc.so.4 beside libvcmalloc.so ('make build' makes it) or name it with \
+         --library; use a build without tcmalloc; or, if the program never asks, start it with --force.",
+    );
+    Finding { wants_stand_in: true, ..finding }
 }
 
 fn linked_jemalloc(what: String) -> Finding {

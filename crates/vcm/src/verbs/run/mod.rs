@@ -34,7 +34,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 
 pub fn run(arguments: Run) -> Outcome {
     let settings = settings_given(&arguments)?;
-    let library = library::find(arguments.library.as_deref(), arguments.hardened)?;
+    let mut library = library::find(arguments.library.as_deref(), arguments.hardened)?;
     let [name, rest @ ..] = arguments.command.as_slice() else {
         return Err(Failure::new(OWN_FAILURE, "no command given"));
     };
@@ -42,7 +42,16 @@ pub fn run(arguments: Run) -> Outcome {
     let path = command::resolve(name, &search_path).map_err(|why| missing(name, &why))?;
     let target = command::follow(path, rest, &search_path);
     let library_path = env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let findings = findings::of(&target, &library, &library_path);
+    let mut findings = findings::of(&target, &library, &library_path);
+    // Nobody chose the library, and the program wants the one with gperftools' interface.
+    if arguments.library.is_none()
+        && !arguments.hardened
+        && findings.iter().any(|finding| finding.wants_stand_in)
+        && let Some(stand_in) = library.stand_in()
+    {
+        library = stand_in;
+        findings = findings::of(&target, &library, &library_path);
+    }
     weigh(&arguments, name, &findings)?;
 
     let proof = Proof::new().map_err(|error| own_failure("the proof descriptor", &error))?;

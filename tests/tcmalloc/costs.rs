@@ -1,0 +1,39 @@
+//! What an OSD does every second must cost next to nothing. Counted in instructions by callgrind, which needs no quiet
+//! machine; it runs the locked caches, as Debian 11 does.
+
+use std::process::Command;
+use std::time::Duration;
+
+use vcmalloc_tests::{library, run};
+
+use super::On;
+
+/// Ten releases of a heap of 128 MiB, ten pairs of questions. A millisecond is some three million instructions.
+const MOST_FOR_RELEASES: u64 = 10 * 20_000;
+const MOST_FOR_QUESTIONS: u64 = 10 * 2_000;
+
+pub fn releases() -> Result<(), String> {
+    for (function, most) in [("later_releases", MOST_FOR_RELEASES), ("questions", MOST_FOR_QUESTIONS)] {
+        let counted = instructions_of(function)?;
+        if counted > most {
+            return Err(format!("{function}: {counted} instructions, more than {most}"));
+        }
+        println!("{function}: {counted} instructions");
+    }
+    Ok(())
+}
+
+fn instructions_of(function: &str) -> Result<u64, String> {
+    let built = On::Ours.command("release_cost.c")?;
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    command.arg(format!("--toggle-collect={function}")).arg(built.get_program());
+    // For the program alone: valgrind runs on its own allocator.
+    command.env("LD_PRELOAD", library::stand_in()?).env_remove("VCM_CONFIG");
+    let finished = run(&mut command, Duration::from_secs(120))?;
+    finished.succeeded()?;
+    let line =
+        finished.complaints.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count);
+    let count = line.and_then(|count| count.trim().parse().ok());
+    count.ok_or_else(|| format!("no count in\n{}", finished.complaints))
+}
