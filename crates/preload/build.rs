@@ -1,4 +1,4 @@
-//! Compiles the parts that must be C++ and sets the properties of the shared object. Shared with crates/static,
+//! Compiles the parts that must be C and C++ and sets the properties of the shared object. Shared with crates/static,
 //! crates/hardened and crates/tcmalloc.
 
 use std::env::var_os;
@@ -7,6 +7,7 @@ fn main() {
     let [shared, hardened, tcmalloc] =
         ["SHARED", "HARDENED", "TCMALLOC"].map(|name| var_os(format!("CARGO_FEATURE_{name}")).is_some());
     compile("../preload/src/new_handler.cc", "-std=c++17", shared);
+    compile_unwind(shared);
     if tcmalloc {
         // Up to C++17 std::string comes from libstdc++; since then it is compiled where it is used.
         compile("../tcmalloc/src/containers.cc", "-std=c++20", shared);
@@ -41,6 +42,16 @@ fn compile(source: &str, standard: &str, shared: bool) {
         .opt_level(2)
         .file(source)
         .compile(&format!("vcm_{stem}"));
+}
+
+fn compile_unwind(shared: bool) {
+    const SOURCE: &str = "../preload/src/unwind.c";
+    println!("cargo:rerun-if-changed={SOURCE}");
+    cc::Build::new()
+        .define("VCM_SHARED", if shared { "1" } else { "0" })
+        .opt_level(2)
+        .file(SOURCE)
+        .compile("vcm_unwind");
 }
 
 fn link(name: &str) {

@@ -5,20 +5,22 @@
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod actions;
 mod api;
 mod cxx;
+mod faults;
 mod introspection;
 mod janitor;
 #[cfg(feature = "shared")]
 mod loader;
 mod malloc;
 mod moved;
-mod refused_access;
 mod replaced;
 mod start;
 #[cfg(feature = "tcmalloc")]
 #[path = "../../tcmalloc/src/mod.rs"]
 mod tcmalloc;
+mod unwind;
 
 use vcmalloc_core::os::{Linux, Os};
 
@@ -28,6 +30,12 @@ type Policy = vcmalloc_core::heap::Heap<Linux>;
 #[cfg(feature = "hardened")]
 type Policy = vcmalloc_core::heap::Hardened<Linux>;
 
+#[cfg(not(feature = "hardened"))]
+static HEAP: Policy = Policy::with_hooks(
+    Linux,
+    vcmalloc_core::heap::Hooks { before_guards: faults::catch, unwind: unwind::stack },
+);
+#[cfg(feature = "hardened")]
 static HEAP: Policy = Policy::new(Linux);
 
 /// Nothing here panics: a test on the library's symbols proves that this is never called.

@@ -33,10 +33,13 @@ extern "C" fn on_load() {
     super::janitor::find_next();
     super::replaced::look();
     if super::Policy::HAS_GUARD_PAGES {
-        super::refused_access::install();
+        super::faults::catch();
     }
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     HEAP.free(HEAP.allocate(1));
+    if HEAP.is_profiling() {
+        super::unwind::find();
+    }
     #[cfg(feature = "tcmalloc")]
     super::tcmalloc::on_load();
     prove();
@@ -87,6 +90,7 @@ unsafe extern "C" fn after_fork_in_child() {
         } else {
             HEAP.after_fork_in_child();
         }
+        super::actions::inherit();
         super::janitor::forget();
         _IO_list_resetlock();
     }

@@ -16,7 +16,10 @@ pub enum Fault {
     /// The size or alignment given to a sized free is not that of the block.
     WrongSize,
     /// The block was made by one family of functions and freed by another.
-    WrongFunction { made: Maker, freed: Maker },
+    WrongFunction {
+        made: Maker,
+        freed: Maker,
+    },
     /// Bytes behind the block's end changed.
     Overflow,
     /// Bytes before the block's start changed.
@@ -27,6 +30,32 @@ pub enum Fault {
     UseAfterFree,
     /// The heap handed a block out that somebody has: its own notes were changed.
     HandedOutTwice,
+    /// An access to a guard page beside a sampled block, or to one that was freed.
+    PastEnd(Access),
+    BeforeStart(Access),
+    AfterFree(Access),
+    /// An access to a guard page that no block is beside.
+    NoBlock(Access),
+}
+
+/// How memory was touched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    Read,
+    Write,
+    /// The machine does not tell.
+    Unknown,
+}
+
+impl Access {
+    /// One of three texts that say the same of a read, a write, and either.
+    fn choose(self, read: &'static str, write: &'static str, either: &'static str) -> &'static str {
+        match self {
+            Access::Read => read,
+            Access::Write => write,
+            Access::Unknown => either,
+        }
+    }
 }
 
 /// The functions that a block was made by: those of the same family must free it.
@@ -79,6 +108,24 @@ impl Fault {
             Fault::WriteAfterFree => "write to a freed block",
             Fault::UseAfterFree => "use of a freed block",
             Fault::HandedOutTwice => "the notes about a free block were changed",
+            Fault::PastEnd(how) => how.choose(
+                "read behind the end of a block",
+                "write behind the end of a block",
+                "access behind the end of a block",
+            ),
+            Fault::BeforeStart(how) => how.choose(
+                "read before the start of a block",
+                "write before the start of a block",
+                "access before the start of a block",
+            ),
+            Fault::AfterFree(how) => {
+                how.choose("read of a freed block", "write to a freed block", "access to a freed block")
+            }
+            Fault::NoBlock(how) => how.choose(
+                "read of memory that holds no block",
+                "write to memory that holds no block",
+                "access to memory that holds no block",
+            ),
         }
     }
 }

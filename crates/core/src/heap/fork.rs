@@ -20,6 +20,7 @@ impl<O: Os> Heap<O> {
         core::mem::forget(entry);
         self.starting.hold();
         self.profile.hold();
+        self.guards.hold();
         self.cache.hold();
         self.central.hold();
         self.pages.hold();
@@ -34,6 +35,7 @@ impl<O: Os> Heap<O> {
             self.pages.release();
             self.central.release();
             self.cache.release();
+            self.guards.release();
             self.profile.release();
             self.starting.release();
         }
@@ -48,6 +50,7 @@ impl<O: Os> Heap<O> {
             self.pages.reset();
             self.central.reset();
             self.cache.reset();
+            self.guards.reset();
             self.profile.reset();
             self.starting.reset();
         }

@@ -18,6 +18,7 @@ mod verify;
 
 pub use figures::{Committed, Maintenance, Range, RangeState, Tiers};
 pub use hardened::Hardened;
+pub use sampling::Hooks;
 pub use settings::Setup;
 pub use stats::Stats;
 
@@ -31,7 +32,7 @@ use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
-use crate::watch::Profile;
+use crate::watch::{Guards, Profile, Stack};
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 use emergency::{Emergency, SlowPaths};
 use janitor::Janitor;
@@ -74,6 +75,9 @@ pub struct Heap<O: Os> {
     process: Process,
     /// The thread that was stopped for misuse.
     stopped_thread: AtomicUsize,
+    guards: Guards<O>,
+    /// None: nothing is ever sampled.
+    hooks: Option<Hooks>,
 }
 
 struct Requested {
@@ -86,6 +90,15 @@ impl<O: Os> Heap<O> {
     pub const HAS_GUARD_PAGES: bool = false;
 
     pub const fn new(os: O) -> Self {
+        Heap::build(os, None)
+    }
+
+    /// A heap that takes samples.
+    pub const fn with_hooks(os: O, hooks: Hooks) -> Self {
+        Heap::build(os, Some(hooks))
+    }
+
+    const fn build(os: O, hooks: Option<Hooks>) -> Self {
         Heap {
             cache: Cache::new(),
             pages: Pages::new(),
@@ -106,6 +119,8 @@ impl<O: Os> Heap<O> {
             profile: Profile::new(),
             process: Process::new(),
             stopped_thread: AtomicUsize::new(0),
+            guards: Guards::new(),
+            hooks,
         }
     }
 
@@ -348,6 +363,8 @@ impl<O: Os> Heap<O> {
         } else if class == SizeClass::LARGE {
             self.profile.remove(address);
             self.large.free(&self.pages, address)
+        } else if self.guards.owns(address) {
+            self.free_guarded(address)
         } else if self.emergency.bytes_of(address).is_some() {
             Ok(())
         } else {
@@ -425,6 +442,10 @@ impl<O: Os> Heap<O> {
             meant.is_some_and(|meant| meant <= class)
         } else if class == SizeClass::LARGE {
             self.large.usable(&self.pages, address).is_ok_and(|usable| bytes <= usable)
+        } else if self.guards.owns(address) {
+            // As many as its block would have in a class: what `nallocx` promises.
+            let whole = |asked| Self::block_bytes_for(asked, align);
+            self.guards.bytes_of(address).is_ok_and(|asked| bytes <= whole(asked))
         } else {
             // Not a block of ours: `free` says what it is.
             true
@@ -439,6 +460,9 @@ impl<O: Os> Heap<O> {
         let class = self.pages.class_of(address);
         if class.is_small() {
             return class.block_bytes();
+        }
+        if self.guards.owns(address) {
+            return self.obeyed(self.guards.bytes_of(address));
         }
         let usable = match (class, self.emergency.bytes_of(address)) {
             (SizeClass::LARGE, _) => self.large.usable(&self.pages, address),
@@ -459,6 +483,9 @@ impl<O: Os> Heap<O> {
     /// Start and bytes of the block that `address` lies in, as far as it can be known.
     fn block_of(&self, address: usize) -> Option<(usize, usize)> {
         let class = self.pages.class_of(address);
+        if self.guards.owns(address) {
+            return self.guards.bytes_of(address).ok().map(|bytes| (address, bytes));
+        }
         if !class.is_small() {
             return None;
         }
@@ -481,6 +508,12 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn stop(&self, misuse: Misuse) -> ! {
+        self.stop_with(misuse, || self.here())
+    }
+
+    /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last, for the
+    /// stack may be what is broken.
+    fn stop_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
         let first =
             self.stopped_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|first| first != O::thread_id()) {
@@ -496,6 +529,9 @@ impl<O: Os> Heap<O> {
         put_decimal(&mut buffer, self.os.thread_number());
         put_str(&mut buffer, "\n");
         self.os.write(2, buffer.as_bytes());
+        if self.guards.owns(misuse.address) {
+            self.guards.report(&self.os, &misuse, &here());
+        }
         self.os.abort()
     }
 }

@@ -94,6 +94,7 @@ impl<O: Os> Heap<O> {
                 self.starting.release();
             }
             self.profile.repair();
+            self.guards.repair();
             self.pages.repair();
             self.central.repair(&self.pages);
             self.cache.repair(self.below());

@@ -19,8 +19,10 @@ impl<O: Os> Heap<O> {
         if was_large && bytes > LARGEST_BYTES && self.resizes_in_place(address, bytes) {
             return address;
         }
-        // A block stays where it is unless it is too small or less than half used.
-        if bytes <= usable && bytes >= usable / 2 {
+        // A block stays where it is unless it is too small or less than half used. A guarded one always knows what was
+        // asked for, so it stays only where that does not change.
+        let stays = if self.guards.owns(address) { bytes == usable } else { bytes >= usable / 2 };
+        if bytes <= usable && stays {
             return address;
         }
         let block = self.allocate(bytes);

@@ -1,21 +1,34 @@
 //! Samples: allocations that are placed and written down one by one.
 
 use super::Heap;
+use crate::base::fault::{Access, Misuse};
 use crate::base::text::Sink;
 use crate::options::OptionId;
 use crate::os::Os;
-use crate::watch::{LiveSample, ProfileStats, Stack};
+use crate::watch::{Guards, LiveSample, ProfileStats, Stack, Trace};
 use core::ffi::CStr;
+
+/// No guarded samples where the hard limit leaves less than this.
+const LIMIT_MARGIN: usize = 1 << 20;
+
+/// What a heap that takes samples asks of whoever made it.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Called once, before the first guarded block is handed out.
+    pub before_guards: fn(),
+    /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it cannot.
+    pub unwind: fn(&mut [usize]) -> usize,
+}
 
 impl<O: Os> Heap<O> {
     /// Starts the live profile anew: about one sample in `interval` bytes, 0 for the option's. False where there is no
-    /// memory for its tables.
+    /// memory for its tables, and in a heap without samples.
     pub fn start_profile(&self, interval: u64) -> bool {
         let interval = match interval {
             0 => self.options.get(OptionId::sample_interval),
             given => given,
         };
-        let started = self.is_started() && self.profile.start(&self.os, interval);
+        let started = self.hooks.is_some() && self.is_started() && self.profile.start(&self.os, interval);
         self.settle_sampling();
         started
     }
@@ -51,13 +64,21 @@ impl<O: Os> Heap<O> {
 
     /// Says how often samples are wanted.
     pub(super) fn settle_sampling(&self) {
-        let mean = if self.profile.is_on() { self.profile.stats().interval } else { 0 };
+        let mean = if self.hooks.is_none() {
+            0
+        } else if self.profile.is_on() {
+            self.profile.stats().interval
+        } else if self.options.get(OptionId::guarded_rate) != 0 {
+            self.options.get(OptionId::sample_interval)
+        } else {
+            0
+        };
         self.cache.sampling.set_mean(mean);
     }
 
     /// Starts what the options ask for, when the heap has started.
     pub(super) fn start_sampling(&self) {
-        if self.options.is_on(OptionId::profile) {
+        if self.hooks.is_some() && self.options.is_on(OptionId::profile) {
             let _ = self.profile.start(&self.os, self.options.get(OptionId::sample_interval));
         }
         self.settle_sampling();
@@ -68,7 +89,7 @@ impl<O: Os> Heap<O> {
         match (id, self.options.is_on(OptionId::profile)) {
             (OptionId::profile, true) if !self.is_profiling() => _ = self.start_profile(0),
             (OptionId::profile, false) => self.stop_profile(),
-            (OptionId::sample_interval, _) => self.settle_sampling(),
+            (OptionId::sample_interval | OptionId::guarded_rate, _) => self.settle_sampling(),
             _ => {}
         }
     }
@@ -77,21 +98,75 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_sample(&self, bytes: usize, align: usize) -> usize {
-        if !self.is_profiling() {
+        let most = Guards::most_bytes(&self.os);
+        let rate = self.options.get(OptionId::guarded_rate);
+        let guarded = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
+        if !guarded && !self.is_profiling() {
             return 0;
         }
         self.in_slow_path(|| {
             let stack = self.here();
-            let Some(fresh) = self.allocate_large(bytes, align) else { return 0 };
-            self.profile.add(&self.os, fresh.address, bytes, &stack);
-            fresh.address
+            let block = if guarded { self.allocate_guarded(bytes, align, stack) } else { None };
+            let own_run = || self.allocate_large(bytes, align).map(|fresh| fresh.address);
+            let block = if self.is_profiling() { block.or_else(own_run) } else { block };
+            if let Some(address) = block {
+                self.profile.add(&self.os, address, bytes, &stack);
+            }
+            block.unwrap_or(0)
         })
         .unwrap_or(0)
     }
 
+    fn allocate_guarded(&self, bytes: usize, align: usize, stack: Stack) -> Option<usize> {
+        let made = || {
+            if let Some(hooks) = self.hooks {
+                (hooks.before_guards)();
+            }
+        };
+        // Guarded pages are not in the footprint that the limit is about: near it there are none.
+        let room = |hard: usize| self.pages.footprint().saturating_add(LIMIT_MARGIN) <= hard;
+        let fits = self.pages.limits.hard().is_none_or(room);
+        if !fits || !self.guards.prepare(&self.os, made) {
+            return None;
+        }
+        self.guards.allocate(&self.os, bytes, align, self.trace(stack))
+    }
+
+    fn trace(&self, stack: Stack) -> Trace {
+        Trace { thread: self.os.thread_number(), nanoseconds: self.os.now(), stack }
+    }
+
+    /// Takes a guarded block back.
+    pub(super) fn free_guarded(&self, address: usize) -> Result<(), Misuse> {
+        // Looked at first, so that the record of a block that stays live is not lost.
+        self.guards.bytes_of(address)?;
+        self.profile.remove(address);
+        self.guards.free(&self.os, address, self.trace(self.here()))
+    }
+
+    /// Tells whether an address belongs to guarded samples. Async-signal-safe.
+    pub fn is_guarded(&self, address: usize) -> bool {
+        self.guards.owns(address)
+    }
+
+    /// Ends the process for an access to a guarded address that the machine refused, with the stack that `here` finds;
+    /// returns where the address is not the reason. Async-signal-safe.
+    pub fn stop_for_access(&self, address: usize, access: Access, here: impl FnOnce() -> Stack) {
+        if !self.guards.owns(address) {
+            return;
+        }
+        if let Some(misuse) = self.guards.misuse_of(address, access) {
+            self.stop_with(misuse, here);
+        }
+    }
+
     /// The stack of this call, as far as it can be known.
-    fn here(&self) -> Stack {
-        Stack::taken_by(|frames| self.os.stack(frames))
+    pub(super) fn here(&self) -> Stack {
+        let by_unwinding = |frames: &mut [usize]| self.hooks.map_or(0, |hooks| (hooks.unwind)(frames));
+        Stack::taken_by(|frames| match by_unwinding(frames) {
+            0 => self.os.stack(frames),
+            depth => depth,
+        })
     }
 
     /// A large block was allocated by a path that asks for samples afterwards.

@@ -53,6 +53,9 @@ pub struct Stats {
     /// Limits in effect, 0 where there is none.
     pub memory_limit: u64,
     pub hard_limit: u64,
+    /// Pages of guarded blocks in use, and how many guarded blocks there were.
+    pub guarded: u64,
+    pub guarded_samples: u64,
 }
 
 /// One class in use.
@@ -66,7 +69,7 @@ pub struct ClassStats {
     pub free_blocks: u64,
 }
 
-const LABELS: [(&str, &str); 28] = [
+const LABELS: [(&str, &str); 30] = [
     ("live_requested", "live, as requested"),
     ("live", "live, as blocks"),
     ("vcpu_caches", "vCPU caches"),
@@ -95,6 +98,8 @@ const LABELS: [(&str, &str); 28] = [
     ("given_back", "given back since start"),
     ("memory_limit", "memory limit"),
     ("hard_limit", "hard limit"),
+    ("guarded", "guarded blocks"),
+    ("guarded_samples", "guarded samples since start (count)"),
 ];
 
 impl Stats {
@@ -128,6 +133,8 @@ impl Stats {
             self.given_back,
             self.memory_limit,
             self.hard_limit,
+            self.guarded,
+            self.guarded_samples,
         ]
     }
 
@@ -184,6 +191,7 @@ impl<O: Os> Heap<O> {
             self.add_class(&mut stats, class);
         }
         self.add_residence(&mut stats);
+        self.add_guards(&mut stats);
         let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
         stats.mapped = pages.mapped;
         stats.spans = pages.spans_open;
@@ -270,6 +278,24 @@ impl<O: Os> Heap<O> {
         stats.dirty_free = u64::saturating_sub(blocks, in_spans);
         stats.metadata = metadata + size_of::<Self>() as u64;
         stats.resident = blocks + stats.metadata;
+    }
+
+    /// Guarded blocks are live blocks of a page. A page that could not be given back is dirty and free.
+    #[inline(never)]
+    fn add_guards(&self, stats: &mut Stats) {
+        let (guards, [(arena, bytes), (slots, slots_bytes)]) = (self.guards.stats(), self.guards.mappings());
+        stats.guarded_samples = guards.samples;
+        if bytes == 0 {
+            return;
+        }
+        let (resident, metadata) = (self.resident(arena, bytes), self.resident(slots, slots_bytes));
+        stats.guarded = guards.bytes;
+        stats.live += guards.bytes;
+        stats.live_requested += guards.requested;
+        stats.not_in_memory += guards.bytes.saturating_sub(resident);
+        stats.dirty_free += resident.saturating_sub(guards.bytes);
+        stats.metadata += metadata;
+        stats.resident += resident + metadata;
     }
 
     /// Resident bytes of a range, all of it where the system does not tell.

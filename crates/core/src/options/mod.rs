@@ -97,6 +97,8 @@ options! {
         "put dense 2 MiB blocks that stay in use onto huge pages, a few at a time";
     sample_interval: Size = "512K", "1" ..= "1T", live,
         "mean bytes between two sampled allocations";
+    guarded_rate: Count = "20", "0" ..= "1000000000", live,
+        "allocations a second, at most, that get a page of their own between guard pages; 0: none";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
     stats_at_exit: Flag = "off", "0" ..= "1", live,

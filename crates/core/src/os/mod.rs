@@ -10,7 +10,7 @@ mod linux;
 mod mutex;
 
 pub use bell::Bell;
-pub use linux::Linux;
+pub use linux::{Interrupted, Linux};
 pub use mutex::{Guard, Mutex, Wait};
 
 use crate::base::sync::AtomicU32;

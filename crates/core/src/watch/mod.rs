@@ -4,12 +4,20 @@
 //! here, and that reading holds no lock for long. `heap` calls it with no lock held; sits on `pages` for its tables.
 //! docs/design/watch.md tells the whole.
 
+mod guards;
+mod modules;
 mod profile;
+mod report;
+mod slot;
 mod stack;
 mod text;
 
+pub use guards::{GuardStats, Guards};
 pub use profile::{LiveSample, Profile, ProfileStats};
+pub use slot::Trace;
 pub use stack::{MOST_FRAMES, Stack};
 
+#[cfg(test)]
+mod guard_tests;
 #[cfg(test)]
 mod profile_tests;

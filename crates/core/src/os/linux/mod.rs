@@ -8,6 +8,8 @@ mod memory;
 mod process;
 mod stack;
 
+pub use stack::Interrupted;
+
 use super::{HugePages, MapRefusal, MemoryGroup, Os, SequenceArea, Wait};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;

@@ -50,6 +50,16 @@ pub(super) fn thread_id() -> usize {
     unsafe { libc::__errno_location() }.addr()
 }
 
+pub(super) fn error_number() -> i32 {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+pub(super) fn set_error_number(error: i32) {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() = error };
+}
+
 pub(super) fn thread_number() -> u64 {
     // SAFETY: asks for a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u64 }

@@ -1,6 +1,175 @@
-//! The stack of calls, by frame pointers.
+//! The stack of calls by frame pointers, and what an interrupted thread was doing.
+//!
+//! Most distributions compile without frame pointers: the register then holds anything. So nothing is believed: the walk
+//! goes upwards only, not far, and a page is read only after the system said that it can be.
 
-/// Return addresses, innermost first. Code without frame pointers ends the walk early or gives nothing.
-pub(super) fn by_frame_pointers(_frames: &mut [usize]) -> usize {
-    0
+use core::ffi::c_void;
+
+/// A thread's stack is walked no further than this.
+const MOST_BYTES: usize = 1 << 20;
+/// No code lies below this address.
+const LEAST_CODE: usize = 1 << 16;
+const PAGE: usize = 4096;
+
+/// The return addresses of this thread's calls, innermost first; returns how many.
+pub(super) fn by_frame_pointers(frames: &mut [usize]) -> usize {
+    let (frame, stack): (usize, usize);
+    // SAFETY: reads two registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!("mov {}, rbp", "mov {}, rsp", out(reg) frame, out(reg) stack, options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!("mov {}, x29", "mov {}, sp", out(reg) frame, out(reg) stack, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        (frame, stack) = (0, 0);
+    }
+    walk(frame, stack, frames)
+}
+
+/// Follows frames from `frame` upwards; the stack pointer says where the stack is.
+pub(super) fn walk(frame: usize, stack: usize, frames: &mut [usize]) -> usize {
+    let (mut frame, mut lowest, mut readable) = (frame, stack, 0);
+    let mut depth = 0;
+    for place in frames.iter_mut() {
+        let far = frame.wrapping_sub(stack) > MOST_BYTES;
+        if frame < lowest || far || !frame.is_multiple_of(size_of::<usize>()) {
+            break;
+        }
+        for page in [frame, frame + size_of::<usize>()].map(|at| at & !(PAGE - 1)) {
+            if page != readable && !is_readable(page) {
+                return depth;
+            }
+            readable = page;
+        }
+        let saved = core::ptr::with_exposed_provenance::<usize>(frame);
+        // SAFETY: both words lie on readable pages; whatever they hold is only a number.
+        let (next, code) = unsafe { (saved.read_volatile(), saved.wrapping_add(1).read_volatile()) };
+        if code < LEAST_CODE {
+            break;
+        }
+        *place = code;
+        depth += 1;
+        lowest = frame + 1;
+        frame = next;
+    }
+    depth
+}
+
+/// Asks the kernel to read a signal set there: it refuses the nonsense that is to be done with it, but reads first.
+fn is_readable(address: usize) -> bool {
+    const NO_SUCH_WAY: i32 = -1;
+    const SET_BYTES: usize = 8;
+    let set = core::ptr::with_exposed_provenance::<c_void>(address);
+    let before = super::process::error_number();
+    // SAFETY: the call changes nothing, because there is no such way to change the set.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_WAY, set, core::ptr::null_mut::<c_void>(), SET_BYTES)
+    };
+    let is_fault = super::process::error_number() == libc::EFAULT;
+    super::process::set_error_number(before);
+    !is_fault
+}
+
+/// What a thread was doing when a signal came.
+#[derive(Clone, Copy)]
+pub struct Interrupted {
+    pub instruction: usize,
+    pub frame: usize,
+    pub stack: usize,
+    /// Whether the refused access was a write, where the machine tells.
+    pub is_write: Option<bool>,
+}
+
+impl Interrupted {
+    /// # Safety
+    /// `context` is the third argument of a signal handler.
+    pub unsafe fn from_context(context: *const c_void) -> Interrupted {
+        #[cfg(target_arch = "x86_64")]
+        {
+            const WRITE: usize = 2;
+            let context = context.cast::<libc::ucontext_t>();
+            // SAFETY: by the caller's promise.
+            let registers = unsafe { &(*context).uc_mcontext.gregs };
+            let register = |number: i32| registers.get(number as usize).map_or(0, |value| *value as usize);
+            Interrupted {
+                instruction: register(libc::REG_RIP),
+                frame: register(libc::REG_RBP),
+                stack: register(libc::REG_RSP),
+                is_write: Some(register(libc::REG_ERR) & WRITE != 0),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = context;
+            Interrupted { instruction: 0, frame: 0, stack: 0, is_write: None }
+        }
+    }
+
+    /// The interrupted instruction, and the calls that led there by frame pointers.
+    pub fn frames(&self, frames: &mut [usize]) -> usize {
+        match frames.split_first_mut() {
+            Some((first, rest)) if self.instruction != 0 => {
+                *first = self.instruction;
+                1 + walk(self.frame, self.stack, rest)
+            }
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain of frames in an array, as compilers lay it out.
+    fn chain(words: &mut [usize; 64], count: usize) -> usize {
+        let base = words.as_ptr().expose_provenance();
+        for frame in 0..count {
+            words[frame * 4] = base + (frame + 1) * 32;
+            words[frame * 4 + 1] = 0x40_0000 + frame;
+        }
+        base
+    }
+
+    #[test]
+    fn a_chain_of_frames_is_followed_to_its_end() {
+        let mut words = [0; 64];
+        let base = chain(&mut words, 10);
+        let mut frames = [0; 32];
+        assert_eq!(walk(base, base, &mut frames), 10);
+        assert_eq!(frames[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|frame| 0x40_0000 + frame));
+        assert_eq!(walk(base, base, &mut frames[..3]), 3);
+    }
+
+    #[test]
+    fn nonsense_in_the_register_or_in_the_chain_ends_the_walk() {
+        let mut frames = [0; 32];
+        let mut words = [0; 64];
+        let base = chain(&mut words, 10);
+        for nonsense in [0, 1, 7, base - 8, base + 3, base + (2 << 20), usize::MAX, usize::MAX - 7] {
+            assert_eq!(walk(nonsense, base, &mut frames), 0, "{nonsense:x}");
+        }
+        words[4] = base;
+        assert_eq!(walk(base, base, &mut frames), 2, "a chain that goes down");
+        words[4] = base + (512 << 10);
+        core::hint::black_box(&mut words);
+        assert!(
+            walk(base, base, &mut frames) >= 2,
+            "a chain that leaves is followed as far as it can be read"
+        );
+    }
+
+    #[test]
+    fn pages_that_cannot_be_read_are_found_out_and_errno_stays() {
+        super::super::process::set_error_number(33);
+        let word = 0usize;
+        assert!(is_readable((&raw const word).expose_provenance() & !(PAGE - 1)));
+        assert!(!is_readable(PAGE) && !is_readable(1 << 60));
+        assert_eq!(super::super::process::error_number(), 33);
+    }
 }

@@ -1,0 +1,327 @@
+//! Guarded samples: blocks on pages of their own, between pages that nobody can touch.
+//!
+//! ```text
+//! | guard | page of slot 0 | guard | page of slot 1 | guard | ...
+//! ```
+//!
+//! A slot's page is open while its block is live. Freed, it is closed and waits as long as the slots allow before it is
+//! used again: untouched slots come first, then the one that was freed longest ago.
+
+use super::slot::{LIVE, Slot, Trace};
+use crate::base::chance::next_random;
+use crate::base::fault::{Fault, Misuse};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::os::{Guard, Mutex, Os};
+use crate::pages::Table;
+
+const MOST_SLOTS: usize = 256;
+/// Slots where nothing is known about the system's limit on mappings.
+const FEW_SLOTS: usize = 32;
+/// At most this part of a process's mappings; a slot can cost two.
+const MAPPINGS_SHARE: usize = 10;
+const MAPPINGS_PER_SLOT: usize = 2;
+/// The wait for the next sample doubles so many times until all slots hold live blocks.
+const DOUBLINGS: u64 = 16;
+
+/// The guarded samples of a heap. Any thread may call.
+pub struct Guards<O: Os> {
+    /// 0 until the first sample.
+    base: AtomicUsize,
+    bytes: AtomicUsize,
+    page: AtomicUsize,
+    pub(super) slots: Table<Slot>,
+    slot_count: AtomicU32,
+    live: AtomicU32,
+    next_sample: AtomicU64,
+    state: Mutex<State, O>,
+}
+
+struct State {
+    /// No arena could be had: nobody asks again.
+    failed: bool,
+    /// Slots that were ever used.
+    used: u32,
+    /// The queue of freed slots.
+    first: u32,
+    last: u32,
+    random: u64,
+    requested: u64,
+    samples: u64,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct GuardStats {
+    pub live_blocks: u64,
+    /// Bytes of the pages that live blocks are on, and bytes asked for.
+    pub bytes: u64,
+    pub requested: u64,
+    /// Samples since the start.
+    pub samples: u64,
+}
+
+impl<O: Os> Guards<O> {
+    pub const fn new() -> Self {
+        Guards {
+            base: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            page: AtomicUsize::new(0),
+            slots: Table::new(),
+            slot_count: AtomicU32::new(0),
+            live: AtomicU32::new(0),
+            next_sample: AtomicU64::new(0),
+            state: Mutex::new(State {
+                failed: false,
+                used: 0,
+                first: NOBODY,
+                last: NOBODY,
+                random: 0,
+                requested: 0,
+                samples: 0,
+            }),
+        }
+    }
+
+    /// Tells whether the clock allows a sample now, at `rate` a second; if so the next one has to wait.
+    pub fn is_due(&self, os: &O, rate: u64) -> bool {
+        let (now, next) = (os.now(), self.next_sample.load(Ordering::Relaxed));
+        let Some(wait) = 1_000_000_000u64.checked_div(rate) else { return false };
+        let slots = self.slot_count.load(Ordering::Relaxed).max(1) as u64;
+        let wait = wait << (self.live.load(Ordering::Relaxed) as u64 * DOUBLINGS / slots).min(DOUBLINGS);
+        now >= next
+            && self
+                .next_sample
+                .compare_exchange(next, now.saturating_add(wait), Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// True where there is an arena; `made` is called when this call made it.
+    pub fn prepare(&self, os: &O, made: impl FnOnce()) -> bool {
+        if self.base.load(Ordering::Acquire) != 0 {
+            return true;
+        }
+        let mut state = self.state.lock();
+        if self.base.load(Ordering::Relaxed) == 0 {
+            if state.failed || !self.reserve(os) {
+                state.failed = true;
+                return false;
+            }
+            state.random = self.base.load(Ordering::Relaxed) as u64 ^ os.now();
+            drop(state);
+            made();
+        }
+        true
+    }
+
+    fn reserve(&self, os: &O) -> bool {
+        let page = os.page_bytes();
+        let slots = slots_allowed(os);
+        let bytes = (2 * slots + 1) * page;
+        if slots == 0 || !self.slots.start(os, slots) {
+            return false;
+        }
+        let Some(base) = os.reserve(bytes) else {
+            self.slots.stop(os);
+            return false;
+        };
+        self.page.store(page, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.slot_count.store(slots as u32, Ordering::Relaxed);
+        // Release pairs with the Acquire in `prepare` and `owns`.
+        self.base.store(base, Ordering::Release);
+        true
+    }
+
+    /// Tells whether an address lies in the arena. Reads nothing there.
+    #[inline]
+    pub fn owns(&self, address: usize) -> bool {
+        let base = self.base.load(Ordering::Acquire);
+        base != 0 && address.wrapping_sub(base) < self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The largest block and alignment that can be guarded.
+    pub fn most_bytes(os: &O) -> usize {
+        os.page_bytes()
+    }
+
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page.load(Ordering::Relaxed).max(1)
+    }
+
+    fn page_of(&self, number: u32) -> usize {
+        self.base.load(Ordering::Relaxed) + (2 * number as usize + 1) * self.page_bytes()
+    }
+
+    /// Pages from the start of the arena: odd ones belong to slots.
+    pub(super) fn page_index(&self, address: usize) -> usize {
+        (address - self.base.load(Ordering::Relaxed)) / self.page_bytes()
+    }
+
+    /// The slot with this number, if it was ever used.
+    pub(super) fn slot(&self, number: usize) -> Option<&Slot> {
+        if number >= self.slot_count.load(Ordering::Relaxed) as usize || number >= self.slots.usable() {
+            return None;
+        }
+        // SAFETY: slots below `usable` have memory. Who reads without the lock wants a picture.
+        Some(unsafe { &*self.slots.at(number) })
+    }
+
+    // The exclusive right comes from the lock, which the compiler cannot see.
+    #[allow(clippy::mut_from_ref)]
+    fn slot_mut(&self, _held: &Guard<'_, State, O>, number: u32) -> &mut Slot {
+        // SAFETY: numbers in the queue and below `State::used` have memory; one reference at a time.
+        unsafe { &mut *self.slots.at(number as usize) }
+    }
+
+    /// A guarded block of `bytes` at a multiple of `align`, both at most a page; none where the system refuses or all
+    /// slots hold live blocks.
+    pub fn allocate(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
+        let mut state = self.state.lock();
+        let number = self.take_slot(os, &mut state)?;
+        let (page, page_bytes) = (self.page_of(number), self.page_bytes());
+        if !os.commit(page, page_bytes) {
+            self.put_slot(&mut state, number);
+            return None;
+        }
+        let at_end = next_random(&mut state.random) & 1 == 0;
+        let address = if at_end { (page + page_bytes - bytes.max(1)) & !(align - 1) } else { page };
+        state.samples += 1;
+        state.requested += bytes as u64;
+        let slot = self.slot_mut(&state, number);
+        slot.open(page, page_bytes, address, bytes, trace);
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Some(address)
+    }
+
+    fn take_slot(&self, os: &O, state: &mut Guard<'_, State, O>) -> Option<u32> {
+        let fresh = state.used;
+        if fresh < self.slot_count.load(Ordering::Relaxed) && self.slots.ensure(os, fresh as usize + 1) {
+            state.used += 1;
+            return Some(fresh);
+        }
+        let number = Some(state.first).filter(|first| *first != NOBODY)?;
+        state.first = self.slot_mut(state, number).next;
+        if state.first == NOBODY {
+            state.last = NOBODY;
+        }
+        Some(number)
+    }
+
+    fn put_slot(&self, state: &mut Guard<'_, State, O>, number: u32) {
+        self.slot_mut(state, number).next = NOBODY;
+        match state.last {
+            NOBODY => state.first = number,
+            last => self.slot_mut(state, last).next = number,
+        }
+        state.last = number;
+    }
+
+    /// The slot whose live block starts at `address`, which lies in the arena.
+    fn find(&self, address: usize) -> Result<u32, Misuse> {
+        let index = self.page_index(address);
+        let slot = self.slot(index / 2).filter(|_| index % 2 == 1);
+        let Some(slot) = slot else { return Err(Misuse::at(Fault::FreeMemory, address)) };
+        let fault = match (slot.state(), slot.address == address) {
+            (LIVE, true) => return Ok(index as u32 / 2),
+            (LIVE, false) => Fault::InteriorPointer,
+            (super::slot::FREED, true) => Fault::DoubleFree,
+            _ => Fault::FreeMemory,
+        };
+        let block = (slot.address != 0).then_some((slot.address, slot.bytes));
+        Err(Misuse { block, ..Misuse::at(fault, address) })
+    }
+
+    /// Takes a block back. What was written around it is found here.
+    pub fn free(&self, os: &O, address: usize, trace: Trace) -> Result<(), Misuse> {
+        let mut state = self.state.lock();
+        let number = self.find(address)?;
+        let (page, page_bytes) = (self.page_of(number), self.page_bytes());
+        let slot = self.slot_mut(&state, number);
+        if let Some((fault, damaged)) = slot.damage(page, page_bytes) {
+            return Err(Misuse { block: Some((address, slot.bytes)), ..Misuse::at(fault, damaged) });
+        }
+        slot.close(trace);
+        let bytes = slot.bytes as u64;
+        state.requested -= bytes;
+        // Where the system refuses, the page stays open or keeps its memory: less is found, nothing breaks.
+        os.close_pages(page, page_bytes);
+        os.give_back(page, page_bytes);
+        self.put_slot(&mut state, number);
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Bytes asked for by the block at `address`, which lies in the arena.
+    pub fn bytes_of(&self, address: usize) -> Result<usize, Misuse> {
+        let number = self.find(address)?;
+        Ok(self.slot(number as usize).map_or(0, |slot| slot.bytes))
+    }
+
+    pub fn stats(&self) -> GuardStats {
+        let state = self.state.lock();
+        let live = self.live.load(Ordering::Relaxed) as u64;
+        GuardStats {
+            live_blocks: live,
+            bytes: live * self.page.load(Ordering::Relaxed) as u64,
+            requested: state.requested,
+            samples: state.samples,
+        }
+    }
+
+    /// Address and bytes of the arena, and of the slots' descriptors; bytes 0 where there is none yet.
+    pub fn mappings(&self) -> [(usize, usize); 2] {
+        [(self.base.load(Ordering::Acquire), self.bytes.load(Ordering::Relaxed)), self.slots.range()]
+    }
+
+    /// Takes the lock over from a thread that is not in this process. What it was changing is not trusted: blocks that
+    /// are live can be freed, and their slots used again, all others are left alone.
+    ///
+    /// # Safety
+    /// All threads that could hold the lock, but this one, stayed in the parent process.
+    pub unsafe fn repair(&self) {
+        // SAFETY: by the caller's promise; released by the thread that seized it.
+        unsafe {
+            if self.state.seize() {
+                let state = self.state.seized();
+                (state.first, state.last) = (NOBODY, NOBODY);
+                state.used = self.slot_count.load(Ordering::Relaxed);
+                let live = (0..state.used as usize).filter_map(|number| self.slot(number));
+                let live = live.filter(|slot| slot.state() == LIVE);
+                self.live.store(live.count() as u32, Ordering::Relaxed);
+                self.state.release();
+            }
+        }
+    }
+
+    /// Takes the lock across `fork`.
+    pub fn hold(&self) {
+        self.state.hold();
+    }
+
+    /// # Safety
+    /// After `hold` by this thread, in the parent.
+    pub unsafe fn release(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.state.release() };
+    }
+
+    /// # Safety
+    /// After `hold`, in the forked child.
+    pub unsafe fn reset(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.state.reset() };
+    }
+}
+
+/// Slots that the system's limit on mappings leaves room for.
+fn slots_allowed<O: Os>(os: &O) -> usize {
+    let mut text = [0u8; 24];
+    let length = os.read_file(c"/proc/sys/vm/max_map_count", &mut text).unwrap_or(0);
+    let digits = text.get(..length).unwrap_or(&[]).trim_ascii();
+    match str::from_utf8(digits).ok().and_then(|digits| digits.parse::<usize>().ok()) {
+        Some(most) => (most / MAPPINGS_SHARE).saturating_sub(1) / MAPPINGS_PER_SLOT,
+        None => FEW_SLOTS,
+    }
+    .min(MOST_SLOTS)
+}

@@ -1,0 +1,68 @@
+//! One guarded block: where it is, who allocated and freed it, and the pattern around it.
+
+use super::stack::Stack;
+use crate::base::fault::Fault;
+use crate::base::sync::{AtomicU32, Ordering};
+
+/// Never used; zero.
+pub const UNUSED: u32 = 0;
+pub const LIVE: u32 = 1;
+pub const FREED: u32 = 2;
+
+/// What the rest of a block's page holds while the block is live.
+const PATTERN: u8 = 0xA7;
+
+/// Who did something with a block, and when.
+#[derive(Clone, Copy)]
+pub struct Trace {
+    pub thread: u64,
+    pub nanoseconds: u64,
+    pub stack: Stack,
+}
+
+/// One slot. Written under the lock of the guards, read without it when a fault is reported.
+pub struct Slot {
+    state: AtomicU32,
+    /// The next one in the queue of freed slots.
+    pub next: u32,
+    pub address: usize,
+    pub bytes: usize,
+    pub allocated: Trace,
+    pub freed: Trace,
+}
+
+impl Slot {
+    pub fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// Begins a block on a page that was just opened.
+    pub fn open(&mut self, page: usize, page_bytes: usize, address: usize, bytes: usize, trace: Trace) {
+        self.address = address;
+        self.bytes = bytes;
+        self.allocated = trace;
+        let end = address + bytes;
+        for (from, to) in [(page, address), (end, page + page_bytes)] {
+            // SAFETY: both ranges are parts of the page, which is open and nobody else's yet.
+            unsafe { core::ptr::with_exposed_provenance_mut::<u8>(from).write_bytes(PATTERN, to - from) };
+        }
+        self.state.store(LIVE, Ordering::Release);
+    }
+
+    /// Ends the block.
+    pub fn close(&mut self, trace: Trace) {
+        self.freed = trace;
+        self.state.store(FREED, Ordering::Release);
+    }
+
+    /// The byte nearest to the block that somebody wrote without owning it.
+    pub fn damage(&self, page: usize, page_bytes: usize) -> Option<(Fault, usize)> {
+        let end = self.address + self.bytes;
+        let is_damaged = |at: &usize| {
+            // SAFETY: the page is open while the block is live.
+            unsafe { core::ptr::with_exposed_provenance::<u8>(*at).read() != PATTERN }
+        };
+        let behind = (end..page + page_bytes).find(is_damaged).map(|at| (Fault::Overflow, at));
+        behind.or_else(|| (page..self.address).rev().find(is_damaged).map(|at| (Fault::Underflow, at)))
+    }
+}

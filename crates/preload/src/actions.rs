@@ -1,0 +1,202 @@
+//! The program's action for SIGSEGV while ours is in its place.
+//!
+//! The shared library's `sigaction` and `signal` come before libc's: for SIGSEGV they exchange the program's action here
+//! and leave ours with the kernel, so a program never sees our handler, and one that installs its own later does not end
+//! the reports. All is async-signal-safe. In the static library a handler that the program installs simply wins.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering, fence};
+
+unsafe extern "C" {
+    /// libc's own name, which nobody puts another function before.
+    fn __sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+}
+
+const PLACES: usize = 16;
+
+/// Actions, written one place further each time. A reader copies one and looks whether it was written over meanwhile.
+struct Place {
+    /// The number of the writing; odd while it is under way.
+    version: AtomicUsize,
+    action: UnsafeCell<MaybeUninit<libc::sigaction>>,
+}
+
+// SAFETY: read and written as described at `Place`.
+unsafe impl Sync for Place {}
+
+static PLACES_OF_ACTIONS: [Place; PLACES] =
+    [const { Place { version: AtomicUsize::new(0), action: UnsafeCell::new(MaybeUninit::zeroed()) } };
+        PLACES];
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+static CURRENT: AtomicUsize = AtomicUsize::new(0);
+/// The process whose action this is; 0 while ours is not installed. A child of vfork shares our memory, not our actions.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+pub fn is_handler(action: &libc::sigaction) -> bool {
+    action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN
+}
+
+fn owner_is_here() -> bool {
+    let owner = OWNER.load(Ordering::Acquire);
+    // SAFETY: asks for a number.
+    owner != 0 && owner == unsafe { libc::getpid() }
+}
+
+/// The program's action.
+pub fn current() -> libc::sigaction {
+    loop {
+        let place = &PLACES_OF_ACTIONS[CURRENT.load(Ordering::Acquire) % PLACES];
+        let before = place.version.load(Ordering::Acquire);
+        // SAFETY: a copy of plain numbers, thrown away where it was written over meanwhile.
+        let copy = unsafe { place.action.get().read_volatile().assume_init() };
+        fence(Ordering::Acquire);
+        if before.is_multiple_of(2) && place.version.load(Ordering::Relaxed) == before {
+            return copy;
+        }
+    }
+}
+
+/// Keeps the program's new action; returns the one before it.
+fn exchange(new: &libc::sigaction) -> libc::sigaction {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed) + 1;
+    let place = &PLACES_OF_ACTIONS[number % PLACES];
+    place.version.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: the number is ours alone until somebody has gone all the way round.
+    unsafe { place.action.get().write(MaybeUninit::new(*new)) };
+    place.version.fetch_add(1, Ordering::AcqRel);
+    let old = current();
+    CURRENT.store(number, Ordering::Release);
+    old
+}
+
+/// Tells the kernel what holds now: our handler with the flags and the mask of the program's, so that the program's runs
+/// as if the signal had come to it alone. Ignoring is left to the kernel, because programs started from here inherit it.
+fn install(program: &libc::sigaction, ours: usize) -> c_int {
+    let mut action = *program;
+    if action.sa_sigaction != libc::SIG_IGN {
+        action.sa_flags = (action.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
+        if !is_handler(program) {
+            // A stack that is full has no place for a handler; a program without one does not mind another stack.
+            action.sa_flags |= libc::SA_ONSTACK;
+        }
+        action.sa_sigaction = ours;
+    }
+    // SAFETY: an action of ours.
+    unsafe { __sigaction(libc::SIGSEGV, &action, ptr::null_mut()) }
+}
+
+/// Puts our handler before the program's, once.
+pub fn take_over(ours: usize) {
+    let mut program = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: fills the structure.
+    if unsafe { __sigaction(libc::SIGSEGV, ptr::null(), program.as_mut_ptr()) } != 0 {
+        return;
+    }
+    // SAFETY: filled.
+    let program = unsafe { program.assume_init() };
+    exchange(&program);
+    // SAFETY: asks for a number.
+    OWNER.store(unsafe { libc::getpid() }, Ordering::Release);
+    install(&program, ours);
+}
+
+/// In a forked child, which has copies of our actions and of the kernel's.
+pub fn inherit() {
+    if OWNER.load(Ordering::Relaxed) != 0 {
+        // SAFETY: asks for a number.
+        OWNER.store(unsafe { libc::getpid() }, Ordering::Release);
+    }
+}
+
+/// The program's action is used up, or not to be waited for: from here on the signal has its default effect.
+pub fn reset() {
+    // SAFETY: an action of defaults.
+    unsafe {
+        let default = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        if owner_is_here() {
+            exchange(&default);
+        }
+        __sigaction(libc::SIGSEGV, &default, ptr::null_mut());
+    }
+}
+
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    if signal != libc::SIGSEGV || !owner_is_here() {
+        // SAFETY: by the caller's promise.
+        return unsafe { __sigaction(signal, new, old) };
+    }
+    // SAFETY: by the caller's promise both are valid where they are not null. `new` and `old` may be the same.
+    unsafe {
+        let before = if new.is_null() {
+            current()
+        } else {
+            let new = *new;
+            let before = exchange(&new);
+            install(&new, super::faults::handler());
+            before
+        };
+        if !old.is_null() {
+            *old = before;
+        }
+    }
+    0
+}
+
+#[cfg(feature = "shared")]
+unsafe extern "C" {
+    /// Other names of libc's `signal` and `__sysv_signal`.
+    fn ssignal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    fn sysv_signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+}
+
+#[cfg(feature = "shared")]
+fn exchange_handler(handler: libc::sighandler_t, flags: c_int) -> libc::sighandler_t {
+    // SAFETY: actions of ours.
+    unsafe {
+        let mut new = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        let mut old = new;
+        new.sa_sigaction = handler;
+        new.sa_flags = flags;
+        match sigaction(libc::SIGSEGV, &new, &mut old) {
+            0 => old.sa_sigaction,
+            _ => libc::SIG_ERR,
+        }
+    }
+}
+
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    if number == libc::SIGSEGV && owner_is_here() {
+        return exchange_handler(handler, libc::SA_RESTART);
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { ssignal(number, handler) }
+}
+
+/// What `signal` means in programs that ask for System V's.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    if number == libc::SIGSEGV && owner_is_here() {
+        return exchange_handler(handler, libc::SA_RESETHAND | libc::SA_NODEFER);
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { sysv_signal(number, handler) }
+}

@@ -1,0 +1,89 @@
+//! The handler of SIGSEGV: an access to a guard page of the heap's ends in a report, any other goes to whoever was there before.
+
+use super::{HEAP, actions, unwind};
+use core::ffi::{c_int, c_void};
+use vcmalloc_core::base::fault::Access;
+use vcmalloc_core::os::Interrupted;
+use vcmalloc_core::watch::Stack;
+
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Puts our handler before the program's. The heap calls this once.
+pub fn catch() {
+    actions::take_over(handler());
+}
+
+/// Our handler, as the kernel knows it.
+pub fn handler() -> usize {
+    on_fault as *const () as usize
+}
+
+extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's arguments.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().expose_provenance()) };
+    // Above zero: the machine's own fault, not a signal that somebody sent.
+    if code > 0 {
+        if let Some(misuse) = HEAP.explain(address) {
+            HEAP.stop(misuse);
+        }
+        if HEAP.is_guarded(address) {
+            // SAFETY: the kernel's argument.
+            stop_for(address, &unsafe { Interrupted::from_context(context) });
+        }
+    }
+    pass_on(signal, info, context, code);
+}
+
+fn stop_for(address: usize, interrupted: &Interrupted) {
+    let access = match interrupted.is_write {
+        Some(true) => Access::Write,
+        Some(false) => Access::Read,
+        None => Access::Unknown,
+    };
+    HEAP.stop_for_access(address, access, || stack_of(interrupted));
+}
+
+/// The stack of the access: what the unwinder finds below the handler, or frame pointers.
+fn stack_of(interrupted: &Interrupted) -> Stack {
+    Stack::taken_by(|frames| {
+        let mut all = [0; 64];
+        let depth = unwind::stack(&mut all);
+        let found = all.get(..depth).unwrap_or(&[]);
+        let at = found.iter().position(|frame| *frame == interrupted.instruction);
+        let Some(from) = at.and_then(|at| found.get(at..)) else { return interrupted.frames(frames) };
+        frames.iter_mut().zip(from).for_each(|(to, frame)| *to = *frame);
+        from.len().min(frames.len())
+    })
+}
+
+/// Does what would have happened without us.
+fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, code: c_int) {
+    let program = actions::current();
+    if !actions::is_handler(&program) {
+        return die(signal, info, code);
+    }
+    if program.sa_flags & libc::SA_RESETHAND != 0 {
+        actions::reset();
+    }
+    // SAFETY: the program's handler, in the form that its flags say.
+    unsafe {
+        if program.sa_flags & libc::SA_SIGINFO != 0 {
+            core::mem::transmute::<usize, Handler>(program.sa_sigaction)(signal, info, context);
+        } else {
+            core::mem::transmute::<usize, extern "C" fn(c_int)>(program.sa_sigaction)(signal);
+        }
+    }
+}
+
+/// Lets the signal have its default effect, as it came: a fault comes again when the instruction does, one that was sent
+/// is sent once more.
+fn die(signal: c_int, info: *mut libc::siginfo_t, code: c_int) {
+    actions::reset();
+    if code <= 0 {
+        // SAFETY: sends the signal to this thread.
+        unsafe {
+            let thread = libc::syscall(libc::SYS_gettid);
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, signal, info);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Stacks by the unwinder of libgcc_s, where the process has it.
+
+use super::malloc::Pointer;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+unsafe extern "C" {
+    /// unwind.c.
+    fn vcm_unwind(backtrace: Pointer, get_ip: Pointer, frames: *mut usize, most: usize) -> usize;
+}
+
+/// The unwinder that was found for a profile; null: the one that the process was started with, if any.
+static BACKTRACE: AtomicPtr<core::ffi::c_void> = AtomicPtr::new(ptr::null_mut());
+static GET_IP: AtomicPtr<core::ffi::c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Return addresses of this thread's calls outside this library, innermost first; returns how many.
+pub fn stack(frames: &mut [usize]) -> usize {
+    // Acquire pairs with the Release in `find`: the second is there if the first is.
+    let backtrace = BACKTRACE.load(Ordering::Acquire);
+    // SAFETY: writes at most as many frames as there are.
+    unsafe { vcm_unwind(backtrace, GET_IP.load(Ordering::Relaxed), frames.as_mut_ptr(), frames.len()) }
+}
+
+/// Finds the unwinder of this process, and loads it if need be: who asks for a profile wants stacks. Never called inside
+/// malloc, for it takes the dynamic linker's lock.
+pub fn find() {
+    #[cfg(feature = "shared")]
+    // SAFETY: loads a library of the compiler's and looks names up.
+    unsafe {
+        let library = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
+        if library.is_null() || !BACKTRACE.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let backtrace = libc::dlsym(library, c"_Unwind_Backtrace".as_ptr());
+        let get_ip = libc::dlsym(library, c"_Unwind_GetIP".as_ptr());
+        if !backtrace.is_null() && !get_ip.is_null() {
+            GET_IP.store(get_ip, Ordering::Relaxed);
+            BACKTRACE.store(backtrace, Ordering::Release);
+        }
+    }
+}

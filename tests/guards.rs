@@ -1,0 +1,182 @@
+//! Guarded samples from outside: every misuse of one is stopped with its exact first line and the stacks of allocation,
+//! free and access; the program's own handlers of SIGSEGV see nothing of it.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use vcmalloc_tests::{Ground, compile, library};
+
+/// With and without restartable sequences.
+const FRONTS: [&str; 2] = ["auto", "locked"];
+
+fn program(name: &str) -> PathBuf {
+    let source = library::repository().join("tests/guards").join(name);
+    compile::program(&source, Ground::Preload, &["-w".into(), "-fno-omit-frame-pointer".into()])
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a program whose every small allocation is a guarded sample as long as there are slots.
+fn guarded(name: &str, arguments: &[&str], front: &str) -> Output {
+    let mut command = Command::new(program(name));
+    command.args(arguments).env("LD_PRELOAD", library::shared().unwrap_or_else(|error| panic!("{error}")));
+    command.envs([("VCM_SAMPLE_INTERVAL", "1"), ("VCM_GUARDED_RATE", "1000000000"), ("VCM_FRONT", front)]);
+    command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// What a crime printed: where block and code are, and the report without thread numbers.
+struct Report {
+    block: u64,
+    /// allocate_here, free_here, write_here, read_here.
+    code: Vec<u64>,
+    lines: Vec<String>,
+}
+
+fn commit(arguments: &[&str], front: &str) -> Report {
+    let output = guarded("crimes.cc", arguments, front);
+    let (said, complaints) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{arguments:?} on {front}: {said}{complaints}");
+    let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("an address");
+    let numbers: Vec<u64> = said.split_whitespace().map(hex).collect();
+    let lines =
+        complaints.lines().map(|line| line.split(", thread ").next().unwrap_or("").to_string()).collect();
+    Report { block: numbers[0], code: numbers[1..].to_vec(), lines }
+}
+
+impl Report {
+    fn expect(&self, what: &str, address: u64, place: &str) {
+        let expected =
+            format!("vcmalloc: {what}: address {address:#x}, block {:#x} of 96 bytes{place}", self.block);
+        assert_eq!(self.lines[0], expected, "{:#?}", self.lines);
+    }
+
+    /// The stack under a heading has a frame in one of the program's functions, and names its file.
+    fn expect_stack(&self, heading: &str, function: usize) {
+        let start = self.lines.iter().position(|line| line.starts_with(heading));
+        let Some(start) = start else { panic!("no {heading:?} in {:#?}", self.lines) };
+        let frames = self.lines[start + 1..].iter().take_while(|line| line.starts_with("    #"));
+        let found = frames.filter(|line| line.contains("+0x")).any(|line| {
+            let address = line.split_whitespace().nth(1).and_then(|text| text.strip_prefix("0x"));
+            let address = address.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+            (self.code[function]..self.code[function] + 64).contains(&address)
+        });
+        assert!(found, "{heading:?} has no frame at {:#x}: {:#?}", self.code[function], self.lines);
+    }
+}
+
+const ALLOCATE: usize = 0;
+const FREE: usize = 1;
+const WRITE: usize = 2;
+const READ: usize = 3;
+
+#[test]
+fn an_overflow_into_the_guard_is_stopped_at_the_access() {
+    for front in FRONTS {
+        for distance in [1u64, 8, 16, 64, 2000] {
+            let report = commit(&["overflow", "at-end", &distance.to_string()], front);
+            let place = format!(", {} bytes in", 95 + distance);
+            report.expect("write behind the end of a block", report.block + 95 + distance, &place);
+            report.expect_stack("  here:", WRITE);
+            report.expect_stack("  allocated by thread ", ALLOCATE);
+        }
+        let report = commit(&["overread", "at-end", "1"], front);
+        report.expect("read behind the end of a block", report.block + 96, ", 96 bytes in");
+        report.expect_stack("  here:", READ);
+    }
+}
+
+#[test]
+fn an_overflow_inside_the_page_is_found_when_the_block_is_freed() {
+    for distance in [1u64, 8, 16, 64, 4000] {
+        let report = commit(&["overflow", "at-start", &distance.to_string()], "auto");
+        let place = format!(", {} bytes in", 95 + distance);
+        let what = "write behind the end of a block";
+        report.expect(what, report.block + 95 + distance, &place);
+        report.expect_stack("  found here:", FREE);
+        report.expect_stack("  allocated by thread ", ALLOCATE);
+    }
+}
+
+#[test]
+fn an_underflow_is_stopped_at_the_guard_or_found_when_the_block_is_freed() {
+    for distance in [1u64, 8, 16, 64, 2000] {
+        let text = distance.to_string();
+        let report = commit(&["underflow", "at-start", &text], "auto");
+        let place = format!(", {distance} bytes before it");
+        report.expect("write before the start of a block", report.block - distance, &place);
+        report.expect_stack("  here:", WRITE);
+        let report = commit(&["underflow", "at-end", &text], "auto");
+        let what = "write before the start of a block";
+        report.expect(what, report.block - distance, &place);
+    }
+}
+
+#[test]
+fn an_access_after_the_free_is_stopped_with_three_stacks() {
+    for front in FRONTS {
+        for place in ["at-end", "at-start"] {
+            let report = commit(&["write-after-free", place, "0"], front);
+            report.expect("write to a freed block", report.block, "");
+            report.expect_stack("  here:", WRITE);
+            report.expect_stack("  allocated by thread ", ALLOCATE);
+            report.expect_stack("  freed by thread ", FREE);
+            let report = commit(&["read-after-free", place, "40"], front);
+            report.expect("read of a freed block", report.block + 40, ", 40 bytes in");
+            report.expect_stack("  here:", READ);
+            report.expect_stack("  freed by thread ", FREE);
+        }
+    }
+}
+
+#[test]
+fn wrong_frees_of_a_guarded_block_are_stopped_with_stacks() {
+    for front in FRONTS {
+        let report = commit(&["double-free", "at-end"], front);
+        report.expect("double free", report.block, "");
+        report.expect_stack("  here:", FREE);
+        report.expect_stack("  freed by thread ", FREE);
+        let report = commit(&["interior-free", "at-end", "16"], front);
+        report.expect("free of an interior pointer", report.block + 16, ", 16 bytes in");
+        report.expect_stack("  allocated by thread ", ALLOCATE);
+        let report = commit(&["realloc-freed", "at-start"], front);
+        report.expect("double free", report.block, "");
+        let report = commit(&["sized-delete", "at-start", "1"], front);
+        report.expect("free with the wrong size or alignment", report.block, "");
+    }
+}
+
+#[test]
+fn a_program_without_fault_is_not_stopped() {
+    for front in FRONTS {
+        let output = guarded("crimes.cc", &["none", "at-end"], front);
+        assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).ends_with("survived\n"));
+    }
+}
+
+#[test]
+fn the_programs_own_action_for_the_signal_is_done_exactly() {
+    let without = |arguments: &[&str]| {
+        Command::new(program("handlers.c")).args(arguments).output().expect("the program starts")
+    };
+    for case in ["default", "info", "plain", "once", "ignore", "sent", "vfork", "forked"] {
+        for when in ["early", "late"] {
+            let (alone, ours) = (without(&[case, when]), guarded("handlers.c", &[case, when], "auto"));
+            let show = |output: &Output| {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                (output.status.code(), output.status.signal(), text)
+            };
+            assert_eq!(show(&ours), show(&alone), "{case} {when}: ours, then the program alone");
+        }
+    }
+}
+
+#[test]
+fn a_handler_that_the_program_installs_does_not_end_the_reports() {
+    for when in ["early", "late"] {
+        let output = guarded("handlers.c", &["guarded", when], "auto");
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{when}: {complaints}");
+        assert!(complaints.starts_with("vcmalloc: write to a freed block: address 0x"), "{complaints}");
+    }
+}
