@@ -13,6 +13,8 @@ mod introspection;
 mod janitor;
 #[cfg(feature = "shared")]
 mod loader;
+#[cfg(feature = "shared")]
+mod lookup;
 mod malloc;
 mod moved;
 mod replaced;

@@ -3,6 +3,7 @@
 //! Their old versions exist in every glibc, so those are what the shared library asks for; a reference to a new version
 //! would keep it from being loaded on Debian 11 at all. The references are weak: before 2.34 a program that loads
 //! neither libdl nor libpthread has no such function, and `None` says so.
+//! Names are then looked up without dlsym.
 
 use super::malloc::Pointer;
 use core::ffi::{c_char, c_int, c_void};
@@ -51,6 +52,25 @@ moved! {
 
 /// What a name stands for in the objects after this one, or in all (`RTLD_NEXT`, `RTLD_DEFAULT`).
 pub fn find(where_to_look: Pointer, name: &core::ffi::CStr) -> Pointer {
-    // SAFETY: looks a name up.
-    dlsym().map_or(core::ptr::null_mut(), |dlsym| unsafe { dlsym(where_to_look, name.as_ptr()) })
+    match dlsym() {
+        // SAFETY: looks a name up.
+        Some(dlsym) => unsafe { dlsym(where_to_look, name.as_ptr()) },
+        #[cfg(feature = "shared")]
+        None => {
+            let own = if where_to_look == libc::RTLD_NEXT { find as *const () as usize } else { 0 };
+            super::lookup::function(name, own)
+        }
+        #[cfg(not(feature = "shared"))]
+        None => core::ptr::null_mut(),
+    }
+}
+
+/// For new_handler.cc.
+///
+/// # Safety
+/// `name` is a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn vcm_find(name: *const c_char) -> Pointer {
+    // SAFETY: by the caller's promise.
+    find(libc::RTLD_DEFAULT, unsafe { core::ffi::CStr::from_ptr(name) })
 }

@@ -21,23 +21,21 @@ asm(".weak dlsym\n.symver dlsym, dlsym@GLIBC_2.2.5\n");
 
 extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align, unsigned char maker);
 
+// moved.rs.
+extern "C" void *vcm_find(const char *name);
+
 namespace {
 
 using Handler = void (*)();
 
 // A function of the C++ runtime, also where a plugin brought the runtime into a C program for itself alone.
 void *runtime(const char *name) {
-#if VCM_SHARED
-    if (!dlsym) {
-        return nullptr;
-    }
-#endif
-    if (void *found = dlsym(RTLD_DEFAULT, name)) {
+    if (void *found = vcm_find(name)) {
         return found;
     }
 #if VCM_SHARED
     for (const char *file : {"libstdc++.so.6", "libc++.so.1"}) {
-        if (void *library = dlopen(file, RTLD_NOLOAD | RTLD_LAZY)) {
+        if (void *library = dlsym ? dlopen(file, RTLD_NOLOAD | RTLD_LAZY) : nullptr) {
             if (void *found = dlsym(library, name)) {
                 return found;
             }
