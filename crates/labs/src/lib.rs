@@ -21,4 +21,4 @@ pub use engine::lab::{Lab, Tool};
 pub static LABS: &[&Lab] = &[&ceph::LAB, &gluster::LAB];
 
 /// What is measured without a cluster, on something that is named: `vcm lab TOOL OPERAND`.
-pub static TOOLS: &[&Tool] = &[];
+pub static TOOLS: &[&Tool] = &[&ceph::journal_test::JOURNAL_TEST];

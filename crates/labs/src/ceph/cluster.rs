@@ -18,6 +18,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ pub struct Cluster {
     /// The other system that the daemons live in.
     pub root: Option<PathBuf>,
     osds: Mutex<Vec<Osd>>,
+    /// Copies in the pool as `up` left it; 0 once something was written to it. See `pool::fresh`.
+    pub fresh_copies: AtomicUsize,
+    /// Outlives this value.
+    kept: bool,
 }
 
 impl Cluster {
@@ -47,7 +52,16 @@ impl Cluster {
         let ground = Ground { directory: &directory, fsid: &fsid, port };
         let text = configuration::text(&ground, shape, &journals);
         fs::write(&client.conf, text).with_context(|| format!("cannot write {}", client.conf.display()))?;
-        let cluster = Cluster { shape: shape.clone(), directory, client, root, osds: Mutex::default() };
+        let fresh_copies = AtomicUsize::new(shape.copies);
+        let cluster = Cluster {
+            shape: shape.clone(),
+            directory,
+            client,
+            root,
+            osds: Mutex::default(),
+            fresh_copies,
+            kept: false,
+        };
         cluster.make_keys(session)?;
         cluster.start_monitor(session, &fsid, port)?;
         cluster.make_osds(session)?;
@@ -55,7 +69,7 @@ impl Cluster {
             (0..shape.osds).map(|number| cluster.allocator(session, allocators[number % allocators.len()]));
         let wanted = wanted.collect::<Result<Vec<Allocator>>>()?;
         cluster.start_osds(session, wanted)?;
-        pool::make(session, &cluster)?;
+        pool::make(session, &cluster, shape.copies)?;
         Ok(cluster)
     }
 
@@ -112,6 +126,7 @@ impl Cluster {
             let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
             fs::create_dir(self.directory.join(format!("osd/{number}")))?;
             lines.push(format!("osd new {uuid} {number}"));
+            lines.push(format!("osd crush add osd.{number} 1 host=lab root=default"));
             let output = self.directory.join(format!("log/mkfs.{number}"));
             script += &format!(
                 " ceph-osd -c \"$CEPH_CONF\" -i {number} --mkfs --osd-uuid {uuid} >{0} 2>&1 & pids=\"$pids $!\";",
@@ -174,7 +189,8 @@ impl Cluster {
         self.osds().iter().try_for_each(|osd| osd.prove_allocator(self.root.as_deref()))
     }
 
-    /// Ends everything at once: its data is thrown away, so nobody need be asked politely.
+    /// Ends the OSDs at once: their data is thrown away, so nobody need be asked politely. What follows in the journal
+    /// is then quick.
     pub fn kill(&self) {
         for osd in self.osds().iter() {
             osd.process.identity.signal(Signal::KILL);
@@ -240,4 +256,12 @@ fn make_journals(session: &Session, shape: &Shape, directory: &Path) -> Result<V
         bail!("memstore has no journal");
     }
     (0..shape.osds).map(make).collect()
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.kill();
+        }
+    }
 }

@@ -105,7 +105,9 @@ fn global(ground: &Ground, shape: &Shape) -> Vec<String> {
         // KStore, and memstore in newer releases.
         "enable experimental unrecoverable data corrupting features = *".into(),
     ];
-    lines.extend(QUIET.split_whitespace().map(|part| format!("debug {part} = 0/0")));
+    if !shape.default_debug {
+        lines.extend(QUIET.split_whitespace().map(|part| format!("debug {part} = 0/0")));
+    }
     lines.extend(shape.global_settings.iter().cloned());
     lines
 }
@@ -138,6 +140,8 @@ fn osd(ground: &Ground, shape: &Shape) -> Vec<String> {
         "osd op complaint time = 120".into(),
         "osd scrub load threshold = 0".into(),
         "osd max scrubs = 0".into(),
+        // `cluster` does both: an OSD of 14.2 that asks before it has the monitor's map is refused and ends.
+        "osd crush update on start = false".into(),
         "osd class update on start = false".into(),
         "osd numa auto affinity = false".into(),
         "osd mclock skip benchmark = true".into(),
@@ -149,11 +153,15 @@ fn osd(ground: &Ground, shape: &Shape) -> Vec<String> {
     lines
 }
 
+/// More than there are allocators.
+const GATEWAYS: usize = 16;
+
 /// One key for everybody: the cluster is thrown away.
 pub fn keyring(key: &str, osds: usize) -> String {
     let mut text = format!("[mon.]\n\tkey = {key}\n\tcaps mon = \"allow *\"\n");
     let osds = (0..osds).map(|number| format!("osd.{number}"));
-    for name in ["client.admin", "client.rgw", "mgr.x"].map(str::to_owned).into_iter().chain(osds) {
+    let gateways = (0..GATEWAYS).map(|number| format!("client.rgw.{number}"));
+    for name in ["client.admin", "mgr.x"].map(str::to_owned).into_iter().chain(gateways).chain(osds) {
         let _ = writeln!(text, "[{name}]\n\tkey = {key}");
         for daemon in ["mon", "osd", "mgr", "mds"] {
             let _ = writeln!(text, "\tcaps {daemon} = \"allow *\"");

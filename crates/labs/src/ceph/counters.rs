@@ -103,7 +103,7 @@ impl Work {
     }
 }
 
-fn cpu_seconds(pid: i32) -> Result<f64> {
+pub fn cpu_seconds(pid: i32) -> Result<f64> {
     let time = clock_getcpuclockid(Pid::from_raw(pid)).and_then(ClockId::now);
     let time = time.with_context(|| format!("cannot read the processor time of process {pid}"))?;
     Ok(time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)

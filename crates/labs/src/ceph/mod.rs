@@ -16,6 +16,8 @@ pub mod cluster;
 pub mod configuration;
 pub mod counters;
 pub mod experiments;
+pub mod gateway;
+pub mod journal_test;
 pub mod latency;
 pub mod load;
 pub mod monitor;
@@ -26,6 +28,7 @@ pub mod pool;
 pub mod release;
 pub mod sampling;
 pub mod shape;
+pub mod written;
 
 use crate::engine::lab::{Lab, Setting};
 use crate::engine::session::Session;
@@ -34,7 +37,7 @@ use anyhow::{Result, bail};
 pub static LAB: Lab = Lab {
     name: "ceph",
     what: "real Ceph clusters, an OSD for each allocator",
-    experiments: &[&experiments::thread_cache::THREAD_CACHE],
+    experiments: experiments::ALL,
     settings: &[] as &[Setting],
     up,
     run,

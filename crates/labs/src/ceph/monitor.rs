@@ -69,8 +69,8 @@ impl Client {
             let answers = file.with_extension("out");
             let said = fs::read_to_string(&answers).unwrap_or_default();
             let refused = refusals(&said);
-            if !refused.is_empty() {
-                bail!("the cluster refused a command: {}", refused.join("; "));
+            if let Some(first) = refused.first() {
+                bail!("the cluster refused {} of the commands in {}: {first}", refused.len(), file.display());
             }
             let _ = fs::remove_file(&file);
             let _ = fs::remove_file(&answers);

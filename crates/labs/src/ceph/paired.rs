@@ -6,15 +6,19 @@
 use super::cluster::Cluster;
 use super::counters::{Moment, Work};
 use super::load::Load;
+use super::osd::Osd;
 use super::sampling::{self, Looked};
+use super::shape::Shape;
 use crate::engine::experiment::Measure;
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-const fn measure(
+pub const fn measure(
     name: &'static str,
     unit: &'static str,
     digits: usize,
@@ -24,7 +28,7 @@ const fn measure(
     Measure { name, unit, what, digits, shown }
 }
 
-pub static MEASURES: &[Measure] = &[
+pub const MEASURES: &[Measure] = &[
     measure("cpu_ms_per_op", "ms", 4, true, "processor time of the OSD, user and system, per own operation"),
     measure(
         "rss_equal_mib",
@@ -50,7 +54,7 @@ pub static MEASURES: &[Measure] = &[
     measure("page_faults_per_op", "", 2, true, "page faults per operation"),
     measure("operations", "", 0, true, "own operations in the step"),
     measure("rss_mib", "MiB", 1, false, "memory at the end of the step"),
-    measure("threads", "", 0, true, "threads of the OSD"),
+    measure("threads", "", 0, true, "the most threads that the OSD had during the step"),
     measure(
         "client_iops",
         "1/s",
@@ -79,9 +83,10 @@ impl Round<'_> {
         cluster: &Cluster,
         load: impl FnOnce(&Session) -> Result<Load>,
     ) -> Result<Vec<Row>> {
-        session.step(self.step)?;
+        session.step(if self.step.is_empty() { "load" } else { self.step })?;
         let before = moments(cluster)?;
-        let client = load(session)?;
+        let (client, threads) = while_counting_threads(cluster, || load(session));
+        let client = client?;
         // What was answered is not done yet: completions, logs.
         session.sleep(Duration::from_millis(500))?;
         let work: Vec<Work> =
@@ -92,10 +97,11 @@ impl Round<'_> {
             bail!("{}: an OSD had {fewest} operations; the load did not reach it", self.step);
         }
         let osds = cluster.osds();
-        osds.iter()
-            .zip(&work)
-            .map(|(osd, work)| self.row(osd.allocator.name, work, fewest, &client))
-            .collect()
+        let row = |((osd, work), threads): ((&Osd, &Work), &u64)| {
+            let row = self.row(osd.allocator.name, work, fewest, &client)?;
+            Ok(row.value("threads", *threads as f64))
+        };
+        osds.iter().zip(&work).zip(&threads).map(row).collect()
     }
 
     fn row(&self, allocator: &str, work: &Work, fewest: f64, client: &Load) -> Result<Row> {
@@ -107,12 +113,57 @@ impl Round<'_> {
         let cpu = work.cpu_ms_per_operation().context("no operations")?;
         row = row.value("cpu_ms_per_op", cpu).value("operations", work.operations);
         row = row.value("rss_mib", work.usage.rss_mib).value("rss_equal_mib", work.rss_at(fewest));
-        row = row.value("threads", work.usage.threads as f64).value("load_average", load_average());
+        row = row.value("load_average", load_average());
         row = row.value("client_iops", client.per_second()).value("client_ms", client.mean_ms);
         row = row.values(work.latency_ms("osd", latency).map(|ms| ("op_ms", ms)));
         row = row.values(work.faults_per_operation().map(|faults| ("page_faults_per_op", faults)));
         Ok(row.values(histogram.shares()))
     }
+}
+
+/// A cluster with an OSD for each allocator, for all cells of a repetition that want the same shape; `prepare` is run
+/// once on it, and `prepared` says what it does. The allocators' order is part of what a cluster is.
+pub fn fixture(
+    session: &Session,
+    cell: &Cell,
+    shape: &Shape,
+    prepared: &str,
+    prepare: impl FnOnce(&Session, &Cluster) -> Result<()>,
+) -> Result<Arc<Cluster>> {
+    let key = format!("{shape:?} {prepared} {:?} {}", cell.allocators, cell.repetition);
+    session.fixture(&key, |session| {
+        let cluster = Cluster::up(session, shape, &cell.allocators)?;
+        prepare(session, &cluster)?;
+        Ok(cluster)
+    })
+}
+
+/// The most threads that each OSD had meanwhile: clients that are gone take theirs with them.
+fn while_counting_threads<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<u64>) {
+    let pids: Vec<i32> = cluster.osds().iter().map(|osd| osd.process.pid()).collect();
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let counting = scope.spawn(move || {
+            let mut most = vec![0; pids.len()];
+            loop {
+                for (most, pid) in most.iter_mut().zip(&pids) {
+                    *most = threads_of(*pid).max(*most);
+                }
+                if ended.recv_timeout(Duration::from_millis(500)) != Err(RecvTimeoutError::Timeout) {
+                    return most;
+                }
+            }
+        });
+        let done = work();
+        drop(end);
+        (done, counting.join().unwrap_or_default())
+    })
+}
+
+fn threads_of(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
 fn moments(cluster: &Cluster) -> Result<Vec<Moment>> {

@@ -5,6 +5,7 @@
 use super::cluster::Cluster;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub const POOL: &str = "bench";
@@ -13,17 +14,18 @@ pub const IMAGE: &str = "image";
 /// So many sessions of `ceph` give commands at the same time.
 const SIDE_BY_SIDE: usize = 4;
 
-pub fn make(session: &Session, cluster: &Cluster) -> Result<()> {
-    create(session, cluster, POOL, cluster.shape.copies)?;
+pub fn make(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
+    create(session, cluster, POOL, copies)?;
     if cluster.shape.level {
-        level(session, cluster)?;
+        level(session, cluster, copies)?;
     }
     settle(session, cluster)?;
     if cluster.shape.image_mib > 0 {
         let size = cluster.shape.image_mib.to_string();
         let rbd =
             cluster.client.program(session, "rbd").args(["--pool", POOL, "create", IMAGE, "--size", &size]);
-        rbd.run()?;
+        // Small objects, so that a small image spreads evenly over the OSDs.
+        rbd.args(["--object-size", "128K"]).run()?;
     }
     Ok(())
 }
@@ -50,16 +52,28 @@ pub fn remove(session: &Session, cluster: &Cluster, pool: &str) -> Result<()> {
     cluster.client.command(session, &[line])
 }
 
-/// Puts group n on OSD n modulo their number, while the pool is still empty.
-fn level(session: &Session, cluster: &Cluster) -> Result<()> {
+/// A pool that nothing was written to, with so many copies: the one that is there if it is such a one.
+pub fn fresh(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
+    if cluster.fresh_copies.swap(0, Ordering::Relaxed) == copies {
+        return Ok(());
+    }
+    remove(session, cluster, POOL)?;
+    make(session, cluster, copies)
+}
+
+/// Puts group n on OSD n modulo their number, its copies on the next ones, while the pool is still empty.
+fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     let pools = cluster.client.ask(session, &["osd", "lspools"])?;
     let pools = pools.as_array().context("no list of pools")?;
     let ours = pools.iter().find(|pool| pool["poolname"] == POOL);
     let number = ours.and_then(|pool| pool["poolnum"].as_u64()).context("the pool is not listed")?;
+    // 14.2 still expects clients that do not know of pinned groups.
+    cluster.client.command(session, &["osd set-require-min-compat-client luminous".to_owned()])?;
     let mut lists = vec![Vec::new(); SIDE_BY_SIDE];
     for group in 0..cluster.shape.placement_groups {
-        let osd = group % cluster.shape.osds;
-        lists[group % SIDE_BY_SIDE].push(format!("osd pg-upmap {number}.{group:x} {osd}"));
+        let osds = (0..copies).map(|copy| ((group + copy) % cluster.shape.osds).to_string());
+        let osds = osds.collect::<Vec<_>>().join(" ");
+        lists[group % SIDE_BY_SIDE].push(format!("osd pg-upmap {number}.{group:x} {osds}"));
     }
     cluster.client.command_side_by_side(session, &lists)
 }

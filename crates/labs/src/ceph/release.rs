@@ -61,6 +61,21 @@ pub const CLUSTER_PACKAGES: [Package; 4] = [
     Package { name: "linux-perf", why: "where the daemon's processor time goes" },
 ];
 
+pub const FIO: Package =
+    Package { name: "fio", why: "random reads and writes of an image, a file or a device" };
+
+pub const CLUSTER_PACKAGES_AND_FIO: [Package; 5] =
+    [CLUSTER_PACKAGES[0], CLUSTER_PACKAGES[1], CLUSTER_PACKAGES[2], CLUSTER_PACKAGES[3], FIO];
+
+pub const GATEWAY_PACKAGES: [Package; 6] = [
+    CLUSTER_PACKAGES[0],
+    CLUSTER_PACKAGES[1],
+    CLUSTER_PACKAGES[2],
+    CLUSTER_PACKAGES[3],
+    Package { name: "radosgw", why: "the object gateway" },
+    Package { name: "python3-boto3", why: "the S3 client" },
+];
+
 /// What is installed below another system's directory.
 pub const OTHER_SYSTEM_PACKAGES: [&str; 5] =
     ["ceph-mon", "ceph-mgr", "ceph-osd", "ceph-common", "libjemalloc2"];

@@ -106,12 +106,17 @@ fn shares(script: &str, looked: &[Looked]) -> Result<Vec<Option<f64>>> {
         count.0 += 1.0;
         let inside = match &one.library {
             Some(library) => object == library,
-            None => object.starts_with("libc.so") && OF_MALLOC.contains(&plain(symbol)),
+            None => is_c_library(object) && OF_MALLOC.contains(&plain(symbol)),
         };
         count.1 += f64::from(u8::from(inside));
     }
     let share = |one: &Looked| counts.get(&one.pid).map(|(all, inside)| 100.0 * inside / all);
     Ok(looked.iter().map(share).collect())
+}
+
+/// Before 2.34 the file had the version in its name.
+fn is_c_library(object: &str) -> bool {
+    object.starts_with("libc.so") || object.starts_with("libc-2.")
 }
 
 /// `  4711     7f12ab operator new[] (/usr/lib/libx.so)`: the pid, the symbol, the object's file name.

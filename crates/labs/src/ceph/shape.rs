@@ -76,6 +76,8 @@ pub struct Shape {
     pub image_mib: u64,
     /// With keys, as the object gateway needs.
     pub keys: bool,
+    /// Daemons log as they do by default; otherwise not at all.
+    pub default_debug: bool,
     /// Lines for [global] and [osd].
     pub global_settings: Vec<String>,
     pub osd_settings: Vec<String>,
@@ -95,6 +97,7 @@ impl Shape {
             disk_gib: 8,
             image_mib: 0,
             keys: false,
+            default_debug: false,
             global_settings: Vec::new(),
             osd_settings: Vec::new(),
         }

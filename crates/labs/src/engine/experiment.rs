@@ -81,6 +81,7 @@ pub struct Step {
     pub what: &'static str,
 }
 
+#[derive(Clone, Copy)]
 pub struct Measure {
     /// The key in the rows.
     pub name: &'static str,
@@ -138,6 +139,7 @@ pub enum Picture {
 }
 
 /// A Debian package and why it is needed.
+#[derive(Clone, Copy)]
 pub struct Package {
     pub name: &'static str,
     pub why: &'static str,

@@ -11,8 +11,8 @@ use crate::ceph::pool::POOL;
 use crate::ceph::release::CLUSTER_PACKAGES;
 use crate::ceph::shape::{Shape, Store};
 use crate::engine::experiment::{
-    Axis, Claim, Control, Experiment, Figure, Pairing, Picture, Plan, Point, Report, Step,
-    nothing_to_prepare, nothing_to_skip,
+    Axis, Claim, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,
+    nothing_to_skip,
 };
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
@@ -143,16 +143,12 @@ const fn memory(allocator: &'static str) -> Point {
     Point { allocator, axes: &[("store", "memstore")], step: "write 128", measure: "rss_equal_mib" }
 }
 
-const _: &[Figure] = &[];
-
 fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     session.scope(|session| {
         let store = Store::of(cell.text("store"))?;
         let shape = Shape::of(store, cell.allocators.len()).level();
         let cluster = Cluster::up(session, &shape, &cell.allocators)?;
-        let rows = measure(session, cell, &cluster);
-        cluster.kill();
-        rows
+        measure(session, cell, &cluster)
     })
 }
 

@@ -51,6 +51,15 @@ impl Answer {
         self.read.load.per_second() + self.write.load.per_second()
     }
 
+    pub fn together(&self) -> Load {
+        Load {
+            operations: self.operations(),
+            seconds: self.read.load.seconds.max(self.write.load.seconds),
+            mean_ms: self.mean_ms(),
+            maximum_ms: self.read.load.maximum_ms.max(self.write.load.maximum_ms),
+        }
+    }
+
     /// Both directions together.
     pub fn mean_ms(&self) -> f64 {
         let sum = |direction: &Direction| direction.load.mean_ms * direction.load.operations;

@@ -4,6 +4,7 @@
 
 pub mod fio;
 pub mod rados_bench;
+pub mod s3;
 
 /// What one load came to, as its client saw it.
 #[derive(Clone, Debug, Default, PartialEq)]

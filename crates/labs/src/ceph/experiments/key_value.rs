@@ -1,0 +1,117 @@
+//! `key-value`: an object store that puts everything into RocksDB, against FileStore and BlueStore.
+//!
+//! Paired for the processor time; what reaches the disk is counted for each OSD by the kernel and by RocksDB itself.
+
+use crate::ceph::load::rados_bench::Bench;
+use crate::ceph::paired::{self, Round};
+use crate::ceph::pool::{self, POOL};
+use crate::ceph::release::CLUSTER_PACKAGES;
+use crate::ceph::shape::{Shape, Store};
+use crate::ceph::written::{self, Written};
+use crate::engine::experiment::{
+    Axis, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare, nothing_to_skip,
+};
+use crate::engine::plan::Cell;
+use crate::engine::results::Row;
+use crate::engine::session::Session;
+use anyhow::Result;
+
+pub static KEY_VALUE: Experiment = Experiment {
+    name: "key-value",
+    title: "KStore against FileStore and BlueStore",
+    question: "What does it cost to keep objects in RocksDB, in operations per second, in processor time and in bytes \
+               written for each byte of the client?",
+    reports: &[
+        Report {
+            who: "the Ceph developers' list, on KeyValueStore and KStore",
+            year: "2014 to 2016",
+            found: "a key-value store under an OSD wins small writes until compaction begins, and writes each byte many \
+                    times over; BlueStore took its place",
+            source: "",
+        },
+        Report {
+            who: "our own earlier measurement",
+            year: "2026",
+            found: "with three copies: KStore 1,672, FileStore 2,167, BlueStore 2,376 writes per second",
+            source: "",
+        },
+    ],
+    then: "The reports had LevelDB or RocksDB of 2014 and runs of hours. A run of seconds sees the log and the first \
+           levels only, so the amplification here is a lower bound.",
+    allocators: &["glibc", "tcmalloc", "jemalloc", "vcmalloc"],
+    axes: &[
+        Axis {
+            name: "store",
+            what: "the object store",
+            quick: &["kstore", "bluestore"],
+            full: &["kstore", "filestore", "bluestore"],
+            setup: true,
+        },
+        Axis { name: "copies", what: "of an object", quick: &["1"], full: &["1", "3"], setup: false },
+    ],
+    pairing: Pairing::Together,
+    quick: Plan { repetitions: 2, about: "4 minutes" },
+    full: Plan { repetitions: 2, about: "8 minutes" },
+    steps: &[],
+    measures: written::MEASURES,
+    controls: &[Control {
+        what: "glibc costs more than TCMalloc on BlueStore",
+        higher: on_bluestore("glibc"),
+        lower: on_bluestore("tcmalloc"),
+        at_least: 1.02,
+    }],
+    claims: &[],
+    figures: &[],
+    pictures: &[
+        Picture::Bars {
+            title: "Writes per second of the cluster",
+            measure: "client_iops",
+            axis: "store",
+            step: "",
+        },
+        Picture::Bars {
+            title: "Bytes to the disk for each byte of the client",
+            measure: "disk_bytes_per_byte",
+            axis: "store",
+            step: "",
+        },
+        Picture::Bars {
+            title: "Processor time per write",
+            measure: "cpu_ms_per_op",
+            axis: "store",
+            step: "",
+        },
+    ],
+    packages: &CLUSTER_PACKAGES,
+    prepare: nothing_to_prepare,
+    skip: nothing_to_skip,
+    cell,
+};
+
+const fn on_bluestore(allocator: &'static str) -> Point {
+    Point { allocator, axes: &[("store", "bluestore"), ("copies", "1")], step: "", measure: "cpu_ms_per_op" }
+}
+
+fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
+    let store = Store::of(cell.text("store"))?;
+    let shape = Shape::of(store, cell.allocators.len()).level();
+    // RocksDB writes down every two seconds what it has written.
+    let shape = shape.osd("rocksdb log to ceph log = false");
+    let often = "compression=kNoCompression,stats_dump_period_sec=2";
+    let shape = shape.osd(&format!("kstore rocksdb options = {often}"));
+    let shape = shape.osd(&format!("filestore rocksdb options = {often}"));
+    let cluster = paired::fixture(session, cell, &shape, "", |_, _| Ok(()))?;
+    let copies = cell.number("copies") as usize;
+    pool::fresh(session, &cluster, copies)?;
+    let seconds = if cell.quick { 15 } else { 30 };
+    let bench = Bench { pool: POOL, name: "key-value", seconds, in_flight: 32, bytes: 4096 };
+    let round = Round { cell, step: "", reads: false };
+    let before = Written::of_all(&cluster)?;
+    let rows = round.run(session, &cluster, |session| bench.write(session, &cluster.client))?;
+    let after = Written::of_all(&cluster)?;
+    let with_bytes = |((row, before), after): ((Row, &Written), &Written)| {
+        let client = row.values.get("operations").copied().unwrap_or(0.0) * bench.bytes as f64;
+        row.values(before.until(after, client))
+    };
+    Ok(rows.into_iter().zip(&before).zip(&after).map(with_bytes).collect())
+}

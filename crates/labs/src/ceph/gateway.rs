@@ -1,0 +1,69 @@
+//! Object gateways of a cluster: one radosgw for each allocator, each on its own port.
+//!
+//! Owns their settings and the S3 user. `object_gateway` calls it; the cluster must have been brought up with keys.
+
+use super::cluster::Cluster;
+use crate::engine::allocators::Allocator;
+use crate::engine::process::Process;
+use crate::engine::session::Session;
+use anyhow::{Context, Result};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub const KEY: &str = "labkey";
+pub const SECRET: &str = "labsecret";
+const MINUTES: Duration = Duration::from_secs(180);
+
+pub struct Gateway {
+    pub process: Process,
+    pub allocator: Allocator,
+    pub port: u16,
+    pub socket: PathBuf,
+}
+
+/// Starts one for each allocator, and makes the user.
+pub fn start(session: &Session, cluster: &Cluster, allocators: &[&str]) -> Result<Vec<Gateway>> {
+    session.step("object gateways")?;
+    // The first user makes the pools, before several daemons try to at once.
+    let admin = cluster.program(session, "radosgw-admin").arg("-c").arg(&cluster.client.conf);
+    let admin = admin.args(["user", "create", "--uid=lab", "--display-name=lab"]);
+    admin.arg(format!("--access-key={KEY}")).arg(format!("--secret-key={SECRET}")).limit(MINUTES).run()?;
+    let mut gateways = Vec::new();
+    for (number, name) in allocators.iter().enumerate() {
+        gateways.push(start_one(session, cluster, number, name)?);
+    }
+    session.wait_for("the object gateways", MINUTES, || {
+        gateways.iter().try_for_each(|gateway| gateway.process.check())?;
+        let answers = |gateway: &Gateway| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, gateway.port));
+            TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
+        };
+        Ok(gateways.iter().all(answers).then_some(()))
+    })?;
+    Ok(gateways)
+}
+
+fn start_one(session: &Session, cluster: &Cluster, number: usize, name: &str) -> Result<Gateway> {
+    let allocator = cluster.allocator(session, name)?;
+    // Freed at once: whoever is quicker is seen as a gateway that ends.
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    let who = format!("rgw.{number}");
+    let data = cluster.directory.join(&who);
+    std::fs::create_dir(&data)?;
+    let socket = cluster.directory.join(format!("run/{who}.asok"));
+    let lines = format!(
+        "[client.{who}]\nadmin socket = {}\nrgw frontends = beast endpoint=127.0.0.1:{port}\nlog file = {}\n\
+         debug rgw = 0/0\nrgw data = {}\nrgw enable ops log = false\nrgw thread pool size = 64\n",
+        socket.display(),
+        cluster.directory.join(format!("log/{who}.log")).display(),
+        data.display(),
+    );
+    let conf = std::fs::OpenOptions::new().append(true).open(&cluster.client.conf);
+    conf.and_then(|mut conf| conf.write_all(lines.as_bytes()))
+        .context("cannot add the gateway to ceph.conf")?;
+    let program = cluster.program(session, "radosgw").arg("-c").arg(&cluster.client.conf);
+    let program = program.args(["-f", "-n", &format!("client.{who}")]).allocator(&allocator);
+    Ok(Gateway { process: program.start(&who)?, allocator, port, socket })
+}

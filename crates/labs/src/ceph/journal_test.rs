@@ -1,0 +1,142 @@
+//! `vcm lab journal-test`: what a device is worth as a journal.
+//!
+//! Owns the test of the report: 4 KiB writes with O_DIRECT and O_SYNC, alone and by 32 jobs. Promises to write only
+//! to a new file, unless it was said in so many words that a device's content may be lost.
+
+use super::load::fio::{Answer, Job};
+use super::release::FIO;
+use crate::engine::lab::{Setting, Tool};
+use crate::engine::session::Session;
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+const SIZE_MIB: u64 = 256;
+/// What the report's reader needs to judge: below this a journal holds its OSDs up.
+const SLOW_BELOW: f64 = 1000.0;
+
+pub static JOURNAL_TEST: Tool = Tool {
+    name: "journal-test",
+    what: "What a device is worth as an OSD's journal: 4 KiB writes that are on the medium when they return",
+    operand: "DEVICE-OR-DIR",
+    operand_help: "A directory (a file in it is written and removed), or a block device with --overwrite yes",
+    settings: &[
+        Setting { name: "seconds", value: "N", default: Some("10"), help: "How long each part takes" },
+        Setting {
+            name: "overwrite",
+            value: "yes",
+            default: None,
+            help: "The device's content may be lost: without this a device is not touched",
+        },
+    ],
+    lab: &super::LAB,
+    run,
+};
+
+fn run(session: &Session) -> Result<()> {
+    let place = PathBuf::from(&session.request().action);
+    session.packages(&[(FIO.name.to_owned(), FIO.why.to_owned())])?;
+    let seconds = session.number("seconds")?;
+    let target = target(session, &place)?;
+    let mut parts = Vec::new();
+    for jobs in [1, 32] {
+        session.step(&format!("4 KiB, O_DIRECT and O_SYNC, {jobs} jobs, {seconds} s"))?;
+        let job = Job { jobs, ..Job::random("write", 1, seconds, SIZE_MIB / jobs) };
+        parts.push((jobs, job.synchronous(session, &target)?));
+    }
+    session.progress().end();
+    match session.request().json {
+        true => println!("{:#}", as_json(&place, seconds, &parts)),
+        false => print!("{}", as_text(&place, &parts)),
+    }
+    Ok(())
+}
+
+/// The file or device to write to; a file goes when the session ends.
+fn target(session: &Session, place: &Path) -> Result<PathBuf> {
+    let Ok(metadata) = std::fs::metadata(place) else {
+        bail!(
+            "{} is not there; name a directory on the disk in question, or a block device",
+            place.display()
+        );
+    };
+    if metadata.is_dir() {
+        let file = place.join(format!("vcm-{}-journal-test", session.journal().header().mark));
+        session.make_file(&file, SIZE_MIB << 20)?;
+        return Ok(file);
+    }
+    if !metadata.file_type().is_block_device() {
+        bail!("{} is neither a directory nor a block device", place.display());
+    }
+    if session.setting("overwrite") != Some("yes") {
+        bail!(
+            "the test would overwrite the first {SIZE_MIB} MiB of {0}. If nothing on it is needed: vcm lab \
+             journal-test {0} --overwrite yes",
+            place.display()
+        );
+    }
+    if in_use(place) {
+        bail!("{} is mounted or part of something: not touched", place.display());
+    }
+    Ok(place.to_owned())
+}
+
+/// The kernel gives an exclusive descriptor only for a device that nobody else has in use.
+fn in_use(device: &Path) -> bool {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device).is_err()
+}
+
+fn as_json(place: &Path, seconds: u64, parts: &[(u64, Answer)]) -> serde_json::Value {
+    let part = |(jobs, answer): &(u64, Answer)| {
+        json!({
+            "jobs": jobs,
+            "writes_per_second": answer.write.load.per_second(),
+            "mean_ms": answer.write.load.mean_ms,
+            "p99_ms": answer.write.p99_ms,
+            "within": answer.write.latencies.shares().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        })
+    };
+    json!({ "place": place, "seconds": seconds, "parts": parts.iter().map(part).collect::<Vec<_>>() })
+}
+
+fn as_text(place: &Path, parts: &[(u64, Answer)]) -> String {
+    let mut text = format!("{}: 4 KiB writes with O_DIRECT and O_SYNC\n\n", place.display());
+    text += "  jobs   writes/s   MiB/s   mean ms   99 % ms   within 1 ms   within 5 ms\n";
+    for (jobs, answer) in parts {
+        let (load, latencies) = (&answer.write.load, &answer.write.latencies);
+        let within = |bound| latencies.share_within(bound).unwrap_or(0.0);
+        text += &format!(
+            "  {jobs:4}   {:8.0}   {:5.1}   {:7.2}   {:7.2}   {:9.1} %   {:9.1} %\n",
+            load.per_second(),
+            load.per_second() / 256.0,
+            load.mean_ms,
+            answer.write.p99_ms,
+            within(1.0),
+            within(5.0),
+        );
+    }
+    let best = parts.iter().map(|(_, answer)| answer.write.load.per_second()).fold(0.0, f64::max);
+    text += match best < SLOW_BELOW {
+        true => "\nSlow for a journal: every write of every OSD behind it waits for one of these.\n",
+        false => "\nGood enough for a journal; a device that lies about O_SYNC looks like this too.\n",
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_depends_on_the_writes_a_second() {
+        let mut answer = Answer::default();
+        answer.write.load.operations = 5000.0;
+        answer.write.load.seconds = 10.0;
+        let slow = as_text(Path::new("/srv"), &[(32, answer.clone())]);
+        assert!(slow.contains("     500") && slow.contains("Slow for a journal"), "{slow}");
+        answer.write.load.operations = 500_000.0;
+        assert!(as_text(Path::new("/srv"), &[(32, answer)]).contains("Good enough"));
+    }
+}
