@@ -4,6 +4,7 @@ use super::HEAP;
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use libc::{EINVAL, ENOMEM};
+use vcmalloc_core::class::MIN_ALIGN;
 
 pub type Pointer = *mut c_void;
 
@@ -98,6 +99,14 @@ extern "C" fn free_slow(block: Pointer) {
 /// Frees a block whose size and alignment the caller knows; both must fit it.
 #[inline(always)]
 pub fn checked_free(block: Pointer, bytes: usize, align: usize) {
+    if align > MIN_ALIGN || !HEAP.free_sized_fast(address(block), bytes) {
+        checked_free_slow(block, bytes, align);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn checked_free_slow(block: Pointer, bytes: usize, align: usize) {
     HEAP.check_size(address(block), bytes, align);
     free(block);
 }

@@ -6,7 +6,7 @@ use crate::base::sync::Ordering;
 use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
-use crate::pages::{Pages, Span, SpanId, TIDY, bits};
+use crate::pages::{Pages, Span, SpanId, TIDY, bits, is_idle};
 
 const LISTS: usize = 9;
 
@@ -134,7 +134,7 @@ impl SpanLists {
     pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
         let span = Self::of(pages, id);
         let now = pages.clock.load(Ordering::Relaxed);
-        if span.touched_at == TIDY || now.wrapping_sub(span.touched_at) < ticks {
+        if !is_idle(span.touched_at, now, ticks) {
             return 0;
         }
         if span.is_empty() {

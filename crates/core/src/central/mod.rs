@@ -19,7 +19,7 @@ use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
-use crate::pages::{Pages, SpanId};
+use crate::pages::{Pages, SpanId, is_idle};
 use lists::SpanLists;
 use transfer::Transfer;
 
@@ -173,10 +173,14 @@ impl<O: Os> Central<O> {
 
     /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns the bytes.
     pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
-        // SAFETY: reads a number of a descriptor that exists; it is read again under the lock.
-        let look = || unsafe { (&raw const (*pages.span(id)).class).read_volatile() };
+        let span = pages.span(id);
+        // SAFETY: reads numbers of a descriptor that exists; they are read again under the lock.
+        let look = || unsafe { (&raw const (*span).class).read_volatile() };
+        // SAFETY: as above.
+        let touched_at = unsafe { (&raw const (*span).touched_at).read_volatile() };
         let class = look();
-        if !class.is_small() {
+        // Most spans are tidy or in use: those cost a look, not a lock.
+        if !class.is_small() || !is_idle(touched_at, pages.clock.load(Ordering::Relaxed), ticks) {
             return 0;
         }
         let mut spans = self.class(class).spans.lock();

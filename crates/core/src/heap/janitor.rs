@@ -11,7 +11,9 @@ use crate::pages::SpanId;
 
 /// Ticks in one `release_delay`.
 const TICKS_PER_DELAY: u32 = 4;
-/// A cache that nobody used for so many ticks is emptied.
+/// Limits and memory pressure are read from files, a dozen or more in a deep hierarchy of groups: not at each tick.
+const TICKS_PER_LOOK_OUTSIDE: u32 = 2;
+/// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other CPUs.
 const STILL_TICKS: u32 = 2;
 /// After so many ticks without any event everything that can go has gone.
 const QUIET_TICKS: u32 = 2 * TICKS_PER_DELAY + STILL_TICKS;
@@ -174,9 +176,11 @@ impl<O: Os> Heap<O> {
             + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
         self.make_huge_pages();
-        self.read_limits();
-        if self.os.is_under_pressure() {
-            self.relieve();
+        if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) {
+            self.read_limits();
+            if self.os.is_under_pressure() {
+                self.relieve();
+            }
         }
         match rung || moved {
             true => self.janitor.quiet_ticks.store(0, Ordering::Relaxed),

@@ -167,12 +167,15 @@ fn the_limit_of_the_cgroup_is_known_and_read_again() {
     heap.allocate(1);
     heap.os().group_limit.store(100 * MIB, Relaxed);
     heap.tick(true);
+    heap.tick(true);
     assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64);
     heap.os().group_in_use.store(30 * MIB, Relaxed);
+    heap.tick(true);
     heap.tick(true);
     let less = heap.stats().memory_limit;
     assert!(less < 61 * MIB as u64 && less > 59 * MIB as u64, "others use 30 MiB of it: {less}");
     heap.os().group_limit.store(0, Relaxed);
+    heap.tick(true);
     heap.tick(true);
     assert_eq!(heap.stats().memory_limit, 0);
     heap.os().group_limit.store(100 * MIB, Relaxed);

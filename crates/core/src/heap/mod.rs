@@ -27,7 +27,7 @@ use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::{Buffer, put_decimal, put_str};
 use crate::cache::{Below, Cache, FrontKind};
 use crate::central::{Central, locate};
-use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, TABLE_LEN, UNIT_BYTES};
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, TABLE_LEN, TABLED_BYTES, UNIT_BYTES};
 use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
@@ -340,6 +340,18 @@ impl<O: Os> Heap<O> {
         match self.pages.class_in_range(address) {
             Some(class) => self.cache.front.push(class, address),
             None => false,
+        }
+    }
+
+    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be seen at once.
+    #[inline(always)]
+    pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
+        match self.pages.class_in_range(address) {
+            // A block that shrank in place may be larger than a new one of its size would be.
+            Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
+                self.cache.front.push(class, address)
+            }
+            _ => false,
         }
     }
 

@@ -17,7 +17,7 @@ mod verify;
 
 pub use limits::Limits;
 pub use runs::{Block, Run};
-pub use span::{Span, SpanId, TIDY};
+pub use span::{Span, SpanId, TIDY, is_idle};
 pub use table::Table;
 
 use crate::base::round_up;

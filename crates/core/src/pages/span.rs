@@ -20,6 +20,11 @@ impl SpanId {
 /// A span whose idle pages are all gone.
 pub const TIDY: u32 = u32::MAX;
 
+/// Whether a span has idle pages to give back, as far as time goes: nobody touched it for `ticks`.
+pub fn is_idle(touched_at: u32, now: u32, ticks: u32) -> bool {
+    touched_at != TIDY && now.wrapping_sub(touched_at) >= ticks
+}
+
 /// One span. Its fields belong to the lock of its class, those of a large or unused span to the lock of the pages.
 #[repr(C, align(64))]
 pub struct Span {

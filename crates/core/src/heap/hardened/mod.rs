@@ -211,6 +211,11 @@ impl<O: Os> Hardened<O> {
         false
     }
 
+    /// Never: as `free_fast`.
+    pub fn free_sized_fast(&self, _: usize, _: usize) -> bool {
+        false
+    }
+
     pub fn free_slow(&self, address: usize) {
         if !self.is_outside(address) {
             self.heap.obeyed(self.take_back(address, Maker::Malloc));
