@@ -2,7 +2,8 @@
 //!
 //! Owns how /proc is read. Promises to fail for a process that is gone, never to report zeros for it.
 
-use super::identity::{pids, stat_field};
+use super::identity::{marked, stat_field};
+use super::undo::MARK_VARIABLE;
 use anyhow::{Context, Result};
 use std::fs;
 
@@ -74,19 +75,36 @@ fn ticks_per_second() -> f64 {
     (unsafe { libc::sysconf(libc::_SC_CLK_TCK) }) as f64
 }
 
-/// The processes of this name that carry the mark of the run.
-pub fn named(name: &str, mark: &str) -> Vec<i32> {
-    let marked = super::identity::marked(super::undo::MARK_VARIABLE, mark);
+/// The processes of this name that a process of a lab, or what it started, has started.
+pub fn named_like(name: &str, starter: i32) -> Vec<i32> {
+    let Some(mark) = mark_of(starter) else { return Vec::new() };
     let is =
         |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name);
-    marked.into_iter().filter(|identity| identity.is_alive() && is(identity.pid)).map(|one| one.pid).collect()
+    marked(MARK_VARIABLE, &mark)
+        .into_iter()
+        .filter(|identity| identity.is_alive() && is(identity.pid))
+        .map(|identity| identity.pid)
+        .collect()
 }
 
-/// The processes of this name, whoever started them.
-pub fn all_named(name: &str) -> Vec<i32> {
-    let is =
-        |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name);
-    pids().filter(is).collect()
+/// The mark in a process's environment.
+fn mark_of(pid: i32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let begin = format!("{MARK_VARIABLE}=");
+    let word = environment.split(|byte| *byte == 0).find(|word| word.starts_with(begin.as_bytes()))?;
+    String::from_utf8(word[begin.len()..].to_vec()).ok()
+}
+
+/// The limit of open files that a child may be given, if so many are wanted.
+pub fn open_files_possible(wanted: u64) -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    if hard >= wanted {
+        return hard;
+    }
+    // Raising the hard limit takes a capability that root in a container may lack: a trial in a child tells.
+    let trial = std::process::Command::new("sh").args(["-c", &format!("ulimit -Hn {wanted}")]).output();
+    if trial.is_ok_and(|trial| trial.status.success()) { wanted } else { hard }
 }
 
 /// Whether a file of this path is mapped in the process: the proof that a preload took effect.

@@ -9,6 +9,7 @@ use super::identity::Identity;
 use super::session::Session;
 use super::undo::{MARK_VARIABLE, Undo};
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -44,7 +45,7 @@ pub struct Output {
 }
 
 /// A daemon that was started here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
     pub name: String,
     pub identity: Identity,

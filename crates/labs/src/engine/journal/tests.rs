@@ -67,8 +67,8 @@ fn the_journal_of_a_killed_run_is_replayed_from_disk() {
     let journal = Journal::begin(state.path(), "toy", "test").unwrap();
     journal.add(Undo::RemoveDirectory { path: made.clone() }).unwrap();
     let part = journal.add_part().unwrap();
-    let child = Command::new("sleep").arg("60").env(MARK_VARIABLE, part).spawn().unwrap();
-    let child = Identity::of(child.id() as i32).unwrap();
+    let mut process = Command::new("sleep").arg("60").env(MARK_VARIABLE, part).spawn().unwrap();
+    let child = Identity::of(process.id() as i32).unwrap();
     std::mem::forget(journal);
     // Killed while it wrote: half a line.
     let path = only(state.path()).path;
@@ -78,6 +78,7 @@ fn the_journal_of_a_killed_run_is_replayed_from_disk() {
     assert!(killed.replay().is_empty());
     assert!(!made.exists() && !path.exists());
     assert!(!child.is_alive());
+    let _ = process.wait();
 }
 
 #[test]

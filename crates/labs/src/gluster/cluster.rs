@@ -1,0 +1,316 @@
+//! One glusterd with its bricks, in a network of its own, on a tmpfs of its own.
+//!
+//! Owns how they are started, spoken to and looked at. Promises that everything listens in the lab's own network
+//! and that sockets Gluster drops into /run/gluster are seen by nobody else and go with the daemons.
+
+use super::helpers::Helpers;
+use crate::engine::allocators::Allocator;
+use crate::engine::measure::{self, Usage};
+use crate::engine::process::{Output, Process};
+use crate::engine::session::Session;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The command line tool refuses 127.0.0.1 and "localhost" for bricks, and takes this.
+const HOST: &str = "127.1.1.1";
+/// A brick holds so many descriptors, its 256 directories above all.
+const DESCRIPTORS_A_BRICK: u64 = 270;
+/// What glusterd's waits of a second last here.
+const SLEEP_MILLISECONDS: &str = "100";
+
+/// What cluster to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    pub volumes: u64,
+    pub bricks_each: u64,
+    pub multiplex: bool,
+    pub pools: bool,
+}
+
+pub struct Cluster {
+    pub shape: Shape,
+    directory: PathBuf,
+    network: Arc<File>,
+    helpers: Helpers,
+    daemon: Process,
+}
+
+/// What `run` needs to find the cluster again.
+#[derive(Serialize, Deserialize)]
+pub struct Kept {
+    pub shape: Shape,
+    pub directory: PathBuf,
+    pub daemon: Process,
+    pub mark: String,
+}
+
+/// What the load took.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Loaded {
+    pub files: u64,
+    pub create_seconds: f64,
+    pub delete_seconds: f64,
+    pub errors: u64,
+}
+
+impl Shape {
+    /// Volumes of up to four bricks.
+    pub fn of(bricks: u64) -> Shape {
+        let bricks_each = bricks.clamp(1, 4);
+        Shape { volumes: bricks / bricks_each, bricks_each, multiplex: true, pools: true }
+    }
+
+    pub fn bricks(&self) -> u64 {
+        self.volumes * self.bricks_each
+    }
+}
+
+impl Cluster {
+    /// glusterd and all volumes, started, with every brick online.
+    pub fn up(session: &Session, name: &str, shape: Shape, allocator: &Allocator) -> Result<Cluster> {
+        session.step("starting glusterd")?;
+        let helpers = Helpers::compile(session)?;
+        let directory = session.directory().join(name);
+        session.make_directory(&directory)?;
+        for folder in ["work", "run", "log", "log/bricks", "bricks"] {
+            fs::create_dir(directory.join(folder))?;
+        }
+        session.mount_tmpfs(&directory.join("bricks"), "size=80%,nr_inodes=0,mode=755")?;
+        session.ensure_directory("/run/gluster".as_ref())?;
+        let network = session.own_network()?;
+        fs::write(directory.join("glusterd.vol"), configuration(&directory))?;
+        let daemon = start(session, &directory, &helpers, &network, &shape, allocator)?;
+        let cluster = Cluster { shape, directory, network, helpers, daemon };
+        cluster.wait_for_daemon(session)?;
+        cluster.make_volumes(session)?;
+        cluster.start(session, 1..=cluster.shape.volumes)?;
+        cluster.check_allocator(session, allocator)?;
+        Ok(cluster)
+    }
+
+    /// The cluster that `up` left.
+    pub fn again(session: &Session, kept: Kept) -> Result<Cluster> {
+        kept.daemon.check()?;
+        let network =
+            File::open(format!("/proc/{}/ns/net", kept.daemon.pid())).context("glusterd is gone")?;
+        let helpers = Helpers::compile(session)?;
+        let (directory, network) = (kept.directory, Arc::new(network));
+        Ok(Cluster { shape: kept.shape, directory, network, helpers, daemon: kept.daemon })
+    }
+
+    pub fn kept(&self, session: &Session) -> Kept {
+        Kept {
+            shape: self.shape.clone(),
+            directory: self.directory.clone(),
+            daemon: self.daemon.clone(),
+            mark: session.journal().header().mark.clone(),
+        }
+    }
+
+    /// What an operator types to speak to this glusterd.
+    pub fn typed(&self) -> String {
+        let socket = self.directory.join("glusterd.socket");
+        format!(
+            "nsenter -t {} -n gluster --glusterd-sock={} volume list",
+            self.daemon.pid(),
+            socket.display()
+        )
+    }
+
+    fn cli(&self, session: &Session, words: &[&str]) -> Result<Output> {
+        self.try_cli(session, words).with_context(|| {
+            format!("glusterd's log: {}", last_errors(&self.directory.join("log/glusterd.log")))
+        })
+    }
+
+    fn try_cli(&self, session: &Session, words: &[&str]) -> Result<Output> {
+        let log = self.directory.join("log/cli.log");
+        let socket = self.directory.join("glusterd.socket");
+        let program = session
+            .command("gluster")
+            .arg("--mode=script")
+            .arg(format!("--glusterd-sock={}", socket.display()))
+            .arg(format!("--log-file={}", log.display()));
+        program.args(words).network(Some(&self.network)).limit(Duration::from_secs(300)).run()
+    }
+
+    fn wait_for_daemon(&self, session: &Session) -> Result<()> {
+        session.wait_for("glusterd to answer", Duration::from_secs(60), || {
+            self.daemon.check()?;
+            match self.try_cli(session, &["volume", "list"]) {
+                Ok(_) => Ok(Some(())),
+                Err(error) if crate::engine::stop::is_stopped(&error) => Err(error),
+                Err(_) => Ok(None),
+            }
+        })
+    }
+
+    fn make_volumes(&self, session: &Session) -> Result<()> {
+        let multiplex = if self.shape.multiplex { "on" } else { "off" };
+        self.cli(session, &["volume", "set", "all", "cluster.brick-multiplex", multiplex])?;
+        if self.shape.multiplex {
+            // 0: one process takes them all.
+            self.cli(session, &["volume", "set", "all", "cluster.max-bricks-per-process", "0"])?;
+        }
+        session.step(&format!("creating {} volumes", self.shape.volumes))?;
+        for volume in 1..=self.shape.volumes {
+            let name = format!("v{volume}");
+            let mut words = vec!["volume".to_owned(), "create".to_owned(), name.clone()];
+            for brick in 1..=self.shape.bricks_each {
+                let place = self.directory.join(format!("bricks/{name}/b{brick}"));
+                fs::create_dir_all(&place)?;
+                words.push(format!("{HOST}:{}", place.display()));
+            }
+            words.push("force".to_owned());
+            self.cli(session, &words.iter().map(String::as_str).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// Starts volumes and waits until all bricks of the started ones answer.
+    pub fn start(&self, session: &Session, volumes: std::ops::RangeInclusive<u64>) -> Result<()> {
+        let last = *volumes.end();
+        for volume in volumes {
+            if volume % 10 == 1 {
+                session.step(&format!("starting volume {volume} of {last}"))?;
+            }
+            self.cli(session, &["volume", "start", &format!("v{volume}")])?;
+        }
+        let wanted = (last * self.shape.bricks_each) as usize;
+        session.wait_for(&format!("{wanted} bricks to be online"), Duration::from_secs(600), || {
+            let status = self.cli(session, &["--xml", "volume", "status", "all"])?;
+            let online = status.stdout.matches("<status>1</status>").count();
+            Ok((online >= wanted).then_some(()))
+        })
+    }
+
+    /// Stops volumes: their bricks are detached from the process that serves them.
+    pub fn stop(&self, session: &Session, volumes: std::ops::RangeInclusive<u64>) -> Result<()> {
+        session.step(&format!(
+            "detaching {} bricks",
+            (volumes.clone().count() as u64) * self.shape.bricks_each
+        ))?;
+        for volume in volumes {
+            self.cli(session, &["volume", "stop", &format!("v{volume}")])?;
+        }
+        Ok(())
+    }
+
+    /// Files are created, written and deleted through libgfapi, over the first so many volumes.
+    pub fn load(&self, session: &Session, volumes: u64, files: u64, bytes: u64) -> Result<Loaded> {
+        session.step(&format!("load: {files} files over {volumes} volumes"))?;
+        let program = session.command(&self.helpers.load).arg(HOST);
+        let program = program.args([volumes, files, bytes].map(|number| number.to_string()));
+        let program = program.arg(self.directory.join("log/load.log")).network(Some(&self.network));
+        let output = program.limit(Duration::from_secs(1200)).run()?;
+        serde_json::from_str(&output.stdout).context("the load's result cannot be read")
+    }
+
+    /// The processes that serve bricks.
+    pub fn bricks(&self) -> Vec<i32> {
+        measure::named_like("glusterfsd", self.daemon.pid())
+    }
+
+    pub fn usage(&self) -> Result<Usage> {
+        let bricks = self.bricks();
+        if bricks.is_empty() {
+            bail!("no brick process is there; see {}", self.directory.join("log/bricks").display());
+        }
+        Usage::of_all(bricks)
+    }
+
+    /// A preload that did not take effect would measure the wrong thing.
+    fn check_allocator(&self, session: &Session, allocator: &Allocator) -> Result<()> {
+        let Some(library) = &allocator.library else { return Ok(()) };
+        session.check()?;
+        for pid in self.bricks() {
+            if !measure::maps(pid, library) {
+                bail!("{} is not mapped in brick process {pid}", library.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn start(
+    session: &Session,
+    directory: &std::path::Path,
+    helpers: &Helpers,
+    network: &Arc<File>,
+    shape: &Shape,
+    allocator: &Allocator,
+) -> Result<Process> {
+    let wanted = DESCRIPTORS_A_BRICK * shape.bricks() + 1000;
+    let mut preloads: Vec<String> = Vec::new();
+    if shape.multiplex && measure::open_files_possible(wanted) < wanted {
+        session.note(format!(
+            "This machine does not let a process open {wanted} files, so the 256 directories that a brick holds open \
+             are virtual here (a preload in the bricks). It allocates nothing."
+        ));
+        preloads.push(helpers.virtual_directories.display().to_string());
+    }
+    if !shape.pools {
+        preloads.push(helpers.pools_off.display().to_string());
+    }
+    let mut environment = Vec::new();
+    for (name, value) in allocator.environment() {
+        match name.as_str() {
+            "LD_PRELOAD" => preloads.push(value),
+            _ => environment.push(format!("{name}={value}")),
+        }
+    }
+    if !preloads.is_empty() {
+        environment.push(format!("LD_PRELOAD={}", preloads.join(":")));
+    }
+    session
+        .command("glusterd")
+        .arg("-N")
+        .arg("-f")
+        .arg(directory.join("glusterd.vol"))
+        .arg("-p")
+        .arg(directory.join("glusterd.pid"))
+        .arg("-l")
+        .arg(directory.join("log/glusterd.log"))
+        .args(["-L", "WARNING"])
+        .env("LD_PRELOAD", &helpers.glusterd_children)
+        .env("LAB_BRICK_ENVIRONMENT", environment.join("\n"))
+        .env("LAB_SLEEP_MILLISECONDS", SLEEP_MILLISECONDS)
+        .network(Some(network))
+        .own_mount("/run/gluster")
+        .open_files(wanted.max(65536))
+        .start(&format!("glusterd-{}", directory.file_name().unwrap_or_default().display()))
+}
+
+fn configuration(directory: &std::path::Path) -> String {
+    let place = directory.display();
+    format!(
+        "volume management
+    type mgmt/glusterd
+    option working-directory {place}/work
+    option run-directory {place}/run
+    option logging-directory {place}/log
+    option glusterd-sockfile {place}/glusterd.socket
+    option transport-type socket
+    option transport.address-family inet
+    option transport.socket.bind-address {HOST}
+    option transport.socket.listen-port 24007
+    option transport.socket.keepalive-time 10
+    option transport.socket.keepalive-interval 2
+    option transport.socket.read-fail-log off
+    option ping-timeout 0
+    option event-threads 1
+    option max-port 60999
+end-volume
+"
+    )
+}
+
+fn last_errors(log: &std::path::Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let errors: Vec<&str> = text.lines().filter(|line| line.contains(" E ")).collect();
+    errors[errors.len().saturating_sub(3)..].join("\n")
+}
