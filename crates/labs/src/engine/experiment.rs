@@ -132,10 +132,22 @@ pub struct Figure {
 pub enum Picture {
     /// Groups of bars: a group a step, a bar an allocator.
     Steps { title: &'static str, measure: &'static str },
-    /// A line for each allocator over an axis whose values are numbers; `step` may be empty.
-    Lines { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
-    /// A bar for each allocator, grouped by an axis.
-    Bars { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
+    /// A line for each allocator over an axis whose values are numbers; `step` may be empty; `only` fixes other axes.
+    Lines {
+        title: &'static str,
+        measure: &'static str,
+        axis: &'static str,
+        step: &'static str,
+        only: &'static [(&'static str, &'static str)],
+    },
+    /// A bar for each allocator, grouped by the values of an axis.
+    Bars {
+        title: &'static str,
+        measure: &'static str,
+        axis: &'static str,
+        step: &'static str,
+        only: &'static [(&'static str, &'static str)],
+    },
 }
 
 /// A Debian package and why it is needed.

@@ -76,10 +76,11 @@ impl Cluster {
         let helpers = Helpers::compile(session)?;
         let directory = session.directory().join(name);
         session.make_directory(&directory)?;
+        // In memory: glusterd waits for the disk many times for each volume.
+        session.mount_tmpfs(&directory, "size=80%,nr_inodes=0,mode=755")?;
         for folder in ["work", "run", "log", "log/bricks", "bricks"] {
             fs::create_dir(directory.join(folder))?;
         }
-        session.mount_tmpfs(&directory.join("bricks"), "size=80%,nr_inodes=0,mode=755")?;
         session.ensure_directory("/run/gluster".as_ref())?;
         let network = session.own_network()?;
         fs::write(directory.join("glusterd.vol"), configuration(&directory))?;

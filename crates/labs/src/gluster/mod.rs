@@ -10,6 +10,8 @@
 mod cluster;
 mod detach;
 mod helpers;
+mod multiplex;
+mod pools;
 mod reports;
 
 use crate::engine::experiment::Package;
@@ -23,7 +25,7 @@ use cluster::{Cluster, Kept, Shape};
 pub static LAB: Lab = Lab {
     name: "gluster",
     what: "GlusterFS with brick multiplexing: up to 1,000 bricks in one process",
-    experiments: &[&detach::DETACH],
+    experiments: &[&detach::DETACH, &multiplex::MULTIPLEX, &pools::POOLS],
     settings: &[
         Setting { name: "bricks", value: "N", default: Some("20"), help: "up: how many bricks" },
         Setting {

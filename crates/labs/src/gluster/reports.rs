@@ -18,3 +18,11 @@ pub const FIRST_RUN: Report = Report {
             freed, jemalloc two thirds of it. The live heap is 24 MiB by then.",
     source: "",
 };
+
+pub const POOLS_OFF: Report = Report {
+    who: "the GlusterFS developers, on leaving TCMalloc in charge",
+    year: "2021",
+    found: "glusterfs 10 turns its own pools off where it is built with TCMalloc; the issue that proposed it reports \
+            about 10 % over the pools.",
+    source: "https://github.com/gluster/glusterfs/issues/338",
+};
