@@ -1,7 +1,7 @@
 //! The smallest lab: one experiment that makes and starts one of everything, and measures `sleep`.
 //!
 //! Shows what a declaration looks like, and is what the end-to-end tests of the engine run:
-//! `toy_lab [--state DIR] [--work DIR] [--out DIR] [--json] ACTION`.
+//! `toy-lab [--state DIR] [--work DIR] [--out DIR] [--json] ACTION`.
 
 use anyhow::Result;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use vcm_labs::engine::experiment::*;
 use vcm_labs::engine::lab::{Lab, Setting};
 use vcm_labs::engine::measure::Usage;
 use vcm_labs::engine::plan::Cell;
-use vcm_labs::engine::process::Process;
+use vcm_labs::engine::process::{Process, Program};
 use vcm_labs::engine::request::Request;
 use vcm_labs::engine::results::Row;
 use vcm_labs::engine::run::{Ending, act};
@@ -96,13 +96,19 @@ impl Cluster {
             session.loop_device(&image)?;
         }
         session.step("starting")?;
-        let program = session.command("sleep").arg("1000").allocator(&session.allocator(cell.allocator())?);
+        let program =
+            started_on(session, "sleep").arg("1000").allocator(&session.allocator(cell.allocator())?);
         let sleeper = program.network(network.as_ref()).start("sleeper")?;
-        session.command("sh").args(["-c", "setsid sleep 1001 & exit 0"]).start("background")?;
+        started_on(session, "sh").args(["-c", "setsid sleep 1001 & exit 0"]).start("background")?;
         session.command("true").run()?;
         sleeper.check()?;
         Ok(Cluster { sleeper })
     }
+}
+
+/// A program that tests can find again by the folder of their run.
+fn started_on<'a>(session: &'a Session, program: &str) -> Program<'a> {
+    session.command(program).env("TOY_GROUND", &session.request().work)
 }
 
 static LAB: Lab = Lab {
@@ -111,7 +117,7 @@ static LAB: Lab = Lab {
     experiments: &[&NAP],
     settings: &[Setting { name: "length", value: "SECONDS", default: Some("1"), help: "how long to sleep" }],
     up: |session| {
-        session.command("sleep").arg("1002").start("kept")?;
+        started_on(session, "sleep").arg("1002").start("kept")?;
         session.keep(&session.directory())
     },
     run: |session| {

@@ -96,11 +96,33 @@ pub fn marked(variable: &str, mark: &str) -> Vec<Identity> {
     let whole = format!("{variable}={mark}").into_bytes();
     let part = format!("{variable}={mark}.").into_bytes();
     let holds = |pid: i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = environment_of(pid);
         environment.split(|byte| *byte == 0).any(|one| one == whole || one.starts_with(&part))
     };
     let own = std::process::id() as i32;
     pids().filter(|pid| *pid != own && holds(*pid)).filter_map(Identity::of).collect()
+}
+
+/// A process shows no environment for the moment in which it becomes another program; that moment is waited for.
+fn environment_of(pid: i32) -> Vec<u8> {
+    for _ in 0..5 {
+        match fs::read(format!("/proc/{pid}/environ")) {
+            Ok(environment) if environment.is_empty() && may_be_starting(pid) => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(environment) => return environment,
+            Err(_) => return Vec::new(),
+        }
+    }
+    Vec::new()
+}
+
+/// Not a zombie and not a thread of the kernel: those never have one.
+fn may_be_starting(pid: i32) -> bool {
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let flags = stat_field(pid, 6).and_then(|flags| flags.parse::<u64>().ok());
+    let zombie = matches!(stat_field(pid, 0).as_deref(), Some("Z" | "X") | None);
+    !zombie && flags.is_some_and(|flags| flags & KERNEL_THREAD == 0)
 }
 
 /// All processes there are.

@@ -153,16 +153,30 @@ pub fn loops_on(backing: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// A device that somebody else looks at in this moment goes when he has looked.
 fn detach_loops(backing: &Path) -> Result<()> {
-    const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
-    for device in loops_on(backing) {
-        let file = fs::File::open(&device).with_context(|| format!("cannot open {}", device.display()))?;
-        // SAFETY: the request takes no argument and `file` is open.
-        let done = unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&file), LOOP_CLR_FD, 0) };
-        let error = std::io::Error::last_os_error();
-        if done != 0 && error.raw_os_error() != Some(libc::ENXIO) {
-            return Err(error).with_context(|| format!("cannot detach {}", device.display()));
+    for _ in 0..100 {
+        let devices = loops_on(backing);
+        if devices.is_empty() {
+            return Ok(());
         }
+        devices.iter().try_for_each(|device| detach_loop(device))?;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match loops_on(backing).as_slice() {
+        [] => Ok(()),
+        [device, ..] => bail!("{} is in use", device.display()),
+    }
+}
+
+fn detach_loop(device: &Path) -> Result<()> {
+    const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
+    let file = fs::File::open(device).with_context(|| format!("cannot open {}", device.display()))?;
+    // SAFETY: the request takes no argument and `file` is open.
+    let done = unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&file), LOOP_CLR_FD, 0) };
+    let error = std::io::Error::last_os_error();
+    if done != 0 && error.raw_os_error() != Some(libc::ENXIO) {
+        return Err(error).with_context(|| format!("cannot detach {}", device.display()));
     }
     Ok(())
 }

@@ -8,12 +8,13 @@ use crate::engine::allocators::Allocator;
 use crate::engine::measure::{self, Usage};
 use crate::engine::process::{Output, Process};
 use crate::engine::session::Session;
+use crate::engine::stop::is_stopped;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The command line tool refuses 127.0.0.1 and "localhost" for bricks, and takes this.
 const HOST: &str = "127.1.1.1";
@@ -21,6 +22,9 @@ const HOST: &str = "127.1.1.1";
 const DESCRIPTORS_A_BRICK: u64 = 270;
 /// What glusterd's waits of a second last here.
 const SLEEP_MILLISECONDS: &str = "100";
+
+/// How long a brick may take to come online before its volume is started once more.
+const MEND_AFTER: Duration = Duration::from_secs(10);
 
 /// What cluster to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,8 +127,12 @@ impl Cluster {
     }
 
     fn cli(&self, session: &Session, words: &[&str]) -> Result<Output> {
-        self.try_cli(session, words).with_context(|| {
-            format!("glusterd's log: {}", last_errors(&self.directory.join("log/glusterd.log")))
+        self.try_cli(session, words).map_err(|error| match is_stopped(&error) {
+            true => error,
+            false => {
+                let log = last_errors(&self.directory.join("log/glusterd.log"));
+                error.context(format!("glusterd's log: {log}"))
+            }
         })
     }
 
@@ -142,9 +150,13 @@ impl Cluster {
     fn wait_for_daemon(&self, session: &Session) -> Result<()> {
         session.wait_for("glusterd to answer", Duration::from_secs(60), || {
             self.daemon.check()?;
+            // Without it the tool waits for seconds before it says so.
+            if !self.directory.join("glusterd.socket").exists() {
+                return Ok(None);
+            }
             match self.try_cli(session, &["volume", "list"]) {
                 Ok(_) => Ok(Some(())),
-                Err(error) if crate::engine::stop::is_stopped(&error) => Err(error),
+                Err(error) if is_stopped(&error) => Err(error),
                 Err(_) => Ok(None),
             }
         })
@@ -181,11 +193,26 @@ impl Cluster {
             }
             self.cli(session, &["volume", "start", &format!("v{volume}")])?;
         }
-        let wanted = (last * self.shape.bricks_each) as usize;
+        self.wait_online(session, last)
+    }
+
+    /// On a busy machine glusterd gives up on a brick now and then; starting its volume once more mends that.
+    fn wait_online(&self, session: &Session, volumes: u64) -> Result<()> {
+        let wanted = (volumes * self.shape.bricks_each) as usize;
+        let mut mended = Instant::now();
         session.wait_for(&format!("{wanted} bricks to be online"), Duration::from_secs(600), || {
-            let status = self.cli(session, &["--xml", "volume", "status", "all"])?;
-            let online = status.stdout.matches("<status>1</status>").count();
-            Ok((online >= wanted).then_some(()))
+            let status = self.cli(session, &["--xml", "volume", "status", "all"])?.stdout;
+            if status.matches("<status>1</status>").count() >= wanted {
+                return Ok(Some(()));
+            }
+            if mended.elapsed() > MEND_AFTER {
+                for volume in offline(&status) {
+                    self.cli(session, &["volume", "start", volume, "force"])?;
+                }
+                mended = Instant::now();
+            }
+            session.sleep(Duration::from_millis(300))?;
+            Ok(None)
         })
     }
 
@@ -310,8 +337,35 @@ end-volume
     )
 }
 
+/// The volumes of which a brick does not answer, from the tool's XML.
+fn offline(status: &str) -> Vec<&str> {
+    let volumes = status.split("<volName>").skip(1);
+    volumes
+        .filter(|volume| volume.contains("<status>0</status>"))
+        .filter_map(|volume| volume.split('<').next())
+        .collect()
+}
+
 fn last_errors(log: &std::path::Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let errors: Vec<&str> = text.lines().filter(|line| line.contains(" E ")).collect();
     errors[errors.len().saturating_sub(3)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_with_a_brick_that_does_not_answer_is_named() {
+        let status = "<volume><volName>v1</volName><node><status>1</status></node></volume>\
+                      <volume><volName>v2</volName><node><status>1</status></node><node><status>0</status></node>";
+        assert_eq!(offline(status), ["v2"]);
+    }
+
+    #[test]
+    fn bricks_are_divided_into_volumes_of_up_to_four() {
+        assert_eq!((Shape::of(120).volumes, Shape::of(120).bricks_each), (30, 4));
+        assert_eq!(Shape::of(2).bricks(), 2);
+    }
 }

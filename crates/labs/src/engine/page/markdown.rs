@@ -1,0 +1,162 @@
+//! The results as Markdown, for docs/results, and as plain text for the terminal.
+
+use super::picture_name;
+use super::tables::{Line, Table, tables};
+use crate::engine::experiment::Experiment;
+use crate::engine::results::{Judged, Results};
+use std::fmt::Write;
+
+pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: usize) -> String {
+    let mut text = format!("# {}: `vcm lab {} {}`\n\n", results.title, results.lab, results.experiment);
+    let _ = writeln!(text, "{}\n", experiment.question);
+    let _ = writeln!(text, "{}\n", what_was_run(results));
+    text += "## The reports\n\n";
+    for report in experiment.reports {
+        let source = if report.source.is_empty() { String::new() } else { format!(" ({})", report.source) };
+        let _ = writeln!(text, "- **{}, {}**: {}{source}", report.who, report.year, report.found);
+    }
+    let _ = writeln!(text, "\n**What was different then.** {}\n", experiment.then);
+    text += "## What was measured\n\n";
+    if !results.verdict.void.is_empty() {
+        text += &void(results);
+    } else {
+        for index in 0..pictures {
+            let _ = writeln!(text, "![{}]({})\n", results.title, picture_name(name, index));
+        }
+        for step in experiment.steps {
+            let _ = writeln!(text, "- *{}*: {}", step.name, step.what);
+        }
+        text += "\nIn brackets: the report's number.\n\n";
+        for table in tables(experiment, results) {
+            text += &markdown_table(&table);
+        }
+        text += &judged("What this project says", &results.verdict.claims, "at most");
+    }
+    text += &judged("Positive controls", &results.verdict.controls, "at least");
+    for (head, lines) in [("Notes", &results.notes), ("Cells that failed", &results.failures)] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "## {head}\n");
+            let list: String = lines.iter().map(|line| format!("- {line}\n")).collect();
+            text += &(list + "\n");
+        }
+    }
+    text += &versions(results);
+    let _ = writeln!(
+        text,
+        "All rows: [{name}.json]({name}.json). The same with pictures: [{name}.html]({name}.html)."
+    );
+    text
+}
+
+pub fn what_was_run(results: &Results) -> String {
+    let machine = &results.machine;
+    format!(
+        "{}, `{}` ({} plan, {:.0} minutes), on {} CPUs ({}), {} GiB, {}, Linux {}.",
+        results.date,
+        results.command,
+        results.plan,
+        (results.seconds / 60.0).ceil(),
+        machine.cpus,
+        machine.processor,
+        machine.memory_gib,
+        machine.system,
+        machine.kernel
+    )
+}
+
+fn versions(results: &Results) -> String {
+    if results.versions.is_empty() {
+        return String::new();
+    }
+    let list: Vec<String> =
+        results.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    format!("Versions: {}.\n\n", list.join(", "))
+}
+
+fn void(results: &Results) -> String {
+    let mut text = "**Void.** The numbers of this run mean nothing, because:\n\n".to_owned();
+    for reason in &results.verdict.void {
+        let _ = writeln!(text, "- {reason}");
+    }
+    text + "\nThe rows are in the JSON all the same.\n\n"
+}
+
+fn judged(head: &str, all: &[Judged], word: &str) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("## {head}\n\n| what | measured | {word} | |\n|---|---|---|---|\n");
+    for one in all {
+        let measured = one.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+        let (verdict, bound) = (verdict(one), one.bound);
+        let _ = writeln!(text, "| {} | {measured} | {bound} | **{verdict}** ({}) |", one.what, one.remark);
+    }
+    text + "\n"
+}
+
+pub fn verdict(one: &Judged) -> &'static str {
+    match one.holds {
+        Some(true) => "holds",
+        Some(false) => "does not hold",
+        None => "not judged",
+    }
+}
+
+fn cells(line: &Line) -> Vec<String> {
+    let value = |value: &Option<super::tables::Value>| match value {
+        None => "-".to_owned(),
+        Some(value) => match value.report_text() {
+            Some(report) => format!("{} [{report}]", value.text()),
+            None => value.text(),
+        },
+    };
+    line.keys.iter().cloned().chain(line.values.iter().map(value)).collect()
+}
+
+fn markdown_table(table: &Table) -> String {
+    let head: Vec<String> = table.keys.iter().chain(&table.columns).cloned().collect();
+    let rule = vec!["---"; head.len()].join("|");
+    let mut text = format!("### {}\n\n| {} |\n|{rule}|\n", table.title, head.join(" | "));
+    for line in &table.lines {
+        let _ = writeln!(text, "| {} |", cells(line).join(" | "));
+    }
+    text + "\n"
+}
+
+/// Short: verdict and tables in columns.
+pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
+    let mut text = format!("\n{}\n\n", results.title);
+    if !results.verdict.void.is_empty() {
+        return text + &void(results).replace("**", "");
+    }
+    for table in tables(experiment, results) {
+        let head: Vec<String> = table.keys.iter().chain(&table.columns).cloned().collect();
+        let lines: Vec<Vec<String>> = std::iter::once(head).chain(table.lines.iter().map(cells)).collect();
+        let _ = writeln!(text, "{}{}", table.title, bracket_hint(&table));
+        text += &in_columns(&lines);
+        text.push('\n');
+    }
+    for claim in &results.verdict.claims {
+        let measured = claim.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+        let _ = writeln!(text, "{}: {} ({measured})", claim.what, verdict(claim));
+    }
+    text
+}
+
+fn bracket_hint(table: &Table) -> &'static str {
+    let has = table.lines.iter().any(|line| line.values.iter().flatten().any(|value| value.report.is_some()));
+    if has { " [the report's number]" } else { "" }
+}
+
+fn in_columns(lines: &[Vec<String>]) -> String {
+    let count = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let row: Vec<String> =
+            line.iter().zip(&widths).map(|(word, width)| format!("{word:<width$}")).collect();
+        let _ = writeln!(text, "  {}", row.join("  ").trim_end());
+    }
+    text
+}

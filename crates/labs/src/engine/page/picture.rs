@@ -1,0 +1,239 @@
+//! Pictures: bars and lines as SVG that can be read on light and on dark ground.
+//!
+//! Text and axes have the colour of the text around them (`currentColor`), allocators a colour of their own that
+//! stands out on both. A short line across a bar is the report's number.
+
+use super::tables::report_of;
+use crate::engine::experiment::{Experiment, Picture};
+use crate::engine::results::{Results, Row};
+use crate::engine::statistics::median;
+use anyhow::{Result, anyhow};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const WIDTH: u32 = 960;
+const HEIGHT: u32 = 380;
+
+pub struct Drawn {
+    pub title: String,
+    pub svg: String,
+    /// True if a line across a bar shows a report's number.
+    pub has_report: bool,
+}
+
+/// A group of bars, or a point on the axis.
+struct Group {
+    name: String,
+    /// One for each allocator: our value, the report's.
+    bars: Vec<(Option<f64>, Option<f64>)>,
+}
+
+/// None if the run has no rows for it.
+pub fn draw(experiment: &Experiment, results: &Results, picture: &Picture) -> Result<Option<Drawn>> {
+    let title = match picture {
+        Picture::Steps { title, .. } | Picture::Lines { title, .. } | Picture::Bars { title, .. } => *title,
+    };
+    let groups = groups(experiment, results, picture);
+    if groups.iter().all(|group| group.bars.iter().all(|(value, _)| value.is_none())) {
+        return Ok(None);
+    }
+    let has_report = groups.iter().any(|group| group.bars.iter().any(|(_, report)| report.is_some()));
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let drawn = match picture {
+            Picture::Lines { axis, .. } => lines(&area, results, &groups, axis),
+            _ => bars(&area, results, &groups),
+        };
+        drawn
+            .and_then(|()| Ok(area.present()?))
+            .map_err(|error| anyhow!("cannot draw '{title}': {error}"))?;
+    }
+    let svg = svg.replace("\"#000000\"", "\"currentColor\"");
+    Ok(Some(Drawn {
+        title: title.to_owned(),
+        svg,
+        has_report: has_report && !matches!(picture, Picture::Lines { .. }),
+    }))
+}
+
+/// The same as a file: it brings the colour of the text along.
+pub fn standing_alone(svg: &str) -> String {
+    let style = "<style>svg{color:#333}@media(prefers-color-scheme:dark){svg{color:#ddd}}</style>";
+    match svg.find('>').map(|end| svg.split_at(end + 1)) {
+        Some((head, rest)) => format!("{head}\n{style}{rest}"),
+        None => svg.to_owned(),
+    }
+}
+
+fn groups(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<Group> {
+    let all: Vec<&Row> = results.rows.iter().collect();
+    type GroupOf<'a> = Box<dyn Fn(&Row) -> String + 'a>;
+    let (measure, names, of): (&str, Vec<String>, GroupOf) = match picture {
+        Picture::Steps { measure, .. } => {
+            let steps = experiment.steps.iter().map(|step| step.name.to_owned()).collect();
+            (measure, steps, Box::new(|row: &Row| row.step.clone()))
+        }
+        Picture::Lines { measure, axis, step, only, .. }
+        | Picture::Bars { measure, axis, step, only, .. } => {
+            let axis = *axis;
+            let of = move |row: &Row| match row_fits(row, step, only) {
+                true => row.axes.get(axis).cloned().unwrap_or_default(),
+                false => String::new(),
+            };
+            let declared = experiment.axes.iter().find(|one| one.name == axis);
+            let mut values: Vec<String> = Vec::new();
+            for value in declared.iter().flat_map(|axis| axis.full.iter().chain(axis.quick)) {
+                if !values.iter().any(|known| known == value) {
+                    values.push(value.to_string());
+                }
+            }
+            (measure, values, Box::new(of))
+        }
+    };
+    let bar = |name: &String, allocator: &String| {
+        let here =
+            |row: &&&Row| row.allocator == *allocator && of(row) == *name && row.values.contains_key(measure);
+        let rows: Vec<&Row> = all.iter().filter(here).copied().collect();
+        let values: Vec<f64> = rows.iter().map(|row| row.values[measure]).collect();
+        (median(&values), rows.first().and_then(|row| report_of(experiment, measure, row)))
+    };
+    let group = |name: String| Group {
+        bars: results.allocators.iter().map(|allocator| bar(&name, allocator)).collect(),
+        name,
+    };
+    let groups = names.into_iter().map(group);
+    groups.filter(|group| group.bars.iter().any(|(value, _)| value.is_some())).collect()
+}
+
+fn row_fits(row: &Row, step: &str, only: &[(&str, &str)]) -> bool {
+    row.step == step && only.iter().all(|(name, value)| row.axes.get(*name).is_some_and(|own| own == value))
+}
+
+/// Told apart on light and on dark ground; ours is the warm one.
+fn colour_of(allocator: &str) -> RGBColor {
+    match allocator {
+        "vcmalloc" => RGBColor(222, 66, 56),
+        "vcmalloc-1M" => RGBColor(226, 124, 170),
+        "glibc" => RGBColor(140, 146, 156),
+        "jemalloc" => RGBColor(76, 134, 214),
+        "tcmalloc" => RGBColor(52, 160, 96),
+        "tcmalloc-1M" => RGBColor(150, 190, 60),
+        "tcmalloc-128M" => RGBColor(40, 166, 170),
+        "mimalloc" => RGBColor(228, 148, 44),
+        _ => RGBColor(150, 110, 200),
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawing = Result<(), Box<dyn std::error::Error>>;
+
+fn greatest(groups: &[Group]) -> f64 {
+    let all = groups.iter().flat_map(|group| group.bars.iter().flat_map(|(value, report)| [*value, *report]));
+    all.flatten().fold(f64::MIN_POSITIVE, f64::max)
+}
+
+fn bars(area: &Area, results: &Results, groups: &[Group]) -> Drawing {
+    let (legend, area) = area.split_vertically(34);
+    draw_legend(&legend, results)?;
+    let top = greatest(groups) * 1.12;
+    let mut chart = ChartBuilder::on(&area)
+        .margin(8)
+        .set_label_area_size(LabelAreaPosition::Left, 64)
+        .set_label_area_size(LabelAreaPosition::Bottom, 30)
+        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .bold_line_style(BLACK.mix(0.15))
+        .light_line_style(TRANSPARENT)
+        .axis_style(BLACK.mix(0.4))
+        .label_style(("sans-serif", 14))
+        .y_label_formatter(&|value| number(*value))
+        .draw()?;
+    let count = results.allocators.len() as f64;
+    let width = 0.84 / count;
+    let label = |size: u32| TextStyle::from(("sans-serif", size).into_font());
+    for (index, group) in groups.iter().enumerate() {
+        for (place, (value, report)) in group.bars.iter().enumerate() {
+            let left = index as f64 + 0.08 + place as f64 * width;
+            let right = left + width * 0.9;
+            if let Some(value) = value {
+                let colour = colour_of(&results.allocators[place]);
+                chart.draw_series([Rectangle::new([(left, 0.0), (right, *value)], colour.filled())])?;
+                let above = (left + width * 0.45, *value + top * 0.008);
+                let style = label(11).pos(Pos::new(HPos::Center, VPos::Bottom));
+                chart.draw_series([Text::new(number(*value), above, style)])?;
+            }
+            if let Some(report) = report {
+                let across = vec![(left - width * 0.08, *report), (right + width * 0.08, *report)];
+                chart.draw_series([PathElement::new(across, BLACK.stroke_width(2))])?;
+            }
+        }
+    }
+    // The axis knows numbers only; the groups' names are written below it.
+    let (origin, end) = (chart.backend_coord(&(0.0, 0.0)), chart.backend_coord(&(1.0, 0.0)));
+    for (index, group) in groups.iter().enumerate() {
+        let middle = origin.0 + ((end.0 - origin.0) as f64 * (index as f64 + 0.5)) as i32;
+        let style = label(15).pos(Pos::new(HPos::Center, VPos::Top));
+        area.draw_text(&group.name, &style, (middle, area.dim_in_pixel().1 as i32 - 28))?;
+    }
+    Ok(())
+}
+
+fn lines(area: &Area, results: &Results, groups: &[Group], axis: &str) -> Drawing {
+    let (legend, area) = area.split_vertically(34);
+    draw_legend(&legend, results)?;
+    let places: Vec<f64> = groups.iter().map(|group| group.name.parse().unwrap_or(0.0)).collect();
+    let end = places.iter().copied().fold(0.0, f64::max) * 1.05;
+    let mut chart = ChartBuilder::on(&area)
+        .margin(8)
+        .set_label_area_size(LabelAreaPosition::Left, 64)
+        .set_label_area_size(LabelAreaPosition::Bottom, 44)
+        .build_cartesian_2d(0.0..end, 0.0..greatest_value(groups) * 1.08)?;
+    chart
+        .configure_mesh()
+        .bold_line_style(BLACK.mix(0.15))
+        .light_line_style(TRANSPARENT)
+        .axis_style(BLACK.mix(0.4))
+        .label_style(("sans-serif", 14))
+        .x_desc(axis)
+        .x_label_formatter(&|value| number(*value))
+        .y_label_formatter(&|value| number(*value))
+        .draw()?;
+    for (index, allocator) in results.allocators.iter().enumerate() {
+        let colour = colour_of(allocator);
+        let at = |(group, place): (&Group, &f64)| group.bars[index].0.map(|value| (*place, value));
+        let points: Vec<(f64, f64)> = groups.iter().zip(&places).filter_map(at).collect();
+        chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+        chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
+    }
+    Ok(())
+}
+
+fn greatest_value(groups: &[Group]) -> f64 {
+    let all = groups.iter().flat_map(|group| group.bars.iter().filter_map(|(value, _)| *value));
+    all.fold(f64::MIN_POSITIVE, f64::max)
+}
+
+fn draw_legend(area: &Area, results: &Results) -> Drawing {
+    let mut left = 64;
+    for allocator in &results.allocators {
+        let colour = colour_of(allocator);
+        area.draw(&Rectangle::new([(left, 10), (left + 14, 24)], colour.filled()))?;
+        area.draw_text(allocator, &TextStyle::from(("sans-serif", 15).into_font()), (left + 20, 9))?;
+        left += 36 + 8 * allocator.len() as i32;
+    }
+    Ok(())
+}
+
+/// As few digits as tell the difference.
+fn number(value: f64) -> String {
+    match value {
+        value if value >= 10_000.0 => format!("{:.0}k", value / 1000.0),
+        value if value >= 10.0 || value == 0.0 => format!("{value:.0}"),
+        value if value >= 1.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}

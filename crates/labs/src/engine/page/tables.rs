@@ -1,0 +1,165 @@
+//! Rows summed up: one table for each measure that is shown.
+//!
+//! Owns which table a number stands in. A measure that was taken at several steps has a column a step; one that
+//! was taken at one step has a column for each value of the last axis.
+
+use crate::engine::experiment::{Experiment, Measure};
+use crate::engine::results::{Results, Row};
+use crate::engine::statistics::{median, range};
+
+pub struct Table {
+    pub title: String,
+    /// Names of the columns that say which line it is, the allocator last.
+    pub keys: Vec<String>,
+    pub columns: Vec<String>,
+    pub lines: Vec<Line>,
+}
+
+pub struct Line {
+    pub keys: Vec<String>,
+    pub values: Vec<Option<Value>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    pub median: f64,
+    pub least: f64,
+    pub greatest: f64,
+    pub count: usize,
+    /// The report's number for the same thing.
+    pub report: Option<f64>,
+    pub digits: usize,
+}
+
+impl Value {
+    /// `29.3`, or `29.3 (28.9 to 30.1)` where repetitions differ.
+    pub fn text(&self) -> String {
+        let digits = self.digits;
+        let [middle, least, greatest] =
+            [self.median, self.least, self.greatest].map(|value| format!("{value:.digits$}"));
+        if least == greatest { middle } else { format!("{middle} ({least} to {greatest})") }
+    }
+
+    pub fn report_text(&self) -> Option<String> {
+        self.report.map(|value| format!("{value}"))
+    }
+}
+
+/// What tells the rows of one column from those of another.
+enum Columns {
+    Steps,
+    Axis(&'static str),
+}
+
+pub fn tables(experiment: &Experiment, results: &Results) -> Vec<Table> {
+    let shown = experiment.measures.iter().filter(|measure| measure.shown);
+    shown.filter_map(|measure| table(experiment, results, measure)).collect()
+}
+
+fn table(experiment: &Experiment, results: &Results, measure: &Measure) -> Option<Table> {
+    let rows: Vec<&Row> = results.rows.iter().filter(|row| row.values.contains_key(measure.name)).collect();
+    let mut steps: Vec<&str> = rows.iter().map(|row| row.step.as_str()).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let kind = match experiment.axes.last() {
+        Some(axis) if steps.len() == 1 => Columns::Axis(axis.name),
+        _ => Columns::Steps,
+    };
+    let column_of = |row: &Row| match kind {
+        Columns::Steps => row.step.clone(),
+        Columns::Axis(name) => row.axes.get(name).cloned().unwrap_or_default(),
+    };
+    let varied =
+        experiment.axes.iter().filter(|axis| !matches!(kind, Columns::Axis(name) if name == axis.name));
+    // An axis with one value says nothing in a column of its own.
+    let mut keys: Vec<&str> =
+        varied.map(|axis| axis.name).filter(|name| values_of(&rows, name) > 1).collect();
+    keys.push("allocator");
+    let key_of = |row: &Row| -> Vec<String> {
+        let axis = |name: &&str| match *name {
+            "allocator" => row.allocator.clone(),
+            name => row.axes.get(name).cloned().unwrap_or_default(),
+        };
+        keys.iter().map(axis).collect()
+    };
+    let (mut columns, mut lines): (Vec<String>, Vec<Vec<String>>) = (Vec::new(), Vec::new());
+    for row in &rows {
+        let (column, line) = (column_of(row), key_of(row));
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    order(experiment, results, &mut lines, &keys);
+    let value = |line: &Vec<String>, column: &String| {
+        let here = rows.iter().filter(|row| column_of(row) == *column && key_of(row) == *line);
+        summed_up(experiment, measure, &here.copied().collect::<Vec<_>>())
+    };
+    let lines = lines
+        .into_iter()
+        .map(|line| Line { values: columns.iter().map(|column| value(&line, column)).collect(), keys: line });
+    let unit = if measure.unit.is_empty() { String::new() } else { format!(", {}", measure.unit) };
+    Some(Table {
+        title: format!("{}{unit}", measure.what),
+        keys: keys.iter().map(|key| key.to_string()).collect(),
+        lines: lines.collect(),
+        columns: columns.into_iter().map(|column| heading(&kind, column)).collect(),
+    })
+    .filter(|table| !table.lines.is_empty())
+}
+
+fn heading(kind: &Columns, column: String) -> String {
+    match kind {
+        Columns::Axis(name) => format!("{name} {column}"),
+        Columns::Steps if column.is_empty() => "value".to_owned(),
+        Columns::Steps => column,
+    }
+}
+
+fn values_of(rows: &[&Row], axis: &str) -> usize {
+    let mut values: Vec<&String> = rows.iter().filter_map(|row| row.axes.get(axis)).collect();
+    values.sort_unstable();
+    values.dedup();
+    values.len()
+}
+
+/// As the declaration has them, not as the rotation ran them.
+fn order(experiment: &Experiment, results: &Results, lines: &mut [Vec<String>], keys: &[&str]) {
+    let rank = |key: &str, value: &str| match key {
+        "allocator" => results.allocators.iter().position(|name| name == value),
+        key => {
+            let axis = experiment.axes.iter().find(|axis| axis.name == key);
+            axis.and_then(|axis| axis.full.iter().chain(axis.quick).position(|known| *known == value))
+        }
+    };
+    lines.sort_by_key(|line| -> Vec<Option<usize>> {
+        keys.iter().zip(line).map(|(key, value)| rank(key, value)).collect()
+    });
+}
+
+fn summed_up(experiment: &Experiment, measure: &Measure, rows: &[&Row]) -> Option<Value> {
+    let values: Vec<f64> = rows.iter().filter_map(|row| row.values.get(measure.name).copied()).collect();
+    let (least, greatest) = range(&values)?;
+    let report = rows.first().and_then(|row| report_of(experiment, measure.name, row));
+    Some(Value {
+        median: median(&values)?,
+        least,
+        greatest,
+        count: values.len(),
+        report,
+        digits: measure.digits,
+    })
+}
+
+/// The report's number for what this row is.
+pub fn report_of(experiment: &Experiment, measure: &str, row: &Row) -> Option<f64> {
+    let fits = |point: &crate::engine::experiment::Point| {
+        point.measure == measure
+            && point.allocator == row.allocator
+            && point.step == row.step
+            && point.axes.iter().all(|(name, value)| row.axes.get(*name).is_some_and(|own| own == value))
+    };
+    experiment.figures.iter().find(|figure| fits(&figure.point)).map(|figure| figure.value)
+}
