@@ -137,9 +137,18 @@ fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) 
         session.allocator(name)?;
     }
     (experiment.prepare)(session)?;
+    note_library(session);
     let cells = cells(experiment, choice);
-    let (rows, failures) = run_cells(session, experiment, &cells)?;
-    session.end_fixture()?;
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    let ended = run_cells(session, experiment, &cells, &mut rows, &mut failures);
+    if let Err(error) = &ended {
+        // Hours of measuring are not thrown away for a Ctrl-C.
+        if rows.is_empty() || session.request().out.is_none() {
+            return ended.map(|()| Ending::Void);
+        }
+        session.note(format!("This run did not come to its end: {error:#}. It has the cells before that."));
+    }
+    let fixture = session.end_fixture();
     session.progress().end();
     let results = Results {
         schema: SCHEMA,
@@ -159,6 +168,7 @@ fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) 
         failures,
     };
     super::page::publish(session.request(), experiment, &results)?;
+    ended.and(fixture)?;
     Ok(if results.verdict.void.is_empty() { Ending::Done } else { Ending::Void })
 }
 
@@ -179,8 +189,26 @@ fn ensure_packages(session: &Session, experiment: &Experiment, choice: &Choice) 
     session.packages(&packages)
 }
 
-fn run_cells(session: &Session, experiment: &Experiment, cells: &[Cell]) -> Result<(Vec<Row>, Vec<String>)> {
-    let (mut rows, mut failures, mut in_a_row) = (Vec::new(), Vec::new(), 0);
+/// Which build it was that took part.
+fn note_library(session: &Session) {
+    let Ok(library) = session.library() else { return };
+    let built = std::fs::metadata(library).and_then(|metadata| metadata.modified()).ok();
+    let built = built.map(|time| chrono::DateTime::<chrono::Utc>::from(time).format("%F %R UTC").to_string());
+    let version = env!("CARGO_PKG_VERSION");
+    session.version(
+        "vcmalloc",
+        format!("{version} (built {})", built.as_deref().unwrap_or("at an unknown time")),
+    );
+}
+
+fn run_cells(
+    session: &Session,
+    experiment: &Experiment,
+    cells: &[Cell],
+    rows: &mut Vec<Row>,
+    failures: &mut Vec<String>,
+) -> Result<()> {
+    let mut in_a_row = 0;
     session.progress().begin(cells.len());
     for cell in cells {
         session.check()?;
@@ -204,5 +232,5 @@ fn run_cells(session: &Session, experiment: &Experiment, cells: &[Cell]) -> Resu
         }
         session.progress().cell_done();
     }
-    Ok((rows, failures))
+    Ok(())
 }

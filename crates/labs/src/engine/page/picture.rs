@@ -162,12 +162,14 @@ fn bars(area: &Area, results: &Results, groups: &[Group]) -> Drawing {
             if let Some(value) = value {
                 let colour = colour_of(&results.allocators[place]);
                 chart.draw_series([Rectangle::new([(left, 0.0), (right, *value)], colour.filled())])?;
-                let above = (left + width * 0.45, *value + top * 0.008);
+                // Above the report's line, where that is just above the bar.
+                let near = report.filter(|report| (*value..*value + top * 0.05).contains(report));
+                let above = (left + width * 0.45, near.unwrap_or(*value) + top * 0.008);
                 let style = label(11).pos(Pos::new(HPos::Center, VPos::Bottom));
                 chart.draw_series([Text::new(number(*value), above, style)])?;
             }
             if let Some(report) = report {
-                let across = vec![(left - width * 0.08, *report), (right + width * 0.08, *report)];
+                let across = vec![(left, *report), (right, *report)];
                 chart.draw_series([PathElement::new(across, BLACK.stroke_width(2))])?;
             }
         }
