@@ -56,7 +56,7 @@ static NAP: Experiment = Experiment {
     figures: &[Figure { report: 0, point: LARGE, value: 300_000.0 }],
     pictures: &[
         Picture::Steps { title: "Bytes by step", measure: "bytes" },
-        Picture::Lines { title: "Bytes by bytes", measure: "bytes", axis: "bytes", step: "full", only: &[] },
+        Picture::Lines { title: "Bytes by bytes", measure: "bytes", axis: "bytes", step: "full" },
     ],
     packages: &[],
     prepare: nothing_to_prepare,

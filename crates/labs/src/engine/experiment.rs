@@ -132,22 +132,12 @@ pub struct Figure {
 pub enum Picture {
     /// Groups of bars: a group a step, a bar an allocator.
     Steps { title: &'static str, measure: &'static str },
-    /// A line for each allocator over an axis whose values are numbers; `step` may be empty; `only` fixes other axes.
-    Lines {
-        title: &'static str,
-        measure: &'static str,
-        axis: &'static str,
-        step: &'static str,
-        only: &'static [(&'static str, &'static str)],
-    },
+    /// A line for each allocator over an axis whose values are numbers; `step` may be empty.
+    Lines { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
     /// A bar for each allocator, grouped by the values of an axis.
-    Bars {
-        title: &'static str,
-        measure: &'static str,
-        axis: &'static str,
-        step: &'static str,
-        only: &'static [(&'static str, &'static str)],
-    },
+    Bars { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
+    /// Another picture, of the rows with these values of other axes.
+    Only { axes: &'static [(&'static str, &'static str)], picture: &'static Picture },
 }
 
 /// A Debian package and why it is needed.

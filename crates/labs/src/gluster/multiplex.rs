@@ -144,19 +144,23 @@ pub static MULTIPLEX: Experiment = Experiment {
         figure("jemalloc", TOGETHER_1000, 353.0),
     ],
     pictures: &[
-        Picture::Lines {
-            title: "Idle bricks in one process: resident memory, MiB",
-            measure: RSS,
-            axis: "bricks",
-            step: "idle",
-            only: &[("multiplex", "on")],
+        Picture::Only {
+            axes: &[("multiplex", "on")],
+            picture: &Picture::Lines {
+                title: "Idle bricks in one process: resident memory, MiB",
+                measure: RSS,
+                axis: "bricks",
+                step: "idle",
+            },
         },
-        Picture::Bars {
-            title: "20 bricks, idle: one process (on) and twenty (off), MiB",
-            measure: RSS,
-            axis: "multiplex",
-            step: "idle",
-            only: &[("bricks", "20")],
+        Picture::Only {
+            axes: &[("bricks", "20")],
+            picture: &Picture::Bars {
+                title: "20 bricks, idle: one process (on) and twenty (off), MiB",
+                measure: RSS,
+                axis: "multiplex",
+                step: "idle",
+            },
         },
     ],
     packages: PACKAGES,

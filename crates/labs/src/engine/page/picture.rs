@@ -32,6 +32,14 @@ struct Group {
 pub fn draw(experiment: &Experiment, results: &Results, picture: &Picture) -> Result<Option<Drawn>> {
     let title = match picture {
         Picture::Steps { title, .. } | Picture::Lines { title, .. } | Picture::Bars { title, .. } => *title,
+        Picture::Only { axes, picture } => {
+            let fits = |row: &Row| {
+                axes.iter().all(|(name, value)| row.axes.get(*name).is_some_and(|own| own == value))
+            };
+            let mut some = results.clone();
+            some.rows.retain(fits);
+            return draw(experiment, &some, picture);
+        }
     };
     let groups = groups(experiment, results, picture);
     if groups.iter().all(|group| group.bars.iter().all(|(value, _)| value.is_none())) {
@@ -74,10 +82,9 @@ fn groups(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<
             let steps = experiment.steps.iter().map(|step| step.name.to_owned()).collect();
             (measure, steps, Box::new(|row: &Row| row.step.clone()))
         }
-        Picture::Lines { measure, axis, step, only, .. }
-        | Picture::Bars { measure, axis, step, only, .. } => {
+        Picture::Lines { measure, axis, step, .. } | Picture::Bars { measure, axis, step, .. } => {
             let axis = *axis;
-            let of = move |row: &Row| match row_fits(row, step, only) {
+            let of = move |row: &Row| match row.step == *step {
                 true => row.axes.get(axis).cloned().unwrap_or_default(),
                 false => String::new(),
             };
@@ -90,6 +97,7 @@ fn groups(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<
             }
             (measure, values, Box::new(of))
         }
+        Picture::Only { picture, .. } => return groups(experiment, results, picture),
     };
     let bar = |name: &String, allocator: &String| {
         let here =
@@ -104,10 +112,6 @@ fn groups(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<
     };
     let groups = names.into_iter().map(group);
     groups.filter(|group| group.bars.iter().any(|(value, _)| value.is_some())).collect()
-}
-
-fn row_fits(row: &Row, step: &str, only: &[(&str, &str)]) -> bool {
-    row.step == step && only.iter().all(|(name, value)| row.axes.get(*name).is_some_and(|own| own == value))
 }
 
 /// Told apart on light and on dark ground; ours is the warm one.
