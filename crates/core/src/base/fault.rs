@@ -9,6 +9,8 @@ pub enum Fault {
     DoubleFree,
     /// The address lies inside a block or between blocks.
     InteriorPointer,
+    /// The block is with its span: it was freed some time ago, or nobody ever had it.
+    FreeBlock,
     /// The address lies in the heap, in a part that holds no block.
     FreeMemory,
     /// The address was never the heap's.
@@ -99,6 +101,7 @@ impl Fault {
         match self {
             Fault::DoubleFree => "double free",
             Fault::InteriorPointer => "free of an interior pointer",
+            Fault::FreeBlock => "double free, or free of a block that was never handed out",
             Fault::FreeMemory => "free of memory that holds no block",
             Fault::ForeignPointer => "free of a pointer that is not from this heap",
             Fault::WrongSize => "free with the wrong size or alignment",

@@ -44,6 +44,7 @@ impl SpanLists {
             let taken = span.take(wanted, |index| {
                 if let Some(place) = places.next() {
                     *place = start + index * block_bytes;
+                    pages.note_given(*place, true);
                 }
             });
             if released != 0 {
@@ -99,6 +100,7 @@ impl SpanLists {
             block: Some((start, class.block_bytes())),
             ..Misuse::at(fault, address)
         })?;
+        pages.note_given(address, false);
         span.touched_at = at;
         self.free_blocks += 1;
         self.relist(pages, id);

@@ -15,7 +15,7 @@ pub use budget::Budget;
 pub use lists::locate;
 pub use transfer::MOST_ENTRIES;
 
-use crate::base::fault::Misuse;
+use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
@@ -169,6 +169,18 @@ impl<O: Os> Central<O> {
             left = if count == 0 { 0 } else { left - count };
         }
         outcome
+    }
+
+    /// What is wrong with freeing an address of a small class where no block starts that its span gave out.
+    #[cold]
+    pub fn not_given(&self, pages: &Pages<O>, class: SizeClass, address: usize) -> Misuse {
+        match locate(pages, class, address) {
+            Ok(_) => {
+                let block = Some((address, class.block_bytes()));
+                Misuse { block, ..Misuse::at(Fault::FreeBlock, address) }
+            }
+            Err(misuse) => misuse,
+        }
     }
 
     /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns the bytes.

@@ -337,7 +337,7 @@ impl<O: Os> Heap<O> {
     /// What `free` does where the cache has a place; false otherwise.
     #[inline(always)]
     pub fn free_fast(&self, address: usize) -> bool {
-        match self.pages.class_in_range(address) {
+        match self.pages.class_of_given(address) {
             Some(class) => self.cache.front.push(class, address),
             None => false,
         }
@@ -358,7 +358,8 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn free_slow(&self, address: usize) {
-        let short_way = || self.cache.push_locked(self.pages.class_of(address), address);
+        let given = || self.pages.class_of_given(address).unwrap_or(SizeClass::NONE);
+        let short_way = || self.cache.push_locked(given(), address);
         if address == 0 || (!self.is_stopped() && short_way()) {
             return;
         }
@@ -371,7 +372,10 @@ impl<O: Os> Heap<O> {
 
     fn free_class(&self, class: SizeClass, address: usize) -> Result<(), Misuse> {
         if class.is_small() {
-            self.cache.spill(self.below(), class, address)
+            match self.pages.class_of_given(address) {
+                Some(given) if given == class => self.cache.spill(self.below(), class, address),
+                _ => Err(self.central.not_given(&self.pages, class, address)),
+            }
         } else if class == SizeClass::LARGE {
             self.profile.remove(address);
             self.large.free(&self.pages, address)
@@ -385,6 +389,9 @@ impl<O: Os> Heap<O> {
     }
 
     fn foreign_fault(&self, address: usize) -> Fault {
+        if self.large.was_freed(address) {
+            return Fault::DoubleFree;
+        }
         let mut fault = Fault::ForeignPointer;
         self.pages.each_mapping(|mapping, start, bytes| {
             if mapping == crate::pages::Mapping::Blocks && address.wrapping_sub(start) < bytes {

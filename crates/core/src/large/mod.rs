@@ -4,7 +4,7 @@
 //! `heap` calls it; sits on `pages`.
 
 use crate::base::fault::{Fault, Misuse};
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::Os;
 use crate::pages::{Pages, SpanId};
@@ -13,6 +13,8 @@ use crate::pages::{Pages, SpanId};
 const MOVE_PAGES_FROM: usize = 16 << 20;
 /// Moved pages stay a mapping of their own for good, and a process may have 65,530: so many moves, then bytes are copied.
 const MOST_MOVES: u64 = 512;
+/// Freed blocks that are remembered.
+const REMEMBERED: usize = 64;
 /// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely touch all.
 const FRESH_ZEROS_FROM: usize = 128 << 10;
 
@@ -22,6 +24,9 @@ pub struct Large {
     live_blocks: AtomicU64,
     requested_bytes: AtomicU64,
     moves: AtomicU64,
+    /// Addresses that were freed last: a second free of one of them is told from one of any address.
+    freed: [AtomicUsize; REMEMBERED],
+    frees: AtomicUsize,
 }
 
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -52,6 +57,8 @@ impl Large {
             live_blocks: AtomicU64::new(0),
             requested_bytes: AtomicU64::new(0),
             moves: AtomicU64::new(0),
+            freed: [const { AtomicUsize::new(0) }; REMEMBERED],
+            frees: AtomicUsize::new(0),
         }
     }
 
@@ -72,10 +79,12 @@ impl Large {
     /// Makes a block read as zeros: `bytes` of it were asked for.
     pub fn clear<O: Os>(&self, os: &O, fresh: Fresh, bytes: usize) {
         let whole = bytes & !(os.page_bytes() - 1);
-        let given = !fresh.zeroed && bytes >= FRESH_ZEROS_FROM && os.give_back(fresh.address, whole);
+        // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody touched
+        // cost the system nothing to take.
+        let given = bytes >= FRESH_ZEROS_FROM && os.give_back(fresh.address, whole);
         let (start, length) = match (fresh.zeroed, given) {
-            (true, _) => return,
-            (false, true) => (fresh.address + whole, bytes - whole),
+            (true, false) => return,
+            (_, true) => (fresh.address + whole, bytes - whole),
             (false, false) => (fresh.address, bytes),
         };
         // SAFETY: the block is at least `bytes` long and its owner has not seen it yet.
@@ -99,8 +108,15 @@ impl Large {
         // SAFETY: the block is the caller's, so its span is too until it is closed.
         let (units, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
         self.count(-1, -(units as i64), -(requested as i64));
+        let turn = self.frees.fetch_add(1, Ordering::Relaxed) % REMEMBERED;
+        self.freed.iter().skip(turn).take(1).for_each(|place| place.store(address, Ordering::Relaxed));
         pages.close_span(id, pages.clock.load(Ordering::Relaxed));
         Ok(())
+    }
+
+    /// True for the start of a large block that was one of the last to be freed.
+    pub fn was_freed(&self, address: usize) -> bool {
+        self.freed.iter().any(|freed| freed.load(Ordering::Relaxed) == address)
     }
 
     /// Bytes that may be used at `address`.

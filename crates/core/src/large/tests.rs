@@ -88,3 +88,23 @@ fn absurd_sizes_and_refusals_are_answers() {
     assert_eq!(large.allocate(&os, &pages, MIB, 16), None);
     assert_eq!(large.stats(), LargeStats::default());
 }
+
+#[test]
+fn what_was_written_to_free_memory_is_not_seen_through_calloc() {
+    let (os, pages, large) = parts();
+    let fresh = large.allocate(&os, &pages, 1 << 20, 16).unwrap();
+    assert!(fresh.zeroed);
+    unsafe { (fresh.address as *mut u8).add(5000).write(1) };
+    large.clear(&os, fresh, 1 << 20);
+    assert_eq!(unsafe { (fresh.address as *const u8).add(5000).read() }, 0);
+}
+
+#[test]
+fn the_blocks_freed_last_are_remembered() {
+    let (os, pages, large) = parts();
+    let blocks: Vec<usize> =
+        (0..65).map(|_| large.allocate(&os, &pages, 1 << 20, 16).unwrap().address).collect();
+    assert!(!large.was_freed(blocks[0]));
+    blocks.iter().for_each(|block| large.free(&pages, *block).unwrap());
+    assert!(!large.was_freed(blocks[0]) && blocks[1..].iter().all(|block| large.was_freed(*block)));
+}

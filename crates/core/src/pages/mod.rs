@@ -22,7 +22,7 @@ pub use table::Table;
 
 use crate::base::round_up;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
+use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::{Guard, HugePages, MapRefusal, Mutex, Os};
 use bits::BLOCK_UNITS;
 use runs::{Blocks, Runs};
@@ -41,6 +41,10 @@ const fn spans_for(units: usize) -> usize {
         CHEAP
     }
 }
+const GRANULE_SHIFT: u32 = MIN_ALIGN.trailing_zeros();
+const GIVEN_BITS: usize = u32::BITS as usize;
+/// Words of `given` for a unit.
+const GIVEN_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / GIVEN_BITS;
 const LEAST_RANGE: usize = 64 << 20;
 /// The range starts at a multiple of this where it is long enough; no larger alignment can be asked for.
 const MOST_ALIGN: usize = 1 << 30;
@@ -54,8 +58,12 @@ pub struct Pages<O: Os> {
     base: AtomicUsize,
     /// Bytes of the range that are mapped or skipped, from `base` on.
     grown: AtomicUsize,
+    /// The same in granules of 16 bytes.
+    grown_granules: AtomicUsize,
     classes: Table<u8>,
     owners: Table<u32>,
+    /// A bit for every 16 bytes: a block starts there that its span gave out.
+    given: Table<u32>,
     spans: Table<Span>,
     blocks: Table<Block>,
     state: Mutex<State, O>,
@@ -105,8 +113,10 @@ impl<O: Os> Pages<O> {
         Pages {
             base: AtomicUsize::new(0),
             grown: AtomicUsize::new(0),
+            grown_granules: AtomicUsize::new(0),
             classes: Table::new(),
             owners: Table::new(),
+            given: Table::new(),
             spans: Table::new(),
             blocks: Table::new(),
             state: Mutex::new(State {
@@ -148,6 +158,7 @@ impl<O: Os> Pages<O> {
         let Some(range) = os.free_range(bytes + align) else { return false };
         let started = self.classes.start(os, units)
             && self.owners.start(os, units)
+            && self.given.start(os, units * GIVEN_PER_UNIT)
             && self.spans.start(os, spans_for(units))
             && self.blocks.start(os, bytes / BLOCK_BYTES);
         if started {
@@ -162,6 +173,7 @@ impl<O: Os> Pages<O> {
     pub fn stop(&self, os: &O) {
         self.classes.stop(os);
         self.owners.stop(os);
+        self.given.stop(os);
         self.spans.stop(os);
         self.blocks.stop(os);
     }
@@ -182,6 +194,42 @@ impl<O: Os> Pages<O> {
         // SAFETY: the table of classes is as long as the grown part of the range. The byte may change under us only
         // if the caller does not own the block it asks about; then any answer is as good.
         Some(SizeClass::from_byte(unsafe { self.classes.at(offset >> UNIT_SHIFT).read_volatile() }))
+    }
+
+    /// The class of the block that starts at an address and that its span gave out: what `free` asks. None for an address
+    /// inside a block, for a block that nobody can have, for large blocks and outside the range.
+    #[inline(always)]
+    pub fn class_of_given(&self, address: usize) -> Option<SizeClass> {
+        let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
+        // Turned, so that an address that is no multiple of 16 lies beyond every bound.
+        let granule = offset.rotate_right(GRANULE_SHIFT);
+        if granule >= self.grown_granules.load(Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: both tables are as long as the grown part of the range. What we read changes under us only if the
+        // caller does not own the block it asks about.
+        unsafe {
+            let given = self.given.at(granule / GIVEN_BITS).read_volatile();
+            if given & 1 << (granule % GIVEN_BITS) == 0 {
+                return None;
+            }
+            // Not from the granule: the class is what the caller waits for, the bit is checked beside it.
+            Some(SizeClass::from_byte(self.classes.at(offset >> UNIT_SHIFT).read_volatile()))
+        }
+    }
+
+    /// Notes that the block at an address was given out by its span, or came back. The caller holds the lock of the class:
+    /// no word has bits of two spans.
+    #[inline]
+    pub fn note_given(&self, address: usize, given: bool) {
+        let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
+        let bit = 1 << (granule % GIVEN_BITS);
+        // SAFETY: the table is as long as the grown part of the range, and the word belongs to the class's lock.
+        unsafe {
+            let word = self.given.at(granule / GIVEN_BITS);
+            let others = word.read() & !bit;
+            word.write_volatile(if given { others | bit } else { others });
+        }
     }
 
     /// The span of an address in a part of the range that belongs to a span.
@@ -295,6 +343,7 @@ impl<O: Os> Pages<O> {
         after <= self.blocks.capacity()
             && self.classes.ensure(os, units)
             && self.owners.ensure(os, units)
+            && self.given.ensure(os, units * GIVEN_PER_UNIT)
             && self.blocks.ensure(os, after)
     }
 
@@ -302,7 +351,9 @@ impl<O: Os> Pages<O> {
         for _ in 0..count {
             state.runs.add_block(&self.blocks, ours);
         }
-        self.grown.store(state.runs.blocks as usize * BLOCK_BYTES, Ordering::Release);
+        let grown = state.runs.blocks as usize * BLOCK_BYTES;
+        self.grown_granules.store(grown >> GRANULE_SHIFT, Ordering::Release);
+        self.grown.store(grown, Ordering::Release);
         state.grown_blocks_most = state.runs.blocks;
     }
 
@@ -473,9 +524,13 @@ impl<O: Os> Pages<O> {
         if blocks > 0 {
             take(Mapping::Blocks, base, blocks);
         }
-        for (start, bytes) in
-            [self.classes.range(), self.owners.range(), self.spans.range(), self.blocks.range()]
-        {
+        for (start, bytes) in [
+            self.classes.range(),
+            self.owners.range(),
+            self.given.range(),
+            self.spans.range(),
+            self.blocks.range(),
+        ] {
             if bytes > 0 {
                 take(Mapping::Metadata, start, bytes);
             }

@@ -112,3 +112,19 @@ fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     assert_eq!((pages.stats().dirty_free, unsafe { (start as *const u8).read() }), (0, 0));
     assert!(pages.open_large(&os, 100, 1).unwrap().1, "known to be zero");
 }
+
+#[test]
+fn a_block_is_known_by_its_start_while_it_is_given_out() {
+    let (os, pages) = pages();
+    let class = SizeClass::for_small(300);
+    let start = address(&pages, pages.open_span(&os, class).unwrap());
+    let block = start + 3 * class.block_bytes();
+    assert_eq!(pages.class_of_given(block), None);
+    pages.note_given(block, true);
+    assert_eq!(pages.class_of_given(block), Some(class));
+    for wrong in [block + 1, block + 15, block + 16, block - 16, start, usize::MAX, 0] {
+        assert_eq!(pages.class_of_given(wrong), None, "{} from the block", wrong.wrapping_sub(block));
+    }
+    pages.note_given(block, false);
+    assert_eq!(pages.class_of_given(block), None);
+}

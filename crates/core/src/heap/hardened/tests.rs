@@ -77,20 +77,28 @@ fn one_byte_outside_is_found_at_the_free() {
 }
 
 #[test]
-fn a_write_to_a_freed_block_is_found_when_its_memory_is_handed_out() {
+fn a_write_to_a_freed_block_is_found_when_it_leaves_quarantine() {
     let heap = hardened();
     let block = heap.allocate(100);
     heap.free(block);
     fill(block + 40, 1, 1);
-    let found = (0..5000).find_map(|_| match heap.make(1, 100) {
-        Ok(other) => {
-            assert_ne!(other, block);
-            heap.free(other);
-            None
-        }
-        Err(misuse) => Some(misuse),
+    let found = (0..5000).find_map(|_| {
+        let other = heap.make(1, 100).ok()?;
+        assert_ne!(other, block);
+        heap.take_back(other, Maker::Malloc).err()
     });
     assert_eq!(found.map(|misuse| (misuse.fault, misuse.address)), Some((Fault::WriteAfterFree, block + 40)));
+}
+
+#[test]
+fn a_write_to_a_block_behind_quarantine_is_found_when_it_is_handed_out() {
+    let heap = hardened();
+    let block = heap.allocate(100);
+    heap.free(block);
+    heap.empty_quarantine();
+    fill(block + 40, 1, 1);
+    let misuse = (0..100).find_map(|_| heap.make(1, 100).err()).unwrap();
+    assert_eq!((misuse.fault, misuse.address), (Fault::WriteAfterFree, block + 40));
 }
 
 #[test]
