@@ -105,7 +105,7 @@ fn main() -> ExitCode {
         ("exports_are_those_reviewed", symbols::exports),
         ("the_table_of_methods_is_that_of_gperftools", symbols::methods),
         ("only_the_c_library_is_needed", symbols::needed),
-        ("both_libraries_load_on_debian_11", symbols::versions),
+        ("the_libraries_load_on_debian_11", symbols::versions),
         ("no_panic_is_reachable", symbols::panics),
         ("variables_of_gperftools_are_obeyed", variables::obeyed),
         ("variables_without_effect_are_named_once", variables::named),

@@ -32,7 +32,7 @@ int main(void) {
     EXPECT(MallocExtension_SetNumericProperty("tcmalloc.max_total_thread_cache_bytes", 8 << 20));
     EXPECT(!MallocExtension_SetNumericProperty("generic.heap_size", 1));
     EXPECT(MallocExtension_GetAllocatedSize(block) == tc_malloc_size(block));
-    EXPECT(MallocExtension_GetEstimatedAllocatedSize(1000) == tc_malloc_size(block));
+    EXPECT(MallocExtension_GetEstimatedAllocatedSize(1000) >= tc_malloc_size(block));
     EXPECT(MallocExtension_GetOwnership(block) == MallocExtension_kOwned);
     EXPECT(MallocExtension_GetOwnership(text) == MallocExtension_kNotOwned);
     MallocExtension_GetStats(text, sizeof text);

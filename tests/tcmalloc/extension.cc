@@ -18,8 +18,9 @@ static void sizes() {
         void *other = std::malloc(size);
         std::size_t estimate = extension()->GetEstimatedAllocatedSize(size);
         EXPECT(estimate >= size, "%zu for %zu", estimate, size);
-        EXPECT(estimate == extension()->GetAllocatedSize(other), "%zu, in truth %zu", estimate,
-               extension()->GetAllocatedSize(other));
+        // A sampled block of ours ends where the program's part of it ends.
+        std::size_t truth = extension()->GetAllocatedSize(other);
+        EXPECT(estimate == truth || (is_ours() && truth >= size && truth < estimate), "%zu, in truth %zu", estimate, truth);
         std::free(other);
     }
     std::free(block);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSymbol, RelocationTarget};
-use vcmalloc_tests::library::{our_shared, repository, stand_in};
+use vcmalloc_tests::library::{hardened, our_shared, repository, stand_in};
 
 const THEIRS: &str = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4";
 type Elf<'data> = ElfFile64<'data, object::Endianness>;
@@ -165,7 +165,7 @@ pub fn needed() -> Result<(), String> {
 const NEWEST: (u32, u32) = (2, 17);
 
 pub fn versions() -> Result<(), String> {
-    for path in [our_shared()?, stand_in()?] {
+    for path in [our_shared()?, hardened()?, stand_in()?] {
         let found = versions_of(&path)?;
         let newest = found.iter().max().ok_or("no versions at all")?;
         if *newest > NEWEST {

@@ -25,14 +25,14 @@ pub fn stack(frames: &mut [usize]) -> usize {
 /// malloc, for it takes the dynamic linker's lock.
 pub fn find() {
     #[cfg(feature = "shared")]
-    // SAFETY: loads a library of the compiler's and looks names up.
+    // SAFETY: loads a library of the compiler's.
     unsafe {
         let library = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
         if library.is_null() || !BACKTRACE.load(Ordering::Relaxed).is_null() {
             return;
         }
-        let backtrace = libc::dlsym(library, c"_Unwind_Backtrace".as_ptr());
-        let get_ip = libc::dlsym(library, c"_Unwind_GetIP".as_ptr());
+        let backtrace = super::moved::find(library, c"_Unwind_Backtrace");
+        let get_ip = super::moved::find(library, c"_Unwind_GetIP");
         if !backtrace.is_null() && !get_ip.is_null() {
             GET_IP.store(get_ip, Ordering::Relaxed);
             BACKTRACE.store(backtrace, Ordering::Release);

@@ -36,6 +36,7 @@ pub unsafe extern "C" fn HeapProfilerStart(prefix: Name) {
 }
 
 fn start(prefix: &[u8]) {
+    crate::unwind::find();
     let mut state = STATE.lock();
     if state.running {
         return;

@@ -14,7 +14,11 @@ const MOST_FRAMES: usize = 128;
 pub unsafe extern "C" fn get_stack_trace(result: *mut Pointer, depth: c_int, skip: c_int) -> c_int {
     let (Ok(depth), Ok(skip)) = (usize::try_from(depth), usize::try_from(skip)) else { return 0 };
     let mut frames = [0; MOST_FRAMES];
-    let found = HEAP.os().stack(&mut frames).min(MOST_FRAMES);
+    let found = match crate::unwind::stack(&mut frames) {
+        // The process has no unwinder.
+        0 => HEAP.os().stack(&mut frames),
+        found => found,
+    };
     // SAFETY: by the caller's promise.
     let out = unsafe { slice::from_raw_parts_mut(result, depth) };
     let mut count = 0;

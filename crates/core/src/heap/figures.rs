@@ -134,7 +134,9 @@ impl<O: Os> Heap<O> {
 
     /// Whether the address lies in a block of this heap.
     pub fn owns(&self, address: usize) -> bool {
-        self.pages.class_of(address) != SizeClass::NONE || self.emergency.bytes_of(address).is_some()
+        self.pages.class_of(address) != SizeClass::NONE
+            || self.is_guarded(address)
+            || self.emergency.bytes_of(address).is_some()
     }
 
     /// Calls `take` for every span and every free part, with no lock held: `take` may use the heap.
