@@ -10,7 +10,9 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint loom golden clean setup-build setup-test setup-demo
+PREFIX ?= /usr/local
+
+.PHONY: help build install demo test bench lint loom golden clean setup-build setup-test setup-demo
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -31,6 +33,15 @@ build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc.so.4 and the
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
 	    $(TARGET)/release/libvcmalloc.a $(TARGET)/release/libtcmalloc.so.4 $(TARGET)/release/vcm
+
+# As root, after 'make build'. The stand-in has a folder of its own, so that no program finds it by accident.
+install: ## vcm and the libraries into PREFIX (/usr/local); DESTDIR is put before it
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(TARGET)/release/vcm
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(TARGET)/release/libvcmalloc.so \
+	    $(TARGET)/release/libvcmalloc-hardened.so $(TARGET)/release/libvcmalloc.a
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/vcmalloc $(TARGET)/release/libtcmalloc.so.4
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include include/vcmalloc.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 man/*.1
 
 demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo

@@ -3,6 +3,8 @@
 //! Owns the shape of the command line; the long flags of `run` are made from the allocator's declared
 //! options, so a new option needs no change here. `main`, `man` and `completions` use it.
 
+pub mod doctor;
+pub mod enable;
 pub mod lab;
 
 use crate::{say, settings};
@@ -19,7 +21,9 @@ Examples:
   vcm run -- redis-server --port 7000      run a program on vcmalloc
   vcm run --cache-limit 64M -- ./daemon    the same with an option
   vcm config                               list the options
-  vcm config 4711                          settings a running process was started with";
+  vcm config 4711                          settings a running process was started with
+  vcm doctor                               what the storage daemons here run on, and what is wrong
+  vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -57,6 +61,9 @@ pub enum Verb {
     Run(Run),
     Config(Config),
     Lab(lab::LabVerb),
+    Doctor(doctor::Doctor),
+    Enable(enable::Enable),
+    Disable(enable::Disable),
     Completions(Completions),
     Man(Man),
 }

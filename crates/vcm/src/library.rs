@@ -46,9 +46,9 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
     }
 }
 
-/// The file name of the library that takes gperftools' place, and the folder that it has where gperftools' own is
-/// installed under that name.
-const STAND_IN_FILE_NAME: &str = "libtcmalloc.so.4";
+/// The file name of the library that takes gperftools' place, and the folder that it has where gperftools'
+/// own is installed under that name.
+pub const STAND_IN_FILE_NAME: &str = "libtcmalloc.so.4";
 const STAND_IN_FOLDER: &str = "vcmalloc";
 
 impl Library {

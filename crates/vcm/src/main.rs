@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments, does nothing itself
-//! verbs/      one module a verb: run, config, man, completions
-//! inspect/    looking at things without changing them: ELF files, commands, dependencies, processes
+//! verbs/      one module a verb: run, config, doctor, enable, lab, man, completions
+//! inspect/    looking at things without changing them: files, processes, daemons, the machine
 //! library     where libvcmalloc.so is
 //! settings    the allocator's options as this tool reads and writes them
 //! say         how a message, a failure and an exit code look
@@ -31,6 +31,9 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => verbs::run::run(arguments),
         Verb::Config(arguments) => verbs::config::config(arguments),
         Verb::Lab(arguments) => verbs::lab::lab(arguments),
+        Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
+        Verb::Enable(arguments) => verbs::enable::enable(&arguments),
+        Verb::Disable(arguments) => verbs::enable::disable(&arguments),
         Verb::Completions(arguments) => verbs::completions::completions(&arguments),
         Verb::Man(arguments) => verbs::man::man(&arguments),
     };

@@ -16,11 +16,13 @@ pub const CONFIG_FILE: &str = "/etc/vcmalloc.conf";
 pub const CONFIG_VARIABLE: &str = "VCM_CONFIG";
 pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
 pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
+/// Marks the processes of a lab.
+const LAB_VARIABLE: &str = "VCM_LAB";
 pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
 const PREFIX: &str = "VCM_";
 
 /// Variables with our prefix that are not options.
-const NOT_OPTIONS: [&str; 3] = [CONFIG_VARIABLE, LIBRARY_VARIABLE, PROOF_VARIABLE];
+const NOT_OPTIONS: [&str; 4] = [CONFIG_VARIABLE, LIBRARY_VARIABLE, PROOF_VARIABLE, LAB_VARIABLE];
 
 /// Text that grows; the allocator itself writes into fixed buffers.
 struct Text(Vec<u8>);
@@ -62,6 +64,25 @@ pub fn range(spec: &Spec) -> String {
 /// The library's own words for a setting that it would not take.
 pub fn refusal(prefix: &str, name: &[u8], text: &[u8], refused: Refused) -> String {
     text_of(|sink| put_refusal(sink, prefix, name, text, refused))
+}
+
+/// The variables for settings written NAME=VALUE; else all that is wrong with them, in the library's words.
+pub fn variables_of(settings: &[String]) -> Result<Vec<(String, String)>, Vec<String>> {
+    let options = Options::new();
+    let mut wrong = Vec::new();
+    let mut variables = Vec::new();
+    for setting in settings {
+        let Some((name, text)) = setting.split_once('=') else {
+            wrong.push(format!("vcm: --option {setting}: write NAME=VALUE"));
+            continue;
+        };
+        let (name, text) = (name.trim(), text.trim());
+        match options.set(name.as_bytes(), text.as_bytes(), Origin::Environment) {
+            Ok(_) => variables.push((variable(name), text.to_string())),
+            Err(refused) => wrong.push(refusal("", name.as_bytes(), text.as_bytes(), refused)),
+        }
+    }
+    if wrong.is_empty() { Ok(variables) } else { Err(wrong) }
 }
 
 /// The config file that a process with this environment reads, and whether somebody asked for it by name.
@@ -170,7 +191,12 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_options_are_no_mistake() {
-        let given = environment(&[("VCM_CONFIG", "/none"), ("VCM_LIBRARY", "x"), ("VCM_RUN_PROOF", "3")]);
+        let given = environment(&[
+            ("VCM_CONFIG", "/none"),
+            ("VCM_LIBRARY", "x"),
+            ("VCM_RUN_PROOF", "3"),
+            ("VCM_LAB", "x"),
+        ]);
         let effective = Effective::read(&given, ("/nonexistent".into(), false), b"x");
         assert!(effective.warnings.is_empty(), "{:?}", effective.warnings);
         assert!(OptionId::ALL.into_iter().all(|id| effective.options.origin(id) == Origin::Default));

@@ -13,7 +13,7 @@ const CACHE_BYTES_PER_CPU: usize = 16 << 20;
 /// Where the config file is unless `VCM_CONFIG` says otherwise.
 const CONFIG_FILE: &CStr = c"/etc/vcmalloc.conf";
 /// Variables with our prefix that belong to the tools.
-const TOOL_VARIABLES: [&[u8]; 4] = [b"VCM_CONFIG", b"VCM_RUN_PROOF", b"VCM_LIBRARY", b"VCM_SO"];
+const TOOL_VARIABLES: [&[u8]; 5] = [b"VCM_CONFIG", b"VCM_RUN_PROOF", b"VCM_LIBRARY", b"VCM_SO", b"VCM_LAB"];
 const PREFIX: &[u8] = VARIABLE_PREFIX.as_bytes();
 
 /// How a heap came to be set up, for those who ask.

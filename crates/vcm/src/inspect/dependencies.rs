@@ -5,6 +5,7 @@
 //! invented.
 
 use super::elf::{self, Depth, Elf, Look};
+use super::root::Root;
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,12 @@ pub struct Dependency {
 
 /// All libraries that `program` needs, directly or through others, nearest first.
 pub fn of(program: &Path, elf: &Elf, library_path: &str) -> Vec<Dependency> {
-    let search = Search::new(library_path);
+    of_in(&Root::real(), program, elf, library_path)
+}
+
+/// The same on the machine whose files are in `root`; `program` and the answers are our own paths.
+pub fn of_in(root: &Root, program: &Path, elf: &Elf, library_path: &str) -> Vec<Dependency> {
+    let search = Search::new(root, library_path);
     let mut found: Vec<Dependency> = Vec::new();
     let mut seen = HashSet::new();
     let mut open = VecDeque::from([(program.to_path_buf(), Asker::new(program, elf, &[]))]);
@@ -71,16 +77,20 @@ struct Search {
 }
 
 impl Search {
-    fn new(library_path: &str) -> Self {
-        let library_path =
-            library_path.split([':', ';']).filter(|part| !part.is_empty()).map(PathBuf::from).collect();
+    fn new(root: &Root, library_path: &str) -> Self {
+        let library_path = library_path
+            .split([':', ';'])
+            .filter(|part| !part.is_empty())
+            .map(|part| root.path(part))
+            .collect();
         let mut system = Vec::new();
-        configured_folders(Path::new("/etc/ld.so.conf"), &mut system, 0);
+        configured_folders(&root.path("/etc/ld.so.conf"), &mut system, 0);
         let multiarch = format!("{}-linux-gnu", std::env::consts::ARCH);
         for folder in ["/lib", "/usr/lib"] {
             system.push(Path::new(folder).join(&multiarch));
         }
         system.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
+        let system = system.into_iter().map(|folder| root.path(folder)).collect();
         Search { library_path, system }
     }
 

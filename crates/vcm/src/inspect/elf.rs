@@ -3,7 +3,7 @@
 //! Owns the list of symbols that tell allocators apart. Reads only what is asked for, because daemons with
 //! full symbol tables are gigabytes long.
 
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH};
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME};
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
 use object::read::{Architecture, FileKind, Object, ObjectSymbol, ReadCache};
 use object::{Endianness, ReadRef};
@@ -26,6 +26,18 @@ const PRIVATE_COPIES: [(&str, &str); 7] = [
     ("rpmalloc", "rpmalloc"),
     ("sn_malloc", "snmalloc"),
     ("sn_rust_alloc", "snmalloc (as Rust programs carry it)"),
+];
+
+/// Symbols by which allocators are known once their malloc is found; `allocator` says which is whose.
+const MARKS: [&str; 8] = [
+    "tc_version",
+    "HeapProfilerStart",
+    "MallocExtension_Internal_GetStats",
+    "mallctl",
+    "malloc_object_size",
+    "__scudo_print_stats",
+    "__asan_init",
+    "gnu_get_libc_version",
 ];
 
 /// How much of the file to read.
@@ -55,10 +67,14 @@ pub enum Look {
 pub struct Elf {
     /// The dynamic loader it asks for; none in a library or a static program.
     pub interpreter: Option<PathBuf>,
+    /// The name by which others ask for it.
+    pub soname: Option<String>,
     pub needed: Vec<String>,
     pub rpath: Vec<String>,
     pub runpath: Vec<String>,
     exported: Vec<&'static str>,
+    /// Asked for and not defined here.
+    imported: Vec<&'static str>,
     /// Defined in the full symbol table, exported or not.
     defined: Vec<&'static str>,
 }
@@ -66,6 +82,10 @@ pub struct Elf {
 impl Elf {
     pub fn exports(&self, symbol: &str) -> bool {
         self.exported.contains(&symbol)
+    }
+
+    pub fn imports(&self, symbol: &str) -> bool {
+        self.imported.contains(&symbol)
     }
 
     pub fn defines(&self, symbol: &str) -> bool {
@@ -81,7 +101,7 @@ impl Elf {
 fn watched(name: &[u8]) -> Option<&'static str> {
     let known = ["malloc", TCMALLOC_INTERFACE, OWN_INTERFACE];
     let private = PRIVATE_COPIES.into_iter().map(|(symbol, _)| symbol);
-    known.into_iter().chain(private).find(|symbol| symbol.as_bytes() == name)
+    known.into_iter().chain(private).chain(MARKS).find(|symbol| symbol.as_bytes() == name)
 }
 
 /// What the file is. An error means that it cannot be read; a file of an unknown kind is `Other`.
@@ -130,10 +150,12 @@ fn read<'a, R: ReadRef<'a>>(
     }
     read_dynamic(file, data, &mut elf)?;
     if depth >= Depth::ExportedSymbols {
-        elf.exported = defined_among(file.dynamic_symbols());
+        elf.exported = watched_among(file.dynamic_symbols().filter(|symbol| symbol.is_definition()));
+        elf.imported = watched_among(file.dynamic_symbols().filter(|symbol| symbol.is_undefined()));
     }
     if depth >= Depth::AllSymbols {
-        elf.defined = defined_among(file.symbols());
+        // Local ones too: the linker makes a hidden malloc local, and it still serves the whole program.
+        elf.defined = watched_among(file.symbols().filter(|symbol| symbol.is_definition()));
     }
     Ok(elf)
 }
@@ -155,6 +177,7 @@ fn read_dynamic<'a, R: ReadRef<'a>>(
         let list = |text: String| text.split(':').map(str::to_string).collect::<Vec<_>>();
         match entry.tag32(endian) {
             Some(DT_NEEDED) => elf.needed.push(text()),
+            Some(DT_SONAME) => elf.soname = Some(text()),
             Some(DT_RPATH) => elf.rpath = list(text()),
             Some(DT_RUNPATH) => elf.runpath = list(text()),
             _ => {}
@@ -163,11 +186,9 @@ fn read_dynamic<'a, R: ReadRef<'a>>(
     Ok(())
 }
 
-fn defined_among<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a>>) -> Vec<&'static str> {
-    // Local ones too: the linker makes a hidden malloc local, and it still serves the whole program.
-    let defined = symbols.filter(|symbol| symbol.is_definition());
+fn watched_among<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a>>) -> Vec<&'static str> {
     let mut found: Vec<&'static str> =
-        defined.filter_map(|symbol| symbol.name_bytes().ok().and_then(watched)).collect();
+        symbols.filter_map(|symbol| symbol.name_bytes().ok().and_then(watched)).collect();
     found.dedup();
     found
 }

@@ -1,8 +1,9 @@
 //! Looking at a running process through /proc.
 //!
-//! Owns the paths and formats of procfs. Every answer may be refused (another user's process) or outdated a
-//! moment later.
+//! Owns the paths and formats of procfs that say what a process is; `resources` has what it uses. Every
+//! answer may be refused (another user's process) or outdated a moment later.
 
+use super::root::Root;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -10,17 +11,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+#[derive(Clone, Debug)]
 pub struct Process {
     pub id: i32,
+    root: Root,
 }
 
 impl Process {
     pub fn new(id: i32) -> Self {
-        Process { id }
+        Process { id, root: Root::real() }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/{name}", self.id))
+    pub fn in_root(root: &Root, id: i32) -> Self {
+        Process { id, root: root.clone() }
+    }
+
+    pub(super) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.root.path(format!("/proc/{}/{name}", self.id))
+    }
+
+    /// The words that it was started with; empty for a kernel thread.
+    pub fn command_line(&self) -> io::Result<Vec<OsString>> {
+        let bytes = fs::read(self.file("cmdline"))?;
+        let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+        let words = bytes.split(|byte| *byte == 0);
+        Ok(words.filter(|_| !bytes.is_empty()).map(|word| OsStr::from_bytes(word).to_os_string()).collect())
     }
 
     /// The name by which the kernel knows it, at most 15 bytes.
@@ -58,21 +77,44 @@ impl Process {
         Ok(files)
     }
 
-    /// Where we find the file that the process finds at `path`: in a container its root is not ours.
+    /// Where we find the file that the process itself calls `path`: in a container or a chroot its root is
+    /// not ours.
     pub fn as_seen_by_it(&self, path: &Path) -> PathBuf {
-        let mounts = |file: &str| fs::read_link(file).ok();
-        let same_mounts = mounts(&format!("/proc/{}/ns/mnt", self.id)) == mounts("/proc/self/ns/mnt");
-        let root = self.file("root");
-        if same_mounts && fs::read_link(&root).is_ok_and(|root| root == Path::new("/")) {
-            return path.to_path_buf();
+        self.view().path(path)
+    }
+
+    /// Where we find the file that the kernel calls `path` in the process's `exe` and `maps`. It names files for
+    /// the reader, so a chroot makes no difference; what lies on other mounts it names from their root.
+    pub fn as_kernel_names_it(&self, path: &Path) -> PathBuf {
+        if self.shares_our_mounts() {
+            return self.root.path(path);
         }
-        root.join(path.strip_prefix("/").unwrap_or(path))
+        let own_root = fs::read_link(self.file("root")).unwrap_or_default();
+        let inside = path
+            .strip_prefix(&own_root)
+            .map_or_else(|_| path.to_path_buf(), |rest| Path::new("/").join(rest));
+        self.as_seen_by_it(&inside)
+    }
+
+    /// The files of the machine as the process sees them.
+    pub fn view(&self) -> Root {
+        if self.shares_our_files() { self.root.clone() } else { Root::at(self.file("root")) }
+    }
+
+    fn shares_our_mounts(&self) -> bool {
+        let own = self.root.path("/proc/self/ns/mnt");
+        fs::read_link(self.file("ns/mnt")).ok() == fs::read_link(own).ok()
+    }
+
+    /// False in a container or a chroot.
+    pub fn shares_our_files(&self) -> bool {
+        self.shares_our_mounts() && fs::read_link(self.file("root")).is_ok_and(|root| root == Path::new("/"))
     }
 
     /// When it was started.
     pub fn started(&self) -> Option<SystemTime> {
         let ticks = self.status_field(START_TIME)?;
-        let boot = fs::read_to_string("/proc/stat").ok()?;
+        let boot = fs::read_to_string(self.root.path("/proc/stat")).ok()?;
         let boot: u64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
         // USER_HZ is 100 on every architecture that Linux supports.
         Some(UNIX_EPOCH + Duration::from_secs(boot) + Duration::from_millis(ticks * 10))
@@ -95,12 +137,21 @@ impl Process {
 const PARENT: usize = 1;
 const START_TIME: usize = 19;
 
+/// The ids of all processes that can be seen, in order.
+pub fn all(root: &Root) -> Vec<i32> {
+    let entries = fs::read_dir(root.path("/proc")).into_iter().flatten().flatten();
+    let mut ids: Vec<i32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).collect();
+    ids.sort_unstable();
+    ids
+}
+
 /// All living descendants of a process, at this moment.
 pub fn descendants(ancestor: i32) -> Vec<i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let family: Vec<(i32, i32)> =
-        ids.filter_map(|id| Process::new(id).parent().map(|parent| (id, parent))).collect();
+    let family: Vec<(i32, i32)> = all(&Root::real())
+        .into_iter()
+        .filter_map(|id| Process::new(id).parent().map(|parent| (id, parent)))
+        .collect();
     let mut found = vec![ancestor];
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {

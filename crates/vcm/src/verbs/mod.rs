@@ -3,6 +3,8 @@
 
 pub mod completions;
 pub mod config;
+pub mod doctor;
+pub mod enable;
 pub mod lab;
 pub mod man;
 pub mod run;

@@ -94,7 +94,7 @@ fn library_among(process: &Process, files: &[PathBuf], program: &Path) -> Option
     let brings = |path: &&PathBuf| {
         let is_program = path.as_path() == program;
         let is_code = is_program || path.to_string_lossy().contains(".so");
-        is_code && brings_vcmalloc(&process.as_seen_by_it(path), is_program)
+        is_code && brings_vcmalloc(&process.as_kernel_names_it(path), is_program)
     };
     files.iter().find(by_name).or_else(|| files.iter().find(brings)).cloned()
 }

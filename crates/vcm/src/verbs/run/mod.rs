@@ -27,7 +27,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use vcmalloc_core::options::{Options, Origin};
 use watch::Watch;
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -87,30 +86,12 @@ fn supervise(mut child: Child, mut watch: Watch, strict: bool) -> Outcome {
 /// The variables for the options on the command line; all that are wrong are reported, and nothing is
 /// started.
 fn settings_given(arguments: &Run) -> Result<Vec<(String, String)>, Failure> {
-    let mut wrong = Vec::new();
-    let mut given: Vec<(String, String)> = Vec::new();
-    for setting in &arguments.settings {
-        match setting.split_once('=') {
-            Some((name, text)) => given.push((name.trim().into(), text.trim().into())),
-            None => wrong.push(format!("vcm: --option {setting}: write NAME=VALUE")),
-        }
-    }
-    given.extend(arguments.flags.0.iter().map(|(name, text)| ((*name).to_string(), text.clone())));
-    let options = Options::new();
-    let mut variables = Vec::new();
-    for (name, text) in given {
-        match options.set(name.as_bytes(), text.as_bytes(), Origin::Environment) {
-            Ok(_) => variables.push((settings::variable(&name), text)),
-            Err(refused) => {
-                wrong.push(settings::refusal("", name.as_bytes(), text.as_bytes(), refused));
-            }
-        }
-    }
-    if wrong.is_empty() {
-        return Ok(variables);
-    }
-    wrong.iter().for_each(|line| say::line(line));
-    Err(Failure::new(OWN_FAILURE, "nothing was started"))
+    let flags = arguments.flags.0.iter().map(|(name, text)| format!("{name}={text}"));
+    let given: Vec<String> = arguments.settings.iter().cloned().chain(flags).collect();
+    settings::variables_of(&given).map_err(|wrong| {
+        wrong.iter().for_each(|line| say::line(line));
+        Failure::new(OWN_FAILURE, "nothing was started")
+    })
 }
 
 /// Refuses what would do harm, and with `--strict` what cannot work; says the rest.

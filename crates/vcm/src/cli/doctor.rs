@@ -1,0 +1,43 @@
+//! What can be typed after `vcm doctor`.
+
+use crate::verbs::doctor::Severity;
+use clap::Args;
+use std::path::PathBuf;
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  vcm doctor                               every Ceph and GlusterFS daemon on this machine
+  vcm doctor ceph
+  vcm doctor $(pidof redis-server)         any process
+  vcm doctor --severity problem --json     for a monitoring system
+
+It reads only. Run it as root to see everything.
+
+Exit status:
+  0  nothing to report
+  1  findings were shown
+  2  it could not look: no such process or daemon, wrong arguments";
+
+/// Say which allocator each storage daemon really runs, with which settings, and what is wrong.
+#[derive(Args)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub struct Doctor {
+    /// 'ceph', 'gluster' or process ids; without any, every daemon that is recognised
+    #[arg(value_name = "ceph|gluster|PID")]
+    pub targets: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show only findings of this severity or worse
+    #[arg(long, value_name = "SEVERITY")]
+    pub severity: Option<Severity>,
+    /// List the checks
+    #[arg(long, conflicts_with_all = ["targets", "json", "severity"])]
+    pub list: bool,
+    /// Look at the machine whose files are in this folder
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+    /// Print the reference page
+    #[arg(long, hide = true, conflicts_with_all = ["targets", "json", "severity", "list"])]
+    pub markdown: bool,
+}

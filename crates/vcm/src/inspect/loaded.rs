@@ -1,0 +1,181 @@
+//! The objects with code that a running process has loaded, in the order in which the dynamic loader looks
+//! symbols up in them.
+//!
+//! Owns that order (ld.so(8)): the program, the preloads of the environment, those of /etc/ld.so.preload,
+//! then needed libraries breadth first. What is mapped and wanted by nobody came later, by dlopen, and is
+//! not looked up in; without the environment a preload looks the same, and `Loaded::is_order_known` says
+//! so.
+
+use super::elf::{self, Depth, Elf, Look};
+use super::process::Process;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BroughtBy {
+    Program,
+    /// LD_PRELOAD, or /etc/ld.so.preload.
+    Preload,
+    /// A library that the program or another library is linked with.
+    Linked,
+    /// Opened while the program runs, or a preload that cannot be told from it.
+    Later,
+}
+
+pub struct Object {
+    /// As the process names it.
+    pub path: PathBuf,
+    /// The file was replaced or removed since it was loaded.
+    pub is_replaced: bool,
+    pub brought_by: BroughtBy,
+    /// None where the file cannot be read.
+    pub elf: Option<Box<Elf>>,
+    /// Where we read it.
+    pub file: PathBuf,
+}
+
+pub struct Loaded {
+    /// In the order of lookup; those that came `Later` last.
+    pub objects: Vec<Object>,
+    /// False where the environment cannot be read: the preloads are then not known.
+    pub is_order_known: bool,
+    /// Entries of LD_PRELOAD that are not in the process: the loader refused them, or they are empty now.
+    pub refused_preloads: Vec<String>,
+}
+
+const REPLACED: &str = " (deleted)";
+
+pub fn of(process: &Process, environment: Option<&[(OsString, OsString)]>) -> io::Result<Loaded> {
+    let mut mapped = mapped_code(process)?;
+    let program = process.program()?;
+    let program_name = without_mark(&program).0;
+    let mut order = Vec::new();
+    if let Some(at) = mapped.iter().position(|object| object.path == program_name) {
+        let mut object = mapped.remove(at);
+        object.brought_by = BroughtBy::Program;
+        // The full symbol table tells an allocator that is built in and kept private.
+        object.elf = read(&object.file, Depth::AllSymbols);
+        order.push(object);
+    }
+    let mut refused_preloads = Vec::new();
+    for entry in preloads(process, environment) {
+        match take(&mut mapped, process, &entry) {
+            Some(object) => order.push(Object { brought_by: BroughtBy::Preload, ..object }),
+            None if order.iter().any(|object| is_meant(object, process, &entry)) => {}
+            None => refused_preloads.push(entry.to_string_lossy().into_owned()),
+        }
+    }
+    let mut open: VecDeque<String> = order.iter().flat_map(needed_by).collect();
+    while let Some(name) = open.pop_front() {
+        if let Some(object) = take(&mut mapped, process, OsStr::new(&name)) {
+            open.extend(needed_by(&object));
+            order.push(Object { brought_by: BroughtBy::Linked, ..object });
+        }
+    }
+    order.extend(mapped);
+    let is_order_known = environment.is_some_and(|environment| !environment.is_empty());
+    Ok(Loaded { objects: order, is_order_known, refused_preloads })
+}
+
+fn needed_by(object: &Object) -> Vec<String> {
+    object.elf.as_ref().map_or(Vec::new(), |elf| elf.needed.clone())
+}
+
+fn read(file: &Path, depth: Depth) -> Option<Box<Elf>> {
+    match elf::look(file, depth) {
+        Ok(Look::Elf(elf)) => Some(elf),
+        _ => None,
+    }
+}
+
+fn without_mark(path: &Path) -> (PathBuf, bool) {
+    match path.as_os_str().as_bytes().strip_suffix(REPLACED.as_bytes()) {
+        Some(name) => (PathBuf::from(OsStr::from_bytes(name)), true),
+        None => (path.to_path_buf(), false),
+    }
+}
+
+/// The files of which the process has code mapped, each once, in the order of their addresses.
+fn mapped_code(process: &Process) -> io::Result<Vec<Object>> {
+    let maps = fs::read_to_string(process.file("maps"))?;
+    let mut objects: Vec<Object> = Vec::new();
+    for line in maps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let (range, rights) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let Some(at) = line.find('/').filter(|_| rights.contains('x')) else { continue };
+        let (path, is_replaced) = without_mark(Path::new(line.get(at..).unwrap_or_default()));
+        if objects.iter().any(|object| object.path == path) {
+            continue;
+        }
+        // The kernel still has the replaced file.
+        let file = if is_replaced {
+            process.file("map_files").join(range)
+        } else {
+            process.as_kernel_names_it(&path)
+        };
+        let elf = read(&file, Depth::ExportedSymbols);
+        objects.push(Object { path, is_replaced, brought_by: BroughtBy::Later, elf, file });
+    }
+    Ok(objects)
+}
+
+/// The preloads that the loader was told of, first to last.
+fn preloads(process: &Process, environment: Option<&[(OsString, OsString)]>) -> Vec<OsString> {
+    let variable = environment.and_then(|variables| {
+        variables.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone())
+    });
+    let file = fs::read(process.as_seen_by_it(Path::new("/etc/ld.so.preload"))).unwrap_or_default();
+    let file: Vec<u8> = file
+        .split(|byte| *byte == b'\n')
+        .flat_map(|line| [line.split(|byte| *byte == b'#').next().unwrap_or_default(), b" "])
+        .flatten()
+        .copied()
+        .collect();
+    let variable = variable.unwrap_or_default();
+    [variable.as_bytes(), &file]
+        .into_iter()
+        .flat_map(|list| list.split(|byte| *byte == b':' || byte.is_ascii_whitespace()))
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| OsStr::from_bytes(entry).to_os_string())
+        .collect()
+}
+
+/// Takes the object that `name` means, a path or the name of a library, out of those that are left.
+fn take(objects: &mut Vec<Object>, process: &Process, name: &OsStr) -> Option<Object> {
+    let at = objects.iter().position(|object| is_meant(object, process, name))?;
+    Some(objects.remove(at))
+}
+
+fn is_meant(object: &Object, process: &Process, name: &OsStr) -> bool {
+    if name.as_bytes().contains(&b'/') {
+        // By identity: through /proc/PID/root a path cannot be made canonical.
+        let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let named = identity(&process.as_seen_by_it(Path::new(name)));
+        return object.path.as_os_str() == name || (named.is_some() && named == identity(&object.file));
+    }
+    let soname = object.elf.as_ref().and_then(|elf| elf.soname.as_deref());
+    soname.is_some_and(|soname| name == soname) || object.path.file_name() == Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_own_process_has_its_program_first_and_libc_behind() {
+        let own = Process::new(std::process::id() as i32);
+        let environment = own.environment().unwrap();
+        let loaded = of(&own, Some(&environment)).unwrap();
+        let kinds: Vec<BroughtBy> = loaded.objects.iter().map(|object| object.brought_by).collect();
+        assert_eq!(kinds.first(), Some(&BroughtBy::Program));
+        let libc = loaded.objects.iter().find(|object| object.path.ends_with("libc.so.6")).unwrap();
+        assert_eq!(libc.brought_by, BroughtBy::Linked);
+        assert!(libc.elf.as_ref().unwrap().exports("malloc"));
+        assert!(loaded.is_order_known && loaded.refused_preloads.is_empty());
+    }
+}

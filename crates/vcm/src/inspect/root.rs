@@ -1,0 +1,90 @@
+//! Where the machine's files are: the real root, or a folder that holds another machine's /proc, /sys and
+//! /etc.
+//!
+//! Owns the translation of paths. Everything that `vcm doctor` and `vcm enable` look at is asked for
+//! through a root, so a folder can stand in for a machine.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root(PathBuf);
+
+impl Root {
+    pub fn real() -> Self {
+        Root(PathBuf::from("/"))
+    }
+
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Root(folder.into())
+    }
+
+    /// Where we find what the machine calls `path`.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.0.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// A small text file without the blanks around it; none if it cannot be read.
+    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        fs::read_to_string(self.path(path)).ok().map(|text| text.trim().to_string())
+    }
+
+    pub fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// The machine's own path of what `path` leads to: symbolic links are followed inside the root, also
+    /// absolute ones. The part behind the first name that is not there stays as it is.
+    pub fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
+        // As many links as the kernel follows.
+        const MOST_LINKS: usize = 40;
+        let words = |path: &Path| -> Vec<OsString> {
+            let names =
+                path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
+            names.map(|part| part.as_os_str().to_os_string()).rev().collect()
+        };
+        let mut open = words(path.as_ref());
+        let mut done = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(name) = open.pop() {
+            if name == ".." {
+                done.pop();
+                continue;
+            }
+            done.push(&name);
+            if links < MOST_LINKS
+                && let Ok(target) = fs::read_link(self.path(&done))
+            {
+                links += 1;
+                done.pop();
+                if target.is_absolute() {
+                    done = PathBuf::from("/");
+                }
+                open.extend(words(&target));
+            }
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn absolute_links_stay_inside_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        fs::create_dir_all(root.path("/a/b")).unwrap();
+        symlink("/dev/sdb1", root.path("/a/b/journal")).unwrap();
+        symlink("b/journal", root.path("/a/short")).unwrap();
+        symlink("../a", root.path("/a/b/up")).unwrap();
+        assert_eq!(root.resolve("/a/short"), Path::new("/dev/sdb1"));
+        assert_eq!(root.resolve("/a/b/up/../none"), Path::new("/a/none"));
+        symlink("loop", root.path("/loop")).unwrap();
+        assert_eq!(root.resolve("/loop"), Path::new("/loop"));
+    }
+}

@@ -1,0 +1,161 @@
+//! What a check is, and what it can answer.
+//!
+//! A check is one declaration: when it applies, what it tests, why that matters and who says so. The text
+//! of a finding that depends on what was seen, and the commands that mend it, come from the test.
+
+use super::survey::{Daemon, Survey};
+use crate::inspect::daemon::Role;
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// How bad a finding is, mildest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; it may be meant so.
+    Note,
+    /// Costs speed or memory, or does nothing although somebody set it.
+    Problem,
+    /// Memory or data are at risk.
+    Danger,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Problem => "problem",
+            Severity::Danger => "danger",
+        }
+    }
+}
+
+/// The report, issue or document that a check was learned from.
+pub struct Source {
+    pub name: &'static str,
+    pub url: &'static str,
+}
+
+pub struct Check {
+    pub id: &'static str,
+    /// Of its findings, unless one says otherwise.
+    pub severity: Severity,
+    /// What it looks for, as the end of "looks for ...".
+    pub looks_for: &'static str,
+    pub test: Test,
+    pub why: &'static str,
+    pub source: Source,
+}
+
+pub enum Test {
+    /// Asked once for each daemon to which it applies.
+    Each(fn(&Daemon) -> bool, fn(&Daemon, &Survey) -> Verdict),
+    /// Asked once, about the machine or all daemons together.
+    Once(fn(&Survey) -> Verdict),
+}
+
+pub enum Verdict {
+    Fine,
+    /// It could not be looked at; why.
+    NotSeen(String),
+    Found(Vec<Seen>),
+}
+
+/// One thing that is wrong.
+pub struct Seen {
+    /// None: as the check says.
+    pub severity: Option<Severity>,
+    pub what: String,
+    /// Commands, or words behind a `#`.
+    pub mend: Vec<String>,
+}
+
+impl Seen {
+    pub fn new(what: impl Into<String>, mend: &[String]) -> Self {
+        Seen { severity: None, what: what.into(), mend: mend.to_vec() }
+    }
+
+    pub fn with_severity(self, severity: Severity) -> Self {
+        Seen { severity: Some(severity), ..self }
+    }
+}
+
+impl Verdict {
+    pub fn found(what: impl Into<String>, mend: &[String]) -> Self {
+        Verdict::Found(vec![Seen::new(what, mend)])
+    }
+
+    /// Fine where nothing was seen.
+    pub fn of(seen: Vec<Seen>) -> Self {
+        if seen.is_empty() { Verdict::Fine } else { Verdict::Found(seen) }
+    }
+}
+
+pub fn every(_: &Daemon) -> bool {
+    true
+}
+
+pub fn ceph(daemon: &Daemon) -> bool {
+    daemon.role.is_ceph()
+}
+
+pub fn osd(daemon: &Daemon) -> bool {
+    daemon.role == Role::CephOsd
+}
+
+pub fn bricks(daemon: &Daemon) -> bool {
+    daemon.role == Role::Glusterfsd
+}
+
+/// A check's finding about one daemon or about the machine.
+pub struct Finding {
+    pub check: &'static Check,
+    pub severity: Severity,
+    /// The daemon by its place in the survey; none for the machine.
+    pub daemon: Option<usize>,
+    pub what: String,
+    pub mend: Vec<String>,
+}
+
+/// What all checks together came to.
+#[derive(Default)]
+pub struct Findings {
+    pub found: Vec<Finding>,
+    pub not_seen: Vec<String>,
+}
+
+pub fn run(checks: &'static [&'static Check], survey: &Survey) -> Findings {
+    let mut findings = Findings::default();
+    for check in checks {
+        match check.test {
+            Test::Once(test) => findings.take(check, None, "", test(survey)),
+            Test::Each(applies, test) => {
+                for (at, daemon) in survey.daemons.iter().enumerate().filter(|(_, daemon)| applies(daemon)) {
+                    findings.take(check, Some(at), &daemon.title(), test(daemon, survey));
+                }
+            }
+        }
+    }
+    // Worst first; checks keep the order of their declaration.
+    findings.found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+impl Findings {
+    fn take(&mut self, check: &'static Check, daemon: Option<usize>, title: &str, verdict: Verdict) {
+        match verdict {
+            Verdict::Fine => {}
+            Verdict::NotSeen(why) => {
+                let whose = if title.is_empty() { String::new() } else { format!("{title}: ") };
+                self.not_seen.push(format!("{whose}{}: {why}", check.id));
+            }
+            Verdict::Found(seen) => self.found.extend(seen.into_iter().map(|seen| Finding {
+                check,
+                severity: seen.severity.unwrap_or(check.severity),
+                daemon,
+                what: seen.what,
+                mend: seen.mend,
+            })),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Open files: a process near its limit, and bricks that do not fit one process.
+
+use crate::inspect::daemon::Role;
+use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
+use crate::verbs::doctor::survey::{Daemon, Survey};
+
+pub const CHECK: Check = Check {
+    id: "file-limit",
+    severity: Severity::Problem,
+    looks_for: "a process with four fifths of its open files used, or a brick process with room for less \
+                than half as many bricks again (256 directories each)",
+    test: Test::Each(every, test),
+    why: "A brick keeps the 256 folders of .glusterfs open, and multiplexed bricks share one process: \
+          under a limit of 20,000 it stops at about 77 bricks, with 'Too many open files' for all of them \
+          at once.",
+    source: Source {
+        name: "GlusterFS issue 4134 (Too many open files in bricks)",
+        url: "https://github.com/gluster/glusterfs/issues/4134",
+    },
+};
+
+pub const FILES_OF_A_BRICK: u64 = 256;
+
+fn test(daemon: &Daemon, _: &Survey) -> Verdict {
+    let Some(limit) = daemon.process.file_limit() else { return Verdict::NotSeen("its limits".into()) };
+    let Some(soft) = limit.soft else { return Verdict::Fine };
+    let mend = mend(daemon);
+    let mut seen = Vec::new();
+    if let Some(bricks) = daemon.bricks.filter(|bricks| *bricks > 1) {
+        let fits = soft / FILES_OF_A_BRICK;
+        if fits < bricks + bricks / 2 {
+            let what = format!(
+                "{bricks} bricks in one process whose limit of {soft} open files is enough for {fits}"
+            );
+            seen.push(Seen::new(what, &mend));
+        }
+    }
+    match daemon.process.open_files() {
+        Some(open) if seen.is_empty() && open > soft / 5 * 4 => {
+            seen.push(Seen::new(format!("{open} open files of {soft}"), &mend));
+        }
+        None if daemon.bricks.is_none() => return Verdict::NotSeen("its open files".into()),
+        _ => {}
+    }
+    Verdict::of(seen)
+}
+
+fn mend(daemon: &Daemon) -> Vec<String> {
+    let service = daemon.service();
+    let mut mend = vec![
+        format!("sudo systemctl edit {service}    # [Service] LimitNOFILE=1048576"),
+        format!("sudo systemctl restart {service}"),
+    ];
+    if daemon.role == Role::Glusterfsd {
+        mend.push(
+            "sudo gluster volume set all cluster.max-bricks-per-process 100    # several processes instead"
+                .into(),
+        );
+    }
+    mend
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::doctor::fake::Fake;
+
+    #[test]
+    fn bricks_that_outgrow_the_limit_are_found() {
+        let fake = Fake::new();
+        let brick = fake.brick();
+        brick.bricks(60).file_limit("20000", "20000");
+        assert_eq!(
+            fake.finding(&CHECK),
+            "60 bricks in one process whose limit of 20000 open files is enough for 78"
+        );
+        brick.file_limit("1048576", "1048576");
+        fake.assert_fine(&CHECK);
+    }
+
+    #[test]
+    fn a_process_near_its_limit_is_found() {
+        let fake = Fake::new();
+        let osd = fake.osd();
+        for file in 0..9 {
+            fake.link("/x", &format!("/proc/103/fd/{file}"));
+        }
+        osd.file_limit("10", "10");
+        assert_eq!(fake.finding(&CHECK), "9 open files of 10");
+        osd.file_limit("unlimited", "unlimited");
+        fake.assert_fine(&CHECK);
+    }
+}

@@ -1,0 +1,72 @@
+//! Two allocators in one process.
+
+use crate::inspect::allocator::Kind;
+use crate::inspect::loaded::BroughtBy;
+use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
+use crate::verbs::doctor::survey::{Daemon, Survey};
+
+pub const CHECK: Check = Check {
+    id: "mixed-allocators",
+    severity: Severity::Problem,
+    looks_for: "jemalloc loaded beside the allocator that serves the process, or an allocator that was \
+                opened later",
+    test: Test::Each(every, test),
+    why: "RocksDB looks for jemalloc's own functions and uses them when it finds them, while malloc goes \
+          elsewhere: blocks are then freed by an allocator that did not make them. That broke Ceph with \
+          jemalloc and is why its support was dropped.",
+    source: Source { name: "Ceph tracker 20557", url: "https://tracker.ceph.com/issues/20557" },
+};
+
+fn test(daemon: &Daemon, _: &Survey) -> Verdict {
+    let Some(serving) = &daemon.allocator.serving else { return Verdict::Fine };
+    let mixes = |other: &&crate::inspect::allocator::Allocator| match other.kind {
+        Kind::Glibc | Kind::Musl => false,
+        // Linked and never called; 'preload-over-tcmalloc' says when it is asked.
+        kind if kind.is_gperftools() => other.brought_by == BroughtBy::Later,
+        kind => kind == Kind::Jemalloc || other.brought_by == BroughtBy::Later,
+    };
+    let Some(other) = daemon.allocator.others.iter().find(mixes) else { return Verdict::Fine };
+    let what = format!(
+        "malloc is {} ({}), and {} ({}) is loaded too",
+        serving.kind.name(),
+        serving.object.display(),
+        other.kind.name(),
+        other.object.display()
+    );
+    Verdict::found(what, &["# run on one of them: take the other's preload or plugin away".into()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::doctor::fake::{Fake, JEMALLOC, OURS};
+
+    #[test]
+    fn jemalloc_behind_another_preload_is_found() {
+        let fake = Fake::new();
+        let both = format!("{OURS}:{JEMALLOC}");
+        fake.plain_osd().load(OURS, "ours").load(JEMALLOC, "jemalloc").environment(&[("LD_PRELOAD", &both)]);
+        assert!(fake.finding(&CHECK).contains("jemalloc (/usr/lib/libjemalloc.so.2) is loaded too"));
+    }
+
+    #[test]
+    fn an_allocator_that_a_plugin_brought_is_found() {
+        let fake = Fake::new();
+        fake.plain_osd().load(OURS, "ours");
+        let what = fake.finding(&CHECK);
+        assert!(
+            what.contains("malloc is glibc malloc") && what.contains("libvcmalloc.so) is loaded too"),
+            "{what}"
+        );
+    }
+
+    #[test]
+    fn one_allocator_over_libc_is_fine() {
+        let fake = Fake::new();
+        fake.plain_osd().load(JEMALLOC, "jemalloc").environment(&[("LD_PRELOAD", JEMALLOC)]);
+        fake.assert_fine(&CHECK);
+        fake.osd().environment(&[]);
+        fake.osd();
+        fake.assert_fine(&CHECK);
+    }
+}

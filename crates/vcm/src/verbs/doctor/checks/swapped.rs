@@ -1,0 +1,57 @@
+//! Daemons that are partly swapped out.
+
+use crate::inspect::machine;
+use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
+use crate::verbs::doctor::survey::{Daemon, Survey};
+
+pub const CHECK: Check = Check {
+    id: "swapped",
+    severity: Severity::Problem,
+    looks_for: "more than 16 MiB of a daemon swapped out",
+    test: Test::Each(every, test),
+    why: "A storage daemon answers from memory or it answers late: one page that has to come back from a \
+          disk costs more than the operation. Heartbeats that wait for swap make OSDs look dead, and \
+          recovery adds load.",
+    source: Source {
+        name: "Ceph, Hardware Recommendations, Memory",
+        url: "https://docs.ceph.com/en/latest/start/hardware-recommendations/#memory",
+    },
+};
+
+const WORTH_SAYING: u64 = 16 << 20;
+
+fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
+    let swapped = daemon.process.status_bytes("VmSwap").unwrap_or(0);
+    if swapped <= WORTH_SAYING {
+        return Verdict::Fine;
+    }
+    let inclined =
+        machine::swappiness(&survey.root).map_or(String::new(), |value| format!(", vm.swappiness = {value}"));
+    let all = machine::swap(&survey.root).unwrap_or(0) >> 20;
+    Verdict::found(
+        format!("{} MiB are swapped out ({all} MiB of swap on this machine{inclined})", swapped >> 20),
+        &[
+            "echo vm.swappiness=1 | sudo tee /etc/sysctl.d/60-swappiness.conf && sudo sysctl --system".into(),
+            format!("sudo systemctl restart {}    # brings it back into memory", daemon.service()),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::doctor::fake::Fake;
+
+    #[test]
+    fn a_swapped_daemon_is_found() {
+        let fake = Fake::new();
+        let osd = fake.osd();
+        fake.assert_fine(&CHECK);
+        osd.status("Threads:\t9\nVmSwap:\t 204800 kB\n");
+        fake.write("/proc/sys/vm/swappiness", "60\n");
+        assert_eq!(
+            fake.finding(&CHECK),
+            "200 MiB are swapped out (0 MiB of swap on this machine, vm.swappiness = 60)"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! `vcm doctor`: which allocator each storage daemon really runs, with which settings, and what is wrong.
+//!
+//! ```text
+//! survey     looks at daemons and machine, once; settings: the allocator's settings and their origin
+//! check      what a check is; runs all of them over the survey
+//! checks/    one declaration a file
+//! report     the text; json: the same for programs; markdown: the reference page's list of checks
+//! fake       a machine in a folder, for the checks' tests
+//! ```
+//!
+//! Reads only. Without the rights for a file it goes on and says what it could not see.
+
+mod check;
+mod checks;
+#[cfg(test)]
+mod fake;
+mod json;
+mod markdown;
+mod report;
+mod settings;
+mod survey;
+
+use crate::cli::doctor::Doctor;
+use crate::inspect::daemon::Role;
+use crate::inspect::root::Root;
+use crate::say::{self, Failure, Outcome};
+use survey::{Survey, daemons_on};
+
+pub use check::Severity;
+
+/// Findings were shown.
+const FOUND: u8 = 1;
+/// The machine could not be looked at as asked.
+const CANNOT_LOOK: u8 = 2;
+
+pub fn doctor(arguments: &Doctor) -> Outcome {
+    if arguments.list {
+        return say::result(&report::list(&checks::ALL));
+    }
+    if arguments.markdown {
+        return say::result(&markdown::page(&checks::ALL));
+    }
+    let root = arguments.root.clone().map_or_else(Root::real, Root::at);
+    let ids = ids_of(&root, &arguments.targets)?;
+    let survey = Survey::of(root, &ids);
+    if survey.daemons.is_empty() && !arguments.targets.is_empty() {
+        return Err(cannot("the processes have ended meanwhile"));
+    }
+    let mut findings = check::run(&checks::ALL, &survey);
+    let least = arguments.severity.unwrap_or(Severity::Note);
+    findings.found.retain(|finding| finding.severity >= least);
+    let text = if arguments.json {
+        json::text(&survey, &findings).map_err(|error| cannot(format!("cannot write JSON: {error}")))?
+    } else {
+        report::text(&survey, &findings)
+    };
+    say::result(&text)?;
+    Ok(if findings.found.is_empty() { 0 } else { FOUND })
+}
+
+fn cannot(message: impl Into<String>) -> Failure {
+    Failure::new(CANNOT_LOOK, message)
+}
+
+/// The processes that were asked for; without words, all storage daemons.
+fn ids_of(root: &Root, targets: &[String]) -> Result<Vec<i32>, Failure> {
+    let recognised = daemons_on(root);
+    if targets.is_empty() {
+        return Ok(recognised.into_iter().map(|(id, _)| id).collect());
+    }
+    let mut ids: Vec<i32> = Vec::new();
+    for target in targets {
+        let family: Option<fn(Role) -> bool> = match target.as_str() {
+            "ceph" => Some(Role::is_ceph),
+            "gluster" => Some(Role::is_gluster),
+            _ => None,
+        };
+        match (family, target.parse::<i32>()) {
+            (Some(family), _) => {
+                let of_it: Vec<i32> =
+                    recognised.iter().filter(|(_, role)| family(*role)).map(|(id, _)| *id).collect();
+                if of_it.is_empty() {
+                    return Err(cannot(format!("no {target} daemon runs on this machine")));
+                }
+                ids.extend(of_it);
+            }
+            (None, Ok(id)) if id > 0 => {
+                if !root.path(format!("/proc/{id}")).is_dir() {
+                    return Err(cannot(format!("{id}: no such process")));
+                }
+                ids.push(id);
+            }
+            _ => return Err(cannot(unknown(&recognised, target))),
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}
+
+fn unknown(recognised: &[(i32, Role)], target: &str) -> String {
+    let by_name = recognised.iter().filter(|(_, role)| role.name() == target);
+    let ids: Vec<String> = by_name.map(|(id, _)| id.to_string()).collect();
+    let hint = if ids.is_empty() { "PID".to_string() } else { ids.join(" ") };
+    format!("{target}: write 'ceph', 'gluster' or process ids: vcm doctor {hint}")
+}

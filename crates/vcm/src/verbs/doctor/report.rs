@@ -1,0 +1,291 @@
+//! The report as text: what runs, then what is wrong, worst first.
+//!
+//! Owns the layout. Daemons that look the same are shown once, and a check's findings stand together, so that
+//! a machine with twenty OSDs is read as fast as one with two.
+
+use super::check::{Check, Finding, Findings, Severity};
+use super::survey::{Daemon, Survey};
+use crate::inspect::allocator::{Allocator, Certainty};
+use crate::inspect::ceph::Source as SettingsSource;
+use crate::inspect::daemon::Role;
+use std::fmt::Write;
+
+const WIDTH: usize = 100;
+const LABEL: usize = 11;
+
+/// The settings of an OSD that decide about memory and speed.
+const SHOWN: [&str; 6] = [
+    "osd_objectstore",
+    "osd_memory_target",
+    "bluestore_cache_autotune",
+    "osd_enable_op_tracker",
+    "ms_type",
+    "debug_osd",
+];
+
+pub fn list(checks: &[&Check]) -> String {
+    let width = checks.iter().map(|check| check.id.len()).max().unwrap_or(0);
+    let line =
+        |check: &&Check| format!("{:width$}  {:7}  {}\n", check.id, check.severity.name(), check.looks_for);
+    checks.iter().map(line).collect()
+}
+
+pub fn text(survey: &Survey, findings: &Findings) -> String {
+    let mut text = String::new();
+    if survey.daemons.is_empty() {
+        text.push_str("No Ceph or GlusterFS daemon runs here. For another process: vcm doctor PID\n\n");
+    }
+    for group in alike(&survey.daemons) {
+        put_daemons(&mut text, &group);
+    }
+    put_summary(&mut text, findings);
+    let mut rest: &[Finding] = &findings.found;
+    while let Some(first) = rest.first() {
+        let same =
+            |finding: &&Finding| finding.check.id == first.check.id && finding.severity == first.severity;
+        let (these, others): (Vec<&Finding>, Vec<&Finding>) = rest.iter().partition(same);
+        put_finding(&mut text, survey, &these);
+        // The findings are sorted by severity and stand by check, so the others begin behind these.
+        rest = rest.get(rest.len() - others.len()..).unwrap_or_default();
+    }
+    if !findings.not_seen.is_empty() {
+        text.push_str("\nCould not be checked:\n");
+        findings.not_seen.iter().for_each(|line| put(&mut text, "", line));
+    }
+    text
+}
+
+/// Daemons with the same role, allocator and settings, in the order of the first of each.
+fn alike(daemons: &[Daemon]) -> Vec<Vec<&Daemon>> {
+    let mut groups: Vec<Vec<&Daemon>> = Vec::new();
+    let object = |daemon: &Daemon| daemon.allocator.serving.as_ref().map(|found| found.object.clone());
+    for daemon in daemons {
+        let same = |group: &&mut Vec<&Daemon>| {
+            group.first().is_some_and(|first| {
+                first.role == daemon.role
+                    && first.role != Role::Other
+                    && object(first) == object(daemon)
+                    && first.allocator.certainty == daemon.allocator.certainty
+                    && first.settings == daemon.settings
+                    && first.not_seen.len() == daemon.not_seen.len()
+            })
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(daemon),
+            None => groups.push(vec![daemon]),
+        }
+    }
+    groups
+}
+
+fn put_daemons(text: &mut String, group: &[&Daemon]) {
+    let Some(first) = group.first() else { return };
+    let titles: Vec<String> = group.iter().map(|daemon| daemon.title()).collect();
+    let contained = if first.is_contained { ", in a container or chroot" } else { "" };
+    wrap(text, "", &format!("{}{contained}", titles.join(", ")));
+    let answer = &first.allocator;
+    let serving = answer.serving.as_ref().map_or("not known".into(), shown);
+    let certainty = if answer.certainty == Certainty::Probable { ", probably" } else { "" };
+    put(text, "allocator", &format!("{serving}{certainty}"));
+    answer.evidence.iter().for_each(|step| put(text, "", step));
+    let own: Vec<String> = answer
+        .others
+        .iter()
+        .filter(|other| other.kind != crate::inspect::allocator::Kind::Glibc)
+        .map(shown)
+        .collect();
+    if !own.is_empty() {
+        put(text, "loaded too", &own.join("; "));
+    }
+    for (at, set) in first.settings.iter().enumerate() {
+        let label = if at == 0 { "settings" } else { "" };
+        put(text, label, &format!("{} = {} ({})", set.name, set.value, set.origin));
+    }
+    for daemon in group {
+        let name = if group.len() > 1 { format!("{}: ", daemon.label) } else { String::new() };
+        put(
+            text,
+            if std::ptr::eq(*daemon, *first) { "uses" } else { "" },
+            &format!("{name}{}", uses(daemon)),
+        );
+    }
+    put_ceph(text, first);
+    first.not_seen.iter().for_each(|line| put(text, "not seen", line));
+    text.push('\n');
+}
+
+fn shown(allocator: &Allocator) -> String {
+    let version = allocator.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+    format!("{}{version}, {}", allocator.kind.name(), allocator.object.display())
+}
+
+fn uses(daemon: &Daemon) -> String {
+    let process = &daemon.process;
+    let mut parts = Vec::new();
+    let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+    parts.extend(process.status_bytes("VmRSS").map(|bytes| format!("{} resident", mebibytes(bytes))));
+    let swapped = process.status_bytes("VmSwap").filter(|bytes| *bytes > 0);
+    parts.extend(swapped.map(|bytes| format!("{} swapped", mebibytes(bytes))));
+    parts.extend(process.memory_limit().map(|bytes| format!("limit {}", mebibytes(bytes))));
+    parts.extend(process.threads().map(|count| format!("{count} threads")));
+    parts.extend(process.mappings().map(|count| format!("{count} mappings")));
+    parts.extend(process.open_files().map(|count| format!("{count} open files")));
+    parts.extend(daemon.bricks.map(|count| format!("{count} bricks")));
+    parts.join(", ")
+}
+
+fn put_ceph(text: &mut String, daemon: &Daemon) {
+    let Some(settings) = &daemon.ceph else { return };
+    let from = match &settings.source {
+        SettingsSource::Socket(path) => format!("by its socket {}", path.display()),
+        SettingsSource::File(path) => format!("by {}", path.display()),
+        SettingsSource::Nothing => "defaults; neither its socket nor ceph.conf can be read".into(),
+    };
+    put(text, "ceph", &from);
+    if daemon.role != Role::CephOsd {
+        return;
+    }
+    for name in SHOWN {
+        if let Some(set) = settings.get(name) {
+            put(text, "", &format!("{name} = {} ({})", set.value, set.origin));
+        }
+    }
+}
+
+fn put_summary(text: &mut String, findings: &Findings) {
+    let count =
+        |severity: Severity| findings.found.iter().filter(|finding| finding.severity == severity).count();
+    let some = |severity: Severity, one: &str, many: &str| match count(severity) {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {many}")),
+    };
+    let parts: Vec<String> = [
+        some(Severity::Danger, "danger", "dangers"),
+        some(Severity::Problem, "problem", "problems"),
+        some(Severity::Note, "note", "notes"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let _ =
+        writeln!(text, "{}", if parts.is_empty() { "Nothing to report.".into() } else { parts.join(", ") });
+}
+
+/// All findings of one check, of one severity.
+fn put_finding(text: &mut String, survey: &Survey, findings: &[&Finding]) {
+    let Some(first) = findings.first() else { return };
+    let _ = writeln!(text, "\n{} {}", first.severity.name().to_uppercase(), first.check.id);
+    let name = |finding: &Finding| {
+        let daemon = finding.daemon.and_then(|at| survey.daemons.get(at));
+        daemon.map_or(String::new(), |daemon| daemon.label.clone())
+    };
+    let mut said: Vec<(&str, Vec<String>)> = Vec::new();
+    for finding in findings {
+        match said.iter_mut().find(|(what, _)| *what == finding.what) {
+            Some((_, names)) => names.push(name(finding)),
+            None => said.push((&finding.what, vec![name(finding)])),
+        }
+    }
+    for (at, (what, names)) in said.iter().enumerate() {
+        let names = names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(", ");
+        let names = if names.is_empty() { names } else { format!("{names}: ") };
+        put(text, if at == 0 { "what" } else { "" }, &format!("{names}{what}"));
+    }
+    put(text, "why", first.check.why);
+    put(text, "source", &format!("{} <{}>", first.check.source.name, first.check.source.url));
+    let mut lines: Vec<&String> = Vec::new();
+    for line in findings.iter().flat_map(|finding| &finding.mend) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    const MOST: usize = 8;
+    for (at, line) in lines.iter().take(MOST).enumerate() {
+        // A command stays on one line, to be copied.
+        let _ = writeln!(text, "  {:LABEL$}{line}", if at == 0 { "mend" } else { "" });
+    }
+    if lines.len() > MOST {
+        put(text, "", &format!("# and so on for the others; all {} lines are in --json", lines.len()));
+    }
+}
+
+/// A labelled paragraph, wrapped under itself.
+fn put(text: &mut String, label: &str, paragraph: &str) {
+    wrap(text, &format!("  {label:LABEL$}"), paragraph);
+}
+
+fn wrap(text: &mut String, head: &str, paragraph: &str) {
+    let indent = head.chars().count();
+    let mut line = head.to_string();
+    let mut used = indent;
+    for word in paragraph.split(' ').filter(|word| !word.is_empty()) {
+        let length = word.chars().count();
+        if used > indent && used + 1 + length > WIDTH {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line = " ".repeat(indent);
+            used = indent;
+        }
+        if used > indent {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+    }
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{check, checks};
+    use super::*;
+    use crate::verbs::doctor::fake::Fake;
+
+    #[test]
+    fn the_report_names_allocator_settings_and_findings() {
+        let fake = Fake::new();
+        fake.osd().threads(215);
+        fake.write("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
+        let survey = fake.survey();
+        let text = text(&survey, &check::run(&checks::ALL, &survey));
+        for words in [
+            "osd.3 (pid 103)\n  allocator  TCMalloc (gperftools, full) 2.10, /usr/lib/libtcmalloc.so.4\n",
+            "libtcmalloc.so.4; the first of 3 objects in lookup order\n             that exports malloc (number 2)",
+            "settings   TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES = 33554432 (default)",
+            "osd_memory_target = 4294967296 (default)",
+            "\n2 problems, 1 note\n",
+            "\nPROBLEM thread-cache-share\n  what       osd.3: 32 MiB (the default) for 215 threads: 152 KiB each\n",
+            "\nPROBLEM cpu-governor\n  what       the frequency governor is powersave",
+            "  mend       sudo cpupower",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+        let longest = text.lines().filter(|line| !line.contains("mend")).map(str::len).max().unwrap();
+        assert!(longest < 140, "{longest}");
+    }
+
+    #[test]
+    fn what_two_daemons_have_in_common_is_said_once() {
+        let fake = Fake::new();
+        fake.osd();
+        let other = fake.process(105, "/usr/bin/ceph-osd -f --cluster ceph --id 4", "osd-linked");
+        other.load(crate::verbs::doctor::fake::TCMALLOC, "tcmalloc");
+        let survey = fake.survey();
+        let text = text(&survey, &check::run(&checks::ALL, &survey));
+        assert!(text.starts_with("osd.3 (pid 103), osd.4 (pid 105)\n"), "{text}");
+        assert!(text.contains("osd.3, osd.4: osd_enable_op_tracker is on (default)"), "{text}");
+        assert_eq!(text.matches("The op tracker notes").count(), 1);
+    }
+
+    #[test]
+    fn a_machine_without_daemons_says_so() {
+        let fake = Fake::new();
+        let survey = fake.survey();
+        let text = text(&survey, &check::run(&checks::ALL, &survey));
+        assert!(text.starts_with("No Ceph or GlusterFS daemon runs here."), "{text}");
+        assert!(text.ends_with("Nothing to report.\n"), "{text}");
+    }
+}

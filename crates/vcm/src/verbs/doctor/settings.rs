@@ -1,0 +1,100 @@
+//! The settings of the allocator that a process runs on, each with where it comes from.
+
+use super::survey::Daemon;
+use crate::inspect::allocator::Kind;
+use crate::inspect::root::Root;
+use crate::settings::{Effective, config_file};
+use serde::Serialize;
+use std::path::Path;
+use vcmalloc_core::options::{OptionId, Origin, spec};
+
+/// The names of the fields are a promise to readers of the JSON.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct AllocatorSetting {
+    pub name: String,
+    pub value: String,
+    pub origin: String,
+}
+
+pub const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
+/// What gperftools caches for all threads together unless it is told otherwise.
+pub const TCMALLOC_DEFAULT_BOUND: u64 = 32 << 20;
+
+/// The settings, and what the library would complain about.
+pub fn of(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
+    match daemon.allocator.kind() {
+        Some(kind) if kind.is_ours() => ours(root, daemon),
+        Some(kind) if kind.is_gperftools() => {
+            let mut settings = by_prefix(root, daemon, &["TCMALLOC_"]);
+            if !settings.iter().any(|set| set.name == TCMALLOC_BOUND) {
+                settings.push(AllocatorSetting {
+                    name: TCMALLOC_BOUND.into(),
+                    value: TCMALLOC_DEFAULT_BOUND.to_string(),
+                    origin: "default".into(),
+                });
+            }
+            (settings, Vec::new())
+        }
+        Some(Kind::Jemalloc) => {
+            let mut settings = by_prefix(root, daemon, &["MALLOC_CONF", "_RJEM_MALLOC_CONF"]);
+            if let Ok(target) =
+                std::fs::read_link(daemon.process.as_seen_by_it(Path::new("/etc/malloc.conf")))
+            {
+                settings.push(AllocatorSetting {
+                    name: "malloc.conf".into(),
+                    value: target.display().to_string(),
+                    origin: "/etc/malloc.conf".into(),
+                });
+            }
+            (settings, Vec::new())
+        }
+        Some(Kind::Mimalloc) => (by_prefix(root, daemon, &["MIMALLOC_"]), Vec::new()),
+        Some(Kind::Glibc) => (by_prefix(root, daemon, &["MALLOC_", "GLIBC_TUNABLES"]), Vec::new()),
+        _ => (Vec::new(), Vec::new()),
+    }
+}
+
+fn by_prefix(root: &Root, daemon: &Daemon, prefixes: &[&str]) -> Vec<AllocatorSetting> {
+    let environment = daemon.environment.iter().flatten();
+    let known = environment.map(|(name, value)| (name.to_string_lossy(), value.to_string_lossy()));
+    known
+        .filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        .map(|(name, value)| AllocatorSetting {
+            origin: origin_of_variable(root, daemon, &name, &value),
+            name: name.into_owned(),
+            value: value.into_owned(),
+        })
+        .collect()
+}
+
+/// The file of its unit that gave the process this variable; else only that it came with the environment.
+fn origin_of_variable(root: &Root, daemon: &Daemon, name: &str, value: &str) -> String {
+    let assignments = daemon.unit.as_ref().map(|unit| unit.assignments(root)).unwrap_or_default();
+    let from = assignments.into_iter().rev().find(|set| set.name == name && set.value == value);
+    from.map_or("environment".into(), |set| format!("environment, by {}", set.file.display()))
+}
+
+fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
+    let environment = daemon.environment.clone().unwrap_or_default();
+    let (file, asked_for) = config_file(&environment);
+    let seen = daemon.process.as_seen_by_it(&file);
+    let name = daemon.process.name().unwrap_or_default();
+    let effective = Effective::read(&environment, (seen, asked_for), &name);
+    let settings = OptionId::ALL
+        .into_iter()
+        .map(|id| {
+            let value = effective.value(id);
+            let variable = crate::settings::variable(spec(id).name);
+            let raw = daemon.variable(&variable).map(|raw| raw.to_string_lossy().into_owned());
+            let origin = match (effective.options.origin(id), raw) {
+                (Origin::Environment, Some(raw)) => origin_of_variable(root, daemon, &variable, &raw),
+                (Origin::File | Origin::FileSection, _) => {
+                    format!("{}, {}", effective.options.origin(id).name(), file.display())
+                }
+                (origin, _) => origin.name().to_string(),
+            };
+            AllocatorSetting { name: spec(id).name.into(), value, origin }
+        })
+        .collect();
+    (settings, effective.warnings)
+}

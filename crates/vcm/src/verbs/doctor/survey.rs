@@ -1,0 +1,270 @@
+//! What the checks look at: the daemons, each with its allocator and settings, and the machine.
+//!
+//! Owns the looking: everything is read once, before the first check, and what could not be read is noted
+//! with the daemon.
+
+use super::settings::{self, AllocatorSetting};
+use crate::inspect::allocator::{self, Answer};
+use crate::inspect::ceph::{self, Settings as CephSettings, Source, conf, socket};
+use crate::inspect::daemon::{self, Role};
+use crate::inspect::elf::{self, Depth, Look};
+use crate::inspect::process::{self, Process};
+use crate::inspect::root::Root;
+use crate::inspect::{dependencies, loaded, systemd};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub struct Survey {
+    pub root: Root,
+    pub daemons: Vec<Daemon>,
+}
+
+pub struct Daemon {
+    pub process: Process,
+    pub role: Role,
+    /// What operators call it.
+    pub label: String,
+    pub unit: Option<systemd::Unit>,
+    pub unit_name: Option<String>,
+    /// Variables that its unit sets, and where.
+    pub settings_files: Vec<(String, PathBuf)>,
+    pub program: Option<PathBuf>,
+    pub command: Vec<OsString>,
+    /// None where it may not be read.
+    pub environment: Option<Vec<(OsString, OsString)>>,
+    pub allocator: Answer,
+    /// Entries of LD_PRELOAD that are not in the process.
+    pub refused_preloads: Vec<String>,
+    pub settings: Vec<AllocatorSetting>,
+    /// What was wrong with the settings of our own library.
+    pub setting_warnings: Vec<String>,
+    pub ceph: Option<CephSettings>,
+    /// Bricks in this process, by the volumes that were attached to it.
+    pub bricks: Option<u64>,
+    /// In a container or a chroot.
+    pub is_contained: bool,
+    pub not_seen: Vec<String>,
+}
+
+impl Survey {
+    pub fn of(root: Root, ids: &[i32]) -> Self {
+        let daemons = ids.iter().filter_map(|id| Daemon::look(&root, *id)).collect();
+        Survey { root, daemons }
+    }
+
+    pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Daemon> {
+        self.daemons.iter().filter(move |daemon| daemon.role == role)
+    }
+}
+
+/// The storage daemons that run here, in the order of their ids.
+pub fn daemons_on(root: &Root) -> Vec<(i32, Role)> {
+    let of = |id: &i32| role_of(&Process::in_root(root, *id));
+    let all = process::all(root).into_iter().map(|id| (id, of(&id)));
+    all.filter(|(_, role)| *role != Role::Other).collect()
+}
+
+/// By the program's file, since threads may rename a process; by its words where the file may not be read.
+fn role_of(process: &Process) -> Role {
+    let file_name = |path: &OsStr| {
+        let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.trim_end_matches(" (deleted)").to_string()
+    };
+    let first_word = process.command_line().ok().and_then(|words| words.into_iter().next());
+    let by_word = first_word.map_or(Role::Other, |word| Role::of_program(&file_name(&word)));
+    let by_file =
+        process.program().map_or(Role::Other, |path| Role::of_program(&file_name(path.as_os_str())));
+    // glusterd and glusterfs are links to the program glusterfsd.
+    if by_file == Role::Other || by_word.is_gluster() { by_word } else { by_file }
+}
+
+impl Daemon {
+    /// None when there is no such process any more.
+    pub fn look(root: &Root, id: i32) -> Option<Self> {
+        let process = Process::in_root(root, id);
+        let command = process.command_line().ok()?;
+        let role = role_of(&process);
+        let mut not_seen = Vec::new();
+        let environment = note(&mut not_seen, "its environment", process.environment());
+        let program = note(&mut not_seen, "its program", process.program());
+        let unit_name = process.unit();
+        let unit = unit_name.as_deref().and_then(|name| systemd::find(root, name).ok());
+        let assignments = unit.as_ref().map(|unit| unit.assignments(root)).unwrap_or_default();
+        let mut daemon = Daemon {
+            settings_files: assignments.into_iter().map(|set| (set.name, set.file)).collect(),
+            label: daemon::label(role, &command),
+            allocator: Answer::unknown("not looked at yet"),
+            refused_preloads: Vec::new(),
+            settings: Vec::new(),
+            setting_warnings: Vec::new(),
+            ceph: None,
+            bricks: None,
+            is_contained: program.is_some() && !process.shares_our_files(),
+            process,
+            role,
+            unit,
+            unit_name,
+            program,
+            command,
+            environment,
+            not_seen,
+        };
+        daemon.look_at_allocator(root);
+        let (settings, warnings) = settings::of(root, &daemon);
+        (daemon.settings, daemon.setting_warnings) = (settings, warnings);
+        if role.is_ceph() {
+            daemon.ceph = Some(daemon.read_ceph_settings());
+        }
+        if role == Role::Glusterfsd {
+            daemon.bricks = bricks_of(&daemon.process, &daemon.command);
+        }
+        Some(daemon)
+    }
+
+    /// `osd.3 (pid 4711)`.
+    pub fn title(&self) -> String {
+        format!("{} (pid {})", self.label, self.process.id)
+    }
+
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        let environment = self.environment.as_ref()?;
+        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
+    pub fn ceph_id(&self) -> &str {
+        self.label.split_once('.').map_or("", |(_, id)| id)
+    }
+
+    /// The file of its unit that sets a variable.
+    pub fn settings_file_of(&self, variable: &str) -> Option<String> {
+        let set = self.settings_files.iter().find(|(name, _)| name == variable);
+        set.map(|(_, file)| file.display().to_string())
+    }
+
+    /// What `vcm enable` and `systemctl` call it, as far as it can be known.
+    pub fn service(&self) -> String {
+        match (&self.unit_name, self.role) {
+            (Some(unit), _) if self.unit.is_some() => unit.trim_end_matches(".service").to_string(),
+            // Bricks are started by glusterd and inherit its environment.
+            (_, role) if role.is_gluster() => "glusterd".into(),
+            (_, Role::Radosgw) => format!("ceph-radosgw@{}", self.ceph_id()),
+            (_, role) if role.is_ceph() => format!("{}@{}", role.name(), self.ceph_id()),
+            _ => "UNIT".into(),
+        }
+    }
+
+    /// The commands that put it onto vcmalloc.
+    pub fn enabling(&self) -> Vec<String> {
+        if self.is_contained {
+            let guide = if self.role.is_gluster() { "gluster.md" } else { "ceph.md" };
+            return vec![format!("# in a container: docs/guides/{guide}, 'Containers'")];
+        }
+        if self.unit.is_none() {
+            // Bricks have the environment of the glusterd that starts them.
+            let command = match self.role {
+                Role::Glusterfsd => "glusterd".into(),
+                _ => self.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
+            };
+            return vec![
+                "# not started by systemd: start it on vcmalloc by hand:".into(),
+                format!("vcm run -- {command}"),
+            ];
+        }
+        let service = self.service();
+        vec![
+            format!("sudo vcm enable {service}"),
+            format!("sudo systemctl daemon-reload && sudo systemctl restart {service}"),
+        ]
+    }
+
+    fn look_at_allocator(&mut self, root: &Root) {
+        match loaded::of(&self.process, self.environment.as_deref()) {
+            Ok(objects) if !objects.objects.is_empty() => {
+                self.allocator = allocator::of(&objects);
+                self.refused_preloads = objects.refused_preloads;
+            }
+            Ok(_) => {
+                self.allocator = Answer::unknown("/proc/PID/maps is empty: a kernel thread, or it has ended")
+            }
+            Err(error) => {
+                self.not_seen.push(format!("its mapped files (/proc/{}/maps): {error}", self.process.id));
+                self.allocator = Answer::unknown(self.what_its_file_says(root));
+            }
+        }
+    }
+
+    /// What can be said without looking into the process: what its program is linked with.
+    fn what_its_file_says(&self, root: &Root) -> String {
+        let why = "its mapped files may not be read (run vcm as root)";
+        let named = self.command.first().map(|word| root.path(Path::new(word)));
+        let Some(path) = named.filter(|path| path.is_absolute() && path.is_file()) else { return why.into() };
+        let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return why.into() };
+        let linked = dependencies::of_in(root, &path, &elf, "");
+        let known = ["libtcmalloc", "libjemalloc", "libmimalloc", "libvcmalloc"];
+        let allocator = linked.iter().find(|library| known.iter().any(|name| library.name.starts_with(name)));
+        match allocator {
+            Some(library) => {
+                format!("{why}; its program is linked with {}, without a preload that is it", library.name)
+            }
+            None => format!("{why}; its program is linked with no allocator but libc's"),
+        }
+    }
+
+    fn read_ceph_settings(&mut self) -> CephSettings {
+        let mut why_not = None;
+        for path in socket::of(&self.process) {
+            match socket::settings(&self.process.as_seen_by_it(&path)) {
+                Ok(values) => return CephSettings::new(Source::Socket(path), values),
+                Err(error) => why_not = Some(format!("{}: {error}", path.display())),
+            }
+        }
+        let why_not = why_not.unwrap_or_else(|| "it has no admin socket that can be seen".into());
+        let mut settings = self.read_ceph_conf();
+        settings.not_seen = Some(format!("settings from the monitors and at run time ({why_not})"));
+        self.not_seen.extend(settings.not_seen.clone());
+        settings
+    }
+
+    fn read_ceph_conf(&self) -> CephSettings {
+        let cluster = daemon::argument(&self.command, &["--cluster"]).unwrap_or_else(|| "ceph".into());
+        let named = daemon::argument(&self.command, &["-c", "--conf"])
+            .or_else(|| self.variable("CEPH_CONF").map(|path| path.to_string_lossy().into_owned()));
+        let path = PathBuf::from(named.unwrap_or_else(|| format!("/etc/ceph/{cluster}.conf")));
+        let asker = conf::Asker { cluster: &cluster, kind: self.role.ceph_kind(), id: self.ceph_id() };
+        match std::fs::read_to_string(self.process.as_seen_by_it(&path)) {
+            Ok(text) => CephSettings::new(Source::File(path.clone()), conf::read(&text, &path, &asker)),
+            Err(_) => CephSettings::new(Source::Nothing, BTreeMap::new()),
+        }
+    }
+
+    /// A setting that is a path, with Ceph's default where nobody set it.
+    pub fn ceph_path(&self, name: &str, default: &str) -> PathBuf {
+        let cluster = daemon::argument(&self.command, &["--cluster"]).unwrap_or_else(|| "ceph".into());
+        let asker = conf::Asker { cluster: &cluster, kind: self.role.ceph_kind(), id: self.ceph_id() };
+        let set =
+            self.ceph.as_ref().and_then(|settings| settings.get(name)).map(|set: ceph::Setting| set.value);
+        PathBuf::from(conf::expand(set.as_deref().filter(|path| !path.is_empty()).unwrap_or(default), &asker))
+    }
+}
+
+fn note<T>(not_seen: &mut Vec<String>, what: &str, result: io::Result<T>) -> Option<T> {
+    result.map_err(|error| not_seen.push(format!("{what}: {error}"))).ok()
+}
+
+/// The bricks in a process: each keeps its folder `.glusterfs` open.
+fn bricks_of(process: &Process, command: &[OsString]) -> Option<u64> {
+    let open = process.open_paths()?;
+    let mut bricks: Vec<&Path> = open
+        .iter()
+        .filter_map(|path| {
+            let at = path.iter().position(|part| part == ".glusterfs")?;
+            path.ancestors().nth(path.iter().count() - at)
+        })
+        .collect();
+    bricks.sort_unstable();
+    bricks.dedup();
+    let by_name = u64::from(daemon::argument(command, &["--brick-name"]).is_some());
+    Some((bricks.len() as u64).max(by_name))
+}

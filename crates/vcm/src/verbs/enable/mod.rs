@@ -1,0 +1,207 @@
+//! `vcm enable UNIT` and `vcm disable UNIT`: a systemd drop-in that preloads vcmalloc, and its removal.
+//!
+//! ```text
+//! plan       which library, which variables, in which form; refuses what would do harm
+//! drop_in    the files: their text, how they are recognised, written and removed
+//! ```
+//!
+//! Writes only files of its own, each at once or not at all; prints exactly what it wrote.
+
+mod drop_in;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::cli::enable::{Disable, Enable};
+use crate::inspect::daemon::Role;
+use crate::inspect::root::Root;
+use crate::inspect::systemd::{self, NoUnit, Unit};
+use crate::say::{self, FAILURE, Failure, Outcome};
+use drop_in::{Found, Place};
+use plan::{Plan, Wanted};
+use std::fmt::Write;
+use std::path::Path;
+
+pub fn enable(arguments: &Enable) -> Outcome {
+    let root = arguments.root.clone().map_or_else(Root::real, Root::at);
+    let unit = find(&root, &arguments.unit, "enable")?;
+    let wanted = Wanted { library: arguments.library.as_deref(), hardened: arguments.hardened };
+    let plan = Plan::of(&root, &unit, &arguments.settings, &wanted)?;
+    let place = Place::of(&root, &unit.name);
+    let before = place.look().map_err(|error| failed(&place, &error))?;
+    if let Found::Foreign(path) | Found::Edited(path) = &before {
+        return Err(refused(foreign(path, &before)));
+    }
+    let files = plan.files(&place);
+    let is_same = before == Found::Ours(files.clone());
+    if !is_same && !arguments.dry_run {
+        place.write(&files).map_err(|error| failed(&place, &error))?;
+    }
+    let verb = match (is_same, arguments.dry_run) {
+        (true, _) => "Already there",
+        (false, true) => "Would write",
+        (false, false) => "Wrote",
+    };
+    say::result(&enabled_text(&unit, &plan, &files, verb))
+}
+
+pub fn disable(arguments: &Disable) -> Outcome {
+    let root = arguments.root.clone().map_or_else(Root::real, Root::at);
+    let name = name_to_disable(&root, &arguments.unit)?;
+    let place = Place::of(&root, &name);
+    match place.look().map_err(|error| failed(&place, &error))? {
+        Found::Nothing => say::result(&not_enabled(&root, &name)),
+        Found::Ours(_) => {
+            let removed = if arguments.dry_run { place.ours() } else { place.remove() };
+            let removed = removed.map_err(|error| failed(&place, &error))?;
+            let verb = if arguments.dry_run { "Would remove" } else { "Removed" };
+            let mut text = String::new();
+            removed.iter().for_each(|path| put(&mut text, &format!("{verb} {}", path.display())));
+            put(&mut text, "");
+            put_applying(&mut text, stem(&name));
+            say::result(&text)
+        }
+        found @ (Found::Foreign(_) | Found::Edited(_)) => {
+            let (Found::Foreign(path) | Found::Edited(path)) = &found else { return Ok(0) };
+            Err(refused(foreign(path, &found)))
+        }
+    }
+}
+
+fn refused(message: impl Into<String>) -> Failure {
+    Failure::new(FAILURE, message)
+}
+
+fn failed(place: &Place, error: &std::io::Error) -> Failure {
+    let hint = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => "; run it as root",
+        _ => "",
+    };
+    refused(format!("{}: {error}{hint}; nothing was changed", place.shown().display()))
+}
+
+fn foreign(path: &Path, found: &Found) -> String {
+    let shown = path.display();
+    match found {
+        Found::Edited(_) => format!(
+            "{shown} was edited since vcm wrote it; move it away, or put your changes into a file of another \
+             name"
+        ),
+        _ => format!("{shown} was not written by vcm, so it stays as it is; move it away first"),
+    }
+}
+
+fn find(root: &Root, asked: &str, verb: &str) -> Result<Unit, Failure> {
+    systemd::find(root, asked).map_err(|why| refused(no_unit(asked, verb, &why)))
+}
+
+fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
+    match why {
+        NoUnit::Unknown { nearest } if nearest.is_empty() => {
+            format!("{asked}: there is no such service; 'systemctl list-units --type=service' lists them")
+        }
+        NoUnit::Unknown { nearest } => {
+            format!("{asked}: there is no such service; did you mean {}?", nearest.join(" or "))
+        }
+        NoUnit::NeedsInstance { template, instances } => {
+            let example = instances.first().cloned().unwrap_or_else(|| format!("{template}@0"));
+            let all =
+                if instances.len() > 1 { format!(" ({})", instances.join(", ")) } else { String::new() };
+            format!(
+                "{asked} is a template: name one of its instances{all}, as in 'vcm {verb} {example}', or all of \
+                 them: 'vcm {verb} {template}@'"
+            )
+        }
+        NoUnit::NoTemplate { service } => {
+            format!("{asked}: {service} is no template; write 'vcm {verb} {service}'")
+        }
+        NoUnit::Masked { name } => {
+            format!("{name} is masked, so it never starts; 'systemctl unmask {name}' first")
+        }
+        NoUnit::BadName => format!("{asked}: that cannot be the name of a service"),
+    }
+}
+
+/// The unit's own name; a drop-in may outlive its unit.
+fn name_to_disable(root: &Root, asked: &str) -> Result<String, Failure> {
+    match systemd::find(root, asked) {
+        Ok(unit) => Ok(unit.name),
+        Err(NoUnit::BadName) => Err(refused(no_unit(asked, "disable", &NoUnit::BadName))),
+        Err(why) => {
+            let name = format!("{}.service", asked.strip_suffix(".service").unwrap_or(asked));
+            let is_left = Place::of(root, &name).look().is_ok_and(|found| found != Found::Nothing);
+            if is_left { Ok(name) } else { Err(refused(no_unit(asked, "disable", &why))) }
+        }
+    }
+}
+
+fn not_enabled(root: &Root, name: &str) -> String {
+    let template = stem(name).split_once('@').map(|(template, _)| format!("{template}@"));
+    let by_template = template.filter(|template| {
+        let file = format!("{template}.service");
+        file != name && Place::of(root, &file).look().is_ok_and(|found| found != Found::Nothing)
+    });
+    match by_template {
+        Some(template) => format!("{name} gets it with all instances: vcm disable {template}\n"),
+        None => format!("{name} was not enabled by vcm; nothing to undo\n"),
+    }
+}
+
+fn stem(name: &str) -> &str {
+    name.strip_suffix(".service").unwrap_or(name)
+}
+
+fn put(text: &mut String, line: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+fn enabled_text(unit: &Unit, plan: &Plan, files: &[drop_in::File], verb: &str) -> String {
+    let mut text = String::new();
+    if let Some(alias) = &unit.asked_as {
+        put(&mut text, &format!("{alias} is another name of {}.", unit.name));
+    }
+    plan.notes.iter().for_each(|note| put(&mut text, note));
+    for file in files {
+        put(&mut text, &format!("\n{verb} {}:\n", file.path.display()));
+        file.text.lines().for_each(|line| put(&mut text, &format!("    {line}")));
+    }
+    put(&mut text, "");
+    let name = unit.stem();
+    put_applying(&mut text, name);
+    put(&mut text, "To prove it:");
+    let all = name.ends_with('@');
+    if all {
+        put(&mut text, "    sudo vcm doctor");
+    } else {
+        put(&mut text, &format!("    sudo vcm doctor $(systemctl show --property MainPID --value {name})"));
+    }
+    let role = plan.program.file_name().map_or(Role::Other, |file| Role::of_program(&file.to_string_lossy()));
+    if plan.is_stand_in && role.is_ceph() && !all {
+        let id = name.split_once('@').map_or("ID", |(_, id)| id);
+        put(
+            &mut text,
+            &format!(
+                "    ceph tell {}.{id} heap stats    # begins with vcmalloc's figures",
+                role.ceph_kind()
+            ),
+        );
+    }
+    if role.is_gluster() {
+        put(&mut text, "    sudo vcm doctor gluster    # bricks inherit it when they are started again");
+    }
+    put(&mut text, &format!("To undo it:\n    sudo vcm disable {name}"));
+    text
+}
+
+fn put_applying(text: &mut String, name: &str) {
+    put(text, "To apply it:");
+    put(text, "    sudo systemctl daemon-reload");
+    match name.strip_suffix('@') {
+        // One at a time keeps the data available.
+        Some(template) => {
+            put(text, &format!("    sudo systemctl restart {template}@0    # one after the other"))
+        }
+        None => put(text, &format!("    sudo systemctl restart {name}")),
+    }
+}

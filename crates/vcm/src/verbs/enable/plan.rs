@@ -1,0 +1,228 @@
+//! What a unit needs so that its program runs on vcmalloc.
+//!
+//! Owns the decisions: the stand-in where TCMalloc is linked, the existing preload kept behind ours, an
+//! environment file where one of the unit's would win over us, and the cases in which nothing may be done.
+
+use super::drop_in::{self, File, Place};
+use crate::inspect::dependencies;
+use crate::inspect::elf::{self, Depth, Look};
+use crate::inspect::root::Root;
+use crate::inspect::systemd::Unit;
+use crate::inspect::systemd::file::Assignment;
+use crate::library::{self, Library};
+use crate::say::{self, FAILURE, Failure};
+use crate::settings;
+use std::path::{Path, PathBuf};
+
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Which library the operator asked for.
+pub struct Wanted<'a> {
+    pub library: Option<&'a Path>,
+    pub hardened: bool,
+}
+
+pub struct Plan {
+    pub program: PathBuf,
+    pub is_stand_in: bool,
+    /// Said before the files.
+    pub notes: Vec<String>,
+    unit: String,
+    variables: Vec<(String, String)>,
+    /// The variables must come from a file, because one of the unit's files would win over them.
+    by_file: bool,
+}
+
+impl Plan {
+    pub fn of(root: &Root, unit: &Unit, given: &[String], wanted: &Wanted) -> Result<Self, Failure> {
+        let mut variables = settings::variables_of(given).map_err(|wrong| {
+            wrong.iter().for_each(|line| say::line(line));
+            refused("nothing was written")
+        })?;
+        let program = program_of(root, unit)?;
+        let mut notes = Vec::new();
+        let tcmalloc = linked_tcmalloc(root, &program);
+        let library = choose(wanted, tcmalloc.as_deref(), &program)?;
+        if let Some(name) = &tcmalloc {
+            let (program, library) = (program.display(), library.path.display());
+            notes.push(format!("{program} is linked with {name}, so the stand-in {library} is preloaded."));
+        }
+        let path = inside(root, &library.path);
+        check_visible(root, unit, &path)?;
+
+        let others: Vec<Assignment> =
+            unit.assignments(root).into_iter().filter(|set| !drop_in::is_own(root, &set.file)).collect();
+        let before = others.iter().rev().find(|set| set.name == PRELOAD);
+        variables.insert(0, (PRELOAD.into(), joined(&path, before)));
+        if let Some(before) = before.filter(|before| !before.value.trim().is_empty()) {
+            notes.push(format!("LD_PRELOAD={} ({}) is kept behind it.", before.value, before.file.display()));
+            notes.extend(kept_allocators(root, before));
+        }
+        let by_file = others.iter().any(|set| {
+            let is_ours_too = variables.iter().any(|(name, _)| *name == set.name);
+            is_ours_too && (set.is_from_environment_file || comes_later(&set.file))
+        });
+        if by_file {
+            notes.push(format!(
+                "An environment file of {} would win over Environment=, so the variables are in a file of \
+                 their own.",
+                unit.name
+            ));
+        }
+        Ok(Plan {
+            program,
+            is_stand_in: tcmalloc.is_some(),
+            notes,
+            unit: unit.stem().into(),
+            variables,
+            by_file,
+        })
+    }
+
+    pub fn files(&self, place: &Place) -> Vec<File> {
+        drop_in::files(place, &self.unit, &self.variables, self.by_file)
+    }
+}
+
+fn refused(message: impl Into<String>) -> Failure {
+    Failure::new(FAILURE, message)
+}
+
+/// The program of the unit as the machine names it; refuses what a preload in the unit would not reach.
+fn program_of(root: &Root, unit: &Unit) -> Result<PathBuf, Failure> {
+    let name = &unit.name;
+    let Some(program) = unit.program(root) else {
+        return Err(refused(format!("{name} has no ExecStart, so there is nothing to preload into")));
+    };
+    const WRAPPERS: [&str; 8] = ["bash", "sh", "dash", "podman", "docker", "conmon", "env", "sudo"];
+    let file_name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if WRAPPERS.contains(&file_name.as_str()) {
+        return Err(refused(format!(
+            "{name} starts {}, which starts the daemon in turn, perhaps in a container: a preload in the unit \
+             would reach the wrong program. For cephadm and rook see docs/guides/ceph.md, 'Containers'",
+            program.display()
+        )));
+    }
+    if !root.path(root.resolve(&program)).is_file() {
+        return Err(refused(format!("{name} starts {}, which is not installed", program.display())));
+    }
+    Ok(program)
+}
+
+/// The name under which the program is linked with TCMalloc.
+fn linked_tcmalloc(root: &Root, program: &Path) -> Option<String> {
+    let path = root.path(root.resolve(program));
+    let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return None };
+    let linked = dependencies::of_in(root, &path, &elf, "");
+    linked.into_iter().map(|library| library.name).find(|name| name.starts_with("libtcmalloc"))
+}
+
+fn choose(wanted: &Wanted, tcmalloc: Option<&str>, program: &Path) -> Result<Library, Failure> {
+    let with_code = |failure: Failure| Failure::new(FAILURE, failure.message);
+    let Some(name) = tcmalloc else {
+        return library::find(wanted.library, wanted.hardened).map_err(with_code);
+    };
+    if wanted.hardened {
+        return Err(refused(format!(
+            "{} is linked with {name}, and the hardened library does not stand in for it; leave --hardened \
+             out",
+            program.display()
+        )));
+    }
+    let found = library::find(wanted.library, false).map_err(with_code)?;
+    let found = match wanted.library {
+        Some(_) => found,
+        None => found.stand_in().ok_or_else(|| not_beside(&found, program, name))?,
+    };
+    if found.stands_in_for_tcmalloc {
+        return Ok(found);
+    }
+    Err(refused(format!(
+        "{} is linked with {name}, and {} does not stand in for it: the program would read an empty heap and \
+         let its caches grow without end. Name vcmalloc's {}",
+        program.display(),
+        found.path.display(),
+        library::STAND_IN_FILE_NAME
+    )))
+}
+
+fn not_beside(library: &Library, program: &Path, tcmalloc: &str) -> Failure {
+    refused(format!(
+        "{} is linked with {tcmalloc} and asks it how much memory it uses. Preloading {} would let its caches \
+         grow without end, so vcmalloc's stand-in {} is needed, and it is not beside it. 'make build' makes it; \
+         or name it: vcm enable --library PATH ...",
+        program.display(),
+        library.path.display(),
+        library::STAND_IN_FILE_NAME
+    ))
+}
+
+/// A library inside a root is named as the machine in that root names it.
+fn inside(root: &Root, path: &Path) -> PathBuf {
+    match path.strip_prefix(root.path("/")) {
+        Ok(rest) => Path::new("/").join(rest),
+        Err(_) => path.to_path_buf(),
+    }
+}
+
+/// The unit's sandbox must show the library.
+fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure> {
+    let is_set = |name| {
+        let value = unit.service_setting(root, name).unwrap_or_default().to_ascii_lowercase();
+        !matches!(value.as_str(), "" | "no" | "false" | "0" | "off")
+    };
+    let hidden = |folders: &[&str], by: &'static str| {
+        (folders.iter().any(|folder| library.starts_with(folder)) && is_set(by)).then(|| by.to_string())
+    };
+    let by = hidden(&["/home", "/root", "/run/user"], "ProtectHome")
+        .or_else(|| hidden(&["/tmp", "/var/tmp"], "PrivateTmp"));
+    let Some(by) = by else { return Ok(()) };
+    let file = library.file_name().unwrap_or_default().to_string_lossy();
+    // Where everybody would find it, the stand-in would take TCMalloc's place in every program.
+    let folder =
+        if file == library::STAND_IN_FILE_NAME { "/usr/local/lib/vcmalloc" } else { "/usr/local/lib" };
+    Err(refused(format!(
+        "{} is hidden from {} by its {by}=; copy it to {folder} and name it: vcm enable --library \
+         {folder}/{file} {}",
+        library.display(),
+        unit.name,
+        unit.stem()
+    )))
+}
+
+/// Ours first, then what was there.
+fn joined(library: &Path, before: Option<&Assignment>) -> String {
+    let mut list = library.display().to_string();
+    let before = before.map_or("", |set| set.value.as_str());
+    for entry in before.split([':', ' ']).filter(|entry| !entry.is_empty()) {
+        if Path::new(entry) != library {
+            list.push(':');
+            list.push_str(entry);
+        }
+    }
+    list
+}
+
+/// Allocators that stay loaded behind ours.
+fn kept_allocators(root: &Root, before: &Assignment) -> Vec<String> {
+    let exports_malloc = |path: &str| {
+        let look = elf::look(&root.path(root.resolve(path)), Depth::ExportedSymbols);
+        matches!(look, Ok(Look::Elf(elf)) if elf.exports("malloc"))
+    };
+    let entries =
+        before.value.split([':', ' ']).filter(|entry| entry.starts_with('/') && exports_malloc(entry));
+    entries
+        .map(|entry| {
+            let file = before.file.display();
+            format!(
+                "warning: {entry} is an allocator too; it stays loaded without use. Take it out of {file}."
+            )
+        })
+        .collect()
+}
+
+/// A drop-in whose name is behind ours is read after it.
+fn comes_later(file: &Path) -> bool {
+    let is_drop_in = file.parent().is_some_and(|folder| folder.extension().is_some_and(|end| end == "d"));
+    is_drop_in && file.file_name().is_some_and(|name| name.to_string_lossy().as_ref() > drop_in::NAME)
+}

@@ -1,0 +1,273 @@
+use super::*;
+use std::fs;
+use std::path::PathBuf;
+
+const OSD: &str = "[Service]\nEnvironment=CLUSTER=ceph\nEnvironmentFile=-/etc/default/ceph\n\
+                   ExecStart=/usr/bin/ceph-osd -f --id %i\nProtectHome=true\nPrivateTmp=true\n";
+const DROP_IN: &str = "/etc/systemd/system/ceph-osd@3.service.d/vcmalloc.conf";
+
+/// A machine in a folder with a program linked like ceph-osd, and the libraries.
+struct Machine {
+    _folder: tempfile::TempDir,
+    root: Root,
+}
+
+impl Machine {
+    fn new(linked_with_tcmalloc: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let machine = Machine { root: Root::at(folder.path()), _folder: folder };
+        machine.write("/lib/systemd/system/ceph-osd@.service", OSD);
+        // On every machine with systemd.
+        fs::create_dir_all(machine.root.path("/etc/systemd/system")).unwrap();
+        machine.library(
+            "/usr/local/lib/libvcmalloc.so",
+            "libvcmalloc.so",
+            "void malloc(void) {} void vcm_version(void) {}",
+        );
+        machine.library(
+            "/usr/local/lib/vcmalloc/libtcmalloc.so.4",
+            "libtcmalloc.so.4",
+            "void malloc(void) {} void vcm_version(void) {} void _ZN15MallocExtension8instanceEv(void) {}",
+        );
+        machine.library(
+            "/usr/lib/libtcmalloc.so.4",
+            "libtcmalloc.so.4",
+            "void malloc(void) {} void tc_malloc(void) {}",
+        );
+        let linked = if linked_with_tcmalloc { "/usr/lib/libtcmalloc.so.4" } else { "" };
+        machine.compile("/usr/bin/ceph-osd", "int nothing;", "ceph-osd", linked);
+        machine
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.root.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root.path(path)).unwrap()
+    }
+
+    fn library(&self, path: &str, soname: &str, source: &str) {
+        self.compile(path, source, soname, "");
+    }
+
+    fn compile(&self, path: &str, source: &str, soname: &str, linked: &str) {
+        let source_file = format!("/src/{}.c", path.replace('/', "_"));
+        self.write(&source_file, source);
+        self.write(path, "");
+        let mut gcc = std::process::Command::new("gcc");
+        gcc.args([
+            "-w",
+            "-shared",
+            "-nostdlib",
+            "-fPIC",
+            "-Wl,--no-as-needed",
+            &format!("-Wl,-soname,{soname}"),
+            "-o",
+        ]);
+        gcc.arg(self.root.path(path)).arg(self.root.path(source_file));
+        if !linked.is_empty() {
+            gcc.arg(self.root.path(linked));
+        }
+        assert!(gcc.status().unwrap().success());
+    }
+
+    fn enable(&self, unit: &str, settings: &[&str]) -> Result<u8, Failure> {
+        self.enable_with(unit, settings, "/usr/local/lib/libvcmalloc.so")
+    }
+
+    fn enable_with(&self, unit: &str, settings: &[&str], library: &str) -> Result<u8, Failure> {
+        enable(&Enable {
+            unit: unit.into(),
+            settings: settings.iter().map(|set| (*set).to_string()).collect(),
+            library: Some(self.root.path(library)),
+            hardened: false,
+            dry_run: false,
+            root: Some(self.root.path("/")),
+        })
+    }
+
+    fn disable(&self, unit: &str) -> Result<u8, Failure> {
+        disable(&Disable { unit: unit.into(), dry_run: false, root: Some(self.root.path("/")) })
+    }
+
+    /// Every file below /etc, with its text.
+    fn etc(&self) -> Vec<(PathBuf, String)> {
+        let mut open = vec![self.root.path("/etc")];
+        let mut all = Vec::new();
+        while let Some(path) = open.pop() {
+            match fs::read_dir(&path) {
+                Ok(entries) => {
+                    all.push((path.clone(), String::new()));
+                    open.extend(entries.flatten().map(|entry| entry.path()));
+                }
+                Err(_) => all.push((path.clone(), fs::read_to_string(&path).unwrap_or_default())),
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// The variables that the service would get, the strongest of each name.
+    fn variable(&self, unit: &str, name: &str) -> Option<String> {
+        let unit = systemd::find(&self.root, unit).unwrap();
+        unit.assignments(&self.root).into_iter().rev().find(|set| set.name == name).map(|set| set.value)
+    }
+}
+
+fn message(result: Result<u8, Failure>) -> String {
+    result.unwrap_err().message
+}
+
+#[test]
+fn a_unit_gets_the_preload_and_the_options_and_loses_them_without_a_trace() {
+    let machine = Machine::new(false);
+    machine.write("/etc/hostname", "x");
+    machine.write("/etc/systemd/system/other.service", "");
+    let before = machine.etc();
+    machine.enable("ceph-osd@3", &["cache_limit=64M"]).unwrap();
+    let library = "/usr/local/lib/libvcmalloc.so";
+    let text = machine.read(DROP_IN);
+    assert!(
+        text.contains(&format!(
+            "Environment=\"LD_PRELOAD={library}\"\nEnvironment=\"VCM_CACHE_LIMIT=64M\"\n"
+        )),
+        "{text}"
+    );
+    assert_eq!(machine.variable("ceph-osd@3", "LD_PRELOAD").as_deref(), Some(library));
+    assert_eq!(machine.variable("ceph-osd@4", "LD_PRELOAD"), None);
+    machine.disable("ceph-osd@3").unwrap();
+    assert_eq!(machine.etc(), before);
+}
+
+#[test]
+fn a_folder_that_was_there_stays() {
+    let machine = Machine::new(false);
+    machine.write("/etc/systemd/system/ceph-osd@3.service.d/own.conf", "[Service]\nNice=1\n");
+    let before = machine.etc();
+    machine.enable("ceph-osd@3", &[]).unwrap();
+    machine.enable("ceph-osd@3", &["cache_limit=1G"]).unwrap();
+    machine.disable("ceph-osd@3").unwrap();
+    assert_eq!(machine.etc(), before);
+}
+
+#[test]
+fn a_template_is_enabled_for_all_its_instances() {
+    let machine = Machine::new(false);
+    machine.enable("ceph-osd@", &[]).unwrap();
+    assert!(machine.variable("ceph-osd@4", "LD_PRELOAD").is_some());
+    assert!(not_enabled(&machine.root, "ceph-osd@4.service").contains("vcm disable ceph-osd@"));
+}
+
+#[test]
+fn a_program_linked_with_tcmalloc_gets_the_stand_in_or_nothing() {
+    let machine = Machine::new(true);
+    let refusal = message(machine.enable("ceph-osd@3", &[]));
+    assert!(refusal.contains("does not stand in for it"), "{refusal}");
+    assert!(!machine.root.path(DROP_IN).exists(), "nothing is written");
+    let stand_in = "/usr/local/lib/vcmalloc/libtcmalloc.so.4";
+    machine.enable_with("ceph-osd@3", &[], stand_in).unwrap();
+    assert_eq!(machine.variable("ceph-osd@3", "LD_PRELOAD").as_deref(), Some(stand_in));
+}
+
+#[test]
+fn an_existing_preload_is_kept_behind_ours() {
+    let machine = Machine::new(false);
+    machine.write(
+        "/etc/systemd/system/ceph-osd@3.service.d/a.conf",
+        "[Service]\nEnvironment=LD_PRELOAD=/a.so:/b.so\n",
+    );
+    machine.enable("ceph-osd@3", &[]).unwrap();
+    let wanted = "/usr/local/lib/libvcmalloc.so:/a.so:/b.so";
+    assert_eq!(machine.variable("ceph-osd@3", "LD_PRELOAD").as_deref(), Some(wanted));
+    // Again, with our own drop-in there: it is not joined to itself.
+    machine.enable("ceph-osd@3", &["cache_limit=1G"]).unwrap();
+    assert_eq!(machine.variable("ceph-osd@3", "LD_PRELOAD").as_deref(), Some(wanted));
+}
+
+#[test]
+fn a_preload_in_an_environment_file_or_a_later_drop_in_does_not_win() {
+    let later = "/etc/systemd/system/ceph-osd@3.service.d/zz.conf";
+    for (path, text) in
+        [("/etc/default/ceph", "LD_PRELOAD=/a.so\n"), (later, "[Service]\nEnvironment=LD_PRELOAD=/a.so\n")]
+    {
+        let machine = Machine::new(false);
+        machine.write(path, text);
+        let before = machine.etc();
+        machine.enable("ceph-osd@3", &["cache_limit=1G"]).unwrap();
+        let wanted = Some("/usr/local/lib/libvcmalloc.so:/a.so");
+        assert_eq!(machine.variable("ceph-osd@3", "LD_PRELOAD").as_deref(), wanted, "{path}");
+        assert_eq!(machine.variable("ceph-osd@3", "VCM_CACHE_LIMIT").as_deref(), Some("1G"));
+        machine.disable("ceph-osd@3").unwrap();
+        assert_eq!(machine.etc(), before);
+    }
+}
+
+#[test]
+fn files_of_others_and_edited_ones_are_left_alone() {
+    let machine = Machine::new(false);
+    machine.write(DROP_IN, "[Service]\nNice=1\n");
+    for result in [machine.enable("ceph-osd@3", &[]), machine.disable("ceph-osd@3")] {
+        assert!(message(result).contains("was not written by vcm"));
+    }
+    assert_eq!(machine.read(DROP_IN), "[Service]\nNice=1\n");
+    fs::remove_file(machine.root.path(DROP_IN)).unwrap();
+    machine.enable("ceph-osd@3", &[]).unwrap();
+    let edited = machine.read(DROP_IN) + "Nice=1\n";
+    machine.write(DROP_IN, &edited);
+    for result in [machine.enable("ceph-osd@3", &[]), machine.disable("ceph-osd@3")] {
+        assert!(message(result).contains("was edited since"));
+    }
+    assert_eq!(machine.read(DROP_IN), edited);
+}
+
+#[test]
+fn wrong_units_options_and_containers_are_refused_with_what_to_do() {
+    let machine = Machine::new(false);
+    machine.write(
+        "/lib/systemd/system/ceph-f00d@.service",
+        "[Service]\nExecStart=/bin/bash /var/lib/ceph/f00d/%i/unit.run\n",
+    );
+    machine.write("/lib/systemd/system/gone.service", "[Service]\nExecStart=/usr/sbin/gone\n");
+    let refusal = |unit: &str| message(machine.enable(unit, &[]));
+    assert!(refusal("ceph-osd").contains("'vcm enable ceph-osd@0'"));
+    assert!(refusal("ceph-ods@3").contains("did you mean ceph-osd@3?"));
+    assert!(refusal("ceph-f00d@osd.3").contains("'Containers'"));
+    assert!(refusal("gone").contains("/usr/sbin/gone, which is not installed"));
+    assert!(message(machine.enable("ceph-osd@3", &["cache_limt=1"])).contains("nothing was written"));
+    assert!(message(machine.disable("zzz")).contains("no such service"));
+    assert_eq!(machine.disable("ceph-osd@9").unwrap(), 0);
+}
+
+#[test]
+fn a_library_that_the_units_sandbox_hides_is_refused() {
+    let machine = Machine::new(false);
+    machine.library(
+        "/home/me/libvcmalloc.so",
+        "libvcmalloc.so",
+        "void malloc(void) {} void vcm_version(void) {}",
+    );
+    let refusal = message(machine.enable_with("ceph-osd@3", &[], "/home/me/libvcmalloc.so"));
+    assert!(refusal.contains("hidden from ceph-osd@3.service by its ProtectHome="), "{refusal}");
+}
+
+#[test]
+fn a_drop_in_that_outlived_its_unit_can_be_removed() {
+    let machine = Machine::new(false);
+    machine.enable("ceph-osd@3", &[]).unwrap();
+    fs::remove_file(machine.root.path("/lib/systemd/system/ceph-osd@.service")).unwrap();
+    machine.disable("ceph-osd@3").unwrap();
+    assert!(machine.root.path(DROP_IN).symlink_metadata().is_err());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_leaves_nothing_behind() {
+    let machine = Machine::new(false);
+    // A file where the folder should be.
+    machine.write("/etc/systemd/system/ceph-osd@3.service.d", "");
+    let refusal = message(machine.enable("ceph-osd@3", &[]));
+    assert!(refusal.contains("nothing was changed"), "{refusal}");
+    assert_eq!(machine.etc().len(), 4);
+}
