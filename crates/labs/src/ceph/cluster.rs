@@ -40,8 +40,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Brings it up with an OSD for each of `allocators`, which may be fewer than names in use: they repeat.
+    /// Brings it up. The OSDs get `allocators` in turn, from the first again where there are more OSDs.
     pub fn up(session: &Session, shape: &Shape, allocators: &[&str]) -> Result<Cluster> {
+        if session.setting("conf").is_some() {
+            bail!(
+                "an experiment brings up a cluster of its own; on yours: vcm lab ceph run --conf FILE --pool POOL"
+            );
+        }
         session.step(&format!("a cluster: {} OSDs on {}", shape.osds, shape.store.name()))?;
         let directory = make_directory(session)?;
         let root = enter_release(session, shape, &directory)?;
@@ -189,9 +194,14 @@ impl Cluster {
         self.osds().iter().try_for_each(|osd| osd.prove_allocator(self.root.as_deref()))
     }
 
+    /// From now on it outlives this value.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
     /// Ends the OSDs at once: their data is thrown away, so nobody need be asked politely. What follows in the journal
     /// is then quick.
-    pub fn kill(&self) {
+    fn kill(&self) {
         for osd in self.osds().iter() {
             osd.process.identity.signal(Signal::KILL);
         }

@@ -1,10 +1,12 @@
 //! The Ceph lab: real monitors and OSDs on this machine, each OSD under the allocator it is given.
 //!
 //! ```text
-//! experiments/   one declaration a file
+//! experiments/   one declaration a file; existing: a cluster by itself, and clusters that are not ours
+//! journal_test   what a device is worth as a journal
 //! paired         a round: the same load on all OSDs, what each used for its own operations
-//! load/          clients: rados bench, fio
-//! counters  latency  sampling      looking at an OSD: perf dump, its histograms, perf
+//! load/          clients: rados bench, fio, S3
+//! counters  latency  sampling  written      looking at an OSD: perf dump, its histograms, perf, what it wrote
+//! gateway        object gateways of a cluster
 //! cluster        bringing one up; pool, osd, monitor, admin_socket, configuration, shape
 //! other_system   Debian 11 and 13 in directories of their own; release
 //! ```
@@ -15,6 +17,7 @@ pub mod admin_socket;
 pub mod cluster;
 pub mod configuration;
 pub mod counters;
+pub mod existing;
 pub mod experiments;
 pub mod gateway;
 pub mod journal_test;
@@ -30,23 +33,13 @@ pub mod sampling;
 pub mod shape;
 pub mod written;
 
-use crate::engine::lab::{Lab, Setting};
-use crate::engine::session::Session;
-use anyhow::{Result, bail};
+use crate::engine::lab::Lab;
 
 pub static LAB: Lab = Lab {
     name: "ceph",
     what: "real Ceph clusters, an OSD for each allocator",
     experiments: experiments::ALL,
-    settings: &[] as &[Setting],
-    up,
-    run,
+    settings: existing::SETTINGS,
+    up: existing::up,
+    run: existing::run,
 };
-
-fn up(_: &Session) -> Result<()> {
-    bail!("not yet: run an experiment")
-}
-
-fn run(_: &Session) -> Result<()> {
-    bail!("not yet: run an experiment")
-}

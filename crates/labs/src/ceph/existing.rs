@@ -1,0 +1,269 @@
+//! A cluster by itself: brought up and left, or one that lives here already, under the load of `thread-cache`.
+//!
+//! Owns `up` and `run`, and finding the OSDs of a cluster on this machine. On a cluster that is not the lab's it
+//! promises to start, stop and change nothing: it writes objects of its own into the named pool and removes them,
+//! also when it is stopped.
+
+use super::admin_socket;
+use super::cluster::Cluster;
+use super::counters::{Moment, Work};
+use super::load::rados_bench::Bench;
+use super::monitor::Client;
+use super::pool::POOL;
+use super::release::{CLUSTER_PACKAGES, Release};
+use super::shape::{Shape, Store};
+use crate::engine::lab::Setting;
+use crate::engine::measure::all_named;
+use crate::engine::session::Session;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+const fn setting(
+    name: &'static str,
+    value: &'static str,
+    default: Option<&'static str>,
+    help: &'static str,
+) -> Setting {
+    Setting { name, value, default, help }
+}
+
+pub static SETTINGS: &[Setting] = &[
+    setting(
+        "conf",
+        "FILE",
+        None,
+        "run: the ceph.conf of a cluster that is there; nothing is brought up or down",
+    ),
+    setting("pool", "POOL", None, "run: its pool that objects may be written to and removed from"),
+    setting("id", "NAME", Some("admin"), "run: who we are there, without 'client.'"),
+    setting("seconds", "N", Some("10"), "run: how long each load takes"),
+    setting("store", "STORE", Some("bluestore"), "up: memstore, bluestore, filestore or kstore"),
+    setting("osds", "N", Some("3"), "up: how many OSDs; they take turns among --allocators"),
+    setting("copies", "N", Some("1"), "up: copies of an object"),
+    setting("release", "N", Some("16.2"), "up: Ceph 14.2, 16.2 or 18.2"),
+];
+
+/// What `up` leaves for `run`.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Kept {
+    client: Client,
+    directory: PathBuf,
+}
+
+pub fn up(session: &Session) -> Result<()> {
+    let packages = CLUSTER_PACKAGES.map(|package| (package.name.to_owned(), package.why.to_owned()));
+    session.packages(&packages)?;
+    let store = Store::of(session.setting("store").unwrap_or_default())?;
+    let release = session.setting("release").unwrap_or_default();
+    let release = Release::of(release).with_context(|| format!("no release {release}: 14.2, 16.2, 18.2"))?;
+    let osds = session.number("osds")?.clamp(1, 32) as usize;
+    let copies = (session.number("copies")? as usize).clamp(1, osds);
+    let names = match session.request().allocators.is_empty() {
+        true => vec!["vcmalloc"],
+        false => session.request().allocators.iter().map(String::as_str).collect(),
+    };
+    let shape = Shape::of(store, osds).release(release).copies(copies).level();
+    let mut cluster = Cluster::up(session, &shape, &names)?;
+    session.keep(&Kept { client: cluster.client.clone(), directory: cluster.directory.clone() })?;
+    cluster.keep();
+    session.progress().end();
+    println!(
+        "up, with pool '{POOL}'. Ceph's own tools reach it by\n    export CEPH_CONF={}",
+        cluster.client.conf.display()
+    );
+    println!("vcm lab ceph run     loads it and shows what each OSD used\nvcm lab ceph down    ends it");
+    Ok(())
+}
+
+/// An OSD on this machine, whoever started it.
+struct Found {
+    number: u64,
+    pid: i32,
+    socket: PathBuf,
+    allocator: String,
+}
+
+pub fn run(session: &Session) -> Result<()> {
+    let (client, pool, sockets) = target(session)?;
+    let fsid = client.ask(session, &["fsid"])?["fsid"].as_str().unwrap_or_default().to_owned();
+    let osds = found(&sockets, &fsid);
+    if osds.is_empty() {
+        session.say("no OSD of that cluster runs on this machine: only the client's side is shown");
+    }
+    let name = format!("vcm-lab-{}", session.journal().header().mark);
+    let objects = Objects { client: &client, pool: &pool, name: &name };
+    let seconds = session.number("seconds")?;
+    let bench = |in_flight| Bench { pool: &pool, name: &name, seconds, in_flight, bytes: 4096 };
+    let mut steps = Vec::new();
+    for (step, in_flight) in [("write", 32), ("write", 128), ("read", 32), ("read", 128)] {
+        session.step(&format!("{step}, 4 KiB, {in_flight} in flight, {seconds} s"))?;
+        let before = moments(&osds)?;
+        let load = match step {
+            "write" => bench(in_flight).write(session, &client)?,
+            _ => bench(in_flight).read(session, &client)?,
+        };
+        let work: Vec<Work> =
+            before.iter().zip(moments(&osds)?).map(|(one, later)| one.until(&later)).collect();
+        steps.push((format!("{step} {in_flight}"), load, work));
+    }
+    session.step("removing the objects")?;
+    drop(objects);
+    session.progress().end();
+    for (step, load, work) in &steps {
+        if session.request().json {
+            println!("{}", as_json(step, load, &osds, work));
+        } else {
+            print!("{}", as_text(step, load, &osds, work));
+        }
+    }
+    Ok(())
+}
+
+/// The cluster that the settings name, or the one that `up` left.
+fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
+    if let Some(conf) = session.setting("conf") {
+        let Some(pool) = session.setting("pool") else {
+            bail!("--conf needs --pool POOL: a pool that objects may be written to and removed from");
+        };
+        if !Path::new(conf).is_file() {
+            bail!("{conf} is not there");
+        }
+        let name = session.setting("id").unwrap_or("admin").to_owned();
+        let client = Client { conf: PathBuf::from(conf).canonicalize()?, name };
+        return Ok((
+            client,
+            pool.to_owned(),
+            vec![PathBuf::from("/run/ceph"), PathBuf::from("/var/run/ceph")],
+        ));
+    }
+    let Some(kept) = session.kept::<Kept>()? else {
+        bail!("no cluster: `vcm lab ceph up` makes one; or name yours: --conf ceph.conf --pool POOL");
+    };
+    Ok((kept.client, POOL.to_owned(), vec![kept.directory.join("run")]))
+}
+
+/// The OSDs on this machine that say they belong to this cluster, by their admin sockets.
+fn found(folders: &[PathBuf], fsid: &str) -> Vec<Found> {
+    let pids = all_named("ceph-osd");
+    let mut osds: Vec<Found> = Vec::new();
+    for socket in folders.iter().flat_map(|folder| sockets_below(folder)) {
+        let Ok(status) = admin_socket::ask(&socket, "status") else { continue };
+        let Some(number) = status["whoami"].as_u64().filter(|_| status["cluster_fsid"] == fsid) else {
+            continue;
+        };
+        let Some(pid) = pids.iter().copied().find(|pid| is_osd(*pid, number)) else { continue };
+        if !osds.iter().any(|osd| osd.pid == pid) {
+            osds.push(Found { number, pid, socket, allocator: allocator_of(pid) });
+        }
+    }
+    osds.sort_by_key(|osd| osd.number);
+    osds
+}
+
+/// cephadm has a directory for each cluster.
+fn sockets_below(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_socket = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.contains("osd") && name.ends_with(".asok")
+    };
+    let below =
+        entries(folder).filter(|path| path.is_dir()).flat_map(|path| entries(&path).collect::<Vec<_>>());
+    entries(folder).chain(below).filter(is_socket).collect()
+}
+
+fn is_osd(pid: i32, number: u64) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<&str> =
+        words.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok()).collect();
+    let after = words.windows(2).find(|pair| ["-i", "--id"].contains(&pair[0])).map(|pair| pair[1]);
+    after == Some(number.to_string().as_str())
+}
+
+/// By what is mapped: the allocator that comes first in the search order is preloaded or linked.
+fn allocator_of(pid: i32) -> String {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let known = ["libvcmalloc", "libjemalloc", "libmimalloc", "libtcmalloc"];
+    let mapped = known.into_iter().find(|name| maps.contains(&format!("/{name}")));
+    mapped.map_or("glibc", |name| name.trim_start_matches("lib")).to_owned()
+}
+
+fn moments(osds: &[Found]) -> Result<Vec<Moment>> {
+    osds.iter().map(|osd| Moment::of(&osd.socket, osd.pid)).collect()
+}
+
+/// Objects in somebody's pool: removed when this goes, after a stop too, when no errand of the session's runs any more.
+struct Objects<'a> {
+    client: &'a Client,
+    pool: &'a str,
+    name: &'a str,
+}
+
+impl Drop for Objects<'_> {
+    fn drop(&mut self) {
+        let mut rados = std::process::Command::new("rados");
+        rados.arg("-c").arg(&self.client.conf).args(["--id", &self.client.name, "--pool", self.pool]);
+        rados.args(["cleanup", "--run-name", self.name]).stdin(Stdio::null());
+        let done = rados.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !done.is_ok_and(|status| status.success()) {
+            let (pool, name) = (self.pool, self.name);
+            eprintln!("objects may be left: rados --pool {pool} cleanup --run-name {name}");
+        }
+    }
+}
+
+fn as_json(step: &str, load: &super::load::Load, osds: &[Found], work: &[Work]) -> serde_json::Value {
+    let osd = |(osd, work): (&Found, &Work)| {
+        json!({
+            "osd": osd.number, "pid": osd.pid, "allocator": osd.allocator, "operations": work.operations,
+            "cpu_ms_per_op": work.cpu_ms_per_operation(), "rss_mib": work.usage.rss_mib,
+            "threads": work.usage.threads,
+        })
+    };
+    let osds: Vec<_> = osds.iter().zip(work).map(osd).collect();
+    json!({ "step": step, "client_iops": load.per_second(), "client_ms": load.mean_ms, "osds": osds })
+}
+
+fn as_text(step: &str, load: &super::load::Load, osds: &[Found], work: &[Work]) -> String {
+    let mut text = format!("{step}: {:.0} operations/s, mean {:.2} ms\n", load.per_second(), load.mean_ms);
+    for (osd, work) in osds.iter().zip(work) {
+        text += &format!(
+            "  osd.{:<3} {:<10} {:8.0} operations  {:>7} ms of processor time each  {:7.1} MiB  {:4} threads\n",
+            osd.number,
+            osd.allocator,
+            work.operations,
+            work.cpu_ms_per_operation().map_or("-".to_owned(), |ms| format!("{ms:.4}")),
+            work.usage.rss_mib,
+            work.usage.threads,
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_found_in_the_directory_and_one_below() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("1234")).unwrap();
+        for name in ["ceph-osd.0.asok", "ceph-mon.a.asok", "1234/ceph-osd.1.asok", "note"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let mut found = sockets_below(folder.path());
+        found.sort();
+        assert_eq!(found, ["1234/ceph-osd.1.asok", "ceph-osd.0.asok"].map(|name| folder.path().join(name)));
+        assert!(sockets_below(Path::new("/nowhere")).is_empty());
+    }
+
+    #[test]
+    fn this_process_is_no_osd_and_runs_on_some_allocator() {
+        let own = std::process::id() as i32;
+        assert!(!is_osd(own, 0));
+        assert!(!allocator_of(own).is_empty());
+    }
+}

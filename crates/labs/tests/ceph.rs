@@ -1,0 +1,104 @@
+//! The Ceph lab leaves nothing behind, wherever it is stopped. Needs root and Debian's ceph packages; without them it
+//! says so and passes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Runs this test binary again as `vcm lab ceph up`, so that a fault ends that process and not the tests.
+const CHILD: &str = "VCM_LABS_TEST_ACT";
+
+fn can_run() -> bool {
+    // SAFETY: asks for a number.
+    let root = unsafe { libc::geteuid() } == 0;
+    let programs = ["ceph-osd", "ceph-mon", "ceph", "rados", "perf"];
+    let there = programs.iter().all(|name| Path::new("/usr/bin").join(name).exists());
+    if !(root && there) {
+        eprintln!("skipped: needs root, ceph-mon, ceph-osd, ceph-common and linux-perf");
+    }
+    root && there
+}
+
+fn request(action: &str, folder: &Path) -> vcm_labs::engine::request::Request {
+    let settings = [("osds", "1"), ("store", "memstore"), ("seconds", "1")];
+    vcm_labs::engine::request::Request {
+        action: action.to_owned(),
+        allocators: vec!["glibc".to_owned()],
+        no_install: true,
+        state: folder.join("state"),
+        work: folder.join("work"),
+        settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        ..Default::default()
+    }
+}
+
+/// Does nothing unless `act_elsewhere` started it.
+#[test]
+fn child() {
+    let Ok(said) = std::env::var(CHILD) else { return };
+    let (action, folder) = said.split_once(' ').expect("an action and a folder");
+    let lab = vcm_labs::LABS.iter().find(|lab| lab.name == "ceph").expect("the Ceph lab");
+    let ending = vcm_labs::engine::run::act(lab, request(action, Path::new(folder)));
+    if let Err(error) = &ending {
+        eprintln!("{error:#}");
+    }
+    std::process::exit(if ending.is_ok() { 0 } else { 1 });
+}
+
+fn act_elsewhere(action: &str, folder: &Path, fault: Option<&str>) -> bool {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "child", "--nocapture"]).env(CHILD, format!("{action} {}", folder.display()));
+    if let Some(fault) = fault {
+        command.env(vcm_labs::engine::stop::FAULT_VARIABLE, fault);
+    }
+    command.status().expect("this program can be started").success()
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in("/var/tmp").expect("a directory");
+    for name in ["state", "work"] {
+        std::fs::create_dir(folder.path().join(name)).expect("a directory");
+    }
+    folder
+}
+
+/// Files, mounts and processes that name the folder.
+fn left(folder: &Path) -> Vec<String> {
+    let name = folder.display().to_string();
+    let entries = |below: &str| std::fs::read_dir(folder.join(below)).into_iter().flatten().flatten();
+    let files = ["state", "work"].into_iter().flat_map(entries).map(|entry| entry.path().display().to_string());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts: Vec<String> = mounts.lines().filter(|line| line.contains(&name)).map(str::to_owned).collect();
+    let own = PathBuf::from(format!("/proc/{}", std::process::id()));
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let processes = processes.filter(|path| *path != own).filter_map(|path| {
+        let command = std::fs::read(path.join("cmdline")).ok()?;
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        command.contains(&name).then_some(command)
+    });
+    files.chain(mounts).chain(processes).collect()
+}
+
+#[test]
+fn a_cluster_that_comes_up_takes_load_and_goes_without_a_trace() {
+    if !can_run() {
+        return;
+    }
+    let folder = folder();
+    assert!(act_elsewhere("up", folder.path(), None));
+    assert!(left(folder.path()).iter().any(|one| one.contains("ceph-osd")), "it stays up");
+    assert!(act_elsewhere("run", folder.path(), None));
+    assert!(act_elsewhere("down", folder.path(), None));
+    assert_eq!(left(folder.path()), [""; 0]);
+}
+
+#[test]
+fn a_stop_on_the_way_up_leaves_nothing() {
+    if !can_run() {
+        return;
+    }
+    for fault in ["signal:4", "signal:12", "signal:30", "panic:20"] {
+        let folder = folder();
+        assert!(!act_elsewhere("up", folder.path(), Some(fault)), "{fault} did not come to pass");
+        assert_eq!(left(folder.path()), [""; 0], "{fault}");
+    }
+}
