@@ -27,7 +27,7 @@ pub fn find() {
     #[cfg(feature = "shared")]
     // SAFETY: loads a library of the compiler's.
     unsafe {
-        let library = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
+        let library = super::loader::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
         if library.is_null() || !BACKTRACE.load(Ordering::Relaxed).is_null() {
             return;
         }

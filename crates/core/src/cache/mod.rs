@@ -261,6 +261,7 @@ impl<O: Os> Cache<O> {
         let Some((first, rest)) = out.get_mut(..count).and_then(|taken| taken.split_first_mut()) else {
             return Ok(0);
         };
+        self.count_refilled(rest.len() * class.block_bytes());
         // The array is a stack: the lowest address goes in last and comes out next.
         rest.reverse();
         let kept = tray.push_batch(class, rest);

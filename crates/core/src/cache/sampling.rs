@@ -57,6 +57,16 @@ impl Sampling {
         self.draw(cell, left, bytes)
     }
 
+    /// Counts bytes that nobody will ask about one by one; the next request ends the interval if they do.
+    fn spend(&self, slot: usize, bytes: usize) {
+        if let Some(cell) = self.cells.get(slot % CELLS) {
+            let left = cell.left.load(Ordering::Relaxed);
+            if left > 0 {
+                cell.left.store((left - bytes.min(1 << 60) as i64).max(1), Ordering::Relaxed);
+            }
+        }
+    }
+
     #[cold]
     fn draw(&self, cell: &Cell, left: i64, bytes: i64) -> bool {
         let mean = self.mean();
@@ -83,6 +93,14 @@ impl<O: Os> Cache<O> {
     #[inline]
     pub fn sample_is_due(&self, bytes: usize) -> bool {
         self.sampling.count(self.slot(), bytes)
+    }
+
+    /// Counts blocks that were put into a cache where the fast path takes them: as if they were asked for now. Under locks
+    /// every request is counted when it comes.
+    pub(super) fn count_refilled(&self, bytes: usize) {
+        if let Some(cpu) = self.front.current() {
+            self.sampling.spend(cpu, bytes);
+        }
     }
 }
 
