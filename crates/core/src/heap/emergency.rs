@@ -67,6 +67,11 @@ impl Emergency {
         0
     }
 
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn each_mapping(&self, mut take: impl FnMut(usize, usize)) {
+        self.bases.iter().for_each(|base| take(base.load(Ordering::Relaxed), ARENA_BYTES));
+    }
+
     /// Bytes of the block at `address`, if it is one of these.
     pub fn bytes_of(&self, address: usize) -> Option<usize> {
         let ours = |base: &AtomicUsize| {

@@ -34,6 +34,11 @@ impl Process {
         }
     }
 
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn address(&self) -> usize {
+        self.word.load(Ordering::Relaxed)
+    }
+
     #[inline]
     fn state(&self) -> Option<&AtomicU32> {
         match self.word.load(Ordering::Relaxed) {

@@ -19,6 +19,29 @@ impl<O: Os> Heap<O> {
         assert!(cached <= slabs, "{cached} bytes are cached in room for {slabs}");
     }
 
+    /// Ends all mappings of the heap, which is then of no use any more: a fuzzer makes a heap for every input.
+    ///
+    /// # Safety
+    /// Nobody uses the heap or a block of it again.
+    pub unsafe fn unmap_for_test(&self) {
+        let mut found = [(0, 0); 256];
+        let mut places = found.iter_mut();
+        let mut note = |start, bytes| {
+            if let Some(place) = places.next() {
+                *place = (start, bytes);
+            }
+        };
+        self.pages.each_reservation(|start, bytes| note(start, bytes));
+        self.cache.each_mapping(|start, bytes| note(start, bytes));
+        self.emergency.each_mapping(|start, bytes| note(start, bytes));
+        let (start, bytes) = self.central.arrays();
+        note(start, bytes);
+        note(self.process.address(), self.os.page_bytes());
+        for (start, bytes) in found.into_iter().filter(|(start, _)| *start != 0) {
+            self.os.unmap(start, bytes);
+        }
+    }
+
     /// Puts the heap right as in a child process: for tests, whose other threads have ended.
     ///
     /// # Safety

@@ -25,6 +25,11 @@ pub enum Request {
 
 const REQUESTS: usize = 11;
 const NEVER: u64 = u64::MAX;
+const PLACE_BYTES: usize = 4 << 30;
+const PLACES: usize = 16_000;
+
+/// What a panic says that stands for the end of the process.
+pub const STOPPED: &str = "the process was ended";
 
 /// A fake system. Without orders it behaves as Linux without restartable sequences on two CPUs.
 pub struct Fake {
@@ -42,6 +47,10 @@ pub struct Fake {
     pub variables: &'static [(&'static str, &'static str)],
     pub file: &'static str,
     pub privileged: bool,
+    /// Where the process would end, the thread panics.
+    pub panics: bool,
+    /// Messages are not written.
+    pub quiet: bool,
 }
 
 impl Default for Fake {
@@ -61,6 +70,8 @@ impl Default for Fake {
             variables: &[],
             file: "",
             privileged: false,
+            panics: false,
+            quiet: false,
         }
     }
 }
@@ -111,8 +122,11 @@ impl Os for Fake {
     }
     fn free_range(&self, bytes: usize) -> Option<usize> {
         // Several heaps live in one test process, so each takes a place of its own.
-        static NEXT: AtomicUsize = AtomicUsize::new(0x0500_0000_0000);
-        self.grants(Request::FreeRange).then(|| NEXT.fetch_add(bytes.max(1 << 32), Relaxed))
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        const FIRST: usize = 0x0500_0000_0000;
+        // A fuzzer makes more heaps than there are places, but never so many at a time.
+        let place = || NEXT.fetch_add(bytes.div_ceil(PLACE_BYTES), Relaxed) % PLACES;
+        self.grants(Request::FreeRange).then(|| FIRST + place() * PLACE_BYTES)
     }
     fn address_budget(&self) -> usize {
         self.address_budget.load(Relaxed)
@@ -219,9 +233,14 @@ impl Os for Fake {
         depth
     }
     fn write(&self, descriptor: i32, bytes: &[u8]) {
-        self.linux.write(descriptor, bytes);
+        if !self.quiet {
+            self.linux.write(descriptor, bytes);
+        }
     }
     fn abort(&self) -> ! {
+        if self.panics {
+            panic!("{STOPPED}");
+        }
         self.linux.abort()
     }
 }

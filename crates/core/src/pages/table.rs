@@ -78,6 +78,11 @@ impl<T> Table<T> {
         (self.base.load(Ordering::Relaxed), self.committed_bytes.load(Ordering::Acquire))
     }
 
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn reservation(&self) -> (usize, usize) {
+        (self.base.load(Ordering::Relaxed), self.reserved_bytes.load(Ordering::Relaxed))
+    }
+
     /// The address of an entry, which must be below `usable`.
     #[inline(always)]
     pub fn at(&self, index: usize) -> *mut T {

@@ -49,4 +49,16 @@ impl<O: Os> Pages<O> {
         assert_eq!(unused + open, state.spans, "each descriptor is open or in the list");
         assert_eq!(self.mapped_bytes(), state.runs.blocks as usize * BLOCK_UNITS as usize * UNIT_BYTES);
     }
+
+    /// Address and bytes of the range as far as it was grown, and of the tables with what they only reserved.
+    pub fn each_reservation(&self, mut take: impl FnMut(usize, usize)) {
+        take(self.address_of(0), self.mapped_bytes());
+        let tables = [
+            self.classes.reservation(),
+            self.owners.reservation(),
+            self.spans.reservation(),
+            self.blocks.reservation(),
+        ];
+        tables.into_iter().for_each(|(start, bytes)| take(start, bytes));
+    }
 }

@@ -1,0 +1,30 @@
+//! The fuzz targets: each takes any bytes, reads from them what to do, does it, and checks what must be true whatever
+//! they said. A target panics where something is wrong.
+
+pub mod bitmaps;
+pub mod central;
+pub mod classes;
+pub mod forks;
+pub mod operations;
+pub mod options;
+pub mod pages;
+pub mod pointers;
+pub mod profile;
+pub mod statistics;
+mod support;
+pub mod threads;
+
+/// Name and function of every target.
+pub const TARGETS: [(&str, fn(&[u8])); 11] = [
+    ("bitmaps", bitmaps::run),
+    ("central", central::run),
+    ("classes", classes::run),
+    ("forks", forks::run),
+    ("operations", operations::run),
+    ("options", options::run),
+    ("pages", pages::run),
+    ("pointers", pointers::run),
+    ("profile", profile::run),
+    ("statistics", statistics::run),
+    ("threads", threads::run),
+];

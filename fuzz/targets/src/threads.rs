@@ -1,0 +1,106 @@
+//! The same by several threads on one heap, which hand blocks to each other.
+
+use std::sync::Mutex;
+
+use arbitrary::Arbitrary;
+
+use crate::support::{Size, TestHeap, steps};
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Step {
+    Allocate(Size),
+    Resize(u8, Size),
+    Free(u8),
+    /// Puts a block where another thread finds it.
+    Give(u8),
+    /// Takes what somebody gave.
+    Take,
+    Limit(u8),
+    Release,
+    Tick,
+}
+
+/// A block and the number that its first and last bytes carry.
+struct Marked(usize, usize, u8);
+
+impl Marked {
+    fn new(address: usize, bytes: usize, mark: u8) -> Option<Self> {
+        let block = Marked(address, bytes, mark);
+        (address != 0 && bytes != 0).then(|| block.edges().for_each(|edge| unsafe { edge.write(mark) }))?;
+        Some(block)
+    }
+
+    fn edges(&self) -> impl Iterator<Item = *mut u8> {
+        [self.0, self.0 + self.1 - 1].into_iter().map(std::ptr::with_exposed_provenance_mut)
+    }
+
+    fn check(&self) {
+        assert!(self.edges().all(|edge| unsafe { edge.read() } == self.2), "two threads own one block");
+    }
+}
+
+const MOST_BYTES: usize = 4 << 20;
+
+fn work(heap: &TestHeap, steps: &[Step], given: &Mutex<Vec<Marked>>, own_mark: u8) {
+    let mut mine: Vec<Marked> = Vec::new();
+    for step in steps {
+        let pick = |which: u8, count: usize| (which as usize).checked_rem(count);
+        match *step {
+            Step::Allocate(size) if size.bytes() <= MOST_BYTES && mine.len() < 300 => {
+                mine.extend(Marked::new(heap.allocate(size.bytes()), size.bytes(), own_mark));
+            }
+            Step::Resize(which, size) if (1..=MOST_BYTES).contains(&size.bytes()) => {
+                let Some(place) = pick(which, mine.len()) else { continue };
+                mine[place].check();
+                let moved = heap.reallocate(mine[place].0, size.bytes());
+                assert_ne!(moved, 0);
+                mine[place] = Marked::new(moved, size.bytes(), own_mark).expect("a block");
+            }
+            Step::Free(which) => {
+                if let Some(place) = pick(which, mine.len()) {
+                    let block = mine.swap_remove(place);
+                    block.check();
+                    heap.free(block.0);
+                }
+            }
+            Step::Give(which) => {
+                if let Some(place) = pick(which, mine.len()) {
+                    given.lock().expect("no panic yet").push(mine.swap_remove(place));
+                }
+            }
+            Step::Take => mine.extend(given.lock().expect("no panic yet").pop()),
+            Step::Limit(shift) => {
+                let limit = 1u64 << (shift % 26);
+                heap.set_option(b"cache_limit", limit.to_string().as_bytes()).expect("a limit of bytes");
+            }
+            Step::Release => _ = heap.release(0),
+            Step::Tick => heap.tick(true),
+            _ => {}
+        }
+    }
+    mine.iter().for_each(|block| {
+        block.check();
+        heap.free(block.0);
+    });
+}
+
+pub fn run(input: &[u8]) {
+    let heap = TestHeap::new();
+    let all = steps::<Step>(input, 1200);
+    let threads = 3.min(all.len()).max(1);
+    let given = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for (number, steps) in all.chunks(all.len().div_ceil(threads).max(1)).enumerate() {
+            let (heap, given) = (&heap, &given);
+            scope.spawn(move || work(heap, steps, given, number as u8 + 1));
+        }
+    });
+    for block in given.into_inner().expect("no panic") {
+        block.check();
+        heap.free(block.0);
+    }
+    heap.verify();
+    heap.release(0);
+    heap.verify();
+    assert_eq!(heap.stats().live, 0, "everything was freed");
+}
