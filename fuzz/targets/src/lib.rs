@@ -11,7 +11,7 @@ pub mod pages;
 pub mod pointers;
 pub mod profile;
 pub mod statistics;
-mod support;
+pub mod support;
 pub mod threads;
 
 /// Name and function of every target.

@@ -46,7 +46,7 @@ fn work(heap: &TestHeap, steps: &[Step], given: &Mutex<Vec<Marked>>, own_mark: u
     for step in steps {
         let pick = |which: u8, count: usize| (which as usize).checked_rem(count);
         match *step {
-            Step::Allocate(size) if size.bytes() <= MOST_BYTES && mine.len() < 300 => {
+            Step::Allocate(size) if (1..=MOST_BYTES).contains(&size.bytes()) && mine.len() < 300 => {
                 mine.extend(Marked::new(heap.allocate(size.bytes()), size.bytes(), own_mark));
             }
             Step::Resize(which, size) if (1..=MOST_BYTES).contains(&size.bytes()) => {
@@ -86,12 +86,18 @@ fn work(heap: &TestHeap, steps: &[Step], given: &Mutex<Vec<Marked>>, own_mark: u
 
 pub fn run(input: &[u8]) {
     let heap = TestHeap::new();
-    let all = steps::<Step>(input, 1200);
-    let threads = 3.min(all.len()).max(1);
+    work_on(&heap, input, 3);
+    expect_empty(&heap);
+}
+
+/// Lets so many threads do what the input says on a heap, and frees all they leave.
+pub fn work_on(heap: &TestHeap, input: &[u8], threads: usize) {
+    let all = steps::<Step>(input, 400 * threads);
+    let threads = threads.min(all.len()).max(1);
     let given = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for (number, steps) in all.chunks(all.len().div_ceil(threads).max(1)).enumerate() {
-            let (heap, given) = (&heap, &given);
+            let given = &given;
             scope.spawn(move || work(heap, steps, given, number as u8 + 1));
         }
     });
@@ -99,6 +105,10 @@ pub fn run(input: &[u8]) {
         block.check();
         heap.free(block.0);
     }
+}
+
+/// Nothing is live, and the layers agree.
+pub fn expect_empty(heap: &TestHeap) {
     heap.verify();
     heap.release(0);
     heap.verify();

@@ -1,19 +1,51 @@
 //! Memory for the two moments when the heap itself must not be touched: a signal handler that interrupted a slow path
 //! of its own thread, and a process that was stopped for misuse and now runs its crash handler.
 //!
-//! Blocks are cut one after the other from a few mappings and never reused; freeing one does nothing. After a stop the
-//! crash handler comes first: other threads are served ever more slowly, from a part of the memory, and then not at all.
+//! Blocks are cut one after the other from a few arenas; an arena begins anew when none of its blocks is in use. After a
+//! stop freeing does nothing, and the crash handler comes first: other threads are served ever more slowly, from a part of the memory, and then not at all.
 
 use super::Heap;
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::class::MIN_ALIGN;
 use crate::os::Os;
 
 const ARENAS: usize = 16;
 const ARENA_BYTES: usize = 4 << 20;
-/// The size of a block stands before it.
+/// Before a block stand its size and, while it is in use, its address.
 const HEADER: usize = MIN_ALIGN;
+const WORD: usize = size_of::<usize>();
+
+/// What is in use of an arena. Both change together, so that the last block to be freed can begin the arena anew.
+#[derive(Clone, Copy, Default)]
+struct Use {
+    blocks: u32,
+    bytes: u32,
+}
+
+impl Use {
+    fn of(word: u64) -> Use {
+        Use { blocks: (word >> 32) as u32, bytes: word as u32 }
+    }
+
+    fn word(self) -> u64 {
+        (self.blocks as u64) << 32 | self.bytes as u64
+    }
+
+    /// With one more block of `bytes`; none where the arena has no room for it.
+    fn with(self, bytes: usize) -> Option<Use> {
+        let after = self.bytes as usize + bytes;
+        (after <= ARENA_BYTES).then_some(Use { blocks: self.blocks + 1, bytes: after as u32 })
+    }
+
+    fn without_one(self) -> Use {
+        if self.blocks <= 1 { Use::default() } else { Use { blocks: self.blocks - 1, ..self } }
+    }
+}
+
+fn word_at(address: usize) -> *mut usize {
+    core::ptr::with_exposed_provenance_mut(address)
+}
 
 /// What threads other than the stopped one may take after a stop, together.
 const OTHERS_BYTES: usize = ARENAS / 2 * ARENA_BYTES;
@@ -21,10 +53,10 @@ const OTHERS_BYTES: usize = ARENAS / 2 * ARENA_BYTES;
 const OTHERS_STEP: usize = OTHERS_BYTES / 8;
 const MILLISECOND: u64 = 1_000_000;
 
-/// Arenas are made when first needed; each is {base, bytes used}.
+/// Arenas are made when first needed.
 pub struct Emergency {
     bases: [AtomicUsize; ARENAS],
-    used: [AtomicUsize; ARENAS],
+    uses: [AtomicU64; ARENAS],
     /// Bytes that other threads took after a stop.
     by_others: AtomicUsize,
     /// What parked threads wait for: nothing ever changes it.
@@ -35,7 +67,7 @@ impl Emergency {
     pub const fn new() -> Self {
         Emergency {
             bases: [const { AtomicUsize::new(0) }; ARENAS],
-            used: [const { AtomicUsize::new(0) }; ARENAS],
+            uses: [const { AtomicU64::new(0) }; ARENAS],
             by_others: AtomicUsize::new(0),
             never: AtomicU32::new(0),
         }
@@ -54,17 +86,43 @@ impl Emergency {
             return 0;
         };
         let wanted = round_up(wanted, MIN_ALIGN);
-        for (base, used) in self.bases.iter().zip(&self.used) {
+        for (base, in_use) in self.bases.iter().zip(&self.uses) {
             let Some(arena) = arena(os, base) else { return 0 };
-            let before = used.fetch_add(wanted, Ordering::Relaxed);
-            if before.saturating_add(wanted) <= ARENA_BYTES {
-                let block = round_up(arena + before + HEADER, align);
+            let with = |word| Use::of(word).with(wanted).map(Use::word);
+            if let Ok(before) = in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, with) {
+                let block = round_up(arena + Use::of(before).bytes as usize + HEADER, align);
                 // SAFETY: these bytes were cut off for this block alone.
-                unsafe { core::ptr::with_exposed_provenance_mut::<usize>(block - HEADER).write(bytes) };
+                unsafe {
+                    word_at(block - HEADER).write(bytes);
+                    word_at(block - WORD).write(block);
+                }
                 return block;
             }
         }
         0
+    }
+
+    /// Takes back what `allocate` gave; anything else, and a second free, is left alone.
+    pub fn free(&self, block: usize) {
+        for (base, in_use) in self.bases.iter().zip(&self.uses) {
+            let offset = block.wrapping_sub(base.load(Ordering::Acquire));
+            if !(HEADER..ARENA_BYTES).contains(&offset) || !block.is_multiple_of(MIN_ALIGN) {
+                continue;
+            }
+            // SAFETY: the word lies in the arena; nobody but the block's owner uses the one before his block.
+            let live = unsafe { AtomicUsize::from_ptr(word_at(block - WORD)) };
+            if live.compare_exchange(block, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                // An arena that begins anew is as zero as a fresh one.
+                // SAFETY: the block was in use until this line and is nobody's now.
+                unsafe {
+                    let bytes = word_at(block - HEADER).replace(0);
+                    word_at(block).cast::<u8>().write_bytes(0, bytes);
+                }
+                let without = |word| Some(Use::of(word).without_one().word());
+                let _ = in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, without);
+            }
+            return;
+        }
     }
 
     #[cfg(any(test, feature = "fake-os"))]
@@ -220,8 +278,12 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn free_in_emergency(&self, address: usize) {
-        if !self.is_stopped() && self.emergency.bytes_of(address).is_none() {
-            self.slow_paths.defer(address);
+        if self.is_stopped() {
+            return;
+        }
+        match self.emergency.bytes_of(address) {
+            Some(_) => self.emergency.free(address),
+            None => _ = self.slow_paths.defer(address),
         }
     }
 
@@ -257,6 +319,22 @@ mod tests {
         assert_eq!(emergency.allocate(&os, ARENA_BYTES, 16), 0);
         let many = (0..40).filter(|_| emergency.allocate(&os, ARENA_BYTES / 2, 16) != 0).count();
         assert_eq!(many, ARENAS, "one in each arena, then nothing");
+    }
+
+    #[test]
+    fn handlers_that_free_what_they_took_never_use_the_arenas_up() {
+        let (os, emergency) = (Fake::default(), Emergency::new());
+        let kept: Vec<usize> = (0..3).map(|_| emergency.allocate(&os, ARENA_BYTES / 2, 16)).collect();
+        for _ in 0..1000 {
+            let blocks: Vec<usize> = (0..8).map(|_| emergency.allocate(&os, 500_000, 64)).collect();
+            assert!(!blocks.contains(&0));
+            blocks.into_iter().for_each(|block| emergency.free(block));
+        }
+        assert!(kept.iter().all(|block| emergency.bytes_of(*block) == Some(ARENA_BYTES / 2)));
+        emergency.free(kept[0]);
+        emergency.free(kept[0]);
+        emergency.free(kept[0] + 16);
+        assert_eq!(Use::of(emergency.uses[1].load(Ordering::Relaxed)).blocks, 1, "freed once");
     }
 
     #[test]

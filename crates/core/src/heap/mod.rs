@@ -322,7 +322,7 @@ impl<O: Os> Heap<O> {
             fresh.address
         };
         self.in_slow_path(|| self.allocate_large(bytes, MIN_ALIGN).map_or(0, cleared))
-            // Emergency memory is never used twice, so it is zero.
+            // Emergency memory is zero.
             .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
     }
 
@@ -382,6 +382,7 @@ impl<O: Os> Heap<O> {
         } else if self.guards.owns(address) {
             self.free_guarded(address)
         } else if self.emergency.bytes_of(address).is_some() {
+            self.emergency.free(address);
             Ok(())
         } else {
             Err(Misuse::at(self.foreign_fault(address), address))

@@ -34,6 +34,8 @@ impl<O: Os> Heap<O> {
         self.pages.each_reservation(|start, bytes| note(start, bytes));
         self.cache.each_mapping(|start, bytes| note(start, bytes));
         self.emergency.each_mapping(|start, bytes| note(start, bytes));
+        self.profile.each_reservation(|start, bytes| note(start, bytes));
+        self.guards.each_reservation(|start, bytes| note(start, bytes));
         let (start, bytes) = self.central.arrays();
         note(start, bytes);
         note(self.process.address(), self.os.page_bytes());

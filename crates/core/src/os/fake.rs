@@ -47,6 +47,8 @@ pub struct Fake {
     pub variables: &'static [(&'static str, &'static str)],
     pub file: &'static str,
     pub privileged: bool,
+    /// Where the heap is to lie; 0: anywhere.
+    pub place: AtomicUsize,
     /// Where the process would end, the thread panics.
     pub panics: bool,
     /// Messages are not written.
@@ -70,6 +72,7 @@ impl Default for Fake {
             variables: &[],
             file: "",
             privileged: false,
+            place: AtomicUsize::new(0),
             panics: false,
             quiet: false,
         }
@@ -126,6 +129,10 @@ impl Os for Fake {
         const FIRST: usize = 0x0500_0000_0000;
         // A fuzzer makes more heaps than there are places, but never so many at a time.
         let place = || NEXT.fetch_add(bytes.div_ceil(PLACE_BYTES), Relaxed) % PLACES;
+        let asked_for = self.place.load(Relaxed);
+        if asked_for != 0 {
+            return Some(asked_for);
+        }
         self.grants(Request::FreeRange).then(|| FIRST + place() * PLACE_BYTES)
     }
     fn address_budget(&self) -> usize {

@@ -274,6 +274,12 @@ impl<O: Os> Guards<O> {
         [(self.base.load(Ordering::Acquire), self.bytes.load(Ordering::Relaxed)), self.slots.range()]
     }
 
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn each_reservation(&self, mut take: impl FnMut(usize, usize)) {
+        let [arena, _] = self.mappings();
+        [arena, self.slots.reservation()].into_iter().for_each(|(start, bytes)| take(start, bytes));
+    }
+
     /// Takes the lock over from a thread that is not in this process. What it was changing is not trusted: blocks that
     /// are live can be freed, and their slots used again, all others are left alone.
     ///

@@ -407,6 +407,17 @@ impl<O: Os> Profile<O> {
         ranges.into_iter().filter(|(_, bytes)| *bytes > 0).for_each(|(start, bytes)| take(start, bytes));
     }
 
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn each_reservation(&self, mut take: impl FnMut(usize, usize)) {
+        let tables = [
+            self.records.reservation(),
+            self.record_heads.reservation(),
+            self.stacks.reservation(),
+            self.stack_heads.reservation(),
+        ];
+        tables.into_iter().for_each(|(start, bytes)| take(start, bytes));
+    }
+
     /// Takes the lock over from a thread that is not in this process, and ends the profile that it was changing.
     ///
     /// # Safety

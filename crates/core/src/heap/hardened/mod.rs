@@ -219,10 +219,12 @@ impl<O: Os> Hardened<O> {
     pub fn free_slow(&self, address: usize) {
         if !self.is_outside(address) {
             self.heap.obeyed(self.take_back(address, Maker::Malloc));
+        } else if !self.heap.is_stopped() {
+            self.heap.emergency.free(address);
         }
     }
 
-    /// True for null, for emergency memory, and for everything after the process was stopped: nothing is done with it.
+    /// True for null, for emergency memory, and for everything after the process was stopped.
     fn is_outside(&self, address: usize) -> bool {
         address == 0
             || self.heap.is_stopped()

@@ -1,0 +1,68 @@
+//! docs/reference/promises.md names a test for every promise: each of them must exist.
+
+use std::fs;
+use std::path::Path;
+
+use vcmalloc_tests::library::repository;
+
+const PAGE: &str = "docs/reference/promises.md";
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All Rust sources of the core in one text.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("an entry of a folder").path();
+        if path.is_dir() {
+            text.push_str(&sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&read(&path));
+        }
+    }
+    text
+}
+
+fn exists(suite: &str, name: &str) -> bool {
+    let tests = repository().join("tests");
+    let function = |text: String| text.contains(&format!("fn {name}("));
+    let listed = |file: &str| read(&tests.join(file)).contains(&format!("\"{name}\""));
+    match suite {
+        "misuse" => listed("misuse/suite.rs"),
+        "robustness" => listed("robustness/suite.rs"),
+        "guards" => function(read(&tests.join("guards.rs"))),
+        "core" => function(sources(&repository().join("crates/core/src"))),
+        "conformance" => {
+            ["c", "cc"].iter().any(|kind| tests.join(format!("conformance/{name}.{kind}")).exists())
+        }
+        _ => false,
+    }
+}
+
+/// The `suite::name` in a line.
+fn named(line: &str) -> Vec<(&str, &str)> {
+    line.split('`').filter_map(|word| word.split_once("::")).filter(|(_, name)| !name.contains(' ')).collect()
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let page = read(&repository().join(PAGE));
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.ends_with("| tests |"));
+    let without: Vec<&str> = rows.clone().filter(|row| named(row).is_empty()).collect();
+    assert!(rows.count() > 30 && without.is_empty(), "{PAGE}: no test stands behind\n{}", without.join("\n"));
+    let missing: Vec<String> = page
+        .lines()
+        .flat_map(named)
+        .filter(|(suite, name)| !exists(suite, name))
+        .map(|(suite, name)| format!("{suite}::{name}"))
+        .collect();
+    assert!(missing.is_empty(), "{PAGE} names tests that do not exist: {}", missing.join(", "));
+}
+
+#[test]
+fn a_name_that_is_no_test_is_found() {
+    assert_eq!(named("| x | `misuse::y`, `core::z` | plain `word` |"), [("misuse", "y"), ("core", "z")]);
+    assert!(!exists("misuse", "no_such_crime") && !exists("nowhere", "double_free_at_once"));
+}
