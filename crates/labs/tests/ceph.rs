@@ -65,7 +65,8 @@ fn folder() -> tempfile::TempDir {
 fn left(folder: &Path) -> Vec<String> {
     let name = folder.display().to_string();
     let entries = |below: &str| std::fs::read_dir(folder.join(below)).into_iter().flatten().flatten();
-    let files = ["state", "work"].into_iter().flat_map(entries).map(|entry| entry.path().display().to_string());
+    let files =
+        ["state", "work"].into_iter().flat_map(entries).map(|entry| entry.path().display().to_string());
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mounts: Vec<String> = mounts.lines().filter(|line| line.contains(&name)).map(str::to_owned).collect();
     let own = PathBuf::from(format!("/proc/{}", std::process::id()));
