@@ -88,6 +88,9 @@ fn prove(source: &str, said: &str, on: On) -> Result<(), String> {
     }
 }
 
+/// One test: why it failed, where it does.
+type Check = fn() -> Result<(), String>;
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
@@ -97,7 +100,7 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(source, said, on)?)));
         }
     }
-    let single: [(&str, fn() -> Result<(), String>); 11] = [
+    let single: [(&str, Check); 11] = [
         ("a_profile_is_read_by_pprof", profiles::read_by_pprof),
         ("heapprofile_profiles_a_program_to_its_end", profiles::from_the_environment),
         ("a_release_with_little_to_do_is_cheap", costs::releases),

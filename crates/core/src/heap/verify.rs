@@ -31,11 +31,11 @@ impl<O: Os> Heap<O> {
                 *place = (start, bytes);
             }
         };
-        self.pages.each_reservation(|start, bytes| note(start, bytes));
-        self.cache.each_mapping(|start, bytes| note(start, bytes));
-        self.emergency.each_mapping(|start, bytes| note(start, bytes));
-        self.profile.each_reservation(|start, bytes| note(start, bytes));
-        self.guards.each_reservation(|start, bytes| note(start, bytes));
+        self.pages.each_reservation(&mut note);
+        self.cache.each_mapping(&mut note);
+        self.emergency.each_mapping(&mut note);
+        self.profile.each_reservation(&mut note);
+        self.guards.each_reservation(&mut note);
         let (start, bytes) = self.central.arrays();
         note(start, bytes);
         note(self.process.address(), self.os.page_bytes());

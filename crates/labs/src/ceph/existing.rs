@@ -12,8 +12,8 @@ use super::monitor::Client;
 use super::pool::POOL;
 use super::release::{CLUSTER_PACKAGES, Release};
 use super::shape::{Shape, Store};
+use crate::engine::identity;
 use crate::engine::lab::Setting;
-use crate::engine::measure::all_named;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -146,7 +146,10 @@ fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
 
 /// The OSDs on this machine that say they belong to this cluster, by their admin sockets.
 fn found(folders: &[PathBuf], fsid: &str) -> Vec<Found> {
-    let pids = all_named("ceph-osd");
+    let is_named = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == "ceph-osd")
+    };
+    let pids: Vec<i32> = identity::pids().filter(is_named).collect();
     let mut osds: Vec<Found> = Vec::new();
     for socket in folders.iter().flat_map(|folder| sockets_below(folder)) {
         let Ok(status) = admin_socket::ask(&socket, "status") else { continue };
