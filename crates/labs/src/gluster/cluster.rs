@@ -141,6 +141,7 @@ impl Cluster {
         let socket = self.directory.join("glusterd.socket");
         let program = session
             .command("gluster")
+            .env("LD_PRELOAD", &self.helpers.glusterd_children)
             .arg("--mode=script")
             .arg(format!("--glusterd-sock={}", socket.display()))
             .arg(format!("--log-file={}", log.display()));
