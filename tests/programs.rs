@@ -42,12 +42,23 @@ const SCENARIOS: [(&str, Scenario); 16] = [
     ("statistics_at_exit_are_printed_once_asked_for", ours::statistics_at_exit),
 ];
 
+/// Those that also run while many of their allocations are sampled: threads, forks, exceptions, many children.
+const WATCHED: [&str; 6] = [
+    "python_runs_its_own_tests_of_threads_and_forks",
+    "python_computes_the_same",
+    "g++_compiles_the_same",
+    "redis_holds_the_same_data",
+    "db_bench_fills_and_reads",
+    "a_shell_and_its_children_say_nothing",
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let controls: Arc<Mutex<HashMap<&str, Outcome>>> = Arc::default();
     let mut trials = Vec::new();
     for (name, scenario) in SCENARIOS {
-        for ground in [Ground::Preload, Ground::Locked] {
+        let watched = WATCHED.contains(&name).then_some(Ground::Watched);
+        for ground in [Ground::Preload, Ground::Locked].into_iter().chain(watched) {
             let controls = controls.clone();
             trials.push(Trial::test(format!("{name}::{}", ground.name()), move || {
                 let output = in_empty_folder(scenario, ground)?;

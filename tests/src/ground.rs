@@ -14,6 +14,8 @@ pub enum Ground {
     Locked,
     /// `LD_PRELOAD` of the hardened library.
     Hardened,
+    /// `LD_PRELOAD`, with many guarded samples and a heap profile. Not one of `ALL`: for the tests that name it.
+    Watched,
     /// The program is linked with the archive.
     Static,
 }
@@ -31,6 +33,7 @@ impl Ground {
             Ground::Preload => "preload",
             Ground::Locked => "locked",
             Ground::Hardened => "hardened",
+            Ground::Watched => "watched",
             Ground::Static => "static",
         }
     }
@@ -58,11 +61,16 @@ impl Ground {
             _ => "vcmalloc",
         };
         command.env("CONFORMANCE_ON", expected);
-        if matches!(self, Ground::Preload | Ground::Locked) {
+        if matches!(self, Ground::Preload | Ground::Locked | Ground::Watched) {
             command.env("LD_PRELOAD", library::shared()?);
         }
         if self == Ground::Hardened {
             command.env("LD_PRELOAD", library::hardened()?);
+        }
+        if self == Ground::Watched {
+            let often =
+                [("VCM_SAMPLE_INTERVAL", "2000"), ("VCM_GUARDED_RATE", "100000"), ("VCM_PROFILE", "on")];
+            command.envs(often);
         }
         if self == Ground::Locked {
             command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");

@@ -21,7 +21,7 @@ pub struct Sampling {
 /// What is left of an interval. Threads that share a cell may lose an update: a few bytes of one interval.
 #[repr(align(64))]
 struct Cell {
-    /// Not above zero: no interval was drawn yet.
+    /// 0: no interval was drawn yet. Below: it ended while nobody asked, and by so much.
     left: AtomicI64,
     random: AtomicU64,
 }
@@ -61,8 +61,9 @@ impl Sampling {
     fn spend(&self, slot: usize, bytes: usize) {
         if let Some(cell) = self.cells.get(slot % CELLS) {
             let left = cell.left.load(Ordering::Relaxed);
-            if left > 0 {
-                cell.left.store((left - bytes.min(1 << 60) as i64).max(1), Ordering::Relaxed);
+            let after = left.saturating_sub(bytes.min(1 << 60) as i64);
+            if left != 0 {
+                cell.left.store(if after == 0 { -1 } else { after }, Ordering::Relaxed);
             }
         }
     }
@@ -79,10 +80,15 @@ impl Sampling {
             0 => IDLE_BYTES as i64,
             _ => exponential(next_random(&mut state), mean) as i64,
         };
-        let mut left = if left > 0 { left } else { interval() };
-        let is_due = left <= bytes;
-        left = if is_due { interval() } else { left - bytes };
-        cell.left.store(left, Ordering::Relaxed);
+        let before = if left == 0 { interval() } else { left };
+        let is_due = before <= bytes;
+        let after = match before {
+            // What was passed over counts for the next interval.
+            ..0 => before.saturating_add(interval()),
+            _ if is_due => interval(),
+            _ => before - bytes,
+        };
+        cell.left.store(if after == 0 { -1 } else { after }, Ordering::Relaxed);
         cell.random.store(state, Ordering::Relaxed);
         is_due && mean != 0
     }
@@ -114,6 +120,25 @@ mod tests {
         assert!(!(0..10_000).any(|_| sampling.count(0, 1 << 20)));
         sampling.set_mean(1);
         assert!((0..10).all(|_| sampling.count(0, 100)), "every block is longer than the interval");
+    }
+
+    #[test]
+    fn bytes_that_nobody_asks_about_make_later_requests_samples() {
+        let sampling = Sampling::new();
+        sampling.set_mean(10_000);
+        sampling.count(0, 1);
+        let samples = (0..10_000).filter(|_| {
+            sampling.spend(0, 30_000);
+            (0..10).filter(|_| sampling.count(0, 1)).count() > 0
+        });
+        assert!(samples.count() > 9_000);
+        let rest: usize = (0..10_000)
+            .map(|_| {
+                sampling.spend(0, 5_000);
+                (0..3).filter(|_| sampling.count(0, 1)).count()
+            })
+            .sum();
+        assert!((4_500..5_500).contains(&rest), "one sample in two: {rest}");
     }
 
     #[test]
