@@ -45,6 +45,10 @@ pub const MEASURES: &[Measure] = &[
         "share of processor time inside the allocator's own code, by perf",
     ),
     measure("op_ms", "ms", 2, true, "mean latency of an operation inside the OSD"),
+    measure("queue_ms", "ms", 2, true, "of it before and in the queue, until a thread took it"),
+    measure("process_ms", "ms", 2, true, "of it from then on: the object store, and the copies"),
+    measure("prepare_ms", "ms", 2, false, "of that until it was handed to the object store (writes)"),
+    measure("imbalance", "", 2, true, "own operations over the mean of all OSDs"),
     measure("within_1ms", "%", 1, true, "operations done within 1 ms inside the OSD"),
     measure("within_2ms", "%", 1, false, "within 2 ms"),
     measure("within_5ms", "%", 1, true, "within 5 ms"),
@@ -97,8 +101,10 @@ impl Round<'_> {
             bail!("{}: an OSD had {fewest} operations; the load did not reach it", self.step);
         }
         let osds = cluster.osds();
+        let mean = work.iter().map(|work| work.operations).sum::<f64>() / work.len() as f64;
         let row = |((osd, work), threads): ((&Osd, &Work), &u64)| {
             let row = self.row(osd.allocator.name, work, fewest, &client)?;
+            let row = row.value("imbalance", work.operations / mean);
             Ok(row.value("threads", *threads as f64))
         };
         osds.iter().zip(&work).zip(&threads).map(row).collect()
@@ -116,6 +122,14 @@ impl Round<'_> {
         row = row.value("load_average", load_average());
         row = row.value("client_iops", client.per_second()).value("client_ms", client.mean_ms);
         row = row.values(work.latency_ms("osd", latency).map(|ms| ("op_ms", ms)));
+        let process = if self.reads { "op_r_process_latency" } else { "op_w_process_latency" };
+        let parts = [
+            ("queue_ms", "op_before_dequeue_op_lat"),
+            ("process_ms", process),
+            ("prepare_ms", "op_w_prepare_latency"),
+        ];
+        row = row
+            .values(parts.into_iter().filter_map(|(name, part)| Some((name, work.latency_ms("osd", part)?))));
         row = row.values(work.faults_per_operation().map(|faults| ("page_faults_per_op", faults)));
         Ok(row.values(histogram.shares()))
     }

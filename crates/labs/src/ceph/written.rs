@@ -1,7 +1,7 @@
 //! How many bytes reach the disk for each byte that a client writes.
 //!
-//! Owns the two ways to count: what the kernel charges the process with, and what RocksDB says of its log and its
-//! tables (through BlueFS, which holds them under BlueStore).
+//! Owns the two ways to count: what the kernel charges the process with, and, under BlueStore, what BlueFS has written
+//! for RocksDB, whose log and tables it holds. Under KStore RocksDB is all there is, so the kernel's count is its own.
 
 use super::admin_socket;
 use super::cluster::Cluster;
@@ -31,7 +31,7 @@ pub static MEASURES: &[Measure] = &{
         "",
         2,
         true,
-        "bytes of RocksDB's log and tables among them, by its own counters or BlueFS's",
+        "bytes of RocksDB's log and tables among them, by BlueFS's counters; the other stores keep none",
     );
     all
 };

@@ -95,11 +95,6 @@ const fn on_bluestore(allocator: &'static str) -> Point {
 fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     let store = Store::of(cell.text("store"))?;
     let shape = Shape::of(store, cell.allocators.len()).level();
-    // RocksDB writes down every two seconds what it has written.
-    let shape = shape.osd("rocksdb log to ceph log = false");
-    let often = "compression=kNoCompression,stats_dump_period_sec=2";
-    let shape = shape.osd(&format!("kstore rocksdb options = {often}"));
-    let shape = shape.osd(&format!("filestore rocksdb options = {often}"));
     let cluster = paired::fixture(session, cell, &shape, "", |_, _| Ok(()))?;
     let copies = cell.number("copies") as usize;
     pool::fresh(session, &cluster, copies)?;
