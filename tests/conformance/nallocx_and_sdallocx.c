@@ -11,6 +11,9 @@ static int alignment_flag(int power) {
 int main(void) {
     size_t (*nallocx)(size_t, int) = function("nallocx");
     void (*sdallocx)(void *, size_t, int) = function("sdallocx");
+    // A guarded sample has exactly the bytes that were asked for.
+    int (*option_set)(const char *, const char *) = function("vcm_option_set");
+    option_set("guarded_rate", "0");
     for (size_t bytes = 1; bytes < 20 * MIB; bytes = bytes * 9 / 8 + 1) {
         void *block = malloc(bytes);
         EXPECT(nallocx(bytes, 0) == malloc_usable_size(block),
