@@ -12,7 +12,7 @@ LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
-.PHONY: help build install demo test bench lint loom golden clean setup-build setup-test setup-demo
+.PHONY: help build install demo test bench lint loom golden soak fuzz clean setup-build setup-test setup-demo
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -68,6 +68,19 @@ loom: setup-build ## the mutex and the transfer array in every interleaving
 golden: build ## renew tests/golden after a reviewed change of the library's symbols
 	RENEW_GOLDEN=1 $(CARGO) test -p vcmalloc-tests --test symbols
 	RENEW_GOLDEN=1 $(CARGO) test -p vcmalloc-tests --test tcmalloc -- exports_are_those_reviewed
+
+# MINUTES=2 for a short one.
+soak: build ## everything at once for an hour, with what stays in memory after each round
+	$(CC) -O1 -g -Wall -Wextra -fno-builtin -pthread -rdynamic -D_GNU_SOURCE tests/robustness/soak.c -o $(TARGET)/soak
+	$(CC) -O1 -shared -fPIC tests/robustness/plugin.c -o $(TARGET)/soak-plugin.so
+	SOAK_PLUGIN=$(abspath $(TARGET)/soak-plugin.so) LD_PRELOAD=$(abspath $(TARGET)/release/libvcmalloc.so) \
+		$(TARGET)/soak $(or $(MINUTES),60)
+
+# Without a sanitizer the stable compiler will do. Corpora that grew: cargo fuzz cmin -s none TARGET.
+fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; needs cargo install cargo-fuzz
+	cd fuzz && for target in $$(ls corpus); do \
+		$(CARGO) fuzz run -s none --fuzz-dir . $$target -- -max_total_time=$(or $(SECONDS_EACH),60) -max_len=600 || exit 1; \
+	done
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -56,6 +56,7 @@ impl<O: Os> Pages<O> {
         let tables = [
             self.classes.reservation(),
             self.owners.reservation(),
+            self.given.reservation(),
             self.spans.reservation(),
             self.blocks.reservation(),
         ];
