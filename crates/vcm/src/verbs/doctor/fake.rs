@@ -6,6 +6,7 @@ use super::survey::{Survey, daemons_on};
 use crate::inspect::process;
 use crate::inspect::root::Root;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,21 +55,37 @@ const KIT: [(&str, &str, &str, &[&str]); 11] = [
 const TC: &str = "-DTC(v)=void *malloc(void) { return 0; } const char *tc_version(void) { return v; } \
                   void tc_malloc(void) {} void _ZN15MallocExtension8instanceEv(void) {}";
 
+/// The libraries, made once and kept beside the tests' own program.
 fn kit() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap().keep();
-        for (name, soname, source, linked) in KIT {
-            let file = folder.join(format!("{name}.c"));
-            fs::write(&file, source).unwrap();
-            let mut gcc = Command::new("gcc");
-            gcc.args(["-w", "-shared", "-nostdlib", "-fPIC", "-Wl,--no-as-needed", TC]);
-            gcc.arg(format!("-Wl,-soname,{soname}")).arg("-o").arg(folder.join(name)).arg(file);
-            gcc.args(linked.iter().map(|name| folder.join(name)));
-            assert!(gcc.status().unwrap().success(), "{name}");
+        let mut hasher = DefaultHasher::new();
+        (KIT, TC).hash(&mut hasher);
+        let beside = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+        let folder = beside.join(format!("doctor-kit-{:x}", hasher.finish()));
+        if !folder.exists() {
+            let building = beside.join(format!("doctor-kit-{}", std::process::id()));
+            make_kit(&building);
+            // Another process of the tests may have been faster.
+            if fs::rename(&building, &folder).is_err() {
+                fs::remove_dir_all(&building).unwrap();
+            }
         }
         folder
     })
+}
+
+fn make_kit(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    for (name, soname, source, linked) in KIT {
+        let file = folder.join(format!("{name}.c"));
+        fs::write(&file, source).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-w", "-shared", "-nostdlib", "-fPIC", "-Wl,--no-as-needed", TC]);
+        gcc.arg(format!("-Wl,-soname,{soname}")).arg("-o").arg(folder.join(name)).arg(file);
+        gcc.args(linked.iter().map(|name| folder.join(name)));
+        assert!(gcc.status().unwrap().success(), "{name}");
+    }
 }
 
 pub struct Fake {
