@@ -12,12 +12,12 @@ LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
-.PHONY: help build install demo test bench lint loom golden soak fuzz clean setup-build setup-test setup-demo
+.PHONY: help build install demo test bench labs-test lint loom golden soak fuzz clean setup-build setup-test setup-demo
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
 	@echo
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
 	@echo
 	@echo "Each sets up what it needs (scripts/setup) and says what it installs. To use what was built:"
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
@@ -53,6 +53,10 @@ test: setup-test lint build loom ## everything the project promises: style, unit
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run
+
+# Not a part of `make test`: it takes minutes and installs daemons. Ends with 3 if the controls were not seen.
+labs-test: build ## a real Gluster cluster on glibc and vcmalloc, quick; as root
+	$(TARGET)/release/vcm lab gluster detach --quick --allocators glibc,vcmalloc
 
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check

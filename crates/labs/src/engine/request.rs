@@ -18,6 +18,8 @@ pub struct Request {
     pub json: bool,
     /// Where the pages go; none: only a table on stdout.
     pub out: Option<PathBuf>,
+    /// The JSON of an earlier run, to be judged and drawn again; nothing is run.
+    pub from: Option<PathBuf>,
     /// Undo journals.
     pub state: PathBuf,
     /// Where the cluster's files go while it runs.
@@ -45,6 +47,7 @@ impl Default for Request {
             no_install: false,
             json: false,
             out: None,
+            from: None,
             state: DEFAULT_STATE.into(),
             work: DEFAULT_WORK.into(),
             cache: DEFAULT_CACHE.into(),

@@ -35,6 +35,9 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
         true => None,
         false => Some(lab.experiment(&request.action)?),
     };
+    if let (Some(experiment), Some(from)) = (experiment, &request.from) {
+        return publish_again(&request, experiment, from);
+    }
     let chosen = experiment.map(|experiment| chosen(experiment, &request)).transpose()?;
     clear_stale(lab, &request)?;
     let action = request.action.clone();
@@ -51,6 +54,19 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
         Ok(ending) => session.end().map(|()| ending),
         Err(error) => fail(&session, error),
     }
+}
+
+/// The rows stay as they were measured; verdict and pages are those of today's declaration.
+fn publish_again(request: &Request, experiment: &Experiment, from: &std::path::Path) -> Result<Ending> {
+    let text = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let mut results: Results =
+        serde_json::from_slice(&text).with_context(|| format!("{} has no results", from.display()))?;
+    if results.experiment != experiment.name {
+        bail!("{} is of the experiment '{}', not '{}'", from.display(), results.experiment, experiment.name);
+    }
+    results.verdict = verdict::judge(experiment, &results.rows);
+    super::page::publish(request, experiment, &results)?;
+    Ok(if results.verdict.void.is_empty() { Ending::Done } else { Ending::Void })
 }
 
 /// A tool's way: no experiment, no cluster, the same care.

@@ -208,7 +208,9 @@ impl Cluster {
             }
             if mended.elapsed() > MEND_AFTER {
                 for volume in offline(&status) {
-                    self.cli(session, &["volume", "start", volume, "force"])?;
+                    // `start force` says success and leaves the brick as it is.
+                    self.cli(session, &["volume", "stop", volume])?;
+                    self.cli(session, &["volume", "start", volume])?;
                 }
                 mended = Instant::now();
             }

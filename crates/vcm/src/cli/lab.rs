@@ -108,6 +108,10 @@ fn lab_command(lab: &'static Lab) -> Command {
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(
+            flag("from", "JSON", "Run nothing: judge and draw the rows of an earlier run again")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
@@ -166,6 +170,7 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
         no_install: flag("no-install"),
         json: flag("json"),
         out: path("out"),
+        from: path("from"),
         state: path("state").unwrap_or_else(|| DEFAULT_STATE.into()),
         work: path("work").unwrap_or_else(|| DEFAULT_WORK.into()),
         cache: path("cache").unwrap_or_else(|| DEFAULT_CACHE.into()),
