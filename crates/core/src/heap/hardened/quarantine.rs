@@ -15,10 +15,11 @@ const MAP_STEP: usize = 64 << 10;
 
 /// Places of the ring of a class, and of its array.
 const fn places(block_bytes: usize) -> usize {
-    const BYTES: usize = 32 << 10;
+    // What waits is cold when it is looked at again: all classes together should fit a second-level cache.
+    const BYTES: usize = 8 << 10;
     let places = BYTES / block_bytes;
-    if places < 8 {
-        8
+    if places < 4 {
+        4
     } else if places > 256 {
         256
     } else {
