@@ -43,7 +43,7 @@ impl Model {
     fn new(class: SizeClass) -> Self {
         // SAFETY: a span is plain numbers, valid when zeroed.
         let mut span: Span = unsafe { std::mem::zeroed() };
-        span.open(class, 3, class.shape().span_units);
+        span.open(class, 3, class.shape().span_units, true);
         let pages = class.shape().span_units as usize * UNIT_BYTES / PAGE_BYTES;
         Model { span, free: vec![true; class.shape().blocks as usize], gone: vec![false; pages] }
     }

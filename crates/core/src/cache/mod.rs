@@ -271,6 +271,21 @@ impl<O: Os> Cache<O> {
         Ok(*first)
     }
 
+    /// The same for a block that is to read as zeros; tells whether it is known to. One at a time: in a cache it would not
+    /// be known any more.
+    pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> (usize, bool) {
+        let cached = self.with_tray(below.os, |tray| {
+            tray.map_or(0, |tray| {
+                let block = tray.pop(class);
+                if block == 0 {
+                    count_one(&tray.slab().info().underflows);
+                }
+                block
+            })
+        });
+        if cached != 0 { (cached, false) } else { below.central.take_one(below.os, below.pages, class) }
+    }
+
     /// Takes a block for which the fast path found no place.
     pub fn spill(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
         self.with_tray(below.os, |tray| match tray {

@@ -57,6 +57,17 @@ impl SpanLists {
         count
     }
 
+    /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
+    pub fn take_one<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
+        let Some(id) = self.fullest().or_else(|| self.open(os, pages, class)) else { return (0, false) };
+        let zeroed = Self::of(pages, id).next_reads_zero();
+        let mut one = [0];
+        // The fullest span serves, so this is the block that was looked at.
+        self.take(os, pages, class, &mut one);
+        let [block] = one;
+        (block, zeroed)
+    }
+
     fn fullest(&self) -> Option<SpanId> {
         self.heads.iter().copied().find(|head| *head != SpanId::NONE)
     }

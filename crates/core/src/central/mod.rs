@@ -124,6 +124,20 @@ impl<O: Os> Central<O> {
         }
     }
 
+    /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
+    pub fn take_one(&self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
+        let place = self.class(class);
+        if place.cached.load(Ordering::Relaxed) != 0 {
+            let (mut transfer, mut one) = (place.transfer.lock(), [0]);
+            let count = transfer.take(&mut one);
+            place.note(&transfer);
+            if let (1, [block]) = (count, one) {
+                return (block, false);
+            }
+        }
+        place.spans.lock().take_one(os, pages, class)
+    }
+
     /// Takes free blocks of one class, into the transfer array as far as there is room.
     pub fn give(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
         let kept = self.keep(os, pages, class, blocks);

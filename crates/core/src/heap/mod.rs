@@ -28,7 +28,7 @@ use crate::base::text::{Buffer, put_decimal, put_str};
 use crate::cache::{Below, Cache, FrontKind};
 use crate::central::{Central, locate};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, TABLE_LEN, TABLED_BYTES, UNIT_BYTES};
-use crate::large::Large;
+use crate::large::{Fresh, Large};
 use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
@@ -43,6 +43,9 @@ pub const LARGEST_REQUEST: usize = isize::MAX as usize;
 
 /// Of so many requests that reach the slow path one counts as a sample of what is asked for.
 const REQUESTS_PER_SAMPLE: u64 = 4;
+
+/// From here on a block of `calloc` often stays untouched in part: a miss looks for memory that need not be written.
+const OFTEN_UNTOUCHED_FROM: usize = 16 << 10;
 
 const NEW: u32 = 0;
 const READY: u32 = 1;
@@ -209,8 +212,19 @@ impl<O: Os> Heap<O> {
 
     /// A block of a class for a request of `bytes`.
     fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
+        let refill = || (self.obeyed(self.cache.refill(self.below(), class)), false);
+        self.take_of_class(class, bytes, refill).0
+    }
+
+    /// A block of a class for a request of `bytes`, as `attempt` finds one, and what it says of the block.
+    fn take_of_class(
+        &self,
+        class: SizeClass,
+        bytes: usize,
+        attempt: impl Fn() -> (usize, bool),
+    ) -> (usize, bool) {
         if !self.is_started() {
-            return 0;
+            return (0, false);
         }
         if self.central.budget.taken() > self.central.budget.limit() / 2 {
             self.settle_bound();
@@ -222,18 +236,17 @@ impl<O: Os> Heap<O> {
             sample.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             sample.count.fetch_add(1, Ordering::Relaxed);
         }
-        let attempt = || self.obeyed(self.cache.refill(self.below(), class));
         match attempt() {
             // With the caches' blocks back in their spans there may be a span after all.
-            0 => {
+            (0, _) => {
                 self.relieve();
                 attempt()
             }
-            block => block,
+            taken => taken,
         }
     }
 
-    fn allocate_large(&self, bytes: usize, align: usize) -> Option<crate::large::Fresh> {
+    fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
         if bytes > LARGEST_REQUEST || !self.is_started() {
             return None;
         }
@@ -305,12 +318,38 @@ impl<O: Os> Heap<O> {
         if total > LARGEST_BYTES {
             return self.allocate_large_zeroed(total);
         }
-        let block = self.allocate(total);
+        let block = match self.allocate_fast(total) {
+            0 if total >= OFTEN_UNTOUCHED_FROM => return self.allocate_untouched(total),
+            0 => self.allocate_slow(total),
+            block => block,
+        };
         if block != 0 {
             // SAFETY: the block is ours and at least `total` bytes long.
             unsafe { core::ptr::with_exposed_provenance_mut::<u8>(block).write_bytes(0, total) };
         }
         block
+    }
+
+    /// A zeroed block of a class, whose memory is not touched where it is known to read as zeros.
+    #[cold]
+    #[inline(never)]
+    fn allocate_untouched(&self, bytes: usize) -> usize {
+        let sample = if self.cache.sample_is_due(bytes) { self.allocate_sample(bytes, MIN_ALIGN) } else { 0 };
+        if sample != 0 {
+            self.large.clear(&self.os, Fresh { address: sample, zeroed: false }, bytes);
+            return sample;
+        }
+        let class = SizeClass::for_small(bytes);
+        let refill = || self.cache.refill_zeroed(self.below(), class);
+        self.in_slow_path(|| {
+            let (address, zeroed) = self.take_of_class(class, bytes, refill);
+            if address != 0 {
+                self.large.clear(&self.os, Fresh { address, zeroed }, bytes);
+            }
+            address
+        })
+        // Emergency memory is zero.
+        .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
     }
 
     #[cold]

@@ -262,3 +262,33 @@ fn sized_frees_accept_what_was_asked_for() {
     heap.free(block);
     assert!(!heap.fits(heap.allocate(10), 1000, 1));
 }
+
+#[test]
+fn calloc_of_new_memory_touches_none_of_it() {
+    let heap = Heap::new(Linux);
+    let bytes = 147_484;
+    let blocks: Vec<usize> = (0..50).map(|_| heap.allocate_zeroed(1, bytes)).collect();
+    let resident: usize =
+        blocks.iter().map(|block| heap.os().resident_bytes(*block, bytes & !4095).unwrap()).sum();
+    assert!(resident < 50 * bytes / 10, "{resident} bytes in memory that nobody wrote to");
+    for block in &blocks {
+        assert!(holds(*block, bytes, 0));
+    }
+}
+
+#[test]
+fn calloc_of_a_block_that_was_used_before_reads_as_zeros() {
+    for bytes in [16 << 10, 20_000, 40_000, 147_484, 256 << 10] {
+        let heap = heap();
+        for _ in 0..3 {
+            let blocks: Vec<usize> = (0..40).map(|_| heap.allocate_zeroed(1, bytes)).collect();
+            for block in &blocks {
+                assert!(holds(*block, bytes, 0), "{bytes}");
+                fill(*block, heap.usable_bytes(*block), 0xAB);
+            }
+            blocks.iter().for_each(|block| heap.free(*block));
+            heap.tick(true);
+            heap.reclaim();
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! `heap` calls it; sits on `pages`.
 
 use crate::base::fault::{Fault, Misuse};
+use crate::base::round_up;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::Os;
@@ -50,6 +51,18 @@ fn units_for(bytes: usize) -> Option<u32> {
     u32::try_from(bytes.checked_add(UNIT_BYTES - 1)? >> UNIT_SHIFT).ok()
 }
 
+/// Clears a part of a block that its owner has not seen yet. What is likely to be zero is read first: to read a page
+/// that nobody touched takes no memory.
+fn clear_part(start: usize, bytes: usize, likely_zero: bool) {
+    let part = core::ptr::with_exposed_provenance_mut::<u8>(start);
+    // SAFETY: the part lies in a block that is the caller's alone.
+    unsafe {
+        if !likely_zero || core::slice::from_raw_parts(part, bytes).iter().any(|byte| *byte != 0) {
+            part.write_bytes(0, bytes);
+        }
+    }
+}
+
 impl Large {
     pub const fn new() -> Self {
         Large {
@@ -76,19 +89,19 @@ impl Large {
         Some(Fresh { address: pages.address_of(start), zeroed })
     }
 
-    /// Makes a block read as zeros: `bytes` of it were asked for.
+    /// Makes a block read as zeros: `bytes` of it were asked for. It may be one of a class.
     pub fn clear<O: Os>(&self, os: &O, fresh: Fresh, bytes: usize) {
-        let whole = bytes & !(os.page_bytes() - 1);
+        let (page, end) = (os.page_bytes(), fresh.address + bytes);
+        let (first, last) = (round_up(fresh.address, page), end & !(page - 1));
         // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody touched
         // cost the system nothing to take.
-        let given = bytes >= FRESH_ZEROS_FROM && os.give_back(fresh.address, whole);
-        let (start, length) = match (fresh.zeroed, given) {
-            (true, false) => return,
-            (_, true) => (fresh.address + whole, bytes - whole),
-            (false, false) => (fresh.address, bytes),
-        };
-        // SAFETY: the block is at least `bytes` long and its owner has not seen it yet.
-        unsafe { core::ptr::with_exposed_provenance_mut::<u8>(start).write_bytes(0, length) };
+        let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM);
+        if worth && os.give_back(first, last - first) {
+            clear_part(fresh.address, first - fresh.address, fresh.zeroed);
+            clear_part(last, end - last, fresh.zeroed);
+        } else {
+            clear_part(fresh.address, bytes, fresh.zeroed);
+        }
     }
 
     /// The span of the large block that starts at `address`.

@@ -289,7 +289,7 @@ impl<O: Os> Pages<O> {
         state.spans_open += 1;
         // SAFETY: the descriptor came from the list of unused spans, so nobody else uses it.
         unsafe {
-            (*self.span(id)).open(class, run.start, units);
+            (*self.span(id)).open(class, run.start, units, run.zeroed);
             (*self.span(id)).touched_at = self.clock.load(Ordering::Relaxed);
         }
         self.admit_to_dumps(os, &mut state, run.start, units);

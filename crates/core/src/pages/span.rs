@@ -42,6 +42,8 @@ pub struct Span {
     pub free: u32,
     /// The tick when a block was last taken or put, or TIDY.
     pub touched_at: u32,
+    /// Blocks at the end that were never taken, in memory that read as zeros when the span was opened.
+    fresh: u32,
     /// Bytes that the caller of a large allocation asked for.
     pub requested: usize,
     /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span.
@@ -50,8 +52,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// Makes this the span of a run of units, all blocks free.
-    pub fn open(&mut self, class: SizeClass, start: u32, units: u32) {
+    /// Makes this the span of a run of units, all blocks free; `zeroed`: its memory reads as zeros.
+    pub fn open(&mut self, class: SizeClass, start: u32, units: u32, zeroed: bool) {
         self.next = SpanId::NONE;
         self.previous = SpanId::NONE;
         self.start = start;
@@ -61,6 +63,7 @@ impl Span {
         self.requested = 0;
         self.released = 0;
         self.free = class.shape().blocks;
+        self.fresh = if zeroed { self.free } else { 0 };
         let mut left = self.free;
         for word in self.free_bits.iter_mut() {
             *word = if left >= 64 { u64::MAX } else { (1u64 << left) - 1 };
@@ -79,12 +82,14 @@ impl Span {
     /// Takes up to `wanted` free blocks in address order and gives the index of each.
     pub fn take(&mut self, wanted: usize, mut block: impl FnMut(usize)) -> usize {
         let mut taken = 0;
+        let mut last = 0;
         for (word_index, word) in self.free_bits.iter_mut().enumerate() {
             while *word != 0 && taken < wanted {
                 let index = word_index * 64 + word.trailing_zeros() as usize;
                 block(index);
                 *word &= *word - 1;
                 taken += 1;
+                last = index as u32;
                 if self.released != 0 {
                     self.released &= !pages_of_block(self.class, index);
                 }
@@ -94,7 +99,20 @@ impl Span {
             }
         }
         self.free -= taken as u32;
+        if taken > 0 {
+            self.fresh = self.fresh.min(self.blocks() - 1 - last);
+        }
         taken
+    }
+
+    /// Whether the block that is taken next reads as zeros: nobody ever had it, or its pages were given back since.
+    pub fn next_reads_zero(&self) -> bool {
+        let next = self.free_bits.iter().enumerate().find(|(_, word)| **word != 0);
+        next.is_some_and(|(word_index, word)| {
+            let index = word_index * 64 + word.trailing_zeros() as usize;
+            let pages = pages_of_block(self.class, index);
+            index as u32 >= self.blocks() - self.fresh || pages & self.released == pages
+        })
     }
 
     /// The pages that hold no live block and are not known to be gone.
@@ -154,7 +172,7 @@ mod tests {
     fn span(class: SizeClass) -> Span {
         // SAFETY: a span is plain numbers, valid when zeroed.
         let mut span: Span = unsafe { core::mem::zeroed() };
-        span.open(class, 7, class.shape().span_units);
+        span.open(class, 7, class.shape().span_units, true);
         span
     }
 
@@ -180,6 +198,24 @@ mod tests {
         let mut next = usize::MAX;
         span.take(1, |index| next = index);
         assert_eq!(next, 1, "the lowest address first");
+    }
+
+    #[test]
+    fn a_block_reads_as_zeros_until_it_was_taken_once_and_again_when_its_pages_went_back() {
+        let class = SizeClass::for_small(64 << 10);
+        let mut span = span(class);
+        assert!(span.next_reads_zero());
+        span.take(1, |_| ());
+        assert!(span.next_reads_zero(), "the second block is as new as it was");
+        span.put(0).unwrap();
+        assert!(!span.next_reads_zero(), "somebody wrote to the first one");
+        span.add_released(pages_of_block(class, 0));
+        assert!(span.next_reads_zero());
+        span.take(2, |_| ());
+        span.put(0).unwrap();
+        assert!(!span.next_reads_zero());
+        span.open(class, 7, class.shape().span_units, false);
+        assert!(!span.next_reads_zero(), "a run that was used before");
     }
 
     #[test]
