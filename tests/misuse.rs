@@ -1,5 +1,5 @@
-//! Every crime of `misuse/` against our library, with and without restartable sequences, and the hardened one: what is
-//! promised must happen, and what is known to be open must still be open.
+//! Every crime of `misuse/` against our library, with and without restartable sequences, with every free checked, and the
+//! hardened one: what is promised must happen, and what is known to be open must still be open.
 
 #[path = "misuse/allocators.rs"]
 mod allocators;
@@ -38,6 +38,8 @@ fn main() -> ExitCode {
 
 fn every_build_of_ours() -> Result<Vec<Allocator>, String> {
     let mut ours = Vec::from(Allocator::ours()?);
+    ours.push(Allocator::checked()?);
+    ours.push(Allocator { name: "checked-locked", locked: true, ..Allocator::checked()? });
     ours.push(Allocator::hardened()?);
     Ok(ours)
 }
@@ -51,8 +53,9 @@ fn every_open_crime_exists() -> Result<(), String> {
 
 fn prove(allocator: &Allocator, program: &str, crime: &str, promise: Promise) -> Result<(), String> {
     let verdict = suite::commit(allocator, program, crime, TRIES)?;
-    let open = KNOWN_OPEN.iter().find(|(open, _)| *open == crime && !allocator.is_hardened());
-    if OPEN_ACROSS_CPUS.contains(&crime) && !allocator.is_hardened() && !verdict.is_silent_damage() {
+    let knows_every_copy = allocator.is_hardened() || allocator.checked;
+    let open = KNOWN_OPEN.iter().find(|(open, _)| *open == crime && !knows_every_copy);
+    if OPEN_ACROSS_CPUS.contains(&crime) && !knows_every_copy && !verdict.is_silent_damage() {
         return Ok(());
     }
     match (verdict.keeps(promise), open) {

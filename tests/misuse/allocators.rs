@@ -17,6 +17,8 @@ pub struct Allocator {
     pub library: Option<PathBuf>,
     /// Without restartable sequences.
     pub locked: bool,
+    /// With the option that stops every second free at the call.
+    pub checked: bool,
 }
 
 const DEBIAN: &str = "/usr/lib/x86_64-linux-gnu";
@@ -36,21 +38,29 @@ impl Allocator {
             name,
             library: library.clone(),
             locked,
+            checked: false,
         }))
+    }
+
+    /// Ours with the option that stops every second free at the call.
+    #[allow(dead_code)] // the robustness test runs the default build
+    pub fn checked() -> Result<Allocator, String> {
+        Ok(Allocator { name: "checked", library: Some(library::shared()?), locked: false, checked: true })
     }
 
     /// Ours that checks every block.
     #[allow(dead_code)] // the robustness test runs the default build
     pub fn hardened() -> Result<Allocator, String> {
-        Ok(Allocator { name: "hardened", library: Some(library::hardened()?), locked: false })
+        Ok(Allocator { name: "hardened", library: Some(library::hardened()?), locked: false, checked: false })
     }
 
-    /// glibc, every peer that is installed, and ours.
+    /// glibc, every peer that is installed, and ours in three ways.
     #[allow(dead_code)] // the tests run ours alone
     pub fn all() -> Result<Vec<Allocator>, String> {
         let ours = library::our_shared()?;
-        let preloaded = |name, library| Allocator { name, library: Some(library), locked: false };
-        let mut all = vec![Allocator { name: "glibc", library: None, locked: false }];
+        let preloaded =
+            |name, library| Allocator { name, library: Some(library), locked: false, checked: false };
+        let mut all = vec![Allocator { name: "glibc", library: None, locked: false, checked: false }];
         for (name, folder, file) in PEERS {
             let library = PathBuf::from(folder).join(file);
             match library.exists() {
@@ -59,6 +69,7 @@ impl Allocator {
             }
         }
         all.push(preloaded("vcmalloc", ours));
+        all.push(Allocator::checked()?);
         all.push(Allocator::hardened()?);
         Ok(all)
     }
@@ -70,7 +81,7 @@ impl Allocator {
 
     #[allow(dead_code)] // the crimes are the same for all
     pub fn is_ours(&self) -> bool {
-        matches!(self.name, "vcmalloc" | "locked" | "hardened")
+        matches!(self.name, "vcmalloc" | "locked" | "checked" | "hardened")
     }
 
     /// Sets the environment in which `command` runs on this allocator and on nothing else.
@@ -82,6 +93,9 @@ impl Allocator {
         }
         // The suites say what happens to ordinary blocks; a crime on a guarded one would be a stroke of luck.
         command.env("VCM_GUARDED_RATE", "0");
+        if self.checked {
+            command.env("VCM_DOUBLE_FREE_CHECK", "on");
+        }
         if self.locked {
             command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
         }

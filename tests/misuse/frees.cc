@@ -152,6 +152,40 @@ static void sized(size_t bytes, size_t said) {
     go_on_working();
 }
 
+// Compilers call the sized form wherever they know the type.
+static void sized_delete_interior() {
+    // A cache that has seen the class takes the short way.
+    ::operator delete(::operator new(512), (size_t)512);
+    char *block = static_cast<char *>(::operator new(512));
+    ::operator delete(block + 256, (size_t)256);
+    committed();
+    look_for_overlap(512, 5000, {block, 512}, "overlap");
+    go_on_working();
+}
+
+static void sized_delete_twice() {
+    void *blocks[400];
+    for (void *&block : blocks)
+        block = ::operator new(64);
+    for (int i = 1; i < 400; i++)
+        ::operator delete(blocks[i], (size_t)64);
+    malloc_trim(0); // they are back in their spans
+    ::operator delete(::operator new(64), (size_t)64);
+    ::operator delete(blocks[399], (size_t)64);
+    committed();
+    see_what_a_double_free_did(64);
+}
+
+static void realloc_interior() {
+    char *block = static_cast<char *>(malloc(500));
+    char *moved = static_cast<char *>(realloc(block + 32, 400));
+    committed();
+    if (moved != nullptr)
+        free(moved);
+    look_for_overlap(500, 5000, {block, 500}, "overlap");
+    go_on_working();
+}
+
 static void sized_delete_too_large() { sized(100, 500); }
 static void sized_delete_too_small() { sized(500, 100); }
 static void sized_delete_small_as_large() { sized(100, MIB); }
@@ -199,7 +233,8 @@ static const Crime CRIMES[] = {
     CRIME(double_free_by_two_remote_threads), CRIME(double_free_after_reuse), CRIME(free_interior_small),
     CRIME(free_interior_large), CRIME(free_misaligned), CRIME(free_stack), CRIME(free_global), CRIME(free_mapping),
     CRIME(free_text), CRIME(free_wild), CRIME(free_low), CRIME(free_unmapped), CRIME(free_never_handed_out),
-    CRIME(realloc_foreign), CRIME(realloc_freed), CRIME(sized_delete_too_large), CRIME(sized_delete_too_small),
+    CRIME(realloc_foreign), CRIME(realloc_freed), CRIME(sized_delete_too_large), CRIME(sized_delete_interior),
+    CRIME(sized_delete_twice), CRIME(realloc_interior), CRIME(sized_delete_too_small),
     CRIME(sized_delete_small_as_large), CRIME(sized_delete_large_as_small),
     CRIME(aligned_block_deleted_as_unaligned), CRIME(unaligned_block_deleted_as_aligned),
     CRIME(malloc_then_delete), CRIME(new_then_free), CRIME(new_array_then_delete),

@@ -33,7 +33,7 @@ const FOREIGN: Promise = Stopped(&["free of a pointer that is not from this heap
 const WRONG_SIZE: Promise = Stopped(&["free with the wrong size or alignment"]);
 
 /// Program, crime, promise.
-pub const CRIMES: [(&str, &str, Promise); 46] = [
+pub const CRIMES: [(&str, &str, Promise); 49] = [
     ("frees", "double_free_at_once", DOUBLE),
     ("frees", "double_free_large", DOUBLE),
     ("frees", "double_free_a_b_a", DOUBLE),
@@ -58,6 +58,9 @@ pub const CRIMES: [(&str, &str, Promise); 46] = [
     ),
     ("frees", "realloc_foreign", FOREIGN),
     ("frees", "realloc_freed", DOUBLE),
+    ("frees", "realloc_interior", INTERIOR),
+    ("frees", "sized_delete_interior", INTERIOR),
+    ("frees", "sized_delete_twice", DOUBLE),
     ("frees", "sized_delete_too_large", WRONG_SIZE),
     ("frees", "sized_delete_too_small", Unhurt),
     ("frees", "sized_delete_small_as_large", WRONG_SIZE),

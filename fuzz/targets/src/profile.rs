@@ -55,7 +55,7 @@ fn check(heap: &TestHeap) {
 }
 
 pub fn run(input: &[u8]) {
-    let (heap, mut oracle) = (TestHeap::new(), Oracle::default());
+    let (heap, mut oracle) = (TestHeap::sampled(), Oracle::default());
     for step in steps::<Step>(input, 200) {
         match step {
             Step::Call(call) => oracle.step(&heap, call),

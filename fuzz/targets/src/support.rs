@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use arbitrary::{Arbitrary, Unstructured};
-use vcmalloc_core::heap::Heap;
+use vcmalloc_core::heap::{Heap, Hooks};
 use vcmalloc_core::os::fake::{Fake, Request};
 
 /// A heap on a fake system, unmapped when it is dropped.
@@ -15,10 +15,20 @@ impl TestHeap {
     }
 
     pub fn on(system: Fake) -> Self {
-        // Small: a fuzzer makes thousands of heaps.
-        system.address_budget.store(1 << 30, std::sync::atomic::Ordering::Relaxed);
-        TestHeap(Box::new(Heap::new(system)))
+        TestHeap(Box::new(Heap::new(small(system))))
     }
+
+    /// One that takes samples.
+    pub fn sampled() -> Self {
+        let hooks = Hooks { before_guards: || (), unwind: |_| 0 };
+        TestHeap(Box::new(Heap::with_hooks(small(Fake::default()), hooks)))
+    }
+}
+
+/// A fuzzer makes thousands of heaps.
+fn small(system: Fake) -> Fake {
+    system.address_budget.store(1 << 30, std::sync::atomic::Ordering::Relaxed);
+    system
 }
 
 impl std::ops::Deref for TestHeap {

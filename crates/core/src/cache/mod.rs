@@ -89,6 +89,8 @@ pub struct Cache<O: Os> {
     /// Held while a slab is made, frozen or emptied.
     freezer: Mutex<(), O>,
     pub sampling: Sampling,
+    /// What slow paths use: as `front`, and on also where every call is to take the slow path.
+    pub behind: Front,
 }
 
 /// What the slabs hold together.
@@ -114,11 +116,13 @@ impl<O: Os> Cache<O> {
             share: AtomicUsize::new(0),
             freezer: Mutex::new(()),
             sampling: Sampling::new(),
+            behind: Front::new(),
         }
     }
 
-    /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid it.
-    pub fn start(&self, os: &O, locked: bool) -> bool {
+    /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid it; with
+    /// `slowly` not those of the fast path.
+    pub fn start(&self, os: &O, locked: bool, slowly: bool) -> bool {
         let area = if locked { None } else { os.sequence_area() };
         let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
         let under_locks = if cpus > 0 { EXTRA_LOCKED } else { (os.usable_cpus() * 2).min(MOST_LOCKED) };
@@ -139,13 +143,22 @@ impl<O: Os> Cache<O> {
                 IndexKind::CpuId => FrontKind::CpuId,
             };
             self.kind.store(kind as u32, Ordering::Relaxed);
-            self.front.start(area.area, area.index, base + EMPTY_BYTES, cpus);
+            self.behind.start(area.area, area.index, base + EMPTY_BYTES, cpus);
+            if !slowly {
+                self.front.start(area.area, area.index, base + EMPTY_BYTES, cpus);
+            }
         }
         true
     }
 
     fn table_bytes(slots: usize) -> usize {
         round_up(EMPTY_BYTES + slots * (2 * WORD + size_of::<Mutex<(), O>>()), 1 << 16)
+    }
+
+    /// Turns the sequences off for all that begin from now on.
+    pub fn stop(&self) {
+        self.front.stop();
+        self.behind.stop();
     }
 
     pub fn kind(&self) -> FrontKind {
@@ -181,7 +194,7 @@ impl<O: Os> Cache<O> {
 
     /// The slot that this thread should use now.
     fn slot(&self) -> usize {
-        if let Some(cpu) = self.front.current() {
+        if let Some(cpu) = self.behind.current() {
             return cpu;
         }
         let cpus = self.cpus.load(Ordering::Relaxed);
@@ -204,7 +217,7 @@ impl<O: Os> Cache<O> {
         if slab == self.base.load(Ordering::Relaxed) {
             act(None)
         } else if slot < self.cpus.load(Ordering::Relaxed) {
-            act(Some(&Current { front: &self.front, slab: Slab(slab) }))
+            act(Some(&Current { front: &self.behind, slab: Slab(slab) }))
         } else {
             act(Some(&Locked { slab: Slab(slab), lock: self.lock_of(slot) }))
         }
@@ -349,7 +362,7 @@ impl<O: Os> Cache<O> {
     /// This thread's cache, if it is one under a lock.
     #[inline]
     fn locked(&self) -> Option<Locked<'_, O>> {
-        if self.slots.load(Ordering::Acquire) == 0 || self.front.current().is_some() {
+        if self.slots.load(Ordering::Acquire) == 0 || self.behind.current().is_some() {
             return None;
         }
         let slot = self.slot();
@@ -358,6 +371,19 @@ impl<O: Os> Cache<O> {
             return None;
         }
         Some(Locked { slab: Slab(slab), lock: self.lock_of(slot) })
+    }
+
+    /// What the fast path does, for a heap whose fast path is off.
+    pub fn pop_behind(&self, class: SizeClass) -> usize {
+        match self.behind.pop(class) {
+            0 => self.pop_locked(class),
+            block => block,
+        }
+    }
+
+    /// As `pop_behind`.
+    pub fn push_behind(&self, class: SizeClass, block: usize) -> bool {
+        self.behind.push(class, block) || self.push_locked(class, block)
     }
 
     /// What `Front::pop` is for a thread without sequences; 0 for all others.
@@ -376,7 +402,7 @@ impl<O: Os> Cache<O> {
     /// Sets what one slab may take, from the bound and the number of slabs that share it.
     pub fn set_share(&self, limit: usize, usable_cpus: usize) {
         let under_locks = self.slots.load(Ordering::Relaxed) - self.cpus.load(Ordering::Relaxed);
-        let sharers = if self.front.is_on() { usable_cpus } else { under_locks };
+        let sharers = if self.behind.is_on() { usable_cpus } else { under_locks };
         self.share.store(limit / SLAB_SHARE.1 * SLAB_SHARE.0 / sharers.max(1), Ordering::Relaxed);
     }
 

@@ -140,7 +140,7 @@ impl<O: Os> Central<O> {
 
     /// Takes free blocks of one class, into the transfer array as far as there is room.
     pub fn give(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        let kept = self.keep(os, pages, class, blocks);
+        let kept = self.keep(os, pages, class, blocks)?;
         match blocks.get(kept..) {
             Some(rest) if !rest.is_empty() => self.give_to_spans(pages, class, rest),
             _ => Ok(()),
@@ -213,11 +213,10 @@ impl<O: Os> Central<O> {
         if look() == class { spans.tidy(os, pages, id, ticks) } else { 0 }
     }
 
-    fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> usize {
+    fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<usize, Misuse> {
         let place = self.class(class);
         if place.is_full.load(Ordering::Relaxed) != 0 && !self.has_room(class.block_bytes()) {
-            self.steal(pages, class);
-            return 0;
+            return self.steal(pages, class).map(|()| 0);
         }
         let mut transfer = place.transfer.lock();
         let missing = (transfer.len() + blocks.len()).saturating_sub(transfer.capacity());
@@ -229,9 +228,9 @@ impl<O: Os> Central<O> {
         place.note(&transfer);
         drop(transfer);
         if refused {
-            self.steal(pages, class);
+            self.steal(pages, class)?;
         }
-        kept
+        Ok(kept)
     }
 
     /// False where the budget has no room.
@@ -279,11 +278,11 @@ impl<O: Os> Central<O> {
     }
 
     /// Now and then, takes half of another class's array away: room follows the classes that need it.
-    fn steal(&self, pages: &Pages<O>, except: SizeClass) {
+    fn steal(&self, pages: &Pages<O>, except: SizeClass) -> Result<(), Misuse> {
         let refusals = self.refusals.load(Ordering::Relaxed);
         self.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
         if !refusals.is_multiple_of(REFUSALS_BEFORE_STEALING) {
-            return;
+            return Ok(());
         }
         let turn = (refusals / REFUSALS_BEFORE_STEALING) as usize % (TABLE_LEN - 2) + 1;
         let victims = SizeClass::all().skip(turn - 1).chain(SizeClass::all().take(turn - 1));
@@ -292,12 +291,10 @@ impl<O: Os> Central<O> {
             let capacity = transfer.capacity();
             drop(transfer);
             if capacity > 0 {
-                // What comes back to its spans was checked when it was freed; a fault here is the program's and is
-                // found again by the next drain.
-                let _ = self.drain(pages, victim, capacity.div_ceil(2));
-                return;
+                return self.drain(pages, victim, capacity.div_ceil(2));
             }
         }
+        Ok(())
     }
 
     /// Returns up to `entries` of a transfer array's capacity to the budget and the blocks in it to their spans.

@@ -3,6 +3,7 @@
 //! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports` and tests call it;
 //! sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells the story.
 
+mod checked;
 mod emergency;
 mod figures;
 mod fork;
@@ -161,7 +162,7 @@ impl<O: Os> Heap<O> {
         }
         if bytes <= LARGEST_BYTES && !self.is_stopped() {
             // The short way of threads without sequences.
-            let block = self.cache.pop_locked(SizeClass::for_small(bytes));
+            let block = self.pop_short(SizeClass::for_small(bytes));
             if block != 0 {
                 return block;
             }
@@ -236,14 +237,15 @@ impl<O: Os> Heap<O> {
             sample.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             sample.count.fetch_add(1, Ordering::Relaxed);
         }
-        match attempt() {
+        let (block, zeroed) = match attempt() {
             // With the caches' blocks back in their spans there may be a span after all.
             (0, _) => {
                 self.relieve();
                 attempt()
             }
             taken => taken,
-        }
+        };
+        (self.handed_out(block), zeroed)
     }
 
     fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
@@ -385,7 +387,7 @@ impl<O: Os> Heap<O> {
     /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be seen at once.
     #[inline(always)]
     pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
-        match self.pages.class_in_range(address) {
+        match self.pages.class_of_given(address) {
             // A block that shrank in place may be larger than a new one of its size would be.
             Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
                 self.cache.front.push(class, address)
@@ -397,6 +399,9 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn free_slow(&self, address: usize) {
+        if self.pages.is_given_by_call() && self.free_checked(address) {
+            return;
+        }
         let given = || self.pages.class_of_given(address).unwrap_or(SizeClass::NONE);
         let short_way = || self.cache.push_locked(given(), address);
         if address == 0 || (!self.is_stopped() && short_way()) {
@@ -580,7 +585,7 @@ impl<O: Os> Heap<O> {
             self.park();
         }
         self.state.store(STOPPED, Ordering::Relaxed);
-        self.cache.front.stop();
+        self.cache.stop();
         let mut line = [0u8; 256];
         let mut buffer = Buffer::new(&mut line);
         misuse.put(&mut buffer);

@@ -11,6 +11,7 @@ impl<O: Os> Heap<O> {
         if address == 0 {
             return self.allocate(bytes);
         }
+        self.check_start(address);
         let usable = self.usable_bytes(address);
         if bytes > LARGEST_REQUEST {
             return 0;
@@ -45,6 +46,14 @@ impl<O: Os> Heap<O> {
         }
         self.free(address);
         block
+    }
+
+    /// Stops the process where `address` is in a small class and not the start of a block that somebody can have.
+    fn check_start(&self, address: usize) {
+        let class = self.pages.class_of(address);
+        if class.is_small() && self.pages.class_of_given(address) != Some(class) && !self.is_stopped() {
+            self.stop(self.central.not_given(&self.pages, class, address));
+        }
     }
 
     fn resizes_in_place(&self, address: usize, bytes: usize) -> bool {

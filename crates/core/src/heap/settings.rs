@@ -61,7 +61,11 @@ impl<O: Os> Heap<O> {
         if !self.pages.start(&self.os) {
             return false;
         }
-        if !self.cache.start(&self.os, self.options.get(OptionId::front) == 1) {
+        let checked = self.options.is_on(OptionId::double_free_check);
+        if checked {
+            self.pages.give_by_call();
+        }
+        if !self.cache.start(&self.os, self.options.get(OptionId::front) == 1, checked) {
             self.pages.stop(&self.os);
             return false;
         }

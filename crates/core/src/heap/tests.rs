@@ -1,5 +1,5 @@
 use super::*;
-use crate::options::OptionId;
+use crate::options::{OptionId, Origin};
 use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
 use proptest::prelude::*;
@@ -122,6 +122,15 @@ proptest! {
     #[test]
     fn any_sequence_of_operations_obeys_the_oracle_in_vcpu_caches(steps in steps()) {
         obeys_the_oracle(&*Box::new(Heap::new(Linux)), &steps);
+    }
+
+    #[test]
+    fn any_sequence_of_operations_obeys_the_oracle_where_every_free_is_checked(steps in steps()) {
+        let (locked, vcpu) = (heap(), Box::new(Heap::new(Linux)));
+        locked.options.set(b"double_free_check", b"on", Origin::Environment).unwrap();
+        vcpu.options.set(b"double_free_check", b"on", Origin::Environment).unwrap();
+        obeys_the_oracle(&*locked, &steps);
+        obeys_the_oracle(&*vcpu, &steps);
     }
 }
 

@@ -99,6 +99,8 @@ options! {
         "mean bytes between two sampled allocations";
     guarded_rate: Count = "20", "0" ..= "1000000000", live,
         "allocations a second, at most, that get a page of their own between guard pages; 0: none";
+    double_free_check: Flag = "off", "0" ..= "1", start,
+        "stop every second free of a block at the call, whichever thread makes it; malloc and free take a slower way";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
     stats_at_exit: Flag = "off", "0" ..= "1", live,

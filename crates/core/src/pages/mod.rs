@@ -78,6 +78,8 @@ pub struct Pages<O: Os> {
     /// The system would make huge pages by itself, and early: it is told not to.
     forbid_huge_pages: AtomicBool,
     allow_huge_pages: AtomicBool,
+    /// `given` is about calls of malloc and free, not about spans: a block in a cache is not given.
+    given_by_call: AtomicBool,
 }
 
 struct State {
@@ -133,6 +135,7 @@ impl<O: Os> Pages<O> {
             giving_back: Mutex::new(()),
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),
+            given_by_call: AtomicBool::new(false),
         }
     }
 
@@ -222,6 +225,9 @@ impl<O: Os> Pages<O> {
     /// no word has bits of two spans.
     #[inline]
     pub fn note_given(&self, address: usize, given: bool) {
+        if self.is_given_by_call() {
+            return;
+        }
         let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
         let bit = 1 << (granule % GIVEN_BITS);
         // SAFETY: the table is as long as the grown part of the range, and the word belongs to the class's lock.
@@ -230,6 +236,36 @@ impl<O: Os> Pages<O> {
             let others = word.read() & !bit;
             word.write_volatile(if given { others | bit } else { others });
         }
+    }
+
+    /// From now on `hand_out` and `take_back` say what is given. Before the first block.
+    pub fn give_by_call(&self) {
+        self.given_by_call.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn is_given_by_call(&self) -> bool {
+        self.given_by_call.load(Ordering::Relaxed)
+    }
+
+    /// Notes that malloc gives the block at an address to the program.
+    pub fn hand_out(&self, address: usize) {
+        let (word, bit) = self.given_bit(address);
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+
+    /// Notes that the program gives the block at an address back; false where it does not have it. Of two threads that try,
+    /// one succeeds.
+    pub fn take_back(&self, address: usize) -> bool {
+        let (word, bit) = self.given_bit(address);
+        word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+    }
+
+    fn given_bit(&self, address: usize) -> (&AtomicU32, u32) {
+        let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
+        // SAFETY: the table is as long as the grown part of the range and lives as long as the heap. All writers of a heap
+        // that is `given_by_call` are atomic.
+        (unsafe { AtomicU32::from_ptr(self.given.at(granule / GIVEN_BITS)) }, 1 << (granule % GIVEN_BITS))
     }
 
     /// The span of an address in a part of the range that belongs to a span.
