@@ -15,8 +15,9 @@ const REFUSALS_BEFORE_HAND: u32 = 8;
 /// Classes that the hand passes in one go, at most: the rest is for the next time.
 const CLASSES_PER_LOOK: usize = 24;
 
-/// A process that only allocates has no use for capacity until it has allocated much: so many refills.
-const UNDERFLOWS_BEFORE_BIG: u64 = 1024;
+/// A process that only allocates has no use for capacity until it has allocated much: so many refills. Each class that
+/// moves to its big array costs a page, and a process of 2 MiB of small blocks should pay for none.
+const UNDERFLOWS_BEFORE_BIG: u64 = 4096;
 
 /// What a fast path missed: a block, or a place for one.
 #[derive(Clone, Copy, PartialEq, Eq)]

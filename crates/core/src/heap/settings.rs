@@ -171,16 +171,21 @@ impl<O: Os> Heap<O> {
         // The last byte stays zero: a longer path was not copied.
         let path = CStr::from_bytes_until_nul(&path).unwrap_or(CONFIG_FILE);
         let path = if named { path } else { CONFIG_FILE };
-        let mut content = [0u8; 8192];
-        match self.os.read_file(path, &mut content) {
-            Some(length) => {
-                self.take_config(path, content.get(..length).unwrap_or(&[]), length == content.len())
-            }
+        // Most processes have no such file: they do not touch two pages of stack to find that out.
+        match self.os.read_file(path, &mut []) {
+            Some(_) => self.read_config(path),
             None if named => {
                 self.warn(&[b"the file that VCM_CONFIG names cannot be read: ", path.to_bytes()])
             }
             None => {}
         }
+    }
+
+    #[inline(never)]
+    fn read_config(&self, path: &CStr) {
+        let mut content = [0u8; 8192];
+        let length = self.os.read_file(path, &mut content).unwrap_or(0);
+        self.take_config(path, content.get(..length).unwrap_or(&[]), length == content.len());
     }
 
     fn take_config(&self, path: &CStr, content: &[u8], cut: bool) {

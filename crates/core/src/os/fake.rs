@@ -224,8 +224,9 @@ impl Os for Fake {
         if self.file.is_empty() {
             return None;
         }
-        buffer[..self.file.len()].copy_from_slice(self.file.as_bytes());
-        Some(self.file.len())
+        let length = self.file.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&self.file.as_bytes()[..length]);
+        Some(length)
     }
     fn read_through(&self, _: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
         take(self.file.as_bytes());

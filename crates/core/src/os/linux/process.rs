@@ -89,7 +89,9 @@ pub(super) fn each_variable(take: &mut dyn FnMut(&[u8], &[u8])) {
     }
 }
 
-/// The dynamic linker may allocate before libc knows the environment.
+/// The dynamic linker may allocate before libc knows the environment. Apart, for its two pages of stack.
+#[cold]
+#[inline(never)]
 fn each_variable_of_procfs(take: &mut dyn FnMut(&[u8], &[u8])) {
     let mut content = [0u8; 8192];
     if let Some(length) = files::read(c"/proc/self/environ", &mut content) {
