@@ -44,7 +44,7 @@ fn prove(allocator: &Allocator, case: &Case) -> Result<(), String> {
     let repetitions =
         std::env::var("ROBUSTNESS_REPETITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     for _ in 0..if open == Some(Fails::Sometimes) { 0 } else { repetitions } {
-        match (attempt(allocator, case, Effort::Daily)?, open) {
+        match (attempt(allocator, case, Effort::Daily, 1)?, open) {
             (Outcome::Skipped(reason), _) => eprintln!("{} is skipped: {reason}", case.name),
             (Outcome::Failed { how, said }, None) => return Err(format!("{how}\n{said}")),
             (Outcome::Passed, Some(_)) => {

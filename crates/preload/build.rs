@@ -12,6 +12,9 @@ fn main() {
         // Up to C++17 std::string comes from libstdc++; since then it is compiled where it is used.
         compile("../tcmalloc/src/containers.cc", "-std=c++20", shared);
     }
+    if !shared {
+        compile_operators();
+    }
     if shared {
         link(match (hardened, tcmalloc) {
             (_, true) => "libtcmalloc.so.4",
@@ -52,6 +55,12 @@ fn compile_unwind(shared: bool) {
         .opt_level(2)
         .file(SOURCE)
         .compile("vcm_unwind");
+}
+
+fn compile_operators() {
+    const SOURCE: &str = "../preload/src/operators.S";
+    println!("cargo:rerun-if-changed={SOURCE}");
+    cc::Build::new().file(SOURCE).compile("vcm_operators");
 }
 
 fn link(name: &str) {

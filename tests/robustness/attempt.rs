@@ -45,7 +45,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-pub fn attempt(allocator: &Allocator, case: &Case, effort: Effort) -> Result<Outcome, String> {
+/// `patience`: how many times the case's limit of time it may take.
+pub fn attempt(allocator: &Allocator, case: &Case, effort: Effort, patience: u32) -> Result<Outcome, String> {
     let ours_only = matches!(case.setting, Setting::Static | Setting::Secure);
     if (ours_only && !allocator.is_ours()) || (case.setting == Setting::Late && allocator.library.is_none()) {
         return Ok(Outcome::NotMeant);
@@ -58,10 +59,15 @@ pub fn attempt(allocator: &Allocator, case: &Case, effort: Effort) -> Result<Out
         Setting::Secure => secure_program(allocator, folder.path())?,
         setting => prepared(allocator, case, setting, folder.path())?,
     };
+    command.env("ROBUSTNESS_PATIENCE", patience.to_string());
+    if allocator.is_hardened() {
+        // What stands around a block is 24 bytes and more: 40 MiB in blocks of 64 bytes would be 65.
+        command.env("ROBUSTNESS_LEAST_BLOCK", "512");
+    }
     if effort == Effort::Thorough {
         command.env("ROBUSTNESS_FORKS", "1000").env("ROBUSTNESS_SECONDS", "3");
     }
-    let run = run(&mut command, case.limit)?;
+    let run = run(&mut command, case.limit * patience)?;
     // The starter of the setuid program is no setuid program: it is told off for its variables.
     let may_speak = case.name.starts_with("handler_") || case.setting == Setting::Secure;
     Ok(judge(&run, allocator.is_ours() && !may_speak))
@@ -169,8 +175,10 @@ fn fill_root(root: &Path, program: &Path, library: Option<&Path>) -> Result<(), 
 fn secure_program(allocator: &Allocator, folder: &Path) -> Result<Command, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(wrong)?;
-    let (library, program) = (folder.join("libvcmalloc.so"), folder.join("secure"));
-    fs::copy(allocator.library.as_ref().expect("ours is a library"), &library).map_err(wrong)?;
+    let built = allocator.library.as_ref().expect("ours is a library");
+    let name = built.file_name().expect("a library has a name");
+    let (library, program) = (folder.join(name), folder.join("secure"));
+    fs::copy(built, &library).map_err(wrong)?;
     let mut compiler = Command::new("gcc");
     compiler.args(["-O1", "-D_GNU_SOURCE", "-fno-builtin", "-w"]).arg(source("secure.c")).arg(&library);
     compiler.arg(format!("-Wl,-rpath,{}", folder.display())).arg("-o").arg(&program);

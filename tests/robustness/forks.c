@@ -9,7 +9,7 @@ enum { WORKERS = 8 };
 
 /* What every child must be able to do at once. */
 static void live_in_child(unsigned seed) {
-    alarm(25);
+    alarm(25 * (unsigned)number("ROBUSTNESS_PATIENCE", 1));
     static struct Slot slot[SLOTS];
     work(slot, SLOTS, seed, 300);
     free_all(slot, SLOTS);
@@ -63,7 +63,7 @@ static void fork_beside_streams(void) {
         pid_t child = fork();
         EXPECT(child >= 0, "fork %ld", i);
         if (child == 0) {
-            alarm(25);
+            alarm(25 * (unsigned)number("ROBUSTNESS_PATIENCE", 1));
             FILE *stream = fopen("/dev/null", "w");
             EXPECT(stream != NULL && fputs("text", stream) >= 0 && fclose(stream) == 0, "a stream in the child");
             free(malloc(100000));

@@ -176,7 +176,7 @@ static void memory_of_a_control_group(void) {
         FILE *members = fopen(name, "w");
         EXPECT(members != NULL && fprintf(members, "%d", getpid()) > 0 && fclose(members) == 0, "to join the group");
         // Many sizes one after the other: what was freed must serve the next or go back, or the kernel kills us.
-        for (size_t bytes = 64; bytes <= 4 * MIB; bytes *= 2)
+        for (size_t bytes = number("ROBUSTNESS_LEAST_BLOCK", 64); bytes <= 4 * MIB; bytes *= 2)
             EXPECT(take_all(bytes, 40 * MIB) >= 39 * MIB, "40 MiB in blocks of %zu bytes", bytes);
         _exit(0);
     }

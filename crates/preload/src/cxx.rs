@@ -1,4 +1,5 @@
-//! operator new and delete, all 20 forms of C++17, by their mangled names.
+//! operator new and delete, all 20 forms of C++17, by their mangled names; in the archive behind weak ones (operators.S).
+#![cfg_attr(not(feature = "shared"), expect(non_snake_case))] // the linker's names, under another one
 
 use super::HEAP;
 use super::malloc::{Pointer, address, answered, checked_free, free, malloc_slow, pointer};
@@ -95,7 +96,8 @@ macro_rules! is_derived {
 
 macro_rules! new {
     ($($name:ident $maker:ident $simpler:tt $unsure:ident $no_memory:ident;)+) => { $(
-        #[unsafe(no_mangle)]
+        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
+        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
         pub extern "C" fn $name(bytes: usize) -> Pointer {
             if replaced::may_be() && is_derived!($simpler) {
                 return unsure::$unsure(bytes, 0, chain!($maker, $simpler));
@@ -126,7 +128,8 @@ new! {
 
 macro_rules! aligned_new {
     ($($name:ident $maker:ident $simpler:tt $unsure:ident $no_memory:ident;)+) => { $(
-        #[unsafe(no_mangle)]
+        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
+        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
         pub extern "C" fn $name(bytes: usize, align: usize) -> Pointer {
             if replaced::may_be() && is_derived!($simpler) {
                 return unsure::$unsure(bytes, align, chain!($maker, $simpler));
@@ -152,7 +155,8 @@ aligned_new! {
 
 macro_rules! delete {
     ($($name:ident $maker:ident $simpler:tt;)+) => { $(
-        #[unsafe(no_mangle)]
+        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
+        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
         pub extern "C" fn $name(block: Pointer) {
             if replaced::may_be() && is_derived!($simpler) {
                 return unsure::delete(block, 0, chain!($maker, $simpler));
@@ -172,7 +176,8 @@ delete! {
 
 macro_rules! aligned_delete {
     ($($name:ident $maker:ident $simpler:tt;)+) => { $(
-        #[unsafe(no_mangle)]
+        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
+        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
         pub extern "C" fn $name(block: Pointer, align: usize) {
             if replaced::may_be() && is_derived!($simpler) {
                 return unsure::delete(block, align, chain!($maker, $simpler));
@@ -192,7 +197,8 @@ aligned_delete! {
 
 macro_rules! sized_delete {
     ($($sized:ident $maker:ident $simpler:tt, $aligned:ident $aligned_maker:ident $aligned_simpler:tt;)+) => { $(
-        #[unsafe(no_mangle)]
+        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
+        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($sized))))]
         pub extern "C" fn $sized(block: Pointer, bytes: usize) {
             if replaced::may_be() && is_derived!($simpler) {
                 return unsure::delete(block, 0, chain!($maker, $simpler));
@@ -201,7 +207,8 @@ macro_rules! sized_delete {
             checked_free(block, bytes, 1);
         }
 
-        #[unsafe(no_mangle)]
+        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
+        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($aligned))))]
         pub extern "C" fn $aligned(block: Pointer, bytes: usize, align: usize) {
             if replaced::may_be() && is_derived!($aligned_simpler) {
                 return unsure::delete(block, align, chain!($aligned_maker, $aligned_simpler));

@@ -5,11 +5,13 @@
 //! program's forms, looked up once; promises one comparison where a program replaced none.
 
 use super::malloc::Pointer;
+#[cfg(feature = "shared")]
 use super::moved;
-use core::ffi::{CStr, c_void};
-use core::mem::MaybeUninit;
+use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+#[cfg(feature = "shared")]
+use core::{ffi::CStr, mem::MaybeUninit};
 
 /// The forms that others fall back to.
 #[derive(Clone, Copy)]
@@ -25,6 +27,7 @@ pub enum Simpler {
 }
 
 const FORMS: usize = 8;
+#[cfg(feature = "shared")]
 const NAMES: [&CStr; FORMS] = [
     c"_Znwm",
     c"_Znam",
@@ -61,24 +64,51 @@ pub fn theirs(chain: &[Simpler]) -> Option<Pointer> {
 
 /// Looks the program's forms up: when the library is loaded, or at the first call that comes before.
 pub fn look() {
-    // Not `malloc` or another name that callers know: the address of such a name may be the program's own.
-    let own = object_of(look as *const () as Pointer);
-    let found = |name: &CStr| moved::find(libc::RTLD_DEFAULT, name);
     let mut any = false;
-    // A library that came late stands behind the C++ library: nobody calls our forms by their names.
-    if object_of(found(c"vcm_version")) == own {
-        for (name, theirs) in NAMES.iter().zip(&THEIRS) {
-            let form = found(name);
-            if !form.is_null() && object_of(form) != own {
-                theirs.store(form, Ordering::Relaxed);
-                any = true;
-            }
+    found(|form, theirs| {
+        if let Some(place) = THEIRS.get(form) {
+            place.store(theirs, Ordering::Relaxed);
+            any = true;
         }
-    }
+    });
     STATE.store(if any { SOME } else { NONE }, Ordering::Release);
 }
 
+/// The linker has put the program's forms in place of our weak ones.
+#[cfg(not(feature = "shared"))]
+fn found(mut take: impl FnMut(usize, Pointer)) {
+    unsafe extern "C" {
+        /// operators.S: what each form became, and ours. A table, because the compiler holds two names for two things.
+        static vcm_forms: [[Pointer; 2]; FORMS];
+    }
+    for form in 0..FORMS {
+        // SAFETY: the table has so many entries, and nobody writes to it.
+        let [linked, ours] =
+            unsafe { (&raw const vcm_forms).cast::<[Pointer; 2]>().add(form).read_volatile() };
+        if linked != ours {
+            take(form, linked);
+        }
+    }
+}
+
+#[cfg(feature = "shared")]
+fn found(mut take: impl FnMut(usize, Pointer)) {
+    // Not `malloc` or another name that callers know: the address of such a name may be the program's own.
+    let own = object_of(look as *const () as Pointer);
+    let first = |name: &CStr| moved::find(libc::RTLD_DEFAULT, name);
+    // A library that came late stands behind the C++ library: nobody calls our forms by their names.
+    if object_of(first(c"vcm_version")) == own {
+        for (form, name) in NAMES.iter().enumerate() {
+            let theirs = first(name);
+            if !theirs.is_null() && object_of(theirs) != own {
+                take(form, theirs);
+            }
+        }
+    }
+}
+
 /// Where the program or library begins that holds an address; null where none does.
+#[cfg(feature = "shared")]
 fn object_of(address: Pointer) -> Pointer {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: the call fills `info`, which is valid when zeroed.
