@@ -16,6 +16,8 @@ const MOVE_PAGES_FROM: usize = 16 << 20;
 const MOST_MOVES: u64 = 512;
 /// Freed blocks that are remembered.
 const REMEMBERED: usize = 64;
+/// A block that grew once is put where it can grow to so many times its size.
+const ROOM_TO_GROW: u32 = 4;
 /// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely touch all.
 const FRESH_ZEROS_FROM: usize = 128 << 10;
 
@@ -79,14 +81,26 @@ impl Large {
     pub fn allocate<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize, align: usize) -> Option<Fresh> {
         let units = units_for(bytes.max(1))?;
         let align_units = u32::try_from((align >> UNIT_SHIFT).max(1)).ok()?;
-        let (id, zeroed) = pages.open_large(os, units, align_units)?;
+        let opened = pages.open_large(os, units, align_units)?;
+        Some(self.begin(pages, opened, bytes))
+    }
+
+    /// A block that is likely to be resized again: it lies where it can grow without moving, if there is such a place.
+    pub fn allocate_growing<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize) -> Option<Fresh> {
+        let units = units_for(bytes)?;
+        let opened = pages.open_large_with_room(os, units, units.saturating_mul(ROOM_TO_GROW))?;
+        Some(self.begin(pages, opened, bytes))
+    }
+
+    fn begin<O: Os>(&self, pages: &Pages<O>, opened: (SpanId, bool), bytes: usize) -> Fresh {
+        let (id, zeroed) = opened;
         // SAFETY: the span is new and its address not given out yet.
-        let start = unsafe {
+        let (start, units) = unsafe {
             (*pages.span(id)).requested = bytes;
-            (*pages.span(id)).start
+            ((*pages.span(id)).start, (*pages.span(id)).units)
         };
         self.count(1, units as i64, bytes as i64);
-        Some(Fresh { address: pages.address_of(start), zeroed })
+        Fresh { address: pages.address_of(start), zeroed }
     }
 
     /// Makes a block read as zeros: `bytes` of it were asked for. It may be one of a class.

@@ -298,15 +298,22 @@ impl<O: Os> Pages<O> {
     /// A new span for blocks of `class`, all of them free.
     pub fn open_span(&self, os: &O, class: SizeClass) -> Option<SpanId> {
         let units = class.shape().span_units;
-        self.open(os, class, units, 1).map(|(id, _)| id)
+        self.open(os, class, Place { units, align: 1, room: 0 }).map(|(id, _)| id)
     }
 
     /// A new large span of `units`, at a multiple of `align` units; and whether its memory reads as zeros.
     pub fn open_large(&self, os: &O, units: u32, align: u32) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, units, align)
+        self.open(os, SizeClass::LARGE, Place { units, align, room: 0 })
     }
 
-    fn open(&self, os: &O, class: SizeClass, units: u32, align: u32) -> Option<(SpanId, bool)> {
+    /// The same where the span can grow to `room` units in place, as long as nobody takes those behind it. Anywhere if
+    /// there is no such place.
+    pub fn open_large_with_room(&self, os: &O, units: u32, room: u32) -> Option<(SpanId, bool)> {
+        self.open(os, SizeClass::LARGE, Place { units, align: 1, room })
+    }
+
+    fn open(&self, os: &O, class: SizeClass, place: Place) -> Option<(SpanId, bool)> {
+        let units = place.units;
         if units as usize > self.classes.capacity() || !self.fits_limits(os, units as usize * UNIT_BYTES) {
             return None;
         }
@@ -318,7 +325,7 @@ impl<O: Os> Pages<O> {
             return None;
         }
         let id = self.unused_span(os, &mut state)?;
-        let Some(run) = self.take_run(os, &mut state, units, align) else {
+        let Some(run) = self.take_run(os, &mut state, place) else {
             self.recycle_span(&mut state, id);
             return None;
         };
@@ -333,7 +340,13 @@ impl<O: Os> Pages<O> {
         Some((id, run.zeroed))
     }
 
-    fn take_run(&self, os: &O, state: &mut Guard<'_, State, O>, units: u32, align: u32) -> Option<Run> {
+    fn take_run(&self, os: &O, state: &mut Guard<'_, State, O>, place: Place) -> Option<Run> {
+        let Place { units, align, room } = place;
+        if room > units
+            && let Some(run) = state.runs.take_with_room(&self.blocks, units, room)
+        {
+            return Some(run);
+        }
         if let Some(run) = state.runs.take(&self.blocks, units, align) {
             return Some(run);
         }
@@ -598,6 +611,15 @@ impl<O: Os> Pages<O> {
             self.giving_back.reset();
         }
     }
+}
+
+/// Where a new span is to lie, in units.
+#[derive(Clone, Copy)]
+struct Place {
+    units: u32,
+    align: u32,
+    /// Units that should be free from its start on, its own among them.
+    room: u32,
 }
 
 /// What a mapping of the heap holds.

@@ -114,13 +114,31 @@ impl Runs {
         }
     }
 
+    /// Finds `units` free units with further free ones behind them, `room` in all, inside one block; marks the first used.
+    /// Where there is space, as much is left before them: for what lies there to grow.
+    pub fn take_with_room(&mut self, blocks: &impl Blocks, units: u32, room: u32) -> Option<Run> {
+        let spaced = |gap: u32| {
+            let length = room.checked_add(gap).filter(|length| *length <= BLOCK_UNITS)?;
+            self.place_inside(blocks, length, 1).map(|(number, start)| (number, start + gap))
+        };
+        let (number, start) = spaced(room).or_else(|| spaced(0))?;
+        let zeroed = self.mark_used(blocks, number, bits::mask(start, units));
+        Some(Run { start: number * BLOCK_UNITS + start, zeroed })
+    }
+
     fn take_inside(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
+        let (number, start) = self.place_inside(blocks, units, align)?;
+        let zeroed = self.mark_used(blocks, number, bits::mask(start, units));
+        Some(Run { start: number * BLOCK_UNITS + start, zeroed })
+    }
+
+    /// The block of the shortest run that is long enough, and the first unit there.
+    fn place_inside(&self, blocks: &impl Blocks, units: u32, align: u32) -> Option<(u32, u32)> {
         let long_enough = self.occupied & (u128::MAX << (units + align - 2));
         let list = if long_enough != 0 { long_enough.trailing_zeros() as usize + 1 } else { CLEAN };
         let number = self.heads.get(list).copied().filter(|head| *head != BLOCK_NONE)?;
         let start = bits::find_run(!Self::of(blocks, number).used, units, align)?;
-        let zeroed = self.mark_used(blocks, number, bits::mask(start, units));
-        Some(Run { start: number * BLOCK_UNITS + start, zeroed })
+        Some((number, start))
     }
 
     /// A run of whole blocks and the beginning of one more.

@@ -118,3 +118,15 @@ fn sums_beyond_the_range_are_no_small_runs() {
     assert_eq!(runs.take(&blocks, u32::MAX - 127, 256), None);
     assert_eq!(runs.take(&blocks, u32::MAX, 1), None);
 }
+
+#[test]
+fn a_run_with_room_grows_in_place_and_leaves_room_to_the_one_before_it() {
+    let (blocks, mut runs) = table(1);
+    let first = runs.take_with_room(&blocks, 4, 16).unwrap();
+    let second = runs.take_with_room(&blocks, 4, 16).unwrap();
+    for run in [first, second] {
+        assert!(runs.extend(&blocks, run.start, 4, 12).is_some());
+    }
+    assert_eq!(runs.take_with_room(&blocks, 40, 160), None, "longer than a block");
+    runs.verify(&blocks);
+}
