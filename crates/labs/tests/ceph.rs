@@ -31,13 +31,43 @@ fn request(action: &str, folder: &Path) -> vcm_labs::engine::request::Request {
     }
 }
 
+/// As an operator points the lab at a cluster of his own.
+const RUN_ON_IT: &str = "run-on-it";
+
+fn conf(folder: &Path) -> PathBuf {
+    let runs = std::fs::read_dir(folder.join("work")).into_iter().flatten().flatten();
+    runs.map(|run| run.path().join("c0/ceph.conf"))
+        .find(|path| path.is_file())
+        .expect("a cluster's ceph.conf")
+}
+
+/// What is in the pool, in all namespaces, but for what `up` itself wrote to see that it answers.
+fn objects(folder: &Path) -> Vec<String> {
+    let mut rados = Command::new("rados");
+    rados.arg("-c").arg(conf(folder)).args(["--pool", "bench", "--all", "ls"]);
+    let said = rados.output().expect("rados can be started");
+    assert!(said.status.success());
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    text.lines().filter(|line| line.contains("vcm-lab")).map(str::to_owned).collect()
+}
+
 /// Does nothing unless `act_elsewhere` started it.
 #[test]
 fn child() {
     let Ok(said) = std::env::var(CHILD) else { return };
     let (action, folder) = said.split_once(' ').expect("an action and a folder");
     let lab = vcm_labs::LABS.iter().find(|lab| lab.name == "ceph").expect("the Ceph lab");
-    let ending = vcm_labs::engine::run::act(lab, request(action, Path::new(folder)));
+    let folder = Path::new(folder);
+    let request = match action {
+        RUN_ON_IT => {
+            let mut request = request("run", folder);
+            let here = [("conf", conf(folder).display().to_string()), ("pool", "bench".to_owned())];
+            request.settings.extend(here.map(|(name, value)| (name.to_owned(), value)));
+            request
+        }
+        action => request(action, folder),
+    };
+    let ending = vcm_labs::engine::run::act(lab, request);
     if let Err(error) = &ending {
         eprintln!("{error:#}");
     }
@@ -88,6 +118,10 @@ fn a_cluster_that_comes_up_takes_load_and_goes_without_a_trace() {
     assert!(act_elsewhere("up", folder.path(), None));
     assert!(left(folder.path()).iter().any(|one| one.contains("ceph-osd")), "it stays up");
     assert!(act_elsewhere("run", folder.path(), None));
+    assert!(act_elsewhere(RUN_ON_IT, folder.path(), None));
+    assert_eq!(objects(folder.path()), [""; 0], "the pool is as it was");
+    assert!(!act_elsewhere(RUN_ON_IT, folder.path(), Some("signal:40")), "stopped under load");
+    assert_eq!(objects(folder.path()), [""; 0], "the pool is as it was after a stop");
     assert!(act_elsewhere("down", folder.path(), None));
     assert_eq!(left(folder.path()), [""; 0]);
 }

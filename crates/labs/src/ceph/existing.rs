@@ -17,6 +17,7 @@ use crate::engine::lab::Setting;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -93,22 +94,30 @@ pub fn run(session: &Session) -> Result<()> {
         session.say("no OSD of that cluster runs on this machine: only the client's side is shown");
     }
     let name = format!("vcm-lab-{}", session.journal().header().mark);
-    let objects = Objects { client: &client, pool: &pool, name: &name };
+    let mut objects = Objects { client: &client, pool: &pool, namespace: &name, whole: false };
     let seconds = session.number("seconds")?;
-    let bench = |in_flight| Bench { pool: &pool, name: &name, seconds, in_flight, bytes: 4096 };
     let mut steps = Vec::new();
     for (step, in_flight) in [("write", 32), ("write", 128), ("read", 32), ("read", 128)] {
         session.step(&format!("{step}, 4 KiB, {in_flight} in flight, {seconds} s"))?;
+        let bench = Bench {
+            pool: &pool,
+            namespace: &name,
+            name: run_name(in_flight),
+            seconds,
+            in_flight,
+            bytes: 4096,
+        };
         let before = moments(&osds)?;
         let load = match step {
-            "write" => bench(in_flight).write(session, &client)?,
-            _ => bench(in_flight).read(session, &client)?,
+            "write" => bench.write(session, &client)?,
+            _ => bench.read(session, &client)?,
         };
         let work: Vec<Work> =
             before.iter().zip(moments(&osds)?).map(|(one, later)| one.until(&later)).collect();
         steps.push((format!("{step} {in_flight}"), load, work));
     }
     session.step("removing the objects")?;
+    objects.whole = true;
     drop(objects);
     session.progress().end();
     for (step, load, work) in &steps {
@@ -132,16 +141,22 @@ fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
         }
         let name = session.setting("id").unwrap_or("admin").to_owned();
         let client = Client { conf: PathBuf::from(conf).canonicalize()?, name };
-        return Ok((
-            client,
-            pool.to_owned(),
-            vec![PathBuf::from("/run/ceph"), PathBuf::from("/var/run/ceph")],
-        ));
+        let mut sockets = vec![PathBuf::from("/run/ceph"), PathBuf::from("/var/run/ceph")];
+        sockets.extend(socket_folder(session, &client.conf)?);
+        return Ok((client, pool.to_owned(), sockets));
     }
     let Some(kept) = session.kept::<Kept>()? else {
         bail!("no cluster: `vcm lab ceph up` makes one; or name yours: --conf ceph.conf --pool POOL");
     };
     Ok((kept.client, POOL.to_owned(), vec![kept.directory.join("run")]))
+}
+
+/// Where that configuration puts its OSDs' admin sockets, if it says so.
+fn socket_folder(session: &Session, conf: &Path) -> Result<Option<PathBuf>> {
+    let ask = session.command("ceph-conf").arg("-c").arg(conf).args(["--name", "osd.0"]);
+    let said = ask.args(["--lookup", "admin_socket"]).output()?;
+    let path = said.status.success().then(|| PathBuf::from(said.stdout.trim()));
+    Ok(path.and_then(|path| path.parent().map(Path::to_owned)).filter(|folder| folder.is_absolute()))
 }
 
 /// The OSDs on this machine that say they belong to this cluster, by their admin sockets.
@@ -186,34 +201,69 @@ fn is_osd(pid: i32, number: u64) -> bool {
     after == Some(number.to_string().as_str())
 }
 
-/// By what is mapped: the allocator that comes first in the search order is preloaded or linked.
+/// By what is mapped: what is preloaded counts before what is linked.
 fn allocator_of(pid: i32) -> String {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let known = ["libvcmalloc", "libjemalloc", "libmimalloc", "libtcmalloc"];
-    let mapped = known.into_iter().find(|name| maps.contains(&format!("/{name}")));
-    mapped.map_or("glibc", |name| name.trim_start_matches("lib")).to_owned()
+    let mapped = |name: &&str| maps.lines().find(|line| line.contains(&format!("/{name}")));
+    let Some((name, line)) = known.into_iter().find_map(|name| Some((name, mapped(&name)?))) else {
+        return "glibc".to_owned();
+    };
+    let path = line.find('/').map_or("", |begin| &line[begin..]);
+    match name == "libtcmalloc" && is_stand_in(&PathBuf::from(format!("/proc/{pid}/root{path}"))) {
+        true => "vcmalloc".to_owned(),
+        false => name.trim_start_matches("lib").to_owned(),
+    }
+}
+
+/// Our library under TCMalloc's name: it exports functions that gperftools does not have.
+fn is_stand_in(library: &Path) -> bool {
+    const OURS: &[u8] = b"vcm_option_get";
+    let bytes = std::fs::read(library).unwrap_or_default();
+    bytes.windows(OURS.len()).any(|window| window == OURS)
 }
 
 fn moments(osds: &[Found]) -> Result<Vec<Moment>> {
     osds.iter().map(|osd| Moment::of(&osd.socket, osd.pid)).collect()
 }
 
-/// Objects in somebody's pool: removed when this goes, after a stop too, when no errand of the session's runs any more.
+/// The loads that write, by what is in flight: `rados bench` finds only the last write of a name again.
+const WRITES: [(u64, &str); 2] = [(32, "write-32"), (128, "write-128")];
+
+fn run_name(in_flight: u64) -> &'static str {
+    WRITES.iter().find(|(number, _)| *number == in_flight).map_or("write", |(_, name)| name)
+}
+
+/// Objects in somebody's pool, in a namespace of ours: removed when this goes, after a stop too, when no errand of
+/// the session's runs any more.
 struct Objects<'a> {
     client: &'a Client,
     pool: &'a str,
-    name: &'a str,
+    namespace: &'a str,
+    /// All writes came to their end and left a note of what they wrote. Otherwise the pool is searched for objects of
+    /// the namespace, which takes longer where many others are.
+    whole: bool,
+}
+
+impl Objects<'_> {
+    fn clean(&self, which: [&str; 2]) -> bool {
+        let mut rados = std::process::Command::new("rados");
+        rados.arg("-c").arg(&self.client.conf).args(["--id", &self.client.name, "--pool", self.pool]);
+        rados.args(["--namespace", self.namespace, "cleanup"]).args(which).stdin(Stdio::null());
+        // Ctrl-C in a terminal goes to everybody in the foreground.
+        rados.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+        rados.status().is_ok_and(|status| status.success())
+    }
 }
 
 impl Drop for Objects<'_> {
     fn drop(&mut self) {
-        let mut rados = std::process::Command::new("rados");
-        rados.arg("-c").arg(&self.client.conf).args(["--id", &self.client.name, "--pool", self.pool]);
-        rados.args(["cleanup", "--run-name", self.name]).stdin(Stdio::null());
-        let done = rados.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !done.is_ok_and(|status| status.success()) {
-            let (pool, name) = (self.pool, self.name);
-            eprintln!("objects may be left: rados --pool {pool} cleanup --run-name {name}");
+        let by_name = self.whole && WRITES.iter().all(|(_, name)| self.clean(["--run-name", name]));
+        if !by_name && !self.clean(["--prefix", "benchmark"]) {
+            let (pool, namespace) = (self.pool, self.namespace);
+            eprintln!(
+                "objects may be left: rados --pool {pool} --namespace {namespace} cleanup --prefix benchmark"
+            );
         }
     }
 }
@@ -261,6 +311,17 @@ mod tests {
         found.sort();
         assert_eq!(found, ["1234/ceph-osd.1.asok", "ceph-osd.0.asok"].map(|name| folder.path().join(name)));
         assert!(sockets_below(Path::new("/nowhere")).is_empty());
+    }
+
+    #[test]
+    fn the_stand_in_is_told_from_tcmalloc_by_its_symbols() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libtcmalloc.so.4");
+        std::fs::write(&library, b"\x7fELF tc_version\0MallocExtension\0").unwrap();
+        assert!(!is_stand_in(&library));
+        std::fs::write(&library, b"\x7fELF tc_version\0vcm_option_get\0").unwrap();
+        assert!(is_stand_in(&library));
+        assert!(!is_stand_in(Path::new("/nowhere")));
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub struct Looked {
     pub library: Option<String>,
 }
 
+/// With fewer looks at a process a share says nothing.
+const FEWEST_LOOKS: f64 = 200.0;
+
 pub struct Sampling {
     process: Process,
     file: PathBuf,
@@ -92,12 +95,18 @@ impl Sampling {
             session.note(format!("No share of the allocator: perf: {why}"));
             return Ok(vec![None; looked.len()]);
         }
-        shares(&script.stdout, looked).context("perf script")
+        let shares = shares(&script.stdout, looked, FEWEST_LOOKS).context("perf script")?;
+        if shares.contains(&None) {
+            session.note(format!(
+                "Where a share of the allocator is missing, perf saw the OSD less than {FEWEST_LOOKS} times."
+            ));
+        }
+        Ok(shares)
     }
 }
 
 /// Samples by process: all, and those inside.
-fn shares(script: &str, looked: &[Looked]) -> Result<Vec<Option<f64>>> {
+fn shares(script: &str, looked: &[Looked], fewest: f64) -> Result<Vec<Option<f64>>> {
     let mut counts: BTreeMap<i32, (f64, f64)> = BTreeMap::new();
     for line in script.lines() {
         let Some((pid, symbol, object)) = parse(line) else { continue };
@@ -110,7 +119,10 @@ fn shares(script: &str, looked: &[Looked]) -> Result<Vec<Option<f64>>> {
         };
         count.1 += f64::from(u8::from(inside));
     }
-    let share = |one: &Looked| counts.get(&one.pid).map(|(all, inside)| 100.0 * inside / all);
+    let share = |one: &Looked| {
+        let (all, inside) = counts.get(&one.pid).filter(|(all, _)| *all >= fewest)?;
+        Some(100.0 * inside / all)
+    };
     Ok(looked.iter().map(share).collect())
 }
 
@@ -162,7 +174,8 @@ mod tests {
             Looked { pid: 12, library: None },
             Looked { pid: 13, library: None },
         ];
-        assert_eq!(shares(SCRIPT, &looked).unwrap(), [Some(50.0), Some(50.0), None]);
+        assert_eq!(shares(SCRIPT, &looked, 2.0).unwrap(), [Some(50.0), Some(50.0), None]);
+        assert_eq!(shares(SCRIPT, &looked, 4.0).unwrap(), [None, Some(50.0), None], "too few looks");
     }
 
     #[test]

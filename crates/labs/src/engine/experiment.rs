@@ -129,6 +129,7 @@ pub struct Figure {
     pub value: f64,
 }
 
+/// Where the rows of a run have several values of an axis that the picture does not show, it is drawn once for each.
 pub enum Picture {
     /// Groups of bars: a group a step, a bar an allocator.
     Steps { title: &'static str, measure: &'static str },
@@ -136,8 +137,28 @@ pub enum Picture {
     Lines { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
     /// A bar for each allocator, grouped by the values of an axis.
     Bars { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
+    /// A measure divided by that of the allocator `over` in the same repetition, as points with the range of the
+    /// repetitions; grouped by the values of `axis` at `step`, or by the steps where `axis` is empty. A table of all
+    /// these ratios comes first on the page.
+    Ratios {
+        title: &'static str,
+        measure: &'static str,
+        over: &'static str,
+        axis: &'static str,
+        step: &'static str,
+    },
     /// Another picture, of the rows with these values of other axes.
     Only { axes: &'static [(&'static str, &'static str)], picture: &'static Picture },
+}
+
+impl Picture {
+    /// What is drawn, whatever rows it is limited to.
+    pub fn inner(&self) -> &Picture {
+        match self {
+            Picture::Only { picture, .. } => picture.inner(),
+            picture => picture,
+        }
+    }
 }
 
 /// A Debian package and why it is needed.

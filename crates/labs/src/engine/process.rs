@@ -207,6 +207,7 @@ impl Setup {
         use nix::mount::{MsFlags, mount};
         use nix::sched::{CloneFlags, setns, unshare};
         nix::unistd::setsid()?;
+        keep_no_descriptors();
         if let Some(network) = &self.network {
             setns(network.as_ref(), CloneFlags::CLONE_NEWNET)?;
         }
@@ -227,6 +228,14 @@ impl Setup {
         }
         Ok(())
     }
+}
+
+/// A daemon outlives the command that started it; with what the caller of `vcm` had open it would hold his locks and
+/// keep his pipes from ending. They are closed by exec, as the network's descriptor is still needed until then.
+fn keep_no_descriptors() {
+    const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
+    // SAFETY: marks descriptors of this process, which is about to become another program. Kernels before 5.11 refuse.
+    unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, CLOSE_RANGE_CLOEXEC) };
 }
 
 /// Root may raise the hard limit up to fs.nr_open; everybody the soft one up to the hard one.

@@ -1,7 +1,7 @@
 //! One glusterd with its bricks, in a network of its own, on a tmpfs of its own.
 //!
 //! Owns how they are started, spoken to and looked at. Promises that everything listens in the lab's own network
-//! and that sockets Gluster drops into /run/gluster are seen by nobody else and go with the daemons.
+//! and that what Gluster drops into /run/gluster and /var/lib/glusterd is seen by nobody else and goes with the daemons.
 
 use super::helpers::Helpers;
 use crate::engine::allocators::Allocator;
@@ -312,6 +312,8 @@ fn start(
         .env("LAB_SLEEP_MILLISECONDS", SLEEP_MILLISECONDS)
         .network(Some(network))
         .own_mount("/run/gluster")
+        // Whatever its working directory is, it makes directories there too (`ss_brick`, `geo-replication`).
+        .own_mount("/var/lib/glusterd")
         .open_files(wanted.max(65536))
         .start(&format!("glusterd-{}", directory.file_name().unwrap_or_default().display()))
 }

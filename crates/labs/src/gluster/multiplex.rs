@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 const RSS: &str = "rss_mib";
 /// More bricks than this in a process each would take several GiB: 240 were seen to cost 3.7 to 4.2.
 const MOST_PROCESSES: u64 = 80;
-/// The load does not grow with the volumes: it would compare clients.
-const VOLUMES_UNDER_LOAD: u64 = 8;
+/// The files are written where both ways of serving bricks are compared; the allocator matters little to them.
+const BRICKS_UNDER_LOAD: u64 = 20;
 const FILE_BYTES: u64 = 4096;
 /// Between the last brick online and the look at its memory.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub static MULTIPLEX: Experiment = Experiment {
     name: "multiplex",
     title: "Bricks in one process and in many",
     question: "What do 20 to 1,000 idle bricks take, in one process and in one each, and how long do 20,000 files of \
-               4 KiB take to be created, written and deleted?",
+               4 KiB take to be created, written and deleted on 20 of them?",
     reports: &[reports::MULTIPLEX, reports::FIRST_RUN],
     then: "In 2016 the 20,000-file test was slower with multiplexing than without, because the pools' locks were \
            shared by all bricks; today the pools belong to threads and the kernel takes half of the bricks' processor \
@@ -65,10 +65,10 @@ pub static MULTIPLEX: Experiment = Experiment {
     ],
     pairing: Pairing::Turns,
     quick: Plan { repetitions: 1, about: "5 minutes" },
-    full: Plan { repetitions: 1, about: "an hour" },
+    full: Plan { repetitions: 1, about: "30 minutes" },
     steps: &[
         Step { name: "idle", what: "5 s after the last brick came online, before any load" },
-        Step { name: "loaded", what: "right after the 20,000-file test" },
+        Step { name: "loaded", what: "20 bricks, right after the 20,000-file test" },
     ],
     measures: &[
         Measure {
@@ -170,6 +170,9 @@ pub static MULTIPLEX: Experiment = Experiment {
 };
 
 fn skip(cell: &Cell) -> Option<&'static str> {
+    if cell.number("bricks") == 1000 && cell.allocators.first() == Some(&"mimalloc") {
+        return Some("5,000 threads with a heap each take several GiB, and no report has a number for it");
+    }
     let apart = !cell.is_on("multiplex");
     (apart && cell.number("bricks") > MOST_PROCESSES)
         .then_some("a process for each brick would take several GiB")
@@ -179,7 +182,7 @@ fn multiplex(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     session.scope(|session| {
         let allocator = session.allocator(cell.allocator())?;
         let shape = Shape { multiplex: cell.is_on("multiplex"), ..Shape::of(cell.number("bricks")) };
-        let volumes = shape.volumes.min(VOLUMES_UNDER_LOAD);
+        let volumes = shape.volumes;
         let files = if cell.quick { 4_000 } else { 20_000 };
         let begin = Instant::now();
         let cluster = Cluster::up(session, "cluster", shape, &allocator)?;
@@ -188,6 +191,9 @@ fn multiplex(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
         let before = cluster.usage()?;
         let row = Row::of(cell, cell.allocator()).step("idle").value("start_seconds", start_seconds);
         let idle = super::usage_row(row, &before);
+        if cell.number("bricks") > BRICKS_UNDER_LOAD {
+            return Ok(vec![idle]);
+        }
         let loaded = cluster.load(session, volumes, files, FILE_BYTES)?;
         let after = cluster.usage()?;
         let cpu_ms = 1000.0 * (after.cpu_seconds() - before.cpu_seconds());

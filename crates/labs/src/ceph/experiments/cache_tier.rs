@@ -76,7 +76,19 @@ pub static CACHE_TIER: Experiment = Experiment {
     claims: &[],
     figures: &[],
     pictures: &[
-        Picture::Bars { title: "Writes per second", measure: "client_iops", axis: "tier", step: "write" },
+        Picture::Ratios {
+            title: "Processor time per write, TCMalloc = 1",
+            measure: "cpu_ms_per_op",
+            over: "tcmalloc",
+            axis: "tier",
+            step: "write",
+        },
+        Picture::Bars {
+            title: "Writes per second of the whole cluster, all allocators together",
+            measure: "client_iops",
+            axis: "tier",
+            step: "write",
+        },
         Picture::Bars {
             title: "Processor time per operation",
             measure: "cpu_ms_per_op",

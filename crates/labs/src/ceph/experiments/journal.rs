@@ -19,7 +19,8 @@ use anyhow::Result;
 
 /// `filestore max sync interval`.
 const SYNC_SECONDS: f64 = 5.0;
-const SMALL_MIB: u64 = 64;
+/// FileStore refuses a journal that does not hold its largest write, 90 MiB.
+const SMALL_MIB: u64 = 100;
 /// The rule's answer is kept within these: a lab has one disk and some memory.
 const RULE_MIB: std::ops::RangeInclusive<u64> = 256..=512;
 
@@ -65,7 +66,7 @@ pub static JOURNAL: Experiment = Experiment {
         },
         Axis {
             name: "size",
-            what: "small: 64 MiB; rule: 2 x measured throughput x sync interval, 256 to 512 MiB here",
+            what: "small: 100 MiB; rule: 2 x measured throughput x sync interval, kept within 256 and 512 MiB here",
             quick: &["rule"],
             full: &["small", "rule"],
             setup: true,
@@ -92,8 +93,15 @@ pub static JOURNAL: Experiment = Experiment {
     claims: &[],
     figures: &[],
     pictures: &[
+        Picture::Ratios {
+            title: "Processor time per operation over copies, TCMalloc = 1",
+            measure: "cpu_ms_per_op",
+            over: "tcmalloc",
+            axis: "copies",
+            step: "",
+        },
         Picture::Lines {
-            title: "Operations per second over the number of copies",
+            title: "Operations per second of the whole cluster over the number of copies",
             measure: "client_iops",
             axis: "copies",
             step: "",
@@ -136,7 +144,7 @@ fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     let copies = cell.number("copies") as usize;
     pool::fresh(session, &cluster, copies)?;
     let seconds = if cell.quick { 10 } else { 12 };
-    let bench = Bench { pool: POOL, name: "journal", seconds, in_flight: 32, bytes: 4096 };
+    let bench = Bench { pool: POOL, namespace: "", name: "journal", seconds, in_flight: 32, bytes: 4096 };
     let round = Round { cell, step: "", reads: false };
     let rows = round.run(session, &cluster, |session| bench.write(session, &cluster.client))?;
     Ok(rows.into_iter().map(|row| row.value("journal_mib", size as f64)).collect())

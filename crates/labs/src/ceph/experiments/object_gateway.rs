@@ -67,6 +67,13 @@ pub static OBJECT_GATEWAY: Experiment = Experiment {
     }],
     figures: &[],
     pictures: &[
+        Picture::Ratios {
+            title: "Processor time per request, TCMalloc with 32 MiB = 1",
+            measure: "cpu_ms_per_op",
+            over: "tcmalloc",
+            axis: "",
+            step: "",
+        },
         Picture::Steps { title: "Processor time per request", measure: "cpu_ms_per_op" },
         Picture::Steps { title: "Memory of the gateway", measure: "rss_mib" },
     ],

@@ -52,7 +52,7 @@ pub static READ_MIX: Experiment = Experiment {
     ],
     pairing: Pairing::Together,
     quick: Plan { repetitions: 2, about: "4 minutes" },
-    full: Plan { repetitions: 2, about: "15 minutes" },
+    full: Plan { repetitions: 2, about: "12 minutes" },
     steps: &[],
     measures: paired::MEASURES,
     controls: &[Control {
@@ -77,6 +77,13 @@ pub static READ_MIX: Experiment = Experiment {
     ],
     figures: &[],
     pictures: &[
+        Picture::Ratios {
+            title: "Processor time per operation over the share of reads, TCMalloc with 32 MiB = 1",
+            measure: "cpu_ms_per_op",
+            over: "tcmalloc",
+            axis: "reads",
+            step: "",
+        },
         Picture::Lines {
             title: "Processor time per operation over the share of reads",
             measure: "cpu_ms_per_op",
@@ -84,7 +91,7 @@ pub static READ_MIX: Experiment = Experiment {
             step: "",
         },
         Picture::Lines {
-            title: "Operations per second of the cluster",
+            title: "Operations per second of the whole cluster, all allocators together",
             measure: "client_iops",
             axis: "reads",
             step: "",

@@ -125,6 +125,13 @@ pub static THREAD_CACHE: Experiment = Experiment {
     ],
     figures: &[],
     pictures: &[
+        Picture::Ratios {
+            title: "Processor time per operation, TCMalloc with 32 MiB = 1",
+            measure: "cpu_ms_per_op",
+            over: "tcmalloc",
+            axis: "",
+            step: "",
+        },
         Picture::Steps { title: "Processor time per operation", measure: "cpu_ms_per_op" },
         Picture::Steps { title: "Share of processor time inside the allocator", measure: "inside_percent" },
         Picture::Steps { title: "Memory at equal work", measure: "rss_equal_mib" },
@@ -154,7 +161,14 @@ fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
 
 fn measure(session: &Session, cell: &Cell, cluster: &Cluster) -> Result<Vec<Row>> {
     let seconds = if cell.quick { 8 } else { 15 };
-    let bench = |in_flight| Bench { pool: POOL, name: "thread-cache", seconds, in_flight, bytes: 4096 };
+    let bench = |in_flight| Bench {
+        pool: POOL,
+        namespace: "",
+        name: "thread-cache",
+        seconds,
+        in_flight,
+        bytes: 4096,
+    };
     let warm = Bench { seconds: 2, name: "warm", ..bench(32) };
     warm.write(session, &cluster.client)?;
     let mut rows = Vec::new();

@@ -9,7 +9,9 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Bench<'a> {
     pub pool: &'a str,
-    /// Reads find what a write of the same name left.
+    /// Whose objects these are; empty: the pool's usual namespace.
+    pub namespace: &'a str,
+    /// Reads find what the last write of the same name left.
     pub name: &'a str,
     pub seconds: u64,
     pub in_flight: u64,
@@ -28,17 +30,13 @@ impl Bench<'_> {
         self.run(session, client, &["rand"])
     }
 
-    /// Removes what `write` left.
-    pub fn clean(&self, session: &Session, client: &Client) -> Result<()> {
-        let rados =
-            client.program(session, "rados").args(["--pool", self.pool, "cleanup", "--run-name", self.name]);
-        rados.limit(Duration::from_secs(900)).run().map(drop)
-    }
-
     fn run(&self, session: &Session, client: &Client, mode: &[&str]) -> Result<Load> {
         let (seconds, in_flight) = (self.seconds.to_string(), self.in_flight.to_string());
-        let rados =
-            client.program(session, "rados").args(["--pool", self.pool, "bench", &seconds]).args(mode);
+        let mut rados = client.program(session, "rados").args(["--pool", self.pool]);
+        if !self.namespace.is_empty() {
+            rados = rados.args(["--namespace", self.namespace]);
+        }
+        let rados = rados.args(["bench", &seconds]).args(mode);
         let rados = rados.args(["-t", &in_flight, "--run-name", self.name]);
         let output = rados.limit(Duration::from_secs(self.seconds * 4 + 120)).run()?;
         parse(&output.stdout).with_context(|| format!("what rados bench printed:\n{}", output.stdout))

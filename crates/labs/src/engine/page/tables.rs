@@ -3,9 +3,9 @@
 //! Owns which table a number stands in. A measure that was taken at several steps has a column a step; one that
 //! was taken at one step has a column for each value of the last axis.
 
-use crate::engine::experiment::{Experiment, Measure};
+use crate::engine::experiment::{Experiment, Measure, Picture};
 use crate::engine::results::{Results, Row};
-use crate::engine::statistics::{median, range};
+use crate::engine::statistics::{median, range, relative};
 
 pub struct Table {
     pub title: String,
@@ -53,7 +53,26 @@ enum Columns {
 
 pub fn tables(experiment: &Experiment, results: &Results) -> Vec<Table> {
     let shown = experiment.measures.iter().filter(|measure| measure.shown);
-    shown.filter_map(|measure| table(experiment, results, measure)).collect()
+    let own = shown.filter_map(|measure| table(experiment, results, measure));
+    ratios(experiment, results).into_iter().chain(own).collect()
+}
+
+/// What the pictures of ratios show parts of, as a whole: each measure once.
+fn ratios(experiment: &Experiment, results: &Results) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    let mut known: Vec<&str> = Vec::new();
+    for picture in experiment.pictures {
+        let Picture::Ratios { measure, over, .. } = picture.inner() else { continue };
+        let Some(declared) = experiment.measure(measure).filter(|_| !known.contains(measure)) else {
+            continue;
+        };
+        known.push(measure);
+        let some = Results { rows: relative(&results.rows, measure, over), ..results.clone() };
+        let ratio = Measure { unit: "", digits: 3, ..*declared };
+        let what = format!("{}: ratio to {over} in the same repetition", declared.what);
+        tables.extend(table(experiment, &some, &ratio).map(|table| Table { title: what, ..table }));
+    }
+    tables
 }
 
 fn table(experiment: &Experiment, results: &Results, measure: &Measure) -> Option<Table> {
