@@ -16,7 +16,7 @@ h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
 table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25rem .8rem .25rem 0;
          border-bottom: 1px solid color-mix(in srgb, CanvasText 18%, Canvas); }
-td.number { text-align: right; } tr.ours { font-weight: 600; }
+td.number { text-align: right; white-space: nowrap; } tr.ours { font-weight: 600; }
 .report { opacity: .65; font-weight: 400; font-size: .85em; }
 .holds { color: light-dark(#17743a, #6fd08e); } .missed { color: light-dark(#b3261e, #ff8a80); }
 .void { border-left: .3rem solid #de4238; padding: .2rem 1rem; }
