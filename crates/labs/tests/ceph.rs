@@ -120,7 +120,7 @@ fn a_cluster_that_comes_up_takes_load_and_goes_without_a_trace() {
     assert!(act_elsewhere("run", folder.path(), None));
     assert!(act_elsewhere(RUN_ON_IT, folder.path(), None));
     assert_eq!(objects(folder.path()), [""; 0], "the pool is as it was");
-    assert!(!act_elsewhere(RUN_ON_IT, folder.path(), Some("signal:40")), "stopped under load");
+    assert!(!act_elsewhere(RUN_ON_IT, folder.path(), Some("signal:90")), "stopped under load");
     assert_eq!(objects(folder.path()), [""; 0], "the pool is as it was after a stop");
     assert!(act_elsewhere("down", folder.path(), None));
     assert_eq!(left(folder.path()), [""; 0]);
