@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for (name, scenario) in SCENARIOS {
         let watched = WATCHED.contains(&name).then_some(Ground::Watched);
-        for ground in [Ground::Preload, Ground::Locked].into_iter().chain(watched) {
+        for ground in [Ground::Preload, Ground::Locked, Ground::Hardened].into_iter().chain(watched) {
             let controls = controls.clone();
             trials.push(Trial::test(format!("{name}::{}", ground.name()), move || {
                 let output = in_empty_folder(scenario, ground)?;
