@@ -73,6 +73,32 @@ pub fn of_working_process(process: u32) -> Memory {
     parse_status(&std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default())
 }
 
+/// What a process has used since it began, all threads together, ended ones too.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    /// Page faults that needed no disk.
+    pub faults: u64,
+    pub cpu_seconds: f64,
+}
+
+/// Reads the text of a stat file.
+pub fn parse_stat(text: &str, ticks_per_second: f64) -> Used {
+    // The second field is the program's name in parentheses, and may contain anything.
+    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = |number: usize| -> u64 {
+        let found = after_name.split_ascii_whitespace().nth(number - 3);
+        found.and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    Used { faults: field(10), cpu_seconds: (field(14) + field(15)) as f64 / ticks_per_second }
+}
+
+/// Zeroes if the process has ended.
+pub fn used_by(process: u32) -> Used {
+    // SAFETY: asks for a number.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+    parse_stat(&std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default(), ticks)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +138,14 @@ mod tests {
     fn a_process_at_work_is_read_from_its_status() {
         let memory = parse_status("Name:\tx\nVmRSS:\t    300 kB\nRssAnon:\t     200 kB\nRssFile:\t 100 kB\n");
         assert_eq!((memory.heap, memory.total), (200 * 1024, 300 * 1024));
+    }
+
+    #[test]
+    fn faults_and_processor_time_are_found_behind_a_name_of_any_kind() {
+        let text = "7 (a) b (c) S 1 7 7 0 -1 4194304 1234 0 5 0 300 50 0 0 20 0 1 0 99 0 0";
+        assert_eq!(parse_stat(text, 100.0), Used { faults: 1234, cpu_seconds: 3.5 });
+        assert_eq!(parse_stat("", 100.0), Used::default());
+        assert!(used_by(std::process::id()).faults > 0);
     }
 
     #[test]

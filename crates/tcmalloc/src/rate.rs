@@ -45,6 +45,8 @@ pub fn set(rate: f64) {
 
 /// The last time that everything was released, in nanoseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
+/// The thread that asks every now and then: not the operator's.
+static REGULAR: AtomicU64 = AtomicU64::new(0);
 /// Within this time of a release, the next does the cheap part alone.
 const SOON: u64 = 10 * SECOND;
 
@@ -53,11 +55,21 @@ const SOON: u64 = 10 * SECOND;
 /// An OSD asks for this every second while it works, and its operator once, when he wants memory back. So free memory
 /// outside spans always goes; caches are emptied and spans searched when nobody has asked for some time. The janitor
 /// gives back what stays idle in spans and caches anyway.
+/// Where the heap has found that the program keeps needing what goes, the thread that asks every second gets nothing:
+/// what its program does not need any more goes soon enough.
 pub fn release(most: usize) {
-    let given = HEAP.release_free(most);
     let (now, last) = (HEAP.os().now(), LAST.load(Ordering::Relaxed));
     let soon = last != 0 && now.saturating_sub(last) < SOON;
-    LAST.store(now, Ordering::Relaxed);
+    let thread = HEAP.os().thread_number();
+    let regular = soon && REGULAR.load(Ordering::Relaxed) == thread;
+    if !soon || regular {
+        REGULAR.store(thread, Ordering::Relaxed);
+        LAST.store(now, Ordering::Relaxed);
+    }
+    if regular && HEAP.is_patient() {
+        return;
+    }
+    let given = HEAP.release_free(most);
     if given < most && !soon {
         // What is kept is counted in free memory outside spans, of which there is none left.
         HEAP.release(0);

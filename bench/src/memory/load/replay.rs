@@ -30,10 +30,14 @@ pub struct Settings {
 const PUNCTUAL_NANOSECONDS: u64 = 200_000;
 
 pub fn run(settings: &Settings, board: &'static Board) -> Result<()> {
-    let script = Script::view(shared::inherited(settings.script)?)?;
+    let bytes = shared::inherited(settings.script)?;
+    shared::populate(bytes);
+    let script = Script::view(bytes)?;
     // SAFETY: null is a valid pointer, zero a valid number.
-    let (objects, sizes) =
+    let (objects, sizes): (&mut [AtomicPtr<u8>], &mut [AtomicU32]) =
         unsafe { (shared::zeroed_array(script.objects), shared::zeroed_array(script.objects)) };
+    shared::populate(shared::bytes_of(objects));
+    shared::populate(shared::bytes_of(sizes));
     let objects =
         Objects { blocks: objects, sizes, points: std::array::from_fn(|_| MeetingPoint::default()) };
     let replay: &'static Replay = Box::leak(Box::new(Replay { objects, board, gate: Signal::default() }));

@@ -1,7 +1,7 @@
 //! What was seen of one process: samples over time, and the questions that the tables ask of them.
 
 use crate::memory::board::Phase;
-use crate::memory::smaps::Memory;
+use crate::memory::smaps::{Memory, Used};
 
 /// One look from outside.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub struct Sample {
     pub phase: Phase,
     pub live: u64,
     pub memory: Memory,
+    /// Since the process began.
+    pub used: Used,
 }
 
 /// How a process ended.
@@ -83,6 +85,15 @@ impl Run {
         self.samples.iter().rfind(|sample| sample.since_stop.is_none())
     }
 
+    /// What the load used: from the first sample of it to the first after the stop.
+    pub fn used_by_load(&self) -> Option<Used> {
+        let (first, last) = (self.samples.first()?.used, self.idle().next()?.used);
+        Some(Used {
+            faults: last.faults.saturating_sub(first.faults),
+            cpu_seconds: last.cpu_seconds - first.cpu_seconds,
+        })
+    }
+
     pub fn at_peak_live(&self) -> Option<&Sample> {
         self.samples.iter().max_by_key(|sample| sample.live)
     }
@@ -122,6 +133,7 @@ pub(super) mod tests {
             phase: if since_stop.is_some() { Phase::Idle } else { Phase::Loading },
             live: live << 20,
             memory: Memory { heap: heap << 20, ..Memory::default() },
+            used: Used { faults: 100 * index as u64, cpu_seconds: index as f64 / 2.0 },
         };
         Run {
             pass: 0,
@@ -167,5 +179,6 @@ pub(super) mod tests {
         assert_eq!(run.at_idle(1.0).map(|one| one.memory.heap >> 20), Some(30));
         assert_eq!(run.at_idle(5.0).map(|one| one.live), None);
         assert_eq!((run.live_at_stop(), run.peak_heap()), (Some(20 << 20), Some(70 << 20)));
+        assert_eq!(run.used_by_load(), Some(Used { faults: 200, cpu_seconds: 1.0 }));
     }
 }

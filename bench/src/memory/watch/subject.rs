@@ -61,6 +61,7 @@ impl Subject {
             since_stop,
             phase,
             live: self.board.live_bytes(),
+            used: smaps::used_by(self.process()),
             memory: match phase {
                 Phase::Idle => smaps::of_idle_process(self.process()),
                 _ => smaps::of_working_process(self.process()),

@@ -417,6 +417,12 @@ impl<O: Os> Cache<O> {
         stats
     }
 
+    /// Slow paths taken since the start.
+    pub fn work(&self) -> u64 {
+        let stats = self.stats();
+        stats.underflows + stats.overflows
+    }
+
     /// Blocks of a class in all slabs, as far as can be seen while they change.
     pub fn cached_blocks(&self, class: SizeClass) -> u64 {
         let mut blocks = 0;

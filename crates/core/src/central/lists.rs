@@ -48,7 +48,9 @@ impl SpanLists {
                 }
             });
             if released != 0 {
-                pages.count_released(released, span.released_bytes());
+                let left = span.released_bytes();
+                pages.count_released(released, left);
+                pages.count_returned(released - left, span.released_at);
             }
             count += taken;
             self.free_blocks -= taken;
@@ -154,6 +156,10 @@ impl SpanLists {
             self.close(pages, id);
             return 0;
         }
+        if !span.may_have_idle_pages() {
+            span.touched_at = TIDY;
+            return 0;
+        }
         let start = pages.address_of(span.start);
         let (mut given, page) = (0, os.page_bytes().max(PAGE_BYTES));
         bits::each_run(span.idle_pages(), |first, count| {
@@ -168,6 +174,7 @@ impl SpanLists {
         });
         span.touched_at = TIDY;
         if given > 0 {
+            span.released_at = now;
             pages.count_released(0, given);
             pages.note_broken(span.start);
         }

@@ -322,6 +322,11 @@ impl<O: Os> Central<O> {
         outcome
     }
 
+    /// Bytes of free blocks in spans, whether or not they hold memory.
+    pub fn free_in_spans(&self) -> usize {
+        SizeClass::all().map(|class| self.class(class).spans.lock().free_blocks * class.block_bytes()).sum()
+    }
+
     pub fn stats(&self, class: SizeClass) -> ClassStats {
         let place = self.class(class);
         let transfer_blocks = place.transfer.lock().len() as u64;

@@ -166,7 +166,7 @@ impl<O: Os> Heap<O> {
     /// Returns the bytes.
     pub fn release_free(&self, most: usize) -> usize {
         self.in_slow_path(|| {
-            let free = self.pages.stats().dirty_free as usize;
+            let free = self.pages.dirty_free_bytes();
             if free == 0 {
                 return 0;
             }

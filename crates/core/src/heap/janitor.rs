@@ -3,6 +3,7 @@
 //! `run_janitor` is the life of the maintenance thread; without one, slow paths call `tick_if_due`.
 
 use super::Heap;
+use super::patience::{Patience, Seen};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::class::SizeClass;
 use crate::options::{AUTO, OptionId, percent_of};
@@ -15,12 +16,21 @@ const TICKS_PER_DELAY: u32 = 4;
 const TICKS_PER_LOOK_OUTSIDE: u32 = 2;
 /// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other CPUs.
 const STILL_TICKS: u32 = 2;
+/// Nothing waits where free memory exceeds this part of what lives, and these bytes.
+const PATIENT_PART: usize = 2;
+const PATIENT_BYTES: usize = 16 << 20;
+/// Free memory beyond `retain` goes when nobody needed it for so many ticks, at least.
+const UNNEEDED_TICKS: u32 = 2;
+/// Idle pages of spans beyond `retain` wait so long.
+const EXCESS_TICKS: u32 = 1;
 /// After so many ticks without any event everything that can go has gone.
 const QUIET_TICKS: u32 = 2 * TICKS_PER_DELAY + STILL_TICKS;
 /// A block is warm, and worth a huge page, when it has been full for so many ticks.
 const WARM_TICKS: u32 = 4 * TICKS_PER_DELAY;
 /// Huge pages are made a few at a time: each stalls whoever faults in this process meanwhile.
 const COLLAPSES_PER_TICK: u32 = 2;
+/// After it made some it waits for so many times as long as that took: a thousandth of a CPU at most.
+const TIMES_UNTIL_NEXT_COLLAPSE: u64 = 1000;
 /// Slow paths look at the clock every so many events.
 const EVENTS_PER_LOOK: u32 = 64;
 /// Free memory below this may always stay for `release_delay`.
@@ -45,6 +55,10 @@ pub struct Janitor<O: Os> {
     /// One tick at a time.
     ticking: AtomicBool,
     quiet_ticks: AtomicU32,
+    patience: Patience,
+    /// Ticks until what nobody needed meanwhile goes, and the least of it until now.
+    excess_ticks: AtomicU32,
+    excess: AtomicU64,
     /// The footprint at which the heap relieves itself again.
     relieve_at: AtomicU64,
     limits_known: AtomicBool,
@@ -53,6 +67,7 @@ pub struct Janitor<O: Os> {
     pub(super) ticks: AtomicU64,
     pub(super) given_back: AtomicU64,
     pub(super) huge_stall: AtomicU64,
+    next_collapse: AtomicU64,
 }
 
 impl<O: Os> Janitor<O> {
@@ -66,12 +81,16 @@ impl<O: Os> Janitor<O> {
             next_tick: AtomicU64::new(0),
             ticking: AtomicBool::new(false),
             quiet_ticks: AtomicU32::new(0),
+            patience: Patience::new(),
+            excess_ticks: AtomicU32::new(0),
+            excess: AtomicU64::new(u64::MAX),
             relieve_at: AtomicU64::new(0),
             limits_known: AtomicBool::new(false),
             callback_due: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
             huge_stall: AtomicU64::new(0),
+            next_collapse: AtomicU64::new(0),
         }
     }
 }
@@ -166,15 +185,23 @@ impl<O: Os> Heap<O> {
         }
         let now = self.pages.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.janitor.ticks.fetch_add(1, Ordering::Relaxed);
-        let long_ago = now.wrapping_sub(TICKS_PER_DELAY);
-        let moved = self.obeyed(self.cache.drain_still(self.below(), STILL_TICKS, long_ago));
+        let (free, live) = self.free_and_live();
+        // Patience has a price in memory: it ends where that would be too high.
+        let plenty = free > live / PATIENT_PART + PATIENT_BYTES;
+        let factor = if plenty { 1 } else { self.janitor.patience.factor() };
+        let waits = rung && !plenty;
+        let still = STILL_TICKS * factor;
+        // What nobody used for a moment is young; in a program that stopped, or holds too much, nothing is.
+        let free_since = |ticks: u32| now.wrapping_sub(if waits { ticks } else { TICKS_PER_DELAY * factor });
+        let moved = self.obeyed(self.cache.drain_still(self.below(), still, free_since(still)));
         for class in SizeClass::all() {
-            self.obeyed(self.central.trim(&self.pages, class, long_ago));
+            self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }
-        let given = self.tidy_spans(TICKS_PER_DELAY)
-            + self.pages.give_back(&self.os, self.retained_bytes(), 0)
-            + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY);
+        let given = self.tidy_spans(self.ticks_in_spans(plenty, free, factor))
+            + self.pages.give_back(&self.os, self.kept_bytes(waits, factor), 0)
+            + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY * factor);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
+        self.learn(now, rung, given);
         self.make_huge_pages();
         if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) {
             self.read_limits();
@@ -196,6 +223,51 @@ impl<O: Os> Heap<O> {
         (0..count).map(|id| self.central.tidy_span(&self.os, &self.pages, SpanId(id), ticks)).sum()
     }
 
+    /// Free memory outside caches, and what is left of the heap without it. In bytes.
+    fn free_and_live(&self) -> (usize, usize) {
+        let (pages, in_spans) = (self.pages.stats(), self.central.free_in_spans());
+        let in_memory = in_spans.saturating_sub(pages.released as usize);
+        (pages.dirty_free as usize + in_memory, (pages.used as usize).saturating_sub(in_spans))
+    }
+
+    /// For how long a span must stand still before its idle pages go: less where a program holds too much.
+    fn ticks_in_spans(&self, plenty: bool, free: usize, factor: u32) -> u32 {
+        if plenty && free > self.retained_bytes() { EXCESS_TICKS } else { TICKS_PER_DELAY * factor }
+    }
+
+    /// Whether memory waits longer than `release_delay` because the program keeps wanting it again.
+    pub fn is_patient(&self) -> bool {
+        self.janitor.patience.factor() > 1
+    }
+
+    fn learn(&self, now: u32, rung: bool, given: usize) {
+        let patience = &self.janitor.patience;
+        let came_back = self.pages.came_back(patience.too_soon_from(now));
+        let (work, given) = (self.cache.work(), given as u64);
+        patience.note(Seen { now, rung, work, given, came_back, ticks_per_delay: TICKS_PER_DELAY });
+    }
+
+    /// The free memory that this tick leaves: what `retain` says, and what was needed in the last ticks. How many of
+    /// those grows with the patience. Where nothing `waits`, nothing is needed.
+    fn kept_bytes(&self, waits: bool, factor: u32) -> usize {
+        let (janitor, retained) = (&self.janitor, self.retained_bytes());
+        let low = self.pages.low_water() as u64;
+        let excess = janitor.excess.load(Ordering::Relaxed).min(low);
+        let waited = janitor.excess_ticks.load(Ordering::Relaxed) + 1;
+        if waits && waited < factor.max(UNNEEDED_TICKS) {
+            janitor.excess.store(excess, Ordering::Relaxed);
+            janitor.excess_ticks.store(waited, Ordering::Relaxed);
+            return usize::MAX;
+        }
+        janitor.excess.store(u64::MAX, Ordering::Relaxed);
+        janitor.excess_ticks.store(0, Ordering::Relaxed);
+        if !waits {
+            return retained;
+        }
+        let needed = self.pages.dirty_free_bytes().saturating_sub(excess as usize);
+        retained.max(needed)
+    }
+
     fn retained_bytes(&self) -> usize {
         let live = self.pages.stats().used;
         let retain = match self.options.get(OptionId::retain) {
@@ -213,8 +285,13 @@ impl<O: Os> Heap<O> {
             return;
         }
         let before = self.os.now();
+        if before < self.janitor.next_collapse.load(Ordering::Relaxed) {
+            return;
+        }
         if self.pages.collapse_dense(&self.os, COLLAPSES_PER_TICK, WARM_TICKS) > 0 {
-            self.janitor.huge_stall.fetch_add(self.os.now() - before, Ordering::Relaxed);
+            let took = self.os.now() - before;
+            self.janitor.huge_stall.fetch_add(took, Ordering::Relaxed);
+            self.janitor.next_collapse.store(before + took * TIMES_UNTIL_NEXT_COLLAPSE, Ordering::Relaxed);
         }
     }
 

@@ -72,6 +72,80 @@ fn what_exceeds_retain_goes_at_the_next_tick() {
 }
 
 #[test]
+fn memory_that_keeps_coming_back_waits_longer_and_goes_all_the_same_when_the_program_rests() {
+    let heap = heap();
+    heap.set_option(b"retain", b"0").unwrap();
+    let given_back_after = |cycles: usize| {
+        for _ in 0..cycles {
+            free(&heap, fill(&heap, 8, MIB));
+            (0..6).for_each(|_| heap.tick(true));
+        }
+        heap.stats().given_back
+    };
+    assert!(given_back_after(1) >= 8 * MIB as u64);
+    let learned = given_back_after(10);
+    assert_eq!(given_back_after(8), learned, "nothing goes any more");
+    quiet_ticks(&heap, 8);
+    assert_eq!(heap.stats().dirty_free, 0, "within twice the delay");
+}
+
+#[test]
+fn free_memory_that_the_program_needs_every_now_and_then_is_no_excess() {
+    let heap = heap();
+    heap.set_option(b"retain", b"0").unwrap();
+    for _ in 0..20 {
+        free(&heap, fill(&heap, 4, MIB));
+        heap.tick(true);
+    }
+    assert_eq!(heap.stats().given_back, 0);
+    (0..4).for_each(|_| heap.tick(true));
+    assert_eq!(heap.stats().dirty_free, 0);
+}
+
+#[test]
+fn pages_inside_spans_that_keep_coming_back_teach_the_same() {
+    let heap = heap();
+    let sparse: Vec<usize> =
+        fill(&heap, 4000, 1024).into_iter().enumerate().fold(Vec::new(), |mut kept, one| {
+            if one.0 % 64 == 0 {
+                kept.push(one.1)
+            } else {
+                heap.free(one.1)
+            };
+            kept
+        });
+    heap.release(0);
+    assert!(heap.stats().released > MIB as u64);
+    for _ in 0..4 {
+        let blocks = fill(&heap, 3000, 1024);
+        heap.tick(true);
+        free(&heap, blocks);
+        heap.release(0);
+    }
+    assert!(heap.is_patient());
+    free(&heap, sparse);
+}
+
+#[test]
+fn free_blocks_in_spans_beyond_retain_go_before_the_delay_is_over() {
+    let gone_after_two_ticks = |survivor: usize| {
+        let heap = heap();
+        let blocks = fill(&heap, 40_000, 1024);
+        heap.reclaim();
+        heap.tick(true);
+        for (index, block) in blocks.iter().enumerate() {
+            if index % survivor != 0 {
+                heap.free(*block);
+            }
+        }
+        heap.reclaim();
+        (0..2).for_each(|_| heap.tick(true));
+        heap.stats().released
+    };
+    assert!(gone_after_two_ticks(64) > 20 * MIB as u64);
+}
+
+#[test]
 fn a_cache_in_use_is_left_alone() {
     let heap = heap();
     let blocks = fill(&heap, 40, 64);

@@ -10,6 +10,7 @@ mod fork;
 mod hardened;
 mod janitor;
 mod orphan;
+mod patience;
 mod resize;
 mod sampling;
 mod settings;

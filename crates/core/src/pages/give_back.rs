@@ -13,8 +13,24 @@ use crate::os::{Guard, Os};
 const MOST_UNDUMPED: u32 = 1024;
 /// A block is dense where so many of its bytes are in memory: huge pages must not add to what the heap holds.
 const DENSE_BYTES: u64 = (BLOCK_BYTES - BLOCK_BYTES / 64) as u64;
+/// Blocks that are looked at for each that may get a huge page.
+const LOOKS_FOR_EACH_COLLAPSE: u32 = 2;
 /// Heaps below this gain nothing from huge pages.
 const LEAST_FOR_HUGE: u32 = 16;
+
+/// What is to be given back.
+#[derive(Clone, Copy)]
+struct Wish {
+    /// Of wholly free blocks only.
+    whole_only: bool,
+    /// Bytes of free memory that stay.
+    keep: usize,
+    /// Free for so long.
+    ticks: u32,
+}
+
+/// Blocks that are looked at while the lock is held.
+const BLOCKS_PER_LOOK: u32 = 256;
 
 impl<O: Os> Pages<O> {
     /// Gives the memory of units back that have been free for `ticks`, whole empty blocks first, until at most `keep`
@@ -22,39 +38,47 @@ impl<O: Os> Pages<O> {
     pub fn give_back(&self, os: &O, keep: usize, ticks: u32) -> usize {
         let mut given = 0;
         for whole_only in [true, false] {
-            let blocks = self.state.lock().runs.blocks;
-            for number in 0..blocks {
-                match self.give_back_block(os, number, whole_only, keep, ticks) {
-                    Some(bytes) => given += bytes,
-                    None => return given,
-                }
+            let wish = Wish { whole_only, keep, ticks };
+            let mut from = 0;
+            while let Some((number, found)) = self.next_to_give_back(from, wish) {
+                given += if found { self.give_back_block(os, number, wish) } else { 0 };
+                from = number + 1;
             }
         }
         given
     }
 
-    /// None where enough was given back.
-    fn give_back_block(
-        &self,
-        os: &O,
-        number: u32,
-        whole_only: bool,
-        keep: usize,
-        ticks: u32,
-    ) -> Option<usize> {
-        let _held = self.giving_back.lock();
-        let mut state = self.state.lock();
-        if state.runs.dirty_free as usize * UNIT_BYTES <= keep {
+    /// The next block from `from` on that has something to give; false with one behind which the search goes on: the lock is
+    /// not held for long. None where there is no more to do.
+    fn next_to_give_back(&self, from: u32, wish: Wish) -> Option<(u32, bool)> {
+        let state = self.state.lock();
+        let end = state.runs.blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
+        if from >= end || state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep {
             return None;
         }
-        let unused = state.runs.is_unused(&self.blocks, number);
-        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(self.block_changed_at(&state, number));
-        if (whole_only && !unused) || age < ticks || state.runs.dirty_of(&self.blocks, number) == 0 {
-            return Some(0);
+        let found = (from..end).find(|number| self.has_what_is_wished(&state, *number, wish));
+        Some((found.unwrap_or(end - 1), found.is_some()))
+    }
+
+    fn has_what_is_wished(&self, state: &Guard<'_, State, O>, number: u32, wish: Wish) -> bool {
+        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(self.block_changed_at(state, number));
+        state.runs.dirty_of(&self.blocks, number) != 0
+            && age >= wish.ticks
+            && (!wish.whole_only || state.runs.is_unused(&self.blocks, number))
+    }
+
+    fn give_back_block(&self, os: &O, number: u32, wish: Wish) -> usize {
+        let _held = self.giving_back.lock();
+        let mut state = self.state.lock();
+        if state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep
+            || !self.has_what_is_wished(&state, number, wish)
+        {
+            return 0;
         }
+        let unused = state.runs.is_unused(&self.blocks, number);
         let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number);
         drop(state);
-        Some(self.give_back_units(os, number, withheld, dirty, unused))
+        self.give_back_units(os, number, withheld, dirty, unused)
     }
 
     fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> u32 {
@@ -91,6 +115,7 @@ impl<O: Os> Pages<O> {
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &mut *self.blocks.at(number as usize) };
         block.undumped |= undumped;
+        block.given_back_at = self.clock.load(Ordering::Relaxed);
         if block.huge == Huge::Yes {
             self.huge_blocks.fetch_sub(1, Ordering::Relaxed);
         }
@@ -126,19 +151,14 @@ impl<O: Os> Pages<O> {
         self.allow_huge_pages.load(Ordering::Relaxed)
     }
 
-    /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many.
+    /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many. Looks at a few
+    /// blocks each time, one after the other: to ask the system what is in memory takes some microseconds a block.
     pub fn collapse_dense(&self, os: &O, most: u32, ticks: u32) -> u32 {
-        let blocks = self.state.lock().runs.blocks;
         let mut done = 0;
-        for number in 0..blocks {
-            if done == most || blocks < LEAST_FOR_HUGE {
-                break;
-            }
+        for _ in 0..LOOKS_FOR_EACH_COLLAPSE * most {
+            let Some(number) = self.next_full_since(ticks) else { break };
             let address = self.address_of(number * BLOCK_UNITS);
-            if !self.is_full_since(number, ticks)
-                || os
-                    .resident_bytes(address, BLOCK_BYTES)
-                    .is_none_or(|resident| (resident as u64) < DENSE_BYTES)
+            if os.resident_bytes(address, BLOCK_BYTES).is_none_or(|resident| (resident as u64) < DENSE_BYTES)
             {
                 continue;
             }
@@ -149,12 +169,25 @@ impl<O: Os> Pages<O> {
             unsafe { (*self.blocks.at(number as usize)).huge = if huge { Huge::Yes } else { Huge::Broken } };
             self.huge_blocks.fetch_add(usize::from(huge), Ordering::Relaxed);
             done += 1;
+            if done == most {
+                break;
+            }
         }
         done
     }
 
-    fn is_full_since(&self, number: u32, ticks: u32) -> bool {
-        let _held = self.state.lock();
+    /// The next block in turn that could have a huge page; none in the rest of this round.
+    fn next_full_since(&self, ticks: u32) -> Option<u32> {
+        let state = self.state.lock();
+        let (blocks, from) = (state.runs.blocks, self.next_collapse.load(Ordering::Relaxed));
+        let end = blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
+        let found = (from..end).find(|number| self.is_full_since(&state, *number, ticks));
+        let next = found.map_or(end, |number| number + 1);
+        self.next_collapse.store(if next >= blocks { 0 } else { next }, Ordering::Relaxed);
+        found.filter(|_| blocks >= LEAST_FOR_HUGE)
+    }
+
+    fn is_full_since(&self, _held: &Guard<'_, State, O>, number: u32, ticks: u32) -> bool {
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &*self.blocks.at(number as usize) };
         let age = self.clock.load(Ordering::Relaxed).wrapping_sub(block.changed_at);

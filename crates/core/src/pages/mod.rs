@@ -16,12 +16,12 @@ mod table;
 mod verify;
 
 pub use limits::Limits;
-pub use runs::{Block, Run};
+pub use runs::{Block, Run, is_since};
 pub use span::{Span, SpanId, TIDY, is_idle};
 pub use table::Table;
 
 use crate::base::round_up;
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::{Guard, HugePages, MapRefusal, Mutex, Os};
 use bits::BLOCK_UNITS;
@@ -72,6 +72,11 @@ pub struct Pages<O: Os> {
     pub limits: Limits,
     /// Bytes of pages inside spans that were given back.
     released: AtomicUsize,
+    /// Bytes of pages inside spans that came into use although they had been given back not before `too_soon_from`.
+    came_back: AtomicU64,
+    too_soon_from: AtomicU32,
+    /// The 2 MiB block that is looked at next for a huge page.
+    next_collapse: AtomicU32,
     huge_blocks: AtomicUsize,
     /// Held while units are withheld, so that no fork loses them.
     giving_back: Mutex<(), O>,
@@ -131,6 +136,9 @@ impl<O: Os> Pages<O> {
             clock: AtomicU32::new(FIRST_TICK),
             limits: Limits::new(),
             released: AtomicUsize::new(0),
+            came_back: AtomicU64::new(0),
+            too_soon_from: AtomicU32::new(FIRST_TICK),
+            next_collapse: AtomicU32::new(0),
             huge_blocks: AtomicUsize::new(0),
             giving_back: Mutex::new(()),
             forbid_huge_pages: AtomicBool::new(false),
@@ -526,6 +534,32 @@ impl<O: Os> Pages<O> {
     /// Counts pages inside spans that were given back, or came into use again.
     pub fn count_released(&self, before: usize, after: usize) {
         self.released.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Notes that pages came into use again that were given back at tick `at`.
+    pub fn count_returned(&self, bytes: usize, at: u32) {
+        if is_since(at, self.too_soon_from.load(Ordering::Relaxed)) {
+            self.came_back.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that the program ever needed again soon after they were given back. What was given back before tick `from`
+    /// counts no more from now on.
+    pub fn came_back(&self, from: u32) -> u64 {
+        self.too_soon_from.store(from, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.runs.too_soon_from = from;
+        state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of free memory that nobody needed since this was asked last.
+    pub fn low_water(&self) -> usize {
+        self.state.lock().runs.low_water() as usize * UNIT_BYTES
+    }
+
+    /// Bytes of free memory.
+    pub fn dirty_free_bytes(&self) -> usize {
+        self.state.lock().runs.dirty_free as usize * UNIT_BYTES
     }
 
     /// Bytes of pages inside spans that were given back.

@@ -20,6 +20,8 @@ pub struct Block {
     list: u8,
     /// The tick when a unit became free or used last.
     pub changed_at: u32,
+    /// The tick when memory of it was given back last, 0: never.
+    pub given_back_at: u32,
     /// Left out of core files.
     pub undumped: bool,
     pub huge: Huge,
@@ -61,6 +63,11 @@ pub struct Runs {
     pub used: u64,
     /// Units that lie in our range but belong to somebody else.
     pub lost: u64,
+    /// Units that came into use although they had been given back not before `too_soon_from`, ever.
+    pub came_back: u64,
+    pub too_soon_from: u32,
+    /// The least of `dirty_free` since somebody asked last: nobody needed so much.
+    low: u64,
 }
 
 /// How the lists reach their blocks.
@@ -73,7 +80,18 @@ pub unsafe trait Blocks {
 
 impl Runs {
     pub const fn new() -> Self {
-        Runs { heads: [BLOCK_NONE; LISTS], occupied: 0, blocks: 0, dirty_free: 0, used: 0, lost: 0 }
+        Runs {
+            heads: [BLOCK_NONE; LISTS],
+            occupied: 0,
+            blocks: 0,
+            dirty_free: 0,
+            used: 0,
+            lost: 0,
+            came_back: 0,
+            // Later than "never".
+            too_soon_from: 1,
+            low: 0,
+        }
     }
 
     // The exclusive right comes from the trait's promise, which the compiler cannot see.
@@ -95,6 +113,7 @@ impl Runs {
             previous: BLOCK_NONE,
             list: 0,
             changed_at: 0,
+            given_back_at: 0,
             undumped: false,
             huge: if ours { Huge::No } else { Huge::Foreign },
         };
@@ -122,13 +141,13 @@ impl Runs {
             self.place_inside(blocks, length, 1).map(|(number, start)| (number, start + gap))
         };
         let (number, start) = spaced(room).or_else(|| spaced(0))?;
-        let zeroed = self.mark_used(blocks, number, bits::mask(start, units));
+        let zeroed = self.take_units(blocks, number, bits::mask(start, units));
         Some(Run { start: number * BLOCK_UNITS + start, zeroed })
     }
 
     fn take_inside(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
         let (number, start) = self.place_inside(blocks, units, align)?;
-        let zeroed = self.mark_used(blocks, number, bits::mask(start, units));
+        let zeroed = self.take_units(blocks, number, bits::mask(start, units));
         Some(Run { start: number * BLOCK_UNITS + start, zeroed })
     }
 
@@ -164,7 +183,7 @@ impl Runs {
     /// Marks a run used that is known to be free.
     fn take_at(&mut self, blocks: &impl Blocks, start: u32, units: u32) -> Run {
         let mut zeroed = true;
-        each_part(start, units, |number, mask| zeroed &= self.mark_used(blocks, number, mask));
+        each_part(start, units, |number, mask| zeroed &= self.take_units(blocks, number, mask));
         Run { start, zeroed }
     }
 
@@ -260,6 +279,28 @@ impl Runs {
         self.used -= mask.count_ones() as u64;
         self.dirty_free += (block.dirty & mask).count_ones() as u64;
         self.insert(blocks, number);
+        self.note_low();
+    }
+
+    /// Marks units used that the program will have, and looks whether it gets memory that it just lost.
+    fn take_units(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
+        let block = Self::of(blocks, number);
+        if is_since(block.given_back_at, self.too_soon_from) {
+            // Some of these may never have been used: in the newest blocks only.
+            self.came_back += (mask & !block.dirty).count_ones() as u64;
+        }
+        let zeroed = self.mark_used(blocks, number, mask);
+        self.note_low();
+        zeroed
+    }
+
+    fn note_low(&mut self) {
+        self.low = self.low.min(self.dirty_free);
+    }
+
+    /// Free units that may hold memory and that nobody needed since this was asked last.
+    pub fn low_water(&mut self) -> u64 {
+        core::mem::replace(&mut self.low, self.dirty_free)
     }
 
     /// Returns true if every unit of the part was clean. Used units count as dirty from now on.
@@ -352,6 +393,11 @@ impl Runs {
         }
         assert_eq!(found, listed, "every block with free units is listed");
     }
+}
+
+/// Whether a tick is not before another: time wraps.
+pub fn is_since(tick: u32, start: u32) -> bool {
+    tick.wrapping_sub(start) as i32 >= 0
 }
 
 /// Calls `part` with each block that a run touches and the mask of its units there.

@@ -46,6 +46,8 @@ pub struct Span {
     fresh: u32,
     /// Bytes that the caller of a large allocation asked for.
     pub requested: usize,
+    /// The tick when pages of it were given back last.
+    pub released_at: u32,
     /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span.
     released: u128,
     free_bits: [u64; WORDS],
@@ -117,12 +119,33 @@ impl Span {
 
     /// The pages that hold no live block and are not known to be gone.
     pub fn idle_pages(&self) -> u128 {
+        let (shape, blocks) = (self.class.shape(), self.blocks() as usize);
         let pages = self.units as usize * UNIT_BYTES / PAGE_BYTES;
-        let mut idle = if pages >= 128 { u128::MAX } else { (1 << pages) - 1 };
-        for index in (0..self.blocks() as usize).filter(|index| !self.is_free(*index)) {
-            idle &= !pages_of_block(self.class, index);
+        let mut idle = 0;
+        for page in 0..pages.min(128) {
+            let first = shape.block_at(page * PAGE_BYTES);
+            let last = shape.block_at((page + 1) * PAGE_BYTES - 1);
+            // Behind the last block there is nobody.
+            if first >= blocks || self.are_free(first, last.min(blocks - 1)) {
+                idle |= 1 << page;
+            }
         }
         idle & !self.released
+    }
+
+    /// Whether all blocks from `first` to `last` are free.
+    fn are_free(&self, first: usize, last: usize) -> bool {
+        (first / 64..=last / 64).all(|index| {
+            let from = u64::MAX << if index == first / 64 { first % 64 } else { 0 };
+            let upto = u64::MAX >> if index == last / 64 { 63 - last % 64 } else { 0 };
+            self.free_bits.get(index).is_some_and(|word| !word & from & upto == 0)
+        })
+    }
+
+    /// Whether a page may be idle, as far as counts tell: fewer free bytes than a page are no page.
+    pub fn may_have_idle_pages(&self) -> bool {
+        let used = (self.blocks() - self.free) as usize * self.class.block_bytes();
+        self.units as usize * UNIT_BYTES >= used + self.released_bytes() + PAGE_BYTES
     }
 
     /// Notes that pages were given back.
@@ -231,6 +254,31 @@ mod tests {
         assert_eq!(span.idle_pages(), all & !0b11, "block 2 reaches into the first page");
         span.put(2).unwrap();
         assert_eq!(span.idle_pages(), all & !0b10);
+    }
+
+    #[test]
+    fn idle_pages_are_those_that_no_used_block_lies_on_in_every_class() {
+        let mut random = 1u64;
+        for class in SizeClass::all() {
+            let mut span = span(class);
+            let blocks = span.blocks() as usize;
+            span.take(blocks, |_| ());
+            for round in 0..6 {
+                for index in 0..blocks {
+                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    if !span.is_free(index) && random >> 61 > 5 - round {
+                        span.put(index).unwrap();
+                    }
+                }
+                let pages = span.units as usize * UNIT_BYTES / PAGE_BYTES;
+                let mut expected = if pages >= 128 { u128::MAX } else { (1 << pages) - 1 };
+                (0..blocks)
+                    .filter(|index| !span.is_free(*index))
+                    .for_each(|index| expected &= !pages_of_block(class, index));
+                assert_eq!(span.idle_pages(), expected, "{} bytes", class.block_bytes());
+                assert!(expected == 0 || span.may_have_idle_pages(), "{} bytes", class.block_bytes());
+            }
+        }
     }
 
     #[test]

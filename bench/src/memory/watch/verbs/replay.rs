@@ -75,7 +75,8 @@ fn about(path: &Path, trace: &art::Trace, recorded: f64, speed: f64) -> String {
         "{}: {} records, {} objects, {} threads, {recorded:.1} s, {} ends of unknown objects left out; replayed {pace}. \
          Every page of a new object is written; threads stay when their last record is done.\n\
          MiB. `live`: requested bytes. The other columns: RSS of the heap. `live pages`: 4 KiB pages that hold a live \
-         block, the limit without moving blocks.",
+         block, the limit without moving blocks. `faults` and `CPU s`: page faults and processor time of the load, the \
+         load program's own included (the same under every allocator).",
         path.file_name().unwrap_or_default().to_string_lossy(),
         trace.records.len(),
         trace.objects,
@@ -94,6 +95,12 @@ fn columns() -> Vec<Column> {
     ];
     columns.extend(super::idle_columns(&[0.0, 1.0, 5.0, 10.0]));
     columns.push(Column::ratio("after 10 s / live", |run| heap_by_live(run.at_idle(10.0)?)));
+    columns.push(Column::new(
+        "faults, thousands",
+        |faults| format!("{:.1}", faults / 1e3),
+        |run| Some(run.used_by_load()?.faults as f64),
+    ));
+    columns.push(Column::ratio("CPU s", |run| Some(run.used_by_load()?.cpu_seconds)));
     columns.push(Column::ratio("worst delay, s", |run| Some(run.behind_seconds)));
     columns
 }

@@ -1,0 +1,200 @@
+//! How long idle memory waits before it goes back: longer while the program shows that it wants it again soon.
+//!
+//! Each page that comes into use shortly after it was given back cost a system call, a page fault and 4 KiB of zeros for
+//! nothing. Where that happens to a notable part of what goes, the delay doubles; when it has not happened for some time,
+//! the delay halves. A program that stops working, or that works much less than it did, gets the plain delay at once:
+//! what it promises about idle memory holds whatever was learned under load.
+
+use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// The delay doubles at most so many times.
+const MOST_DOUBLINGS: u32 = 5;
+/// So many ticks after it was given back memory may come into use again without reproach: it was worth it.
+const SOON_TICKS: u32 = 128;
+/// Below these bytes nothing is learned.
+const LEAST_BYTES: u64 = 256 << 10;
+/// The delay is too short where this part of what was given back came back.
+const PART: u64 = 4;
+/// What was given back and came back is forgotten by this part a tick.
+const MEMORY: u64 = 64;
+/// The delay halves when nothing came back too soon for so many delays.
+const CALM_DELAYS: u32 = 4;
+/// A program that does less than this part of what it did rests.
+const REST_PART: u64 = 16;
+/// It must do so for as many ticks, which leaves as many again for its memory to go within twice the delay.
+const REST_TICKS: u32 = 4;
+
+/// What is learned. One thread at a time calls `note`; others may read.
+pub struct Patience {
+    doublings: AtomicU32,
+    /// The tick of the last change: what was given back before says nothing about the delay as it is now.
+    changed_at: AtomicU32,
+    rested: AtomicU32,
+    busiest: AtomicU64,
+    work_seen: AtomicU64,
+    given: AtomicU64,
+    came_back: AtomicU64,
+    came_back_seen: AtomicU64,
+}
+
+/// What a tick saw. Sums since the start, unless named otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub now: u32,
+    /// Something happened since the last tick.
+    pub rung: bool,
+    /// Slow paths that caches took.
+    pub work: u64,
+    /// Bytes given back by the last tick.
+    pub given: u64,
+    /// Bytes that came back too soon.
+    pub came_back: u64,
+    pub ticks_per_delay: u32,
+}
+
+impl Patience {
+    pub const fn new() -> Self {
+        Patience {
+            doublings: AtomicU32::new(0),
+            changed_at: AtomicU32::new(0),
+            rested: AtomicU32::new(0),
+            busiest: AtomicU64::new(0),
+            work_seen: AtomicU64::new(0),
+            given: AtomicU64::new(0),
+            came_back: AtomicU64::new(0),
+            came_back_seen: AtomicU64::new(0),
+        }
+    }
+
+    /// The delay is longer by this factor, a power of two.
+    pub fn factor(&self) -> u32 {
+        1 << self.doublings.load(Ordering::Relaxed).min(MOST_DOUBLINGS)
+    }
+
+    /// Memory that was given back before this tick may come back.
+    pub fn too_soon_from(&self, now: u32) -> u32 {
+        let (long_ago, changed_at) = (now.wrapping_sub(SOON_TICKS), self.changed_at.load(Ordering::Relaxed));
+        if crate::pages::is_since(changed_at, long_ago) { changed_at } else { long_ago }
+    }
+
+    /// Learns from a tick.
+    pub fn note(&self, seen: Seen) {
+        let came_back =
+            seen.came_back.saturating_sub(self.came_back_seen.swap(seen.came_back, Ordering::Relaxed));
+        let (given, came_back) = (sum(&self.given, seen.given), sum(&self.came_back, came_back));
+        if self.rests(seen) {
+            if self.doublings.load(Ordering::Relaxed) > 0 {
+                self.change_to(0, seen.now);
+            }
+        } else if came_back >= LEAST_BYTES && came_back >= given / PART {
+            self.change_to((self.doublings.load(Ordering::Relaxed) + 1).min(MOST_DOUBLINGS), seen.now);
+        } else {
+            let calm = seen.now.wrapping_sub(self.changed_at.load(Ordering::Relaxed));
+            let doublings = self.doublings.load(Ordering::Relaxed);
+            if doublings > 0 && calm >= CALM_DELAYS * seen.ticks_per_delay * self.factor() {
+                self.change_to(doublings - 1, seen.now);
+            }
+        }
+    }
+
+    fn change_to(&self, doublings: u32, now: u32) {
+        self.doublings.store(doublings, Ordering::Relaxed);
+        self.changed_at.store(now, Ordering::Relaxed);
+        self.given.store(0, Ordering::Relaxed);
+        self.came_back.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the program has done little for some ticks, by its own measure.
+    fn rests(&self, seen: Seen) -> bool {
+        let work = seen.work.saturating_sub(self.work_seen.swap(seen.work, Ordering::Relaxed));
+        let busiest = self.busiest.load(Ordering::Relaxed);
+        let busiest = (busiest - busiest / MEMORY).max(work);
+        self.busiest.store(busiest, Ordering::Relaxed);
+        let rests = !seen.rung || work < busiest / REST_PART;
+        let rested = if rests { self.rested.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+        self.rested.store(rested, Ordering::Relaxed);
+        rested >= REST_TICKS
+    }
+}
+
+/// Adds to a sum that forgets.
+fn sum(place: &AtomicU64, more: u64) -> u64 {
+    let before = place.load(Ordering::Relaxed);
+    let after = (before - before / MEMORY).saturating_add(more);
+    place.store(after, Ordering::Relaxed);
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A program: what it does in a tick is added up as the heap does.
+    struct Program {
+        patience: Patience,
+        seen: Seen,
+    }
+
+    impl Program {
+        fn new() -> Self {
+            let seen = Seen { now: 1000, rung: true, work: 0, given: 0, came_back: 0, ticks_per_delay: 4 };
+            Program { patience: Patience::new(), seen }
+        }
+
+        fn tick(&mut self, work: u64, given: u64, came_back: u64) -> u32 {
+            let seen = &mut self.seen;
+            (seen.now, seen.given) = (seen.now + 1, given);
+            seen.work += work;
+            seen.came_back += came_back;
+            self.patience.note(self.seen);
+            self.patience.factor()
+        }
+    }
+
+    #[test]
+    fn the_delay_grows_while_memory_comes_back_and_has_a_bound() {
+        let mut program = Program::new();
+        let factors: Vec<u32> = (0..8).map(|_| program.tick(1000, MIB, MIB)).collect();
+        assert_eq!(factors, [2, 4, 8, 16, 32, 32, 32, 32]);
+        assert_eq!(program.patience.too_soon_from(program.seen.now), program.seen.now);
+    }
+
+    #[test]
+    fn memory_that_stays_away_changes_nothing() {
+        let mut program = Program::new();
+        assert!((0..200).all(|_| program.tick(1000, MIB, MIB / 8) == 1), "an eighth of it is wanted again");
+        assert!((0..200).all(|_| program.tick(1000, 0, 1000) == 1), "so little is not worth a thought");
+    }
+
+    #[test]
+    fn the_delay_shrinks_when_nothing_came_back_for_some_delays() {
+        let mut program = Program::new();
+        (0..2).for_each(|_| _ = program.tick(1000, MIB, MIB));
+        let until_less = |program: &mut Program| {
+            let before = program.patience.factor();
+            (1..1000).find(|_| program.tick(1000, 0, 0) < before)
+        };
+        assert_eq!((until_less(&mut program), until_less(&mut program)), (Some(64), Some(32)));
+        assert_eq!(program.patience.factor(), 1);
+    }
+
+    #[test]
+    fn a_program_that_stops_or_hardly_works_has_the_plain_delay_within_a_delay() {
+        for (rung, work) in [(false, 0), (true, 50)] {
+            let mut program = Program::new();
+            (0..5).for_each(|_| _ = program.tick(1000, MIB, MIB));
+            program.seen.rung = rung;
+            let factors: Vec<u32> = (0..4).map(|_| program.tick(work, 0, 0)).collect();
+            assert_eq!(factors, [32, 32, 32, 1], "not for a pause of three ticks");
+        }
+    }
+
+    #[test]
+    fn what_went_before_the_last_change_or_long_ago_may_come_back() {
+        let patience = Patience::new();
+        patience.change_to(1, 1000);
+        assert_eq!((patience.too_soon_from(1010), patience.too_soon_from(2000)), (1000, 2000 - SOON_TICKS));
+    }
+}
