@@ -134,10 +134,12 @@ impl Large {
         let id = self.find(pages, address)?;
         // SAFETY: the block is the caller's, so its span is too until it is closed.
         let (units, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
+        if !pages.close_large(id, address, pages.clock.load(Ordering::Relaxed)) {
+            return Err(Misuse::at(Fault::DoubleFree, address));
+        }
         self.count(-1, -(units as i64), -(requested as i64));
         let turn = self.frees.fetch_add(1, Ordering::Relaxed) % REMEMBERED;
         self.freed.iter().skip(turn).take(1).for_each(|place| place.store(address, Ordering::Relaxed));
-        pages.close_span(id, pages.clock.load(Ordering::Relaxed));
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
 
 const MIB: usize = 1 << 20;
@@ -107,4 +108,24 @@ fn the_blocks_freed_last_are_remembered() {
     assert!(!large.was_freed(blocks[0]));
     blocks.iter().for_each(|block| large.free(&pages, *block).unwrap());
     assert!(!large.was_freed(blocks[0]) && blocks[1..].iter().all(|block| large.was_freed(*block)));
+}
+
+#[test]
+fn of_threads_that_free_the_same_large_block_one_succeeds() {
+    let os = Linux;
+    let (pages, large) = (Pages::new(), Large::new());
+    assert!(pages.start(&os));
+    for _ in 0..200 {
+        let block = large.allocate(&os, &pages, 1 << 20, 16).unwrap().address;
+        let start = std::sync::Barrier::new(2);
+        let free = || {
+            start.wait();
+            large.free(&pages, block).is_ok()
+        };
+        let (mine, theirs) = std::thread::scope(|scope| {
+            let other = scope.spawn(free);
+            (free(), other.join().unwrap())
+        });
+        assert!(mine != theirs, "freed by {}", if mine { "both" } else { "neither" });
+    }
 }

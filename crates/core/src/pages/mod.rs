@@ -454,14 +454,28 @@ impl<O: Os> Pages<O> {
     /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any more.
     pub fn close_span(&self, id: SpanId, at: u32) {
         let mut state = self.state.lock();
-        // SAFETY: the caller is the only one who knows the span.
+        self.close_under_lock(&mut state, id, at);
+    }
+
+    /// Closes the span of the large block at an address; false where another thread has done so since the caller looked.
+    pub fn close_large(&self, id: SpanId, address: usize, at: u32) -> bool {
+        let mut state = self.state.lock();
+        let is_open = self.class_of(address) == SizeClass::LARGE && self.span_of(address) == Some(id);
+        if is_open {
+            self.close_under_lock(&mut state, id, at);
+        }
+        is_open
+    }
+
+    fn close_under_lock(&self, state: &mut Guard<'_, State, O>, id: SpanId, at: u32) {
+        // SAFETY: an open span of the caller's: nobody else closes it, the lock is held.
         let (start, units, released) =
             unsafe { ((*self.span(id)).start, (*self.span(id)).units, (*self.span(id)).released_bytes()) };
         self.count_released(released, 0);
         self.set_owner(start, units, SizeClass::NONE, SpanId::NONE);
         state.spans_open -= 1;
         state.runs.put(&self.blocks, start, units, at);
-        self.recycle_span(&mut state, id);
+        self.recycle_span(state, id);
     }
 
     /// Lets a large span grow into the units behind it; tells whether the new part reads as zeros.
