@@ -102,6 +102,22 @@ mod tests {
         }
     }
 
+    /// Each stop there is an interruption: a function that began again after it would never get further.
+    #[test]
+    fn a_debuggers_breakpoint_on_a_function_with_a_fast_path_stops_once_a_call() {
+        const CALLS_EACH: usize = 60;
+        let Some(library) = library() else { return };
+        for name in ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"] {
+            let Some(function) = library.function_named(name) else { panic!("no function {name}") };
+            match tracer::stops_at(&library, function.start, 10 * CALLS_EACH) {
+                // The C library's own calls come to it.
+                Ok(stops) => assert!((1..=2 * CALLS_EACH).contains(&stops), "{name}: {stops} stops"),
+                Err(tracer::Stopped::NoBreakpoints(error)) => return eprintln!("skipped: {error}"),
+                Err(tracer::Stopped::Failed(error)) => panic!("{name}: {error}"),
+            }
+        }
+    }
+
     #[test]
     fn a_correct_sample_endures_the_torture() {
         expect_endured(&sample("sample", &[]), None, 2);

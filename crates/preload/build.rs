@@ -1,11 +1,16 @@
 //! Compiles the parts that must be C and C++ and sets the properties of the shared object. Shared with crates/static,
 //! crates/hardened and crates/tcmalloc.
 
-use std::env::var_os;
+use std::env::{var, var_os};
 
 fn main() {
     let [shared, hardened, tcmalloc] =
         ["SHARED", "HARDENED", "TCMALLOC"].map(|name| var_os(format!("CARGO_FEATURE_{name}")).is_some());
+    // The functions of fast.rs: where there are sequences, and no other work between them and the program.
+    println!("cargo:rustc-check-cfg=cfg(whole_paths)");
+    if var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") && !hardened {
+        println!("cargo:rustc-cfg=whole_paths");
+    }
     compile("../preload/src/new_handler.cc", "-std=c++17", shared);
     compile_unwind(shared);
     if tcmalloc {

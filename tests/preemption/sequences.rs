@@ -16,6 +16,8 @@ const LARGEST_FUNCTION: u64 = 1024;
 
 #[derive(Debug, Clone)]
 pub struct Sequence {
+    /// Where the descriptor lies: what a thread announces.
+    pub descriptor: u64,
     pub version: u32,
     pub flags: u32,
     pub start: u64,
@@ -79,13 +81,16 @@ fn sequences_of(file: &object::File) -> Result<Vec<Sequence>, String> {
     }
     let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     let half = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    let descriptors = bytes.chunks_exact(DESCRIPTOR_BYTES as usize).map(|bytes| Sequence {
-        version: half(bytes, 0),
-        flags: half(bytes, 4),
-        start: word(bytes, 8),
-        length: word(bytes, 16),
-        abort: word(bytes, 24),
-    });
+    let addresses = (section.address()..).step_by(DESCRIPTOR_BYTES as usize);
+    let descriptors =
+        bytes.chunks_exact(DESCRIPTOR_BYTES as usize).zip(addresses).map(|(bytes, descriptor)| Sequence {
+            descriptor,
+            version: half(bytes, 0),
+            flags: half(bytes, 4),
+            start: word(bytes, 8),
+            length: word(bytes, 16),
+            abort: word(bytes, 24),
+        });
     Ok(descriptors.collect())
 }
 
@@ -110,6 +115,10 @@ impl Sequence {
 }
 
 impl Library {
+    pub fn function_named(&self, name: &str) -> Option<&Function> {
+        self.functions.iter().find(|function| function.name == name)
+    }
+
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         self.functions
             .iter()

@@ -36,6 +36,7 @@ impl From<Errno> for Stopped {
     }
 }
 
+#[derive(Default)]
 pub struct Reached {
     points: Vec<Point>,
     hits: Vec<usize>,
@@ -83,11 +84,48 @@ pub fn torture(library: &Library, setting: Setting) -> Result<Reached, Stopped> 
     })
 }
 
+/// How often a breakpoint on an instruction stops a program that calls each hot function so many times between two
+/// signals and the end; gives up at `most`.
+pub fn stops_at(library: &Library, address: u64, most: usize) -> Result<usize, Stopped> {
+    let child = spawn(library, None, "entries.c", |_| Ok(())).map_err(Stopped::Failed)?;
+    let mut tracer = Tracer { child, library, base: 0, cpus: Vec::new(), reached: Reached::default() };
+    expect_stop(waitpid(child, None)?, Signal::SIGTRAP, "after exec")?;
+    ptrace::setoptions(child, ptrace::Options::PTRACE_O_EXITKILL)?;
+    ptrace::cont(child, None)?;
+    expect_stop(waitpid(child, None)?, Signal::SIGUSR1, "before the calls")?;
+    tracer.base = base_of(child, library).map_err(Stopped::Failed)?;
+    tracer.set_breakpoint(Some(tracer.base + address))?;
+    for stops in 0..most {
+        ptrace::cont(child, None)?;
+        match waitpid(child, None)? {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            WaitStatus::Exited(_, 0) => return Ok(stops),
+            other => return Err(Stopped::Failed(format!("{other:?} after {stops} stops"))),
+        }
+    }
+    ptrace::kill(child)?;
+    waitpid(child, None)?;
+    Ok(most)
+}
+
 fn start(library: &Library, setting: Setting, rounds: usize, complaints: &File) -> Result<Pid, String> {
-    let source = library::repository().join("tests/preemption/tracee.c");
-    let mut command = Command::new(compile::program(&source, Ground::Preload, &[])?);
-    command.arg(rounds.to_string()).stdin(Stdio::null());
-    command.stderr(complaints.try_clone().map_err(|error| error.to_string())?);
+    spawn(library, setting, "tracee.c", |command| {
+        command.arg(rounds.to_string());
+        command.stderr(complaints.try_clone().map_err(|error| error.to_string())?);
+        Ok(())
+    })
+}
+
+fn spawn(
+    library: &Library,
+    setting: Setting,
+    source: &str,
+    change: impl FnOnce(&mut Command) -> Result<(), String>,
+) -> Result<Pid, String> {
+    let source = library::repository().join("tests/preemption").join(source);
+    let mut command = Command::new(compile::program(&source, Ground::Preload, &["-lstdc++".to_string()])?);
+    command.stdin(Stdio::null());
+    change(&mut command)?;
     Ground::Preload.prepare(&mut command)?;
     command.env("LD_PRELOAD", &library.path).envs(setting);
     if library.path != library::our_shared()? {
@@ -194,26 +232,47 @@ impl<'library> Tracer<'library> {
         }
     }
 
-    /// One step on, the thread must have left the sequence for its abort handler. If it goes on inside, the
-    /// kernel did not know that it was in a sequence.
+    /// One step on, a thread that announced its sequence must have left it for the abort handler: if it goes on inside,
+    /// the kernel did not know. One that has not announced it yet may go on, but must not come to the commit.
     fn expect_restart(&mut self, sequence: usize, point: Point, index: usize) -> Result<(), Stopped> {
+        let sequence = self.library.sequences[sequence].clone();
+        let announced = self.announced()? == self.base + sequence.descriptor;
         self.set_breakpoint(None)?;
-        ptrace::step(self.child, None)?;
-        match waitpid(self.child, None)? {
-            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
-            other => return Err(self.unexpected(other, index)),
-        }
-        let now = ptrace::getregs(self.child)?.rip - self.base;
-        let sequence = &self.library.sequences[sequence];
-        if now > point.address && now <= sequence.start + sequence.length {
-            let text = format!(
-                "preempted at {:#x}, the sequence went on to {now:#x} instead of restarting",
-                point.address
-            );
-            return Err(Stopped::Failed(text));
+        loop {
+            ptrace::step(self.child, None)?;
+            match waitpid(self.child, None)? {
+                WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+                other => return Err(self.unexpected(other, index)),
+            }
+            let now = ptrace::getregs(self.child)?.rip - self.base;
+            let end = sequence.start + sequence.length;
+            let inside = now > point.address && now <= end;
+            if inside && (announced || now == end) {
+                let what = if announced { "announced" } else { "not announced" };
+                let text = format!(
+                    "preempted at {:#x}, the sequence, {what}, went on to {now:#x} instead of restarting",
+                    point.address
+                );
+                return Err(Stopped::Failed(text));
+            }
+            if !inside {
+                break;
+            }
         }
         self.reached.restarts += 1;
         self.set_breakpoint(Some(self.base + point.address))
+    }
+
+    /// The descriptor's address in the thread's area (`struct rseq`, linux/rseq.h).
+    fn announced(&self) -> Result<u64, Stopped> {
+        const RSEQ_CS: i64 = 8;
+        unsafe extern "C" {
+            /// The same in every process: the tracee runs on our libc.
+            static __rseq_offset: isize;
+        }
+        // SAFETY: a constant that libc sets before the program starts.
+        let area = ptrace::getregs(self.child)?.fs_base as i64 + unsafe { __rseq_offset } as i64;
+        Ok(ptrace::read(self.child, (area + RSEQ_CS) as ptrace::AddressType)? as u64)
     }
 
     fn set_breakpoint(&self, address: Option<u64>) -> Result<(), Stopped> {

@@ -1,8 +1,9 @@
 //! operator new and delete, all 20 forms of C++17, by their mangled names; in the archive behind weak ones (operators.S).
-#![cfg_attr(not(feature = "shared"), expect(non_snake_case))] // the linker's names, under another one
+// The linker's names, also where the functions have other ones for it.
+#![allow(non_snake_case)]
 
 use super::HEAP;
-use super::malloc::{Pointer, address, answered, checked_free, free, malloc_slow, pointer};
+use super::malloc::{Pointer, address, answered, checked_free, malloc_slow, plain_free, pointer};
 use super::replaced::{self, Simpler, theirs};
 use vcmalloc_core::base::fault::Maker;
 
@@ -66,7 +67,7 @@ mod unsure {
             Some(form) => unsafe { vcm_their_delete(form, block, align) },
             None => {
                 HEAP.hand_over(address(block), chain.maker);
-                free(block);
+                plain_free(block);
             }
         }
     }
@@ -94,25 +95,44 @@ macro_rules! is_derived {
     };
 }
 
-macro_rules! new {
-    ($($name:ident $maker:ident $simpler:tt $unsure:ident $no_memory:ident;)+) => { $(
+/// The name of a form for the linker: its own in the shared libraries, that of operators.S in the archive. Where fast.rs has
+/// the `hot` forms, those functions have the names, and these are their slow paths.
+macro_rules! named {
+    (hot $name:ident $($function:tt)+) => {
+        #[cfg_attr(all(not(whole_paths), feature = "shared"), unsafe(no_mangle))]
+        #[cfg_attr(
+            all(not(whole_paths), not(feature = "shared")),
+            unsafe(export_name = concat!("vcm_", stringify!($name)))
+        )]
+        $($function)+
+    };
+    (cold $name:ident $($function:tt)+) => {
         #[cfg_attr(feature = "shared", unsafe(no_mangle))]
         #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
-        pub extern "C" fn $name(bytes: usize) -> Pointer {
-            if replaced::may_be() && is_derived!($simpler) {
-                return unsure::$unsure(bytes, 0, chain!($maker, $simpler));
-            }
-            match HEAP.allocate_fast(bytes) {
-                0 => {
-                    let block = malloc_slow(bytes);
-                    if block.is_null() {
-                        // SAFETY: every size and alignment may be asked for.
-                        unsafe { $no_memory(bytes, 1, Maker::$maker) }
-                    } else {
-                        marked(block, Maker::$maker)
-                    }
+        $($function)+
+    };
+}
+
+macro_rules! new {
+    ($($heat:ident $name:ident $maker:ident $simpler:tt $unsure:ident $no_memory:ident;)+) => { $(
+        named! {
+            $heat $name
+            pub extern "C" fn $name(bytes: usize) -> Pointer {
+                if replaced::may_be() && is_derived!($simpler) {
+                    return unsure::$unsure(bytes, 0, chain!($maker, $simpler));
                 }
-                block => pointer(block),
+                match HEAP.allocate_fast(bytes) {
+                    0 => {
+                        let block = malloc_slow(bytes);
+                        if block.is_null() {
+                            // SAFETY: every size and alignment may be asked for.
+                            unsafe { $no_memory(bytes, 1, Maker::$maker) }
+                        } else {
+                            marked(block, Maker::$maker)
+                        }
+                    }
+                    block => pointer(block),
+                }
             }
         }
     )+ };
@@ -120,26 +140,27 @@ macro_rules! new {
 
 // The nothrow forms take a reference to an empty object more, which says nothing.
 new! {
-    _Znwm New [] or_throw vcm_new_or_throw;
-    _Znam NewArray [New] or_throw vcm_new_or_throw;
-    _ZnwmRKSt9nothrow_t New [New] or_null vcm_new_or_null;
-    _ZnamRKSt9nothrow_t NewArray [NewArray, New] or_null vcm_new_or_null;
+    hot _Znwm New [] or_throw vcm_new_or_throw;
+    hot _Znam NewArray [New] or_throw vcm_new_or_throw;
+    cold _ZnwmRKSt9nothrow_t New [New] or_null vcm_new_or_null;
+    cold _ZnamRKSt9nothrow_t NewArray [NewArray, New] or_null vcm_new_or_null;
 }
 
 macro_rules! aligned_new {
     ($($name:ident $maker:ident $simpler:tt $unsure:ident $no_memory:ident;)+) => { $(
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
-        pub extern "C" fn $name(bytes: usize, align: usize) -> Pointer {
-            if replaced::may_be() && is_derived!($simpler) {
-                return unsure::$unsure(bytes, align, chain!($maker, $simpler));
-            }
-            let block = answered(|| HEAP.allocate_aligned(align, bytes));
-            if block.is_null() {
-                // SAFETY: every size and alignment may be asked for.
-                unsafe { $no_memory(bytes, align, Maker::$maker) }
-            } else {
-                marked(block, Maker::$maker)
+        named! {
+            cold $name
+            pub extern "C" fn $name(bytes: usize, align: usize) -> Pointer {
+                if replaced::may_be() && is_derived!($simpler) {
+                    return unsure::$unsure(bytes, align, chain!($maker, $simpler));
+                }
+                let block = answered(|| HEAP.allocate_aligned(align, bytes));
+                if block.is_null() {
+                    // SAFETY: every size and alignment may be asked for.
+                    unsafe { $no_memory(bytes, align, Maker::$maker) }
+                } else {
+                    marked(block, Maker::$maker)
+                }
             }
         }
     )+ };
@@ -154,36 +175,38 @@ aligned_new! {
 }
 
 macro_rules! delete {
-    ($($name:ident $maker:ident $simpler:tt;)+) => { $(
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
-        pub extern "C" fn $name(block: Pointer) {
-            if replaced::may_be() && is_derived!($simpler) {
-                return unsure::delete(block, 0, chain!($maker, $simpler));
+    ($($heat:ident $name:ident $maker:ident $simpler:tt;)+) => { $(
+        named! {
+            $heat $name
+            pub extern "C" fn $name(block: Pointer) {
+                if replaced::may_be() && is_derived!($simpler) {
+                    return unsure::delete(block, 0, chain!($maker, $simpler));
+                }
+                HEAP.hand_over(address(block), Maker::$maker);
+                plain_free(block);
             }
-            HEAP.hand_over(address(block), Maker::$maker);
-            free(block);
         }
     )+ };
 }
 
 delete! {
-    _ZdlPv New [];
-    _ZdaPv NewArray [Delete];
-    _ZdlPvRKSt9nothrow_t New [Delete];
-    _ZdaPvRKSt9nothrow_t NewArray [DeleteArray, Delete];
+    hot _ZdlPv New [];
+    hot _ZdaPv NewArray [Delete];
+    cold _ZdlPvRKSt9nothrow_t New [Delete];
+    cold _ZdaPvRKSt9nothrow_t NewArray [DeleteArray, Delete];
 }
 
 macro_rules! aligned_delete {
     ($($name:ident $maker:ident $simpler:tt;)+) => { $(
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
-        pub extern "C" fn $name(block: Pointer, align: usize) {
-            if replaced::may_be() && is_derived!($simpler) {
-                return unsure::delete(block, align, chain!($maker, $simpler));
+        named! {
+            cold $name
+            pub extern "C" fn $name(block: Pointer, align: usize) {
+                if replaced::may_be() && is_derived!($simpler) {
+                    return unsure::delete(block, align, chain!($maker, $simpler));
+                }
+                HEAP.hand_over(address(block), Maker::$maker);
+                plain_free(block);
             }
-            HEAP.hand_over(address(block), Maker::$maker);
-            free(block);
         }
     )+ };
 }
@@ -197,24 +220,26 @@ aligned_delete! {
 
 macro_rules! sized_delete {
     ($($sized:ident $maker:ident $simpler:tt, $aligned:ident $aligned_maker:ident $aligned_simpler:tt;)+) => { $(
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($sized))))]
-        pub extern "C" fn $sized(block: Pointer, bytes: usize) {
-            if replaced::may_be() && is_derived!($simpler) {
-                return unsure::delete(block, 0, chain!($maker, $simpler));
+        named! {
+            hot $sized
+            pub extern "C" fn $sized(block: Pointer, bytes: usize) {
+                if replaced::may_be() && is_derived!($simpler) {
+                    return unsure::delete(block, 0, chain!($maker, $simpler));
+                }
+                HEAP.hand_over(address(block), Maker::$maker);
+                checked_free(block, bytes, 1);
             }
-            HEAP.hand_over(address(block), Maker::$maker);
-            checked_free(block, bytes, 1);
         }
 
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($aligned))))]
-        pub extern "C" fn $aligned(block: Pointer, bytes: usize, align: usize) {
-            if replaced::may_be() && is_derived!($aligned_simpler) {
-                return unsure::delete(block, align, chain!($aligned_maker, $aligned_simpler));
+        named! {
+            cold $aligned
+            pub extern "C" fn $aligned(block: Pointer, bytes: usize, align: usize) {
+                if replaced::may_be() && is_derived!($aligned_simpler) {
+                    return unsure::delete(block, align, chain!($aligned_maker, $aligned_simpler));
+                }
+                HEAP.hand_over(address(block), Maker::$aligned_maker);
+                checked_free(block, bytes, align);
             }
-            HEAP.hand_over(address(block), Maker::$aligned_maker);
-            checked_free(block, bytes, align);
         }
     )+ };
 }

@@ -8,6 +8,8 @@
 mod actions;
 mod api;
 mod cxx;
+#[cfg(whole_paths)]
+mod fast;
 mod faults;
 mod introspection;
 mod janitor;

@@ -5,6 +5,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use libc::{EINVAL, ENOMEM};
 use vcmalloc_core::class::MIN_ALIGN;
+#[cfg(whole_paths)]
+use vcmalloc_core::class::TABLED_BYTES;
 
 pub type Pointer = *mut c_void;
 
@@ -69,8 +71,9 @@ fn freed(free: impl FnOnce()) {
     set_errno(before);
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn malloc(bytes: usize) -> Pointer {
+/// malloc, or all of it but the fast path in fast.rs. A name of its own: tools find functions by their debug names too.
+#[cfg_attr(not(whole_paths), unsafe(export_name = "malloc"))]
+pub extern "C" fn plain_malloc(bytes: usize) -> Pointer {
     match HEAP.allocate_fast(bytes) {
         0 => malloc_slow_in_mode(bytes),
         block => pointer(block),
@@ -83,8 +86,15 @@ pub extern "C" fn malloc_slow(bytes: usize) -> Pointer {
     answered(|| HEAP.allocate_slow(bytes))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn free(block: Pointer) {
+/// The function that programs call, by no name that they could put their own function in the place of.
+#[cfg(whole_paths)]
+pub use super::fast::malloc_here as exported_malloc;
+#[cfg(not(whole_paths))]
+pub use plain_malloc as exported_malloc;
+
+/// free, likewise.
+#[cfg_attr(not(whole_paths), unsafe(export_name = "free"))]
+pub extern "C" fn plain_free(block: Pointer) {
     if !HEAP.free_fast(address(block)) {
         free_slow(block);
     }
@@ -108,17 +118,27 @@ pub fn checked_free(block: Pointer, bytes: usize, align: usize) {
 #[inline(never)]
 extern "C" fn checked_free_slow(block: Pointer, bytes: usize, align: usize) {
     HEAP.check_size(address(block), bytes, align);
-    free(block);
+    plain_free(block);
 }
 
 /// A name of free that libc dropped in 2017 and old programs still import.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfree(block: Pointer) {
-    free(block);
+    plain_free(block);
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
+    #[cfg(whole_paths)]
+    if let Some(total) = count.checked_mul(bytes).filter(|total| *total <= TABLED_BYTES) {
+        // SAFETY: malloc may be called with any size.
+        let block = unsafe { exported_malloc(total) };
+        if !block.is_null() {
+            // SAFETY: the block is ours and at least `total` bytes long.
+            unsafe { block.cast::<u8>().write_bytes(0, total) };
+        }
+        return block;
+    }
     match HEAP.allocate_zeroed_fast(count, bytes) {
         0 => answered_in_mode(|| HEAP.allocate_zeroed(count, bytes)),
         block => pointer(block),
@@ -129,7 +149,7 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
 pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
     // glibc's reading of size 0: the block is freed and there is none any more.
     if bytes == 0 && !block.is_null() {
-        free(block);
+        plain_free(block);
         return ptr::null_mut();
     }
     answered_in_mode(|| HEAP.reallocate(address(block), bytes))

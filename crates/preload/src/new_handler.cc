@@ -24,6 +24,12 @@ extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align, unsigned 
 // moved.rs.
 extern "C" void *vcm_find(const char *name);
 
+#if !VCM_SHARED
+// A static program cannot look names up, but it can refer to them: null where it has no C++ runtime.
+extern "C" void vcm_static_throw() __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+extern "C" void vcm_static_handler() __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
+#endif
+
 namespace {
 
 using Handler = void (*)();
@@ -45,9 +51,21 @@ void *runtime(const char *name) {
     return nullptr;
 }
 
+#if VCM_SHARED
+void *get_new_handler() { return runtime("_ZSt15get_new_handlerv"); }
+void *throw_bad_alloc() { return runtime("_ZSt17__throw_bad_allocv"); }
+#else
+void *get_new_handler() {
+    return vcm_static_handler ? reinterpret_cast<void *>(vcm_static_handler) : runtime("_ZSt15get_new_handlerv");
+}
+void *throw_bad_alloc() {
+    return vcm_static_throw ? reinterpret_cast<void *>(vcm_static_throw) : runtime("_ZSt17__throw_bad_allocv");
+}
+#endif
+
 Handler current_handler() {
     using GetHandler = Handler (*)();
-    auto get = reinterpret_cast<GetHandler>(runtime("_ZSt15get_new_handlerv"));
+    auto get = reinterpret_cast<GetHandler>(get_new_handler());
     return get ? get() : nullptr;
 }
 
@@ -61,7 +79,7 @@ extern "C" void *vcm_new_or_throw(std::size_t bytes, std::size_t align, unsigned
             return block;
         }
     }
-    if (auto raise = reinterpret_cast<void (*)()>(runtime("_ZSt17__throw_bad_allocv"))) {
+    if (auto raise = reinterpret_cast<void (*)()>(throw_bad_alloc())) {
         raise();
     }
     // A program without libstdc++ cannot catch anything.

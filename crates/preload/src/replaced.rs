@@ -40,10 +40,10 @@ const NAMES: [&CStr; FORMS] = [
 ];
 
 const UNKNOWN: u32 = 0;
-const NONE: u32 = 1;
+pub const NONE: u32 = 1;
 const SOME: u32 = 2;
 
-static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
+pub static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 /// The program's, where it is not ours.
 static THEIRS: [AtomicPtr<c_void>; FORMS] = [const { AtomicPtr::new(ptr::null_mut()) }; FORMS];
 

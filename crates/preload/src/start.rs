@@ -1,7 +1,7 @@
 //! What happens when the library is loaded, when the process forks, and when it ends.
 
 use super::introspection::DescriptorSink;
-use super::malloc::{Pointer, malloc};
+use super::malloc::{Pointer, exported_malloc};
 use super::{HEAP, moved};
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
@@ -30,6 +30,7 @@ extern "C" fn on_load() {
     // Registered as early as can be: prepare handlers run last first, so those of others may still allocate.
     // SAFETY: the three functions live as long as the process (the library is never unloaded).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    super::unwind::ready();
     super::janitor::find_next();
     super::replaced::look();
     if super::Policy::HAS_GUARD_PAGES {
@@ -138,7 +139,7 @@ fn put_malloc_owner(buffer: &mut Buffer<'_>) {
     // SAFETY: `info` is filled in where dladdr says so.
     unsafe {
         let place = |place: *mut libc::Dl_info| moved::dladdr().map_or(0, |dladdr| dladdr(found, place));
-        if found == malloc as *const () as Pointer {
+        if found == exported_malloc as *const () as Pointer {
             put_str(buffer, "ours");
         } else if place(info.as_mut_ptr()) != 0 && !info.assume_init_ref().dli_fname.is_null() {
             use vcmalloc_core::base::text::Sink;

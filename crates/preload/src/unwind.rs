@@ -2,7 +2,7 @@
 
 use super::malloc::Pointer;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 unsafe extern "C" {
     /// unwind.c.
@@ -13,8 +13,20 @@ unsafe extern "C" {
 static BACKTRACE: AtomicPtr<core::ffi::c_void> = AtomicPtr::new(ptr::null_mut());
 static GET_IP: AtomicPtr<core::ffi::c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Return addresses of this thread's calls outside this library, innermost first; returns how many.
+/// The C library is ready. Before, the unwinder of a static program ends it: it cannot find the program's tables yet.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Called when the library is loaded, which in a static program comes after the C library's own start.
+pub fn ready() {
+    READY.store(true, Ordering::Relaxed);
+}
+
+/// Return addresses of this thread's calls outside this library, innermost first; returns how many. None before the C
+/// library is ready.
 pub fn stack(frames: &mut [usize]) -> usize {
+    if !READY.load(Ordering::Relaxed) {
+        return 0;
+    }
     // Acquire pairs with the Release in `find`: the second is there if the first is.
     let backtrace = BACKTRACE.load(Ordering::Acquire);
     // SAFETY: writes at most as many frames as there are.

@@ -132,7 +132,7 @@ extern "C" fn allocator_ends(_: This) {}
 extern "C" fn allocator_base_ends(_: This) {}
 #[unsafe(export_name = "_ZN12SysAllocatorD0Ev")]
 extern "C" fn allocator_is_deleted(this: This) {
-    crate::malloc::free(this.cast());
+    crate::malloc::plain_free(this.cast());
 }
 
 extern "C" fn pure_virtual() -> ! {

@@ -22,11 +22,11 @@ macro_rules! also {
 }
 
 also! {
-    tc_malloc(bytes: usize) -> Pointer = malloc::malloc;
+    tc_malloc(bytes: usize) -> Pointer = malloc::plain_malloc;
     tc_malloc_skip_new_handler(bytes: usize) -> Pointer = malloc::malloc_without_handler;
-    tc_free(block: Pointer) = malloc::free;
+    tc_free(block: Pointer) = malloc::plain_free;
     tc_free_sized(block: Pointer, bytes: usize) = malloc::free_sized;
-    tc_cfree(block: Pointer) = malloc::free;
+    tc_cfree(block: Pointer) = malloc::plain_free;
     tc_realloc(block: Pointer, bytes: usize) -> Pointer = malloc::realloc;
     tc_calloc(count: usize, bytes: usize) -> Pointer = malloc::calloc;
     tc_memalign(align: usize, bytes: usize) -> Pointer = malloc::memalign;
@@ -40,9 +40,9 @@ also! {
     tc_mallopt(parameter: c_int, value: c_int) -> c_int = introspection::mallopt;
     tc_mallinfo() -> libc::mallinfo = introspection::mallinfo;
 
-    __libc_malloc(bytes: usize) -> Pointer = malloc::malloc;
-    __libc_free(block: Pointer) = malloc::free;
-    __libc_cfree(block: Pointer) = malloc::free;
+    __libc_malloc(bytes: usize) -> Pointer = malloc::plain_malloc;
+    __libc_free(block: Pointer) = malloc::plain_free;
+    __libc_cfree(block: Pointer) = malloc::plain_free;
     __libc_realloc(block: Pointer, bytes: usize) -> Pointer = malloc::realloc;
     __libc_calloc(count: usize, bytes: usize) -> Pointer = malloc::calloc;
     __libc_memalign(align: usize, bytes: usize) -> Pointer = malloc::memalign;
@@ -59,14 +59,14 @@ also! {
     tc_new_aligned_nothrow(bytes: usize, align: usize) -> Pointer = cxx::_ZnwmSt11align_val_tRKSt9nothrow_t;
     tc_newarray_aligned_nothrow(bytes: usize, align: usize) -> Pointer = cxx::_ZnamSt11align_val_tRKSt9nothrow_t;
 
-    tc_delete(block: Pointer) = malloc::free;
-    tc_deletearray(block: Pointer) = malloc::free;
-    tc_delete_nothrow(block: Pointer) = malloc::free;
-    tc_deletearray_nothrow(block: Pointer) = malloc::free;
-    tc_delete_aligned(block: Pointer) = malloc::free;
-    tc_deletearray_aligned(block: Pointer) = malloc::free;
-    tc_delete_aligned_nothrow(block: Pointer) = malloc::free;
-    tc_deletearray_aligned_nothrow(block: Pointer) = malloc::free;
+    tc_delete(block: Pointer) = malloc::plain_free;
+    tc_deletearray(block: Pointer) = malloc::plain_free;
+    tc_delete_nothrow(block: Pointer) = malloc::plain_free;
+    tc_deletearray_nothrow(block: Pointer) = malloc::plain_free;
+    tc_delete_aligned(block: Pointer) = malloc::plain_free;
+    tc_deletearray_aligned(block: Pointer) = malloc::plain_free;
+    tc_delete_aligned_nothrow(block: Pointer) = malloc::plain_free;
+    tc_deletearray_aligned_nothrow(block: Pointer) = malloc::plain_free;
     tc_delete_sized(block: Pointer, bytes: usize) = cxx::_ZdlPvm;
     tc_deletearray_sized(block: Pointer, bytes: usize) = cxx::_ZdaPvm;
     tc_delete_sized_aligned(block: Pointer, bytes: usize, align: usize) = cxx::_ZdlPvmSt11align_val_t;

@@ -3,7 +3,7 @@
 use super::class::{Block, MallocRange, Methods, Name, RangeFunction, StdString, StdVector, This};
 use super::{profile, properties, rate, report};
 use crate::HEAP;
-use crate::malloc::{address, free};
+use crate::malloc::{address, plain_free as free};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::slice;
 use vcmalloc_core::base::text::Sink;

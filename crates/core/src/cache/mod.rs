@@ -15,6 +15,8 @@ mod sequence;
 mod sequence;
 mod slab;
 mod tray;
+#[cfg(target_arch = "x86_64")]
+mod whole;
 
 pub use sampling::Sampling;
 pub use sequence::Front;
@@ -79,7 +81,8 @@ impl FrontKind {
 pub struct Cache<O: Os> {
     pub front: Front,
     kind: AtomicU32,
-    /// One mapping: an empty slab's words, the table of slabs in use, the table of slabs that exist, the locks.
+    /// One mapping: an empty slab's words, the table of slabs in use, the table of slabs that exist, a table of nothing but
+    /// the empty slab, the locks.
     base: AtomicUsize,
     /// Slabs of virtual CPUs come first, then those under locks.
     cpus: AtomicUsize,
@@ -104,6 +107,8 @@ pub struct CacheStats {
 
 const WORD: usize = size_of::<usize>();
 const EMPTY_BYTES: usize = round_up(TABLE_LEN * WORD, 64);
+/// Tables with a word for each slot.
+const TABLES: usize = 3;
 
 impl<O: Os> Cache<O> {
     pub const fn new() -> Self {
@@ -136,7 +141,10 @@ impl<O: Os> Cache<O> {
         self.base.store(base, Ordering::Relaxed);
         self.cpus.store(cpus, Ordering::Relaxed);
         self.slots.store(slots, Ordering::Relaxed);
-        (0..slots).for_each(|slot| self.in_use(slot).store(base, Ordering::Relaxed));
+        for slot in 0..slots {
+            self.in_use(slot).store(base, Ordering::Relaxed);
+            self.closed(slot).store(base, Ordering::Relaxed);
+        }
         if let Some(area) = area {
             let kind = match area.kind {
                 IndexKind::ConcurrencyId => FrontKind::ConcurrencyId,
@@ -152,13 +160,17 @@ impl<O: Os> Cache<O> {
     }
 
     fn table_bytes(slots: usize) -> usize {
-        round_up(EMPTY_BYTES + slots * (2 * WORD + size_of::<Mutex<(), O>>()), 1 << 16)
+        round_up(EMPTY_BYTES + slots * (TABLES * WORD + size_of::<Mutex<(), O>>()), 1 << 16)
     }
 
-    /// Turns the sequences off for all that begin from now on.
+    /// Turns the sequences off for all that begin from now on, for good: every virtual CPU finds an empty slab without room,
+    /// also one whose slab is being emptied now and put back.
     pub fn stop(&self) {
-        self.front.stop();
-        self.behind.stop();
+        if self.base.load(Ordering::Relaxed) != 0 {
+            let closed = self.closed(0).as_ptr().expose_provenance();
+            self.front.stop(closed);
+            self.behind.stop(closed);
+        }
     }
 
     pub fn kind(&self) -> FrontKind {
@@ -185,8 +197,13 @@ impl<O: Os> Cache<O> {
         self.word_at(EMPTY_BYTES + (self.slots.load(Ordering::Relaxed) + slot) * WORD)
     }
 
+    /// What the sequences see once they were switched off for good.
+    fn closed(&self, slot: usize) -> &AtomicUsize {
+        self.word_at(EMPTY_BYTES + (2 * self.slots.load(Ordering::Relaxed) + slot) * WORD)
+    }
+
     fn lock_of(&self, slot: usize) -> &Mutex<(), O> {
-        let tables = EMPTY_BYTES + 2 * self.slots.load(Ordering::Relaxed) * WORD;
+        let tables = EMPTY_BYTES + TABLES * self.slots.load(Ordering::Relaxed) * WORD;
         let address = self.base.load(Ordering::Relaxed) + tables + slot * size_of::<Mutex<(), O>>();
         // SAFETY: as in `word_at`; a zeroed mutex is a free one.
         unsafe { &*core::ptr::with_exposed_provenance(address) }

@@ -13,7 +13,7 @@ impl Front {
         Front
     }
     pub fn start(&self, _: isize, _: isize, _: usize, _: usize) {}
-    pub fn stop(&self) {}
+    pub fn stop(&self, _: usize) {}
     pub fn set_direct(&self, _: bool) {}
     #[inline(always)]
     pub fn pop_for(&self, _: usize) -> usize {

@@ -18,6 +18,7 @@ use super::tray::Tray;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
 use core::arch::asm;
+use core::mem::offset_of;
 
 /// What the sequences need. Zeroed means "no sequences": every operation fails.
 pub struct Front {
@@ -86,6 +87,15 @@ macro_rules! nothing {
     };
 }
 
+/// Where the words of a front lie, for the sequences in `whole`.
+impl Front {
+    pub const CPUS: usize = offset_of!(Front, cpus);
+    pub const AREA: usize = offset_of!(Front, area);
+    pub const INDEX: usize = offset_of!(Front, index);
+    pub const SLABS: usize = offset_of!(Front, slabs);
+    pub const DIRECT: usize = offset_of!(Front, direct);
+}
+
 impl Front {
     pub const fn new() -> Self {
         Front {
@@ -107,9 +117,11 @@ impl Front {
         self.set_direct(true);
     }
 
-    /// Turns the sequences off for all that begin from now on.
-    pub fn stop(&self) {
+    /// Turns the sequences off for all that begin from now on; `closed` is a table of empty slabs, for those that do not
+    /// look whether they are on.
+    pub fn stop(&self, closed: usize) {
         self.set_direct(false);
+        self.slabs.store(closed, Ordering::Relaxed);
         self.cpus.store(0, Ordering::Release);
     }
 
@@ -127,6 +139,14 @@ impl Front {
         }
         core::hint::cold_path();
         if direct != 0 && bytes <= LARGEST_BYTES { self.pop(SizeClass::computed(bytes)) } else { 0 }
+    }
+
+    /// The slab that a sequence of the virtual CPU with this number would work on.
+    #[cfg(test)]
+    pub fn shown(&self, cpu: usize) -> usize {
+        let entry = core::ptr::with_exposed_provenance::<usize>(self.slabs.load(Ordering::Relaxed));
+        // SAFETY: for tests, of the heap's own CPUs.
+        unsafe { entry.add(cpu).read_volatile() }
     }
 
     pub fn is_on(&self) -> bool {

@@ -203,3 +203,20 @@ fn a_double_free_is_found_at_the_bad_call_in_locked_caches() {
 fn a_double_free_is_found_at_the_bad_call_in_vcpu_caches() {
     a_block_freed_again_at_once_is_found(&whole(Linux, 1 << 20));
 }
+
+#[test]
+fn a_closed_cache_shows_nothing_but_the_empty_slab_even_to_sequences_that_do_not_ask_whether_they_are_on() {
+    let whole = whole(Linux, 1 << 20);
+    let class = SizeClass::for_small(64);
+    let block = whole.allocate(class);
+    whole.free(class, block);
+    let cache = &whole.cache;
+    let slots = cache.slots.load(Ordering::Relaxed);
+    cache.stop();
+    // A thread that was emptying a slab when the cache was closed puts it back into use.
+    whole.cache.drain(whole.below()).unwrap();
+    let shown = (0..slots).map(|slot| cache.front.shown(slot)).collect::<HashSet<_>>();
+    assert_eq!(shown, HashSet::from([cache.base.load(Ordering::Relaxed)]));
+    assert_eq!(cache.front.pop(class), 0);
+    assert!(!cache.front.push(class, block));
+}

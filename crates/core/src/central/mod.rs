@@ -37,7 +37,6 @@ pub struct Central<O: Os> {
     pub budget: Budget,
     /// The part of the budget that transfer arrays hold.
     transfer_taken: AtomicUsize,
-    refusals: AtomicU32,
     /// Memory of the transfer arrays, `MOST_ENTRIES` words for each class; 0 before it is there.
     arrays: AtomicUsize,
     classes: [Class<O>; TABLE_LEN],
@@ -50,6 +49,8 @@ struct Class<O: Os> {
     cached: AtomicU32,
     /// Not zero where the array has no place, read without the lock for the same reason.
     is_full: AtomicU32,
+    /// Times that the budget had no room for this class. Counted here, where only those write who use the class anyway.
+    refusals: AtomicU32,
     spans: Mutex<SpanLists, O>,
 }
 
@@ -74,13 +75,13 @@ impl<O: Os> Central<O> {
         Central {
             budget: Budget::new(),
             transfer_taken: AtomicUsize::new(0),
-            refusals: AtomicU32::new(0),
             arrays: AtomicUsize::new(0),
             classes: [const {
                 Class {
                     transfer: Mutex::new(Transfer::new()),
                     cached: AtomicU32::new(0),
                     is_full: AtomicU32::new(0),
+                    refusals: AtomicU32::new(0),
                     spans: Mutex::new(SpanLists::new()),
                 }
             }; TABLE_LEN],
@@ -279,12 +280,13 @@ impl<O: Os> Central<O> {
 
     /// Now and then, takes half of another class's array away: room follows the classes that need it.
     fn steal(&self, pages: &Pages<O>, except: SizeClass) -> Result<(), Misuse> {
-        let refusals = self.refusals.load(Ordering::Relaxed);
-        self.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
+        let counter = &self.class(except).refusals;
+        let refusals = counter.load(Ordering::Relaxed);
+        counter.store(refusals.wrapping_add(1), Ordering::Relaxed);
         if !refusals.is_multiple_of(REFUSALS_BEFORE_STEALING) {
             return Ok(());
         }
-        let turn = (refusals / REFUSALS_BEFORE_STEALING) as usize % (TABLE_LEN - 2) + 1;
+        let turn = ((refusals / REFUSALS_BEFORE_STEALING) as usize + except.index()) % (TABLE_LEN - 2) + 1;
         let victims = SizeClass::all().skip(turn - 1).chain(SizeClass::all().take(turn - 1));
         for victim in victims.filter(|victim| *victim != except) {
             let Some(transfer) = self.class(victim).transfer.try_lock() else { continue };

@@ -46,7 +46,8 @@ pub struct Shape {
 
 /// Sizes up to this find their class in a table.
 pub const TABLED_BYTES: usize = 4096;
-static BY_SIZE: [u8; TABLED_BYTES / MIN_ALIGN + 1] = {
+/// The class of a size, by its granules of 16 bytes, rounded up.
+pub static BY_SIZE: [u8; TABLED_BYTES / MIN_ALIGN + 1] = {
     let mut table = [0; TABLED_BYTES / MIN_ALIGN + 1];
     let mut index = 0;
     while index < table.len() {

@@ -27,7 +27,7 @@ pub use stats::Stats;
 use crate::base::fault::{Fault, Maker, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::{Buffer, put_decimal, put_str};
-use crate::cache::{Below, Cache, FrontKind};
+use crate::cache::{Below, Cache, Front, FrontKind};
 use crate::central::{Central, locate};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, TABLE_LEN, TABLED_BYTES, UNIT_BYTES};
 use crate::large::{Fresh, Large};
@@ -35,6 +35,8 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::watch::{Guards, Profile, Stack};
+#[cfg(target_arch = "x86_64")]
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 use emergency::{Emergency, SlowPaths};
 use janitor::Janitor;
@@ -88,6 +90,22 @@ pub struct Heap<O: Os> {
 struct Requested {
     bytes: AtomicU64,
     count: AtomicU64,
+}
+
+/// Where the words lie that the fast paths read, for those that are written whole (`cache::whole`).
+#[cfg(target_arch = "x86_64")]
+impl<O: Os> Heap<O> {
+    const FRONT: usize = offset_of!(Self, cache) + offset_of!(Cache<O>, front);
+    const PAGES: usize = offset_of!(Self, pages);
+    pub const CPUS: usize = Self::FRONT + Front::CPUS;
+    pub const AREA: usize = Self::FRONT + Front::AREA;
+    pub const INDEX: usize = Self::FRONT + Front::INDEX;
+    pub const SLABS: usize = Self::FRONT + Front::SLABS;
+    pub const DIRECT: usize = Self::FRONT + Front::DIRECT;
+    pub const START: usize = Self::PAGES + Pages::<O>::START;
+    pub const GROWN_GRANULES: usize = Self::PAGES + Pages::<O>::GROWN_GRANULES;
+    pub const CLASS_OF_UNIT: usize = Self::PAGES + Pages::<O>::CLASS_OF_UNIT;
+    pub const GIVEN: usize = Self::PAGES + Pages::<O>::GIVEN;
 }
 
 impl<O: Os> Heap<O> {
@@ -228,15 +246,14 @@ impl<O: Os> Heap<O> {
         if !self.is_started() {
             return (0, false);
         }
-        if self.central.budget.taken() > self.central.budget.limit() / 2 {
-            self.settle_bound();
-        }
+        self.settle_bound_if_needed();
         self.learn_limits();
         // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
         let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
         if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
-            sample.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-            sample.count.fetch_add(1, Ordering::Relaxed);
+            // Not one step each: what two CPUs count at once is one sample less, a locked instruction costs every miss.
+            sample.bytes.store(sample.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+            sample.count.store(sample.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         let (block, zeroed) = match attempt() {
             // With the caches' blocks back in their spans there may be a span after all.

@@ -88,6 +88,16 @@ impl<O: Os> Heap<O> {
         self.cache.set_share(limit, cpus);
     }
 
+    /// Settles the bound once half of that for one CPU is taken. Asked at every miss, so what is never written again is read
+    /// first.
+    #[inline]
+    pub(super) fn settle_bound_if_needed(&self) {
+        let budget = &self.central.budget;
+        if self.bound_is_final.load(Ordering::Relaxed) == 0 && budget.taken() > budget.limit() / 2 {
+            self.settle_bound();
+        }
+    }
+
     /// Asks the system for the CPUs once the process shows that it has use for more than one slab or its room.
     pub(super) fn settle_bound(&self) {
         if self.bound_is_final.swap(1, Ordering::Relaxed) == 0 {

@@ -25,6 +25,7 @@ use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::{Guard, HugePages, MapRefusal, Mutex, Os};
 use bits::BLOCK_UNITS;
+use core::mem::offset_of;
 use runs::{Blocks, Runs};
 
 pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
@@ -61,6 +62,8 @@ pub struct Pages<O: Os> {
     /// The same in granules of 16 bytes.
     grown_granules: AtomicUsize,
     classes: Table<u8>,
+    /// Where the table would have the class of address 0: an address finds its own without being taken from `base`.
+    class_of_unit: AtomicUsize,
     owners: Table<u32>,
     /// A bit for every 16 bytes: a block starts there that its span gave out.
     given: Table<u32>,
@@ -115,6 +118,14 @@ unsafe impl Blocks for Table<Block> {
     }
 }
 
+/// Where the words lie that `class_of_given` reads, for `cache::whole`.
+impl<O: Os> Pages<O> {
+    pub const START: usize = offset_of!(Self, base);
+    pub const GROWN_GRANULES: usize = offset_of!(Self, grown_granules);
+    pub const CLASS_OF_UNIT: usize = offset_of!(Self, class_of_unit);
+    pub const GIVEN: usize = offset_of!(Self, given) + Table::<u32>::BASE;
+}
+
 impl<O: Os> Pages<O> {
     pub const fn new() -> Self {
         Pages {
@@ -122,6 +133,7 @@ impl<O: Os> Pages<O> {
             grown: AtomicUsize::new(0),
             grown_granules: AtomicUsize::new(0),
             classes: Table::new(),
+            class_of_unit: AtomicUsize::new(0),
             owners: Table::new(),
             given: Table::new(),
             spans: Table::new(),
@@ -173,7 +185,10 @@ impl<O: Os> Pages<O> {
             && self.spans.start(os, spans_for(units))
             && self.blocks.start(os, bytes / BLOCK_BYTES);
         if started {
-            self.base.store(round_up(range, align), Ordering::Release);
+            let base = round_up(range, align);
+            self.class_of_unit
+                .store((self.classes.range().0).wrapping_sub(base >> UNIT_SHIFT), Ordering::Relaxed);
+            self.base.store(base, Ordering::Release);
         } else {
             self.stop(os);
         }

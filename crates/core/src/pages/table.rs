@@ -17,6 +17,9 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
+    /// Where the address of the first entry lies.
+    pub const BASE: usize = core::mem::offset_of!(Self, base);
+
     pub const fn new() -> Self {
         Table {
             base: AtomicUsize::new(0),

@@ -1,0 +1,211 @@
+//! The fast paths written whole, as text for `naked_asm!`, for libraries whose heap is one static.
+//!
+//! They do what `Front::pop_for`, `Pages::class_of_given` and `Front::push` do, in fewer steps,
+//! by three means. Knowing where the heap is, they compare with its words in memory. They leave for the slow path from
+//! anywhere, with the arguments still in their registers. And all of them share **one** sequence descriptor, which stays
+//! in the thread's area from call to call: they look whether it is there, where other sequences have to store theirs.
+//! That store, not its instruction, is what costs (decision 0018).
+//!
+//! The rules that make this right:
+//! - The look is inside the sequence. The kernel takes the descriptor away only when it interrupts the thread outside of
+//!   the sequence, so if it is there at the look, every interruption from then on aborts; if it is not, nothing has
+//!   been done yet.
+//! - Only `announce` stores the descriptor, after it has seen that the thread is registered and that the sequences are
+//!   on. So where the descriptor is, both hold, and are not asked again. glibc ends a process in which a thread cannot
+//!   be registered whose creator was, so an area that a new thread inherits from an old one is a registered one again.
+//!   A thread that takes back its registration itself, and goes on allocating, breaks this rule.
+//! - A sequence may end in one store only, and these two have one descriptor: they end in the same instruction.
+//! - An abort begins the sequence again, not the function: a debugger's breakpoint on the function is an interruption
+//!   outside of the sequence each time, and would never be passed.
+//! - To switch the sequences off, `Cache::stop` lets every virtual CPU find the empty slab.
+//!
+//! Registers: rdi and rsi are arguments and stay. ecx is the class and stays within the sequence, as does r10, the
+//! address of the entry's two jumps: to the beginning of its sequence and to its slow path. rax, rdx, r8 and r9 are
+//! scratch. Operands: `heap` and `by_size` are symbols, `slow` is the function that does the whole work, the others are
+//! offsets in the heap. Each entry is followed by its `ways_out`.
+
+/// The two jumps of an entry, found through r10: 0 begins the sequence again, 8 is the slow path. Without a path that is
+/// taken usually, so it lies away from the code; it has its own unwind information, as every interrupted instruction must.
+#[macro_export]
+macro_rules! ways_out {
+    ($sequence:literal) => {
+        concat!(
+            ".pushsection __rseq_abort, \"ax\"
+            .cfi_startproc
+            .balign 8
+            671: jmp ",
+            $sequence,
+            "
+            .balign 8
+            jmp {slow}
+            .cfi_endproc
+            .popsection
+            "
+        )
+    };
+}
+
+/// The class of a request of rdi bytes.
+#[macro_export]
+macro_rules! class_of_request {
+    () => {
+        "cmp rdi, [rip + {heap} + {direct}]
+        ja {slow}
+        lea eax, [rdi + 15]
+        shr eax, 4
+        lea rcx, [rip + {by_size}]
+        movzx ecx, byte ptr [rcx + rax]
+        lea r10, [rip + 671f]
+        "
+    };
+}
+
+/// The class of the block at rdi, and the carry flag: whether its span gave it out.
+#[macro_export]
+macro_rules! class_of_given {
+    () => {
+        // Turned, so that an address that is no multiple of 16 lies beyond every bound.
+        "mov rax, rdi
+        sub rax, [rip + {heap} + {start}]
+        ror rax, 4
+        cmp rax, [rip + {heap} + {grown_granules}]
+        jae {slow}
+        mov rdx, [rip + {heap} + {given}]
+        mov rcx, rax
+        shr rcx, 5
+        mov r8d, [rdx + rcx * 4]
+        mov rdx, rdi
+        shr rdx, 14
+        mov rcx, [rip + {heap} + {class_of_unit}]
+        movzx ecx, byte ptr [rcx + rdx]
+        lea r10, [rip + 671f]
+        bt r8d, eax
+        "
+    };
+}
+
+/// The entry of free for the block at rdi.
+#[macro_export]
+macro_rules! push_given {
+    () => {
+        concat!(
+            $crate::class_of_given!(),
+            "jc vcm_sequence_push
+            jmp {slow}
+            "
+        )
+    };
+}
+
+/// The entry of a sized free for the block at rdi, if it is one for rsi bytes.
+#[macro_export]
+macro_rules! push_sized {
+    () => {
+        concat!(
+            $crate::class_of_given!(),
+            "jnc {slow}
+            cmp rsi, {tabled}
+            ja {slow}
+            lea eax, [rsi + 15]
+            shr eax, 4
+            lea rdx, [rip + {by_size}]
+            ",
+            // A block that shrank in place may be larger than a new one of its size would be.
+            "cmp cl, [rdx + rax]
+            jae vcm_sequence_push
+            jmp {slow}
+            "
+        )
+    };
+}
+
+/// The slab of the virtual CPU in rdx, the address of the class's word in r8, its top in r9d.
+#[macro_export]
+macro_rules! find_word {
+    () => {
+        "mov rdx, [rip + {heap} + {area}]
+        lea rax, [rip + .Lvcm_descriptor]
+        cmp fs:[rdx + 8], rax
+        jne .Lvcm_announce
+        mov rax, [rip + {heap} + {index}]
+        mov eax, fs:[rax]
+        mov rdx, [rip + {heap} + {slabs}]
+        mov rdx, [rdx + rax * 8]
+        lea r8, [rdx + rcx * 8]
+        mov r9d, [r8]
+        "
+    };
+}
+
+/// Both sequences. Follows the entry that falls into the first, which returns a block of the class; the second takes the
+/// block at rdi.
+#[macro_export]
+macro_rules! sequences {
+    () => {
+        concat!(
+            ".globl vcm_sequence_pop, vcm_sequence_push
+            .hidden vcm_sequence_pop, vcm_sequence_push
+            vcm_sequence_pop:
+            ",
+            $crate::find_word!(),
+            "mov rax, [rdx + r9]
+            sub r9d, 8
+            test rax, rax
+            jnz .Lvcm_commit
+            jmp .Lvcm_leave
+
+            .balign 16
+            .type vcm_sequence_push, @function
+            vcm_sequence_push:
+            ",
+            $crate::find_word!(),
+            // The block freed last, or the one before it, once more: the slow path looks closer.
+            "cmp r9d, [r8 + 4]
+            jae .Lvcm_leave
+            cmp [rdx + r9], rdi
+            je .Lvcm_leave
+            cmp [rdx + r9 - 8], rdi
+            je .Lvcm_leave
+            mov [rdx + r9 + 8], rdi
+            add r9d, 8
+            .Lvcm_commit:
+            mov [r8], r9d
+            .Lvcm_end:
+            ret
+            .size vcm_sequence_push, . - vcm_sequence_push
+            "
+        )
+    };
+}
+
+/// What belongs to the sequences and lies elsewhere: the descriptor, the abort handler, the announcement.
+#[macro_export]
+macro_rules! beside_sequences {
+    () => {
+        ".pushsection __rseq_cs, \"aw\"
+        .balign 32
+        .Lvcm_descriptor:
+        .long 0, 0
+        .quad vcm_sequence_pop, .Lvcm_end - vcm_sequence_pop, .Lvcm_abort
+        .popsection
+
+        .pushsection __rseq_abort, \"ax\"
+        .byte 0x0f, 0xb9, 0x3d
+        .long 0x53053053
+        .cfi_startproc
+        .Lvcm_abort: jmp r10
+        .Lvcm_leave: add r10, 8
+        jmp r10
+        .Lvcm_announce:
+        mov eax, [rip + {heap} + {cpus}]
+        mov rdx, [rip + {heap} + {area}]
+        cmp eax, fs:[rdx + 4]
+        jbe .Lvcm_leave
+        lea rax, [rip + .Lvcm_descriptor]
+        mov fs:[rdx + 8], rax
+        jmp r10
+        .cfi_endproc
+        .popsection
+        "
+    };
+}
