@@ -88,7 +88,7 @@ options! {
     release_delay: Duration = "1s", "10ms" ..= "1h", live,
         "how long free memory stays before it goes back to the system";
     retain: Amount = "25%", "0" ..= "1T", live,
-        "free memory that may stay for release_delay, in bytes or as a share of live bytes; more goes back at once";
+        "free memory that may stay for release_delay, in bytes or as a share of live bytes; more goes as soon as it is idle";
     memory_limit: Amount = "auto", "0" ..= "16T", live,
         "above this the heap gives everything free back and calls back; auto: 90% of the cgroup's limit";
     hard_limit: Amount = "auto", "0" ..= "16T", live,

@@ -230,6 +230,9 @@ fn moments(osds: &[Found]) -> Result<Vec<Moment>> {
 /// The loads that write, by what is in flight: `rados bench` finds only the last write of a name again.
 const WRITES: [(u64, &str); 2] = [(32, "write-32"), (128, "write-128")];
 
+/// How the names of all objects of `rados bench` begin; `rados cleanup` refuses less.
+const PREFIX: &str = "benchmark_data";
+
 fn run_name(in_flight: u64) -> &'static str {
     WRITES.iter().find(|(number, _)| *number == in_flight).map_or("write", |(_, name)| name)
 }
@@ -258,11 +261,13 @@ impl Objects<'_> {
 
 impl Drop for Objects<'_> {
     fn drop(&mut self) {
-        let by_name = self.whole && WRITES.iter().all(|(_, name)| self.clean(["--run-name", name]));
-        if !by_name && !self.clean(["--prefix", "benchmark"]) {
+        // Every name is tried: each write that came to its end left a note under its own.
+        let found = WRITES.map(|(_, name)| self.clean(["--run-name", name]));
+        let by_name = self.whole && found.iter().all(|found| *found);
+        if !by_name && !self.clean(["--prefix", PREFIX]) {
             let (pool, namespace) = (self.pool, self.namespace);
             eprintln!(
-                "objects may be left: rados --pool {pool} --namespace {namespace} cleanup --prefix benchmark"
+                "objects may be left: rados --pool {pool} --namespace {namespace} cleanup --prefix {PREFIX}"
             );
         }
     }
