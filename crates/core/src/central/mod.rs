@@ -26,7 +26,7 @@ use transfer::Transfer;
 /// The share of the budget that transfer arrays may take together.
 const TRANSFER_SHARE: usize = 4;
 /// Refusals of room before a class tries to take unused room from another.
-const REFUSALS_BEFORE_STEALING: u32 = 16;
+const REFUSALS_BEFORE_STEALING: u32 = 64;
 /// The memory of one transfer array.
 const ARRAY_BYTES: usize = MOST_ENTRIES * size_of::<usize>();
 /// Blocks that leave an array in one go when it is emptied.
@@ -47,8 +47,8 @@ struct Class<O: Os> {
     transfer: Mutex<Transfer, O>,
     /// A copy of the transfer array's length, read without the lock to avoid it.
     cached: AtomicU32,
-    /// Not zero where the array has no place, read without the lock for the same reason.
-    is_full: AtomicU32,
+    /// The same of its capacity.
+    capacity: AtomicU32,
     /// Times that the budget had no room for this class. Counted here, where only those write who use the class anyway.
     refusals: AtomicU32,
     spans: Mutex<SpanLists, O>,
@@ -58,7 +58,12 @@ impl<O: Os> Class<O> {
     /// Copies what is read without the lock; the caller holds it.
     fn note(&self, transfer: &Transfer) {
         self.cached.store(transfer.len() as u32, Ordering::Relaxed);
-        self.is_full.store(u32::from(transfer.len() == transfer.capacity()), Ordering::Relaxed);
+        self.capacity.store(transfer.capacity() as u32, Ordering::Relaxed);
+    }
+
+    /// Whether the array has no place, as far as the copies tell.
+    fn is_full(&self) -> bool {
+        self.cached.load(Ordering::Relaxed) >= self.capacity.load(Ordering::Relaxed)
     }
 }
 
@@ -80,7 +85,7 @@ impl<O: Os> Central<O> {
                 Class {
                     transfer: Mutex::new(Transfer::new()),
                     cached: AtomicU32::new(0),
-                    is_full: AtomicU32::new(0),
+                    capacity: AtomicU32::new(0),
                     refusals: AtomicU32::new(0),
                     spans: Mutex::new(SpanLists::new()),
                 }
@@ -216,7 +221,7 @@ impl<O: Os> Central<O> {
 
     fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<usize, Misuse> {
         let place = self.class(class);
-        if place.is_full.load(Ordering::Relaxed) != 0 && !self.has_room(class.block_bytes()) {
+        if place.is_full() && !self.has_room(class.block_bytes()) {
             return self.steal(pages, class).map(|()| 0);
         }
         let mut transfer = place.transfer.lock();
@@ -289,11 +294,9 @@ impl<O: Os> Central<O> {
         let turn = ((refusals / REFUSALS_BEFORE_STEALING) as usize + except.index()) % (TABLE_LEN - 2) + 1;
         let victims = SizeClass::all().skip(turn - 1).chain(SizeClass::all().take(turn - 1));
         for victim in victims.filter(|victim| *victim != except) {
-            let Some(transfer) = self.class(victim).transfer.try_lock() else { continue };
-            let capacity = transfer.capacity();
-            drop(transfer);
+            let capacity = self.class(victim).capacity.load(Ordering::Relaxed);
             if capacity > 0 {
-                return self.drain(pages, victim, capacity.div_ceil(2));
+                return self.drain(pages, victim, capacity.div_ceil(2) as usize);
             }
         }
         Ok(())

@@ -121,7 +121,7 @@ impl<T, W: Wait> Mutex<T, W> {
     #[inline]
     fn unlock(&self) {
         self.holder.store(0, Ordering::Relaxed);
-        let state = self.state.fetch_and(!HELD, Ordering::Release) & !HELD;
+        let state = self.state.fetch_sub(HELD, Ordering::Release) - HELD;
         if state >= WAITER && state & WOKEN == 0 {
             self.wake(state);
         }
