@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::fault::Fault;
+use crate::class::SizeClass;
 use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
 use std::collections::HashSet;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::class::MIN_ALIGN;
 use crate::options::{OptionId, Origin};
 use crate::os::Linux;
 use crate::os::fake::{Fake, Request};

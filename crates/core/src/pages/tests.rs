@@ -1,4 +1,5 @@
 use super::*;
+use crate::class::SizeClass;
 use crate::os::fake::{Fake, Request};
 
 fn pages() -> (Fake, Pages<Fake>) {

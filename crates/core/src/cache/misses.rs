@@ -1,0 +1,162 @@
+//! What happens where the fast path found no block, or no place for one.
+
+use super::adapt::{Miss, moved_at_once};
+use super::slab::Slab;
+use super::tables::WORD;
+use super::tray::Tray;
+use super::{Below, Cache};
+use crate::base::fault::{Fault, Misuse};
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::class::{MOST_BATCH, SizeClass};
+use crate::os::Os;
+
+/// Threads that share a virtual CPU take turns, so a count that is lost to a preemption is the price of a cheap one.
+fn count_one(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// Looks whether `block` is one of the two that were put last: the one double free that can be seen at once for the price
+/// of two comparisons. Whoever frees a block owns it, so it cannot rightly be here, however the slab changes meanwhile.
+fn freed_just_now(slab: Slab, class: SizeClass, block: usize) -> Result<(), Misuse> {
+    let word = slab.read(class);
+    for (frees_between, place) in (0..word.len(class).min(2)).enumerate() {
+        let offset = word.top() - place * WORD;
+        // SAFETY: the offset lies in an array of the slab; each entry is read whole.
+        if unsafe { slab.entry(offset).read_volatile() } == block {
+            return Err(Misuse {
+                block: Some((block, class.block_bytes())),
+                frees_between: Some(frees_between as u32),
+                ..Misuse::at(Fault::DoubleFree, block)
+            });
+        }
+    }
+    Ok(())
+}
+
+impl<O: Os> Cache<O> {
+    /// Times that the fast path found nothing on this virtual CPU; 0 where it has no cache.
+    pub fn underflows_here(&self) -> u64 {
+        if self.slots.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let slab = self.made(self.slot()).load(Ordering::Acquire);
+        if slab == 0 { 0 } else { Slab(slab).info().underflows.load(Ordering::Relaxed) }
+    }
+
+    /// A free block for a fast path that found none; 0 where there is no memory.
+    pub fn refill(&self, below: Below<'_, O>, class: SizeClass) -> Result<usize, Misuse> {
+        self.with_tray(below.os, |tray| match tray {
+            Some(tray) => self.refill_tray(below, tray, class),
+            None => {
+                let mut one = [0];
+                below.central.take(below.os, below.pages, class, &mut one);
+                let [block] = one;
+                Ok(block)
+            }
+        })
+    }
+
+    fn refill_tray(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<usize, Misuse> {
+        let block = tray.pop(class);
+        if block != 0 {
+            return Ok(block);
+        }
+        count_one(&tray.slab().info().underflows);
+        self.grow(below, tray, class, Miss::Underflow)?;
+        let room = tray.slab().read(class).capacity(class);
+        let wanted = moved_at_once(class, room);
+        let mut batch = [0; MOST_BATCH];
+        let Some(out) = batch.get_mut(..wanted) else { return Ok(0) };
+        let count = below.central.take(below.os, below.pages, class, out);
+        let Some((first, rest)) = out.get_mut(..count).and_then(|taken| taken.split_first_mut()) else {
+            return Ok(0);
+        };
+        self.count_refilled(rest.len() * class.block_bytes());
+        // The array is a stack: the lowest address goes in last and comes out next.
+        rest.reverse();
+        let kept = tray.push_batch(class, rest);
+        if let Some(over @ [_, ..]) = rest.get(kept..) {
+            below.central.give(below.os, below.pages, class, over)?;
+        }
+        Ok(*first)
+    }
+
+    /// The same for a block that is to read as zeros; tells whether it is known to. One at a time: in a cache it would not
+    /// be known any more.
+    pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> (usize, bool) {
+        let cached = self.with_tray(below.os, |tray| {
+            tray.map_or(0, |tray| {
+                let block = tray.pop(class);
+                if block == 0 {
+                    count_one(&tray.slab().info().underflows);
+                }
+                block
+            })
+        });
+        if cached != 0 { (cached, false) } else { below.central.take_one(below.os, below.pages, class) }
+    }
+
+    /// Takes a block for which the fast path found no place.
+    pub fn spill(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        self.with_tray(below.os, |tray| match tray {
+            Some(tray) => self.spill_tray(below, tray, class, block),
+            None => below.central.give(below.os, below.pages, class, &[block]),
+        })
+    }
+
+    fn spill_tray(
+        &self,
+        below: Below<'_, O>,
+        tray: &dyn Tray,
+        class: SizeClass,
+        block: usize,
+    ) -> Result<(), Misuse> {
+        freed_just_now(tray.slab(), class, block)?;
+        if tray.push(class, block) {
+            return Ok(());
+        }
+        count_one(&tray.slab().info().overflows);
+        if self.grow(below, tray, class, Miss::Overflow)? && tray.push(class, block) {
+            return Ok(());
+        }
+        let mut batch = [0; MOST_BATCH];
+        let wanted = moved_at_once(class, tray.slab().read(class).capacity(class)).min(MOST_BATCH - 1);
+        let count = batch.get_mut(..wanted).map_or(0, |out| tray.pop_batch(class, out));
+        // The block just freed is warm and stays, if there is place now.
+        let count = if tray.push(class, block) {
+            count
+        } else {
+            if let Some(place) = batch.get_mut(count) {
+                *place = block;
+            }
+            count + 1
+        };
+        below.central.give(below.os, below.pages, class, batch.get(..count).unwrap_or(&[]))
+    }
+
+    /// What the fast path does, for a heap whose fast path is off.
+    pub fn pop_behind(&self, class: SizeClass) -> usize {
+        match self.behind.pop(class) {
+            0 => self.pop_locked(class),
+            block => block,
+        }
+    }
+
+    /// As `pop_behind`.
+    pub fn push_behind(&self, class: SizeClass, block: usize) -> bool {
+        self.behind.push(class, block) || self.push_locked(class, block)
+    }
+
+    /// What `Front::pop` is for a thread without sequences; 0 for all others.
+    pub fn pop_locked(&self, class: SizeClass) -> usize {
+        self.locked().map_or(0, |tray| tray.pop(class))
+    }
+
+    /// What `Front::push` is for a thread without sequences; false for all others, and for a block freed just now.
+    pub fn push_locked(&self, class: SizeClass, block: usize) -> bool {
+        class.is_small()
+            && self.locked().is_some_and(|tray| {
+                freed_just_now(tray.slab, class, block).is_ok() && tray.push(class, block)
+            })
+    }
+}

@@ -1,0 +1,131 @@
+//! The tables of slabs, and which slab is this thread's.
+
+use super::Cache;
+use super::locked::Locked;
+use super::sequence::Current;
+use super::slab::{SLAB_BYTES, SLAB_HEAD_BYTES, Slab};
+use super::tray::Tray;
+use crate::base::round_up;
+use crate::base::sync::{AtomicUsize, Ordering};
+use crate::class::TABLE_LEN;
+use crate::os::{Mutex, Os};
+
+pub(super) const WORD: usize = size_of::<usize>();
+pub(super) const EMPTY_BYTES: usize = round_up(TABLE_LEN * WORD, 64);
+/// Tables with a word for each slot.
+const TABLES: usize = 3;
+
+impl<O: Os> Cache<O> {
+    pub(super) fn table_bytes(slots: usize) -> usize {
+        round_up(EMPTY_BYTES + slots * (TABLES * WORD + size_of::<Mutex<(), O>>()), 1 << 16)
+    }
+
+    fn word_at(&self, offset: usize) -> &AtomicUsize {
+        let address = self.base.load(Ordering::Relaxed) + offset;
+        // SAFETY: the offset lies inside the tables' mapping, which lives as long as the heap.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// What the sequences see: the slab, or the empty one while it is frozen or not made yet.
+    pub(super) fn in_use(&self, slot: usize) -> &AtomicUsize {
+        self.word_at(EMPTY_BYTES + slot * WORD)
+    }
+
+    /// The slab of a slot, 0 while it is not made yet.
+    pub(super) fn made(&self, slot: usize) -> &AtomicUsize {
+        self.word_at(EMPTY_BYTES + (self.slots.load(Ordering::Relaxed) + slot) * WORD)
+    }
+
+    /// What the sequences see once they were switched off for good.
+    pub(super) fn closed(&self, slot: usize) -> &AtomicUsize {
+        self.word_at(EMPTY_BYTES + (2 * self.slots.load(Ordering::Relaxed) + slot) * WORD)
+    }
+
+    pub(super) fn lock_of(&self, slot: usize) -> &Mutex<(), O> {
+        let tables = EMPTY_BYTES + TABLES * self.slots.load(Ordering::Relaxed) * WORD;
+        let address = self.base.load(Ordering::Relaxed) + tables + slot * size_of::<Mutex<(), O>>();
+        // SAFETY: as in `word_at`; a zeroed mutex is a free one.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// The slot that this thread should use now.
+    pub(super) fn slot(&self) -> usize {
+        if let Some(cpu) = self.behind.current() {
+            return cpu;
+        }
+        let cpus = self.cpus.load(Ordering::Relaxed);
+        let under_locks = self.slots.load(Ordering::Relaxed).saturating_sub(cpus).max(1);
+        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread control blocks lie at regular distances.
+        let hash = (O::thread_id() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        cpus + hash % under_locks
+    }
+
+    /// Calls `act` with this thread's cache; without one if its slab is frozen or cannot be made.
+    pub(super) fn with_tray<R>(&self, os: &O, act: impl FnOnce(Option<&dyn Tray>) -> R) -> R {
+        if self.slots.load(Ordering::Acquire) == 0 {
+            return act(None);
+        }
+        let slot = self.slot();
+        if self.made(slot).load(Ordering::Acquire) == 0 {
+            self.make(os, slot);
+        }
+        let slab = self.in_use(slot).load(Ordering::Acquire);
+        if slab == self.base.load(Ordering::Relaxed) {
+            act(None)
+        } else if slot < self.cpus.load(Ordering::Relaxed) {
+            act(Some(&Current { front: &self.behind, slab: Slab(slab) }))
+        } else {
+            act(Some(&Locked { slab: Slab(slab), lock: self.lock_of(slot) }))
+        }
+    }
+
+    fn make(&self, os: &O, slot: usize) {
+        let _held = self.freezer.lock();
+        if self.made(slot).load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let Some(slab) = os.reserve(SLAB_BYTES) else { return };
+        if !os.commit(slab, SLAB_HEAD_BYTES) {
+            return os.unmap(slab, SLAB_BYTES);
+        }
+        // Release pairs with the Acquire in `with_tray`: a slab is seen mapped.
+        self.made(slot).store(slab, Ordering::Release);
+        self.in_use(slot).store(slab, Ordering::Release);
+    }
+
+    /// Calls `take` with the number of each slot that has a slab.
+    pub(super) fn each_made(&self, mut take: impl FnMut(usize, Slab)) {
+        for slot in 0..self.slots.load(Ordering::Acquire) {
+            let slab = self.made(slot).load(Ordering::Acquire);
+            if slab != 0 {
+                take(slot, Slab(slab));
+            }
+        }
+    }
+
+    /// Gives the big arrays of a slab memory, when the first class needs more than its small one.
+    pub(super) fn has_big_arrays(&self, os: &O, slab: Slab) -> bool {
+        let has_big = &slab.info().has_big;
+        if has_big.load(Ordering::Acquire) == 0 {
+            let _held = self.freezer.lock();
+            if os.commit(slab.0 + SLAB_HEAD_BYTES, SLAB_BYTES - SLAB_HEAD_BYTES) {
+                has_big.store(1, Ordering::Release);
+            }
+        }
+        has_big.load(Ordering::Acquire) != 0
+    }
+
+    /// This thread's cache, if it is one under a lock.
+    #[inline]
+    pub(super) fn locked(&self) -> Option<Locked<'_, O>> {
+        if self.slots.load(Ordering::Acquire) == 0 || self.behind.current().is_some() {
+            return None;
+        }
+        let slot = self.slot();
+        let slab = self.in_use(slot).load(Ordering::Acquire);
+        if slot < self.cpus.load(Ordering::Relaxed) || slab == self.base.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(Locked { slab: Slab(slab), lock: self.lock_of(slot) })
+    }
+}

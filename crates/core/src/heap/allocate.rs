@@ -1,0 +1,203 @@
+//! The ways to a block: from the cache, and past it.
+
+use super::Heap;
+use crate::base::sync::Ordering;
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use crate::large::Fresh;
+use crate::os::Os;
+
+/// No object is larger: differences of pointers must fit `isize`.
+pub const LARGEST_REQUEST: usize = isize::MAX as usize;
+
+/// Of so many requests that reach the slow path one counts as a sample of what is asked for.
+const REQUESTS_PER_SAMPLE: u64 = 4;
+
+/// From here on a block of `calloc` often stays untouched in part: a miss looks for memory that need not be written.
+const OFTEN_UNTOUCHED_FROM: usize = 16 << 10;
+
+impl<O: Os> Heap<O> {
+    /// A block of at least `bytes`, aligned to 16; 0 where there is no memory or `bytes` is too much.
+    #[inline(always)]
+    pub fn allocate(&self, bytes: usize) -> usize {
+        match self.allocate_fast(bytes) {
+            0 => self.allocate_slow(bytes),
+            block => block,
+        }
+    }
+
+    /// What `allocate` does where the cache has a block; 0 otherwise.
+    #[inline(always)]
+    pub fn allocate_fast(&self, bytes: usize) -> usize {
+        self.cache.front.pop_for(bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn allocate_slow(&self, bytes: usize) -> usize {
+        if self.cache.sample_is_due(bytes) {
+            let block = self.allocate_sample(bytes, MIN_ALIGN);
+            if block != 0 {
+                return block;
+            }
+        }
+        if bytes <= LARGEST_BYTES && !self.is_stopped() {
+            // The short way of threads without sequences.
+            let block = self.pop_short(SizeClass::for_small(bytes));
+            if block != 0 {
+                return block;
+            }
+        }
+        self.in_slow_path(|| {
+            if bytes <= LARGEST_BYTES {
+                self.allocate_class(SizeClass::for_small(bytes), bytes)
+            } else {
+                self.allocate_large(bytes, MIN_ALIGN).map_or(0, |fresh| fresh.address)
+            }
+        })
+        .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
+    }
+
+    /// A block of a class for a request of `bytes`.
+    pub(super) fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
+        let refill = || (self.obeyed(self.cache.refill(self.below(), class)), false);
+        self.take_of_class(class, bytes, refill).0
+    }
+
+    /// A block of a class for a request of `bytes`, as `attempt` finds one, and what it says of the block.
+    fn take_of_class(
+        &self,
+        class: SizeClass,
+        bytes: usize,
+        attempt: impl Fn() -> (usize, bool),
+    ) -> (usize, bool) {
+        if !self.is_started() {
+            return (0, false);
+        }
+        self.settle_bound_if_needed();
+        self.learn_limits();
+        // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
+        let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
+        if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
+            // Not one step each: what two CPUs count at once is one sample less, a locked instruction costs every miss.
+            sample.bytes.store(sample.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+            sample.count.store(sample.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        let (block, zeroed) = match attempt() {
+            // With the caches' blocks back in their spans there may be a span after all.
+            (0, _) => {
+                self.relieve();
+                attempt()
+            }
+            taken => taken,
+        };
+        (self.handed_out(block), zeroed)
+    }
+
+    pub(super) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
+        if bytes > LARGEST_REQUEST || !self.is_started() {
+            return None;
+        }
+        self.learn_limits();
+        let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
+        attempt().or_else(|| {
+            self.relieve();
+            attempt()
+        })
+    }
+
+    /// A block of at least `bytes` at a multiple of `align`, a power of two.
+    pub fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
+        if align <= MIN_ALIGN {
+            return self.allocate(bytes);
+        }
+        match SizeClass::for_aligned(bytes, align) {
+            Some(class) => {
+                let block = self.cache.front.pop(class);
+                if block != 0 { block } else { self.allocate_aligned_slow(Some(class), align, bytes) }
+            }
+            None => self.allocate_aligned_slow(None, align, bytes),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_aligned_slow(&self, class: Option<SizeClass>, align: usize, bytes: usize) -> usize {
+        if self.cache.sample_is_due(bytes) {
+            let block = self.allocate_sample(bytes, align);
+            if block != 0 {
+                return block;
+            }
+        }
+        self.in_slow_path(|| match class {
+            Some(class) => self.allocate_class(class, bytes),
+            None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
+        })
+        .unwrap_or_else(|| self.allocate_in_emergency(bytes, align))
+    }
+
+    /// What `allocate_zeroed` does where the cache has a block; 0 otherwise.
+    #[inline(always)]
+    pub fn allocate_zeroed_fast(&self, count: usize, bytes: usize) -> usize {
+        let Some(total) = count.checked_mul(bytes) else { return 0 };
+        let block = self.allocate_fast(total);
+        if block != 0 {
+            // SAFETY: the block is ours and at least `total` bytes long.
+            unsafe { core::ptr::with_exposed_provenance_mut::<u8>(block).write_bytes(0, total) };
+        }
+        block
+    }
+
+    /// A zeroed block for `count` objects of `bytes` each; 0 also where the product is too much.
+    #[inline]
+    pub fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
+        let Some(total) = count.checked_mul(bytes) else { return 0 };
+        if total > LARGEST_BYTES {
+            return self.allocate_large_zeroed(total);
+        }
+        let block = match self.allocate_fast(total) {
+            0 if total >= OFTEN_UNTOUCHED_FROM => return self.allocate_untouched(total),
+            0 => self.allocate_slow(total),
+            block => block,
+        };
+        if block != 0 {
+            // SAFETY: the block is ours and at least `total` bytes long.
+            unsafe { core::ptr::with_exposed_provenance_mut::<u8>(block).write_bytes(0, total) };
+        }
+        block
+    }
+
+    /// A zeroed block of a class, whose memory is not touched where it is known to read as zeros.
+    #[cold]
+    #[inline(never)]
+    fn allocate_untouched(&self, bytes: usize) -> usize {
+        let sample = if self.cache.sample_is_due(bytes) { self.allocate_sample(bytes, MIN_ALIGN) } else { 0 };
+        if sample != 0 {
+            self.large.clear(&self.os, Fresh { address: sample, zeroed: false }, bytes);
+            return sample;
+        }
+        let class = SizeClass::for_small(bytes);
+        let refill = || self.cache.refill_zeroed(self.below(), class);
+        self.in_slow_path(|| {
+            let (address, zeroed) = self.take_of_class(class, bytes, refill);
+            if address != 0 {
+                self.large.clear(&self.os, Fresh { address, zeroed }, bytes);
+            }
+            address
+        })
+        // Emergency memory is zero.
+        .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_large_zeroed(&self, bytes: usize) -> usize {
+        let cleared = |fresh| {
+            self.large.clear(&self.os, fresh, bytes);
+            self.note_large(fresh.address, bytes);
+            fresh.address
+        };
+        self.in_slow_path(|| self.allocate_large(bytes, MIN_ALIGN).map_or(0, cleared))
+            // Emergency memory is zero.
+            .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
+    }
+}

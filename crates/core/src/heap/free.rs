@@ -1,0 +1,88 @@
+//! The ways of a block back: into the cache, and past it.
+
+use super::Heap;
+use crate::base::fault::{Fault, Misuse};
+use crate::class::{SizeClass, TABLED_BYTES};
+use crate::os::Os;
+use crate::pages::Mapping;
+
+impl<O: Os> Heap<O> {
+    /// Takes a block back. 0 is no block and does nothing.
+    #[inline(always)]
+    pub fn free(&self, address: usize) {
+        if !self.free_fast(address) {
+            self.free_slow(address);
+        }
+    }
+
+    /// What `free` does where the cache has a place; false otherwise.
+    #[inline(always)]
+    pub fn free_fast(&self, address: usize) -> bool {
+        match self.pages.class_of_given(address) {
+            Some(class) => self.cache.front.push(class, address),
+            None => false,
+        }
+    }
+
+    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be seen at once.
+    #[inline(always)]
+    pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
+        match self.pages.class_of_given(address) {
+            // A block that shrank in place may be larger than a new one of its size would be.
+            Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
+                self.cache.front.push(class, address)
+            }
+            _ => false,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn free_slow(&self, address: usize) {
+        if self.pages.is_given_by_call() && self.free_checked(address) {
+            return;
+        }
+        let given = || self.pages.class_of_given(address).unwrap_or(SizeClass::NONE);
+        let short_way = || self.cache.push_locked(given(), address);
+        if address == 0 || (!self.is_stopped() && short_way()) {
+            return;
+        }
+        let outcome = self.in_slow_path(|| self.free_class(self.pages.class_of(address), address));
+        match outcome {
+            Some(outcome) => self.obeyed(outcome),
+            None => self.free_in_emergency(address),
+        }
+    }
+
+    fn free_class(&self, class: SizeClass, address: usize) -> Result<(), Misuse> {
+        if class.is_small() {
+            match self.pages.class_of_given(address) {
+                Some(given) if given == class => self.cache.spill(self.below(), class, address),
+                _ => Err(self.central.not_given(&self.pages, class, address)),
+            }
+        } else if class == SizeClass::LARGE {
+            self.profile.remove(address);
+            self.large.free(&self.pages, address)
+        } else if self.guards.owns(address) {
+            self.free_guarded(address)
+        } else if self.emergency.bytes_of(address).is_some() {
+            self.emergency.free(address);
+            Ok(())
+        } else {
+            Err(Misuse::at(self.foreign_fault(address), address))
+        }
+    }
+
+    pub(super) fn foreign_fault(&self, address: usize) -> Fault {
+        if self.large.was_freed(address) {
+            return Fault::DoubleFree;
+        }
+        let mut fault = Fault::ForeignPointer;
+        self.pages.each_mapping(|mapping, start, bytes| {
+            if mapping == Mapping::Blocks && address.wrapping_sub(start) < bytes {
+                fault = Fault::FreeMemory;
+            }
+        });
+        fault
+    }
+}

@@ -1,0 +1,71 @@
+//! What every slow path stands in, and the slow paths that move no single block.
+
+use super::Heap;
+use crate::base::sync::Ordering;
+use crate::class::SizeClass;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or the
+    /// process was stopped.
+    #[inline]
+    pub(super) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let outcome = self.inside(|| {
+            let outcome = work();
+            self.after_slow_path();
+            outcome
+        });
+        self.call_back_if_due();
+        outcome
+    }
+
+    /// Does what may take locks: a signal handler that interrupts it and allocates is served without them. None where
+    /// this thread is inside already, or the process was stopped.
+    #[inline]
+    pub(super) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        if self.is_stopped() {
+            return None;
+        }
+        let entry = self.slow_paths.enter::<O>();
+        self.know_process(entry.is_some());
+        let entry = entry?;
+        let outcome = work();
+        // From here on this thread is outside: what follows may allocate and free as anybody may.
+        drop(entry);
+        self.free_deferred();
+        Some(outcome)
+    }
+
+    /// Brings everything that is cached back to its spans.
+    #[inline(never)]
+    pub fn reclaim(&self) {
+        if !self.obeyed(self.cache.drain(self.below())) {
+            self.fences_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        for class in SizeClass::all() {
+            self.obeyed(self.central.drain(&self.pages, class, usize::MAX));
+        }
+    }
+
+    /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
+    pub fn release(&self, keep: usize) -> usize {
+        // Spans' idle pages have no keeper: only whole free units count against `keep`.
+        self.in_slow_path(|| {
+            if !self.is_started() {
+                return 0;
+            }
+            self.reclaim();
+            self.tidy_spans(0) + self.pages.give_back(&self.os, keep, 0)
+        })
+        .unwrap_or(0)
+    }
+
+    /// Brings every cached block back to its span, which finds blocks that were freed twice. For the end of a process.
+    pub fn audit(&self) {
+        self.in_slow_path(|| {
+            if self.is_started() {
+                self.reclaim();
+            }
+        });
+    }
+}

@@ -1,0 +1,54 @@
+//! The end of a process that misused the heap.
+
+use super::{Heap, STOPPED};
+use crate::base::fault::Misuse;
+use crate::base::sync::Ordering;
+use crate::base::text::{Buffer, put_decimal, put_str};
+use crate::os::Os;
+use crate::watch::Stack;
+
+impl<O: Os> Heap<O> {
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == STOPPED
+    }
+
+    /// The value, or the end of the process where the program misused the heap.
+    pub(super) fn obeyed<T>(&self, outcome: Result<T, Misuse>) -> T {
+        match outcome {
+            Ok(value) => value,
+            Err(misuse) => self.stop(misuse),
+        }
+    }
+
+    /// Says what the program did and ends the process. No lock is held here: a handler of SIGABRT may allocate, and is
+    /// served from emergency memory, since the heap's own structures cannot be trusted any more.
+    #[cold]
+    #[inline(never)]
+    pub fn stop(&self, misuse: Misuse) -> ! {
+        self.stop_with(misuse, || self.here())
+    }
+
+    /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last, for the
+    /// stack may be what is broken.
+    pub(super) fn stop_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
+        let first =
+            self.stopped_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err_and(|first| first != O::thread_id()) {
+            // One report and one crash handler at a time: what this thread found may be the same fault.
+            self.park();
+        }
+        self.state.store(STOPPED, Ordering::Relaxed);
+        self.cache.stop();
+        let mut line = [0u8; 256];
+        let mut buffer = Buffer::new(&mut line);
+        misuse.put(&mut buffer);
+        put_str(&mut buffer, ", thread ");
+        put_decimal(&mut buffer, self.os.thread_number());
+        put_str(&mut buffer, "\n");
+        self.os.write(2, buffer.as_bytes());
+        if self.guards.owns(misuse.address) {
+            self.guards.report(&self.os, &misuse, &here());
+        }
+        self.os.abort()
+    }
+}

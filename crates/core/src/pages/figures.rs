@@ -1,0 +1,151 @@
+//! The counters of this layer, and walks over what it has.
+
+use super::runs::is_since;
+use super::{BLOCK_BYTES, Pages, Span, SpanId, State};
+use crate::base::sync::Ordering;
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::os::{Guard, Os};
+
+/// A snapshot of the counters of this layer, in bytes unless named otherwise.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct PageStats {
+    pub mapped: u64,
+    pub used: u64,
+    pub dirty_free: u64,
+    pub spans_open: u64,
+    /// Pages inside spans that were given back.
+    pub released: u64,
+    pub huge: u64,
+}
+
+/// What a mapping of the heap holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapping {
+    Blocks,
+    Metadata,
+}
+
+impl<O: Os> Pages<O> {
+    pub fn stats(&self) -> PageStats {
+        let state = self.state.lock();
+        let unit = UNIT_BYTES as u64;
+        PageStats {
+            mapped: state.runs.blocks as u64 * BLOCK_BYTES as u64 - state.runs.lost * unit,
+            used: state.runs.used * unit,
+            dirty_free: state.runs.dirty_free * unit,
+            spans_open: state.spans_open as u64,
+            released: self.released.load(Ordering::Relaxed) as u64,
+            huge: self.huge_blocks.load(Ordering::Relaxed) as u64 * BLOCK_BYTES as u64,
+        }
+    }
+
+    /// Bytes of the range that were ever mapped.
+    #[inline]
+    pub fn mapped_bytes(&self) -> usize {
+        self.grown.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the whole range, mapped or not.
+    pub fn range_bytes(&self) -> usize {
+        self.classes.capacity() * UNIT_BYTES
+    }
+
+    /// An upper bound of the bytes that the heap's blocks hold in memory.
+    pub fn footprint(&self) -> usize {
+        self.footprint_of(&self.state.lock())
+    }
+
+    pub(super) fn footprint_of(&self, state: &Guard<'_, State, O>) -> usize {
+        let units = (state.runs.used + state.runs.dirty_free) as usize;
+        (units * UNIT_BYTES).saturating_sub(self.released.load(Ordering::Relaxed))
+    }
+
+    /// Counts pages inside spans that were given back, or came into use again.
+    pub fn count_released(&self, before: usize, after: usize) {
+        self.released.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Notes that pages came into use again that were given back at tick `at`.
+    pub fn count_returned(&self, bytes: usize, at: u32) {
+        if is_since(at, self.too_soon_from.load(Ordering::Relaxed)) {
+            self.came_back.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that the program ever needed again soon after they were given back. What was given back before tick `from`
+    /// counts no more from now on.
+    pub fn came_back(&self, from: u32) -> u64 {
+        self.too_soon_from.store(from, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.runs.too_soon_from = from;
+        state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of free memory that nobody needed since this was asked last.
+    pub fn low_water(&self) -> usize {
+        self.state.lock().runs.low_water() as usize * UNIT_BYTES
+    }
+
+    /// Bytes of free memory.
+    pub fn dirty_free_bytes(&self) -> usize {
+        self.state.lock().runs.dirty_free as usize * UNIT_BYTES
+    }
+
+    /// Bytes of pages inside spans that were given back.
+    pub fn released_bytes(&self) -> usize {
+        self.released.load(Ordering::Relaxed)
+    }
+
+    /// Descriptors of spans that were ever in use.
+    pub fn span_count(&self) -> u32 {
+        self.state.lock().spans
+    }
+
+    /// The same where this thread, the only one, may hold the lock: the number grows, and descriptors below it exist.
+    pub fn span_count_unlocked(&self) -> u32 {
+        // SAFETY: a number that is read whole; by the caller's situation nobody else writes it.
+        unsafe { (&raw const (*self.state.as_ptr()).spans).read_volatile() }
+    }
+
+    /// Calls `take` for every open span.
+    pub fn each_span(&self, mut take: impl FnMut(SpanId, &Span)) {
+        let count = self.state.lock().spans;
+        for id in (0..count).map(SpanId) {
+            // SAFETY: descriptors below the count exist. They may change while we read: the caller wants a picture.
+            let span = unsafe { &*self.span(id) };
+            if span.class != SizeClass::NONE {
+                take(id, span);
+            }
+        }
+    }
+
+    /// The free units of a 2 MiB block and those units of it that may hold memory; none past the last block.
+    pub fn free_units_of(&self, number: u32) -> Option<(u128, u128)> {
+        let state = self.state.lock();
+        if number >= state.runs.blocks {
+            return None;
+        }
+        // SAFETY: blocks belong to the holder of the state.
+        let block = unsafe { &*self.blocks.at(number as usize) };
+        Some((!block.used, block.dirty))
+    }
+
+    /// Address and bytes of every part of the range and of the tables that can be in memory.
+    pub fn each_mapping(&self, mut take: impl FnMut(Mapping, usize, usize)) {
+        let (blocks, base) = (self.grown.load(Ordering::Acquire), self.base.load(Ordering::Relaxed));
+        if blocks > 0 {
+            take(Mapping::Blocks, base, blocks);
+        }
+        for (start, bytes) in [
+            self.classes.range(),
+            self.owners.range(),
+            self.given.range(),
+            self.spans.range(),
+            self.blocks.range(),
+        ] {
+            if bytes > 0 {
+                take(Mapping::Metadata, start, bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What an address is: the class of its blocks, its span, and whether a block that was given out starts there.
+
+use super::{GIVEN_BITS, GRANULE_SHIFT, Pages, Span, SpanId, Table};
+use crate::base::sync::{AtomicU32, Ordering};
+use crate::class::{SizeClass, UNIT_SHIFT};
+use crate::os::Os;
+use core::mem::offset_of;
+
+/// Where the words lie that `class_of_given` reads, for `cache::whole`.
+impl<O: Os> Pages<O> {
+    pub const START: usize = offset_of!(Self, base);
+    pub const GROWN_GRANULES: usize = offset_of!(Self, grown_granules);
+    pub const CLASS_OF_UNIT: usize = offset_of!(Self, class_of_unit);
+    pub const GIVEN: usize = offset_of!(Self, given) + Table::<u32>::BASE;
+}
+
+impl<O: Os> Pages<O> {
+    /// The class of the blocks at an address: NONE where there is no block of ours. Reads nothing at the address.
+    #[inline(always)]
+    pub fn class_of(&self, address: usize) -> SizeClass {
+        self.class_in_range(address).unwrap_or(SizeClass::NONE)
+    }
+
+    /// The same; none for an address outside the range.
+    #[inline(always)]
+    pub fn class_in_range(&self, address: usize) -> Option<SizeClass> {
+        let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
+        if offset >= self.grown.load(Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: the table of classes is as long as the grown part of the range. The byte may change under us only
+        // if the caller does not own the block it asks about; then any answer is as good.
+        Some(SizeClass::from_byte(unsafe { self.classes.at(offset >> UNIT_SHIFT).read_volatile() }))
+    }
+
+    /// The class of the block that starts at an address and that its span gave out: what `free` asks. None for an address
+    /// inside a block, for a block that nobody can have, for large blocks and outside the range.
+    #[inline(always)]
+    pub fn class_of_given(&self, address: usize) -> Option<SizeClass> {
+        let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
+        // Turned, so that an address that is no multiple of 16 lies beyond every bound.
+        let granule = offset.rotate_right(GRANULE_SHIFT);
+        if granule >= self.grown_granules.load(Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: both tables are as long as the grown part of the range. What we read changes under us only if the
+        // caller does not own the block it asks about.
+        unsafe {
+            let given = self.given.at(granule / GIVEN_BITS).read_volatile();
+            if given & 1 << (granule % GIVEN_BITS) == 0 {
+                return None;
+            }
+            // Not from the granule: the class is what the caller waits for, the bit is checked beside it.
+            Some(SizeClass::from_byte(self.classes.at(offset >> UNIT_SHIFT).read_volatile()))
+        }
+    }
+
+    /// Notes that the block at an address was given out by its span, or came back. The caller holds the lock of the class:
+    /// no word has bits of two spans.
+    #[inline]
+    pub fn note_given(&self, address: usize, given: bool) {
+        if self.is_given_by_call() {
+            return;
+        }
+        let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
+        let bit = 1 << (granule % GIVEN_BITS);
+        // SAFETY: the table is as long as the grown part of the range, and the word belongs to the class's lock.
+        unsafe {
+            let word = self.given.at(granule / GIVEN_BITS);
+            let others = word.read() & !bit;
+            word.write_volatile(if given { others | bit } else { others });
+        }
+    }
+
+    /// From now on `hand_out` and `take_back` say what is given. Before the first block.
+    pub fn give_by_call(&self) {
+        self.given_by_call.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn is_given_by_call(&self) -> bool {
+        self.given_by_call.load(Ordering::Relaxed)
+    }
+
+    /// Notes that malloc gives the block at an address to the program.
+    pub fn hand_out(&self, address: usize) {
+        let (word, bit) = self.given_bit(address);
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+
+    /// Notes that the program gives the block at an address back; false where it does not have it. Of two threads that try,
+    /// one succeeds.
+    pub fn take_back(&self, address: usize) -> bool {
+        let (word, bit) = self.given_bit(address);
+        word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+    }
+
+    fn given_bit(&self, address: usize) -> (&AtomicU32, u32) {
+        let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
+        // SAFETY: the table is as long as the grown part of the range and lives as long as the heap. All writers of a heap
+        // that is `given_by_call` are atomic.
+        (unsafe { AtomicU32::from_ptr(self.given.at(granule / GIVEN_BITS)) }, 1 << (granule % GIVEN_BITS))
+    }
+
+    /// The span of an address in a part of the range that belongs to a span.
+    pub fn span_of(&self, address: usize) -> Option<SpanId> {
+        if self.class_of(address) == SizeClass::NONE {
+            return None;
+        }
+        let unit = self.unit_of(address);
+        // SAFETY: the table of owners is as long as the grown part of the range.
+        let owner = unsafe { self.owners.at(unit as usize).read_volatile() };
+        Some(SpanId(owner)).filter(|_| (owner as usize) < self.spans.usable())
+    }
+
+    #[inline(always)]
+    pub fn unit_of(&self, address: usize) -> u32 {
+        ((address - self.base.load(Ordering::Relaxed)) >> UNIT_SHIFT) as u32
+    }
+
+    #[inline(always)]
+    pub fn address_of(&self, unit: u32) -> usize {
+        self.base.load(Ordering::Relaxed) + ((unit as usize) << UNIT_SHIFT)
+    }
+
+    /// The descriptor of a span. What may be read and written there is said at `Span`.
+    #[inline(always)]
+    pub fn span(&self, id: SpanId) -> *mut Span {
+        self.spans.at(id.0 as usize)
+    }
+
+    pub(super) fn set_owner(&self, start: u32, units: u32, class: SizeClass, id: SpanId) {
+        // A large span is known by its first unit; the others only say that they are no place to start.
+        let owned = if class == SizeClass::LARGE { 1 } else { units };
+        for unit in start..start + units {
+            // SAFETY: the units are in the grown part and belong to the span that is being opened or closed.
+            unsafe { self.classes.at(unit as usize).write_volatile(class.byte()) };
+        }
+        for unit in start..start + owned {
+            // SAFETY: as above.
+            unsafe { self.owners.at(unit as usize).write_volatile(id.0) };
+        }
+    }
+}
