@@ -198,7 +198,7 @@ impl<O: Os> Heap<O> {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }
         let given = self.tidy_spans(self.ticks_in_spans(plenty, free, factor))
-            + self.pages.give_back(&self.os, self.kept_bytes(waits, factor), 0)
+            + self.pages.give_back(&self.os, self.kept_bytes(rung, factor), 0)
             + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY * factor);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
         self.learn(now, rung, given);
@@ -248,20 +248,20 @@ impl<O: Os> Heap<O> {
     }
 
     /// The free memory that this tick leaves: what `retain` says, and what was needed in the last ticks. How many of
-    /// those grows with the patience. Where nothing `waits`, nothing is needed.
-    fn kept_bytes(&self, waits: bool, factor: u32) -> usize {
+    /// those grows with the patience. Unless the program `works`, nothing is needed.
+    fn kept_bytes(&self, works: bool, factor: u32) -> usize {
         let (janitor, retained) = (&self.janitor, self.retained_bytes());
         let low = self.pages.low_water() as u64;
         let excess = janitor.excess.load(Ordering::Relaxed).min(low);
         let waited = janitor.excess_ticks.load(Ordering::Relaxed) + 1;
-        if waits && waited < factor.max(UNNEEDED_TICKS) {
+        if works && waited < factor.max(UNNEEDED_TICKS) {
             janitor.excess.store(excess, Ordering::Relaxed);
             janitor.excess_ticks.store(waited, Ordering::Relaxed);
             return usize::MAX;
         }
         janitor.excess.store(u64::MAX, Ordering::Relaxed);
         janitor.excess_ticks.store(0, Ordering::Relaxed);
-        if !waits {
+        if !works {
             return retained;
         }
         let needed = self.pages.dirty_free_bytes().saturating_sub(excess as usize);

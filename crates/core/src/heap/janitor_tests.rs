@@ -103,6 +103,20 @@ fn free_memory_that_the_program_needs_every_now_and_then_is_no_excess() {
 }
 
 #[test]
+fn what_the_program_needs_every_now_and_then_is_no_excess_however_much_it_is() {
+    let heap = heap();
+    let live = heap.allocate(16 * MIB);
+    for _ in 0..8 {
+        free(&heap, fill(&heap, 1, 64 * MIB));
+        heap.tick(true);
+        assert!(heap.stats().dirty_free >= 64 * MIB as u64, "four times what lives, in use between two ticks");
+    }
+    quiet_ticks(&heap, 4);
+    assert_eq!(heap.stats().dirty_free, 0, "the program stopped");
+    heap.free(live);
+}
+
+#[test]
 fn pages_inside_spans_that_keep_coming_back_teach_the_same() {
     let heap = heap();
     let sparse: Vec<usize> =
