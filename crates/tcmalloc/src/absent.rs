@@ -54,7 +54,10 @@ cpu_profiler! {
     ProfilerRegisterThread() -> () = ();
     ProfilingIsEnabledForAllThreads() -> c_int = 0;
     // Not enabled, no name, no samples.
-    ProfilerGetCurrentState(state: *mut ProfilerState) -> () = unsafe { state.write_bytes(0, 1) };
+    ProfilerGetCurrentState(state: *mut ProfilerState) -> () = {
+        // SAFETY: the caller passes a state to be written.
+        unsafe { state.write_bytes(0, 1) }
+    };
 }
 
 /// As in gperftools' profiler.h.

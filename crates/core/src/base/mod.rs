@@ -4,6 +4,8 @@
 
 pub mod chance;
 pub mod fault;
+#[cfg(test)]
+pub mod memory;
 pub mod sync;
 pub mod text;
 

@@ -128,11 +128,12 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
                     if live.len() < 64 || random & 1 == 0 {
                         let class = SizeClass::all().nth((random >> 20) as usize % 40).unwrap();
                         let block = whole.allocate(class) as *mut u64;
-                        // Whoever else was given this block would overwrite the mark.
+                        // SAFETY: the block is this thread's. Whoever else was given it would overwrite the mark.
                         unsafe { block.write(block as u64 ^ seed) };
                         live.push((class, block as usize));
                     } else {
                         let (class, block) = live.swap_remove(random as usize % live.len());
+                        // SAFETY: as above.
                         assert_eq!(unsafe { (block as *const u64).read() }, block as u64 ^ seed);
                         whole.free(class, block);
                     }

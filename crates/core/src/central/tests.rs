@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::fault::Fault;
+use crate::base::memory::{fill, holds};
 use crate::os::fake::{Fake, Request};
 use std::collections::HashSet;
 
@@ -182,7 +183,7 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     let class = SizeClass::for_small(512);
     let blocks = middle.take(class, class.shape().blocks as usize);
     for block in &blocks {
-        unsafe { (*block as *mut u8).write_bytes(1, 512) };
+        fill(*block, 512, 1);
     }
     let freed: Vec<_> = blocks.iter().copied().filter(|block| block % 8192 != 0).collect();
     middle.give(class, &freed).unwrap();
@@ -197,7 +198,7 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     assert!(again.iter().all(|block| freed.contains(block)));
     assert_eq!(middle.pages.stats().released, 0);
     for kept in blocks.iter().filter(|block| *block % 8192 == 0) {
-        assert_eq!(unsafe { (*kept as *const u8).read() }, 1, "live blocks keep their contents");
+        assert!(holds(*kept, 512, 1), "live blocks keep their contents");
     }
     middle.give(class, &blocks).unwrap();
     middle.pages.clock.fetch_add(5, Ordering::Relaxed);

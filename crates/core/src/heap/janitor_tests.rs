@@ -1,6 +1,7 @@
 //! What a tick does, on a system whose clock and limits the test sets.
 
 use super::Heap;
+use crate::base::memory;
 use crate::options::OptionId;
 use crate::os::fake::{Fake, Request};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,7 +17,7 @@ fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> {
         .map(|_| {
             let block = heap.allocate(bytes);
             assert_ne!(block, 0);
-            unsafe { (block as *mut u8).write_bytes(1, bytes) };
+            memory::fill(block, bytes, 1);
             block
         })
         .collect()
@@ -52,7 +53,7 @@ fn memory_stays_for_the_delay_and_then_goes() {
     let heap = heap();
     heap.set_option(b"retain", b"1G").unwrap();
     let large = heap.allocate(8 * MIB);
-    unsafe { (large as *mut u8).write_bytes(1, 8 * MIB) };
+    memory::fill(large, 8 * MIB, 1);
     heap.free(large);
     quiet_ticks(&heap, 3);
     assert_eq!(heap.stats().dirty_free, 8 * MIB as u64);
@@ -65,7 +66,7 @@ fn what_exceeds_retain_goes_at_the_next_tick() {
     let heap = heap();
     heap.set_option(b"retain", b"2M").unwrap();
     let blocks: Vec<_> = (0..4).map(|_| heap.allocate(2 * MIB)).collect();
-    blocks.iter().for_each(|block| unsafe { (*block as *mut u8).write_bytes(1, 2 * MIB) });
+    blocks.iter().for_each(|block| memory::fill(*block, 2 * MIB, 1));
     free(&heap, blocks);
     quiet_ticks(&heap, 1);
     assert_eq!(heap.stats().dirty_free, 2 * MIB as u64);
@@ -109,7 +110,10 @@ fn what_the_program_needs_every_now_and_then_is_no_excess_however_much_it_is() {
     for _ in 0..8 {
         free(&heap, fill(&heap, 1, 64 * MIB));
         heap.tick(true);
-        assert!(heap.stats().dirty_free >= 64 * MIB as u64, "four times what lives, in use between two ticks");
+        assert!(
+            heap.stats().dirty_free >= 64 * MIB as u64,
+            "four times what lives, in use between two ticks"
+        );
     }
     quiet_ticks(&heap, 4);
     assert_eq!(heap.stats().dirty_free, 0, "the program stopped");
@@ -234,6 +238,7 @@ static TO_DROP: std::sync::Mutex<(usize, Vec<usize>)> = std::sync::Mutex::new((0
 
 extern "C" fn drop_all(_: usize, _: usize) {
     let (heap, blocks) = std::mem::take(&mut *TO_DROP.lock().unwrap());
+    // SAFETY: the test below puts its heap there, which it drops later.
     let heap = unsafe { &*(heap as *const Heap<Fake>) };
     free(heap, blocks);
 }

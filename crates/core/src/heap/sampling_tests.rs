@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::memory::{fill, holds};
 use crate::os::fake::Fake;
 
 const HOOKS: Hooks = Hooks { before_guards: || (), unwind: |_| 0 };
@@ -64,21 +65,21 @@ fn a_guarded_block_behaves_as_any_block() {
     let heap = guarded_heap();
     let block = guarded(&heap, 100);
     assert_eq!(heap.usable_bytes(block), 100, "what was asked for");
-    unsafe { (block as *mut u8).write_bytes(7, 100) };
+    fill(block, 100, 7);
     heap.check_size(block, 100, 1);
     heap.check_size(block, 112, 1);
     assert_eq!(heap.reallocate(block, 100), block);
     later(&heap);
     let grown = heap.reallocate(block, 300);
     assert!(grown != block && heap.is_guarded(grown));
-    assert!(unsafe { core::slice::from_raw_parts(grown as *const u8, 100) }.iter().all(|byte| *byte == 7));
+    assert!(holds(grown, 100, 7));
     let shrunk = heap.reallocate(grown, 50);
     assert!(shrunk != grown && heap.usable_bytes(shrunk) >= 50);
     heap.free(shrunk);
     later(&heap);
     let zeroed = heap.allocate_zeroed(30, 10);
     assert!(heap.is_guarded(zeroed));
-    assert!(unsafe { core::slice::from_raw_parts(zeroed as *const u8, 300) }.iter().all(|byte| *byte == 0));
+    assert!(holds(zeroed, 300, 0));
     later(&heap);
     let aligned = heap.allocate_aligned(PAGE, 10);
     assert!(heap.is_guarded(aligned) && aligned.is_multiple_of(PAGE));
@@ -113,7 +114,7 @@ fn the_bridge_adds_up_with_guarded_blocks_and_a_profile() {
             later(&heap);
             let bytes = 1 + number * 37 % 9000;
             let block = heap.allocate(bytes);
-            unsafe { (block as *mut u8).write_bytes(1, bytes) };
+            fill(block, bytes, 1);
             block
         })
         .collect();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::memory::{fill, holds};
 use crate::class::MIN_ALIGN;
 use crate::options::{OptionId, Origin};
 use crate::os::Linux;
@@ -8,14 +9,6 @@ use std::collections::BTreeMap;
 
 fn heap() -> Box<Heap<Fake>> {
     Box::new(Heap::new(Fake::default()))
-}
-
-fn fill(address: usize, bytes: usize, mark: u8) {
-    unsafe { (address as *mut u8).write_bytes(mark, bytes) };
-}
-
-fn holds(address: usize, bytes: usize, mark: u8) -> bool {
-    unsafe { core::slice::from_raw_parts(address as *const u8, bytes) }.iter().all(|byte| *byte == mark)
 }
 
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ fn parts() -> (Fake, Pages<Fake>, Large) {
 }
 
 fn bytes(address: usize, length: usize) -> &'static mut [u8] {
+    // SAFETY: the tests pass blocks of theirs, with their lengths, and use one slice of a block at a time.
     unsafe { core::slice::from_raw_parts_mut(address as *mut u8, length) }
 }
 
@@ -95,9 +96,9 @@ fn what_was_written_to_free_memory_is_not_seen_through_calloc() {
     let (os, pages, large) = parts();
     let fresh = large.allocate(&os, &pages, 1 << 20, 16).unwrap();
     assert!(fresh.zeroed);
-    unsafe { (fresh.address as *mut u8).add(5000).write(1) };
+    bytes(fresh.address, 1 << 20)[5000] = 1;
     large.clear(&os, fresh, 1 << 20);
-    assert_eq!(unsafe { (fresh.address as *const u8).add(5000).read() }, 0);
+    assert_eq!(bytes(fresh.address, 1 << 20)[5000], 0);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::memory::{fill, holds};
 use crate::class::SizeClass;
 use crate::os::fake::{Fake, Request};
 
@@ -9,6 +10,7 @@ fn pages() -> (Fake, Pages<Fake>) {
 }
 
 fn address(pages: &Pages<Fake>, id: SpanId) -> usize {
+    // SAFETY: the span is the test's, which has one thread.
     pages.address_of(unsafe { (*pages.span(id)).start })
 }
 
@@ -101,7 +103,7 @@ fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     let (os, pages) = pages();
     let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, 100, 1).unwrap().0).collect();
     let start = address(&pages, ids[1]);
-    unsafe { (start as *mut u8).write(9) };
+    fill(start, 1, 9);
     pages.close_span(ids[1], 0);
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
     os.refuse_after(Request::GiveBack, 0);
@@ -110,7 +112,7 @@ fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     os.grant(Request::GiveBack);
     assert_eq!(pages.give_back(&os, 100 * UNIT_BYTES, 0), 0, "so much may be kept");
     assert_eq!(pages.give_back(&os, 0, 0), 100 * UNIT_BYTES);
-    assert_eq!((pages.stats().dirty_free, unsafe { (start as *const u8).read() }), (0, 0));
+    assert!(pages.stats().dirty_free == 0 && holds(start, 1, 0));
     assert!(pages.open_large(&os, 100, 1).unwrap().1, "known to be zero");
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::fault::{Access, Fault};
+use crate::base::memory::fill;
 use crate::os::fake::{Fake, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -20,10 +21,6 @@ fn ready(os: &Fake) -> Guards<Fake> {
     let guards = Guards::new();
     assert!(guards.prepare(os, || ()));
     guards
-}
-
-fn fill(address: usize, bytes: usize, mark: u8) {
-    unsafe { (address as *mut u8).write_bytes(mark, bytes) };
 }
 
 #[test]

@@ -157,51 +157,83 @@ mod tests {
     use super::*;
 
     const SECRET: u64 = 0x1234_5678_9abc_def0;
+    const ROOM: usize = 100;
 
-    fn framed(bytes: usize) -> (Vec<u128>, usize, Frame) {
-        let memory = vec![0u128; 8];
-        let user = memory.as_ptr().expose_provenance() + FRONT;
-        let frame = Frame { bytes, maker: Maker::NewArray, laid: 12, asked: 0, fenced: true };
-        assert_eq!(unsafe { write(SECRET, user, frame, 100 - bytes) }, 32.min(100 - bytes));
-        (memory, user, frame)
+    /// Memory with a framed block of 77 bytes inside.
+    struct Framed {
+        memory: Vec<u128>,
+        frame: Frame,
+    }
+
+    impl Framed {
+        fn new() -> Self {
+            let frame = Frame { bytes: 77, maker: Maker::NewArray, laid: 12, asked: 0, fenced: true };
+            let framed = Framed { memory: vec![0; 8], frame };
+            // SAFETY: the memory is 128 bytes long, as many as the front, the block and its tail.
+            let tail = unsafe { write(SECRET, framed.user(), frame, ROOM - frame.bytes) };
+            assert_eq!(tail, ROOM - frame.bytes);
+            framed
+        }
+
+        fn user(&self) -> usize {
+            self.memory.as_ptr().expose_provenance() + FRONT
+        }
+
+        fn read_with(&self, secret: u64) -> Result<Frame, usize> {
+            // SAFETY: as in `new`.
+            unsafe { read(secret, self.user()) }
+        }
+
+        fn changed_tail(&self) -> Option<usize> {
+            // SAFETY: as in `new`.
+            unsafe { changed_tail(SECRET, self.user(), self.frame, ROOM - self.frame.bytes) }
+        }
+
+        /// Writes the byte so far from the block's start; returns what was there.
+        fn replace(&mut self, place: isize, value: u8) -> u8 {
+            let address = self.user().wrapping_add_signed(place);
+            // SAFETY: the tests name bytes of the frame, which `new` has laid into the memory.
+            unsafe { at_mut::<u8>(address).replace(value) }
+        }
     }
 
     #[test]
     fn a_frame_says_what_was_asked_for() {
-        let (_memory, user, frame) = framed(77);
-        assert_eq!(unsafe { read(SECRET, user) }, Ok(frame));
-        assert_eq!(unsafe { changed_tail(SECRET, user, frame, 23) }, None);
-        assert!(unsafe { read(SECRET ^ 1, user) }.is_err(), "another secret, another canary");
+        let framed = Framed::new();
+        assert_eq!(framed.read_with(SECRET), Ok(framed.frame));
+        assert_eq!(framed.changed_tail(), None);
+        assert!(framed.read_with(SECRET ^ 1).is_err(), "another secret, another canary");
     }
 
     #[test]
     fn every_changed_byte_around_a_block_is_found() {
         for value in [0u8, b'A', 255] {
-            let (_memory, user, frame) = framed(77);
-            for place in (1..=16).rev() {
-                let byte = at_mut::<u8>(user - place);
-                let before = unsafe { byte.read() };
-                unsafe { byte.write(value) };
-                assert!(before == value || unsafe { read(SECRET, user) }.is_err(), "{place} bytes before");
-                unsafe { byte.write(before) };
+            let mut framed = Framed::new();
+            for place in -16..0 {
+                let before = framed.replace(place, value);
+                assert!(before == value || framed.read_with(SECRET).is_err(), "{place} bytes from the start");
+                framed.replace(place, before);
             }
-            for place in 0..23 {
-                let byte = at_mut::<u8>(user + 77 + place);
-                let before = unsafe { byte.replace(value) };
-                assert_eq!(unsafe { changed_tail(SECRET, user, frame, 23) }, Some(user + 77 + place));
-                unsafe { byte.write(before) };
+            for place in 77..100 {
+                let before = framed.replace(place, value);
+                assert_eq!(framed.changed_tail(), Some(framed.user() + place as usize));
+                framed.replace(place, before);
             }
         }
     }
 
     #[test]
     fn the_first_byte_that_is_not_zero_is_found_anywhere() {
+        fn found(memory: &[u64]) -> Option<usize> {
+            let start = memory.as_ptr().expose_provenance();
+            // SAFETY: all of a slice that nobody writes to now.
+            unsafe { first_nonzero(start, size_of_val(memory)) }.map(|address| address - start)
+        }
         let mut memory = [0u64; 21];
-        let start = memory.as_ptr().expose_provenance();
-        assert_eq!(unsafe { first_nonzero(start, 168) }, None);
+        assert_eq!(found(&memory), None);
         for place in 0..168 {
             memory[place / 8] = 1 << (place % 8 * 8);
-            assert_eq!(unsafe { first_nonzero(start, 168) }, Some(start + place));
+            assert_eq!(found(&memory), Some(place));
             memory[place / 8] = 0;
         }
     }

@@ -1,17 +1,10 @@
 use super::*;
+use crate::base::memory::{fill, holds};
 use crate::os::fake::{Fake, Request};
 use proptest::prelude::*;
 
 fn hardened() -> Box<Hardened<Fake>> {
     Box::new(Hardened::new(Fake::default()))
-}
-
-fn fill(address: usize, bytes: usize, mark: u8) {
-    unsafe { at_mut::<u8>(address).write_bytes(mark, bytes) };
-}
-
-fn holds(address: usize, bytes: usize, mark: u8) -> bool {
-    unsafe { core::slice::from_raw_parts(at_mut::<u8>(address), bytes) }.iter().all(|byte| *byte == mark)
 }
 
 fn fault_of<T>(outcome: Result<T, Misuse>) -> Option<Fault> {

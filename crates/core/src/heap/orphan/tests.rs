@@ -35,6 +35,7 @@ fn die_with_all_locks(heap: &Heap<Fake>) {
 fn locks_of_threads_that_are_gone_are_taken_over() {
     let (heap, blocks) = heap_in_use();
     die_with_all_locks(&heap);
+    // SAFETY: the threads that held the locks are gone.
     unsafe { heap.repair() };
     works(&heap, blocks);
 }
@@ -57,9 +58,11 @@ fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
     let entry = heap.slow_paths.enter::<Fake>();
     heap.starting.hold();
     assert!(!heap.before_fork(), "a fork here takes nothing");
+    // SAFETY: this thread plays the only one of a child.
     unsafe { heap.after_unlocked_fork_in_child() };
     assert!(heap.starting.try_lock().is_none(), "the interrupted work still holds what it held");
     assert!(heap.slow_paths.enter::<Fake>().is_none(), "and is still known to be under way");
+    // SAFETY: held since `hold` above.
     unsafe { heap.starting.release() };
     drop(entry);
     works(&heap, blocks);
@@ -69,6 +72,7 @@ fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
 #[test]
 fn the_word_is_zero_in_a_child_and_nowhere_else() {
     let word = Linux.process_word().expect("this kernel zeroes pages in children") as *mut u32;
+    // SAFETY: the word lives as long as the process and nobody else writes it; the child only reads it and ends.
     unsafe {
         word.write_volatile(7);
         thread::scope(|scope| {

@@ -8,9 +8,15 @@ fn pages() -> (Fake, Pages<Fake>) {
     (os, pages)
 }
 
+fn first_unit(pages: &Pages<Fake>, id: SpanId) -> u32 {
+    // SAFETY: the span is the test's, which has one thread.
+    unsafe { (*pages.span(id)).start }
+}
+
 /// Holds the state as a thread that is gone does, and repairs.
 fn repaired(pages: &Pages<Fake>) {
     std::thread::scope(|scope| scope.spawn(|| pages.state.hold()).join()).unwrap();
+    // SAFETY: the thread that held the locks is gone.
     unsafe { pages.repair() };
     pages.verify();
 }
@@ -36,7 +42,7 @@ fn a_span_that_was_opening_or_closing_becomes_free() {
     let class = SizeClass::for_small(300);
     for half in 0..3 {
         let id = pages.open_span(&os, class).unwrap();
-        let start = unsafe { (*pages.span(id)).start };
+        let start = first_unit(&pages, id);
         match half {
             // Opening: the map is not written yet.
             0 => pages.set_owner(start, class.shape().span_units, SizeClass::NONE, SpanId::NONE),
@@ -67,6 +73,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
         assert_ne!(gone.join().unwrap().1, 0);
     });
     assert_ne!(pages.stats().used, 0);
+    // SAFETY: the thread that held the locks is gone.
     unsafe { pages.repair() };
     pages.verify();
     assert_eq!(pages.stats().used, 0);
@@ -76,7 +83,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
 fn a_large_span_that_was_growing_is_large_all_over() {
     let (os, pages) = pages();
     let (id, _) = pages.open_large(&os, 20, 1).unwrap();
-    let start = unsafe { (*pages.span(id)).start };
+    let start = first_unit(&pages, id);
     // The map does not know the last units yet.
     pages.write_classes(start + 10, 10, SizeClass::NONE);
     repaired(&pages);
