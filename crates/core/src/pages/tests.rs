@@ -131,3 +131,30 @@ fn a_block_is_known_by_its_start_while_it_is_given_out() {
     pages.note_given(block, false);
     assert_eq!(pages.class_of_given(block), None);
 }
+
+#[test]
+fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
+    let (os, pages) = pages();
+    let closed_twice = |what: &str, id, start| {
+        let before = pages.stats();
+        assert!(!pages.close_large(id, start, 0), "{what}");
+        assert_eq!(pages.stats(), before, "{what}");
+        pages.verify();
+    };
+    let neighbours: Vec<_> = (0..3).map(|_| pages.open_large(&os, 30, 1).unwrap().0).collect();
+    let (id, start) = (neighbours[1], address(&pages, neighbours[1]));
+    assert!(pages.close_large(id, start, 0));
+    closed_twice("free units", id, start);
+    assert_eq!(pages.stats().used, 60 * UNIT_BYTES as u64);
+    // The same descriptor, the same place.
+    let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
+    assert_eq!((small, address(&pages, small)), (id, start));
+    closed_twice("blocks of a class", id, start);
+    pages.close_span(small, 0);
+    // The same place, another descriptor; that one has gone elsewhere.
+    let (elsewhere, _) = pages.open_large(&os, 200, 1).unwrap();
+    let (there, _) = pages.open_large(&os, 30, 1).unwrap();
+    assert_eq!((elsewhere, address(&pages, there)), (id, start));
+    closed_twice("another large block", id, start);
+    assert!(pages.close_large(there, start, 0));
+}
