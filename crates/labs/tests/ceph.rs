@@ -83,12 +83,31 @@ fn act_elsewhere(action: &str, folder: &Path, fault: Option<&str>) -> bool {
     command.status().expect("this program can be started").success()
 }
 
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in("/var/tmp").expect("a directory");
-    for name in ["state", "work"] {
-        std::fs::create_dir(folder.path().join(name)).expect("a directory");
+/// Where a lab keeps its state and its clusters. What an assertion leaves up goes down with it.
+struct Ground {
+    folder: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new() -> Ground {
+        let folder = tempfile::tempdir_in("/var/tmp").expect("a directory");
+        for name in ["state", "work"] {
+            std::fs::create_dir(folder.path().join(name)).expect("a directory");
+        }
+        Ground { folder }
     }
-    folder
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !act_elsewhere("down", self.path(), None) {
+            eprintln!("what is left in {} could not be undone", self.path().display());
+        }
+    }
 }
 
 /// Files, mounts and processes that name the folder.
@@ -114,16 +133,17 @@ fn a_cluster_that_comes_up_takes_load_and_goes_without_a_trace() {
     if !can_run() {
         return;
     }
-    let folder = folder();
-    assert!(act_elsewhere("up", folder.path(), None));
-    assert!(left(folder.path()).iter().any(|one| one.contains("ceph-osd")), "it stays up");
-    assert!(act_elsewhere("run", folder.path(), None));
-    assert!(act_elsewhere(RUN_ON_IT, folder.path(), None));
-    assert_eq!(objects(folder.path()), [""; 0], "the pool is as it was");
-    assert!(!act_elsewhere(RUN_ON_IT, folder.path(), Some("signal:90")), "stopped under load");
-    assert_eq!(objects(folder.path()), [""; 0], "the pool is as it was after a stop");
-    assert!(act_elsewhere("down", folder.path(), None));
-    assert_eq!(left(folder.path()), [""; 0]);
+    let ground = Ground::new();
+    let folder = ground.path();
+    assert!(act_elsewhere("up", folder, None));
+    assert!(left(folder).iter().any(|one| one.contains("ceph-osd")), "it stays up");
+    assert!(act_elsewhere("run", folder, None));
+    assert!(act_elsewhere(RUN_ON_IT, folder, None));
+    assert_eq!(objects(folder), [""; 0], "the pool is as it was");
+    assert!(!act_elsewhere(RUN_ON_IT, folder, Some("signal:90")), "stopped under load");
+    assert_eq!(objects(folder), [""; 0], "the pool is as it was after a stop");
+    assert!(act_elsewhere("down", folder, None));
+    assert_eq!(left(folder), [""; 0]);
 }
 
 #[test]
@@ -132,8 +152,9 @@ fn a_stop_on_the_way_up_leaves_nothing() {
         return;
     }
     for fault in ["signal:4", "signal:12", "signal:30", "panic:20"] {
-        let folder = folder();
-        assert!(!act_elsewhere("up", folder.path(), Some(fault)), "{fault} did not come to pass");
-        assert_eq!(left(folder.path()), [""; 0], "{fault}");
+        let ground = Ground::new();
+        let folder = ground.path();
+        assert!(!act_elsewhere("up", folder, Some(fault)), "{fault} did not come to pass");
+        assert_eq!(left(folder), [""; 0], "{fault}");
     }
 }

@@ -80,6 +80,16 @@ impl Ground {
     }
 }
 
+/// What an assertion leaves behind is undone with it.
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let undone = self.run(&["down"]);
+            eprintln!("down: {}\n{}", undone.status, stderr(&undone));
+        }
+    }
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
