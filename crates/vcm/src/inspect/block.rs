@@ -107,26 +107,16 @@ fn place_of_device(root: &Root, folder: &Path) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
 
     /// sda: turns, with a partition; dm-0 on sda1 and nvme0n1.
     fn machine() -> (tempfile::TempDir, Root, Process) {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        let write = |path: &str, text: &str| {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        let link = |target: &str, path: &str| {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            symlink(target, path).unwrap();
-        };
-        write("/sys/devices/sda/queue/rotational", "1\n");
-        write("/sys/devices/sda/sda1/partition", "1\n");
-        write("/sys/devices/nvme0n1/queue/rotational", "0\n");
-        write("/sys/devices/nvme0n1/size", "2048\n");
+        let (folder, root) = Root::with_files(&[
+            ("/sys/devices/sda/queue/rotational", "1\n"),
+            ("/sys/devices/sda/sda1/partition", "1\n"),
+            ("/sys/devices/nvme0n1/queue/rotational", "0\n"),
+            ("/sys/devices/nvme0n1/size", "2048\n"),
+        ]);
+        let link = |target, path| root.link(target, path);
         link("../../../sda/sda1", "/sys/devices/virtual/dm-0/slaves/sda1");
         link("/sys/devices/nvme0n1", "/sys/devices/virtual/dm-0/slaves/nvme0n1");
         link("../../devices/sda/sda1", "/sys/dev/block/8:1");
@@ -135,7 +125,7 @@ mod tests {
         link("../../dev/nvme0n1", "/data/journal/device");
         link("/dev/dm-0", "/dev/mapper/fast");
         link("/", "/proc/7/root");
-        write(
+        root.write(
             "/proc/7/mountinfo",
             "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /run rw - tmpfs tmpfs rw\n\
              3 1 0:44 / /pool rw - btrfs /dev/mapper/fast rw\n",

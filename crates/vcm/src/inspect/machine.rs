@@ -68,11 +68,8 @@ mod tests {
 
     #[test]
     fn the_word_in_brackets_is_in_force() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        let path = root.path("/sys/kernel/mm/transparent_hugepage/enabled");
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "always [madvise] never\n").unwrap();
+        let files = [("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")];
+        let (_folder, root) = Root::with_files(&files);
         assert_eq!(huge_pages(&root).as_deref(), Some("madvise"));
         assert_eq!(memory(&root), None);
     }

@@ -104,13 +104,7 @@ mod tests {
     use crate::inspect::root::Root;
 
     fn process(files: &[(&str, &str)]) -> (tempfile::TempDir, Process) {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        for (path, text) in files {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let (folder, root) = Root::with_files(files);
         let process = Process::in_root(&root, 7);
         (folder, process)
     }

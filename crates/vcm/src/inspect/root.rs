@@ -69,22 +69,49 @@ impl Root {
     }
 }
 
+/// For tests: a folder becomes a machine.
+#[cfg(test)]
+impl Root {
+    /// A machine with these files; it is there as long as the folder is.
+    pub fn with_files(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        files.iter().for_each(|(path, text)| root.write(path, text));
+        (folder, root)
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        fs::write(self.made(path), text).unwrap();
+    }
+
+    /// A symbolic link in the place of what was at `path`.
+    pub fn link(&self, target: &str, path: &str) {
+        let path = self.made(path);
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
+    /// The path, in a folder that exists.
+    fn made(&self, path: &str) -> PathBuf {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
 
     #[test]
     fn absolute_links_stay_inside_the_root() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        fs::create_dir_all(root.path("/a/b")).unwrap();
-        symlink("/dev/sdb1", root.path("/a/b/journal")).unwrap();
-        symlink("b/journal", root.path("/a/short")).unwrap();
-        symlink("../a", root.path("/a/b/up")).unwrap();
+        let (_folder, root) = Root::with_files(&[]);
+        root.link("/dev/sdb1", "/a/b/journal");
+        root.link("b/journal", "/a/short");
+        root.link("../a", "/a/b/up");
         assert_eq!(root.resolve("/a/short"), Path::new("/dev/sdb1"));
         assert_eq!(root.resolve("/a/b/up/../none"), Path::new("/a/none"));
-        symlink("loop", root.path("/loop")).unwrap();
+        root.link("loop", "/loop");
         assert_eq!(root.resolve("/loop"), Path::new("/loop"));
     }
 }

@@ -8,8 +8,10 @@ use crate::engine::experiment::{Experiment, Picture};
 use crate::engine::results::{Results, Row};
 use crate::engine::statistics::{median, range, relative};
 use anyhow::{Result, anyhow};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::ops::Range;
 
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 380;
@@ -205,6 +207,7 @@ fn colour_of(allocator: &str) -> RGBColor {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawing = Result<(), Box<dyn std::error::Error>>;
 
 fn greatest(groups: &[Group]) -> f64 {
@@ -212,15 +215,18 @@ fn greatest(groups: &[Group]) -> f64 {
     all.flatten().fold(f64::MIN_POSITIVE, f64::max)
 }
 
-fn bars(area: &Area, results: &Results, groups: &[Group]) -> Drawing {
-    let (legend, area) = area.split_vertically(34);
-    draw_legend(&legend, results)?;
-    let top = greatest(groups) * 1.12;
-    let mut chart = ChartBuilder::on(&area)
+/// The axes of a picture in which each group has one step of the axis below.
+fn chart_of_groups<'a>(
+    area: &Area<'a>,
+    groups: &[Group],
+    values: Range<f64>,
+    label: &dyn Fn(&f64) -> String,
+) -> Result<Chart<'a>, Box<dyn std::error::Error>> {
+    let mut chart = ChartBuilder::on(area)
         .margin(8)
         .set_label_area_size(LabelAreaPosition::Left, 64)
         .set_label_area_size(LabelAreaPosition::Bottom, 30)
-        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..top)?;
+        .build_cartesian_2d(0.0..groups.len() as f64, values)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -229,8 +235,16 @@ fn bars(area: &Area, results: &Results, groups: &[Group]) -> Drawing {
         .light_line_style(TRANSPARENT)
         .axis_style(BLACK.mix(0.4))
         .label_style(("sans-serif", 14))
-        .y_label_formatter(&|value| number(*value))
+        .y_label_formatter(label)
         .draw()?;
+    Ok(chart)
+}
+
+fn bars(area: &Area, results: &Results, groups: &[Group]) -> Drawing {
+    let (legend, area) = area.split_vertically(34);
+    draw_legend(&legend, results)?;
+    let top = greatest(groups) * 1.12;
+    let mut chart = chart_of_groups(&area, groups, 0.0..top, &|value| number(*value))?;
     let count = results.allocators.len() as f64;
     let width = 0.84 / count;
     let label = |size: u32| TextStyle::from(("sans-serif", size).into_font());
@@ -276,21 +290,8 @@ fn dots(area: &Area, results: &Results, groups: &[Group]) -> Drawing {
         groups.iter().flat_map(|group| group.bars.iter().flat_map(|bar| &bar.values)).copied().collect();
     let (least, most) = range(&all).unwrap_or((1.0, 1.0));
     let room = (most.max(1.0) - least.min(1.0)).max(0.02) * 0.08;
-    let mut chart = ChartBuilder::on(&area)
-        .margin(8)
-        .set_label_area_size(LabelAreaPosition::Left, 64)
-        .set_label_area_size(LabelAreaPosition::Bottom, 30)
-        .build_cartesian_2d(0.0..groups.len() as f64, least.min(1.0) - room..most.max(1.0) + room)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .disable_x_axis()
-        .bold_line_style(BLACK.mix(0.15))
-        .light_line_style(TRANSPARENT)
-        .axis_style(BLACK.mix(0.4))
-        .label_style(("sans-serif", 14))
-        .y_label_formatter(&|value| format!("{value:.2}"))
-        .draw()?;
+    let values = least.min(1.0) - room..most.max(1.0) + room;
+    let mut chart = chart_of_groups(&area, groups, values, &|value| format!("{value:.2}"))?;
     let across = vec![(0.0, 1.0), (groups.len() as f64, 1.0)];
     chart.draw_series([PathElement::new(across, BLACK.mix(0.6).stroke_width(1))])?;
     let width = 0.84 / results.allocators.len() as f64;

@@ -1,5 +1,4 @@
 use super::*;
-use std::os::unix::fs::symlink;
 
 struct Machine {
     _folder: tempfile::TempDir,
@@ -8,20 +7,12 @@ struct Machine {
 
 impl Machine {
     fn new(files: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        for (path, text) in files {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        Machine { _folder: folder, root }
+        let (_folder, root) = Root::with_files(files);
+        Machine { _folder, root }
     }
 
     fn link(&self, target: &str, path: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        symlink(target, path).unwrap();
+        self.root.link(target, path);
     }
 }
 

@@ -7,7 +7,6 @@ use crate::inspect::process;
 use crate::inspect::root::Root;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -101,8 +100,8 @@ pub struct FakeProcess<'a> {
 impl Fake {
     /// A machine on which no check finds anything, with no process.
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let fake = Fake { root: Root::at(folder.path()), _folder: folder };
+        let (_folder, root) = Root::with_files(&[]);
+        let fake = Fake { root, _folder };
         fake.write("/proc/meminfo", "MemTotal:       67108864 kB\nSwapTotal:       0 kB\n");
         fake.write("/proc/stat", "cpu 1\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\nbtime 1700000000\n");
         fake.write("/proc/sys/vm/max_map_count", "65530\n");
@@ -122,9 +121,7 @@ impl Fake {
     }
 
     pub fn write(&self, path: &str, text: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.root.write(path, text);
     }
 
     pub fn remove(&self, path: &str) {
@@ -132,10 +129,7 @@ impl Fake {
     }
 
     pub fn link(&self, target: &str, path: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let _ = fs::remove_file(&path);
-        symlink(target, path).unwrap();
+        self.root.link(target, path);
     }
 
     /// osd.3, process 103, of the systemd unit ceph-osd@3, linked with TCMalloc 2.10.

@@ -14,8 +14,8 @@ struct Machine {
 
 impl Machine {
     fn new(linked_with_tcmalloc: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let machine = Machine { root: Root::at(folder.path()), _folder: folder };
+        let (_folder, root) = Root::with_files(&[]);
+        let machine = Machine { root, _folder };
         machine.write("/lib/systemd/system/ceph-osd@.service", OSD);
         // On every machine with systemd.
         fs::create_dir_all(machine.root.path("/etc/systemd/system")).unwrap();
@@ -40,9 +40,7 @@ impl Machine {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.root.write(path, text);
     }
 
     fn read(&self, path: &str) -> String {
