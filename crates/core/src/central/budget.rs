@@ -97,7 +97,9 @@ mod tests {
         let budget = Budget::new();
         assert!(!budget.take(1), "nothing may be cached before the limit is known");
         budget.set_limit(100);
-        assert!(budget.take(60) && !budget.take(41) && budget.take(40));
+        assert!(budget.take(60) && !budget.take(41));
+        assert!(budget.has_room(40) && !budget.has_room(41) && !budget.has_room(usize::MAX));
+        assert!(budget.take(40) && budget.has_room(0) && !budget.has_room(1));
         assert_eq!((budget.taken(), budget.most_taken()), (100, 100));
         budget.give(100);
         assert!(!budget.take(usize::MAX));

@@ -205,3 +205,20 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     middle.central.tidy_span(&middle.os, &middle.pages, id, 1);
     assert_eq!(middle.pages.stats().spans_open, 0, "an empty span goes as a whole");
 }
+
+#[test]
+fn a_fork_holds_every_lock_and_parent_and_child_let_go_of_them() {
+    let middle = middle(0);
+    let are_free = || {
+        let free =
+            |class: &Class<Fake>| (class.transfer.try_lock().is_some(), class.spans.try_lock().is_some());
+        middle.central.classes.iter().map(free).collect::<HashSet<_>>()
+    };
+    for child in [false, true] {
+        middle.central.hold();
+        assert_eq!(are_free(), HashSet::from([(false, false)]));
+        // SAFETY: held by the line above the last.
+        unsafe { if child { middle.central.reset() } else { middle.central.release() } };
+        assert_eq!(are_free(), HashSet::from([(true, true)]));
+    }
+}

@@ -55,3 +55,30 @@ fn storage_shapes_lie_close_to_their_class() {
         assert_eq!(SizeClass::for_small(bytes).block_bytes(), block);
     }
 }
+
+#[test]
+fn spans_and_batches_are_as_long_as_they_should_be() {
+    for class in SizeClass::all() {
+        let (shape, bytes) = (class.shape(), class.block_bytes());
+        let waste = shape.span_bytes() - shape.blocks as usize * bytes;
+        assert!(waste < bytes && waste * 64 <= shape.span_bytes(), "{bytes}");
+        assert!(shape.blocks >= 2 && (1..=32).contains(&shape.batch), "{bytes}");
+        assert!(shape.batch == 1 || shape.batch as usize * bytes <= 32 << 10, "{bytes}");
+    }
+    // Bytes, units, blocks, batch: the bitmap full, the target length, 7 units for little waste, two blocks.
+    let known = [
+        (16, 1, 1024, 32),
+        (32, 2, 1024, 32),
+        (112, 4, 585, 32),
+        (1024, 4, 64, 32),
+        (4096, 4, 16, 8),
+        (28 << 10, 7, 4, 1),
+        (32 << 10, 4, 2, 1),
+        (64 << 10, 8, 2, 1),
+        (256 << 10, 32, 2, 1),
+    ];
+    for (bytes, units, blocks, batch) in known {
+        let shape = SizeClass::for_small(bytes).shape();
+        assert_eq!((shape.span_units, shape.blocks, shape.batch), (units, blocks, batch), "{bytes}");
+    }
+}
