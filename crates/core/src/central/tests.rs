@@ -51,7 +51,8 @@ fn a_span_whose_last_block_returns_goes_back_to_the_page_heap() {
     assert_eq!(middle.pages.stats().spans_open, 4);
     assert_eq!(middle.give(class, &blocks), Ok(()));
     assert_eq!(middle.pages.stats().spans_open, 1, "one stays so that the next block is cheap");
-    assert_eq!(middle.central.stats(class).free_blocks, per_span as u64);
+    let stats = middle.central.stats(class);
+    assert_eq!((stats.spans, stats.free_blocks), (1, per_span as u64));
 }
 
 #[test]
@@ -204,6 +205,21 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     middle.pages.clock.fetch_add(5, Ordering::Relaxed);
     middle.central.tidy_span(&middle.os, &middle.pages, id, 1);
     assert_eq!(middle.pages.stats().spans_open, 0, "an empty span goes as a whole");
+}
+
+#[test]
+fn idle_pages_go_back_wherever_in_the_span_they_lie() {
+    let class = SizeClass::for_small(4096);
+    for kept in 1..class.shape().blocks as usize {
+        let middle = middle(0);
+        let blocks = middle.take(class, class.shape().blocks as usize);
+        middle.give(class, &blocks[..kept - 1]).unwrap();
+        middle.give(class, &blocks[kept..]).unwrap();
+        middle.pages.clock.fetch_add(1, Ordering::Relaxed);
+        let id = middle.pages.span_of(blocks[0]).unwrap();
+        let given = middle.central.tidy_span(&middle.os, &middle.pages, id, 1);
+        assert_eq!(given, class.shape().span_bytes() - 4096, "all but page {}", kept - 1);
+    }
 }
 
 #[test]
