@@ -12,7 +12,7 @@ LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
-.PHONY: help build install demo test bench labs-test lint loom golden soak fuzz clean setup-build setup-test setup-demo
+.PHONY: help build install demo test bench labs-test lint loom golden soak fuzz mutants clean setup-build setup-test setup-demo
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -85,6 +85,12 @@ fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; 
 	cd fuzz && for target in $$(ls corpus); do \
 		$(CARGO) fuzz run -s none --fuzz-dir . $$target -- -max_total_time=$(or $(SECONDS_EACH),60) -max_len=600 || exit 1; \
 	done
+
+# SHARD=7/20 for a twentieth. The tests named here are those of the changed layers and of the one above; what they miss may
+# still be seen by `cargo test -p vcmalloc-core`. Optimising would cost more than these tests take.
+mutants: setup-build ## change the core's middle and back line by line: which change does no test see; needs cargo-mutants
+	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants -p vcmalloc-core -o $(TARGET)/mutants \
+		$(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib -- class:: pages:: central:: large::
 
 clean: ## remove everything that was built
 	$(CARGO) clean

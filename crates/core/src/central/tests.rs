@@ -219,6 +219,7 @@ fn idle_pages_go_back_wherever_in_the_span_they_lie() {
         let id = middle.pages.span_of(blocks[0]).unwrap();
         let given = middle.central.tidy_span(&middle.os, &middle.pages, id, 1);
         assert_eq!(given, class.shape().span_bytes() - 4096, "all but page {}", kept - 1);
+        assert_eq!(middle.pages.released_bytes(), given);
     }
 }
 
