@@ -6,9 +6,21 @@ use crate::base::sync::Ordering;
 use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
-use crate::pages::{Pages, Span, SpanId, TIDY, bits, is_idle};
+use crate::pages::{Pages, Span, SpanId, bits, is_idle};
 
 const LISTS: usize = 9;
+
+/// A class that has so many spans grows, and its next blocks will be used.
+const GROWN_SPANS: usize = 16;
+
+/// What `take` found.
+#[derive(Default)]
+pub struct Taken {
+    pub blocks: usize,
+    /// Address and bytes of new memory that some of the blocks are the first to reach: worth bringing in at once, without
+    /// the lock of the class.
+    pub reached: Option<(usize, usize)>,
+}
 
 /// Lists of one class. Belongs to the lock of the class; the page heap's lock may be taken inside.
 pub struct SpanLists {
@@ -31,22 +43,25 @@ impl SpanLists {
     }
 
     /// Fills `out` with free blocks, fullest span first, in address order within a span; opens spans as needed.
-    pub fn take<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
-        let mut count = 0;
+    pub fn take<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
+        let (mut count, mut reached) = (0, None);
         while count < out.len() {
             let Some(id) = self.fullest().or_else(|| self.open(os, pages, class)) else { break };
             let span = Self::of(pages, id);
             let (start, block_bytes) = (pages.address_of(span.start), class.block_bytes());
             let mut places = out.iter_mut().skip(count);
             let wanted = places.len();
-            let released = span.released_bytes();
-            span.touched_at = pages.clock.load(Ordering::Relaxed);
+            let (released, fresh) = (span.released_bytes(), span.fresh());
+            pages.touch(id, span, pages.clock.load(Ordering::Relaxed));
             let taken = span.take(wanted, |index| {
                 if let Some(place) = places.next() {
                     *place = start + index * block_bytes;
                     pages.note_given(*place, true);
                 }
             });
+            if span.fresh() != fresh && self.spans >= GROWN_SPANS && block_bytes <= PAGE_BYTES {
+                reached = reached_units(start, span, fresh).or(reached);
+            }
             if released != 0 {
                 let left = span.released_bytes();
                 pages.count_released(released, left);
@@ -56,7 +71,7 @@ impl SpanLists {
             self.free_blocks -= taken;
             self.relist(pages, id);
         }
-        count
+        Taken { blocks: count, reached }
     }
 
     /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
@@ -114,7 +129,7 @@ impl SpanLists {
             ..Misuse::at(fault, address)
         })?;
         pages.note_given(address, false);
-        span.touched_at = at;
+        pages.touch(id, span, at);
         self.free_blocks += 1;
         self.relist(pages, id);
         Ok(())
@@ -157,7 +172,7 @@ impl SpanLists {
             return 0;
         }
         if !span.may_have_idle_pages() {
-            span.touched_at = TIDY;
+            pages.note_tidy(id, span);
             return 0;
         }
         let start = pages.address_of(span.start);
@@ -172,7 +187,7 @@ impl SpanLists {
                 given += to - from;
             }
         });
-        span.touched_at = TIDY;
+        pages.note_tidy(id, span);
         if given > 0 {
             span.released_at = now;
             pages.count_released(0, given);
@@ -191,7 +206,7 @@ impl SpanLists {
             }
             span.recount();
             span.list = 0;
-            span.touched_at = pages.clock.load(Ordering::Relaxed);
+            pages.touch(id, span, pages.clock.load(Ordering::Relaxed));
             self.spans += 1;
             self.free_blocks += span.free as usize;
             let list = list_of(span);
@@ -252,6 +267,14 @@ impl SpanLists {
         pages.each_span(|_, span| full += usize::from(span.class == class && span.free == 0));
         assert_eq!(listed + full, self.spans, "a span is listed unless it is full");
     }
+}
+
+/// The units of a span that blocks reach for the first time, where `fresh` blocks were new before.
+fn reached_units(start: usize, span: &Span, fresh: u32) -> Option<(usize, usize)> {
+    let reach =
+        |fresh: u32| round_up((span.blocks() - fresh) as usize * span.class.block_bytes(), UNIT_BYTES);
+    let (from, to) = (reach(fresh), reach(span.fresh()).min(span.units as usize * UNIT_BYTES));
+    (from < to).then_some((start + from, to - from))
 }
 
 /// The list in which a span belongs, by how much of it is free.

@@ -125,7 +125,13 @@ impl<O: Os> Central<O> {
             place.note(&transfer);
         }
         match out.get_mut(count..) {
-            Some(rest) if !rest.is_empty() => count + place.spans.lock().take(os, pages, class, rest),
+            Some(rest) if !rest.is_empty() => {
+                let taken = place.spans.lock().take(os, pages, class, rest);
+                if let Some((address, bytes)) = taken.reached {
+                    os.populate(address, bytes);
+                }
+                count + taken.blocks
+            }
             _ => count,
         }
     }

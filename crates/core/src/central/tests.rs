@@ -1,6 +1,7 @@
 use super::*;
 use crate::base::fault::Fault;
 use crate::base::memory::{fill, holds};
+use crate::class::UNIT_BYTES;
 use crate::os::fake::{Fake, Request};
 use std::collections::HashSet;
 
@@ -53,6 +54,57 @@ fn a_span_whose_last_block_returns_goes_back_to_the_page_heap() {
     assert_eq!(middle.pages.stats().spans_open, 1, "one stays so that the next block is cheap");
     let stats = middle.central.stats(class);
     assert_eq!((stats.spans, stats.free_blocks), (1, per_span as u64));
+}
+
+#[test]
+fn a_class_that_grows_brings_its_new_memory_in_by_units_and_no_more() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(1024);
+    let per_span = class.shape().blocks as usize;
+    middle.take(class, 15 * per_span);
+    assert_eq!(middle.os.asked(Request::Populate), 0, "a small class may stay small");
+    let first = *middle.take(class, 1).first().unwrap();
+    assert_eq!(middle.os.asked(Request::Populate), 1);
+    assert_eq!(middle.os.resident_bytes(first, per_span * 1024), Some(UNIT_BYTES));
+    middle.take(class, 14);
+    assert_eq!(middle.os.asked(Request::Populate), 1, "blocks in memory that is there already");
+    middle.take(class, 3);
+    assert_eq!(middle.os.asked(Request::Populate), 2);
+    assert_eq!(middle.os.resident_bytes(first, per_span * 1024), Some(2 * UNIT_BYTES));
+}
+
+#[test]
+fn memory_of_blocks_above_a_page_and_of_blocks_that_come_back_is_not_brought_in() {
+    let middle = middle(0);
+    let large = SizeClass::for_small(8192);
+    middle.take(large, 40 * large.shape().blocks as usize);
+    let small = SizeClass::for_small(512);
+    let blocks = middle.take(small, 15 * small.shape().blocks as usize);
+    assert_eq!(middle.give(small, &blocks[..100]), Ok(()));
+    middle.take(small, 100);
+    assert_eq!(middle.os.asked(Request::Populate), 0);
+}
+
+#[test]
+fn what_was_touched_since_it_was_tidy_is_looked_at_and_nothing_else() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(4096);
+    let per_span = class.shape().blocks as usize;
+    let blocks = middle.take(class, 40 * per_span);
+    let looked_at = || {
+        let mut looked = Vec::new();
+        middle.pages.each_untidy(|id| looked.push(id));
+        looked
+    };
+    assert_eq!(looked_at().len(), 40);
+    looked_at().into_iter().for_each(|id| _ = middle.central.tidy_span(&middle.os, &middle.pages, id, 0));
+    assert_eq!(looked_at(), []);
+    assert_eq!(middle.give(class, &blocks[21 * per_span..][..1]), Ok(()));
+    let touched = middle.pages.span_of(blocks[21 * per_span]).unwrap();
+    assert_eq!(looked_at(), [touched]);
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, touched, 0), 4096);
+    assert_eq!(looked_at(), []);
+    middle.pages.verify();
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::class::SizeClass;
 use crate::options::{AUTO, OptionId, percent_of};
 use crate::os::{Bell, MemoryGroup, Os};
-use crate::pages::SpanId;
 
 /// Ticks in one `release_delay`.
 const TICKS_PER_DELAY: u32 = 4;
@@ -219,8 +218,9 @@ impl<O: Os> Heap<O> {
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
     #[inline(never)]
     pub(super) fn tidy_spans(&self, ticks: u32) -> usize {
-        let count = self.pages.span_count();
-        (0..count).map(|id| self.central.tidy_span(&self.os, &self.pages, SpanId(id), ticks)).sum()
+        let mut given = 0;
+        self.pages.each_untidy(|id| given += self.central.tidy_span(&self.os, &self.pages, id, ticks));
+        given
     }
 
     /// Free memory outside caches, and what is left of the heap without it. In bytes.

@@ -21,9 +21,10 @@ pub enum Request {
     SetDumped,
     ClosePages,
     WriteFile,
+    Populate,
 }
 
-const REQUESTS: usize = 11;
+const REQUESTS: usize = 12;
 const NEVER: u64 = u64::MAX;
 const PLACE_BYTES: usize = 4 << 30;
 const PLACES: usize = 16_000;
@@ -165,6 +166,11 @@ impl Os for Fake {
     }
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
         self.grants(Request::SetDumped) && self.linux.set_dumped(address, bytes, dumped)
+    }
+    fn populate(&self, address: usize, bytes: usize) {
+        if self.grants(Request::Populate) {
+            self.linux.populate(address, bytes);
+        }
     }
     fn collapse(&self, _: usize, _: usize) -> bool {
         self.grants(Request::Collapse)

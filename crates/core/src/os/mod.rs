@@ -89,6 +89,8 @@ pub trait Os: Wait + Sync + 'static {
     /// The address of a zeroed word that becomes zero again in every child process with a memory of its own, however the
     /// child was made. None where the system has no such thing.
     fn process_word(&self) -> Option<usize>;
+    /// Brings pages into memory that are about to be written, many at once; whoever touches them does it otherwise.
+    fn populate(&self, address: usize, bytes: usize);
     /// Gives pages back: they stay mapped and read as zeros.
     fn give_back(&self, address: usize, bytes: usize) -> bool;
     /// Keeps pages out of core files, or lets them in again.

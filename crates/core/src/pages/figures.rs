@@ -141,6 +141,7 @@ impl<O: Os> Pages<O> {
             self.owners.range(),
             self.given.range(),
             self.spans.range(),
+            self.untidy.range(),
             self.blocks.range(),
         ] {
             if bytes > 0 {

@@ -60,6 +60,7 @@ impl<O: Os> Pages<O> {
             && self.owners.start(os, units)
             && self.given.start(os, units * GIVEN_PER_UNIT)
             && self.spans.start(os, spans_for(units))
+            && self.untidy.start(os, spans_for(units))
             && self.blocks.start(os, bytes / BLOCK_BYTES);
         if started {
             let base = round_up(range, align);
@@ -78,6 +79,7 @@ impl<O: Os> Pages<O> {
         self.owners.stop(os);
         self.given.stop(os);
         self.spans.stop(os);
+        self.untidy.stop(os);
         self.blocks.stop(os);
     }
 

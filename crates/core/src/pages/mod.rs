@@ -16,6 +16,7 @@ mod repair;
 mod runs;
 mod span;
 mod table;
+mod untidy;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
@@ -54,6 +55,8 @@ pub struct Pages<O: Os> {
     /// A bit for every 16 bytes: a block starts there that its span gave out.
     given: Table<u32>,
     spans: Table<Span>,
+    /// Not zero: the span was touched since its idle pages went.
+    untidy: Table<u8>,
     blocks: Table<Block>,
     state: Mutex<State, O>,
     /// The heap's time in ticks, moved by whoever keeps it.
@@ -103,6 +106,7 @@ impl<O: Os> Pages<O> {
             owners: Table::new(),
             given: Table::new(),
             spans: Table::new(),
+            untidy: Table::new(),
             blocks: Table::new(),
             state: Mutex::new(State {
                 runs: Runs::new(),

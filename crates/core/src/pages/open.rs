@@ -47,6 +47,7 @@ impl<O: Os> Pages<O> {
             (*self.span(id)).open(class, run.start, units, run.zeroed);
             (*self.span(id)).touched_at = self.clock.load(Ordering::Relaxed);
         }
+        self.set_untidy(id, class.is_small());
         self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
         Some((id, run.zeroed))
@@ -60,7 +61,8 @@ impl<O: Os> Pages<O> {
             return Some(id);
         }
         let fresh = state.spans;
-        if fresh as usize >= self.spans.capacity() || !self.spans.ensure(os, fresh as usize + 1) {
+        let count = fresh as usize + 1;
+        if count > self.spans.capacity() || !self.spans.ensure(os, count) || !self.untidy.ensure(os, count) {
             return None;
         }
         state.spans += 1;
@@ -68,6 +70,7 @@ impl<O: Os> Pages<O> {
     }
 
     fn recycle_span(&self, state: &mut Guard<'_, State, O>, id: SpanId) {
+        self.set_untidy(id, false);
         // SAFETY: the span is not open, so its descriptor belongs to the holder of the state.
         unsafe {
             (*self.span(id)).class = SizeClass::NONE;

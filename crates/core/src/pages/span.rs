@@ -77,6 +77,11 @@ impl Span {
         self.class.shape().blocks
     }
 
+    /// Blocks at the end that nobody had since their memory was new.
+    pub fn fresh(&self) -> u32 {
+        self.fresh
+    }
+
     pub fn is_empty(&self) -> bool {
         self.free == self.blocks()
     }

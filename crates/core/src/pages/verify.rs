@@ -2,7 +2,7 @@
 
 use super::bits::BLOCK_UNITS;
 use super::runs::Huge;
-use super::{Pages, SpanId};
+use super::{Pages, SpanId, TIDY};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
 
@@ -21,6 +21,8 @@ impl<O: Os> Pages<O> {
             open += 1;
             open_units += span.units as u64;
             released += span.released_bytes();
+            let touched = span.class.is_small() && span.touched_at != TIDY;
+            assert!(!touched || self.is_untidy(id), "the janitor looks at what was touched");
             assert_eq!(self.span_of(self.address_of(span.start)), Some(id), "the map names the span");
             for unit in span.start..span.start + span.units {
                 assert_eq!(self.class_of(self.address_of(unit)), span.class, "unit {unit}");
@@ -58,6 +60,7 @@ impl<O: Os> Pages<O> {
             self.owners.reservation(),
             self.given.reservation(),
             self.spans.reservation(),
+            self.untidy.reservation(),
             self.blocks.reservation(),
         ];
         tables.into_iter().for_each(|(start, bytes)| take(start, bytes));

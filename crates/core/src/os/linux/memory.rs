@@ -115,6 +115,11 @@ pub(super) fn process_word() -> Option<usize> {
     None
 }
 
+pub(super) fn populate(address: usize, bytes: usize) {
+    // SAFETY: the pages are the caller's, and their contents stay. Kernels before 5.14 refuse.
+    unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_POPULATE_WRITE) };
+}
+
 pub(super) fn give_back(address: usize, bytes: usize) -> bool {
     // SAFETY: the caller owns the range and needs none of its contents.
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_DONTNEED) == 0 }

@@ -70,6 +70,9 @@ impl Os for Linux {
     fn process_word(&self) -> Option<usize> {
         memory::process_word()
     }
+    fn populate(&self, address: usize, bytes: usize) {
+        memory::populate(address, bytes);
+    }
     fn give_back(&self, address: usize, bytes: usize) -> bool {
         memory::give_back(address, bytes)
     }
