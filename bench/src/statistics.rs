@@ -33,6 +33,26 @@ pub fn ratio(value: f64, reference: f64) -> Option<f64> {
     (reference > 0.0 && ratio.is_finite()).then_some(ratio)
 }
 
+/// Where the median of what the values were drawn from lies, with 95 % confidence: an interval of two of the values, by the
+/// binomial distribution and nothing else (W. J. Conover, Practical Nonparametric Statistics, 3.2). None below six values.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    // The chance that fewer than `below` of the values lie under the median may be 2.5 %.
+    let (mut below, mut term, mut sum) = (0, 0.5f64.powi(count as i32), 0.0);
+    while below <= count / 2 {
+        sum += term;
+        if sum > 0.025 {
+            break;
+        }
+        term *= (count - below) as f64 / (below + 1) as f64;
+        below += 1;
+    }
+    let least = below.checked_sub(1)?;
+    Some((*sorted.get(least)?, *sorted.get(count - 1 - least)?))
+}
+
 /// The width of the middle half of the values over their median: 0 for equal values, 0.1 for "within 10 %".
 pub fn spread(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -79,6 +99,14 @@ mod tests {
         assert_eq!(ratio(3.0, 2.0), Some(1.5));
         assert_eq!(ratio(3.0, 0.0), None);
         assert_eq!(ratio(f64::NAN, 2.0), None);
+    }
+
+    #[test]
+    fn the_interval_of_the_median_is_that_of_the_sign_test() {
+        let values: Vec<f64> = (1..=20).map(f64::from).collect();
+        assert_eq!(median_interval(&values), Some((6.0, 15.0)));
+        assert_eq!(median_interval(&values[..6]), Some((1.0, 6.0)));
+        assert_eq!(median_interval(&values[..5]), None, "five values say nothing with 95 % confidence");
     }
 
     #[test]

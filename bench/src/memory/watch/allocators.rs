@@ -14,10 +14,11 @@ static VARIANTS: [Allocator; 2] = [
     JANITOR_OFF,
 ];
 
+/// Without the thread slow paths would do its work: so long a delay and so much to retain leave nothing to do.
 const JANITOR_OFF: Allocator = Allocator {
     name: "vcmalloc-no-janitor",
     library: Library::Ours,
-    environment: &[("VCM_JANITOR", "off")],
+    environment: &[("VCM_JANITOR", "off"), ("VCM_RELEASE_DELAY", "1h"), ("VCM_RETAIN", "1T")],
     is_default: false,
 };
 
