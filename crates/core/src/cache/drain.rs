@@ -81,8 +81,7 @@ impl<O: Os> Cache<O> {
                 return;
             }
             for class in SizeClass::all() {
-                // SAFETY: no sequence sees a slab that is not in use.
-                unsafe { slab.word(class).write_volatile(Word::UNSET.0) };
+                slab.write(class, Word::UNSET);
             }
             below.central.budget.give(slab.info().granted.swap(0, Ordering::Relaxed));
             self.in_use(slot).store(slab.0, Ordering::Release);
@@ -97,14 +96,13 @@ impl<O: Os> Cache<O> {
             if word == Word::UNSET {
                 continue;
             }
-            let first = slab.entry(word.base(class)).wrapping_add(1);
+            let first = core::ptr::from_ref(slab.entry(word.base(class))).cast::<usize>().wrapping_add(1);
             // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.
             let blocks = unsafe { core::slice::from_raw_parts(first, word.len(class)) };
             if !blocks.is_empty() {
                 outcome = outcome.and(below.central.return_blocks(below.pages, class, blocks, at));
             }
-            // SAFETY: as above.
-            unsafe { slab.word(class).write_volatile(Word::UNSET.0) };
+            slab.write(class, Word::UNSET);
             let bytes = word.capacity(class) * class.block_bytes();
             slab.info().granted.fetch_sub(bytes, Ordering::Relaxed);
             below.central.budget.give(bytes);

@@ -5,9 +5,9 @@
 
 use super::slab::{Slab, Word};
 use super::tray::Tray;
+use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::{Mutex, Os};
-use core::sync::atomic::{Ordering, compiler_fence};
 
 /// One slab and its lock.
 pub struct Locked<'a, O: Os> {
@@ -17,24 +17,7 @@ pub struct Locked<'a, O: Os> {
 
 const ENTRY: usize = size_of::<usize>();
 
-impl<O: Os> Locked<'_, O> {
-    fn load(&self, offset: usize) -> usize {
-        // SAFETY: the offset comes from a word of this slab, whose lock is held.
-        unsafe { self.slab.entry(offset).read() }
-    }
-
-    fn store(&self, offset: usize, block: usize) {
-        // SAFETY: as in `load`.
-        unsafe { self.slab.entry(offset).write(block) };
-    }
-
-    fn set(&self, class: SizeClass, word: Word) {
-        // A child process may be made here: what the word counts is there already.
-        compiler_fence(Ordering::Release);
-        // SAFETY: the lock is held.
-        unsafe { self.slab.word(class).write_volatile(word.0) };
-    }
-}
+impl<O: Os> Locked<'_, O> {}
 
 impl<O: Os> Tray for Locked<'_, O> {
     fn slab(&self) -> Slab {
@@ -58,7 +41,7 @@ impl<O: Os> Tray for Locked<'_, O> {
         let mut top = word.top();
         let mut count = 0;
         for place in out {
-            let block = self.load(top);
+            let block = self.slab.entry(top).load(Ordering::Relaxed);
             if block == 0 {
                 break;
             }
@@ -66,7 +49,7 @@ impl<O: Os> Tray for Locked<'_, O> {
             top -= ENTRY;
             count += 1;
         }
-        self.set(class, Word::new(top, word.end()));
+        self.slab.write(class, Word::new(top, word.end()));
         count
     }
 
@@ -80,10 +63,10 @@ impl<O: Os> Tray for Locked<'_, O> {
                 break;
             }
             top += ENTRY;
-            self.store(top, *block);
+            self.slab.entry(top).store(*block, Ordering::Relaxed);
             count += 1;
         }
-        self.set(class, Word::new(top, word.end()));
+        self.slab.write(class, Word::new(top, word.end()));
         count
     }
 
@@ -91,7 +74,7 @@ impl<O: Os> Tray for Locked<'_, O> {
         let Some(_held) = self.lock.try_lock() else { return false };
         let same = self.slab.read(class) == expected;
         if same {
-            self.set(class, new);
+            self.slab.write(class, new);
         }
         same
     }

@@ -21,8 +21,7 @@ fn freed_just_now(slab: Slab, class: SizeClass, block: usize) -> Result<(), Misu
     let word = slab.read(class);
     for (frees_between, place) in (0..word.len(class).min(2)).enumerate() {
         let offset = word.top() - place * WORD;
-        // SAFETY: the offset lies in an array of the slab; each entry is read whole.
-        if unsafe { slab.entry(offset).read_volatile() } == block {
+        if slab.entry(offset).load(Ordering::Relaxed) == block {
             return Err(Misuse {
                 block: Some((block, class.block_bytes())),
                 frees_between: Some(frees_between as u32),

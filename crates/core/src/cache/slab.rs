@@ -153,19 +153,27 @@ const fn big_bases() -> [u32; TABLE_LEN + 1] {
 pub struct Slab(pub usize);
 
 impl Slab {
-    pub fn word(self, class: SizeClass) -> *mut u64 {
-        self.entry(class.index() * ENTRY).cast()
+    fn word(&self, class: SizeClass) -> &AtomicU64 {
+        // SAFETY: a slab's words are mapped as long as the heap lives; sequences read and write each whole.
+        unsafe { &*core::ptr::with_exposed_provenance(self.0 + class.index() * ENTRY) }
     }
 
     /// A look at a word that may change at once.
     pub fn read(self, class: SizeClass) -> Word {
-        // SAFETY: a slab's words are mapped as long as the heap lives; each is read whole.
-        Word(unsafe { self.word(class).read_volatile() })
+        Word(self.word(class).load(Ordering::Relaxed))
     }
 
-    /// The place at an offset of the slab.
-    pub fn entry(self, offset: usize) -> *mut usize {
-        core::ptr::with_exposed_provenance_mut(self.0 + offset)
+    /// Changes a word. The caller is the only one who does.
+    pub fn write(self, class: SizeClass, word: Word) {
+        // Not before what the word counts is there: a child process may be made in between.
+        self.word(class).store(word.0, Ordering::Release);
+    }
+
+    /// The place of a block, at an offset that comes from a word of this slab.
+    pub fn entry(&self, offset: usize) -> &AtomicUsize {
+        debug_assert!(offset < SLAB_BYTES);
+        // SAFETY: as for words; the arrays that words point into are mapped before the word does.
+        unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
     }
 
     /// Notes the words of this tick; returns for how many ticks they have not changed. 0 also for an empty slab, which

@@ -11,7 +11,7 @@ impl<O: Os> Pages<O> {
     pub const START: usize = offset_of!(Self, base);
     pub const GROWN_GRANULES: usize = offset_of!(Self, grown_granules);
     pub const CLASS_OF_UNIT: usize = offset_of!(Self, class_of_unit);
-    pub const GIVEN: usize = offset_of!(Self, given) + Table::<u32>::BASE;
+    pub const GIVEN: usize = offset_of!(Self, given) + Table::<AtomicU32>::BASE;
 }
 
 impl<O: Os> Pages<O> {
@@ -30,7 +30,9 @@ impl<O: Os> Pages<O> {
         }
         // SAFETY: the table of classes is as long as the grown part of the range. The byte may change under us only
         // if the caller does not own the block it asks about; then any answer is as good.
-        Some(SizeClass::from_byte(unsafe { self.classes.at(offset >> UNIT_SHIFT).read_volatile() }))
+        Some(SizeClass::from_byte(
+            unsafe { self.classes.shared(offset >> UNIT_SHIFT) }.load(Ordering::Relaxed),
+        ))
     }
 
     /// The class of the block that starts at an address and that its span gave out: what `free` asks. None for an address
@@ -46,12 +48,12 @@ impl<O: Os> Pages<O> {
         // SAFETY: both tables are as long as the grown part of the range. What we read changes under us only if the
         // caller does not own the block it asks about.
         unsafe {
-            let given = self.given.at(granule / GIVEN_BITS).read_volatile();
+            let given = self.given.shared(granule / GIVEN_BITS).load(Ordering::Relaxed);
             if given & 1 << (granule % GIVEN_BITS) == 0 {
                 return None;
             }
             // Not from the granule: the class is what the caller waits for, the bit is checked beside it.
-            Some(SizeClass::from_byte(self.classes.at(offset >> UNIT_SHIFT).read_volatile()))
+            Some(SizeClass::from_byte(self.classes.shared(offset >> UNIT_SHIFT).load(Ordering::Relaxed)))
         }
     }
 
@@ -64,12 +66,11 @@ impl<O: Os> Pages<O> {
         }
         let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
         let bit = 1 << (granule % GIVEN_BITS);
-        // SAFETY: the table is as long as the grown part of the range, and the word belongs to the class's lock.
-        unsafe {
-            let word = self.given.at(granule / GIVEN_BITS);
-            let others = word.read() & !bit;
-            word.write_volatile(if given { others | bit } else { others });
-        }
+        // SAFETY: the table is as long as the grown part of the range.
+        let word = unsafe { self.given.shared(granule / GIVEN_BITS) };
+        // The word belongs to the class's lock: nobody else writes it meanwhile.
+        let others = word.load(Ordering::Relaxed) & !bit;
+        word.store(if given { others | bit } else { others }, Ordering::Relaxed);
     }
 
     /// From now on `hand_out` and `take_back` say what is given. Before the first block.
@@ -97,9 +98,8 @@ impl<O: Os> Pages<O> {
 
     fn given_bit(&self, address: usize) -> (&AtomicU32, u32) {
         let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
-        // SAFETY: the table is as long as the grown part of the range and lives as long as the heap. All writers of a heap
-        // that is `given_by_call` are atomic.
-        (unsafe { AtomicU32::from_ptr(self.given.at(granule / GIVEN_BITS)) }, 1 << (granule % GIVEN_BITS))
+        // SAFETY: the table is as long as the grown part of the range and lives as long as the heap.
+        (unsafe { self.given.shared(granule / GIVEN_BITS) }, 1 << (granule % GIVEN_BITS))
     }
 
     /// The span of an address in a part of the range that belongs to a span.
@@ -109,7 +109,7 @@ impl<O: Os> Pages<O> {
         }
         let unit = self.unit_of(address);
         // SAFETY: the table of owners is as long as the grown part of the range.
-        let owner = unsafe { self.owners.at(unit as usize).read_volatile() };
+        let owner = unsafe { self.owners.shared(unit as usize) }.load(Ordering::Relaxed);
         Some(SpanId(owner)).filter(|_| (owner as usize) < self.spans.usable())
     }
 
@@ -134,11 +134,11 @@ impl<O: Os> Pages<O> {
         let owned = if class == SizeClass::LARGE { 1 } else { units };
         for unit in start..start + units {
             // SAFETY: the units are in the grown part and belong to the span that is being opened or closed.
-            unsafe { self.classes.at(unit as usize).write_volatile(class.byte()) };
+            unsafe { self.classes.shared(unit as usize) }.store(class.byte(), Ordering::Relaxed);
         }
         for unit in start..start + owned {
             // SAFETY: as above.
-            unsafe { self.owners.at(unit as usize).write_volatile(id.0) };
+            unsafe { self.owners.shared(unit as usize) }.store(id.0, Ordering::Relaxed);
         }
     }
 }

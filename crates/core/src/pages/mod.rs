@@ -26,7 +26,7 @@ pub use runs::{Block, Run, is_since};
 pub use span::{Span, SpanId, TIDY, is_idle};
 pub use table::Table;
 
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use crate::class::{MIN_ALIGN, UNIT_BYTES};
 use crate::os::{Mutex, Os};
 use bits::BLOCK_UNITS;
@@ -48,12 +48,12 @@ pub struct Pages<O: Os> {
     grown: AtomicUsize,
     /// The same in granules of 16 bytes.
     grown_granules: AtomicUsize,
-    classes: Table<u8>,
+    classes: Table<AtomicU8>,
     /// Where the table would have the class of address 0: an address finds its own without being taken from `base`.
     class_of_unit: AtomicUsize,
-    owners: Table<u32>,
+    owners: Table<AtomicU32>,
     /// A bit for every 16 bytes: a block starts there that its span gave out.
-    given: Table<u32>,
+    given: Table<AtomicU32>,
     spans: Table<Span>,
     /// Not zero: the span was touched since its idle pages went.
     untidy: Table<u8>,

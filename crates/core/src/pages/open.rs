@@ -120,7 +120,7 @@ impl<O: Os> Pages<O> {
         self.admit_to_dumps(os, &mut state, first, more);
         for unit in first..first + more {
             // SAFETY: the units have just become this span's.
-            unsafe { self.classes.at(unit as usize).write_volatile(SizeClass::LARGE.byte()) };
+            unsafe { self.classes.shared(unit as usize) }.store(SizeClass::LARGE.byte(), Ordering::Relaxed);
         }
         Some(zeroed)
     }
@@ -134,7 +134,7 @@ impl<O: Os> Pages<O> {
         span.units = units;
         for unit in first..first + fewer {
             // SAFETY: the units are this span's until the next line.
-            unsafe { self.classes.at(unit as usize).write_volatile(SizeClass::NONE.byte()) };
+            unsafe { self.classes.shared(unit as usize) }.store(SizeClass::NONE.byte(), Ordering::Relaxed);
         }
         state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
     }

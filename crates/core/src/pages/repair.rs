@@ -80,8 +80,8 @@ impl<O: Os> Pages<O> {
             // SAFETY: the tables are as long as the grown part of the range, in which the units lie.
             let (class, owner) = unsafe {
                 (
-                    self.classes.at(unit as usize).read_volatile(),
-                    self.owners.at(unit as usize).read_volatile(),
+                    self.classes.shared(unit as usize).load(Ordering::Relaxed),
+                    self.owners.shared(unit as usize).load(Ordering::Relaxed),
                 )
             };
             class == span.class.byte() && owner == id.0
@@ -91,7 +91,7 @@ impl<O: Os> Pages<O> {
     fn write_classes(&self, start: u32, units: u32, class: SizeClass) {
         for unit in start..start + units {
             // SAFETY: the units are in the grown part, and the map belongs to the holder of the state.
-            unsafe { self.classes.at(unit as usize).write_volatile(class.byte()) };
+            unsafe { self.classes.shared(unit as usize) }.store(class.byte(), Ordering::Relaxed);
         }
     }
 

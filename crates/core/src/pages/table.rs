@@ -92,4 +92,17 @@ impl<T> Table<T> {
         debug_assert!(index < self.usable());
         core::ptr::with_exposed_provenance_mut::<T>(self.base.load(Ordering::Relaxed)).wrapping_add(index)
     }
+
+    /// An entry that any thread may look at and change: `T` is made of atomics.
+    ///
+    /// # Safety
+    /// `index` is below `usable`.
+    #[inline(always)]
+    pub unsafe fn shared(&self, index: usize) -> &T
+    where
+        T: Sync,
+    {
+        // SAFETY: by the caller's promise the entry is there, as long as the table is; all bits of it are valid.
+        unsafe { &*self.at(index) }
+    }
 }
