@@ -12,7 +12,7 @@ LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
-.PHONY: help build install demo test bench labs-test lint loom golden soak fuzz mutants clean setup-build setup-test setup-demo
+.PHONY: help build install demo test bench labs-test lint loom golden soak fuzz mutants races clean setup-build setup-test setup-demo
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -79,6 +79,10 @@ soak: build ## everything at once for an hour, with what stays in memory after e
 	$(CC) -O1 -shared -fPIC tests/robustness/plugin.c -o $(TARGET)/soak-plugin.so
 	SOAK_PLUGIN=$(abspath $(TARGET)/soak-plugin.so) LD_PRELOAD=$(abspath $(TARGET)/release/libvcmalloc.so) \
 		$(TARGET)/soak $(or $(MINUTES),60)
+
+# Minutes, and most of them compile the core once more; so not a part of `make test`.
+races: setup-build ## the core as a heap of one process under gcc's Thread Sanitizer
+	fuzz/races/run $(ROUNDS)
 
 # Without a sanitizer the stable compiler will do. Corpora that grew: cargo fuzz cmin -s none TARGET.
 fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; needs cargo install cargo-fuzz

@@ -41,15 +41,15 @@ const PAGE_BYTES: usize = 4096;
 
 impl Model {
     fn new(class: SizeClass) -> Self {
-        // SAFETY: a span is plain numbers, valid when zeroed.
-        let mut span: Span = unsafe { std::mem::zeroed() };
+        // SAFETY: a span is numbers, valid when zeroed.
+        let span: Span = unsafe { std::mem::zeroed() };
         span.open(class, 3, class.shape().span_units, true);
         let pages = class.shape().span_units as usize * UNIT_BYTES / PAGE_BYTES;
         Model { span, free: vec![true; class.shape().blocks as usize], gone: vec![false; pages] }
     }
 
     fn pages_of(&self, index: usize) -> std::ops::RangeInclusive<usize> {
-        let bytes = self.span.class.block_bytes();
+        let bytes = self.span.class().block_bytes();
         index * bytes / PAGE_BYTES..=(index * bytes + bytes - 1) / PAGE_BYTES
     }
 
@@ -87,7 +87,7 @@ impl Model {
 
     fn check(&self) {
         let free = self.free.iter().filter(|free| **free).count();
-        assert_eq!((self.span.free as usize, self.span.is_empty()), (free, free == self.free.len()));
+        assert_eq!((self.span.free.get() as usize, self.span.is_empty()), (free, free == self.free.len()));
         let gone = self.gone.iter().filter(|gone| **gone).count();
         assert_eq!(self.span.released_bytes(), gone * PAGE_BYTES);
     }

@@ -6,6 +6,7 @@ pub mod chance;
 pub mod fault;
 #[cfg(test)]
 pub mod memory;
+pub mod noted;
 pub mod sync;
 pub mod text;
 

@@ -35,20 +35,13 @@ impl SpanLists {
         SpanLists { heads: [SpanId::NONE; LISTS], free_blocks: 0, spans: 0 }
     }
 
-    // The exclusive right comes from the class's lock, which the compiler cannot see.
-    #[allow(clippy::mut_from_ref)]
-    fn of<O: Os>(pages: &Pages<O>, id: SpanId) -> &mut Span {
-        // SAFETY: an open span of this class belongs to the holder of the class's lock; one reference at a time.
-        unsafe { &mut *pages.span(id) }
-    }
-
     /// Fills `out` with free blocks, fullest span first, in address order within a span; opens spans as needed.
     pub fn take<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
         let (mut count, mut reached) = (0, None);
         while count < out.len() {
             let Some(id) = self.fullest().or_else(|| self.open(os, pages, class)) else { break };
-            let span = Self::of(pages, id);
-            let (start, block_bytes) = (pages.address_of(span.start), class.block_bytes());
+            let span = pages.span(id);
+            let (start, block_bytes) = (pages.address_of(span.start.get()), class.block_bytes());
             let mut places = out.iter_mut().skip(count);
             let wanted = places.len();
             let (released, fresh) = (span.released_bytes(), span.fresh());
@@ -65,7 +58,7 @@ impl SpanLists {
             if released != 0 {
                 let left = span.released_bytes();
                 pages.count_released(released, left);
-                pages.count_returned(released - left, span.released_at);
+                pages.count_returned(released - left, span.released_at.get());
             }
             count += taken;
             self.free_blocks -= taken;
@@ -77,7 +70,7 @@ impl SpanLists {
     /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
     pub fn take_one<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
         let Some(id) = self.fullest().or_else(|| self.open(os, pages, class)) else { return (0, false) };
-        let zeroed = Self::of(pages, id).next_reads_zero();
+        let zeroed = pages.span(id).next_reads_zero();
         let mut one = [0];
         // The fullest span serves, so this is the block that was looked at.
         self.take(os, pages, class, &mut one);
@@ -122,8 +115,8 @@ impl SpanLists {
         at: u32,
     ) -> Result<(), Misuse> {
         let (id, index) = locate(pages, class, address)?;
-        let span = Self::of(pages, id);
-        let start = pages.address_of(span.start) + index * class.block_bytes();
+        let span = pages.span(id);
+        let start = pages.address_of(span.start.get()) + index * class.block_bytes();
         span.put(index).map_err(|fault| Misuse {
             block: Some((start, class.block_bytes())),
             ..Misuse::at(fault, address)
@@ -137,9 +130,9 @@ impl SpanLists {
 
     /// Puts a span into the list of its number of free blocks, or closes it where it is empty and not the last.
     fn relist<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
-        let span = Self::of(pages, id);
+        let span = pages.span(id);
         let list = list_of(span);
-        let from = span.list as usize;
+        let from = span.list.get() as usize;
         if span.is_empty() && self.free_blocks > span.blocks() as usize {
             self.close(pages, id);
         } else if list != from {
@@ -150,8 +143,8 @@ impl SpanLists {
 
     fn close<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
         let (list, blocks, at) = {
-            let span = Self::of(pages, id);
-            (span.list as usize, span.blocks() as usize, span.touched_at)
+            let span = pages.span(id);
+            (span.list.get() as usize, span.blocks() as usize, span.touched_at.get())
         };
         self.unlink(pages, id, list);
         self.free_blocks -= blocks;
@@ -162,9 +155,9 @@ impl SpanLists {
     /// Gives the idle pages of a span back, or the whole span where it is empty, if it has not been touched for
     /// `ticks`. Returns the bytes that went back to the system.
     pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
-        let span = Self::of(pages, id);
+        let span = pages.span(id);
         let now = pages.clock.load(Ordering::Relaxed);
-        if !is_idle(span.touched_at, now, ticks) {
+        if !is_idle(span.touched_at.get(), now, ticks) {
             return 0;
         }
         if span.is_empty() {
@@ -175,7 +168,7 @@ impl SpanLists {
             pages.note_tidy(id, span);
             return 0;
         }
-        let start = pages.address_of(span.start);
+        let start = pages.address_of(span.start.get());
         let (mut given, page) = (0, os.page_bytes().max(PAGE_BYTES));
         bits::each_run(span.idle_pages(), |first, count| {
             // A system's page may be several of ours: only those that are idle as a whole can go.
@@ -189,9 +182,9 @@ impl SpanLists {
         });
         pages.note_tidy(id, span);
         if given > 0 {
-            span.released_at = now;
+            span.released_at.set(now);
             pages.count_released(0, given);
-            pages.note_broken(span.start);
+            pages.note_broken(span.start.get());
         }
         given
     }
@@ -200,29 +193,29 @@ impl SpanLists {
     pub fn rebuild<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass) {
         *self = SpanLists::new();
         for id in (0..pages.span_count_unlocked()).map(SpanId) {
-            let span = Self::of(pages, id);
-            if span.class != class || pages.span_of(pages.address_of(span.start)) != Some(id) {
+            let span = pages.span(id);
+            if span.class() != class || pages.span_of(pages.address_of(span.start.get())) != Some(id) {
                 continue;
             }
             span.recount();
-            span.list = 0;
+            span.list.set(0);
             pages.touch(id, span, pages.clock.load(Ordering::Relaxed));
             self.spans += 1;
-            self.free_blocks += span.free as usize;
+            self.free_blocks += span.free.get() as usize;
             let list = list_of(span);
             self.link(pages, id, list);
         }
     }
 
     fn link<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, list: usize) {
-        let span = Self::of(pages, id);
-        span.list = list as u8;
-        span.previous = SpanId::NONE;
-        span.next = SpanId::NONE;
+        let span = pages.span(id);
+        span.list.set(list as u8);
+        span.set_previous(SpanId::NONE);
+        span.set_next(SpanId::NONE);
         let Some(head) = self.heads.get_mut(list).filter(|_| list != 0) else { return };
-        span.next = *head;
+        span.set_next(*head);
         if *head != SpanId::NONE {
-            Self::of(pages, *head).previous = id;
+            pages.span(*head).set_previous(id);
         }
         *head = id;
     }
@@ -231,12 +224,12 @@ impl SpanLists {
         if list == 0 {
             return;
         }
-        let (next, previous) = (Self::of(pages, id).next, Self::of(pages, id).previous);
+        let (next, previous) = (pages.span(id).next(), pages.span(id).previous());
         if next != SpanId::NONE {
-            Self::of(pages, next).previous = previous;
+            pages.span(next).set_previous(previous);
         }
         if previous != SpanId::NONE {
-            Self::of(pages, previous).next = next;
+            pages.span(previous).set_next(next);
         } else if let Some(head) = self.heads.get_mut(list) {
             *head = next;
         }
@@ -251,20 +244,23 @@ impl SpanLists {
         for (list, head) in self.heads.iter().enumerate() {
             let (mut id, mut previous) = (*head, SpanId::NONE);
             while id != SpanId::NONE {
-                let span = Self::of(pages, id);
-                assert_eq!((span.class, span.list as usize, span.previous), (class, list, previous));
+                let span = pages.span(id);
+                assert_eq!(
+                    (span.class(), span.list.get() as usize, span.previous()),
+                    (class, list, previous)
+                );
                 assert_eq!(list, list_of(span), "a span is listed by how much of it is free");
                 let free = (0..span.blocks() as usize).filter(|index| span.is_free(*index)).count();
-                assert_eq!(free, span.free as usize, "free blocks are counted");
+                assert_eq!(free, span.free.get() as usize, "free blocks are counted");
                 listed += 1;
                 listed_free += free;
                 assert!(listed <= self.spans, "a list bites its tail");
-                (previous, id) = (id, span.next);
+                (previous, id) = (id, span.next());
             }
         }
         assert_eq!(listed_free, self.free_blocks, "all free blocks are in listed spans");
         let mut full = 0;
-        pages.each_span(|_, span| full += usize::from(span.class == class && span.free == 0));
+        pages.each_span(|_, span| full += usize::from(span.class() == class && span.free.get() == 0));
         assert_eq!(listed + full, self.spans, "a span is listed unless it is full");
     }
 }
@@ -272,22 +268,22 @@ impl SpanLists {
 /// The units of a span that blocks reach for the first time, where `fresh` blocks were new before.
 fn reached_units(start: usize, span: &Span, fresh: u32) -> Option<(usize, usize)> {
     let reach =
-        |fresh: u32| round_up((span.blocks() - fresh) as usize * span.class.block_bytes(), UNIT_BYTES);
-    let (from, to) = (reach(fresh), reach(span.fresh()).min(span.units as usize * UNIT_BYTES));
+        |fresh: u32| round_up((span.blocks() - fresh) as usize * span.class().block_bytes(), UNIT_BYTES);
+    let (from, to) = (reach(fresh), reach(span.fresh()).min(span.units.get() as usize * UNIT_BYTES));
     (from < to).then_some((start + from, to - from))
 }
 
 /// The list in which a span belongs, by how much of it is free.
 fn list_of(span: &Span) -> usize {
-    (span.free as usize * 8).div_ceil((span.blocks() as usize).max(1))
+    (span.free.get() as usize * 8).div_ceil((span.blocks() as usize).max(1))
 }
 
 /// The span and index of the block that starts at `address`.
 pub fn locate<O: Os>(pages: &Pages<O>, class: SizeClass, address: usize) -> Result<(SpanId, usize), Misuse> {
     let fault = |fault, block| Misuse { block, ..Misuse::at(fault, address) };
     let id = pages.span_of(address).ok_or(fault(Fault::FreeMemory, None))?;
-    // SAFETY: reads plain numbers of a descriptor that exists; the class's lock keeps an open span as it is.
-    let (found, first) = unsafe { ((*pages.span(id)).class, (*pages.span(id)).start) };
+    // The class's lock keeps an open span as it is.
+    let (found, first) = (pages.span(id).class(), pages.span(id).start.get());
     let start = pages.address_of(first);
     let offset = address.wrapping_sub(start);
     if found != class || offset >= class.shape().span_units as usize * UNIT_BYTES {

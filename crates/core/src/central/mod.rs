@@ -212,17 +212,13 @@ impl<O: Os> Central<O> {
     /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns the bytes.
     pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
         let span = pages.span(id);
-        // SAFETY: reads numbers of a descriptor that exists; they are read again under the lock.
-        let look = || unsafe { (&raw const (*span).class).read_volatile() };
-        // SAFETY: as above.
-        let touched_at = unsafe { (&raw const (*span).touched_at).read_volatile() };
-        let class = look();
+        let class = span.class();
         // Most spans are tidy or in use: those cost a look, not a lock.
-        if !class.is_small() || !is_idle(touched_at, pages.clock.load(Ordering::Relaxed), ticks) {
+        if !class.is_small() || !is_idle(span.touched_at.get(), pages.clock.load(Ordering::Relaxed), ticks) {
             return 0;
         }
         let mut spans = self.class(class).spans.lock();
-        if look() == class { spans.tidy(os, pages, id, ticks) } else { 0 }
+        if span.class() == class { spans.tidy(os, pages, id, ticks) } else { 0 }
     }
 
     fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<usize, Misuse> {

@@ -142,13 +142,13 @@ impl<O: Os> Heap<O> {
     /// Calls `take` for every span and every free part, with no lock held: `take` may use the heap.
     pub fn each_range(&self, mut take: impl FnMut(Range)) {
         self.pages.each_span(|_, span| {
-            let bytes = span.units as usize * UNIT_BYTES;
-            let in_use = match span.class.is_small() {
-                true => span.blocks().saturating_sub(span.free) as usize * span.class.block_bytes(),
+            let bytes = span.units.get() as usize * UNIT_BYTES;
+            let in_use = match span.class().is_small() {
+                true => span.blocks().saturating_sub(span.free.get()) as usize * span.class().block_bytes(),
                 false => bytes,
             };
             let state = RangeState::InUse { bytes: in_use };
-            take(Range { address: self.pages.address_of(span.start), bytes, state });
+            take(Range { address: self.pages.address_of(span.start.get()), bytes, state });
         });
         let mut number = 0;
         while let Some((free, dirty)) = self.pages.free_units_of(number) {

@@ -270,9 +270,9 @@ impl<O: Os> Heap<O> {
         }
         let (mut in_spans, mut span_bytes) = (0, 0);
         self.pages.each_span(|_, span| {
-            let bytes = span.units as usize * UNIT_BYTES;
+            let bytes = span.units.get() as usize * UNIT_BYTES;
             span_bytes += bytes as u64;
-            in_spans += self.resident(self.pages.address_of(span.start), bytes);
+            in_spans += self.resident(self.pages.address_of(span.start.get()), bytes);
         });
         stats.not_in_memory = span_bytes.saturating_sub(in_spans);
         stats.dirty_free = u64::saturating_sub(blocks, in_spans);
@@ -409,8 +409,11 @@ impl<O: Os> Heap<O> {
     fn resident_inside(&self, class: SizeClass) -> u64 {
         let mut bytes = 0;
         self.pages.each_span(|_, span| {
-            if span.class == class {
-                bytes += self.resident(self.pages.address_of(span.start), span.units as usize * UNIT_BYTES);
+            if span.class() == class {
+                bytes += self.resident(
+                    self.pages.address_of(span.start.get()),
+                    span.units.get() as usize * UNIT_BYTES,
+                );
             }
         });
         bytes

@@ -94,13 +94,10 @@ impl Large {
 
     fn begin<O: Os>(&self, pages: &Pages<O>, opened: (SpanId, bool), bytes: usize) -> Fresh {
         let (id, zeroed) = opened;
-        // SAFETY: the span is new and its address not given out yet.
-        let (start, units) = unsafe {
-            (*pages.span(id)).requested = bytes;
-            ((*pages.span(id)).start, (*pages.span(id)).units)
-        };
-        self.count(1, units as i64, bytes as i64);
-        Fresh { address: pages.address_of(start), zeroed }
+        let span = pages.span(id);
+        span.requested.set(bytes);
+        self.count(1, span.units.get() as i64, bytes as i64);
+        Fresh { address: pages.address_of(span.start.get()), zeroed }
     }
 
     /// Makes a block read as zeros: `bytes` of it were asked for. It may be one of a class.
@@ -122,8 +119,7 @@ impl Large {
     fn find<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<SpanId, Misuse> {
         let fault = |fault| Misuse::at(fault, address);
         let id = pages.span_of(address).ok_or(fault(Fault::FreeMemory))?;
-        // SAFETY: reads plain numbers of a descriptor that exists.
-        let (class, start) = unsafe { ((*pages.span(id)).class, (*pages.span(id)).start) };
+        let (class, start) = (pages.span(id).class(), pages.span(id).start.get());
         if class != SizeClass::LARGE || pages.address_of(start) != address {
             return Err(fault(Fault::InteriorPointer));
         }
@@ -132,8 +128,7 @@ impl Large {
 
     pub fn free<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
         let id = self.find(pages, address)?;
-        // SAFETY: the block is the caller's, so its span is too until it is closed.
-        let (units, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
+        let (units, requested) = (pages.span(id).units.get(), pages.span(id).requested.get());
         if !pages.close_large(id, address, pages.clock.load(Ordering::Relaxed)) {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
@@ -151,8 +146,7 @@ impl Large {
     /// Bytes that may be used at `address`.
     pub fn usable<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<usize, Misuse> {
         let id = self.find(pages, address)?;
-        // SAFETY: the block is the caller's.
-        Ok(unsafe { (*pages.span(id)).units as usize * UNIT_BYTES })
+        Ok(pages.span(id).units.get() as usize * UNIT_BYTES)
     }
 
     /// Resizes without moving where the units behind are free, or gives units back. False where that cannot be.
@@ -165,16 +159,14 @@ impl Large {
     ) -> Result<bool, Misuse> {
         let id = self.find(pages, address)?;
         let Some(units) = units_for(bytes) else { return Ok(false) };
-        // SAFETY: the block is the caller's.
-        let (now, requested) = unsafe { ((*pages.span(id)).units, (*pages.span(id)).requested) };
+        let (now, requested) = (pages.span(id).units.get(), pages.span(id).requested.get());
         if units > now && pages.extend_large(os, id, units - now).is_none() {
             return Ok(false);
         }
         if units < now {
             pages.shrink_large(id, units);
         }
-        // SAFETY: the block is the caller's.
-        unsafe { (*pages.span(id)).requested = bytes };
+        pages.span(id).requested.set(bytes);
         self.count(0, units as i64 - now as i64, bytes as i64 - requested as i64);
         Ok(true)
     }

@@ -111,9 +111,9 @@ impl<O: Os> Pages<O> {
     pub fn each_span(&self, mut take: impl FnMut(SpanId, &Span)) {
         let count = self.state.lock().spans;
         for id in (0..count).map(SpanId) {
-            // SAFETY: descriptors below the count exist. They may change while we read: the caller wants a picture.
-            let span = unsafe { &*self.span(id) };
-            if span.class != SizeClass::NONE {
+            // It may change while we read: the caller wants a picture.
+            let span = self.span(id);
+            if span.class() != SizeClass::NONE {
                 take(id, span);
             }
         }

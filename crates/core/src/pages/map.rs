@@ -123,10 +123,11 @@ impl<O: Os> Pages<O> {
         self.base.load(Ordering::Relaxed) + ((unit as usize) << UNIT_SHIFT)
     }
 
-    /// The descriptor of a span. What may be read and written there is said at `Span`.
+    /// The descriptor of a span that was opened once. Who may change what there is said at `Span`.
     #[inline(always)]
-    pub fn span(&self, id: SpanId) -> *mut Span {
-        self.spans.at(id.0 as usize)
+    pub fn span(&self, id: SpanId) -> &Span {
+        // SAFETY: an id comes from `open` or was found below `spans.usable`; descriptors stay as long as the heap.
+        unsafe { self.spans.shared(id.0 as usize) }
     }
 
     pub(super) fn set_owner(&self, start: u32, units: u32, class: SizeClass, id: SpanId) {

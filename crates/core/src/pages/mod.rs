@@ -26,6 +26,7 @@ pub use runs::{Block, Run, is_since};
 pub use span::{Span, SpanId, TIDY, is_idle};
 pub use table::Table;
 
+use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use crate::class::{MIN_ALIGN, UNIT_BYTES};
 use crate::os::{Mutex, Os};
@@ -56,7 +57,7 @@ pub struct Pages<O: Os> {
     given: Table<AtomicU32>,
     spans: Table<Span>,
     /// Not zero: the span was touched since its idle pages went.
-    untidy: Table<u8>,
+    untidy: Table<Noted<u8>>,
     blocks: Table<Block>,
     state: Mutex<State, O>,
     /// The heap's time in ticks, moved by whoever keeps it.

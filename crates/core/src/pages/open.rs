@@ -42,11 +42,8 @@ impl<O: Os> Pages<O> {
             return None;
         };
         state.spans_open += 1;
-        // SAFETY: the descriptor came from the list of unused spans, so nobody else uses it.
-        unsafe {
-            (*self.span(id)).open(class, run.start, units, run.zeroed);
-            (*self.span(id)).touched_at = self.clock.load(Ordering::Relaxed);
-        }
+        self.span(id).open(class, run.start, units, run.zeroed);
+        self.span(id).touched_at.set(self.clock.load(Ordering::Relaxed));
         self.set_untidy(id, class.is_small());
         self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
@@ -56,8 +53,7 @@ impl<O: Os> Pages<O> {
     fn unused_span(&self, os: &O, state: &mut Guard<'_, State, O>) -> Option<SpanId> {
         let id = state.unused_spans;
         if id != SpanId::NONE {
-            // SAFETY: unused spans belong to the holder of the state.
-            state.unused_spans = unsafe { (*self.span(id)).next };
+            state.unused_spans = self.span(id).next();
             return Some(id);
         }
         let fresh = state.spans;
@@ -71,11 +67,8 @@ impl<O: Os> Pages<O> {
 
     fn recycle_span(&self, state: &mut Guard<'_, State, O>, id: SpanId) {
         self.set_untidy(id, false);
-        // SAFETY: the span is not open, so its descriptor belongs to the holder of the state.
-        unsafe {
-            (*self.span(id)).class = SizeClass::NONE;
-            (*self.span(id)).next = state.unused_spans;
-        }
+        self.span(id).set_class(SizeClass::NONE);
+        self.span(id).set_next(state.unused_spans);
         state.unused_spans = id;
     }
 
@@ -96,10 +89,9 @@ impl<O: Os> Pages<O> {
     }
 
     fn close_under_lock(&self, state: &mut Guard<'_, State, O>, id: SpanId, at: u32) {
-        // SAFETY: an open span of the caller's: nobody else closes it, the lock is held.
-        let (start, units, released) =
-            unsafe { ((*self.span(id)).start, (*self.span(id)).units, (*self.span(id)).released_bytes()) };
-        self.count_released(released, 0);
+        let span = self.span(id);
+        let (start, units) = (span.start.get(), span.units.get());
+        self.count_released(span.released_bytes(), 0);
         self.set_owner(start, units, SizeClass::NONE, SpanId::NONE);
         state.spans_open -= 1;
         state.runs.put(&self.blocks, start, units, at);
@@ -112,11 +104,11 @@ impl<O: Os> Pages<O> {
             return None;
         }
         let mut state = self.state.lock();
-        // SAFETY: large spans belong to the holder of the state.
-        let span = unsafe { &mut *self.span(id) };
-        let zeroed = state.runs.extend(&self.blocks, span.start, span.units, more)?;
-        let first = span.start + span.units;
-        span.units += more;
+        let span = self.span(id);
+        let (start, units) = (span.start.get(), span.units.get());
+        let zeroed = state.runs.extend(&self.blocks, start, units, more)?;
+        let first = start + units;
+        span.units.set(units + more);
         self.admit_to_dumps(os, &mut state, first, more);
         for unit in first..first + more {
             // SAFETY: the units have just become this span's.
@@ -128,10 +120,9 @@ impl<O: Os> Pages<O> {
     /// Gives the last units of a large span back to the free runs.
     pub fn shrink_large(&self, id: SpanId, units: u32) {
         let mut state = self.state.lock();
-        // SAFETY: large spans belong to the holder of the state.
-        let span = unsafe { &mut *self.span(id) };
-        let (first, fewer) = (span.start + units, span.units - units);
-        span.units = units;
+        let span = self.span(id);
+        let (first, fewer) = (span.start.get() + units, span.units.get() - units);
+        span.units.set(units);
         for unit in first..first + fewer {
             // SAFETY: the units are this span's until the next line.
             unsafe { self.classes.shared(unit as usize) }.store(SizeClass::NONE.byte(), Ordering::Relaxed);

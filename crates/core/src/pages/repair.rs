@@ -44,20 +44,20 @@ impl<O: Os> Pages<O> {
         state.spans_open = 0;
         let mut released = 0;
         for id in (0..state.spans).rev().map(SpanId) {
-            // SAFETY: descriptors below the count exist and belong to the holder of the state, as far as they are read
-            // and written here: the locks of classes guard other fields.
-            let span = unsafe { &mut *self.span(id) };
+            // As far as they are read and written here, descriptors belong to the holder of the state: the locks of
+            // classes guard other fields.
+            let span = self.span(id);
             if self.is_open(state, id, span) {
                 state.spans_open += 1;
                 released += span.released_bytes();
-                state.runs.claim(&self.blocks, span.start, span.units);
-                if span.class == SizeClass::LARGE {
+                state.runs.claim(&self.blocks, span.start.get(), span.units.get());
+                if span.class() == SizeClass::LARGE {
                     // It may have been growing or shrinking.
-                    self.write_classes(span.start, span.units, SizeClass::LARGE);
+                    self.write_classes(span.start.get(), span.units.get(), SizeClass::LARGE);
                 }
             } else {
-                span.class = SizeClass::NONE;
-                span.next = state.unused_spans;
+                span.set_class(SizeClass::NONE);
+                span.set_next(state.unused_spans);
                 state.unused_spans = id;
             }
         }
@@ -67,24 +67,22 @@ impl<O: Os> Pages<O> {
     }
 
     fn is_open(&self, state: &State, id: SpanId, span: &Span) -> bool {
-        let end = span.start as u64 + span.units as u64;
-        if span.class == SizeClass::NONE
-            || span.units == 0
-            || end > state.runs.blocks as u64 * BLOCK_UNITS as u64
-        {
+        let (class, start, units) = (span.class(), span.start.get(), span.units.get());
+        let end = start as u64 + units as u64;
+        if class == SizeClass::NONE || units == 0 || end > state.runs.blocks as u64 * BLOCK_UNITS as u64 {
             return false;
         }
         // A large span is known by its first unit.
-        let known = if span.class == SizeClass::LARGE { 1 } else { span.units };
-        (span.start..span.start + known).all(|unit| {
+        let known = if class == SizeClass::LARGE { 1 } else { units };
+        (start..start + known).all(|unit| {
             // SAFETY: the tables are as long as the grown part of the range, in which the units lie.
-            let (class, owner) = unsafe {
+            let (found, owner) = unsafe {
                 (
                     self.classes.shared(unit as usize).load(Ordering::Relaxed),
                     self.owners.shared(unit as usize).load(Ordering::Relaxed),
                 )
             };
-            class == span.class.byte() && owner == id.0
+            found == class.byte() && owner == id.0
         })
     }
 

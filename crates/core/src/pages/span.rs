@@ -5,6 +5,7 @@
 
 use crate::base::PAGE_BYTES;
 use crate::base::fault::Fault;
+use crate::base::noted::Noted;
 use crate::class::{MOST_BLOCKS, SizeClass, UNIT_BYTES};
 
 const WORDS: usize = MOST_BLOCKS / 64;
@@ -25,107 +26,149 @@ pub fn is_idle(touched_at: u32, now: u32, ticks: u32) -> bool {
     touched_at != TIDY && now.wrapping_sub(touched_at) >= ticks
 }
 
-/// One span. Its fields belong to the lock of its class, those of a large or unused span to the lock of the pages.
+/// One span. Its numbers belong to the lock of its class, those of a large or unused span to the lock of the pages; any
+/// thread may look at them. All may be zero at first.
 #[repr(C, align(64))]
 pub struct Span {
     /// Neighbours in the class's list, or in the list of unused spans.
-    pub next: SpanId,
-    pub previous: SpanId,
+    next: Noted<u32>,
+    previous: Noted<u32>,
     /// First unit of the run, counted from the heap's base.
-    pub start: u32,
-    pub units: u32,
+    pub start: Noted<u32>,
+    pub units: Noted<u32>,
     /// NONE while unused.
-    pub class: SizeClass,
+    class: Noted<u8>,
     /// The list of its class that it is in.
-    pub list: u8,
+    pub list: Noted<u8>,
     /// Free blocks: the ones in `free_bits`.
-    pub free: u32,
+    pub free: Noted<u32>,
     /// The tick when a block was last taken or put, or TIDY.
-    pub touched_at: u32,
+    pub touched_at: Noted<u32>,
     /// Blocks at the end that were never taken, in memory that read as zeros when the span was opened.
-    fresh: u32,
+    fresh: Noted<u32>,
     /// Bytes that the caller of a large allocation asked for.
-    pub requested: usize,
+    pub requested: Noted<usize>,
     /// The tick when pages of it were given back last.
-    pub released_at: u32,
-    /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span.
-    released: u128,
-    free_bits: [u64; WORDS],
+    pub released_at: Noted<u32>,
+    /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span; the low half first.
+    released: [Noted<u64>; 2],
+    free_bits: [Noted<u64>; WORDS],
 }
 
 impl Span {
     /// Makes this the span of a run of units, all blocks free; `zeroed`: its memory reads as zeros.
-    pub fn open(&mut self, class: SizeClass, start: u32, units: u32, zeroed: bool) {
-        self.next = SpanId::NONE;
-        self.previous = SpanId::NONE;
-        self.start = start;
-        self.units = units;
-        self.class = class;
-        self.list = 0;
-        self.requested = 0;
-        self.released = 0;
-        self.free = class.shape().blocks;
-        self.fresh = if zeroed { self.free } else { 0 };
-        let mut left = self.free;
-        for word in self.free_bits.iter_mut() {
-            *word = if left >= 64 { u64::MAX } else { (1u64 << left) - 1 };
+    pub fn open(&self, class: SizeClass, start: u32, units: u32, zeroed: bool) {
+        self.set_next(SpanId::NONE);
+        self.set_previous(SpanId::NONE);
+        self.start.set(start);
+        self.units.set(units);
+        self.set_class(class);
+        self.list.set(0);
+        self.requested.set(0);
+        self.set_released(0);
+        let mut left = class.shape().blocks;
+        self.free.set(left);
+        self.fresh.set(if zeroed { left } else { 0 });
+        for word in &self.free_bits {
+            word.set(if left >= 64 { u64::MAX } else { (1u64 << left) - 1 });
             left = left.saturating_sub(64);
         }
     }
 
+    pub fn class(&self) -> SizeClass {
+        SizeClass::from_byte(self.class.get())
+    }
+
+    pub fn set_class(&self, class: SizeClass) {
+        self.class.set(class.byte());
+    }
+
+    pub fn next(&self) -> SpanId {
+        SpanId(self.next.get())
+    }
+
+    pub fn set_next(&self, next: SpanId) {
+        self.next.set(next.0);
+    }
+
+    pub fn previous(&self) -> SpanId {
+        SpanId(self.previous.get())
+    }
+
+    pub fn set_previous(&self, previous: SpanId) {
+        self.previous.set(previous.0);
+    }
+
+    fn released(&self) -> u128 {
+        let [low, high] = &self.released;
+        low.get() as u128 | (high.get() as u128) << 64
+    }
+
+    fn set_released(&self, pages: u128) {
+        let [low, high] = &self.released;
+        low.set(pages as u64);
+        high.set((pages >> 64) as u64);
+    }
+
     pub fn blocks(&self) -> u32 {
-        self.class.shape().blocks
+        self.class().shape().blocks
     }
 
     /// Blocks at the end that nobody had since their memory was new.
     pub fn fresh(&self) -> u32 {
-        self.fresh
+        self.fresh.get()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.free == self.blocks()
+        self.free.get() == self.blocks()
     }
 
     /// Takes up to `wanted` free blocks in address order and gives the index of each.
-    pub fn take(&mut self, wanted: usize, mut block: impl FnMut(usize)) -> usize {
-        let mut taken = 0;
-        let mut last = 0;
-        for (word_index, word) in self.free_bits.iter_mut().enumerate() {
-            while *word != 0 && taken < wanted {
-                let index = word_index * 64 + word.trailing_zeros() as usize;
+    pub fn take(&self, wanted: usize, mut block: impl FnMut(usize)) -> usize {
+        let (class, released) = (self.class(), self.released());
+        let (mut taken, mut last, mut gone) = (0, 0, released);
+        for (word_index, word) in self.free_bits.iter().enumerate() {
+            let mut bits = word.get();
+            while bits != 0 && taken < wanted {
+                let index = word_index * 64 + bits.trailing_zeros() as usize;
                 block(index);
-                *word &= *word - 1;
+                bits &= bits - 1;
+                // At once: a forked child sees a block either free or told of.
+                word.set(bits);
                 taken += 1;
                 last = index as u32;
-                if self.released != 0 {
-                    self.released &= !pages_of_block(self.class, index);
+                if gone != 0 {
+                    gone &= !pages_of_block(class, index);
                 }
             }
             if taken == wanted {
                 break;
             }
         }
-        self.free -= taken as u32;
+        if gone != released {
+            self.set_released(gone);
+        }
         if taken > 0 {
-            self.fresh = self.fresh.min(self.blocks() - 1 - last);
+            self.free.set(self.free.get() - taken as u32);
+            self.fresh.set(self.fresh.get().min(class.shape().blocks - 1 - last));
         }
         taken
     }
 
     /// Whether the block that is taken next reads as zeros: nobody ever had it, or its pages were given back since.
     pub fn next_reads_zero(&self) -> bool {
-        let next = self.free_bits.iter().enumerate().find(|(_, word)| **word != 0);
+        let next = self.free_bits.iter().map(Noted::get).enumerate().find(|(_, word)| *word != 0);
         next.is_some_and(|(word_index, word)| {
             let index = word_index * 64 + word.trailing_zeros() as usize;
-            let pages = pages_of_block(self.class, index);
-            index as u32 >= self.blocks() - self.fresh || pages & self.released == pages
+            let pages = pages_of_block(self.class(), index);
+            index as u32 >= self.blocks() - self.fresh.get() || pages & self.released() == pages
         })
     }
 
     /// The pages that hold no live block and are not known to be gone.
     pub fn idle_pages(&self) -> u128 {
-        let (shape, blocks) = (self.class.shape(), self.blocks() as usize);
-        let pages = self.units as usize * UNIT_BYTES / PAGE_BYTES;
+        let (shape, blocks) = (self.class().shape(), self.blocks() as usize);
+        let pages = self.units.get() as usize * UNIT_BYTES / PAGE_BYTES;
         let mut idle = 0;
         for page in 0..pages.min(128) {
             let first = shape.block_at(page * PAGE_BYTES);
@@ -135,7 +178,7 @@ impl Span {
                 idle |= 1 << page;
             }
         }
-        idle & !self.released
+        idle & !self.released()
     }
 
     /// Whether all blocks from `first` to `last` are free.
@@ -143,44 +186,44 @@ impl Span {
         (first / 64..=last / 64).all(|index| {
             let from = u64::MAX << if index == first / 64 { first % 64 } else { 0 };
             let upto = u64::MAX >> if index == last / 64 { 63 - last % 64 } else { 0 };
-            self.free_bits.get(index).is_some_and(|word| !word & from & upto == 0)
+            self.free_bits.get(index).is_some_and(|word| !word.get() & from & upto == 0)
         })
     }
 
     /// Whether a page may be idle, as far as counts tell: fewer free bytes than a page are no page.
     pub fn may_have_idle_pages(&self) -> bool {
-        let used = (self.blocks() - self.free) as usize * self.class.block_bytes();
-        self.units as usize * UNIT_BYTES >= used + self.released_bytes() + PAGE_BYTES
+        let used = (self.blocks() - self.free.get()) as usize * self.class().block_bytes();
+        self.units.get() as usize * UNIT_BYTES >= used + self.released_bytes() + PAGE_BYTES
     }
 
     /// Notes that pages were given back.
-    pub fn add_released(&mut self, pages: u128) {
-        self.released |= pages;
+    pub fn add_released(&self, pages: u128) {
+        self.set_released(self.released() | pages);
     }
 
     pub fn released_bytes(&self) -> usize {
-        self.released.count_ones() as usize * PAGE_BYTES
+        self.released().count_ones() as usize * PAGE_BYTES
     }
 
     /// Makes block `index` free.
-    pub fn put(&mut self, index: usize) -> Result<(), Fault> {
-        let Some(word) = self.free_bits.get_mut(index / 64) else { return Err(Fault::FreeMemory) };
+    pub fn put(&self, index: usize) -> Result<(), Fault> {
+        let Some(word) = self.free_bits.get(index / 64) else { return Err(Fault::FreeMemory) };
         let bit = 1u64 << (index % 64);
-        if *word & bit != 0 {
+        if word.get() & bit != 0 {
             return Err(Fault::DoubleFree);
         }
-        *word |= bit;
-        self.free += 1;
+        word.set(word.get() | bit);
+        self.free.set(self.free.get() + 1);
         Ok(())
     }
 
     /// Counts the free blocks anew.
-    pub fn recount(&mut self) {
-        self.free = self.free_bits.iter().map(|word| word.count_ones()).sum();
+    pub fn recount(&self) {
+        self.free.set(self.free_bits.iter().map(|word| word.get().count_ones()).sum());
     }
 
     pub fn is_free(&self, index: usize) -> bool {
-        self.free_bits.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+        self.free_bits.get(index / 64).is_some_and(|word| word.get() >> (index % 64) & 1 == 1)
     }
 }
 
@@ -198,8 +241,8 @@ mod tests {
     use super::*;
 
     fn span(class: SizeClass) -> Span {
-        // SAFETY: a span is plain numbers, valid when zeroed.
-        let mut span: Span = unsafe { core::mem::zeroed() };
+        // SAFETY: a span is numbers, valid when zeroed.
+        let span: Span = unsafe { core::mem::zeroed() };
         span.open(class, 7, class.shape().span_units, true);
         span
     }
@@ -207,17 +250,17 @@ mod tests {
     #[test]
     fn a_new_span_hands_out_every_block_once_and_in_order() {
         for class in SizeClass::all() {
-            let mut span = span(class);
+            let span = span(class);
             let mut seen = Vec::new();
             assert_eq!(span.take(MOST_BLOCKS, |index| seen.push(index)), class.shape().blocks as usize);
             assert_eq!(seen, (0..class.shape().blocks as usize).collect::<Vec<_>>());
-            assert_eq!((span.free, span.take(1, |_| ())), (0, 0));
+            assert_eq!((span.free.get(), span.take(1, |_| ())), (0, 0));
         }
     }
 
     #[test]
     fn a_block_that_is_free_cannot_become_free_again() {
-        let mut span = span(SizeClass::for_small(100));
+        let span = span(SizeClass::for_small(100));
         span.take(3, |_| ());
         assert_eq!(span.put(1), Ok(()));
         assert_eq!(span.put(1), Err(Fault::DoubleFree));
@@ -231,7 +274,7 @@ mod tests {
     #[test]
     fn a_block_reads_as_zeros_until_it_was_taken_once_and_again_when_its_pages_went_back() {
         let class = SizeClass::for_small(64 << 10);
-        let mut span = span(class);
+        let span = span(class);
         assert!(span.next_reads_zero());
         span.take(1, |_| ());
         assert!(span.next_reads_zero(), "the second block is as new as it was");
@@ -249,8 +292,8 @@ mod tests {
     #[test]
     fn a_page_is_idle_when_every_block_on_it_is_free() {
         let class = SizeClass::for_small(1536);
-        let mut span = span(class);
-        let all = (1u128 << (span.units as usize * UNIT_BYTES / PAGE_BYTES)) - 1;
+        let span = span(class);
+        let all = (1u128 << (span.units.get() as usize * UNIT_BYTES / PAGE_BYTES)) - 1;
         assert_eq!(span.idle_pages(), all, "an empty span is idle all over, its tail included");
         span.take(4, |_| ());
         assert_eq!(span.idle_pages(), all & !0b11, "four blocks of 1.5 KiB lie on two pages");
@@ -265,7 +308,7 @@ mod tests {
     fn idle_pages_are_those_that_no_used_block_lies_on_in_every_class() {
         let mut random = 1u64;
         for class in SizeClass::all() {
-            let mut span = span(class);
+            let span = span(class);
             let blocks = span.blocks() as usize;
             span.take(blocks, |_| ());
             for round in 0..6 {
@@ -275,7 +318,7 @@ mod tests {
                         span.put(index).unwrap();
                     }
                 }
-                let pages = span.units as usize * UNIT_BYTES / PAGE_BYTES;
+                let pages = span.units.get() as usize * UNIT_BYTES / PAGE_BYTES;
                 let mut expected = if pages >= 128 { u128::MAX } else { (1 << pages) - 1 };
                 (0..blocks)
                     .filter(|index| !span.is_free(*index))
@@ -289,11 +332,11 @@ mod tests {
     #[test]
     fn a_page_that_was_given_back_is_idle_again_only_after_a_block_was_taken_from_it() {
         let class = SizeClass::for_small(4096);
-        let mut span = span(class);
+        let span = span(class);
         span.add_released(span.idle_pages());
-        assert_eq!((span.idle_pages(), span.released_bytes()), (0, span.units as usize * UNIT_BYTES));
+        assert_eq!((span.idle_pages(), span.released_bytes()), (0, span.units.get() as usize * UNIT_BYTES));
         span.take(2, |_| ());
-        assert_eq!(span.released_bytes(), (span.units as usize * UNIT_BYTES) - 2 * PAGE_BYTES);
+        assert_eq!(span.released_bytes(), (span.units.get() as usize * UNIT_BYTES) - 2 * PAGE_BYTES);
         span.put(0).unwrap();
         assert_eq!(span.idle_pages(), 1);
     }

@@ -13,26 +13,26 @@ impl<O: Os> Pages<O> {
         state.runs.verify(&self.blocks);
         let (mut open, mut open_units, mut released) = (0, 0, 0);
         for id in (0..state.spans).map(SpanId) {
-            // SAFETY: descriptors below the count exist, and nobody else is at work.
-            let span = unsafe { &*self.span(id) };
-            if span.class == SizeClass::NONE {
+            let span = self.span(id);
+            let (class, start, units) = (span.class(), span.start.get(), span.units.get());
+            if class == SizeClass::NONE {
                 continue;
             }
             open += 1;
-            open_units += span.units as u64;
+            open_units += units as u64;
             released += span.released_bytes();
-            let touched = span.class.is_small() && span.touched_at != TIDY;
+            let touched = class.is_small() && span.touched_at.get() != TIDY;
             assert!(!touched || self.is_untidy(id), "the janitor looks at what was touched");
-            assert_eq!(self.span_of(self.address_of(span.start)), Some(id), "the map names the span");
-            for unit in span.start..span.start + span.units {
-                assert_eq!(self.class_of(self.address_of(unit)), span.class, "unit {unit}");
+            assert_eq!(self.span_of(self.address_of(start)), Some(id), "the map names the span");
+            for unit in start..start + units {
+                assert_eq!(self.class_of(self.address_of(unit)), class, "unit {unit}");
             }
         }
         assert_eq!((open, open_units), (state.spans_open, state.runs.used), "what is open is counted");
         assert_eq!(released, self.released_bytes(), "what was given back inside spans is counted");
         let mut mapped = 0;
         for number in 0..state.runs.blocks {
-            // SAFETY: as above.
+            // SAFETY: blocks belong to the holder of the state.
             let block = unsafe { &*self.blocks.at(number as usize) };
             for inside in 0..BLOCK_UNITS {
                 let class = self.class_of(self.address_of(number * BLOCK_UNITS + inside));
@@ -45,8 +45,7 @@ impl<O: Os> Pages<O> {
         let (mut unused, mut id) = (0, state.unused_spans);
         while id != SpanId::NONE && unused <= state.spans {
             unused += 1;
-            // SAFETY: as above.
-            id = unsafe { (*self.span(id)).next };
+            id = self.span(id).next();
         }
         assert_eq!(unused + open, state.spans, "each descriptor is open or in the list");
         assert_eq!(self.mapped_bytes(), state.runs.blocks as usize * BLOCK_UNITS as usize * UNIT_BYTES);

@@ -1,4 +1,4 @@
-//! Threads that do everything at once on one heap in this process, for the Thread Sanitizer (docs/results/fuzz.md).
+//! Threads that do everything at once on one heap in this process, for the Thread Sanitizer (fuzz/races/run).
 //!
 //! The heap lies where the sanitizer lets programs have memory. It runs on locked caches: restartable sequences are
 //! machine code that the sanitizer does not see, and tests/preemption.rs proves them.
@@ -37,7 +37,18 @@ fn look_on(heap: &TestHeap, done: &AtomicBool) {
     }
 }
 
+/// Two threads that write one word without any order: what the sanitizer must see, or it sees nothing.
+fn race_on_purpose() {
+    static mut WORD: usize = 0;
+    let write = || (0..1000).for_each(|value| unsafe { (&raw mut WORD).write_volatile(value) });
+    let threads = [std::thread::spawn(write), std::thread::spawn(write)];
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+}
+
 fn main() {
+    if std::env::args().nth(1).is_some_and(|word| word == "control") {
+        return race_on_purpose();
+    }
     let rounds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200);
     for round in 0..rounds {
         let system = Fake::default();

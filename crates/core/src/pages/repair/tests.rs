@@ -9,8 +9,7 @@ fn pages() -> (Fake, Pages<Fake>) {
 }
 
 fn first_unit(pages: &Pages<Fake>, id: SpanId) -> u32 {
-    // SAFETY: the span is the test's, which has one thread.
-    unsafe { (*pages.span(id)).start }
+    pages.span(id).start.get()
 }
 
 /// Holds the state as a thread that is gone does, and repairs.
