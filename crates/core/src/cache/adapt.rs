@@ -10,7 +10,7 @@ use crate::class::{CLASS_COUNT, MOST_BATCH, SizeClass};
 use crate::os::Os;
 
 /// Refusals of room before the hand moves: looking for room costs more than a visit to the middle.
-const REFUSALS_BEFORE_HAND: u32 = 32;
+const REFUSALS_BEFORE_HAND: u32 = 8;
 
 /// Classes that the hand passes in one go, at most: the rest is for the next time.
 const CLASSES_PER_LOOK: usize = 24;

@@ -26,7 +26,7 @@ use transfer::Transfer;
 /// The share of the budget that transfer arrays may take together.
 const TRANSFER_SHARE: usize = 4;
 /// Refusals of room before a class tries to take unused room from another.
-const REFUSALS_BEFORE_STEALING: u32 = 64;
+const REFUSALS_BEFORE_STEALING: u32 = 16;
 /// The memory of one transfer array.
 const ARRAY_BYTES: usize = MOST_ENTRIES * size_of::<usize>();
 /// Blocks that leave an array in one go when it is emptied.

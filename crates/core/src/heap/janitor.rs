@@ -196,8 +196,8 @@ impl<O: Os> Heap<O> {
         for class in SizeClass::all() {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }
-        let given = self.tidy_spans(self.ticks_in_spans(plenty, free, factor))
-            + self.pages.give_back(&self.os, self.kept_bytes(rung, factor), 0)
+        let given = self.tidy_spans(self.ticks_in_spans(plenty && free > self.retained_bytes(live), factor))
+            + self.pages.give_back(&self.os, self.kept_bytes(waits, live, factor), 0)
             + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY * factor);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
         self.learn(now, rung, given);
@@ -231,8 +231,8 @@ impl<O: Os> Heap<O> {
     }
 
     /// For how long a span must stand still before its idle pages go: less where a program holds too much.
-    fn ticks_in_spans(&self, plenty: bool, free: usize, factor: u32) -> u32 {
-        if plenty && free > self.retained_bytes() { EXCESS_TICKS } else { TICKS_PER_DELAY * factor }
+    fn ticks_in_spans(&self, too_much: bool, factor: u32) -> u32 {
+        if too_much { EXCESS_TICKS } else { TICKS_PER_DELAY * factor }
     }
 
     /// Whether memory waits longer than `release_delay` because the program keeps wanting it again.
@@ -248,28 +248,28 @@ impl<O: Os> Heap<O> {
     }
 
     /// The free memory that this tick leaves: what `retain` says, and what was needed in the last ticks. How many of
-    /// those grows with the patience. Unless the program `works`, nothing is needed.
-    fn kept_bytes(&self, works: bool, factor: u32) -> usize {
-        let (janitor, retained) = (&self.janitor, self.retained_bytes());
+    /// those grows with the patience. Where nothing `waits`, nothing is needed.
+    fn kept_bytes(&self, waits: bool, live: usize, factor: u32) -> usize {
+        let (janitor, retained) = (&self.janitor, self.retained_bytes(live));
         let low = self.pages.low_water() as u64;
         let excess = janitor.excess.load(Ordering::Relaxed).min(low);
         let waited = janitor.excess_ticks.load(Ordering::Relaxed) + 1;
-        if works && waited < factor.max(UNNEEDED_TICKS) {
+        if waits && waited < factor.max(UNNEEDED_TICKS) {
             janitor.excess.store(excess, Ordering::Relaxed);
             janitor.excess_ticks.store(waited, Ordering::Relaxed);
             return usize::MAX;
         }
         janitor.excess.store(u64::MAX, Ordering::Relaxed);
         janitor.excess_ticks.store(0, Ordering::Relaxed);
-        if !works {
+        if !waits {
             return retained;
         }
         let needed = self.pages.dirty_free_bytes().saturating_sub(excess as usize);
         retained.max(needed)
     }
 
-    fn retained_bytes(&self) -> usize {
-        let live = self.pages.stats().used;
+    fn retained_bytes(&self, live: usize) -> usize {
+        let live = live as u64;
         let retain = match self.options.get(OptionId::retain) {
             AUTO => live / 4,
             amount => percent_of(amount).map_or(amount, |percent| (live / 100).saturating_mul(percent)),
