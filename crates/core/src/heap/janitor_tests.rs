@@ -49,6 +49,21 @@ fn an_idle_heap_ends_with_its_live_pages_and_nothing_else() {
 }
 
 #[test]
+fn what_the_heap_knows_about_blocks_goes_with_their_memory() {
+    let heap = heap();
+    let blocks = fill(&heap, 64 << 10, 1024);
+    let before = heap.stats().metadata;
+    free(&heap, blocks);
+    quiet_ticks(&heap, 11);
+    let after = heap.stats().metadata;
+    // A bit for every 16 bytes of 64 MiB.
+    assert!(after + (448 << 10) < before, "{before} bytes of metadata, then {after}");
+    heap.verify();
+    let again = fill(&heap, 1000, 1024);
+    free(&heap, again);
+}
+
+#[test]
 fn memory_stays_for_the_delay_and_then_goes() {
     let heap = heap();
     heap.set_option(b"retain", b"1G").unwrap();

@@ -4,7 +4,8 @@
 //! each block, so that a fork never happens while units are withheld.
 
 use super::runs::Huge;
-use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, State, bits};
+use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, Pages, State, bits};
+use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
 use crate::class::UNIT_BYTES;
 use crate::os::{Guard, Os};
@@ -15,6 +16,8 @@ const MOST_UNDUMPED: u32 = 1024;
 const DENSE_BYTES: u64 = (BLOCK_BYTES - BLOCK_BYTES / 64) as u64;
 /// Blocks that are looked at for each that may get a huge page.
 const LOOKS_FOR_EACH_COLLAPSE: u32 = 2;
+/// Units whose bits in `given` fill a page.
+const UNITS_PER_PAGE_OF_BITS: u32 = (PAGE_BYTES / (GIVEN_PER_UNIT * size_of::<u32>())) as u32;
 /// Heaps below this gain nothing from huge pages.
 const LEAST_FOR_HUGE: u32 = 16;
 
@@ -95,6 +98,7 @@ impl<O: Os> Pages<O> {
                 refused |= bits::mask(start, length);
             }
         });
+        self.give_back_bits(os, number, withheld, dirty);
         let undumped =
             unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
         let mut state = self.state.lock();
@@ -105,6 +109,25 @@ impl<O: Os> Pages<O> {
             }
         }
         (dirty & !refused).count_ones() as usize * UNIT_BYTES
+    }
+
+    /// Gives back the pages of `given` that have bits of withheld units only: no block lies there, so all of them are zero,
+    /// and stay so.
+    fn give_back_bits(&self, os: &O, number: u32, withheld: u128, dirty: u128) {
+        if os.page_bytes() > PAGE_BYTES {
+            return;
+        }
+        let mut whole = 0;
+        for first in (0..BLOCK_UNITS).step_by(UNITS_PER_PAGE_OF_BITS as usize) {
+            let units = bits::mask(first, UNITS_PER_PAGE_OF_BITS);
+            if withheld & units == units && dirty & units != 0 {
+                whole |= units;
+            }
+        }
+        bits::each_run(whole, |start, length| {
+            let first = self.given.at((number * BLOCK_UNITS + start) as usize * GIVEN_PER_UNIT);
+            os.give_back(first.addr(), (length / UNITS_PER_PAGE_OF_BITS) as usize * PAGE_BYTES);
+        });
     }
 
     fn leave_out_of_dumps(&self, os: &O, number: u32) -> bool {
