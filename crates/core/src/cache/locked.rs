@@ -17,8 +17,6 @@ pub struct Locked<'a, O: Os> {
 
 const ENTRY: usize = size_of::<usize>();
 
-impl<O: Os> Locked<'_, O> {}
-
 impl<O: Os> Tray for Locked<'_, O> {
     fn slab(&self) -> Slab {
         self.slab

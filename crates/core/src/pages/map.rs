@@ -130,13 +130,18 @@ impl<O: Os> Pages<O> {
         unsafe { self.spans.shared(id.0 as usize) }
     }
 
-    pub(super) fn set_owner(&self, start: u32, units: u32, class: SizeClass, id: SpanId) {
-        // A large span is known by its first unit; the others only say that they are no place to start.
-        let owned = if class == SizeClass::LARGE { 1 } else { units };
+    /// Says of units what they hold. The caller holds the state.
+    pub(super) fn write_classes(&self, start: u32, units: u32, class: SizeClass) {
         for unit in start..start + units {
-            // SAFETY: the units are in the grown part and belong to the span that is being opened or closed.
+            // SAFETY: the units are in the grown part of the range, which the table is as long as.
             unsafe { self.classes.shared(unit as usize) }.store(class.byte(), Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn set_owner(&self, start: u32, units: u32, class: SizeClass, id: SpanId) {
+        self.write_classes(start, units, class);
+        // A large span is known by its first unit; the others only say that they are no place to start.
+        let owned = if class == SizeClass::LARGE { 1 } else { units };
         for unit in start..start + owned {
             // SAFETY: as above.
             unsafe { self.owners.shared(unit as usize) }.store(id.0, Ordering::Relaxed);

@@ -110,10 +110,7 @@ impl<O: Os> Pages<O> {
         let first = start + units;
         span.units.set(units + more);
         self.admit_to_dumps(os, &mut state, first, more);
-        for unit in first..first + more {
-            // SAFETY: the units have just become this span's.
-            unsafe { self.classes.shared(unit as usize) }.store(SizeClass::LARGE.byte(), Ordering::Relaxed);
-        }
+        self.write_classes(first, more, SizeClass::LARGE);
         Some(zeroed)
     }
 
@@ -123,10 +120,7 @@ impl<O: Os> Pages<O> {
         let span = self.span(id);
         let (first, fewer) = (span.start.get() + units, span.units.get() - units);
         span.units.set(units);
-        for unit in first..first + fewer {
-            // SAFETY: the units are this span's until the next line.
-            unsafe { self.classes.shared(unit as usize) }.store(SizeClass::NONE.byte(), Ordering::Relaxed);
-        }
+        self.write_classes(first, fewer, SizeClass::NONE);
         state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
     }
 }

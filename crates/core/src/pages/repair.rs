@@ -86,13 +86,6 @@ impl<O: Os> Pages<O> {
         })
     }
 
-    fn write_classes(&self, start: u32, units: u32, class: SizeClass) {
-        for unit in start..start + units {
-            // SAFETY: the units are in the grown part, and the map belongs to the holder of the state.
-            unsafe { self.classes.shared(unit as usize) }.store(class.byte(), Ordering::Relaxed);
-        }
-    }
-
     fn clear_map_of_free_units(&self, state: &State) {
         for number in 0..state.runs.blocks {
             // SAFETY: blocks belong to the holder of the state.

@@ -12,7 +12,7 @@ const WORDS: usize = MOST_BLOCKS / 64;
 
 /// The index of a span in the table of spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SpanId(pub u32);
+pub struct SpanId(pub(crate) u32);
 
 impl SpanId {
     pub const NONE: SpanId = SpanId(u32::MAX);

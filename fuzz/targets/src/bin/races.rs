@@ -40,6 +40,7 @@ fn look_on(heap: &TestHeap, done: &AtomicBool) {
 /// Two threads that write one word without any order: what the sanitizer must see, or it sees nothing.
 fn race_on_purpose() {
     static mut WORD: usize = 0;
+    // SAFETY: there is none, which is the point; the word is read by nobody.
     let write = || (0..1000).for_each(|value| unsafe { (&raw mut WORD).write_volatile(value) });
     let threads = [std::thread::spawn(write), std::thread::spawn(write)];
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
