@@ -144,6 +144,38 @@ static void fork_in_a_handler(void) {
     EXPECT(handled > 10, "handlers to run");
 }
 
+static volatile sig_atomic_t in_child;
+
+static void fork_and_return(int unused) {
+    (void)unused;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(25 * (unsigned)number("ROBUSTNESS_PATIENCE", 1));
+        in_child = handled + 1;
+        return;
+    }
+    if (child > 0)
+        expect_success(child, "a child whose interrupted call goes on");
+    if (++handled == number("ROBUSTNESS_FORKS", 200))
+        signal_every(0);
+}
+
+/* In the child the call that was interrupted ends as if nothing had been; then everything is used. */
+static void work_goes_on_in_the_child_of_a_handler(void) {
+    struct sigaction action = {.sa_handler = fork_and_return, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    signal_every(1000);
+    double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
+    while (seconds() < end) {
+        work_and_free(1, 500);
+        if (in_child != 0)
+            live_in_child(in_child);
+    }
+    signal_every(0);
+    EXPECT(handled > 10, "handlers to run");
+}
+
 /* Starts children with `start` while threads allocate. */
 static void with_busy_threads(pid_t (*start)(int), int times, const char *what) {
     pthread_t thread[WORKERS];
@@ -227,7 +259,8 @@ static void vforked_child_allocates(void) {
 
 static const struct Case CASES[] = {
     CASE(fork_from_64_threads), CASE(fork_beside_streams), CASE(a_child_frees_what_threads_allocated),
-    CASE(children_of_children), CASE(fork_in_a_handler), CASE(vfork_and_exec), CASE(spawn), CASE(clone_as_fork),
+    CASE(children_of_children), CASE(fork_in_a_handler),
+    CASE(work_goes_on_in_the_child_of_a_handler), CASE(vfork_and_exec), CASE(spawn), CASE(clone_as_fork),
     CASE(clone3_as_fork), CASE(underscore_fork), CASE(vforked_child_allocates),
 };
 

@@ -61,6 +61,7 @@ pub const CASES: &[Case] = &[
     case("forks.c", "a_child_frees_what_threads_allocated", Plain, 60),
     case("forks.c", "children_of_children", Plain, 60),
     case("forks.c", "fork_in_a_handler", Plain, 90),
+    case("forks.c", "work_goes_on_in_the_child_of_a_handler", Plain, 90),
     case("forks.c", "vfork_and_exec", Plain, 30),
     case("forks.c", "spawn", Plain, 30),
     case("forks.c", "clone_as_fork", Plain, 300),

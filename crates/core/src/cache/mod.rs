@@ -124,11 +124,12 @@ impl<O: Os> Cache<O> {
         }
         self.base.store(base, Ordering::Relaxed);
         self.cpus.store(cpus, Ordering::Relaxed);
-        self.slots.store(slots, Ordering::Relaxed);
         for slot in 0..slots {
             self.in_use(slot).store(base, Ordering::Relaxed);
-            self.closed(slot).store(base, Ordering::Relaxed);
+            self.closed_of(slots, slot).store(base, Ordering::Relaxed);
         }
+        // Release pairs with the Acquire of who asks whether there are tables: they are whole.
+        self.slots.store(slots, Ordering::Release);
         if let Some(area) = area {
             let kind = match area.kind {
                 IndexKind::ConcurrencyId => FrontKind::ConcurrencyId,

@@ -38,7 +38,11 @@ impl<O: Os> Cache<O> {
 
     /// What the sequences see once they were switched off for good.
     pub(super) fn closed(&self, slot: usize) -> &AtomicUsize {
-        self.word_at(EMPTY_BYTES + (2 * self.slots.load(Ordering::Relaxed) + slot) * WORD)
+        self.closed_of(self.slots.load(Ordering::Relaxed), slot)
+    }
+
+    pub(super) fn closed_of(&self, slots: usize, slot: usize) -> &AtomicUsize {
+        self.word_at(EMPTY_BYTES + (2 * slots + slot) * WORD)
     }
 
     pub(super) fn lock_of(&self, slot: usize) -> &Mutex<(), O> {

@@ -221,10 +221,11 @@ impl SlowPaths {
 
     /// Keeps a block that a signal handler freed; false where there is no place, and the block is lost.
     fn defer(&self, block: usize) -> bool {
+        // Release pairs with the Acquire in `free_deferred`: what the handler wrote comes before what the next owner writes.
         let kept = self
             .deferred
             .iter()
-            .any(|place| place.compare_exchange(0, block, Ordering::Relaxed, Ordering::Relaxed).is_ok());
+            .any(|place| place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_ok());
         self.deferred_count.fetch_add(usize::from(kept), Ordering::Relaxed);
         kept
     }
@@ -294,7 +295,7 @@ impl<O: Os> Heap<O> {
             return;
         }
         for place in &self.slow_paths.deferred {
-            let block = place.swap(0, Ordering::Relaxed);
+            let block = place.swap(0, Ordering::Acquire);
             if block != 0 {
                 self.slow_paths.deferred_count.fetch_sub(1, Ordering::Relaxed);
                 self.free(block);

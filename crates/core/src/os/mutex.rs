@@ -121,9 +121,21 @@ impl<T, W: Wait> Mutex<T, W> {
     #[inline]
     fn unlock(&self) {
         self.holder.store(0, Ordering::Relaxed);
-        let state = self.state.fetch_sub(HELD, Ordering::Release) - HELD;
-        if state >= WAITER && state & WOKEN == 0 {
-            self.wake(state);
+        let state = self.state.fetch_sub(HELD, Ordering::Release);
+        if state != HELD {
+            self.unlock_more(state);
+        }
+    }
+
+    /// The rest of `unlock` where more than one holder was in the state before it.
+    #[cold]
+    fn unlock_more(&self, before: u32) {
+        if before & HELD == 0 {
+            // Taken from this thread: it forked in a handler that interrupted it between the two stores of a lock or an
+            // unlock, where nobody knows the holder, and the child seized and released the mutex.
+            self.state.fetch_add(HELD, Ordering::Relaxed);
+        } else {
+            self.wake(before - HELD);
         }
     }
 
@@ -284,6 +296,21 @@ mod tests {
         assert!(mutex.try_lock().is_none());
         // SAFETY: held by the line above.
         unsafe { mutex.release() };
+        assert!(mutex.try_lock().is_some());
+    }
+
+    #[test]
+    fn a_mutex_that_was_seized_from_its_interrupted_holder_can_still_be_left() {
+        let mutex = Mutex::<u8, Linux>::new(0);
+        let held = mutex.lock();
+        mutex.holder.store(0, Ordering::Relaxed);
+        // SAFETY: this is the only thread; it stands where a handler would have interrupted it.
+        unsafe {
+            assert!(mutex.seize());
+            mutex.release();
+        }
+        drop(held);
+        assert_eq!(mutex.state.load(Ordering::Relaxed), 0);
         assert!(mutex.try_lock().is_some());
     }
 

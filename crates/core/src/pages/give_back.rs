@@ -91,18 +91,21 @@ impl<O: Os> Pages<O> {
 
     /// Gives the dirty ones of a block's withheld units back to the system and makes all of them free again.
     fn give_back_units(&self, os: &O, number: u32, withheld: u128, dirty: u128, unused: bool) -> usize {
-        let mut refused = 0;
-        bits::each_run(dirty, |start, length| {
+        let (units_per_page, mut refused) = ((os.page_bytes() / UNIT_BYTES).max(1) as u32, dirty);
+        // A system's page may be several units: only those that are withheld as a whole can go.
+        bits::each_run(whole(withheld, dirty, units_per_page), |start, length| {
             let address = self.address_of(number * BLOCK_UNITS + start);
-            if !os.give_back(address, length as usize * UNIT_BYTES) {
-                refused |= bits::mask(start, length);
+            if os.give_back(address, length as usize * UNIT_BYTES) {
+                refused &= !bits::mask(start, length);
             }
         });
         self.give_back_bits(os, number, withheld, dirty);
         let undumped =
             unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
         let mut state = self.state.lock();
-        self.note_given_back(&mut state, number, unused, undumped);
+        if refused != dirty {
+            self.note_given_back(&mut state, number, unused, undumped);
+        }
         for (units, is_clean) in [(withheld & !refused, true), (refused, false)] {
             if units != 0 {
                 state.runs.return_withheld(&self.blocks, number, units, is_clean);
@@ -117,14 +120,7 @@ impl<O: Os> Pages<O> {
         if os.page_bytes() > PAGE_BYTES {
             return;
         }
-        let mut whole = 0;
-        for first in (0..BLOCK_UNITS).step_by(UNITS_PER_PAGE_OF_BITS as usize) {
-            let units = bits::mask(first, UNITS_PER_PAGE_OF_BITS);
-            if withheld & units == units && dirty & units != 0 {
-                whole |= units;
-            }
-        }
-        bits::each_run(whole, |start, length| {
+        bits::each_run(whole(withheld, dirty, UNITS_PER_PAGE_OF_BITS), |start, length| {
             let first = self.given.at((number * BLOCK_UNITS + start) as usize * GIVEN_PER_UNIT);
             os.give_back(first.addr(), (length / UNITS_PER_PAGE_OF_BITS) as usize * PAGE_BYTES);
         });
@@ -152,8 +148,7 @@ impl<O: Os> Pages<O> {
             let block = unsafe { &mut *self.blocks.at(number as usize) };
             block.changed_at = self.clock.load(Ordering::Relaxed);
             if block.undumped {
-                os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, true);
-                block.undumped = false;
+                block.undumped = !os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, true);
             }
         }
     }
@@ -215,5 +210,23 @@ impl<O: Os> Pages<O> {
         let block = unsafe { &*self.blocks.at(number as usize) };
         let age = self.clock.load(Ordering::Relaxed).wrapping_sub(block.changed_at);
         block.used == u128::MAX && block.dirty != 0 && block.huge == Huge::No && age >= ticks
+    }
+}
+
+/// Of the groups of so many units, those that are withheld as a whole and have something dirty.
+fn whole(withheld: u128, dirty: u128, group: u32) -> u128 {
+    let groups = (0..BLOCK_UNITS).step_by(group as usize).map(|first| bits::mask(first, group));
+    groups.filter(|units| withheld & units == *units && dirty & units != 0).fold(0, |all, units| all | units)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shares_a_page_with_somebody_stays() {
+        assert_eq!(whole(0b1111_1110, 0b0001_0010, 1), 0b0001_0010);
+        assert_eq!(whole(0b1111_1110, 0b0001_0010, 4), 0b1111_0000, "unit 0 is somebody's");
+        assert_eq!(whole(u128::MAX, 0b0001, 4), 0b1111, "clean units go with it");
     }
 }

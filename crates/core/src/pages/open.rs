@@ -30,10 +30,7 @@ impl<O: Os> Pages<O> {
             return None;
         }
         let mut state = self.state.lock();
-        // Once more under the lock: several threads may have passed the look without it.
-        if self.footprint_of(&state).saturating_add(units as usize * UNIT_BYTES)
-            > self.limits.hard().unwrap_or(usize::MAX)
-        {
+        if !self.is_allowed(&state, units) {
             return None;
         }
         let id = self.unused_span(os, &mut state)?;
@@ -48,6 +45,12 @@ impl<O: Os> Pages<O> {
         self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
         Some((id, run.zeroed))
+    }
+
+    /// The look at the hard limit under the lock: several threads may have passed the one without it.
+    fn is_allowed(&self, state: &Guard<'_, State, O>, units: u32) -> bool {
+        self.footprint_of(state).saturating_add(units as usize * UNIT_BYTES)
+            <= self.limits.hard().unwrap_or(usize::MAX)
     }
 
     fn unused_span(&self, os: &O, state: &mut Guard<'_, State, O>) -> Option<SpanId> {
@@ -104,6 +107,9 @@ impl<O: Os> Pages<O> {
             return None;
         }
         let mut state = self.state.lock();
+        if !self.is_allowed(&state, more) {
+            return None;
+        }
         let span = self.span(id);
         let (start, units) = (span.start.get(), span.units.get());
         let zeroed = state.runs.extend(&self.blocks, start, units, more)?;

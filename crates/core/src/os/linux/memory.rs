@@ -132,6 +132,10 @@ pub(super) fn set_dumped(address: usize, bytes: usize, dumped: bool) -> bool {
 }
 
 pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> bool {
+    // Asked for parts of pages the system would refuse, and that is no reason to look after the target below.
+    if !(from | to | bytes).is_multiple_of(page_bytes().max(1)) {
+        return false;
+    }
     let (from, to) = (ptr::without_provenance_mut(from), ptr::without_provenance_mut::<libc::c_void>(to));
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     // SAFETY: both ranges are the caller's; DONTUNMAP keeps the old one mapped, so nobody can slip in there.
