@@ -50,7 +50,7 @@ Examples:
 /// Run programs on the vcmalloc memory allocator and see how it is set up.
 #[derive(Parser)]
 #[command(name = "vcm", version, after_help = EXAMPLES, subcommand_required = true)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
@@ -105,7 +105,7 @@ pub struct Run {
 #[command(after_help = CONFIG_EXAMPLES)]
 pub struct Config {
     /// Show the settings that this running process was started with
-    #[arg(value_name = "PID", conflicts_with = "program", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", conflicts_with = "program", value_parser = process_id)]
     pub pid: Option<i32>,
     /// Read this config file instead of VCM_CONFIG or /etc/vcmalloc.conf
     #[arg(long, value_name = "FILE")]
@@ -174,6 +174,17 @@ impl FromArgMatches for OptionFlags {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+fn process_id(text: &str) -> Result<i32, &'static str> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or("write a process id, or '--program NAME' for what a program of that name would get")
+}
+
+/// The flags of `vcm run`, for suggestions.
+pub fn run_flags() -> Vec<String> {
+    let command = Run::augment_args(clap::Command::new("run"));
+    command.get_arguments().filter_map(|argument| Some(format!("--{}", argument.get_long()?))).collect()
 }
 
 /// Prints help or what is wrong with the command line; `run` keeps the low codes for its command.

@@ -34,6 +34,25 @@ fn every_option_is_listed_with_its_variable_and_default() {
 }
 
 #[test]
+fn what_cannot_be_shown_is_refused_with_what_to_write() {
+    let name = done(&mut clean(&["config", "ceph-osd"]));
+    assert_eq!(name.code, Some(2));
+    assert!(name.err.contains("--program NAME"), "{}", name.err);
+    for arguments in [vec!["config", "--file", "/no/such/file"], vec!["config", "--file", "/no/such/file", "1"]] {
+        let missing = done(&mut clean(&arguments));
+        assert!(missing.code != Some(0) && missing.out.is_empty(), "{arguments:?}: {}", missing.out);
+        assert!(missing.err.contains("/no/such/file: cannot be read"), "{}", missing.err);
+    }
+}
+
+#[test]
+fn help_is_a_verb_too() {
+    let help = done(&mut clean(&["help", "run"]));
+    assert_eq!(help.code, Some(0), "{}", help.err);
+    assert!(help.out.contains("--cache-limit"), "{}", help.out);
+}
+
+#[test]
 fn a_reader_that_stops_early_is_no_failure() {
     let script = format!("set -o pipefail; {} config | true", env!("CARGO_BIN_EXE_vcm"));
     let result = done(std::process::Command::new("bash").args(["-c", &script]));

@@ -69,6 +69,14 @@ fn the_command_starts_with_the_signals_that_vcm_was_started_with() {
 }
 
 #[test]
+fn a_mistyped_flag_is_refused_with_the_nearest_one() {
+    let place = Place::new();
+    let mistyped = done(&mut place.run(&["--cache-limt", "5", "--", "true"]));
+    assert_eq!(mistyped.code, Some(125), "{}", mistyped.err);
+    assert!(mistyped.err.contains("'--cache-limit'") && mistyped.err.contains("vcm run --help"), "{}", mistyped.err);
+}
+
+#[test]
 fn own_failures_have_the_codes_of_env_and_timeout() {
     let place = Place::new();
     let absent = done(&mut place.run(&["--", "no-such-command-anywhere"]));

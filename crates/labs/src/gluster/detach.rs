@@ -50,7 +50,7 @@ pub static DETACH: Experiment = Experiment {
     }],
     pairing: Pairing::Turns,
     quick: Plan { repetitions: 1, about: "4 minutes" },
-    full: Plan { repetitions: 1, about: "10 minutes" },
+    full: Plan { repetitions: 1, about: "16 minutes" },
     steps: &[
         Step { name: "idle", what: "all bricks attached, no load yet" },
         Step { name: "loaded", what: "right after the load" },

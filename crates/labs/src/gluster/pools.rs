@@ -49,7 +49,7 @@ pub static POOLS: Experiment = Experiment {
     ],
     pairing: Pairing::Turns,
     quick: Plan { repetitions: 1, about: "5 minutes" },
-    full: Plan { repetitions: 1, about: "20 minutes" },
+    full: Plan { repetitions: 1, about: "25 minutes" },
     steps: &[
         Step { name: "idle", what: "all bricks attached, no load yet" },
         Step { name: "loaded", what: "right after the load" },

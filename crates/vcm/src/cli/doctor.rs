@@ -14,7 +14,7 @@ Examples:
 It reads only. Run it as root to see everything.
 
 Exit status:
-  0  nothing to report
+  0  nothing to report, also where no storage daemon runs
   1  findings were shown
   2  it could not look: no such process or daemon, wrong arguments";
 

@@ -81,7 +81,7 @@ pub static JOURNAL: Experiment = Experiment {
     ],
     pairing: Pairing::Together,
     quick: Plan { repetitions: 1, about: "3 minutes" },
-    full: Plan { repetitions: 1, about: "15 minutes" },
+    full: Plan { repetitions: 1, about: "12 minutes" },
     steps: &[],
     measures: paired::MEASURES,
     controls: &[Control {

@@ -51,7 +51,7 @@ pub static KEY_VALUE: Experiment = Experiment {
     ],
     pairing: Pairing::Together,
     quick: Plan { repetitions: 2, about: "4 minutes" },
-    full: Plan { repetitions: 2, about: "8 minutes" },
+    full: Plan { repetitions: 2, about: "10 minutes" },
     steps: &[],
     measures: written::MEASURES,
     controls: &[Control {

@@ -52,7 +52,7 @@ pub static READ_MIX: Experiment = Experiment {
     ],
     pairing: Pairing::Together,
     quick: Plan { repetitions: 2, about: "4 minutes" },
-    full: Plan { repetitions: 2, about: "12 minutes" },
+    full: Plan { repetitions: 2, about: "14 minutes" },
     steps: &[],
     measures: paired::MEASURES,
     controls: &[Control {

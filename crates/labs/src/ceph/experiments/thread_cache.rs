@@ -21,7 +21,7 @@ use anyhow::Result;
 
 pub static THREAD_CACHE: Experiment = Experiment {
     name: "thread-cache",
-    title: "Ceph OSDs under seven allocators, 4 KiB writes and reads",
+    title: "Ceph OSDs under five allocators, 4 KiB writes and reads",
     question: "What does an OSD's processor time per operation, and its memory, owe to its allocator? And what \
                happens when TCMalloc's thread caches are too small for its threads?",
     reports: &[
@@ -63,7 +63,7 @@ pub static THREAD_CACHE: Experiment = Experiment {
     }],
     pairing: Pairing::Together,
     quick: Plan { repetitions: 3, about: "4 minutes" },
-    full: Plan { repetitions: 8, about: "35 minutes" },
+    full: Plan { repetitions: 8, about: "28 minutes" },
     steps: &[
         Step { name: "write 32", what: "4 KiB writes of new objects, 32 in flight over all OSDs" },
         Step { name: "write 128", what: "the same, 128 in flight" },

@@ -8,6 +8,7 @@ mod process;
 use crate::cli::Config;
 use crate::say::{self, FAILURE, Failure, Outcome};
 use serde::Serialize;
+use std::path::Path;
 
 pub fn config(arguments: Config) -> Outcome {
     if arguments.markdown {
@@ -20,6 +21,12 @@ pub fn config(arguments: Config) -> Outcome {
         return effective::show(arguments.file, arguments.program, arguments.json);
     }
     if arguments.json { json(&list::entries()) } else { say::result(&list::text()) }
+}
+
+/// A file that was named here must be there; one that the environment names is the library's to warn of.
+fn readable(file: &Path) -> Result<(), Failure> {
+    let look = std::fs::read(file).map(drop);
+    look.map_err(|error| Failure::new(FAILURE, format!("--file {}: cannot be read: {error}", file.display())))
 }
 
 fn json<T: Serialize>(value: &T) -> Outcome {

@@ -47,6 +47,7 @@ impl Plan {
             let (program, library) = (program.display(), library.path.display());
             notes.push(format!("{program} is linked with {name}, so the stand-in {library} is preloaded."));
         }
+        notes.extend(in_a_build_tree(&library.path));
         let path = inside(root, &library.path);
         check_visible(root, unit, &path)?;
 
@@ -190,6 +191,18 @@ fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
     )))
 }
 
+/// A daemon should not depend on a folder that the next build changes. Cargo marks its own.
+fn in_a_build_tree(library: &Path) -> Option<String> {
+    let marked = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
+    let folder = library.ancestors().skip(1).find(marked)?;
+    Some(format!(
+        "warning: {} is in the build folder {}, which the next build changes and 'make clean' removes; 'sudo make \
+         install' puts it into /usr/local/lib.",
+        library.display(),
+        folder.display()
+    ))
+}
+
 /// Ours first, then what was there.
 fn joined(library: &Path, before: Option<&Assignment>) -> String {
     let mut list = library.display().to_string();
@@ -225,4 +238,19 @@ fn kept_allocators(root: &Root, before: &Assignment) -> Vec<String> {
 fn comes_later(file: &Path) -> bool {
     let is_drop_in = file.parent().is_some_and(|folder| folder.extension().is_some_and(|end| end == "d"));
     is_drop_in && file.file_name().is_some_and(|name| name.to_string_lossy().as_ref() > drop_in::NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_in_a_build_folder_is_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("target/release/libvcmalloc.so");
+        assert_eq!(in_a_build_tree(&library), None);
+        std::fs::create_dir_all(folder.path().join("target")).unwrap();
+        std::fs::write(folder.path().join("target/CACHEDIR.TAG"), "").unwrap();
+        assert!(in_a_build_tree(&library).is_some_and(|warning| warning.contains("make install")));
+    }
 }

@@ -12,7 +12,7 @@ mod findings;
 mod proof;
 mod watch;
 
-use crate::cli::Run;
+use crate::cli::{self, Run};
 use crate::inspect::command::{self, Missing};
 use crate::library::{self, Library};
 use crate::say::{self, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome};
@@ -27,6 +27,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use vcm_labs::engine::nearest;
 use watch::Watch;
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -132,6 +133,13 @@ fn preload_list(library: &Library, before: Option<&OsStr>) -> OsString {
 fn missing(name: &OsStr, why: &Missing) -> Failure {
     let name = name.to_string_lossy();
     match why {
+        // Unknown flags are taken for the command, whose arguments may look like anything.
+        Missing::NotFound if name.starts_with('-') => {
+            let flags = cli::run_flags();
+            let nearest = nearest::suggestion(&name, flags.iter().map(String::as_str));
+            let question = nearest.split(" There are:").next().unwrap_or_default();
+            Failure::new(OWN_FAILURE, format!("{name}: there is no such flag{question} See 'vcm run --help'"))
+        }
         Missing::NotFound => Failure::new(NOT_FOUND, format!("{name}: no such command")),
         Missing::NotExecutable(error) => {
             Failure::new(NOT_EXECUTABLE, format!("{name}: cannot be executed: {error}"))
