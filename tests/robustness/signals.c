@@ -99,6 +99,25 @@ static void malloc_in_a_handler_while_forking(void) {
     every_few_microseconds(0);
 }
 
+/* A fork holds every lock, so all of these threads wait inside slow paths when their handlers run. */
+static void malloc_in_handlers_of_threads_that_wait_for_a_fork(void) {
+    enum { THREADS = 48 };
+    handle(SIGUSR1, allocate_in_handler, 0);
+    pthread_t thread[THREADS];
+    start_workers(thread, THREADS);
+    double end = seconds() + 2 * number("ROBUSTNESS_SECONDS", 1);
+    while (seconds() < end || handled <= 100) {
+        for (int i = 0; i < THREADS; i++)
+            pthread_kill(thread[i], SIGUSR1);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        if (child > 0)
+            expect_success(child, "a child of a process whose threads have handlers");
+    }
+    stop_workers(thread, THREADS);
+}
+
 static void malloc_on_a_small_alternate_stack(void) {
     static char stack[16 * KIB];
     stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
@@ -150,6 +169,7 @@ static void threads_are_cancelled(void) {
 
 static const struct Case CASES[] = {
     CASE(malloc_in_a_handler), CASE(malloc_in_handlers_of_threads), CASE(malloc_in_nested_handlers), CASE(malloc_in_a_handler_while_forking),
+    CASE(malloc_in_handlers_of_threads_that_wait_for_a_fork),
     CASE(malloc_on_a_small_alternate_stack), CASE(malloc_in_a_fault_handler), CASE(threads_are_cancelled),
 };
 

@@ -72,6 +72,7 @@ pub const CASES: &[Case] = &[
     case("signals.c", "malloc_in_handlers_of_threads", Plain, 30),
     case("signals.c", "malloc_in_nested_handlers", Plain, 30),
     case("signals.c", "malloc_in_a_handler_while_forking", Plain, 30),
+    case("signals.c", "malloc_in_handlers_of_threads_that_wait_for_a_fork", Plain, 30),
     case("signals.c", "malloc_on_a_small_alternate_stack", Plain, 30),
     case("signals.c", "malloc_in_a_fault_handler", Plain, 30),
     case("signals.c", "threads_are_cancelled", Plain, 30),

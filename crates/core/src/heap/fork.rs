@@ -14,9 +14,7 @@ impl<O: Os> Heap<O> {
     pub fn before_fork(&self) -> bool {
         // Noted until one of the handlers below: signals are delivered before those run, and a handler that allocates
         // must not wait for the locks that its own thread holds.
-        let entry = self.slow_paths.enter::<O>();
-        self.know_process(entry.is_some());
-        let Some(entry) = entry else { return false };
+        let Some(entry) = self.enter_slow_path() else { return false };
         core::mem::forget(entry);
         self.starting.hold();
         self.profile.hold();

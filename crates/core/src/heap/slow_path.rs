@@ -26,9 +26,7 @@ impl<O: Os> Heap<O> {
         if self.is_stopped() {
             return None;
         }
-        let entry = self.slow_paths.enter::<O>();
-        self.know_process(entry.is_some());
-        let entry = entry?;
+        let entry = self.enter_slow_path()?;
         let outcome = work();
         // From here on this thread is outside: what follows may allocate and free as anybody may.
         drop(entry);

@@ -55,13 +55,13 @@ fn the_first_slow_path_of_a_new_process_repairs_the_heap_once() {
 fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
     let (heap, blocks) = heap_in_use();
     // This thread is in a slow path and forks in a handler there; another thread holds everything else.
-    let entry = heap.slow_paths.enter::<Fake>();
+    let entry = heap.slow_paths.enter::<Fake>(|| ());
     heap.starting.hold();
     assert!(!heap.before_fork(), "a fork here takes nothing");
     // SAFETY: this thread plays the only one of a child.
     unsafe { heap.after_unlocked_fork_in_child() };
     assert!(heap.starting.try_lock().is_none(), "the interrupted work still holds what it held");
-    assert!(heap.slow_paths.enter::<Fake>().is_none(), "and is still known to be under way");
+    assert!(heap.slow_paths.enter::<Fake>(|| ()).is_none(), "and is still known to be under way");
     // SAFETY: held since `hold` above.
     unsafe { heap.starting.release() };
     drop(entry);
