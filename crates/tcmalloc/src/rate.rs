@@ -55,8 +55,8 @@ const SOON: u64 = 10 * SECOND;
 /// An OSD asks for this every second while it works, and its operator once, when he wants memory back. So free memory
 /// outside spans always goes; caches are emptied and spans searched when nobody has asked for some time. The janitor
 /// gives back what stays idle in spans and caches anyway.
-/// Where the heap has found that the program keeps needing what goes, the thread that asks every second gets nothing:
-/// what its program does not need any more goes soon enough.
+/// Where the heap has found that the program keeps needing what goes, the thread that asks every second gets nothing at
+/// once; but free memory is kept small then, as the program decides by what is mapped how much it may hold.
 pub fn release(most: usize) {
     let (now, last) = (HEAP.os().now(), LAST.load(Ordering::Relaxed));
     let soon = last != 0 && now.saturating_sub(last) < SOON;
@@ -66,8 +66,11 @@ pub fn release(most: usize) {
         REGULAR.store(thread, Ordering::Relaxed);
         LAST.store(now, Ordering::Relaxed);
     }
-    if regular && HEAP.is_patient() {
-        return;
+    if regular {
+        HEAP.note_steered();
+        if HEAP.is_patient() {
+            return;
+        }
     }
     let given = HEAP.release_free(most);
     if given < most && !soon {

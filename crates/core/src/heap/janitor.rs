@@ -18,6 +18,11 @@ const STILL_TICKS: u32 = 2;
 /// Nothing waits where free memory exceeds this part of what lives, and these bytes.
 const PATIENT_PART: usize = 2;
 const PATIENT_BYTES: usize = 16 << 20;
+/// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it frees too
+/// much.
+const STEERED_PART: usize = 16;
+/// It steers if it asked for a release in so many ticks.
+const STEERED_TICKS: u32 = 48;
 /// Free memory beyond `retain` goes when nobody needed it for so many ticks, at least.
 const UNNEEDED_TICKS: u32 = 2;
 /// Idle pages of spans beyond `retain` wait so long.
@@ -58,6 +63,8 @@ pub struct Janitor<O: Os> {
     /// Ticks until what nobody needed meanwhile goes, and the least of it until now.
     excess_ticks: AtomicU32,
     excess: AtomicU64,
+    /// The tick until which the program counts as steering its memory; 0 before it ever did.
+    steered_until: AtomicU32,
     /// The footprint at which the heap relieves itself again.
     relieve_at: AtomicU64,
     limits_known: AtomicBool,
@@ -83,6 +90,7 @@ impl<O: Os> Janitor<O> {
             patience: Patience::new(),
             excess_ticks: AtomicU32::new(0),
             excess: AtomicU64::new(u64::MAX),
+            steered_until: AtomicU32::new(0),
             relieve_at: AtomicU64::new(0),
             limits_known: AtomicBool::new(false),
             callback_due: AtomicBool::new(false),
@@ -186,7 +194,10 @@ impl<O: Os> Heap<O> {
         self.janitor.ticks.fetch_add(1, Ordering::Relaxed);
         let (free, live) = self.free_and_live();
         // Patience has a price in memory: it ends where that would be too high.
-        let plenty = free > live / PATIENT_PART + PATIENT_BYTES;
+        let steered = self.is_steered(now);
+        let most = live / if steered { STEERED_PART } else { PATIENT_PART } + PATIENT_BYTES;
+        let plenty = free > most;
+        let retained = self.retained_bytes(live).min(if steered { most } else { usize::MAX });
         let factor = if plenty { 1 } else { self.janitor.patience.factor() };
         let waits = rung && !plenty;
         let still = STILL_TICKS * factor;
@@ -196,8 +207,8 @@ impl<O: Os> Heap<O> {
         for class in SizeClass::all() {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }
-        let given = self.tidy_spans(self.ticks_in_spans(plenty && free > self.retained_bytes(live), factor))
-            + self.pages.give_back(&self.os, self.kept_bytes(waits, live, factor), 0)
+        let given = self.tidy_spans(self.ticks_in_spans(plenty && free > retained, factor))
+            + self.pages.give_back(&self.os, self.kept_bytes(waits, retained, factor), 0)
             + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY * factor);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
         self.learn(now, rung, given);
@@ -240,6 +251,17 @@ impl<O: Os> Heap<O> {
         self.janitor.patience.factor() > 1
     }
 
+    /// Notes that the program asks for a release every now and then, because it steers what it keeps by what is held.
+    pub fn note_steered(&self) {
+        let until = self.pages.clock.load(Ordering::Relaxed).wrapping_add(STEERED_TICKS).max(1);
+        self.janitor.steered_until.store(until, Ordering::Relaxed);
+    }
+
+    fn is_steered(&self, now: u32) -> bool {
+        let until = self.janitor.steered_until.load(Ordering::Relaxed);
+        until != 0 && until.wrapping_sub(now) <= STEERED_TICKS
+    }
+
     fn learn(&self, now: u32, rung: bool, given: usize) {
         let patience = &self.janitor.patience;
         let came_back = self.pages.came_back(patience.too_soon_from(now));
@@ -247,10 +269,10 @@ impl<O: Os> Heap<O> {
         patience.note(Seen { now, rung, work, given, came_back, ticks_per_delay: TICKS_PER_DELAY });
     }
 
-    /// The free memory that this tick leaves: what `retain` says, and what was needed in the last ticks. How many of
+    /// The free memory that this tick leaves: what is to be retained, and what was needed in the last ticks. How many of
     /// those grows with the patience. Where nothing `waits`, nothing is needed.
-    fn kept_bytes(&self, waits: bool, live: usize, factor: u32) -> usize {
-        let (janitor, retained) = (&self.janitor, self.retained_bytes(live));
+    fn kept_bytes(&self, waits: bool, retained: usize, factor: u32) -> usize {
+        let janitor = &self.janitor;
         let low = self.pages.low_water() as u64;
         let excess = janitor.excess.load(Ordering::Relaxed).min(low);
         let waited = janitor.excess_ticks.load(Ordering::Relaxed) + 1;

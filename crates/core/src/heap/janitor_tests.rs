@@ -122,6 +122,31 @@ fn memory_that_keeps_coming_back_waits_longer_and_goes_all_the_same_when_the_pro
 }
 
 #[test]
+fn a_program_that_steers_its_memory_sees_soon_what_it_freed() {
+    let heap = heap();
+    let stay = fill(&heap, 256, MIB);
+    let held_after_a_cut = |steered: bool| {
+        // Patient: it kept needing what went.
+        for _ in 0..12 {
+            free(&heap, fill(&heap, 8, MIB));
+            heap.release(0);
+            heap.tick(true);
+        }
+        assert!(heap.is_patient());
+        let cut = fill(&heap, 100, MIB);
+        if steered {
+            heap.note_steered();
+        }
+        free(&heap, cut);
+        (0..2).for_each(|_| heap.tick(true));
+        heap.stats().dirty_free
+    };
+    assert!(held_after_a_cut(false) > 90 * MIB as u64);
+    assert!(held_after_a_cut(true) <= 32 * MIB as u64, "a sixteenth of what lives and 16 MiB");
+    free(&heap, stay);
+}
+
+#[test]
 fn free_memory_that_the_program_needs_every_now_and_then_is_no_excess() {
     let heap = heap();
     heap.set_option(b"retain", b"0").unwrap();
