@@ -38,7 +38,9 @@ fn what_cannot_be_shown_is_refused_with_what_to_write() {
     let name = done(&mut clean(&["config", "ceph-osd"]));
     assert_eq!(name.code, Some(2));
     assert!(name.err.contains("--program NAME"), "{}", name.err);
-    for arguments in [vec!["config", "--file", "/no/such/file"], vec!["config", "--file", "/no/such/file", "1"]] {
+    for arguments in
+        [vec!["config", "--file", "/no/such/file"], vec!["config", "--file", "/no/such/file", "1"]]
+    {
         let missing = done(&mut clean(&arguments));
         assert!(missing.code != Some(0) && missing.out.is_empty(), "{arguments:?}: {}", missing.out);
         assert!(missing.err.contains("/no/such/file: cannot be read"), "{}", missing.err);

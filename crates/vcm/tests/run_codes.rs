@@ -73,7 +73,11 @@ fn a_mistyped_flag_is_refused_with_the_nearest_one() {
     let place = Place::new();
     let mistyped = done(&mut place.run(&["--cache-limt", "5", "--", "true"]));
     assert_eq!(mistyped.code, Some(125), "{}", mistyped.err);
-    assert!(mistyped.err.contains("'--cache-limit'") && mistyped.err.contains("vcm run --help"), "{}", mistyped.err);
+    assert!(
+        mistyped.err.contains("'--cache-limit'") && mistyped.err.contains("vcm run --help"),
+        "{}",
+        mistyped.err
+    );
 }
 
 #[test]

@@ -140,6 +140,9 @@ fn osd(ground: &Ground, shape: &Shape) -> Vec<String> {
         "osd op complaint time = 120".into(),
         "osd scrub load threshold = 0".into(),
         "osd max scrubs = 0".into(),
+        // Groups move once, while they are empty; one at a time with a pause after each takes a minute.
+        "osd max backfills = 16".into(),
+        "osd recovery sleep hdd = 0".into(),
         // `cluster` does both: an OSD of 14.2 that asks before it has the monitor's map is refused and ends.
         "osd crush update on start = false".into(),
         "osd class update on start = false".into(),

@@ -5,7 +5,7 @@
 //! journal_test   what a device is worth as a journal
 //! paired         a round: the same load on all OSDs, what each used for its own operations
 //! load/          clients: rados bench, fio, S3
-//! counters  latency  sampling  written      looking at an OSD: perf dump, its histograms, perf, what it wrote
+//! counters  latency  sampling  written  held   looking at an OSD: perf dump, its histograms, perf, what it wrote, holds
 //! gateway        object gateways of a cluster
 //! cluster        bringing one up; pool, osd, monitor, admin_socket, configuration, shape
 //! other_system   Debian 11 and 13 in directories of their own; release
@@ -20,6 +20,7 @@ pub mod counters;
 pub mod existing;
 pub mod experiments;
 pub mod gateway;
+pub mod held;
 pub mod journal_test;
 pub mod latency;
 pub mod load;

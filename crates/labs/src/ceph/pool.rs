@@ -2,7 +2,9 @@
 //!
 //! Promises that every placement group takes operations when `make` comes back.
 
+use super::admin_socket;
 use super::cluster::Cluster;
+use super::osd::Osd;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, anyhow, bail};
 use std::sync::atomic::Ordering;
@@ -15,6 +17,9 @@ pub const IMAGE: &str = "image";
 /// never will; a busy machine is only slow.
 const SETTLED_WITHIN: [Duration; 3] =
     [Duration::from_secs(30), Duration::from_secs(60), Duration::from_secs(120)];
+
+/// How long groups without objects may take to move.
+const MOVED_WITHIN: Duration = Duration::from_secs(60);
 
 /// So many sessions of `ceph` give commands at the same time.
 const SIDE_BY_SIDE: usize = 4;
@@ -87,7 +92,8 @@ pub fn fresh(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> 
     make(session, cluster, copies)
 }
 
-/// Puts group n on OSD n modulo their number, its copies on the next ones, while the pool is still empty.
+/// Puts group n on OSD n modulo their number, its copies on the next ones, while the pool is still empty, and waits until
+/// they are there: until then the former OSD does the work.
 fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     let pools = cluster.client.ask(session, &["osd", "lspools"])?;
     let pools = pools.as_array().context("no list of pools")?;
@@ -101,7 +107,23 @@ fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
         let osds = osds.collect::<Vec<_>>().join(" ");
         lists[group % SIDE_BY_SIDE].push(format!("osd pg-upmap {number}.{group:x} {osds}"));
     }
-    cluster.client.command_side_by_side(session, &lists)
+    cluster.client.command_side_by_side(session, &lists)?;
+    session.wait_for("the placement groups to be where they were put", MOVED_WITHIN, || {
+        let led = cluster.osds().iter().map(groups_led_by).collect::<Result<Vec<_>>>()?;
+        let wanted = (0..cluster.shape.placement_groups).map(|group| group % cluster.shape.osds);
+        let mut missing = led;
+        wanted.for_each(|osd| missing[osd] -= 1);
+        if missing.iter().any(|missing| *missing < 0) {
+            return Ok(None);
+        }
+        let map = cluster.client.ask(session, &["osd", "dump"])?;
+        Ok(map["pg_temp"].as_array().is_none_or(Vec::is_empty).then_some(()))
+    })
+}
+
+fn groups_led_by(osd: &Osd) -> Result<i64> {
+    let dump = admin_socket::ask(&osd.socket, "perf dump")?;
+    dump["osd"]["numpg_primary"].as_i64().context("an OSD does not say how many placement groups it leads")
 }
 
 /// An operation waits until its placement group is active, so some to each of them settle it.

@@ -4,6 +4,7 @@ pub mod cache_tier;
 pub mod journal;
 pub mod key_value;
 pub mod many_threads;
+pub mod memory_target;
 pub mod object_gateway;
 pub mod read_mix;
 pub mod thread_cache;
@@ -14,6 +15,7 @@ use crate::engine::experiment::Experiment;
 pub static ALL: &[&Experiment] = &[
     &thread_cache::THREAD_CACHE,
     &many_threads::MANY_THREADS,
+    &memory_target::MEMORY_TARGET,
     &journal::JOURNAL,
     &read_mix::READ_MIX,
     &tuning_ladder::TUNING_LADDER,

@@ -1,0 +1,260 @@
+//! `memory-target`: does an OSD stay at `osd_memory_target`, and what if Ceph cannot see the heap?
+//!
+//! Paired: one OSD for each allocator, all under the same load, looked at once a second.
+
+use crate::ceph::cluster::Cluster;
+use crate::ceph::counters::Moment;
+use crate::ceph::held::{self, Held, Series};
+use crate::ceph::load::fio::Job;
+use crate::ceph::paired::measure;
+use crate::ceph::pool::{IMAGE, POOL};
+use crate::ceph::release::{CLUSTER_PACKAGES_AND_FIO, Release};
+use crate::ceph::shape::{Shape, Store};
+use crate::engine::experiment::{
+    Axis, Claim, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
+    nothing_to_prepare, nothing_to_skip,
+};
+use crate::engine::plan::Cell;
+use crate::engine::results::Row;
+use crate::engine::session::Session;
+use crate::engine::statistics::median;
+use anyhow::{Context, Result};
+
+const TARGET_MIB: u64 = 1024;
+/// Of each OSD's part of the image: more than the caches may hold.
+const DATA_MIB: u64 = 1280;
+/// From here on an OSD counts as full: its caches are what the target leaves them.
+const FULL: f64 = 0.9;
+const STEADY: &str = "steady";
+const PRESSED: &str = "pressed";
+const MINUTES: [&str; 10] = [
+    "minute 1",
+    "minute 2",
+    "minute 3",
+    "minute 4",
+    "minute 5",
+    "minute 6",
+    "minute 7",
+    "minute 8",
+    "minute 9",
+    "minute 10",
+];
+
+pub static MEMORY_TARGET: Experiment = Experiment {
+    name: "memory-target",
+    title: "An OSD at its osd_memory_target",
+    question: "Does an OSD's memory stay within 15 % of `osd_memory_target` while clients read and write, under each \
+               allocator, and what happens where Ceph does not see the heap?",
+    reports: &[
+        Report {
+            who: "Ceph's documentation, on automatic cache sizing",
+            year: "2018",
+            found: "BlueStore resizes its caches so that the heap stays at osd_memory_target, if TCMalloc is the allocator: \
+                    what it compares with the target is what MallocExtension says to be mapped",
+            source: "https://docs.ceph.com/en/reef/rados/configuration/bluestore-config-ref/",
+        },
+        Report {
+            who: "our own earlier measurement",
+            year: "2026",
+            found: "one OSD alone on libtcmalloc.so.4 of vcmalloc for ten minutes: 0.89 to 0.99 of 1 GiB under Ceph 18.2, \
+                    0.94 to 1.04 under 14.2",
+            source: "",
+        },
+    ],
+    then: "An OSD in the field has 4 GiB and more, of which its caches are most. Here the target is 1 GiB, so that several \
+           OSDs fit into one machine, and Ceph is told so: `osd memory base` 64 MiB, no allowance for fragmentation, a \
+           twentieth of the cache for keys and for metadata each. With Ceph's own numbers (768 MiB of base) the \
+           caches of so small an OSD stay at their least, whatever the allocator says.",
+    allocators: &["tcmalloc", "jemalloc", "vcmalloc"],
+    axes: &[Axis {
+        name: "release",
+        what: "Ceph 14.2 of Debian 11, Ceph 18.2 of Debian 13: both are linked with TCMalloc",
+        quick: &["14.2"],
+        full: &["14.2", "18.2"],
+        setup: true,
+    }],
+    pairing: Pairing::Together,
+    quick: Plan { repetitions: 1, about: "4 minutes" },
+    full: Plan { repetitions: 1, about: "25 minutes" },
+    steps: &[
+        Step { name: STEADY, what: "once every OSD is full: 64 KiB, one in twenty a write, five minutes" },
+        Step {
+            name: PRESSED,
+            what: "five more minutes of 16 KiB, a quarter of them writes: the log of the writes and RocksDB's tables in \
+                   memory grow, and caches have to make room",
+        },
+    ],
+    measures: MEASURES,
+    controls: &[Control {
+        what: "where Ceph cannot see the heap an OSD outgrows its target: jemalloc before the linked TCMalloc",
+        higher: at("jemalloc", PRESSED, "rss_most"),
+        lower: at("tcmalloc", PRESSED, "rss_most"),
+        at_least: 1.05,
+    }],
+    claims: &[
+        Claim {
+            what: "vcmalloc's OSD is at most 15 % off its target in every second of the steady load",
+            point: at("vcmalloc", STEADY, "off_target"),
+            over: None,
+            at_most: 15.0,
+        },
+        Claim {
+            what: "and at most 15 % above it in every second of the other, percent of the target",
+            point: at("vcmalloc", PRESSED, "rss_most"),
+            over: None,
+            at_most: 115.0,
+        },
+        Claim {
+            what: "most memory at any time under the other load, vcmalloc over TCMalloc",
+            point: at("vcmalloc", PRESSED, "rss_most"),
+            over: Some(at("tcmalloc", PRESSED, "rss_most")),
+            at_most: 1.02,
+        },
+    ],
+    figures: &[],
+    pictures: &[
+        Picture::Steps { title: "Most memory in each minute, percent of the target", measure: "rss_minute" },
+        Picture::Bars {
+            title: "Most memory at any time, percent of the target",
+            measure: "rss_most",
+            axis: "release",
+            step: PRESSED,
+        },
+        Picture::Bars {
+            title: "What Ceph believes is mapped, percent of the target",
+            measure: "mapped_most",
+            axis: "release",
+            step: PRESSED,
+        },
+    ],
+    packages: &CLUSTER_PACKAGES_AND_FIO,
+    prepare: nothing_to_prepare,
+    skip: nothing_to_skip,
+    cell,
+};
+
+static MEASURES: &[Measure] = &[
+    measure("rss_most", "%", 1, true, "resident memory over the target, the most"),
+    measure("rss_median", "%", 1, true, "the median"),
+    measure("rss_least", "%", 1, true, "the least"),
+    measure("off_target", "%", 1, true, "how far off the target at worst"),
+    measure("rss_minute", "%", 1, true, "resident memory over the target, the most of each minute"),
+    measure("rss_minute_least", "%", 1, true, "the least of each minute"),
+    measure("mapped_most", "%", 1, true, "what Ceph believes is mapped over the target, the most"),
+    measure("caches_least", "MiB", 0, true, "what Ceph allowed its caches, the least"),
+    measure("caches_most", "MiB", 0, true, "the most"),
+    measure("operations", "", 0, true, "operations of the OSD meanwhile"),
+];
+
+const fn at(allocator: &'static str, step: &'static str, measure: &'static str) -> Point {
+    Point { allocator, axes: &[], step, measure }
+}
+
+fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
+    session.scope(|session| {
+        let release = Release::of(cell.text("release")).context("no such release of Ceph")?;
+        let image_mib = DATA_MIB * cell.allocators.len() as u64;
+        let shape =
+            Shape::of(Store::Bluestore, cell.allocators.len()).release(release).level().image(image_mib);
+        let cluster = Cluster::up(session, &with_target(shape), &cell.allocators)?;
+        session.step("filling the image")?;
+        Job::fill(image_mib).on_image(session, &cluster.client, POOL, IMAGE)?;
+        fill_caches(session, cell, &cluster, image_mib)?;
+        watch(session, cell, &cluster, image_mib)
+    })
+}
+
+fn with_target(shape: Shape) -> Shape {
+    let target = format!("osd memory target = {}", TARGET_MIB << 20);
+    let shape =
+        shape.osd(&target).osd("osd memory base = 67108864").osd("osd memory expected fragmentation = 0");
+    let shape = shape.osd("bluestore cache kv ratio = 0.05").osd("bluestore cache meta ratio = 0.05");
+    // What an OSD holds beside its caches: the log of its writes, here as much of it as there is.
+    let shape = shape.osd("osd min pg log entries = 100000").osd("osd max pg log entries = 100000");
+    // Small writes into RocksDB's log would come and go by hundreds of MiB.
+    shape.osd("bluestore prefer deferred size = 0").osd("bluestore prefer deferred size hdd = 0")
+}
+
+fn steady(seconds: u64, image_mib: u64) -> Job {
+    Job { reads: 95, bytes: 64 << 10, ..Job::random("randrw", 16, seconds, image_mib) }
+}
+
+fn pressing(seconds: u64, image_mib: u64) -> Job {
+    Job { reads: 75, bytes: 16 << 10, ..Job::random("randrw", 32, seconds, image_mib) }
+}
+
+fn fill_caches(session: &Session, cell: &Cell, cluster: &Cluster, image_mib: u64) -> Result<()> {
+    let rounds = if cell.quick { 8 } else { 14 };
+    for _ in 0..rounds {
+        let held = held::now(cluster)?;
+        if held.iter().all(|held| held.rss >= FULL * TARGET_MIB as f64) {
+            return Ok(());
+        }
+        let least = held.iter().map(|held| held.rss).fold(f64::INFINITY, f64::min);
+        session.step(&format!("filling the caches: {least:.0} of {TARGET_MIB} MiB"))?;
+        steady(10, image_mib).on_image(session, &cluster.client, POOL, IMAGE)?;
+    }
+    Ok(())
+}
+
+fn watch(session: &Session, cell: &Cell, cluster: &Cluster, image_mib: u64) -> Result<Vec<Row>> {
+    let each = if cell.quick { 1 } else { MINUTES.len() / 2 };
+    let mut rows = Vec::new();
+    let mut minutes = MINUTES.iter();
+    for (step, load) in [(STEADY, steady as fn(u64, u64) -> Job), (PRESSED, pressing)] {
+        session.step(&format!("{step}: {each} min, looking once a second"))?;
+        let before = moments(cluster)?;
+        let (_, seen) = held::while_looking(cluster, || {
+            load(60 * each as u64, image_mib).on_image(session, &cluster.client, POOL, IMAGE)
+        })?;
+        let after = moments(cluster)?;
+        cluster.check()?;
+        let names: Vec<&str> = minutes.by_ref().take(each).copied().collect();
+        let osds = cluster.osds();
+        for (osd, (series, (before, after))) in osds.iter().zip(seen.iter().zip(before.iter().zip(&after))) {
+            let row = Row::of(cell, osd.allocator.name);
+            rows.push(
+                whole(row.clone().step(step), series).value("operations", before.until(after).operations),
+            );
+            for (minute, series) in names.iter().zip(series.chunks(60)) {
+                let row = row.clone().step(minute).value("rss_minute", most(series, |held| held.rss));
+                rows.push(row.value("rss_minute_least", least_of(series)));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn moments(cluster: &Cluster) -> Result<Vec<Moment>> {
+    cluster.osds().iter().map(|osd| Moment::of(&osd.socket, osd.process.pid())).collect()
+}
+
+fn whole(row: Row, series: &Series) -> Row {
+    let percent: Vec<f64> = series.iter().map(|held| held.rss / TARGET_MIB as f64 * 100.0).collect();
+    let (least, greatest) = (least(&percent), greatest(&percent));
+    let caches: Vec<f64> = series.iter().map(|held| held.caches).collect();
+    row.value("rss_least", least)
+        .value("rss_most", greatest)
+        .values(median(&percent).map(|median| ("rss_median", median)))
+        .value("off_target", (greatest - 100.0).max(100.0 - least))
+        .value("mapped_most", most(series, |held| held.mapped))
+        .value("caches_least", self::least(&caches))
+        .value("caches_most", self::greatest(&caches))
+}
+
+/// In percent of the target.
+fn most(series: &[Held], what: impl Fn(&Held) -> f64) -> f64 {
+    series.iter().map(what).fold(0.0, f64::max) / TARGET_MIB as f64 * 100.0
+}
+
+fn least_of(series: &[Held]) -> f64 {
+    series.iter().map(|held| held.rss).fold(f64::INFINITY, f64::min) / TARGET_MIB as f64 * 100.0
+}
+
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn greatest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}

@@ -1,0 +1,102 @@
+//! What OSDs hold, second by second, and what they believe that they hold.
+//!
+//! Owns the looking while a load runs: resident memory by the kernel, and the counters of `prioritycache` by the OSD, which is what
+//! Ceph steers `osd_memory_target` by. Promises an error where an OSD does not answer, never a gap.
+
+use super::admin_socket;
+use super::cluster::Cluster;
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// One OSD at one moment, in MiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Held {
+    pub rss: f64,
+    /// What Ceph believes that the heap has mapped.
+    pub mapped: f64,
+    /// What Ceph allows its caches.
+    pub caches: f64,
+}
+
+/// Where an OSD counts what it believes: until Ceph 17, and since.
+const COUNTERS: [&str; 2] = ["prioritycache", "bluestore-pricache"];
+
+/// A series of one OSD.
+pub type Series = Vec<Held>;
+
+struct Place {
+    pid: i32,
+    socket: PathBuf,
+}
+
+/// Does the work and looks at every OSD once a second meanwhile, in the order of the OSDs.
+pub fn while_looking<T>(cluster: &Cluster, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Series>)> {
+    let places: Vec<Place> = places(cluster);
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(move || -> Result<Vec<Series>> {
+            let mut all = vec![Series::new(); places.len()];
+            loop {
+                for (series, place) in all.iter_mut().zip(&places) {
+                    series.push(look(place)?);
+                }
+                if ended.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {
+                    return Ok(all);
+                }
+            }
+        });
+        let done = work();
+        drop(end);
+        let seen = looking.join().map_err(|_| anyhow!("the thread that looks at the OSDs panicked"))?;
+        Ok((done?, seen?))
+    })
+}
+
+/// Every OSD now.
+pub fn now(cluster: &Cluster) -> Result<Vec<Held>> {
+    places(cluster).iter().map(look).collect()
+}
+
+fn places(cluster: &Cluster) -> Vec<Place> {
+    let osds = cluster.osds();
+    osds.iter().map(|osd| Place { pid: osd.process.pid(), socket: osd.socket.clone() }).collect()
+}
+
+fn look(place: &Place) -> Result<Held> {
+    let dump = admin_socket::ask(&place.socket, "perf dump")?;
+    let status = fs::read_to_string(format!("/proc/{}/status", place.pid));
+    let status = status.with_context(|| format!("cannot look at process {}", place.pid))?;
+    held(&status, &dump).with_context(|| format!("process {} does not say what it holds", place.pid))
+}
+
+fn held(status: &str, dump: &Value) -> Option<Held> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: f64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    let counters = COUNTERS.iter().map(|name| &dump[*name]).find(|counters| counters.is_object())?;
+    let mib = |name: &str| Some(counters[name].as_f64()? / (1 << 20) as f64);
+    Some(Held { rss: kib / 1024.0, mapped: mib("mapped_bytes")?, caches: mib("cache_bytes")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn memory_is_read_from_the_kernel_and_from_the_osd() {
+        let dump = json!({ "prioritycache": { "mapped_bytes": 3 << 20, "cache_bytes": 1 << 20 } });
+        let seen = held("Name:\tceph-osd\nVmRSS:\t    2048 kB\n", &dump);
+        assert_eq!(seen, Some(Held { rss: 2.0, mapped: 3.0, caches: 1.0 }));
+        let newer = json!({ "bluestore-pricache": { "mapped_bytes": 5 << 20, "cache_bytes": 0 } });
+        assert_eq!(held("VmRSS: 1024 kB\n", &newer).map(|held| held.mapped), Some(5.0));
+    }
+
+    #[test]
+    fn an_osd_that_does_not_steer_its_caches_has_no_answer() {
+        assert_eq!(held("VmRSS: 2048 kB\n", &json!({ "osd": {} })), None);
+    }
+}
