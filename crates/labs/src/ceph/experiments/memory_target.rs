@@ -64,7 +64,8 @@ pub static MEMORY_TARGET: Experiment = Experiment {
     then: "An OSD in the field has 4 GiB and more, of which its caches are most. Here the target is 1 GiB, so that several \
            OSDs fit into one machine, and Ceph is told so: `osd memory base` 64 MiB, no allowance for fragmentation, a \
            twentieth of the cache for keys and for metadata each. With Ceph's own numbers (768 MiB of base) the \
-           caches of so small an OSD stay at their least, whatever the allocator says.",
+           caches of so small an OSD stay at their least, whatever the allocator says. Judged is 14.2: under 18.2 these loads fill \
+           half of the cache only, so that Ceph has nothing to steer for most of the time.",
     allocators: &["tcmalloc", "jemalloc", "vcmalloc"],
     axes: &[Axis {
         name: "release",
@@ -113,7 +114,6 @@ pub static MEMORY_TARGET: Experiment = Experiment {
     ],
     figures: &[],
     pictures: &[
-        Picture::Steps { title: "Most memory in each minute, percent of the target", measure: "rss_minute" },
         Picture::Bars {
             title: "Most memory at any time, percent of the target",
             measure: "rss_most",
@@ -147,7 +147,7 @@ static MEASURES: &[Measure] = &[
 ];
 
 const fn at(allocator: &'static str, step: &'static str, measure: &'static str) -> Point {
-    Point { allocator, axes: &[], step, measure }
+    Point { allocator, axes: &[("release", "14.2")], step, measure }
 }
 
 fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
