@@ -213,9 +213,9 @@ impl<O: Os> Pages<O> {
     }
 }
 
-/// Of the groups of so many units, those that are withheld as a whole and have something dirty.
+/// Of the groups of so many units, a power of two, those that are withheld as a whole and have something dirty.
 fn whole(withheld: u128, dirty: u128, group: u32) -> u128 {
-    let groups = (0..BLOCK_UNITS).step_by(group as usize).map(|first| bits::mask(first, group));
+    let groups = (0..BLOCK_UNITS / group.max(1)).map(|number| bits::mask(number * group, group));
     groups.filter(|units| withheld & units == *units && dirty & units != 0).fold(0, |all, units| all | units)
 }
 
