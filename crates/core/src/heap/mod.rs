@@ -13,6 +13,7 @@ mod hardened;
 mod janitor;
 mod orphan;
 mod patience;
+mod reentry;
 mod resize;
 mod sampling;
 mod settings;
@@ -43,9 +44,10 @@ use crate::watch::{Guards, Profile};
 #[cfg(target_arch = "x86_64")]
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
-use emergency::{Emergency, SlowPaths};
+use emergency::Emergency;
 use janitor::Janitor;
 use orphan::Process;
+use reentry::SlowPaths;
 
 const NEW: u32 = 0;
 const READY: u32 = 1;

@@ -5,11 +5,11 @@
 
 use super::admin_socket;
 use super::cluster::Cluster;
-use anyhow::{Context, Result, anyhow};
+use crate::engine::beside::beside;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// One OSD at one moment, in MiB.
@@ -35,25 +35,15 @@ struct Place {
 
 /// Does the work and looks at every OSD once a second meanwhile, in the order of the OSDs.
 pub fn while_looking<T>(cluster: &Cluster, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Series>)> {
-    let places: Vec<Place> = places(cluster);
-    let (end, ended) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        let looking = scope.spawn(move || -> Result<Vec<Series>> {
-            let mut all = vec![Series::new(); places.len()];
-            loop {
-                for (series, place) in all.iter_mut().zip(&places) {
-                    series.push(look(place)?);
-                }
-                if ended.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {
-                    return Ok(all);
-                }
-            }
-        });
-        let done = work();
-        drop(end);
-        let seen = looking.join().map_err(|_| anyhow!("the thread that looks at the OSDs panicked"))?;
-        Ok((done?, seen?))
-    })
+    let places = places(cluster);
+    let mut all = vec![Series::new(); places.len()];
+    let look = || -> Result<()> {
+        all.iter_mut().zip(&places).try_for_each(|(series, place)| look(place).map(|held| series.push(held)))
+    };
+    let (done, looked) = beside(Duration::from_secs(1), look, work);
+    let done = done?;
+    looked?;
+    Ok((done, all))
 }
 
 /// Every OSD now.

@@ -9,13 +9,14 @@ use super::load::Load;
 use super::osd::Osd;
 use super::sampling::{self, Looked};
 use super::shape::Shape;
+use crate::engine::beside::beside;
 use crate::engine::experiment::Measure;
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 pub const fn measure(
@@ -155,23 +156,13 @@ pub fn fixture(
 /// The most threads that each OSD had meanwhile: clients that are gone take theirs with them.
 fn while_counting_threads<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<u64>) {
     let pids: Vec<i32> = cluster.osds().iter().map(|osd| osd.process.pid()).collect();
-    let (end, ended) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        let counting = scope.spawn(move || {
-            let mut most = vec![0; pids.len()];
-            loop {
-                for (most, pid) in most.iter_mut().zip(&pids) {
-                    *most = threads_of(*pid).max(*most);
-                }
-                if ended.recv_timeout(Duration::from_millis(500)) != Err(RecvTimeoutError::Timeout) {
-                    return most;
-                }
-            }
-        });
-        let done = work();
-        drop(end);
-        (done, counting.join().unwrap_or_default())
-    })
+    let mut most = vec![0; pids.len()];
+    let count = || {
+        most.iter_mut().zip(&pids).for_each(|(most, pid)| *most = threads_of(*pid).max(*most));
+        Ok::<(), Infallible>(())
+    };
+    let (done, Ok(())) = beside(Duration::from_millis(500), count, work);
+    (done, most)
 }
 
 fn threads_of(pid: i32) -> u64 {
@@ -180,7 +171,8 @@ fn threads_of(pid: i32) -> u64 {
     line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
-fn moments(cluster: &Cluster) -> Result<Vec<Moment>> {
+/// Every OSD now, in their order.
+pub fn moments(cluster: &Cluster) -> Result<Vec<Moment>> {
     cluster.osds().iter().map(|osd| Moment::of(&osd.socket, osd.process.pid())).collect()
 }
 

@@ -109,11 +109,10 @@ fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     }
     cluster.client.command_side_by_side(session, &lists)?;
     session.wait_for("the placement groups to be where they were put", MOVED_WITHIN, || {
-        let led = cluster.osds().iter().map(groups_led_by).collect::<Result<Vec<_>>>()?;
-        let wanted = (0..cluster.shape.placement_groups).map(|group| group % cluster.shape.osds);
-        let mut missing = led;
-        wanted.for_each(|osd| missing[osd] -= 1);
-        if missing.iter().any(|missing| *missing < 0) {
+        let led = cluster.osds().iter().map(groups_led_by).collect::<Result<Vec<usize>>>()?;
+        let (groups, osds) = (cluster.shape.placement_groups, cluster.shape.osds);
+        let wanted = |osd: usize| groups / osds + usize::from(osd < groups % osds);
+        if led.iter().enumerate().any(|(osd, led)| *led < wanted(osd)) {
             return Ok(None);
         }
         let map = cluster.client.ask(session, &["osd", "dump"])?;
@@ -121,9 +120,10 @@ fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     })
 }
 
-fn groups_led_by(osd: &Osd) -> Result<i64> {
+fn groups_led_by(osd: &Osd) -> Result<usize> {
     let dump = admin_socket::ask(&osd.socket, "perf dump")?;
-    dump["osd"]["numpg_primary"].as_i64().context("an OSD does not say how many placement groups it leads")
+    let led = dump["osd"]["numpg_primary"].as_u64();
+    led.map(|led| led as usize).context("an OSD does not say how many placement groups it leads")
 }
 
 /// An operation waits until its placement group is active, so some to each of them settle it.

@@ -1,10 +1,11 @@
 //! What all labs share. See docs/design/labs.md.
 //!
 //! From the top: `run` drives an `experiment` by its `plan` in a `session`; the session makes and starts things
-//! through `undo`, `process`, `ground` and `packages`; `measure` and `statistics` look; `verdict` judges;
+//! through `undo`, `process`, `ground` and `packages`; `measure`, `beside` and `statistics` look; `verdict` judges;
 //! `results` and `page` tell.
 
 pub mod allocators;
+pub mod beside;
 pub mod experiment;
 pub mod ground;
 pub mod identity;

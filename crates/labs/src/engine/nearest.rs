@@ -3,10 +3,14 @@
 /// `; did you mean 'x'?`, and all names.
 pub fn suggestion<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
-    let near = names.iter().map(|name| (strsim::jaro_winkler(typed, name), *name));
+    format!("{} There are: {}", question(typed, names.iter().copied()), names.join(", "))
+}
+
+/// `; did you mean 'x'?`, or the end of the sentence where no name is near.
+pub fn question<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let near = names.map(|name| (strsim::jaro_winkler(typed, name), name));
     let best = near.max_by(|one, other| one.0.total_cmp(&other.0)).filter(|best| best.0 > 0.7);
-    let question = best.map_or_else(|| ".".to_owned(), |(_, name)| format!("; did you mean '{name}'?"));
-    format!("{question} There are: {}", names.join(", "))
+    best.map_or_else(|| ".".to_owned(), |(_, name)| format!("; did you mean '{name}'?"))
 }
 
 #[cfg(test)]

@@ -28,9 +28,6 @@ struct Answer {
 }
 
 pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> Outcome {
-    if let Some(file) = &file {
-        super::readable(file)?;
-    }
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let file = file.map_or_else(|| config_file(&environment), |file| (file, true));
     let name = program.clone().unwrap_or_default();

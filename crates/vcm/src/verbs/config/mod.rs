@@ -14,6 +14,9 @@ pub fn config(arguments: Config) -> Outcome {
     if arguments.markdown {
         return say::result(&markdown::page());
     }
+    if let Some(file) = &arguments.file {
+        readable(file)?;
+    }
     if let Some(id) = arguments.pid {
         return process::show(id, arguments.file, arguments.json);
     }

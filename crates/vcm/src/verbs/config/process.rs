@@ -31,9 +31,6 @@ struct Answer {
 }
 
 pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
-    if let Some(file) = &file {
-        super::readable(file)?;
-    }
     let process = Process::new(id);
     let answer = answer(&process, file).map_err(|error| refused(id, &error))?;
     if as_json {

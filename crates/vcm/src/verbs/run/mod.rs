@@ -136,8 +136,7 @@ fn missing(name: &OsStr, why: &Missing) -> Failure {
         // Unknown flags are taken for the command, whose arguments may look like anything.
         Missing::NotFound if name.starts_with('-') => {
             let flags = cli::run_flags();
-            let nearest = nearest::suggestion(&name, flags.iter().map(String::as_str));
-            let question = nearest.split(" There are:").next().unwrap_or_default();
+            let question = nearest::question(&name, flags.iter().map(String::as_str));
             Failure::new(OWN_FAILURE, format!("{name}: there is no such flag{question} See 'vcm run --help'"))
         }
         Missing::NotFound => Failure::new(NOT_FOUND, format!("{name}: no such command")),
