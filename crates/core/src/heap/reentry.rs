@@ -8,39 +8,37 @@ use super::Heap;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::os::Os;
 
-const SLOTS: usize = 32;
-/// Slots that one thread may use.
-const PROBES: usize = 4;
-/// The same for threads that find those taken: where many wait for a lock inside slow paths, as while a fork holds all.
-const CROWD: usize = 1024;
-const CROWD_PROBES: usize = 16;
+/// A power of two. As many as spread the threads that wait inside slow paths while a fork holds all locks.
+const BUCKETS: usize = 256;
+const PLACES: usize = 8;
+/// Buckets after its own in which a thread may stand that found its own full.
+const NEIGHBOURS: usize = 3;
 const DEFERRED: usize = 64;
 
 /// Which threads are inside a slow path, and what their signal handlers freed meanwhile.
 pub struct SlowPaths {
-    threads: [Slot; SLOTS],
-    /// At least as many as stand in `crowd`.
-    crowded: Slot,
-    crowd: [AtomicUsize; CROWD],
+    buckets: [Bucket; BUCKETS],
+    /// At least as many as stand outside their own bucket.
+    strays: AtomicUsize,
     deferred: [AtomicUsize; DEFERRED],
     deferred_count: AtomicUsize,
 }
 
-/// A cache line of its own: threads on different CPUs enter slow paths at the same time.
+/// A cache line: threads on different CPUs enter slow paths at the same time, each looks at its own.
 #[repr(align(64))]
-struct Slot(AtomicUsize);
+struct Bucket([AtomicUsize; PLACES]);
 
 /// This thread is in a slow path until the value is dropped.
 pub struct Entry<'a> {
     place: &'a AtomicUsize,
-    crowded: Option<&'a AtomicUsize>,
+    strays: Option<&'a AtomicUsize>,
 }
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         self.place.store(0, Ordering::Relaxed);
-        if let Some(crowded) = self.crowded {
-            crowded.fetch_sub(1, Ordering::Relaxed);
+        if let Some(strays) = self.strays {
+            strays.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -48,30 +46,28 @@ impl Drop for Entry<'_> {
 /// How long a thread waits that finds no place, in nanoseconds.
 const FULL_WAIT: u64 = 50_000;
 
-/// Where a thread's places begin in a table of 2^bits (Fibonacci hashing: Knuth, TAOCP 3, 6.4).
-fn first_place(thread: usize, bits: u32) -> usize {
-    (thread >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - bits)
+/// The bucket of a thread (Fibonacci hashing: Knuth, TAOCP 3, 6.4).
+fn bucket_of(thread: usize) -> usize {
+    (thread >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - BUCKETS.ilog2())
 }
 
 impl SlowPaths {
     pub const fn new() -> Self {
         SlowPaths {
-            threads: [const { Slot(AtomicUsize::new(0)) }; SLOTS],
-            crowded: Slot(AtomicUsize::new(0)),
-            crowd: [const { AtomicUsize::new(0) }; CROWD],
+            buckets: [const { Bucket([const { AtomicUsize::new(0) }; PLACES]) }; BUCKETS],
+            strays: AtomicUsize::new(0),
             deferred: [const { AtomicUsize::new(0) }; DEFERRED],
             deferred_count: AtomicUsize::new(0),
         }
     }
 
-    fn places(&self, thread: usize) -> impl Iterator<Item = &AtomicUsize> {
-        let first = first_place(thread, SLOTS.ilog2());
-        (first..first + PROBES).filter_map(|place| self.threads.get(place % SLOTS)).map(|Slot(place)| place)
+    /// The places of the `nth` bucket in which a thread may stand.
+    fn places(&self, thread: usize, nth: usize) -> impl Iterator<Item = &AtomicUsize> {
+        self.buckets.get((bucket_of(thread) + nth) % BUCKETS).into_iter().flat_map(|Bucket(places)| places)
     }
 
-    fn places_in_crowd(&self, thread: usize) -> impl Iterator<Item = &AtomicUsize> {
-        let first = first_place(thread, CROWD.ilog2());
-        (first..first + CROWD_PROBES).filter_map(|place| self.crowd.get(place % CROWD))
+    fn places_elsewhere(&self, thread: usize) -> impl Iterator<Item = &AtomicUsize> {
+        (1..=NEIGHBOURS).flat_map(move |nth| self.places(thread, nth))
     }
 
     /// None if this thread is inside a slow path already, which only a signal handler can see. A thread that cannot be noted
@@ -86,10 +82,10 @@ impl SlowPaths {
             return None;
         }
         loop {
-            if let Some(place) = self.places(thread).find(|place| take(place, thread)) {
-                return Some(Entry { place, crowded: None });
+            if let Some(place) = self.places(thread, 0).find(|place| take(place, thread)) {
+                return Some(Entry { place, strays: None });
             }
-            if let Some(entry) = self.enter_crowd(thread) {
+            if let Some(entry) = self.enter_elsewhere(thread) {
                 return Some(entry);
             }
             full();
@@ -100,26 +96,24 @@ impl SlowPaths {
     #[inline]
     fn place_of(&self, thread: usize) -> Option<(&AtomicUsize, Option<&AtomicUsize>)> {
         let own = |place: &&AtomicUsize| place.load(Ordering::Relaxed) == thread;
-        if let Some(place) = self.places(thread).find(own) {
+        if let Some(place) = self.places(thread, 0).find(own) {
             return Some((place, None));
         }
-        let crowded = &self.crowded.0;
-        if crowded.load(Ordering::Relaxed) == 0 {
+        if self.strays.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.places_in_crowd(thread).find(own).map(|place| (place, Some(crowded)))
+        self.places_elsewhere(thread).find(own).map(|place| (place, Some(&self.strays)))
     }
 
     #[cold]
-    fn enter_crowd(&self, thread: usize) -> Option<Entry<'_>> {
-        // Counted first: a handler of this thread looks into the crowd only where somebody is counted.
-        let crowded = &self.crowded.0;
-        crowded.fetch_add(1, Ordering::Relaxed);
-        let place = self.places_in_crowd(thread).find(|place| take(place, thread));
+    fn enter_elsewhere(&self, thread: usize) -> Option<Entry<'_>> {
+        // Counted first: a handler of this thread looks elsewhere only where somebody is counted.
+        self.strays.fetch_add(1, Ordering::Relaxed);
+        let place = self.places_elsewhere(thread).find(|place| take(place, thread));
         if place.is_none() {
-            crowded.fetch_sub(1, Ordering::Relaxed);
+            self.strays.fetch_sub(1, Ordering::Relaxed);
         }
-        place.map(|place| Entry { place, crowded: Some(crowded) })
+        place.map(|place| Entry { place, strays: Some(&self.strays) })
     }
 
     /// Keeps a block that a signal handler freed; false where there is no place, and the block is lost.
@@ -134,31 +128,42 @@ impl SlowPaths {
     }
 
     fn all_places(&self) -> impl Iterator<Item = &AtomicUsize> {
-        self.threads.iter().map(|Slot(place)| place).chain(&self.crowd)
+        self.buckets.iter().flat_map(|Bucket(places)| places)
     }
 
     /// Ends an entry that was forgotten on purpose.
     pub fn leave<O: Os>(&self) {
-        if let Some((place, crowded)) = self.place_of(O::thread_id()) {
-            drop(Entry { place, crowded });
+        if let Some((place, strays)) = self.place_of(O::thread_id()) {
+            drop(Entry { place, strays });
         }
     }
 
-    /// In a child process the threads of others are gone. They stay counted: this thread may be about to enter the crowd.
+    /// In a child process the threads of others are gone. They stay counted: this thread may be about to stray.
     pub fn forget_others<O: Os>(&self) {
-        let others = self.all_places().filter(|place| place.load(Ordering::Relaxed) != O::thread_id());
-        others.for_each(|place| place.store(0, Ordering::Relaxed));
+        self.forget(|thread| thread != O::thread_id());
     }
 
     /// In a forked child the threads of others are gone, and this one is through with its fork.
     pub fn forget_all(&self) {
-        self.all_places().for_each(|place| place.store(0, Ordering::Relaxed));
-        self.crowded.0.store(0, Ordering::Relaxed);
+        self.forget(|_| true);
+        self.strays.store(0, Ordering::Relaxed);
+    }
+
+    /// Writes only where somebody stands: what is written is a page that a child does not share with its parent any more.
+    fn forget(&self, gone: impl Fn(usize) -> bool) {
+        for place in self.all_places() {
+            let thread = place.load(Ordering::Relaxed);
+            if thread != 0 && gone(thread) {
+                place.store(0, Ordering::Relaxed);
+            }
+        }
     }
 }
 
 fn take(place: &AtomicUsize, thread: usize) -> bool {
-    place.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    // A look first: a place that is taken is not worth a locked instruction.
+    place.load(Ordering::Relaxed) == 0
+        && place.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 impl<O: Os> Heap<O> {
@@ -208,30 +213,32 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_found_behind_a_slot_that_became_free() {
+    fn a_thread_is_found_behind_a_place_that_became_free() {
         let paths = SlowPaths::new();
-        let thread = Fake::thread_id();
-        let first = first_place(thread, SLOTS.ilog2());
-        paths.threads[first % SLOTS].0.store(thread + 64, Ordering::Relaxed);
+        let Bucket(own) = &paths.buckets[bucket_of(Fake::thread_id())];
+        own[0].store(64, Ordering::Relaxed);
         let entry = paths.enter::<Fake>(|| ());
-        paths.threads[first % SLOTS].0.store(0, Ordering::Relaxed);
+        own[0].store(0, Ordering::Relaxed);
         assert!(entry.is_some() && paths.enter::<Fake>(|| ()).is_none());
     }
 
     #[test]
     fn a_thread_is_noted_however_many_are_inside() {
         let paths = SlowPaths::new();
-        let others = |place: &AtomicUsize| place.store(64, Ordering::Relaxed);
-        paths.threads.iter().for_each(|Slot(place)| others(place));
-        let entry = paths.enter::<Fake>(|| panic!("there is room in the crowd"));
+        let Bucket(own) = &paths.buckets[bucket_of(Fake::thread_id())];
+        own.iter().for_each(|place| place.store(64, Ordering::Relaxed));
+        let entry = paths.enter::<Fake>(|| panic!("there is room in the next bucket"));
         assert!(entry.is_some() && paths.enter::<Fake>(|| ()).is_none());
+        own[0].store(0, Ordering::Relaxed);
+        assert!(paths.enter::<Fake>(|| ()).is_none(), "not even where its own has room again");
         drop(entry);
+        own[0].store(64, Ordering::Relaxed);
         let entry = core::mem::ManuallyDrop::new(paths.enter::<Fake>(|| ()));
         assert!(entry.is_some());
         paths.leave::<Fake>();
-        assert_eq!(paths.crowded.0.load(Ordering::Relaxed), 0);
+        assert_eq!(paths.strays.load(Ordering::Relaxed), 0);
 
-        paths.crowd.iter().for_each(others);
+        paths.all_places().for_each(|place| place.store(64, Ordering::Relaxed));
         let mut waited = 0;
         let entry = paths.enter::<Fake>(|| {
             waited += 1;
