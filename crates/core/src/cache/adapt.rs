@@ -1,8 +1,9 @@
-//! Capacities follow misses: a class that finds nothing or no place gets room, taken from the budget or from classes
-//! that stand still.
+//! Capacities follow misses: a class that finds nothing or no place gets room where that is worth it (`worth`), taken from
+//! the budget or from classes that stand still.
 
 use super::slab::{SMALL_BLOCKS, Word, most_cached};
 use super::tray::Tray;
+use super::worth::{Miss, is_worth_room};
 use super::{Below, Cache};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
@@ -18,20 +19,6 @@ const CLASSES_PER_LOOK: usize = 24;
 /// A process that only allocates has no use for capacity until it has allocated much: so many refills. Each class that
 /// moves to its big array costs a page, and a process of 2 MiB of small blocks should pay for none.
 const UNDERFLOWS_BEFORE_BIG: u64 = 4096;
-
-/// What a fast path missed: a block, or a place for one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Miss {
-    Underflow,
-    Overflow,
-}
-
-/// Blocks that a cache of this capacity moves to or from the middle in one go: the busier the class, the more.
-pub(super) fn moved_at_once(class: SizeClass, capacity: usize) -> usize {
-    let batch = class.shape().batch as usize;
-    let calm = batch.min(capacity + 1);
-    (capacity / 4).clamp(calm, (4 * batch).max(calm)).min(MOST_BATCH)
-}
 
 impl<O: Os> Cache<O> {
     /// Allows more blocks of `class` in this cache; false where it stays as it is.
@@ -49,7 +36,7 @@ impl<O: Os> Cache<O> {
             0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
             _ => (capacity + by).min(most_cached(class)),
         };
-        if target <= capacity {
+        if target <= capacity || !is_worth_room(below, &tray.slab(), class, miss) {
             return Ok(false);
         }
         let underflows = tray.slab().info().underflows.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! What happens where the fast path found no block, or no place for one.
 
-use super::adapt::{Miss, moved_at_once};
 use super::slab::Slab;
 use super::tables::WORD;
 use super::tray::Tray;
+use super::worth::{Miss, moved_at_once};
 use super::{Below, Cache};
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU64, Ordering};

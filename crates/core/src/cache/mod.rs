@@ -21,6 +21,7 @@ mod tables;
 mod tray;
 #[cfg(target_arch = "x86_64")]
 mod whole;
+mod worth;
 
 pub use figures::CacheStats;
 pub use sampling::Sampling;

@@ -75,6 +75,36 @@ fn vcpu_caches_keep_and_return_blocks() {
     blocks_come_back_to_the_same_cpu(&whole(Linux, 8 << 20));
 }
 
+/// Blocks of 1 KiB that stay in the cache after 2,000 were allocated and freed again and again, so long after each other.
+fn cached_after_swings(nanoseconds: u64) -> u64 {
+    let whole = whole(Fake::default(), 32 << 20);
+    let class = SizeClass::for_small(1024);
+    for swing in 1..100 {
+        whole.os.clock.store(swing * nanoseconds, std::sync::atomic::Ordering::Relaxed);
+        let blocks: Vec<_> = (0..2000).map(|_| whole.allocate(class)).collect();
+        blocks.iter().for_each(|block| whole.free(class, *block));
+    }
+    whole.cache.cached_blocks(class)
+}
+
+#[test]
+fn a_class_gets_room_for_its_swings_only_where_they_are_frequent() {
+    assert!(cached_after_swings(10_000) >= 1900);
+    assert!(cached_after_swings(1_000_000_000) <= 600);
+}
+
+#[test]
+fn blocks_that_flow_through_do_not_pile_up() {
+    let whole = whole(Fake::default(), 32 << 20);
+    let class = SizeClass::for_small(64);
+    for _ in 0..1000 {
+        let mut blocks = [0; 32];
+        assert_eq!(whole.central.take(&whole.os, &whole.pages, class, &mut blocks), blocks.len());
+        blocks.iter().for_each(|block| whole.free(class, *block));
+    }
+    assert!(whole.cache.cached_blocks(class) <= 2 * crate::class::MOST_BATCH as u64);
+}
+
 fn the_bound_holds_at_every_step<O: Os>(whole: &Whole<O>, limit: usize) {
     let mut live = Vec::new();
     let mut random = 88172645463325252u64;
