@@ -154,7 +154,10 @@ macro_rules! aligned_new {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::$unsure(bytes, align, chain!($maker, $simpler));
                 }
-                let block = answered(|| HEAP.allocate_aligned(align, bytes));
+                let block = match HEAP.allocate_aligned_fast(align, bytes) {
+                    0 => answered(|| HEAP.allocate_aligned(align, bytes)),
+                    block => pointer(block),
+                };
                 if block.is_null() {
                     // SAFETY: every size and alignment may be asked for.
                     unsafe { $no_memory(bytes, align, Maker::$maker) }

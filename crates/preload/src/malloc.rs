@@ -166,10 +166,25 @@ pub extern "C" fn reallocarray(block: Pointer, count: usize, bytes: usize) -> Po
     }
 }
 
-/// A block at a multiple of `align`, which need not be a power of two: glibc takes the next one.
+/// A block at a multiple of `align`, a power of two.
+#[inline(always)]
+fn aligned_block(align: usize, bytes: usize) -> Pointer {
+    match HEAP.allocate_aligned_fast(align, bytes) {
+        0 => aligned_slow(align, bytes),
+        block => pointer(block),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn aligned_slow(align: usize, bytes: usize) -> Pointer {
+    answered_in_mode(|| HEAP.allocate_aligned(align, bytes))
+}
+
+/// The same for an alignment that need not be a power of two: glibc takes the next one.
 fn aligned(align: usize, bytes: usize) -> Pointer {
     match align.checked_next_power_of_two() {
-        Some(align) => answered_in_mode(|| HEAP.allocate_aligned(align, bytes)),
+        Some(align) => aligned_block(align, bytes),
         None => {
             set_errno(EINVAL);
             ptr::null_mut()
@@ -194,15 +209,26 @@ pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, bytes: 
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<Pointer>()) {
         return EINVAL;
     }
-    let before = errno();
-    let block = answered_in_mode(|| HEAP.allocate_aligned(align, bytes));
-    set_errno(before);
+    let block = match HEAP.allocate_aligned_fast(align, bytes) {
+        0 => aligned_quietly(align, bytes),
+        block => pointer(block),
+    };
     if block.is_null() {
         return ENOMEM;
     }
     // SAFETY: by the caller's promise.
     unsafe { *out = block };
     0
+}
+
+/// As `aligned_slow`, but errno stays as it was: the caller's result says what happened.
+#[cold]
+#[inline(never)]
+extern "C" fn aligned_quietly(align: usize, bytes: usize) -> Pointer {
+    let before = errno();
+    let block = aligned_slow(align, bytes);
+    set_errno(before);
+    block
 }
 
 fn page_bytes() -> usize {

@@ -66,7 +66,7 @@ fn look_at_the_clock<O: Os>(below: Below<'_, O>, info: &Info) {
     info.timed_misses.store(misses, Ordering::Relaxed);
     info.timed_at.store(now, Ordering::Relaxed);
     if before != 0 {
-        info.miss_interval.store(now.saturating_sub(before) / since, Ordering::Relaxed);
+        info.miss_interval.store(now.saturating_sub(before) / since.max(1), Ordering::Relaxed);
         info.heap_bytes.store(below.pages.footprint() as u64, Ordering::Relaxed);
     }
 }

@@ -107,28 +107,31 @@ impl<O: Os> Heap<O> {
 
     /// A block of at least `bytes` at a multiple of `align`, a power of two.
     pub fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
-        if align <= MIN_ALIGN {
-            return self.allocate(bytes);
+        match self.allocate_aligned_fast(align, bytes) {
+            0 => self.allocate_aligned_slow(align, bytes),
+            block => block,
         }
-        match SizeClass::for_aligned(bytes, align) {
-            Some(class) => {
-                let block = self.cache.front.pop(class);
-                if block != 0 { block } else { self.allocate_aligned_slow(Some(class), align, bytes) }
-            }
-            None => self.allocate_aligned_slow(None, align, bytes),
-        }
+    }
+
+    /// What `allocate_aligned` does where the cache has a block; 0 otherwise.
+    #[inline(always)]
+    pub fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize {
+        SizeClass::for_aligned(bytes, align).map_or(0, |class| self.cache.front.pop(class))
     }
 
     #[cold]
     #[inline(never)]
-    fn allocate_aligned_slow(&self, class: Option<SizeClass>, align: usize, bytes: usize) -> usize {
+    fn allocate_aligned_slow(&self, align: usize, bytes: usize) -> usize {
+        if align <= MIN_ALIGN {
+            return self.allocate_slow(bytes);
+        }
         if self.cache.sample_is_due(bytes) {
             let block = self.allocate_sample(bytes, align);
             if block != 0 {
                 return block;
             }
         }
-        self.in_slow_path(|| match class {
+        self.in_slow_path(|| match SizeClass::for_aligned(bytes, align) {
             Some(class) => self.allocate_class(class, bytes),
             None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
         })
