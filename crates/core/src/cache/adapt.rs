@@ -1,9 +1,9 @@
 //! Capacities follow misses: a class that finds nothing or no place gets room where that is worth it (`worth`), taken from
 //! the budget or from classes that stand still.
 
-use super::slab::{SMALL_BLOCKS, Word, most_cached};
+use super::slab::{SMALL_BLOCKS, Slab, Word, most_cached};
 use super::tray::Tray;
-use super::worth::{Miss, is_worth_room};
+use super::worth::{Miss, ask_again, is_worth_room, may_help};
 use super::{Below, Cache};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
@@ -29,26 +29,33 @@ impl<O: Os> Cache<O> {
         class: SizeClass,
         miss: Miss,
     ) -> Result<bool, Misuse> {
-        let word = tray.slab().read(class);
+        let slab = tray.slab();
+        let word = slab.read(class);
         let capacity = word.capacity(class);
         let by = (class.shape().batch as usize).max(capacity / 4);
         let target = match capacity {
             0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
             _ => (capacity + by).min(most_cached(class)),
         };
-        if target <= capacity || !is_worth_room(below, &tray.slab(), class, miss) {
+        if target <= capacity || !may_help(slab, class, capacity, miss) {
             return Ok(false);
         }
-        let underflows = tray.slab().info().underflows.load(Ordering::Relaxed);
+        let underflows = slab.info().underflows.load(Ordering::Relaxed);
         if miss == Miss::Underflow && target > SMALL_BLOCKS && underflows < UNDERFLOWS_BEFORE_BIG {
             return Ok(false);
         }
-        if target > SMALL_BLOCKS && !self.has_big_arrays(below.os, tray.slab()) {
+        if target > SMALL_BLOCKS && !self.has_big_arrays(below.os, slab) {
             return Ok(false);
         }
         let bytes = (target - capacity) * class.block_bytes();
-        if !self.take_room(below, tray, bytes) {
+        if !self.has_room(below, slab, bytes) {
+            ask_again(slab, class);
             self.look_for_room(below, tray, class)?;
+            return Ok(false);
+        }
+        // The small array is not worth a look at the clock.
+        let worth = target <= SMALL_BLOCKS || is_worth_room(below, slab, class, capacity);
+        if !worth || !self.take_room(below, tray, bytes) {
             return Ok(false);
         }
         let done = if word == Word::UNSET {
@@ -85,16 +92,17 @@ impl<O: Os> Cache<O> {
         Ok(done)
     }
 
+    /// A look first: where there is no room, nobody writes what all CPUs read.
+    fn has_room(&self, below: Below<'_, O>, slab: Slab, bytes: usize) -> bool {
+        let granted = slab.info().granted.load(Ordering::Relaxed);
+        granted.saturating_add(bytes) <= self.share.load(Ordering::Relaxed)
+            && below.central.budget.has_room(bytes)
+    }
+
     fn take_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) -> bool {
         let slab = tray.slab();
         let granted = &slab.info().granted;
         let share = self.share.load(Ordering::Relaxed);
-        // A look first: where there is no room, nobody writes what all CPUs read.
-        if granted.load(Ordering::Relaxed).saturating_add(bytes) > share
-            || !below.central.budget.has_room(bytes)
-        {
-            return false;
-        }
         let before = granted.fetch_add(bytes, Ordering::Relaxed);
         let fits = before.saturating_add(bytes) <= share && below.central.budget.take(bytes);
         if !fits {

@@ -3,7 +3,7 @@
 use super::slab::Slab;
 use super::tables::WORD;
 use super::tray::Tray;
-use super::worth::{Miss, moved_at_once};
+use super::worth::{Miss, moved_at_once, note_underflow};
 use super::{Below, Cache};
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -88,6 +88,7 @@ impl<O: Os> Cache<O> {
                 let block = tray.pop(class);
                 if block == 0 {
                     count_one(&tray.slab().info().underflows);
+                    note_underflow(tray.slab(), class);
                 }
                 block
             })

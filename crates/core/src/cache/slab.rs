@@ -48,21 +48,11 @@ pub struct Info {
     pub has_big: AtomicU32,
     /// The word's top when the hand last passed: a class that stands still gives up room first.
     pub seen_top: [AtomicU32; TABLE_LEN],
-    /// Misses when the clock was last looked at, and the time.
-    pub timed_misses: AtomicU64,
-    pub timed_at: AtomicU64,
-    /// Nanoseconds from one miss to the next, and bytes of the heap, as that look told; 0 before.
-    pub miss_interval: AtomicU64,
-    pub heap_bytes: AtomicU64,
-    /// The last miss of each class that could have made it grow: `misses` then, doubled, and 1 more for an overflow.
+    /// Bytes of the heap, and the time of that look in units of `worth`.
+    pub heap_bytes: AtomicUsize,
+    pub heap_seen_at: AtomicU32,
+    /// The last miss of each class that could have made it grow: the time, doubled, and 1 more for an overflow.
     pub last_miss: [AtomicU32; TABLE_LEN],
-}
-
-impl Info {
-    /// Fast paths that found nothing or no place.
-    pub fn misses(&self) -> u64 {
-        self.underflows.load(Ordering::Relaxed) + self.overflows.load(Ordering::Relaxed)
-    }
 }
 
 /// The word of a class.

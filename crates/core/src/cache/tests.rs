@@ -75,13 +75,13 @@ fn vcpu_caches_keep_and_return_blocks() {
     blocks_come_back_to_the_same_cpu(&whole(Linux, 8 << 20));
 }
 
-/// Blocks of 1 KiB that stay in the cache after 2,000 were allocated and freed again and again, so long after each other.
-fn cached_after_swings(nanoseconds: u64) -> u64 {
+/// Blocks of 1 KiB that stay in the cache after so many were allocated and freed again and again, so long after each other.
+fn cached_after_swings(count: usize, nanoseconds: u64) -> u64 {
     let whole = whole(Fake::default(), 32 << 20);
     let class = SizeClass::for_small(1024);
     for swing in 1..100 {
         whole.os.clock.store(swing * nanoseconds, std::sync::atomic::Ordering::Relaxed);
-        let blocks: Vec<_> = (0..2000).map(|_| whole.allocate(class)).collect();
+        let blocks: Vec<_> = (0..count).map(|_| whole.allocate(class)).collect();
         blocks.iter().for_each(|block| whole.free(class, *block));
     }
     whole.cache.cached_blocks(class)
@@ -89,8 +89,26 @@ fn cached_after_swings(nanoseconds: u64) -> u64 {
 
 #[test]
 fn a_class_gets_room_for_its_swings_only_where_they_are_frequent() {
-    assert!(cached_after_swings(10_000) >= 1900);
-    assert!(cached_after_swings(1_000_000_000) <= 600);
+    assert!(cached_after_swings(2000, 10_000) >= 1900);
+    assert!(cached_after_swings(2000, 1_000_000_000) <= 300);
+    assert!(cached_after_swings(8000, 60_000_000_000) <= 300, "however many misses a swing makes");
+}
+
+#[test]
+fn a_class_of_calloc_gets_room_for_its_swings_too() {
+    let whole = whole(Fake::default(), 32 << 20);
+    let class = SizeClass::for_small(16 << 10);
+    for swing in 1..100 {
+        whole.os.clock.store(swing * 10_000, std::sync::atomic::Ordering::Relaxed);
+        let blocks: Vec<_> = (0..200)
+            .map(|_| match whole.cache.front.pop(class) {
+                0 => whole.cache.refill_zeroed(whole.below(), class).0,
+                block => block,
+            })
+            .collect();
+        blocks.iter().for_each(|block| whole.free(class, *block));
+    }
+    assert!(whole.cache.cached_blocks(class) >= 190);
 }
 
 #[test]

@@ -15,8 +15,11 @@ use crate::os::Os;
 /// for all shares: for a percent of the heap one in 1.5 ms, which is 0.02 % of a CPU.
 const WORTH: u64 = 15_000;
 
-/// Misses of a virtual CPU from one look at the clock to the next.
-const TIMED_MISSES: u64 = 32;
+/// Time is kept in units of 1,024 ns, of which 31 bits last for 36 minutes; then a miss may seem more recent than it is.
+const TIME_SHIFT: u32 = 10;
+
+/// How long a look at the size of the heap is good for: a quarter of a millisecond.
+const HEAP_LOOK: u32 = 256;
 
 /// What a fast path missed: a block, or a place for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,38 +38,59 @@ fn most_moved(class: SizeClass) -> usize {
     (4 * class.shape().batch as usize).min(MOST_BATCH)
 }
 
-/// Whether a class that missed just now is to have more room, if there is any.
-pub(super) fn is_worth_room<O: Os>(below: Below<'_, O>, slab: &Slab, class: SizeClass, miss: Miss) -> bool {
-    let info = slab.info();
-    look_at_the_clock(below, info);
-    let Some(last) = info.last_miss.get(class.index()) else { return false };
-    let before = last.load(Ordering::Relaxed);
-    let now = (info.misses() as u32) << 1 | u32::from(miss == Miss::Overflow);
-    let capacity = slab.read(class).capacity(class);
-    let turned = (before ^ now) & 1 != 0;
-    if !turned && capacity / 2 >= most_moved(class) {
-        return false;
+/// Notes a miss. Whether a longer array could hold what made the class miss. As long as more than now could move at once, it
+/// can; later only when the class turns from too few blocks to too many: once in each of its swings, and never where blocks
+/// only flow through.
+pub(super) fn may_help(slab: Slab, class: SizeClass, capacity: usize, miss: Miss) -> bool {
+    let Some(last) = slab.info().last_miss.get(class.index()) else { return false };
+    let (before, overflow) = (last.load(Ordering::Relaxed), u32::from(miss == Miss::Overflow));
+    let turned = before & 1 != overflow;
+    if turned {
+        last.store(before ^ 1, Ordering::Relaxed);
     }
-    last.store(now, Ordering::Relaxed);
-    let misses = u64::from(now.wrapping_sub(before) >> 1);
-    let elapsed = misses.saturating_mul(info.miss_interval.load(Ordering::Relaxed));
-    let moved = moved_at_once(class, capacity) * class.block_bytes();
-    elapsed.saturating_mul(moved as u64) <= WORTH.saturating_mul(info.heap_bytes.load(Ordering::Relaxed))
+    capacity / 2 < most_moved(class) || turned && miss == Miss::Overflow
 }
 
-/// Takes the rate of misses, and the size of the heap, once in a while.
-fn look_at_the_clock<O: Os>(below: Below<'_, O>, info: &Info) {
-    let misses = info.misses();
-    let since = misses.saturating_sub(info.timed_misses.load(Ordering::Relaxed));
-    let before = info.timed_at.load(Ordering::Relaxed);
-    if since < TIMED_MISSES && before != 0 {
-        return;
+/// After a miss for which there was no room: lets the next one of its kind ask again.
+pub(super) fn ask_again(slab: Slab, class: SizeClass) {
+    if let Some(last) = slab.info().last_miss.get(class.index()) {
+        last.store(last.load(Ordering::Relaxed) ^ 1, Ordering::Relaxed);
     }
-    let now = below.os.now();
-    info.timed_misses.store(misses, Ordering::Relaxed);
-    info.timed_at.store(now, Ordering::Relaxed);
-    if before != 0 {
-        info.miss_interval.store(now.saturating_sub(before) / since.max(1), Ordering::Relaxed);
-        info.heap_bytes.store(below.pages.footprint() as u64, Ordering::Relaxed);
+}
+
+/// Whether a class that missed just now, and that more room may help, misses often enough to have it.
+pub(super) fn is_worth_room<O: Os>(
+    below: Below<'_, O>,
+    slab: Slab,
+    class: SizeClass,
+    capacity: usize,
+) -> bool {
+    let info = slab.info();
+    let Some(last) = info.last_miss.get(class.index()) else { return false };
+    let time = (below.os.now() >> TIME_SHIFT) as u32;
+    let before = last.load(Ordering::Relaxed);
+    last.store(time << 1 | before & 1, Ordering::Relaxed);
+    let elapsed = u64::from(time.wrapping_sub(before >> 1) & (u32::MAX >> 1)) << TIME_SHIFT;
+    let moved = moved_at_once(class, capacity) * class.block_bytes();
+    let heap = heap_bytes(below, info, time) as u64;
+    before >> 1 == 0 || elapsed.saturating_mul(moved as u64) <= WORTH.saturating_mul(heap)
+}
+
+/// Notes a malloc that found nothing and takes a single block from the middle.
+pub(super) fn note_underflow(slab: Slab, class: SizeClass) {
+    if let Some(last) = slab.info().last_miss.get(class.index()) {
+        last.store(last.load(Ordering::Relaxed) & !1, Ordering::Relaxed);
     }
+}
+
+/// The size of the heap, of a while ago: it belongs to the page heap's lock, and no miss waits for that.
+fn heap_bytes<O: Os>(below: Below<'_, O>, info: &Info, time: u32) -> usize {
+    let seen = info.heap_bytes.load(Ordering::Relaxed);
+    if seen != 0 && time.wrapping_sub(info.heap_seen_at.load(Ordering::Relaxed)) < HEAP_LOOK {
+        return seen;
+    }
+    let Some(now) = below.pages.footprint_now() else { return seen };
+    info.heap_bytes.store(now, Ordering::Relaxed);
+    info.heap_seen_at.store(time, Ordering::Relaxed);
+    now
 }

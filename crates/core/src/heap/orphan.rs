@@ -53,6 +53,11 @@ impl Process {
         self.state().is_none_or(|state| state.load(Ordering::Acquire) == KNOWN)
     }
 
+    /// Whether nobody has begun to put the heap right.
+    fn is_new(&self) -> bool {
+        self.state().is_some_and(|state| state.load(Ordering::Relaxed) == NEW)
+    }
+
     fn set(&self, value: u32) {
         if let Some(state) = self.state() {
             // Release pairs with the Acquire in `is_known`: who finds the process known finds the heap right.
@@ -107,6 +112,14 @@ impl<O: Os> Heap<O> {
         self.forget_janitor();
         self.slow_paths.forget_others::<O>();
         self.process.set(KNOWN);
+    }
+
+    /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them: it must stand
+    /// there itself before it puts the rest right, or its handlers would wait for it.
+    pub(super) fn forget_absent(&self) {
+        if self.process.is_new() {
+            self.slow_paths.forget_others::<O>();
+        }
     }
 
     /// For a child in which no thread was in a slow path: its locks are right.

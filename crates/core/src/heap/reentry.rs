@@ -7,8 +7,9 @@
 use super::Heap;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::os::Os;
+use core::sync::atomic::compiler_fence;
 
-/// A power of two. As many as spread the threads that wait inside slow paths while a fork holds all locks.
+/// A power of two. A thousand threads may wait inside slow paths while a fork holds all locks, and each has its place.
 const BUCKETS: usize = 256;
 const PLACES: usize = 8;
 /// Buckets after its own in which a thread may stand that found its own full.
@@ -36,6 +37,8 @@ pub struct Entry<'a> {
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
+        // A handler that comes now finds the thread inside, or its locks free.
+        compiler_fence(Ordering::Release);
         self.place.store(0, Ordering::Relaxed);
         if let Some(strays) = self.strays {
             strays.fetch_sub(1, Ordering::Relaxed);
@@ -73,7 +76,8 @@ impl SlowPaths {
     /// None if this thread is inside a slow path already, which only a signal handler can see. A thread that cannot be noted
     /// does not go in: its handlers would wait for the locks that it holds. `full` is called until there is a place.
     ///
-    /// Only the thread itself writes its own number, so relaxed order is enough: a handler sees what its thread wrote.
+    /// Only the thread itself writes its own number, so relaxed order is enough: a handler sees what its thread wrote, in the
+    /// order that `compiler_fence` keeps.
     #[inline]
     pub fn enter<O: Os>(&self, mut full: impl FnMut()) -> Option<Entry<'_>> {
         let thread = O::thread_id();
@@ -143,10 +147,10 @@ impl SlowPaths {
         self.forget(|thread| thread != O::thread_id());
     }
 
-    /// In a forked child the threads of others are gone, and this one is through with its fork.
+    /// In a forked child the threads of others are gone, and this one is through with its fork. Strays stay counted as above:
+    /// a handler may have forked that interrupted this thread just before it took its place.
     pub fn forget_all(&self) {
         self.forget(|_| true);
-        self.strays.store(0, Ordering::Relaxed);
     }
 
     /// Writes only where somebody stands: what is written is a page that a child does not share with its parent any more.
@@ -162,8 +166,11 @@ impl SlowPaths {
 
 fn take(place: &AtomicUsize, thread: usize) -> bool {
     // A look first: a place that is taken is not worth a locked instruction.
-    place.load(Ordering::Relaxed) == 0
-        && place.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    let taken = place.load(Ordering::Relaxed) == 0
+        && place.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    // What follows takes locks: a handler that finds one held by its thread finds the thread noted.
+    compiler_fence(Ordering::Acquire);
+    taken
 }
 
 impl<O: Os> Heap<O> {
@@ -171,8 +178,7 @@ impl<O: Os> Heap<O> {
     #[inline]
     pub(super) fn enter_slow_path(&self) -> Option<Entry<'_>> {
         let entry = self.slow_paths.enter::<O>(|| {
-            // In a new process those that stand there are gone.
-            self.know_process(true);
+            self.forget_absent();
             self.os.wait_for(&self.emergency.never, 0, FULL_WAIT);
         });
         self.know_process(entry.is_some());

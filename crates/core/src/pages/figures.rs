@@ -55,6 +55,11 @@ impl<O: Os> Pages<O> {
         self.footprint_of(&self.state.lock())
     }
 
+    /// The same, where nobody holds the lock that it takes.
+    pub fn footprint_now(&self) -> Option<usize> {
+        self.state.try_lock().map(|state| self.footprint_of(&state))
+    }
+
     pub(super) fn footprint_of(&self, state: &Guard<'_, State, O>) -> usize {
         let units = (state.runs.used + state.runs.dirty_free) as usize;
         (units * UNIT_BYTES).saturating_sub(self.released.load(Ordering::Relaxed))
