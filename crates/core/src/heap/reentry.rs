@@ -254,4 +254,15 @@ mod tests {
         });
         assert!(entry.is_some() && waited == 3, "it does not go in unnoted");
     }
+
+    #[test]
+    fn a_fork_that_forgets_a_stray_does_not_lose_count() {
+        let paths = SlowPaths::new();
+        let Bucket(own) = &paths.buckets[bucket_of(Fake::thread_id())];
+        own.iter().for_each(|place| place.store(64, Ordering::Relaxed));
+        let entry = paths.enter::<Fake>(|| ());
+        paths.forget_all();
+        drop(entry);
+        assert_eq!(paths.strays.load(Ordering::Relaxed), 0);
+    }
 }
