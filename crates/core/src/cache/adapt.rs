@@ -1,20 +1,23 @@
 //! Capacities follow misses: a class that finds nothing or no place gets room where that is worth it (`worth`), taken from
-//! the budget or from classes that stand still.
+//! the budget or from classes that need it less.
 
 use super::slab::{SMALL_BLOCKS, Slab, Word, most_cached};
 use super::tray::Tray;
-use super::worth::{Miss, ask_again, is_worth_room, may_help};
+use super::worth::{Miss, ask_again, forget_half, is_worth_room, may_help, need_of};
 use super::{Below, Cache};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
-use crate::class::{CLASS_COUNT, MOST_BATCH, SizeClass};
+use crate::class::{MOST_BATCH, SizeClass};
 use crate::os::Os;
 
-/// Refusals of room before the hand moves: looking for room costs more than a visit to the middle.
-const REFUSALS_BEFORE_HAND: u32 = 8;
+/// Refusals of room before a look at all classes, which costs more than a visit to the middle. A power of two, as the next.
+const REFUSALS_BEFORE_LOOK: u32 = 8;
 
-/// Classes that the hand passes in one go, at most: the rest is for the next time.
-const CLASSES_PER_LOOK: usize = 24;
+/// Refusals before what is known of misses counts half.
+const REFUSALS_BEFORE_AGEING: u32 = 1024;
+
+/// So many times as much a class has to need room to get some of another's.
+const CLEARLY: f32 = 2.0;
 
 /// A process that only allocates has no use for capacity until it has allocated much: so many refills. Each class that
 /// moves to its big array costs a page, and a process of 2 MiB of small blocks should pay for none.
@@ -47,8 +50,14 @@ impl<O: Os> Cache<O> {
         if target > SMALL_BLOCKS && !self.has_big_arrays(below.os, slab) {
             return Ok(false);
         }
+        let room = self.room(below, slab);
+        // As much as there is room for.
+        let target = match (target - capacity) * class.block_bytes() {
+            bytes if bytes <= room => target,
+            _ => capacity + room.checked_div(class.block_bytes()).unwrap_or(0),
+        };
         let bytes = (target - capacity) * class.block_bytes();
-        if !self.has_room(below, slab, bytes) {
+        if bytes == 0 {
             ask_again(slab, class);
             self.look_for_room(below, tray, class)?;
             return Ok(false);
@@ -92,11 +101,11 @@ impl<O: Os> Cache<O> {
         Ok(done)
     }
 
-    /// A look first: where there is no room, nobody writes what all CPUs read.
-    fn has_room(&self, below: Below<'_, O>, slab: Slab, bytes: usize) -> bool {
+    /// Bytes that this cache may still have. A look: where there is no room, nobody writes what all CPUs read.
+    fn room(&self, below: Below<'_, O>, slab: Slab) -> usize {
         let granted = slab.info().granted.load(Ordering::Relaxed);
-        granted.saturating_add(bytes) <= self.share.load(Ordering::Relaxed)
-            && below.central.budget.has_room(bytes)
+        let own = self.share.load(Ordering::Relaxed).saturating_sub(granted);
+        own.min(below.central.budget.room())
     }
 
     fn take_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) -> bool {
@@ -119,29 +128,25 @@ impl<O: Os> Cache<O> {
         below.central.budget.give(before.unwrap_or_default().min(bytes));
     }
 
-    /// Moves the hand over the classes of this cache until one that stood still since the last visit gave room up
-    /// (after the CLOCK algorithm: F. Corbató, "A Paging Experiment with the Multics System", 1968).
-    fn look_for_room(&self, below: Below<'_, O>, tray: &dyn Tray, except: SizeClass) -> Result<(), Misuse> {
+    /// Now and then, takes room from the class that needs it least, if that is clearly less than the one that wants it. So
+    /// the last byte of each saves about as many misses, which no division of the room among the classes can better.
+    fn look_for_room(&self, below: Below<'_, O>, tray: &dyn Tray, wanting: SizeClass) -> Result<(), Misuse> {
         let slab = tray.slab();
         let info = slab.info();
         let refusals = info.refusals.load(Ordering::Relaxed);
         info.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
-        if !refusals.is_multiple_of(REFUSALS_BEFORE_HAND) {
+        if !refusals.is_multiple_of(REFUSALS_BEFORE_LOOK) {
             return Ok(());
         }
-        for _ in 0..CLASSES_PER_LOOK {
-            let turn = info.hand.load(Ordering::Relaxed);
-            info.hand.store(turn.wrapping_add(1), Ordering::Relaxed);
-            let class = SizeClass::nth(turn as usize % CLASS_COUNT);
-            let word = slab.read(class);
-            let Some(seen) = info.seen_top.get(class.index()) else { continue };
-            let stood_still = seen.load(Ordering::Relaxed) == word.top() as u32;
-            seen.store(word.top() as u32, Ordering::Relaxed);
-            if class != except && stood_still && word.capacity(class) > 0 {
-                return self.shrink(below, tray, class);
-            }
+        if refusals.is_multiple_of(REFUSALS_BEFORE_AGEING) {
+            forget_half(slab);
         }
-        Ok(())
+        let (mut least, mut need) = (wanting, need_of(slab, wanting) / CLEARLY);
+        for class in SizeClass::all().filter(|class| slab.read(*class).capacity(*class) > 0) {
+            let other = need_of(slab, class);
+            (least, need) = if other < need { (class, other) } else { (least, need) };
+        }
+        if least == wanting { Ok(()) } else { self.shrink(below, tray, least) }
     }
 
     /// Halves the capacity of a class; blocks that lose their place go to the middle.

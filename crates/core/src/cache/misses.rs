@@ -3,7 +3,7 @@
 use super::slab::Slab;
 use super::tables::WORD;
 use super::tray::Tray;
-use super::worth::{Miss, moved_at_once, note_underflow};
+use super::worth::{Miss, count_miss, moved_at_once, note_underflow};
 use super::{Below, Cache};
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -61,6 +61,7 @@ impl<O: Os> Cache<O> {
             return Ok(block);
         }
         count_one(&tray.slab().info().underflows);
+        count_miss(tray.slab(), class);
         self.grow(below, tray, class, Miss::Underflow)?;
         let room = tray.slab().read(class).capacity(class);
         let wanted = moved_at_once(class, room);
@@ -116,6 +117,7 @@ impl<O: Os> Cache<O> {
             return Ok(());
         }
         count_one(&tray.slab().info().overflows);
+        count_miss(tray.slab(), class);
         if self.grow(below, tray, class, Miss::Overflow)? && tray.push(class, block) {
             return Ok(());
         }

@@ -34,8 +34,6 @@ pub const SLAB_BYTES: usize = round_up(BIG_BASES[TABLE_LEN] as usize, 64 << 10);
 pub struct Info {
     /// Room of the budget that this slab's capacities hold.
     pub granted: AtomicUsize,
-    /// The class that is looked at next when room is wanted.
-    pub hand: AtomicU32,
     /// Times that room was refused.
     pub refusals: AtomicU32,
     /// Fast paths that found nothing, and that found no place.
@@ -46,8 +44,8 @@ pub struct Info {
     pub still_for: AtomicU32,
     /// The big arrays have memory.
     pub has_big: AtomicU32,
-    /// The word's top when the hand last passed: a class that stands still gives up room first.
-    pub seen_top: [AtomicU32; TABLE_LEN],
+    /// Misses of each class, the older ones counted for less.
+    pub misses: [AtomicU32; TABLE_LEN],
     /// Bytes of the heap, and the time of that look in units of `worth`.
     pub heap_bytes: AtomicUsize,
     pub heap_seen_at: AtomicU32,

@@ -76,6 +76,27 @@ pub(super) fn is_worth_room<O: Os>(
     before >> 1 == 0 || elapsed.saturating_mul(moved as u64) <= WORTH.saturating_mul(heap)
 }
 
+/// How much a class needs room: its misses of late for each byte that it may hold.
+pub(super) fn need_of(slab: Slab, class: SizeClass) -> f32 {
+    let misses = slab.info().misses.get(class.index()).map_or(0, |misses| misses.load(Ordering::Relaxed));
+    let blocks = slab.read(class).capacity(class).max(1);
+    misses as f32 / (blocks * class.block_bytes()) as f32
+}
+
+/// Counts a miss of a class.
+pub(super) fn count_miss(slab: Slab, class: SizeClass) {
+    if let Some(misses) = slab.info().misses.get(class.index()) {
+        misses.store(misses.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+    }
+}
+
+/// Lets what is known of misses count half.
+pub(super) fn forget_half(slab: Slab) {
+    for misses in &slab.info().misses {
+        misses.store(misses.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+    }
+}
+
 /// Notes a malloc that found nothing and takes a single block from the middle.
 pub(super) fn note_underflow(slab: Slab, class: SizeClass) {
     if let Some(last) = slab.info().last_miss.get(class.index()) {

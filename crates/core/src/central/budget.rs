@@ -41,6 +41,11 @@ impl Budget {
         self.most_taken.load(Ordering::Relaxed)
     }
 
+    /// What could be taken just now.
+    pub fn room(&self) -> usize {
+        self.limit().saturating_sub(self.taken())
+    }
+
     /// Whether `take` would have succeeded just now.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.taken().saturating_add(bytes) <= self.limit()

@@ -119,12 +119,6 @@ impl SizeClass {
         self.0 != 0 && self.0 <= CLASS_COUNT as u8
     }
 
-    /// The class with this number among those that hold blocks, counted from 0.
-    pub const fn nth(number: usize) -> SizeClass {
-        debug_assert!(number < CLASS_COUNT);
-        SizeClass(number as u8 + 1)
-    }
-
     /// All classes that hold blocks, smallest first.
     pub fn all() -> impl DoubleEndedIterator<Item = SizeClass> {
         (1..=CLASS_COUNT as u8).map(SizeClass)
