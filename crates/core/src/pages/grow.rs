@@ -128,14 +128,18 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    /// Makes the tables long enough for `step` more blocks.
+    /// Makes the tables long enough for `step` more blocks. Descriptors too, for the smallest spans: when the process has all
+    /// the memory that it may have, what is free can still be cut anew.
     fn prepare_blocks(&self, os: &O, blocks: u32, step: u32) -> bool {
         let after = blocks as usize + step as usize;
         let units = after * BLOCK_UNITS as usize;
+        let spans = units.min(self.spans.capacity());
         after <= self.blocks.capacity()
             && self.classes.ensure(os, units)
             && self.owners.ensure(os, units)
             && self.given.ensure(os, units * GIVEN_PER_UNIT)
+            && self.spans.ensure(os, spans)
+            && self.untidy.ensure(os, spans)
             && self.blocks.ensure(os, after)
     }
 

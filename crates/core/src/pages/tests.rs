@@ -73,6 +73,17 @@ fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
 }
 
 #[test]
+fn what_is_free_can_be_cut_into_the_smallest_spans_when_the_system_gives_nothing_more() {
+    let (os, pages) = pages();
+    let (large, _) = pages.open_large(&os, 64 * BLOCK_UNITS, 1).unwrap();
+    pages.close_span(large, 0);
+    os.refuse_after(Request::MapAt, 0);
+    os.refuse_after(Request::Commit, 0);
+    let spans = (0..).map_while(|_| pages.open_span(&os, SizeClass::for_small(16)));
+    assert_eq!(spans.count(), 64 * BLOCK_UNITS as usize);
+}
+
+#[test]
 fn a_place_that_is_taken_is_skipped() {
     let (os, pages) = pages();
     let base = pages.address_of(0);
