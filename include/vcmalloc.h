@@ -1,5 +1,5 @@
 /* vcmalloc: the functions beyond malloc's own. Link with -lvcmalloc, or preload libvcmalloc.so and look them up with
-   dlsym. All functions may be called by any thread at any time. Sizes are in bytes. */
+   dlsym. All functions may be called by any thread at any time and leave errno alone. Sizes are in bytes. */
 #ifndef VCMALLOC_H
 #define VCMALLOC_H
 
@@ -14,7 +14,8 @@ extern "C" {
 const char *vcm_version(void);
 
 /* Sets an option ('vcm config' lists them) of the running process.
-   0; ENOENT: no such option; EINVAL: not a value for it; EPERM: it is read at start only. */
+   0; ENOENT: no such option; EINVAL: not a value for it; EPERM: it is read at start only. In a signal handler that
+   interrupted the heap it takes effect when what was interrupted ends. */
 int vcm_option_set(const char *name, const char *value);
 
 /* Writes an option's value as a string, cut to length - 1 bytes and ended by a zero.
@@ -39,8 +40,8 @@ size_t vcm_release(size_t keep);
 size_t vcm_release_text(size_t keep, char *buffer, size_t length);
 
 /* Sets the function that is called when memory_limit was passed (null: none), with the heap's bytes in memory and the
-   limit. It runs in the janitor's thread or in a thread that allocates, holds no lock of ours, may allocate and free,
-   and should drop caches of the program. */
+   limit. It runs in the janitor's thread, on a stack of 128 KiB, or in a thread that allocates, once at a time; holds no
+   lock of ours, may allocate and free, and should drop caches of the program. */
 void vcm_on_pressure(void (*callback)(size_t in_memory, size_t limit));
 
 /* Starts the thread that gives memory back, in programs that link libvcmalloc.a; the shared library does it by itself
@@ -54,7 +55,7 @@ int vcm_profile_start(size_t interval);
 /* Ends the profile. It can be written until the next start. */
 void vcm_profile_stop(void);
 
-/* Writes the profile to a new file, as text that every pprof reads: for each stack the blocks and bytes in use and those
+/* Writes the profile to a file, in the place of one that is there, as text that every pprof reads: for each stack the blocks and bytes in use and those
    ever allocated, scaled from the samples. 0; EINVAL: a null pointer; EIO: the file cannot be written. */
 int vcm_profile_write(const char *path);
 

@@ -2,6 +2,7 @@
 
 use super::HEAP;
 use super::introspection::Name;
+use super::malloc::undisturbed;
 use core::ffi::{CStr, c_char, c_int};
 use core::slice;
 use vcmalloc_core::base::text::{Buffer, Sink};
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn vcm_option_set(name: Name, value: Name) -> c_int {
     if name == b"profile" {
         super::unwind::find();
     }
-    match HEAP.set_option(name, value) {
+    match undisturbed(|| HEAP.set_option(name, value)) {
         Ok(()) => 0,
         Err(Refused::UnknownName) => libc::ENOENT,
         Err(Refused::BadValue(_)) => libc::EINVAL,
@@ -76,7 +77,7 @@ unsafe fn written(buffer: *mut c_char, length: usize, write: impl FnOnce(&mut dy
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_options_text(buffer: *mut c_char, length: usize) -> usize {
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| HEAP.put_options(sink)) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_options(sink))) }
 }
 
 /// # Safety
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn vcm_options_text(buffer: *mut c_char, length: usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_stats_text(buffer: *mut c_char, length: usize) -> usize {
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| HEAP.put_stats_text(sink)) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_stats_text(sink))) }
 }
 
 /// # Safety
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn vcm_stats_text(buffer: *mut c_char, length: usize) -> u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_stats_json(buffer: *mut c_char, length: usize) -> usize {
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| HEAP.put_stats_json(sink)) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_stats_json(sink))) }
 }
 
 /// # Safety
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn vcm_stats_get(key: Name, value: *mut u64) -> c_int {
         return libc::EINVAL;
     }
     // SAFETY: by the caller's promise.
-    match HEAP.stats().get(unsafe { CStr::from_ptr(key) }.to_bytes()) {
+    match undisturbed(|| HEAP.stats()).get(unsafe { CStr::from_ptr(key) }.to_bytes()) {
         Some(figure) => {
             // SAFETY: by the caller's promise.
             unsafe { *value = figure };
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn vcm_stats_get(key: Name, value: *mut u64) -> c_int {
 /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_release(keep: usize) -> usize {
-    HEAP.release(keep)
+    undisturbed(|| HEAP.release(keep))
 }
 
 /// Does what `vcm_release` does and writes a report: what went, and what holds the rest.
@@ -125,9 +126,9 @@ pub extern "C" fn vcm_release(keep: usize) -> usize {
 /// `buffer` has room for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_release_text(keep: usize, buffer: *mut c_char, length: usize) -> usize {
-    let given = HEAP.release(keep);
+    let given = vcm_release(keep);
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| HEAP.put_release_report(sink, given)) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_release_report(sink, given))) }
 }
 
 /// Sets the function that is called when `memory_limit` was passed, with the heap's bytes in memory and the limit.
@@ -140,7 +141,7 @@ pub extern "C" fn vcm_on_pressure(callback: Option<extern "C" fn(usize, usize)>)
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_profile_start(interval: usize) -> c_int {
     super::unwind::find();
-    if HEAP.start_profile(interval as u64) { 0 } else { libc::ENOMEM }
+    if undisturbed(|| HEAP.start_profile(interval as u64)) { 0 } else { libc::ENOMEM }
 }
 
 /// Ends the profile; it can be written until the next start.
@@ -157,5 +158,5 @@ pub unsafe extern "C" fn vcm_profile_write(path: Name) -> c_int {
         return libc::EINVAL;
     }
     // SAFETY: by the caller's promise.
-    if HEAP.write_profile(unsafe { CStr::from_ptr(path) }) { 0 } else { libc::EIO }
+    if undisturbed(|| HEAP.write_profile(unsafe { CStr::from_ptr(path) })) { 0 } else { libc::EIO }
 }

@@ -64,11 +64,12 @@ pub extern "C" fn malloc_without_handler(bytes: usize) -> Pointer {
 #[cfg(not(feature = "tcmalloc"))]
 use {answered as answered_in_mode, malloc_slow as malloc_slow_in_mode};
 
-/// Takes a block back by the slow path; errno stays as it was.
-fn freed(free: impl FnOnce()) {
+/// The result of what asks the system for things; errno stays as it was.
+pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     let before = errno();
-    free();
+    let result = work();
     set_errno(before);
+    result
 }
 
 /// malloc, or all of it but the fast path in fast.rs. A name of its own: tools find functions by their debug names too.
@@ -103,7 +104,7 @@ pub extern "C" fn plain_free(block: Pointer) {
 #[cold]
 #[inline(never)]
 extern "C" fn free_slow(block: Pointer) {
-    freed(|| HEAP.free_slow(address(block)));
+    undisturbed(|| HEAP.free_slow(address(block)));
 }
 
 /// Frees a block whose size and alignment the caller knows; both must fit it.

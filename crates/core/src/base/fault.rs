@@ -175,11 +175,10 @@ impl Misuse {
             text::put_str(sink, " bytes");
         }
         if let Some(frees) = self.frees_between {
-            text::put_str(sink, ", freed ");
-            text::put_decimal(sink, frees as u64 + 1);
-            text::put_str(sink, " frees ago");
+            put_age(sink, frees);
         }
     }
+
     fn put_block(&self, sink: &mut dyn Sink, start: usize, bytes: usize) {
         text::put_str(sink, ", block ");
         text::put_hex(sink, start as u64);
@@ -193,4 +192,13 @@ impl Misuse {
             text::put_str(sink, if is_before { " bytes before it" } else { " bytes in" });
         }
     }
+}
+
+fn put_age(sink: &mut dyn Sink, frees_between: u32) {
+    if frees_between == 0 {
+        return text::put_str(sink, ", freed just before");
+    }
+    text::put_str(sink, ", freed ");
+    text::put_decimal(sink, frees_between as u64 + 1);
+    text::put_str(sink, " frees ago");
 }

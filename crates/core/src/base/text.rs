@@ -74,14 +74,6 @@ pub fn put_hex(sink: &mut dyn Sink, number: u64) {
     }
 }
 
-/// A ratio of two counts in percent with one decimal, `0.0` where the whole is zero.
-pub fn put_percent(sink: &mut dyn Sink, part: u64, whole: u64) {
-    let tenths = if whole == 0 { 0 } else { (part as u128 * 1000 / whole as u128) as u64 };
-    put_decimal(sink, tenths / 10);
-    sink.put(b".");
-    put_decimal(sink, tenths % 10);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,8 +91,6 @@ mod tests {
         assert_eq!(written(|s| put_decimal(s, u64::MAX)), "18446744073709551615");
         assert_eq!(written(|s| put_hex(s, 0)), "0x0");
         assert_eq!(written(|s| put_hex(s, 0xdead_beef)), "0xdeadbeef");
-        assert_eq!(written(|s| put_percent(s, 1, 3)), "33.3");
-        assert_eq!(written(|s| put_percent(s, 1, 0)), "0.0");
     }
 
     #[test]

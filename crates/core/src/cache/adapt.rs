@@ -58,7 +58,7 @@ impl<O: Os> Cache<O> {
         };
         let bytes = (target - capacity) * class.block_bytes();
         if bytes == 0 {
-            ask_again(slab, class);
+            ask_again(slab, class, miss);
             self.look_for_room(below, tray, class)?;
             return Ok(false);
         }

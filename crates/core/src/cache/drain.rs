@@ -9,7 +9,7 @@ use crate::os::{Guard, Os};
 
 impl<O: Os> Cache<O> {
     /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the system
-    /// refused to stop the sequences: then nothing was touched.
+    /// refused to stop the sequences: then only slabs under locks were emptied.
     pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
         let at = below.pages.clock.load(Ordering::Relaxed);
         let _held = self.freezer.lock();

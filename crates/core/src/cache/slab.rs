@@ -49,7 +49,7 @@ pub struct Info {
     /// Bytes of the heap, and the time of that look in units of `worth`.
     pub heap_bytes: AtomicUsize,
     pub heap_seen_at: AtomicU32,
-    /// The last miss of each class that could have made it grow: the time, doubled, and 1 more for an overflow.
+    /// The last miss of each class, as `worth` keeps it.
     pub last_miss: [AtomicU32; TABLE_LEN],
 }
 

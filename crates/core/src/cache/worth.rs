@@ -17,6 +17,7 @@ const WORTH: u64 = 15_000;
 
 /// Time is kept in units of 1,024 ns, of which 31 bits last for 36 minutes; then a miss may seem more recent than it is.
 const TIME_SHIFT: u32 = 10;
+const TIME_MASK: u32 = u32::MAX >> 1;
 
 /// How long a look at the size of the heap is good for: a quarter of a millisecond.
 const HEAP_LOOK: u32 = 256;
@@ -26,6 +27,28 @@ const HEAP_LOOK: u32 = 256;
 pub(super) enum Miss {
     Underflow,
     Overflow,
+}
+
+/// The kind of a class's last miss, and when one was last that asked for more than a small array.
+#[derive(Clone, Copy)]
+struct LastMiss {
+    kind: Miss,
+    /// In units of `TIME_SHIFT`, 31 bits; 0: never.
+    asked_at: u32,
+}
+
+impl LastMiss {
+    fn of(slab: Slab, class: SizeClass) -> Self {
+        let word = slab.info().last_miss.get(class.index()).map_or(0, |word| word.load(Ordering::Relaxed));
+        let kind = if word & 1 == 0 { Miss::Underflow } else { Miss::Overflow };
+        LastMiss { kind, asked_at: word >> 1 }
+    }
+
+    fn keep(self, slab: Slab, class: SizeClass) {
+        if let Some(word) = slab.info().last_miss.get(class.index()) {
+            word.store(self.asked_at << 1 | u32::from(self.kind == Miss::Overflow), Ordering::Relaxed);
+        }
+    }
 }
 
 /// Blocks that a cache of this capacity moves to or from the middle in one go: the busier the class, the more.
@@ -42,20 +65,18 @@ fn most_moved(class: SizeClass) -> usize {
 /// can; later only when the class turns from too few blocks to too many: once in each of its swings, and never where blocks
 /// only flow through.
 pub(super) fn may_help(slab: Slab, class: SizeClass, capacity: usize, miss: Miss) -> bool {
-    let Some(last) = slab.info().last_miss.get(class.index()) else { return false };
-    let (before, overflow) = (last.load(Ordering::Relaxed), u32::from(miss == Miss::Overflow));
-    let turned = before & 1 != overflow;
+    let last = LastMiss::of(slab, class);
+    let turned = last.kind != miss;
     if turned {
-        last.store(before ^ 1, Ordering::Relaxed);
+        LastMiss { kind: miss, ..last }.keep(slab, class);
     }
     capacity / 2 < most_moved(class) || turned && miss == Miss::Overflow
 }
 
 /// After a miss for which there was no room: lets the next one of its kind ask again.
-pub(super) fn ask_again(slab: Slab, class: SizeClass) {
-    if let Some(last) = slab.info().last_miss.get(class.index()) {
-        last.store(last.load(Ordering::Relaxed) ^ 1, Ordering::Relaxed);
-    }
+pub(super) fn ask_again(slab: Slab, class: SizeClass, miss: Miss) {
+    let kind = if miss == Miss::Overflow { Miss::Underflow } else { Miss::Overflow };
+    LastMiss { kind, ..LastMiss::of(slab, class) }.keep(slab, class);
 }
 
 /// Whether a class that missed just now, and that more room may help, misses often enough to have it.
@@ -65,15 +86,13 @@ pub(super) fn is_worth_room<O: Os>(
     class: SizeClass,
     capacity: usize,
 ) -> bool {
-    let info = slab.info();
-    let Some(last) = info.last_miss.get(class.index()) else { return false };
-    let time = (below.os.now() >> TIME_SHIFT) as u32;
-    let before = last.load(Ordering::Relaxed);
-    last.store(time << 1 | before & 1, Ordering::Relaxed);
-    let elapsed = u64::from(time.wrapping_sub(before >> 1) & (u32::MAX >> 1)) << TIME_SHIFT;
+    let time = (below.os.now() >> TIME_SHIFT) as u32 & TIME_MASK;
+    let last = LastMiss::of(slab, class);
+    LastMiss { asked_at: time, ..last }.keep(slab, class);
+    let elapsed = u64::from(time.wrapping_sub(last.asked_at) & TIME_MASK) << TIME_SHIFT;
     let moved = moved_at_once(class, capacity) * class.block_bytes();
-    let heap = heap_bytes(below, info, time) as u64;
-    before >> 1 == 0 || elapsed.saturating_mul(moved as u64) <= WORTH.saturating_mul(heap)
+    let heap = heap_bytes(below, slab.info(), time) as u64;
+    last.asked_at == 0 || elapsed.saturating_mul(moved as u64) <= WORTH.saturating_mul(heap)
 }
 
 /// How much a class needs room: its misses of late for each byte that it may hold.
@@ -99,9 +118,7 @@ pub(super) fn forget_half(slab: Slab) {
 
 /// Notes a malloc that found nothing and takes a single block from the middle.
 pub(super) fn note_underflow(slab: Slab, class: SizeClass) {
-    if let Some(last) = slab.info().last_miss.get(class.index()) {
-        last.store(last.load(Ordering::Relaxed) & !1, Ordering::Relaxed);
-    }
+    LastMiss { kind: Miss::Underflow, ..LastMiss::of(slab, class) }.keep(slab, class);
 }
 
 /// The size of the heap, of a while ago: it belongs to the page heap's lock, and no miss waits for that.

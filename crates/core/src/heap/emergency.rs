@@ -134,12 +134,12 @@ impl Emergency {
     pub fn bytes_of(&self, address: usize) -> Option<usize> {
         let ours = |base: &AtomicUsize| {
             let base = base.load(Ordering::Acquire);
-            base != 0 && address.wrapping_sub(base) < ARENA_BYTES
+            base != 0 && (HEADER..ARENA_BYTES).contains(&address.wrapping_sub(base))
         };
-        if !self.bases.iter().any(ours) {
+        if !address.is_multiple_of(MIN_ALIGN) || !self.bases.iter().any(ours) {
             return None;
         }
-        // SAFETY: blocks of an arena have their size before them.
+        // SAFETY: aligned, and inside the arena with the size that blocks have before them.
         Some(unsafe { core::ptr::with_exposed_provenance::<usize>(address - HEADER).read() })
     }
 }

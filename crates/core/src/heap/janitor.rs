@@ -6,7 +6,7 @@ use super::Heap;
 use super::patience::{Patience, Seen};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::class::SizeClass;
-use crate::options::{AUTO, OptionId, percent_of};
+use crate::options::{AUTO, OptionId, encode_percent, percent_of};
 use crate::os::{Bell, MemoryGroup, Os};
 
 /// Ticks in one `release_delay`.
@@ -37,6 +37,8 @@ const COLLAPSES_PER_TICK: u32 = 2;
 const TIMES_UNTIL_NEXT_COLLAPSE: u64 = 1000;
 /// Slow paths look at the clock every so many events.
 const EVENTS_PER_LOOK: u32 = 64;
+/// What may stay where that is left to us.
+const AUTO_RETAIN: u64 = encode_percent(25);
 /// Free memory below this may always stay for `release_delay`.
 const LEAST_RETAIN: u64 = 8 << 20;
 /// The soft limit, of what the cgroup allows: the rest is for stacks, code and page tables.
@@ -70,6 +72,8 @@ pub struct Janitor<O: Os> {
     limits_known: AtomicBool,
     /// The soft limit was passed, and the program has not been told yet.
     callback_due: AtomicBool,
+    /// A thread is in the program's function.
+    calling_back: AtomicBool,
     pub(super) ticks: AtomicU64,
     pub(super) given_back: AtomicU64,
     pub(super) huge_stall: AtomicU64,
@@ -94,6 +98,7 @@ impl<O: Os> Janitor<O> {
             relieve_at: AtomicU64::new(0),
             limits_known: AtomicBool::new(false),
             callback_due: AtomicBool::new(false),
+            calling_back: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
             huge_stall: AtomicU64::new(0),
@@ -166,6 +171,7 @@ impl<O: Os> Heap<O> {
     pub(super) fn forget_janitor(&self) {
         self.unclaim_janitor();
         self.janitor.ticking.store(false, Ordering::Relaxed);
+        self.janitor.calling_back.store(false, Ordering::Relaxed);
     }
 
     /// From now on slow paths do the janitor's work: a thread would keep a process alive whose own threads have ended.
@@ -291,16 +297,16 @@ impl<O: Os> Heap<O> {
     }
 
     fn retained_bytes(&self, live: usize) -> usize {
-        let live = live as u64;
-        let retain = match self.options.get(OptionId::retain) {
-            AUTO => live / 4,
-            amount => percent_of(amount).map_or(amount, |percent| (live / 100).saturating_mul(percent)),
+        let amount = match self.options.get(OptionId::retain) {
+            AUTO => AUTO_RETAIN,
+            amount => amount,
         };
-        match percent_of(self.options.get(OptionId::retain)) {
-            Some(_) => retain.max(LEAST_RETAIN) as usize,
-            None => retain as usize,
+        match percent_of(amount) {
+            Some(percent) => (live as u64 / 100).saturating_mul(percent).max(LEAST_RETAIN) as usize,
+            None => amount as usize,
         }
     }
+
     #[inline(never)]
     fn make_huge_pages(&self) {
         if !self.options.is_on(OptionId::huge_pages) || !self.pages.may_have_huge_pages() {
@@ -339,24 +345,18 @@ impl<O: Os> Heap<O> {
     }
 
     pub(super) fn set_limits(&self, group: Option<MemoryGroup>) {
-        let memory = self.os.memory_bytes();
+        // A share is one of what this process may use.
+        let memory = group.map_or(self.os.memory_bytes(), |group| group.limit);
         let bytes_of = |amount: u64| match percent_of(amount) {
             Some(percent) => memory / 100 * percent as usize,
             None => amount as usize,
         };
-        let hard = match self.options.get(OptionId::hard_limit) {
-            AUTO => None,
-            amount => Some(bytes_of(amount)),
+        let limit_by = |id: OptionId, auto: Option<usize>| match self.options.get(id) {
+            AUTO => auto,
+            amount => Some(bytes_of(amount)).filter(|limit| *limit > 0),
         };
-        let soft = match self.options.get(OptionId::memory_limit) {
-            AUTO => group.map(|group| self.limit_of(group)),
-            amount => match (percent_of(amount), group) {
-                // A share is one of what this process may use.
-                (Some(percent), Some(group)) => Some(group.limit / 100 * percent as usize),
-                _ => Some(bytes_of(amount)),
-            },
-        };
-        self.pages.limits.set(soft, hard);
+        let soft = limit_by(OptionId::memory_limit, group.map(|group| self.limit_of(group)));
+        self.pages.limits.set(soft, limit_by(OptionId::hard_limit, None));
     }
 
     /// What the cgroup leaves to the heap: its limit less what others in the group use.
@@ -395,13 +395,22 @@ impl<O: Os> Heap<O> {
     }
 
     /// Calls the program's function for memory pressure, if the limit was passed and there is one. Never from inside a
-    /// slow path: the function is free to use the heap.
+    /// slow path: the function is free to use the heap. One call at a time: a function that allocates would call itself
+    /// for ever. What becomes due meanwhile waits for the slow path after it.
     #[inline]
     pub(super) fn call_back_if_due(&self) {
-        let due = &self.janitor.callback_due;
-        if !due.load(Ordering::Relaxed) || !due.swap(false, Ordering::Relaxed) {
+        let Janitor { callback_due: due, calling_back: calling, .. } = &self.janitor;
+        if !due.load(Ordering::Relaxed) || calling.swap(true, Ordering::Acquire) {
             return;
         }
+        if due.swap(false, Ordering::Relaxed) {
+            self.call_back();
+        }
+        calling.store(false, Ordering::Release);
+    }
+
+    #[cold]
+    fn call_back(&self) {
         let callback = self.pressure_callback.load(Ordering::Acquire);
         if !callback.is_null() {
             // SAFETY: `on_pressure` is the only place that stores here, and stores such functions.

@@ -293,6 +293,61 @@ fn what_the_callback_frees_is_free() {
     assert_eq!(heap.stats().large_blocks, more.len() as u64);
 }
 
+static REENTERED: std::sync::Mutex<(usize, usize, usize)> = std::sync::Mutex::new((0, 0, 0));
+
+extern "C" fn allocate_more_than_a_step(_: usize, _: usize) {
+    let heap = {
+        let mut now = REENTERED.lock().unwrap();
+        now.1 += 1;
+        now.2 = now.2.max(now.1);
+        now.0
+    };
+    // SAFETY: the test below puts its heap there, which it drops later.
+    let heap = unsafe { &*(heap as *const Heap<Fake>) };
+    free(heap, fill(heap, 4, MIB));
+    REENTERED.lock().unwrap().1 -= 1;
+}
+
+#[test]
+fn a_callback_that_allocates_more_than_a_step_is_not_called_within_itself() {
+    let heap = heap();
+    REENTERED.lock().unwrap().0 = &raw const *heap as usize;
+    heap.on_pressure(Some(allocate_more_than_a_step));
+    heap.set_option(b"memory_limit", b"12M").unwrap();
+    let blocks = fill(&heap, 400, 50_000);
+    free(&heap, blocks);
+    let (_, inside, most) = *REENTERED.lock().unwrap();
+    assert_eq!((inside, most), (0, 1));
+}
+
+#[test]
+fn an_option_set_in_a_handler_inside_a_slow_path_takes_effect_when_that_ends() {
+    let heap = heap();
+    heap.allocate(1);
+    heap.inside(|| {
+        heap.set_option(b"hard_limit", b"40M").unwrap();
+        heap.set_option(b"cache_limit", b"5M").unwrap();
+    });
+    let stats = heap.stats();
+    assert_eq!((stats.hard_limit, stats.cache_limit), (40 * MIB as u64, 5 * MIB as u64));
+}
+
+#[test]
+fn a_limit_of_0_is_none_and_a_share_is_one_of_the_cgroup() {
+    let heap = heap();
+    heap.allocate(1);
+    for name in [&b"hard_limit"[..], b"memory_limit"] {
+        for zero in [&b"0"[..], b"0%"] {
+            heap.set_option(name, zero).unwrap();
+            assert_eq!((heap.stats().hard_limit, heap.stats().memory_limit), (0, 0));
+        }
+    }
+    assert!(heap.allocate(10 * MIB) != 0);
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.set_option(b"hard_limit", b"50%").unwrap();
+    assert_eq!(heap.stats().hard_limit, 50 * MIB as u64);
+}
+
 #[test]
 fn the_limit_of_the_cgroup_is_known_and_read_again() {
     let heap = heap();

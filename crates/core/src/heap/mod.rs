@@ -71,6 +71,8 @@ pub struct Heap<O: Os> {
     requested: [Requested; TABLE_LEN],
     /// The bound is first set for one CPU; who needs more makes us ask the system how many there are.
     bound_is_final: AtomicU32,
+    /// Options that were set where they could not take effect, a bit each.
+    late_options: AtomicU32,
     fences_refused: AtomicU64,
     janitor: Janitor<O>,
     pressure_callback: AtomicPtr<()>,
@@ -132,6 +134,7 @@ impl<O: Os> Heap<O> {
             requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } };
                 TABLE_LEN],
             bound_is_final: AtomicU32::new(0),
+            late_options: AtomicU32::new(0),
             fences_refused: AtomicU64::new(0),
             janitor: Janitor::new(),
             pressure_callback: AtomicPtr::new(core::ptr::null_mut()),

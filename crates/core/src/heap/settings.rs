@@ -4,7 +4,7 @@ use super::{FAILED, Heap, NEW, READY, STOPPED};
 use crate::base::rare;
 use crate::base::sync::Ordering;
 use crate::base::text::{self, Buffer, Sink};
-use crate::options::{self, AUTO, OptionId, Origin, Refused, Setting, VARIABLE_PREFIX};
+use crate::options::{self, AUTO, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX};
 use crate::os::Os;
 use core::ffi::CStr;
 
@@ -12,8 +12,7 @@ use core::ffi::CStr;
 const CACHE_BYTES_PER_CPU: usize = 16 << 20;
 /// Where the config file is unless `VCM_CONFIG` says otherwise.
 const CONFIG_FILE: &CStr = c"/etc/vcmalloc.conf";
-/// Variables with our prefix that belong to the tools.
-const TOOL_VARIABLES: [&[u8]; 5] = [b"VCM_CONFIG", b"VCM_RUN_PROOF", b"VCM_LIBRARY", b"VCM_SO", b"VCM_LAB"];
+const MOST_PATH_BYTES: usize = 511;
 const PREFIX: &[u8] = VARIABLE_PREFIX.as_bytes();
 
 /// How a heap came to be set up, for those who ask.
@@ -115,9 +114,22 @@ impl<O: Os> Heap<O> {
     /// Sets an option of the running heap. Lowering `cache_limit` empties the caches before this returns.
     pub fn set_option(&self, name: &[u8], value: &[u8]) -> Result<(), Refused> {
         let id = self.options.set(name, value, Origin::Api)?;
-        // A signal handler inside a slow path has set the value; it takes effect with the next tick.
-        self.inside(|| self.apply_option(id));
+        if self.inside(|| self.apply_option(id)).is_none() {
+            // A signal handler that interrupted a slow path: it takes effect when that ends.
+            self.late_options.fetch_or(1 << id as u32, Ordering::Relaxed);
+        }
         Ok(())
+    }
+
+    /// Lets options take effect that a signal handler set inside a slow path.
+    #[inline]
+    pub(super) fn apply_late_options(&self) {
+        if self.late_options.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let late = self.late_options.swap(0, Ordering::Relaxed);
+        let ids = OptionId::ALL.into_iter().filter(|id| late >> *id as u32 & 1 == 1);
+        self.inside(|| ids.for_each(|id| self.apply_option(id)));
     }
 
     fn apply_option(&self, id: OptionId) {
@@ -145,7 +157,7 @@ impl<O: Os> Heap<O> {
         self.read_config_file();
         self.os.each_variable(&mut |name, value| {
             if let Some(option) = name.strip_prefix(PREFIX) {
-                if !TOOL_VARIABLES.contains(&name) {
+                if !TOOL_VARIABLES.iter().any(|tool| tool.as_bytes() == name) {
                     self.take_variable(option, value);
                 }
             } else if let Some(outcome) = self.options.set_foreign(name, value) {
@@ -168,17 +180,21 @@ impl<O: Os> Heap<O> {
     }
 
     fn read_config_file(&self) {
-        let mut path = [0u8; 512];
-        let mut named = false;
+        let mut path = [0u8; MOST_PATH_BYTES + 1];
+        let (mut named, mut too_long) = (false, false);
         self.os.each_variable(&mut |name, value| {
-            if name == b"VCM_CONFIG"
-                && let Some(room) = path.get_mut(..value.len())
-            {
-                room.copy_from_slice(value);
-                named = true;
+            if name == b"VCM_CONFIG" {
+                named = !value.is_empty();
+                // The last byte stays zero.
+                match path.get_mut(..value.len()).filter(|room| room.len() <= MOST_PATH_BYTES) {
+                    Some(room) => room.copy_from_slice(value),
+                    None => too_long = true,
+                }
             }
         });
-        // The last byte stays zero: a longer path was not copied.
+        if too_long {
+            return self.warn(&[b"VCM_CONFIG is longer than 511 bytes: no config file is read"]);
+        }
         let path = CStr::from_bytes_until_nul(&path).unwrap_or(CONFIG_FILE);
         let path = if named { path } else { CONFIG_FILE };
         // Most processes have no such file: they do not touch two pages of stack to find that out.

@@ -31,6 +31,7 @@ impl<O: Os> Heap<O> {
         // From here on this thread is outside: what follows may allocate and free as anybody may.
         drop(entry);
         self.free_deferred();
+        self.apply_late_options();
         Some(outcome)
     }
 

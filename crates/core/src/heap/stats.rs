@@ -15,47 +15,61 @@ use crate::options::{self, OptionId};
 use crate::os::Os;
 use crate::pages::Mapping;
 
-/// A picture of the heap in bytes, unless named otherwise. Taken while the program runs, so terms may differ by what
-/// changed meanwhile.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Stats {
+/// Declares the figures once: the struct, and the way to go over them by name.
+macro_rules! figures {
+    ($( $(#[$meaning:meta])* $name:ident, )+) => {
+        /// A picture of the heap in bytes, unless named otherwise. Taken while the program runs, so terms may differ by
+        /// what changed meanwhile.
+        #[derive(Clone, Copy, Default, Debug)]
+        pub struct Stats { $( $(#[$meaning])* pub $name: u64, )+ }
+
+        impl Stats {
+            /// Calls `take` with key and value of each figure.
+            pub fn each(&self, mut take: impl FnMut(&'static str, u64)) {
+                $( take(stringify!($name), self.$name); )+
+            }
+        }
+    };
+}
+
+figures! {
     /// Asked for by blocks in use. Small blocks: estimated from the requests that reached the slow path.
-    pub live_requested: u64,
+    live_requested,
     /// Held by blocks in use.
-    pub live: u64,
-    pub vcpu_caches: u64,
-    pub transfer: u64,
-    pub free_in_spans: u64,
-    pub span_tails: u64,
-    pub not_in_memory: u64,
-    pub dirty_free: u64,
-    pub metadata: u64,
-    pub resident: u64,
-    pub large_blocks: u64,
-    pub large: u64,
-    pub mapped: u64,
-    pub spans: u64,
-    pub cache_limit: u64,
-    pub cache_room: u64,
-    pub cache_room_most: u64,
-    pub slabs: u64,
-    pub underflows: u64,
-    pub overflows: u64,
-    pub fences_refused: u64,
+    live,
+    vcpu_caches,
+    transfer,
+    free_in_spans,
+    span_tails,
+    not_in_memory,
+    dirty_free,
+    metadata,
+    resident,
+    large_blocks,
+    large,
+    mapped,
+    spans,
+    cache_limit,
+    cache_room,
+    cache_room_most,
+    slabs,
+    underflows,
+    overflows,
+    fences_refused,
     /// Pages inside spans that were given back.
-    pub released: u64,
+    released,
     /// On huge pages, and nanoseconds spent making them.
-    pub huge: u64,
-    pub huge_stall: u64,
-    pub ticks: u64,
+    huge,
+    huge_stall,
+    ticks,
     /// Given back to the system since the start.
-    pub given_back: u64,
+    given_back,
     /// Limits in effect, 0 where there is none.
-    pub memory_limit: u64,
-    pub hard_limit: u64,
+    memory_limit,
+    hard_limit,
     /// Pages of guarded blocks in use, and how many guarded blocks there were.
-    pub guarded: u64,
-    pub guarded_samples: u64,
+    guarded,
+    guarded_samples,
 }
 
 /// One class in use.
@@ -69,83 +83,16 @@ pub struct ClassStats {
     pub free_blocks: u64,
 }
 
-const LABELS: [(&str, &str); 30] = [
-    ("live_requested", "live, as requested"),
-    ("live", "live, as blocks"),
-    ("vcpu_caches", "vCPU caches"),
-    ("transfer", "transfer arrays"),
-    ("free_in_spans", "free in spans"),
-    ("span_tails", "span tails"),
-    ("not_in_memory", "of these not in memory"),
-    ("dirty_free", "dirty free pages"),
-    ("metadata", "metadata"),
-    ("resident", "resident"),
-    ("large_blocks", "large blocks (count)"),
-    ("large", "large blocks"),
-    ("mapped", "mapped"),
-    ("spans", "spans (count)"),
-    ("cache_limit", "cache limit"),
-    ("cache_room", "cache room in use"),
-    ("cache_room_most", "cache room, most"),
-    ("slabs", "vCPU caches (count)"),
-    ("underflows", "cache underflows (count)"),
-    ("overflows", "cache overflows (count)"),
-    ("fences_refused", "fences refused (count)"),
-    ("released", "given back inside spans"),
-    ("huge", "on huge pages"),
-    ("huge_stall", "making huge pages (ns)"),
-    ("ticks", "janitor ticks (count)"),
-    ("given_back", "given back since start"),
-    ("memory_limit", "memory limit"),
-    ("hard_limit", "hard limit"),
-    ("guarded", "guarded blocks"),
-    ("guarded_samples", "guarded samples since start (count)"),
-];
-
 impl Stats {
-    fn values(&self) -> [u64; LABELS.len()] {
-        [
-            self.live_requested,
-            self.live,
-            self.vcpu_caches,
-            self.transfer,
-            self.free_in_spans,
-            self.span_tails,
-            self.not_in_memory,
-            self.dirty_free,
-            self.metadata,
-            self.resident,
-            self.large_blocks,
-            self.large,
-            self.mapped,
-            self.spans,
-            self.cache_limit,
-            self.cache_room,
-            self.cache_room_most,
-            self.slabs,
-            self.underflows,
-            self.overflows,
-            self.fences_refused,
-            self.released,
-            self.huge,
-            self.huge_stall,
-            self.ticks,
-            self.given_back,
-            self.memory_limit,
-            self.hard_limit,
-            self.guarded,
-            self.guarded_samples,
-        ]
-    }
-
-    /// Calls `take` with key, meaning and value of each figure.
-    pub fn each(&self, mut take: impl FnMut(&'static str, &'static str, u64)) {
-        LABELS.iter().zip(self.values()).for_each(|((key, label), value)| take(key, label, value));
-    }
-
     /// The figure with this key.
     pub fn get(&self, key: &[u8]) -> Option<u64> {
-        LABELS.iter().zip(self.values()).find(|((name, _), _)| name.as_bytes() == key).map(|(_, value)| value)
+        let mut found = None;
+        self.each(|name, value| {
+            if name.as_bytes() == key {
+                found = Some(value);
+            }
+        });
+        found
     }
 
     /// Bytes lost inside blocks in use.
@@ -182,6 +129,8 @@ impl<O: Os> Heap<O> {
         if self.state.load(Ordering::Acquire) != READY {
             return stats;
         }
+        // Who asks is to see the bound that will hold, not the one before there was use for more.
+        self.settle_bound();
         let large = self.large.stats();
         stats.large_blocks = large.blocks;
         stats.large = large.bytes;
@@ -307,7 +256,13 @@ impl<O: Os> Heap<O> {
     /// The statistics for a reader.
     pub fn put_stats_text(&self, sink: &mut dyn Sink) {
         let stats = self.stats();
-        text::put_str(sink, "vcmalloc: heap, in bytes\n");
+        let mut name = [0u8; 16];
+        let length = self.os.program_name(&mut name);
+        text::put_str(sink, "vcmalloc: heap of ");
+        sink.put(name.get(..length).unwrap_or(&[]));
+        text::put_str(sink, ", process ");
+        text::put_decimal(sink, self.os.process_number());
+        text::put_str(sink, ", in bytes\n");
         for (sign, label, bytes) in stats.bridge() {
             put_row(sink, sign, label, bytes);
         }
@@ -325,6 +280,7 @@ impl<O: Os> Heap<O> {
         text::put_str(sink, "\n");
         self.put_class_table(sink);
     }
+
     #[inline(never)]
     fn put_class_table(&self, sink: &mut dyn Sink) {
         text::put_str(sink, "     block     spans      live    cached  transfer      free   (blocks)\n");
@@ -354,7 +310,7 @@ impl<O: Os> Heap<O> {
         text::put_str(sink, self.cache.kind().name());
         text::put_str(sink, "\",\"waste\":");
         text::put_decimal(sink, stats.waste());
-        stats.each(|key, _, value| {
+        stats.each(|key, value| {
             text::put_str(sink, ",\"");
             text::put_str(sink, key);
             text::put_str(sink, "\":");

@@ -24,7 +24,14 @@ pub fn each_setting<'a>(content: &'a [u8], program: &[u8], mut take: impl FnMut(
         let line = trimmed(line.split(|byte| *byte == b'#').next().unwrap_or(line));
         match line {
             [] => {}
-            [b'[', name @ .., b']'] => section = section_for(trimmed(name), program),
+            [b'[', name @ .., b']'] if is_program(trimmed(name)) => {
+                section = section_for(trimmed(name), program)
+            }
+            [b'[', ..] => {
+                // Whoever was meant, the lines that follow are his.
+                section = None;
+                take(Setting::BadLine { number: index + 1 });
+            }
             _ => match split_once(line) {
                 Some((name, text)) => {
                     if let Some(origin) = section {
@@ -35,6 +42,11 @@ pub fn each_setting<'a>(content: &'a [u8], program: &[u8], mut take: impl FnMut(
             },
         }
     }
+}
+
+/// Whether a program can have this name, or it means all of them.
+fn is_program(name: &[u8]) -> bool {
+    name == b"*" || !name.is_empty() && !name.iter().any(|byte| b"/*[]".contains(byte))
 }
 
 fn section_for(name: &[u8], program: &[u8]) -> Option<Origin> {

@@ -88,11 +88,11 @@ options! {
     release_delay: Duration = "1s", "10ms" ..= "1h", live,
         "how long free memory stays before it goes back to the system";
     retain: Amount = "25%", "0" ..= "1T", live,
-        "free memory that may stay for release_delay, in bytes or as a share of live bytes; more goes as soon as it is idle";
+        "free memory that may stay for release_delay, in bytes or as a share of live bytes, then at least 8M; more goes as soon as it is idle; auto: 25%";
     memory_limit: Amount = "auto", "0" ..= "16T", live,
-        "above this the heap gives everything free back and calls back; auto: 90% of the cgroup's limit";
+        "above this the heap gives everything free back and calls back; auto: 90% of the cgroup's limit; a share is one of that limit, or of the machine's memory; 0: no limit";
     hard_limit: Amount = "auto", "0" ..= "16T", live,
-        "the heap never holds more: allocations fail instead; auto: no limit";
+        "the heap never holds more: allocations fail instead; a share is one of the cgroup's limit, or of the machine's memory; auto or 0: no limit";
     huge_pages: Flag = "on", "0" ..= "1", live,
         "put dense 2 MiB blocks that stay in use onto huge pages, a few at a time";
     sample_interval: Size = "512K", "1" ..= "1T", live,
@@ -302,6 +302,9 @@ fn put_name(sink: &mut dyn Sink, prefix: &str, name: &[u8]) {
 
 /// What the variable of every option begins with.
 pub const VARIABLE_PREFIX: &str = "VCM_";
+
+/// Variables with that prefix that are no options.
+pub const TOOL_VARIABLES: [&str; 4] = ["VCM_CONFIG", "VCM_RUN_PROOF", "VCM_LIBRARY", "VCM_LAB"];
 
 mod file;
 mod foreign;

@@ -113,6 +113,22 @@ fn a_line_that_cannot_be_read_is_reported_with_its_number() {
 }
 
 #[test]
+fn lines_behind_a_section_that_cannot_be_read_hold_for_nobody() {
+    for bad in ["[ceph-osd", "[", "[]", "[ceph-*]", "[/usr/bin/ceph-osd]"] {
+        let mut seen = Vec::new();
+        let content = format!("retain = 1M\n{bad}\nretain = 2M\n[redis]\nretain = 3M\n");
+        each_setting(content.as_bytes(), b"redis", |setting| match setting {
+            Setting::Value { text, .. } => seen.push(String::from_utf8(text.to_vec()).unwrap()),
+            Setting::BadLine { number } => seen.push(format!("line {number}")),
+        });
+        assert_eq!(seen, ["1M", "line 2", "3M"], "{bad}");
+    }
+    let mut found = 0;
+    each_setting(b"[Web Content]\nretain = 1M", b"Web Content", |_| found += 1);
+    assert_eq!(found, 1, "a program's name may have a blank in it");
+}
+
+#[test]
 fn a_section_may_give_a_name_longer_than_the_kernel_keeps() {
     let mut found = 0;
     each_setting(b"[a-very-long-daemon-name]\ncache_limit = 1M", b"a-very-long-dae", |_| found += 1);

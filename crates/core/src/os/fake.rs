@@ -121,6 +121,9 @@ impl Os for Fake {
     fn thread_number(&self) -> u64 {
         self.linux.thread_number()
     }
+    fn process_number(&self) -> u64 {
+        self.linux.process_number()
+    }
     fn page_bytes(&self) -> usize {
         self.linux.page_bytes()
     }

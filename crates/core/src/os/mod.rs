@@ -69,6 +69,9 @@ pub trait Os: Wait + Sync + 'static {
     /// The number that the system knows this thread by.
     fn thread_number(&self) -> u64;
 
+    /// The number that the system knows this process by.
+    fn process_number(&self) -> u64;
+
     /// The system's page size in bytes.
     fn page_bytes(&self) -> usize;
 

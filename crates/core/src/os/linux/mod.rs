@@ -43,6 +43,9 @@ impl Os for Linux {
     fn thread_number(&self) -> u64 {
         process::thread_number()
     }
+    fn process_number(&self) -> u64 {
+        process::process_number()
+    }
     fn page_bytes(&self) -> usize {
         memory::page_bytes()
     }

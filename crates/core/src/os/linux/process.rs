@@ -65,6 +65,11 @@ pub(super) fn thread_number() -> u64 {
     unsafe { libc::syscall(libc::SYS_gettid) as u64 }
 }
 
+pub(super) fn process_number() -> u64 {
+    // SAFETY: asks for a number.
+    unsafe { libc::syscall(libc::SYS_getpid) as u64 }
+}
+
 pub(super) fn is_privileged() -> bool {
     // SAFETY: getauxval only reads the auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
