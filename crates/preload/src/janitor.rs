@@ -1,9 +1,10 @@
 //! The janitor's thread: when it starts, and for whom it stops.
 //!
-//! It starts when the program creates a thread, which we see because the shared library's `pthread_create` comes first:
-//! a safe place, since the program holds no lock of libc's there. A program that never creates a thread never gets
+//! It starts when the program creates a thread, which we see because the shared library's `pthread_create` and
+//! `thrd_create` come first: a safe place, since the program holds no lock of libc's there. A program that never creates a thread never gets
 //! one. `unshare` and `setns` demand a single thread in some uses, so the janitor leaves where they are refused; and it
-//! leaves for good when the main thread does, because a process ends with its last thread.
+//! leaves for good when the main thread does, or is told to, because a process ends with its last thread. Only a main thread
+//! that ends itself by a raw system call is not seen.
 
 use super::malloc::Pointer;
 use super::{HEAP, moved};
@@ -22,6 +23,9 @@ type Start = extern "C" fn(Pointer) -> Pointer;
 /// The thread's handle and the process it belongs to, for whoever waits for its end.
 static THREAD: AtomicU64 = AtomicU64::new(0);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// The main thread, where it was the one that loaded this library.
+#[cfg(feature = "shared")]
+static MAIN: AtomicU64 = AtomicU64::new(0);
 
 type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;
@@ -56,6 +60,9 @@ pub mod next {
     }
 
     pub static CREATE: Next = Next::new(c"pthread_create");
+    pub static CREATE_C11: Next = Next::new(c"thrd_create");
+    pub static EXIT_C11: Next = Next::new(c"thrd_exit");
+    pub static CANCEL: Next = Next::new(c"pthread_cancel");
     pub static EXIT: Next = Next::new(c"pthread_exit");
     pub static UNSHARE: Next = Next::new(c"unshare");
     pub static SETNS: Next = Next::new(c"setns");
@@ -64,6 +71,18 @@ pub mod next {
     pub fn create() -> Option<Create> {
         // SAFETY: the type is that of libc's function; a null pointer is None.
         unsafe { core::mem::transmute(CREATE.find()) }
+    }
+    pub fn create_c11() -> Option<unsafe extern "C" fn(Pointer, Pointer, Pointer) -> c_int> {
+        // SAFETY: as above.
+        unsafe { core::mem::transmute(CREATE_C11.find()) }
+    }
+    pub fn exit_c11() -> Option<unsafe extern "C" fn(c_int) -> !> {
+        // SAFETY: as above.
+        unsafe { core::mem::transmute(EXIT_C11.find()) }
+    }
+    pub fn cancel() -> Option<unsafe extern "C" fn(libc::pthread_t) -> c_int> {
+        // SAFETY: as above.
+        unsafe { core::mem::transmute(CANCEL.find()) }
     }
     pub fn exit() -> Option<unsafe extern "C" fn(Pointer) -> !> {
         // SAFETY: as above.
@@ -82,9 +101,22 @@ pub mod next {
 /// Looks libc's functions up, when the library is loaded.
 pub fn find_next() {
     #[cfg(feature = "shared")]
-    for next in [&next::CREATE, &next::EXIT, &next::UNSHARE, &next::SETNS, &next::DLOPEN] {
-        next.find();
+    {
+        use next::{CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, SETNS, UNSHARE};
+        for next in [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &DLOPEN] {
+            next.find();
+        }
+        if is_main_thread() {
+            // SAFETY: asks for a number.
+            MAIN.store(unsafe { libc::pthread_self() }, Ordering::Relaxed);
+        }
     }
+}
+
+#[cfg(feature = "shared")]
+fn is_main_thread() -> bool {
+    use vcmalloc_core::os::Os;
+    HEAP.os().thread_number() == HEAP.os().process_number()
 }
 
 /// # Safety
@@ -107,24 +139,74 @@ pub unsafe extern "C" fn pthread_create(
     outcome
 }
 
-/// A process whose main thread leaves this way ends with its last thread, which must not be ours.
+/// C11's way to a new thread, which goes past `pthread_create` inside libc.
 ///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: Pointer) -> c_int {
+    const THRD_ERROR: c_int = 2;
+    let Some(create) = next::create_c11() else { return THRD_ERROR };
+    HEAP.look_at_process();
+    // SAFETY: by the caller's promise.
+    let outcome = unsafe { create(thread, start, argument) };
+    if let (0, Some(create)) = (outcome, next::create()) {
+        start_with(create);
+    }
+    outcome
+}
+
+/// A process whose main thread leaves ends with its last thread, which must not be ours.
+#[cfg(feature = "shared")]
+fn leave_with_main_thread() {
+    HEAP.retire_janitor();
+    stop();
+}
+
 /// # Safety
 /// As libc's function of this name.
 #[cfg(feature = "shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
     use vcmalloc_core::os::Os;
-    // SAFETY: asks for a number.
-    if HEAP.os().thread_number() == unsafe { libc::getpid() } as u64 {
-        HEAP.retire_janitor();
-        stop();
+    if is_main_thread() {
+        leave_with_main_thread();
     }
     match next::exit() {
         // SAFETY: by the caller's promise.
         Some(exit) => unsafe { exit(value) },
         None => HEAP.os().abort(),
     }
+}
+
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
+    use vcmalloc_core::os::Os;
+    if is_main_thread() {
+        leave_with_main_thread();
+    }
+    match next::exit_c11() {
+        // SAFETY: by the caller's promise.
+        Some(exit) => unsafe { exit(result) },
+        None => HEAP.os().abort(),
+    }
+}
+
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
+    let Some(cancel) = next::cancel() else { return libc::ESRCH };
+    if thread == MAIN.load(Ordering::Relaxed) {
+        leave_with_main_thread();
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { cancel(thread) }
 }
 
 /// Starts the janitor's thread in programs that link the static library; 0, or 1 if it runs or is switched off.
@@ -244,6 +326,9 @@ fn alone(call: impl Fn() -> c_int) -> c_int {
 /// In a forked child the handle names nobody.
 pub fn forget() {
     THREAD.store(0, Ordering::Relaxed);
+    #[cfg(feature = "shared")]
+    // SAFETY: asks for a number.
+    MAIN.store(unsafe { libc::pthread_self() }, Ordering::Relaxed);
 }
 
 /// # Safety

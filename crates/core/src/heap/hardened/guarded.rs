@@ -71,10 +71,11 @@ fn run_align(page: usize, align: usize) -> usize {
 }
 
 impl<O: Os> Hardened<O> {
-    pub(super) fn make_guarded(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
+    /// A block with its guards, and `room` bytes of addresses behind it, closed as a guard is, into which it can grow.
+    pub(super) fn make_guarded(&self, align: usize, bytes: usize, room: usize) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
-        let fresh = self.heap.in_slow_path(|| self.heap.allocate_large(layout.total, layout.align));
+        let fresh = self.heap.in_slow_path(|| self.heap.allocate_large(layout.total + room, layout.align));
         let Some(fresh) = fresh else {
             return Ok(self.heap.allocate_in_emergency(bytes, align.max(FRONT)));
         };
@@ -201,6 +202,28 @@ impl<O: Os> Hardened<O> {
             self.heap.os.give_back(guard, before - guard);
             self.heap.os.close_pages(guard, before - guard);
         }
+    }
+
+    /// Lets a live block end later, where its run is long enough; its guard moves. The block ends less than a page before
+    /// its guard then, and what lies between is looked at when it is freed.
+    pub(super) fn grow_guarded(&self, live: &Live, bytes: usize) -> bool {
+        let (os, (run, _)) = (&self.heap.os, self.run_of(live));
+        let before = self.guard_of(live);
+        let longer = Live { frame: Frame { bytes, ..live.frame }, ..*live };
+        let guard = self.guard_of(&longer);
+        if guard + os.page_bytes() > run + self.run_bytes(run) {
+            return false;
+        }
+        if guard > before {
+            if live.frame.fenced && !os.commit(before, guard - before) {
+                return false;
+            }
+            self.wipe(before, guard - before);
+        }
+        let end = live.user + live.frame.bytes;
+        // SAFETY: between the block and its guard, where only the canary is.
+        unsafe { at_mut::<u8>(end).write_bytes(0, (before - end).min(frame::TAIL_MOST)) };
+        true
     }
 
     /// What an access that the system refused means, if it was to one of our pages.

@@ -1,10 +1,16 @@
 //! realloc.
 
 use super::frame::{self, Frame, TAIL_LEAST};
-use super::{Hardened, Live};
+use super::{GUARDED_FROM, Hardened, Live};
 use crate::base::fault::{Fault, Maker};
 use crate::os::Os;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
+
+/// Room to grow is addresses, no memory; no block gets more.
+const MOST_ROOM: usize = 1 << 30;
+/// From here on a block may be sparse: pieces of a page that are all zero are not copied.
+const SPARSE_FROM: usize = 1 << 20;
+const PIECE: usize = 4096;
 
 impl<O: Os> Hardened<O> {
     /// As `Heap::reallocate`.
@@ -28,15 +34,27 @@ impl<O: Os> Hardened<O> {
         if may_stay && self.resizes_in_place(&live, bytes) {
             return address;
         }
-        let block = self.allocate(bytes);
+        let block = match bytes > live.frame.bytes && bytes >= GUARDED_FROM {
+            true => self.allocate_growing(bytes),
+            false => self.allocate(bytes),
+        };
         if block == 0 {
             // What shrinks can stay, as long as there is no memory to move it to.
             let stays = bytes <= live.frame.bytes && self.resizes_in_place(&live, bytes);
             return if stays { address } else { 0 };
         }
-        copy(address, block, live.frame.bytes.min(bytes));
+        copy_to_zeros(address, block, live.frame.bytes.min(bytes));
         self.heap.obeyed(self.take_back(address, Maker::Malloc));
         block
+    }
+
+    /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all stays in
+    /// proportion to what it grows to.
+    fn allocate_growing(&self, bytes: usize) -> usize {
+        match self.heap.obeyed(self.make_guarded(1, bytes, bytes.min(MOST_ROOM))) {
+            0 => self.allocate(bytes),
+            block => block,
+        }
     }
 
     fn move_from_outside(&self, address: usize, bytes: usize) -> usize {
@@ -53,10 +71,11 @@ impl<O: Os> Hardened<O> {
         // Its owner's next free says nothing of an alignment.
         let after = Frame { bytes, asked: 0, ..before };
         if !live.class.is_small() {
-            if bytes > before.bytes {
+            if bytes <= before.bytes {
+                self.shrink_guarded(live, bytes);
+            } else if !self.grow_guarded(live, bytes) {
                 return false;
             }
-            self.shrink_guarded(live, bytes);
         } else if before.front() + bytes + TAIL_LEAST > live.class.block_bytes() {
             return false;
         } else {
@@ -68,6 +87,23 @@ impl<O: Os> Hardened<O> {
         }
         self.reframe(live, after);
         true
+    }
+}
+
+/// Copies to a fresh block, whose memory reads as zeros: where the old one does too, nothing is written and no memory
+/// taken.
+fn copy_to_zeros(from: usize, to: usize, bytes: usize) {
+    if bytes < SPARSE_FROM {
+        return copy(from, to, bytes);
+    }
+    let mut done = 0;
+    while done < bytes {
+        let piece = PIECE.min(bytes - done);
+        // Whole words only are looked at. SAFETY: the old block is so long.
+        if !piece.is_multiple_of(8) || unsafe { frame::first_nonzero(from + done, piece) }.is_some() {
+            copy(from + done, to + done, piece);
+        }
+        done += piece;
     }
 }
 

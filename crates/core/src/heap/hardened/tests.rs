@@ -223,3 +223,28 @@ proptest! {
         heap.audit();
     }
 }
+
+#[test]
+fn a_block_that_realloc_makes_longer_and_longer_is_copied_a_few_times() {
+    let heap = hardened();
+    let (mut block, mut moves) = (heap.allocate(40_000), 0);
+    fill(block, 40_000, 3);
+    let mut bytes = 40_000;
+    while bytes < 8 << 20 {
+        let grown = heap.reallocate(block, bytes + 4096);
+        moves += u32::from(grown != block);
+        (block, bytes) = (grown, bytes + 4096);
+    }
+    assert!(moves < 12, "{moves}");
+    assert!(holds(block, 40_000, 3));
+    assert!(
+        heap.heap.os.resident_bytes(block & !4095, bytes).unwrap() < 4 << 20,
+        "what was never written takes no memory"
+    );
+    let less = heap.reallocate(block, 60_000);
+    assert!(holds(less, 40_000, 3));
+    let (grown, end) = (heap.reallocate(less, 90_000), 90_000);
+    fill(grown, end, 4);
+    heap.free(grown);
+    heap.audit();
+}

@@ -1,27 +1,48 @@
 //! Files and messages, without buffers of libc's.
+//!
+//! By system calls, not by libc's functions of these names: those are points of cancellation, where a thread would end in
+//! the middle of malloc, with locks held; and other libraries replace them.
 
 use crate::base::text::Sink;
-use core::ffi::CStr;
+use core::ffi::{CStr, c_int};
+
+/// A descriptor of our own, negative where there is none.
+fn open(path: &CStr, flags: c_int) -> c_int {
+    // SAFETY: the path is a C string.
+    unsafe {
+        libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags | libc::O_CLOEXEC, 0o600)
+            as c_int
+    }
+}
+
+/// False where the system says that something that was written is lost.
+fn close(descriptor: c_int) -> bool {
+    // SAFETY: the descriptor is ours.
+    unsafe { libc::syscall(libc::SYS_close, descriptor) == 0 }
+}
+
+/// Fills the beginning of `room`; the bytes, 0 at the end, negative where the system refuses.
+fn read_some(descriptor: c_int, room: &mut [u8]) -> isize {
+    // SAFETY: what is read stays inside the room.
+    unsafe { libc::syscall(libc::SYS_read, descriptor, room.as_mut_ptr(), room.len()) as isize }
+}
 
 #[inline(never)]
 pub(super) fn read(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
-    // SAFETY: the path is a C string; each read stays inside the buffer; the descriptor is ours.
-    unsafe {
-        let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if descriptor < 0 {
-            return None;
-        }
-        let mut used = 0;
-        while let Some(room) = buffer.get_mut(used..) {
-            let count = libc::read(descriptor, room.as_mut_ptr().cast(), room.len());
-            if count <= 0 {
-                break;
-            }
-            used += count as usize;
-        }
-        libc::close(descriptor);
-        Some(used)
+    let descriptor = open(path, libc::O_RDONLY);
+    if descriptor < 0 {
+        return None;
     }
+    let mut used = 0;
+    while let Some(room) = buffer.get_mut(used..) {
+        let count = read_some(descriptor, room);
+        if count <= 0 {
+            break;
+        }
+        used += count as usize;
+    }
+    close(descriptor);
+    Some(used)
 }
 
 /// Bytes that are read or written in one go.
@@ -29,21 +50,18 @@ const PIECE: usize = 1024;
 
 pub(super) fn read_through(path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
     let mut piece = [0u8; PIECE];
-    // SAFETY: the path is a C string; each read stays inside the buffer; the descriptor is ours.
-    unsafe {
-        let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if descriptor < 0 {
-            return false;
-        }
-        loop {
-            let count = libc::read(descriptor, piece.as_mut_ptr().cast(), piece.len());
-            match usize::try_from(count).ok().and_then(|count| piece.get(..count)) {
-                None | Some([]) => break,
-                Some(bytes) => take(bytes),
-            }
-        }
-        libc::close(descriptor);
+    let descriptor = open(path, libc::O_RDONLY);
+    if descriptor < 0 {
+        return false;
     }
+    loop {
+        let count = read_some(descriptor, &mut piece);
+        match usize::try_from(count).ok().and_then(|count| piece.get(..count)) {
+            None | Some([]) => break,
+            Some(bytes) => take(bytes),
+        }
+    }
+    close(descriptor);
     true
 }
 
@@ -78,17 +96,15 @@ impl Sink for Writer {
 }
 
 pub(super) fn write_new(path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-    // SAFETY: the path is a C string.
-    let descriptor = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+    let descriptor = open(path, flags);
     if descriptor < 0 {
         return false;
     }
     let mut writer = Writer { descriptor, piece: [0; PIECE], used: 0, failed: false };
     fill(&mut writer);
     writer.flush();
-    // SAFETY: the descriptor is ours.
-    let closed = unsafe { libc::close(descriptor) } == 0;
+    let closed = close(descriptor);
     closed && !writer.failed
 }
 
@@ -101,7 +117,7 @@ fn write_all(descriptor: i32, bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while !rest.is_empty() {
         // SAFETY: writes what the slice holds.
-        let count = unsafe { libc::write(descriptor, rest.as_ptr().cast(), rest.len()) };
+        let count = unsafe { libc::syscall(libc::SYS_write, descriptor, rest.as_ptr(), rest.len()) };
         match usize::try_from(count) {
             Ok(count) if count > 0 => rest = rest.get(count..).unwrap_or(&[]),
             _ => return false,
