@@ -23,7 +23,7 @@ fn check(heap: &TestHeap, oracle: &Oracle) {
     let stats = heap.stats();
     let json: Value = serde_json::from_str(&text_of(|sink| heap.put_stats_json(sink))).expect("JSON");
     let mut count = 0;
-    stats.each(|key, _, value| {
+    stats.each(|key, value| {
         count += 1;
         assert_eq!(stats.get(key.as_bytes()), Some(value));
         // What these say can change by being asked.
