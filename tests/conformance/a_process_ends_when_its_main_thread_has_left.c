@@ -14,12 +14,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static int wait_for_cancellation(void) {
-    for (;;)
-        pause();
-}
-
-static int leave_by(int way) {
+__attribute__((noreturn)) static void leave_by(int way) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, work, NULL) == 0, "a thread");
     pthread_detach(thread);
@@ -28,7 +23,8 @@ static int leave_by(int way) {
     if (way == 1)
         thrd_exit(0);
     pthread_cancel(pthread_self());
-    return wait_for_cancellation();
+    for (;;)
+        pause();
 }
 
 int main(void) {
