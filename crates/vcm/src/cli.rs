@@ -8,11 +8,12 @@ pub mod enable;
 pub mod lab;
 
 use crate::{say, settings};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use vcmalloc_core::options::SPECS;
 
@@ -111,7 +112,7 @@ pub struct Config {
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Show the values for the program of this name, with the present environment
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = OsStringValueParser::new().try_map(program_name))]
     pub program: Option<OsString>,
     /// Print JSON
     #[arg(long)]
@@ -179,6 +180,12 @@ impl FromArgMatches for OptionFlags {
 fn process_id(text: &str) -> Result<i32, &'static str> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.ok_or("write a process id, or '--program NAME' for what a program of that name would get")
+}
+
+/// The last part of a path: the library knows a program by its name alone.
+fn program_name(given: OsString) -> Result<OsString, &'static str> {
+    let name = Path::new(&given).file_name().map(OsStr::to_os_string);
+    name.ok_or("write the name of a program, as in '--program ceph-osd'")
 }
 
 /// The flags of `vcm run`, for suggestions.

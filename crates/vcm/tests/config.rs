@@ -79,6 +79,10 @@ fn the_values_for_a_program_come_with_their_origin() {
     assert_eq!(of(&ask("other"), "cache_limit"), pair("1M", "config file"));
     assert_eq!(of(&ask("ceph-osd"), "cache_limit"), pair("2M", "config file, program section"));
     assert_eq!(of(&ask("ceph-osd"), "stats_at_exit"), pair("on", "environment"));
+    assert_eq!(of(&ask("/usr/bin/ceph-osd"), "cache_limit"), pair("2M", "config file, program section"));
+    let nobody = done(&mut clean(&["config", "--program", ""]));
+    assert_eq!(nobody.code, Some(2), "{}", nobody.out);
+    assert!(nobody.err.contains("write the name of a program"), "{}", nobody.err);
     let text = done(&mut clean(&["config", "--file", text(&file), "--program", "ceph-osd"]));
     assert!(text.out.contains("= 2M") && text.out.contains("'ceph-osd'"), "{}", text.out);
 }
@@ -91,9 +95,14 @@ fn bad_lines_and_settings_are_warned_of() {
     let result =
         done(clean(&["config", "--program", "x"]).env("VCM_CONFIG", &file).env("VCM_STATS_AT_EXT", "1"));
     assert_eq!(result.code, Some(0));
-    for words in
-        ["bad.conf:1: this line cannot be read", "did you mean cache_limit?", "'lots'", "VCM_STATS_AT_EXIT?"]
-    {
+    for words in [
+        "bad.conf:1: this line cannot be read",
+        "bad.conf:2:",
+        "did you mean cache_limit?",
+        "bad.conf:3:",
+        "'lots'",
+        "VCM_STATS_AT_EXIT?",
+    ] {
         assert!(result.err.contains(words), "{words}\n{}", result.err);
     }
     let absent = done(&mut clean(&["config", "--program", "x", "--file", "/nonexistent"]));

@@ -43,6 +43,7 @@ fn wrong_options_are_refused_in_the_librarys_words_before_the_start() {
     ] {
         assert!(result.err.contains(words), "{words}\n{}", result.err);
     }
+    assert!(!result.err.contains("the value it had"), "{}", result.err);
 }
 
 #[test]

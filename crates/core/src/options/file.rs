@@ -17,6 +17,11 @@ pub enum Setting<'a> {
     BadLine { number: usize },
 }
 
+impl Setting<'_> {
+    /// The library has room for so many bytes of the file; one that fills it is said to be longer.
+    pub const FILE_ROOM: usize = 8192;
+}
+
 /// Calls `take` for each setting in `content` that holds for `program`.
 pub fn each_setting<'a>(content: &'a [u8], program: &[u8], mut take: impl FnMut(Setting<'a>)) {
     let mut section = Some(Origin::File);
