@@ -135,6 +135,22 @@ fn a_running_process_shows_what_it_was_started_with() {
 }
 
 #[test]
+fn a_static_program_without_symbols_is_known_to_run_on_it() {
+    let place = Place::new();
+    let source = "#include <stdlib.h>\n#include <unistd.h>\nconst char *volatile name = \"VCM_CONFIG\";\n\
+                  int main(void) { free(malloc(9)); puts(name); fflush(stdout); return sleep(30); }";
+    let program = place.program("static", &format!("#include <stdio.h>\n{source}"), &["-static", "-s"]);
+    let mut child =
+        std::process::Command::new(&program).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 1];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let answer = json(&done(&mut clean(&["config", "--json", &child.id().to_string()])).out);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answer["library"], text(&program.canonicalize().unwrap()));
+}
+
+#[test]
 fn a_process_without_vcmalloc_or_no_process_is_said() {
     let own = done(&mut clean(&["config", &std::process::id().to_string()]));
     assert!(own.out.contains("does not run on vcmalloc"), "{}{}", own.out, own.err);

@@ -5,13 +5,15 @@
 
 use super::effective::{Value, table, values};
 use super::json;
-use crate::inspect::elf::{self, Depth, Look, OWN_INTERFACE};
+use crate::inspect::loaded::REPLACED;
 use crate::inspect::process::Process;
+use crate::inspect::{allocator, loaded};
 use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings::{Effective, config_file};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The kernel tells the time of booting in whole seconds.
@@ -49,9 +51,8 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
 fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let name = process.name()?;
     let environment = process.environment()?;
-    let files = process.mapped_files()?;
     let program = process.program()?;
-    let library = library_among(process, &files, &program);
+    let library = library_in(process, &environment)?;
     let file = file.map_or_else(
         || {
             let (file, asked_for) = config_file(&environment);
@@ -71,7 +72,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     if effective.file_read && changed > settled {
         warnings.push(format!("{} has changed since the process was started", effective.file.display()));
     }
-    if library.as_deref().is_some_and(|path| path.to_string_lossy().ends_with(" (deleted)")) {
+    if library.as_deref().is_some_and(|path| path.to_string_lossy().ends_with(REPLACED)) {
         warnings.push("the library's file was replaced since; a restart takes the new one".into());
     }
     Ok(Answer {
@@ -86,22 +87,19 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     })
 }
 
-/// The mapped file that brought vcmalloc: a library of ours, or the program itself.
-fn library_among(process: &Process, files: &[PathBuf], program: &Path) -> Option<PathBuf> {
-    let by_name = |path: &&PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libvcmalloc"))
+/// The file through which vcmalloc serves the process: a library of ours, or the program itself.
+fn library_in(process: &Process, environment: &[(OsString, OsString)]) -> io::Result<Option<PathBuf>> {
+    let serving = allocator::of(&loaded::of(process, Some(environment))?).serving;
+    if let Some(ours) = serving.filter(|serving| serving.kind.is_ours()) {
+        let end = if ours.is_replaced { REPLACED } else { "" };
+        return Ok(Some(format!("{}{end}", ours.object.display()).into()));
+    }
+    // Without the right to read a file that was replaced, its name is all there is.
+    let by_name = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libvcmalloc") && name.ends_with(REPLACED)
     };
-    let brings = |path: &&PathBuf| {
-        let is_program = path.as_path() == program;
-        let is_code = is_program || path.to_string_lossy().contains(".so");
-        is_code && brings_vcmalloc(&process.as_kernel_names_it(path), is_program)
-    };
-    files.iter().find(by_name).or_else(|| files.iter().find(brings)).cloned()
-}
-
-fn brings_vcmalloc(path: &Path, is_program: bool) -> bool {
-    let depth = if is_program { Depth::AllSymbols } else { Depth::ExportedSymbols };
-    elf::look(path, depth).is_ok_and(|look| matches!(look, Look::Elf(elf) if elf.defines(OWN_INTERFACE)))
+    Ok(process.mapped_files()?.into_iter().find(by_name))
 }
 
 fn refused(id: i32, error: &io::Error) -> Failure {
