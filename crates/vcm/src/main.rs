@@ -5,12 +5,14 @@
 //! verbs/      one module a verb: run, config, doctor, enable, lab, man, completions
 //! inspect/    looking at things without changing them: files, processes, daemons, the machine
 //! library     where libvcmalloc.so is
+//! automatic   what `auto` comes to
 //! settings    the allocator's options as this tool reads and writes them
 //! say         how a message, a failure and an exit code look
 //! ```
 //!
 //! A verb may use everything below `verbs/`, and no other verb.
 
+mod automatic;
 mod cli;
 mod inspect;
 mod library;

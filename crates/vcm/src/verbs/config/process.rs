@@ -5,9 +5,10 @@
 
 use super::effective::{Value, table, values};
 use super::json;
+use crate::automatic::Automatic;
 use crate::inspect::loaded::REPLACED;
 use crate::inspect::process::Process;
-use crate::inspect::{allocator, loaded};
+use crate::inspect::{allocator, loaded, privileges};
 use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings::{Effective, config_file};
 use serde::Serialize;
@@ -61,6 +62,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
         |file| (file, true),
     );
     let effective = Effective::read(&environment, file, &name);
+    let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();
     if environment.is_empty() {
         let why = "its environment is empty: it was started without one, or it writes its title over it (as \
@@ -82,7 +84,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
         library: library.map(|path| path.display().to_string()),
         file: effective.file.display().to_string(),
         file_read: effective.file_read,
-        options: values(&effective),
+        options: values(&effective, &automatic),
         warnings,
     })
 }
@@ -106,7 +108,7 @@ fn refused(id: i32, error: &io::Error) -> Failure {
     let message = match error.kind() {
         io::ErrorKind::NotFound => format!("{id}: no such process, or it is a kernel thread"),
         io::ErrorKind::PermissionDenied => {
-            format!("{id}: it belongs to another user; ask as that user or as root")
+            format!("{id}: it may not be looked into ({})", privileges::how_to_see_more())
         }
         _ => format!("{id}: {error}"),
     };

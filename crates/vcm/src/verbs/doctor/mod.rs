@@ -55,6 +55,9 @@ pub fn doctor(arguments: &Doctor) -> Outcome {
         report::text(&survey, &findings)
     };
     say::result(&text)?;
+    if !arguments.targets.is_empty() && survey.without_allocator().next().is_some() {
+        return Ok(CANNOT_LOOK);
+    }
     Ok(if findings.found.is_empty() { 0 } else { FOUND })
 }
 

@@ -4,7 +4,9 @@
 //! a machine with twenty OSDs is read as fast as one with two.
 
 use super::check::{Check, Finding, Findings, Severity};
+use super::settings::{AllocatorSetting, NOT_KNOWN};
 use super::survey::{Daemon, Survey};
+use crate::automatic;
 use crate::inspect::allocator::{Allocator, Certainty};
 use crate::inspect::ceph::Source as SettingsSource;
 use crate::inspect::daemon::Role;
@@ -38,7 +40,7 @@ pub fn text(survey: &Survey, findings: &Findings) -> String {
     for group in alike(&survey.daemons) {
         put_daemons(&mut text, &group);
     }
-    put_summary(&mut text, findings);
+    put_summary(&mut text, survey, findings);
     let mut rest: &[Finding] = &findings.found;
     while let Some(first) = rest.first() {
         let same =
@@ -97,10 +99,7 @@ fn put_daemons(text: &mut String, group: &[&Daemon]) {
     if !own.is_empty() {
         put(text, "loaded too", &own.join("; "));
     }
-    for (at, set) in first.settings.iter().enumerate() {
-        let label = if at == 0 { "settings" } else { "" };
-        put(text, label, &format!("{} = {} ({})", set.name, set.value, set.origin));
-    }
+    put_settings(text, &first.settings);
     for daemon in group {
         let name = if group.len() > 1 { format!("{}: ", daemon.label) } else { String::new() };
         put(
@@ -112,6 +111,25 @@ fn put_daemons(text: &mut String, group: &[&Daemon]) {
     put_ceph(text, first);
     first.not_seen.iter().for_each(|line| put(text, "not seen", line));
     text.push('\n');
+}
+
+fn put_settings(text: &mut String, settings: &[AllocatorSetting]) {
+    let (unknown, known): (Vec<_>, Vec<_>) = settings.iter().partition(|set| set.value == NOT_KNOWN);
+    let mut lines: Vec<String> = known
+        .into_iter()
+        .map(|set| {
+            let value = automatic::shown(&set.value, set.comes_to.as_deref());
+            format!("{} = {value} ({})", set.name, set.origin)
+        })
+        .collect();
+    // They are not known for one reason.
+    if let Some(first) = unknown.first() {
+        let names: Vec<&str> = unknown.iter().map(|set| set.name.as_str()).collect();
+        lines.push(format!("not known, because {}: {}", first.origin, names.join(", ")));
+    }
+    for (at, line) in lines.iter().enumerate() {
+        put(text, if at == 0 { "settings" } else { "" }, line);
+    }
 }
 
 fn shown(allocator: &Allocator) -> String {
@@ -152,7 +170,8 @@ fn put_ceph(text: &mut String, daemon: &Daemon) {
     }
 }
 
-fn put_summary(text: &mut String, findings: &Findings) {
+fn put_summary(text: &mut String, survey: &Survey, findings: &Findings) {
+    let unknown: Vec<String> = survey.without_allocator().map(|daemon| daemon.title()).collect();
     let count =
         |severity: Severity| findings.found.iter().filter(|finding| finding.severity == severity).count();
     let some = |severity: Severity, one: &str, many: &str| match count(severity) {
@@ -168,8 +187,14 @@ fn put_summary(text: &mut String, findings: &Findings) {
     .into_iter()
     .flatten()
     .collect();
-    let _ =
-        writeln!(text, "{}", if parts.is_empty() { "Nothing to report.".into() } else { parts.join(", ") });
+    if !unknown.is_empty() {
+        wrap(text, "", &format!("Not known which allocator serves {}.", unknown.join(", ")));
+    }
+    if !parts.is_empty() {
+        let _ = writeln!(text, "{}", parts.join(", "));
+    } else if unknown.is_empty() {
+        text.push_str("Nothing to report.\n");
+    }
 }
 
 /// All findings of one check, of one severity.
@@ -278,6 +303,34 @@ mod tests {
         assert!(text.starts_with("osd.3 (pid 103), osd.4 (pid 105)\n"), "{text}");
         assert!(text.contains("osd.3, osd.4: osd_enable_op_tracker is on (default)"), "{text}");
         assert_eq!(text.matches("The op tracker notes").count(), 1);
+    }
+
+    #[test]
+    fn settings_that_a_lost_environment_hides_are_not_told_as_defaults() {
+        let fake = Fake::new();
+        fake.plain_osd().load(crate::verbs::doctor::fake::OURS, "ours").environment(&[]);
+        fake.write("/etc/vcmalloc.conf", "retain = 1M\n");
+        let survey = fake.survey();
+        let text = text(&survey, &check::run(&checks::ALL, &survey));
+        for words in [
+            "settings   retain = 1M (config file, /etc/vcmalloc.conf, unless a variable says otherwise)\n",
+            "not known, because its environment cannot be read: cache_limit, front,",
+            "not seen   its environment: it is empty",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+        assert!(!text.contains("(default)\n             front"), "{text}");
+    }
+
+    #[test]
+    fn the_automatic_cache_limit_is_told_in_bytes() {
+        let fake = Fake::new();
+        let osd = fake.plain_osd();
+        osd.load(crate::verbs::doctor::fake::OURS, "ours");
+        osd.environment(&[("LD_PRELOAD", crate::verbs::doctor::fake::OURS)]).status("Cpus_allowed:\tff\n");
+        let survey = fake.survey();
+        let text = text(&survey, &check::run(&checks::ALL, &survey));
+        assert!(text.contains("settings   cache_limit = auto (128M for 8 CPUs) (default)\n"), "{text}");
     }
 
     #[test]

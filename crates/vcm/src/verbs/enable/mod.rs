@@ -74,7 +74,7 @@ fn refused(message: impl Into<String>) -> Failure {
 
 fn failed(place: &Place, error: &std::io::Error) -> Failure {
     let hint = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "; run it as root",
+        std::io::ErrorKind::PermissionDenied if !nix::unistd::geteuid().is_root() => "; run it as root",
         _ => "",
     };
     refused(format!("{}: {error}{hint}; nothing was changed", place.shown().display()))
