@@ -46,7 +46,12 @@ Examples:
   vcm config --json
   vcm config --program ceph-osd            what ceph-osd would get, started from here
   vcm config --file new.conf --program ceph-osd
-  vcm config $(pidof ceph-osd)             what a running process was started with";
+  vcm config $(pidof ceph-osd)             what a running process was started with
+
+Exit status:
+  0  shown, also with warnings on stderr
+  1  the file or the process cannot be read
+  2  wrong arguments";
 
 /// Run programs on the vcmalloc memory allocator and see how it is set up.
 #[derive(Parser)]
@@ -73,7 +78,7 @@ pub enum Verb {
 #[derive(Args)]
 #[command(after_help = RUN_EXAMPLES, override_usage = "vcm run [OPTIONS] -- COMMAND [ARG]...")]
 pub struct Run {
-    /// Set an allocator option; may be repeated ('vcm config' lists them)
+    /// Set an allocator option; may be repeated ('vcm config' lists them); its own flag wins over it
     #[arg(short = 'o', long = "option", value_name = "NAME=VALUE")]
     pub settings: Vec<String>,
     /// The library to preload, instead of the one that is found by itself
@@ -196,11 +201,18 @@ pub fn run_flags() -> Vec<String> {
 
 /// Prints help or what is wrong with the command line; `run` keeps the low codes for its command.
 pub fn refused(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
+    let own = |code| ExitCode::from(if is_run { say::OWN_FAILURE } else { code });
+    let printed = error.print();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ if std::env::args_os().nth(1).is_some_and(|verb| verb == "run") => ExitCode::from(say::OWN_FAILURE),
-        _ => ExitCode::from(2),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match say::written(printed) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(failure) => {
+                say::line(&format!("vcm: {}", failure.message));
+                own(failure.code)
+            }
+        },
+        _ => own(say::NOT_UNDERSTOOD),
     }
 }
 

@@ -55,6 +55,16 @@ fn help_is_a_verb_too() {
 }
 
 #[test]
+fn what_cannot_be_written_is_a_failure() {
+    for arguments in [&["--help"][..], &["config"], &["help", "doctor"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let result = vcm(arguments).stdout(full).output().unwrap();
+        assert_eq!(result.status.code(), Some(1), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&result.stderr).contains("cannot write the result"));
+    }
+}
+
+#[test]
 fn a_reader_that_stops_early_is_no_failure() {
     let script = format!("set -o pipefail; {} config | true", env!("CARGO_BIN_EXE_vcm"));
     let result = done(std::process::Command::new("bash").args(["-c", &script]));

@@ -74,6 +74,7 @@ fn a_library_that_is_not_fit_is_refused() {
         (place.path("absent.so"), "No such file"),
         (place.path("text.so"), "not a shared library"),
         (place.path("a b.so"), "blank or a colon"),
+        (place.folder.path().to_path_buf(), "it is a folder; name the file in it, libvcmalloc.so"),
         (empty, "exports no malloc"),
         (other, "is not vcmalloc"),
     ];

@@ -2,7 +2,7 @@
 
 use crate::cli::lab::{Chosen, LabVerb};
 use crate::library;
-use crate::say::{self, FAILURE, Failure, Outcome};
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use vcm_labs::engine::run::{self, Ending};
@@ -13,7 +13,6 @@ use vcm_labs::{LABS, Lab};
 const VOID: u8 = 3;
 /// What a shell says of a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
-const NOT_UNDERSTOOD: u8 = 2;
 
 pub fn lab(verb: LabVerb) -> Outcome {
     let ending = match verb.chosen {
