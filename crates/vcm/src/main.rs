@@ -7,6 +7,7 @@
 //! library     where libvcmalloc.so is
 //! automatic   what `auto` comes to
 //! settings    the allocator's options as this tool reads and writes them
+//! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
 //!
@@ -16,6 +17,7 @@ mod automatic;
 mod cli;
 mod inspect;
 mod library;
+mod page;
 mod say;
 mod settings;
 mod verbs;

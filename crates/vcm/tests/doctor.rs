@@ -202,7 +202,7 @@ fn another_users_process_is_reported_as_far_as_it_can_be_seen() {
         result.out
     );
     assert!(result.out.contains("its mapped files"), "{}", result.out);
-    assert!(result.out.contains("threads"), "{}", result.out);
+    assert!(result.out.contains("1 thread"), "{}", result.out);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::cli::lab::{Chosen, LabVerb};
 use crate::library;
+use crate::page::Page;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -66,19 +67,21 @@ fn list(as_json: bool) -> Outcome {
             .collect();
         return say::result(&format!("{:#}\n", json!(labs)));
     }
-    let mut text = String::new();
+    let mut page = Page::new();
     for lab in LABS {
-        text += &format!("{}: {}\n", lab.name, lab.what);
+        page.paragraph("", &format!("{}: {}", lab.name, lab.what));
         for experiment in lab.experiments {
-            text += &format!("\n  vcm lab {} {}\n", lab.name, experiment.name);
-            text += &format!("    {}\n    {}\n", experiment.title, experiment.question);
+            page.line(&format!("\n  vcm lab {} {}", lab.name, experiment.name));
+            let mut put = |paragraph: &str| page.wrapped("    ", "      ", paragraph);
+            put(experiment.title);
+            put(experiment.question);
             for report in experiment.reports {
-                text += &format!("    {} ({}): {}\n", report.who, report.year, report.found);
+                put(&format!("{} ({}): {}", report.who, report.year, report.found));
             }
             let (quick, full) = (experiment.quick.about, experiment.full.about);
-            text += &format!("    takes {quick} with --quick, {full} with --full\n");
+            put(&format!("takes {quick} with --quick, {full} with --full"));
         }
-        text.push('\n');
+        page.line("");
     }
-    say::result(&text)
+    say::result(&page.into_text())
 }
