@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use support::{Done, Place, done, text, vcm};
 
 /// A machine with a service `foo` and without the library.
@@ -20,7 +20,7 @@ fn machine(place: &Place) -> PathBuf {
     root
 }
 
-fn in_root(root: &PathBuf, arguments: &[&str]) -> Done {
+fn in_root(root: &Path, arguments: &[&str]) -> Done {
     done(vcm(arguments).args(["--root", text(root)]))
 }
 
