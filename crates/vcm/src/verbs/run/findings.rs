@@ -153,9 +153,8 @@ fn file_name(path: &Path) -> Cow<'_, str> {
 /// Allocators that are part of the program itself.
 fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
     let shown = program.display();
-    if elf.interpreter.is_none() {
-        return None;
-    }
+    // `loading` says what there is to say about a static program.
+    elf.interpreter.as_ref()?;
     let own = elf.private_copy();
     let called = own.map_or(String::new(), |(symbol, name)| format!(" ({name}: it has {symbol})"));
     if elf.exports("malloc") {
