@@ -11,13 +11,17 @@ LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+INSTALLED = vcm libvcmalloc.so libvcmalloc-hardened.so libvcmalloc.a libtcmalloc.so.4
+# The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
+RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install demo test bench labs-test lint loom golden soak fuzz mutants races clean setup-build setup-test setup-demo
+.PHONY: help build install uninstall demo test bench labs-test lint loom golden soak fuzz mutants races clean setup-build setup-test setup-demo
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
 	@echo
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Each sets up what it needs (scripts/setup) and says what it installs. To use what was built:"
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
@@ -36,12 +40,26 @@ build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc.so.4 and the
 
 # As root, after 'make build'. The stand-in has a folder of its own, so that no program finds it by accident.
 install: ## vcm and the libraries into PREFIX (/usr/local); DESTDIR is put before it
+	@for file in $(INSTALLED); do \
+	    test -e $(TARGET)/release/$$file || { echo "$(TARGET)/release/$$file is not built: run 'make build' first" >&2; exit 1; }; \
+	done
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(TARGET)/release/vcm
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(TARGET)/release/libvcmalloc.so \
 	    $(TARGET)/release/libvcmalloc-hardened.so $(TARGET)/release/libvcmalloc.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/vcmalloc $(TARGET)/release/libtcmalloc.so.4
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include include/vcmalloc.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 man/*.1
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: vcmalloc' \
+	    'Description: a memory allocator whose caches belong to virtual CPUs' 'Version: $(VERSION)' \
+	    'Libs: -L$${libdir} -lvcmalloc' 'Cflags: -I$${includedir}' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/vcmalloc.pc
+	$(RENEW_LOADER_CACHE)
+
+uninstall: ## take away what 'make install' has put there, with the same PREFIX and DESTDIR
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/vcm lib/libvcmalloc.so lib/libvcmalloc-hardened.so lib/libvcmalloc.a \
+	    lib/vcmalloc/libtcmalloc.so.4 lib/pkgconfig/vcmalloc.pc include/vcmalloc.h $(patsubst %,share/man/man1/%,$(notdir $(wildcard man/*.1))))
+	@if [ -d $(DESTDIR)$(PREFIX)/lib/vcmalloc ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/vcmalloc; fi
+	$(RENEW_LOADER_CACHE)
 
 demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo

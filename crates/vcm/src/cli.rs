@@ -8,11 +8,12 @@ pub mod enable;
 pub mod lab;
 
 use crate::{say, settings};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use vcmalloc_core::options::SPECS;
 
@@ -45,7 +46,12 @@ Examples:
   vcm config --json
   vcm config --program ceph-osd            what ceph-osd would get, started from here
   vcm config --file new.conf --program ceph-osd
-  vcm config $(pidof ceph-osd)             what a running process was started with";
+  vcm config $(pidof ceph-osd)             what a running process was started with
+
+Exit status:
+  0  shown, also with warnings on stderr
+  1  the file or the process cannot be read
+  2  wrong arguments";
 
 /// Run programs on the vcmalloc memory allocator and see how it is set up.
 #[derive(Parser)]
@@ -72,7 +78,7 @@ pub enum Verb {
 #[derive(Args)]
 #[command(after_help = RUN_EXAMPLES, override_usage = "vcm run [OPTIONS] -- COMMAND [ARG]...")]
 pub struct Run {
-    /// Set an allocator option; may be repeated ('vcm config' lists them)
+    /// Set an allocator option; may be repeated ('vcm config' lists them); its own flag wins over it
     #[arg(short = 'o', long = "option", value_name = "NAME=VALUE")]
     pub settings: Vec<String>,
     /// The library to preload, instead of the one that is found by itself
@@ -111,7 +117,7 @@ pub struct Config {
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Show the values for the program of this name, with the present environment
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = OsStringValueParser::new().try_map(program_name))]
     pub program: Option<OsString>,
     /// Print JSON
     #[arg(long)]
@@ -181,6 +187,12 @@ fn process_id(text: &str) -> Result<i32, &'static str> {
     id.ok_or("write a process id, or '--program NAME' for what a program of that name would get")
 }
 
+/// The last part of a path: the library knows a program by its name alone.
+fn program_name(given: OsString) -> Result<OsString, &'static str> {
+    let name = Path::new(&given).file_name().map(OsStr::to_os_string);
+    name.ok_or("write the name of a program, as in '--program ceph-osd'")
+}
+
 /// The flags of `vcm run`, for suggestions.
 pub fn run_flags() -> Vec<String> {
     let command = Run::augment_args(clap::Command::new("run"));
@@ -189,11 +201,18 @@ pub fn run_flags() -> Vec<String> {
 
 /// Prints help or what is wrong with the command line; `run` keeps the low codes for its command.
 pub fn refused(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
+    let own = |code| ExitCode::from(if is_run { say::OWN_FAILURE } else { code });
+    let printed = error.print();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ if std::env::args_os().nth(1).is_some_and(|verb| verb == "run") => ExitCode::from(say::OWN_FAILURE),
-        _ => ExitCode::from(2),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match say::written(printed) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(failure) => {
+                say::line(&format!("vcm: {}", failure.message));
+                own(failure.code)
+            }
+        },
+        _ => own(say::NOT_UNDERSTOOD),
     }
 }
 

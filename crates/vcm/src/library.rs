@@ -4,6 +4,7 @@
 //! failure that lists the places.
 
 use crate::inspect::elf::{self, Depth, Look};
+use crate::inspect::root::Root;
 use crate::say::{Failure, OWN_FAILURE};
 use crate::settings::LIBRARY_VARIABLE;
 use std::env;
@@ -23,13 +24,44 @@ pub struct Library {
     pub stands_in_for_tcmalloc: bool,
 }
 
+/// As `find`, for the machine in a root: its own folders are searched, and a name is looked for there first.
+pub fn find_in(root: &Root, asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure> {
+    if root.is_real() {
+        return find(asked_for, hardened);
+    }
+    if let Some(path) = asked_for {
+        let below = root.path(path);
+        return open(if below.is_file() { &below } else { path }, "--library");
+    }
+    let name = file_name(hardened);
+    let places: Vec<PathBuf> = system_folders().iter().map(|folder| root.path(folder.join(name))).collect();
+    let shown = root.path("/");
+    let shown = shown.display();
+    match places.iter().find(|path| path.is_file()) {
+        Some(path) => open(path, "found by itself"),
+        None => Err(failure(format!(
+            "{name} was not found in the machine below {shown}. Looked at:{}\nPut it there ('make install \
+             DESTDIR={shown}'), or name it as that machine does: --library PATH",
+            listed(&places)
+        ))),
+    }
+}
+
+fn file_name(hardened: bool) -> &'static str {
+    if hardened { HARDENED_FILE_NAME } else { FILE_NAME }
+}
+
+fn listed(places: &[PathBuf]) -> String {
+    places.iter().map(|path| format!("\n  {}", path.display())).collect()
+}
+
 /// The library that was asked for, or else the first that is found. The hardened one lies beside the other.
 pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure> {
     if let Some(path) = asked_for {
         return open(path, "--library");
     }
     let named = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let name = if hardened { HARDENED_FILE_NAME } else { FILE_NAME };
+    let name = file_name(hardened);
     let mut places = places(name);
     match named {
         Some(path) if hardened => places.insert(0, path.with_file_name(name)),
@@ -41,7 +73,7 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
         None => Err(failure(format!(
             "{name} was not found. Looked at:{}\nBuild it with 'make build', or name it: vcm run \
              --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
-            places.iter().map(|path| format!("\n  {}", path.display())).collect::<String>()
+            listed(&places)
         ))),
     }
 }
@@ -65,19 +97,25 @@ impl Library {
     }
 }
 
+/// Where the libraries of a machine are.
+fn system_folders() -> Vec<PathBuf> {
+    ["/usr/local", "/usr"].iter().flat_map(|prefix| library_folders(Path::new(prefix))).collect()
+}
+
+fn library_folders(prefix: &Path) -> [PathBuf; 3] {
+    let library = prefix.join("lib");
+    [library.clone(), library.join(format!("{}-linux-gnu", env::consts::ARCH)), prefix.join("lib64")]
+}
+
 fn places(name: &str) -> Vec<PathBuf> {
-    let multiarch = format!("{}-linux-gnu", env::consts::ARCH);
     let mut folders = Vec::new();
     if let Some(beside) = env::current_exe().ok().and_then(|own| own.parent().map(Path::to_path_buf)) {
         folders.push(beside.clone());
         if let Some(above) = beside.parent() {
-            folders.extend([above.join("lib"), above.join("lib").join(&multiarch), above.join("lib64")]);
+            folders.extend(library_folders(above));
         }
     }
-    for prefix in ["/usr/local", "/usr"] {
-        let prefix = Path::new(prefix);
-        folders.extend([prefix.join("lib"), prefix.join("lib").join(&multiarch), prefix.join("lib64")]);
-    }
+    folders.extend(system_folders());
     let mut places: Vec<PathBuf> = Vec::new();
     for place in folders.into_iter().map(|folder| folder.join(name)) {
         if !places.contains(&place) {
@@ -94,6 +132,9 @@ fn failure(message: impl Into<String>) -> Failure {
 fn open(path: &Path, by: &str) -> Result<Library, Failure> {
     let shown = path.display();
     let real_path = path.canonicalize().map_err(|error| failure(format!("{shown} ({by}): {error}")))?;
+    if real_path.is_dir() {
+        return Err(failure(format!("{shown} ({by}): it is a folder; name the file in it, {FILE_NAME}")));
+    }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| real_path.clone());
     // LD_PRELOAD is a list that blanks and colons divide, and it has no way to quote them.
     if absolute.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {

@@ -5,15 +5,19 @@
 //! verbs/      one module a verb: run, config, doctor, enable, lab, man, completions
 //! inspect/    looking at things without changing them: files, processes, daemons, the machine
 //! library     where libvcmalloc.so is
+//! automatic   what `auto` comes to
 //! settings    the allocator's options as this tool reads and writes them
+//! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
 //!
 //! A verb may use everything below `verbs/`, and no other verb.
 
+mod automatic;
 mod cli;
 mod inspect;
 mod library;
+mod page;
 mod say;
 mod settings;
 mod verbs;

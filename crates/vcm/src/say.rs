@@ -3,7 +3,7 @@
 //! Owns the way text leaves the tool: results on stdout, everything else on stderr, and a closed pipe is not
 //! an error. Anything may call it.
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 
 /// The tool itself failed; what `env`, `nice` and `timeout` use too.
 pub const OWN_FAILURE: u8 = 125;
@@ -13,6 +13,9 @@ pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
 /// Any verb but `run` failed.
 pub const FAILURE: u8 = 1;
+
+/// Wrong arguments, to any verb but `run`.
+pub const NOT_UNDERSTOOD: u8 = 2;
 
 /// Why a verb stopped, and the code to stop with.
 #[derive(Debug)]
@@ -38,7 +41,12 @@ pub fn line(message: &str) {
 /// A verb's result, on stdout. A reader that went away (`| head`) is no failure.
 pub fn result(text: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// The outcome of having written a result.
+pub fn written(result: io::Result<()>) -> Outcome {
+    match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::new(FAILURE, format!("cannot write the result: {error}")))
         }

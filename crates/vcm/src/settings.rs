@@ -9,20 +9,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::options::{
-    Kind, OptionId, Options, Origin, Refused, Setting, Spec, each_setting, put_refusal, put_value,
+    FILE_ROOM, Kind, NAME_BYTES, OptionId, Options, Origin, Refused, Setting, Spec, TOOL_VARIABLES,
+    UNCHANGED, each_setting, part_to_read, put_refusal, put_value,
 };
 
 pub const CONFIG_FILE: &str = "/etc/vcmalloc.conf";
 pub const CONFIG_VARIABLE: &str = "VCM_CONFIG";
 pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
 pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
-/// Marks the processes of a lab.
-const LAB_VARIABLE: &str = "VCM_LAB";
 pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
 const PREFIX: &str = "VCM_";
-
-/// Variables with our prefix that are not options.
-const NOT_OPTIONS: [&str; 4] = [CONFIG_VARIABLE, LIBRARY_VARIABLE, PROOF_VARIABLE, LAB_VARIABLE];
 
 /// Text that grows; the allocator itself writes into fixed buffers.
 struct Text(Vec<u8>);
@@ -79,7 +75,11 @@ pub fn variables_of(settings: &[String]) -> Result<Vec<(String, String)>, Vec<St
         let (name, text) = (name.trim(), text.trim());
         match options.set(name.as_bytes(), text.as_bytes(), Origin::Environment) {
             Ok(_) => variables.push((variable(name), text.to_string())),
-            Err(refused) => wrong.push(refusal("", name.as_bytes(), text.as_bytes(), refused)),
+            Err(refused) => {
+                let words = refusal("", name.as_bytes(), text.as_bytes(), refused);
+                // Of a program that is not started there is no value before.
+                wrong.push(words.trim_end_matches(UNCHANGED).to_string());
+            }
         }
     }
     if wrong.is_empty() { Ok(variables) } else { Err(wrong) }
@@ -128,10 +128,19 @@ impl Effective {
     fn take_file(&mut self, content: &[u8], program: &[u8]) {
         self.file_read = true;
         let file = self.file.clone();
+        let (content, cut) = part_to_read(content);
+        if cut {
+            let most = FILE_ROOM - 1;
+            let words = format!("{}: longer than {most} bytes; the rest is not read", file.display());
+            self.warnings.push(words);
+        }
+        // The library knows the program by the kernel's name for it.
+        let program = program.get(..NAME_BYTES).unwrap_or(program);
         each_setting(content, program, |setting| match setting {
             Setting::Value { name, text, origin } => {
                 if let Some(words) = self.take("", name, text, origin) {
-                    self.warnings.push(format!("{}: {words}", file.display()));
+                    let line = line_of(content, name);
+                    self.warnings.push(format!("{}:{line}: {words}", file.display()));
                 }
             }
             Setting::BadLine { number } => self.warnings.push(bad_line(&file, number)),
@@ -141,7 +150,7 @@ impl Effective {
     fn take_variable(&mut self, variable: &[u8], text: &[u8]) {
         let refused = if let Some(outcome) = self.options.set_foreign(variable, text) {
             outcome.err().map(|refused| refusal("", variable, text, refused))
-        } else if NOT_OPTIONS.iter().any(|name| name.as_bytes() == variable) {
+        } else if TOOL_VARIABLES.iter().any(|name| name.as_bytes() == variable) {
             None
         } else if let Some(name) = variable.strip_prefix(PREFIX.as_bytes()) {
             self.take(PREFIX, &name.to_ascii_lowercase(), text, Origin::Environment)
@@ -160,6 +169,12 @@ impl Effective {
     pub fn value(&self, id: OptionId) -> String {
         value(vcmalloc_core::options::spec(id).kind, self.options.get(id))
     }
+}
+
+/// The number of the line in which a part of the content stands.
+fn line_of(content: &[u8], part: &[u8]) -> usize {
+    let at = (part.as_ptr() as usize).saturating_sub(content.as_ptr() as usize);
+    1 + content.iter().take(at).filter(|byte| **byte == b'\n').count()
 }
 
 fn bad_line(file: &Path, number: usize) -> String {
@@ -200,6 +215,40 @@ mod tests {
         let effective = Effective::read(&given, ("/nonexistent".into(), false), b"x");
         assert!(effective.warnings.is_empty(), "{:?}", effective.warnings);
         assert!(OptionId::ALL.into_iter().all(|id| effective.options.origin(id) == Origin::Default));
+    }
+
+    fn read_file(content: &str, program: &str) -> Effective {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("vcmalloc.conf");
+        std::fs::write(&file, content).unwrap();
+        Effective::read(&[], (file, true), program.as_bytes())
+    }
+
+    #[test]
+    fn the_file_ends_where_the_librarys_room_ends() {
+        let filled = format!("{}\n", "#".repeat(79)).repeat(102);
+        let fits = read_file(&(filled.clone() + "cache_limit = 1M\n"), "x");
+        assert_eq!((fits.value(OptionId::cache_limit).as_str(), fits.warnings.len()), ("1M", 0));
+        let long = read_file(&(filled + &"\n".repeat(32) + "cache_limit = 1M\n"), "x");
+        assert_eq!(long.value(OptionId::cache_limit), "auto");
+        assert!(long.warnings[0].ends_with(": longer than 8191 bytes; the rest is not read"));
+    }
+
+    #[test]
+    fn a_section_of_fifteen_bytes_holds_for_a_longer_name() {
+        for section in ["averyverylongpr", "averyverylongprogramname"] {
+            let read = read_file(&format!("[{section}]\ncache_limit = 1M\n"), "averyverylongprogramname");
+            assert_eq!(read.value(OptionId::cache_limit), "1M", "{section}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_or_value_is_told_with_its_line() {
+        let read = read_file("# x\ncache_limt = 1M\n\n  retain = lots\n", "x");
+        for (warning, line) in read.warnings.iter().zip([2, 4]) {
+            assert!(warning.contains(&format!("vcmalloc.conf:{line}: ")), "{warning}");
+        }
+        assert_eq!(read.warnings.len(), 2);
     }
 
     #[test]

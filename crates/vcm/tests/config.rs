@@ -55,6 +55,16 @@ fn help_is_a_verb_too() {
 }
 
 #[test]
+fn what_cannot_be_written_is_a_failure() {
+    for arguments in [&["--help"][..], &["config"], &["help", "doctor"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let result = vcm(arguments).stdout(full).output().unwrap();
+        assert_eq!(result.status.code(), Some(1), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&result.stderr).contains("cannot write the result"));
+    }
+}
+
+#[test]
 fn a_reader_that_stops_early_is_no_failure() {
     let script = format!("set -o pipefail; {} config | true", env!("CARGO_BIN_EXE_vcm"));
     let result = done(std::process::Command::new("bash").args(["-c", &script]));
@@ -79,6 +89,14 @@ fn the_values_for_a_program_come_with_their_origin() {
     assert_eq!(of(&ask("other"), "cache_limit"), pair("1M", "config file"));
     assert_eq!(of(&ask("ceph-osd"), "cache_limit"), pair("2M", "config file, program section"));
     assert_eq!(of(&ask("ceph-osd"), "stats_at_exit"), pair("on", "environment"));
+    assert_eq!(of(&ask("/usr/bin/ceph-osd"), "cache_limit"), pair("2M", "config file, program section"));
+    let nobody = done(&mut clean(&["config", "--program", ""]));
+    assert_eq!(nobody.code, Some(2), "{}", nobody.out);
+    assert!(nobody.err.contains("write the name of a program"), "{}", nobody.err);
+    let auto = ask("other")["options"].as_array().unwrap()[0].clone();
+    assert_eq!((auto["name"].as_str(), auto["comes_to"].as_str()), (Some("cache_limit"), None), "1M is set");
+    let auto = done(clean(&["config", "--program", "other"]).env("VCM_CONFIG", ""));
+    assert!(auto.out.contains("auto (") && auto.out.contains(" CPU"), "{}", auto.out);
     let text = done(&mut clean(&["config", "--file", text(&file), "--program", "ceph-osd"]));
     assert!(text.out.contains("= 2M") && text.out.contains("'ceph-osd'"), "{}", text.out);
 }
@@ -91,9 +109,14 @@ fn bad_lines_and_settings_are_warned_of() {
     let result =
         done(clean(&["config", "--program", "x"]).env("VCM_CONFIG", &file).env("VCM_STATS_AT_EXT", "1"));
     assert_eq!(result.code, Some(0));
-    for words in
-        ["bad.conf:1: this line cannot be read", "did you mean cache_limit?", "'lots'", "VCM_STATS_AT_EXIT?"]
-    {
+    for words in [
+        "bad.conf:1: this line cannot be read",
+        "bad.conf:2:",
+        "did you mean cache_limit?",
+        "bad.conf:3:",
+        "'lots'",
+        "VCM_STATS_AT_EXIT?",
+    ] {
         assert!(result.err.contains(words), "{words}\n{}", result.err);
     }
     let absent = done(&mut clean(&["config", "--program", "x", "--file", "/nonexistent"]));
@@ -123,6 +146,22 @@ fn a_running_process_shows_what_it_was_started_with() {
     assert!(result.out.contains("3M") && result.out.contains("environment"), "{}{}", result.out, result.err);
     assert_eq!(answer["name"], "sleep");
     assert_eq!(answer["library"], text(&place.stub.canonicalize().unwrap()));
+}
+
+#[test]
+fn a_static_program_without_symbols_is_known_to_run_on_it() {
+    let place = Place::new();
+    let source = "#include <stdlib.h>\n#include <unistd.h>\nconst char *volatile name = \"VCM_CONFIG\";\n\
+                  int main(void) { free(malloc(9)); puts(name); fflush(stdout); return sleep(30); }";
+    let program = place.program("static", &format!("#include <stdio.h>\n{source}"), &["-static", "-s"]);
+    let mut child =
+        std::process::Command::new(&program).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 1];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let answer = json(&done(&mut clean(&["config", "--json", &child.id().to_string()])).out);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answer["library"], text(&program.canonicalize().unwrap()));
 }
 
 #[test]

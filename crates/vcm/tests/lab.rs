@@ -17,6 +17,7 @@ fn the_list_names_every_experiment_and_whose_report_it_reruns() {
     {
         assert!(list.contains(part), "{part} is missing in\n{list}");
     }
+    assert!(list.lines().all(|line| line.chars().count() <= 100), "{list}");
     let json: serde_json::Value = serde_json::from_slice(&lab(&["list", "--json"]).stdout).unwrap();
     assert!(json.as_array().unwrap().iter().any(|lab| lab["lab"] == "gluster"));
 }

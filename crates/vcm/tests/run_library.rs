@@ -43,6 +43,7 @@ fn wrong_options_are_refused_in_the_librarys_words_before_the_start() {
     ] {
         assert!(result.err.contains(words), "{words}\n{}", result.err);
     }
+    assert!(!result.err.contains("the value it had"), "{}", result.err);
 }
 
 #[test]
@@ -73,6 +74,7 @@ fn a_library_that_is_not_fit_is_refused() {
         (place.path("absent.so"), "No such file"),
         (place.path("text.so"), "not a shared library"),
         (place.path("a b.so"), "blank or a colon"),
+        (place.folder.path().to_path_buf(), "it is a folder; name the file in it, libvcmalloc.so"),
         (empty, "exports no malloc"),
         (other, "is not vcmalloc"),
     ];

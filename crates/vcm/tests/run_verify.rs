@@ -32,7 +32,28 @@ fn success_is_silent_and_said_with_verbose() {
     let program = place.program("plain", USES_MALLOC, &[]);
     assert_eq!(done(&mut place.run(&["--strict", "--", text(&program)])).err, "");
     let verbose = done(&mut place.run(&["-v", "--", text(&program)]));
-    assert!(verbose.err.contains("runs on vcmalloc 0.0-stub, front locked"), "{}", verbose.err);
+    assert!(verbose.err.contains("runs on vcmalloc 0.0-stub, front locked, from "), "{}", verbose.err);
+    assert!(verbose.err.ends_with("/libvcmalloc.so\n"), "{}", verbose.err);
+}
+
+#[test]
+fn a_program_with_vcmalloc_linked_into_it_needs_no_preload() {
+    let place = Place::new();
+    // Reports as libvcmalloc.a does from a static program, which cannot ask whose malloc is called.
+    let source = "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        const char *volatile name = \"VCM_CONFIG\";\n\
+        int main(void) {\n\
+            dprintf(atoi(getenv(\"VCM_RUN_PROOF\")), \"vcmalloc 0.0-stub pid %d malloc unknown front locked\\n\",\n\
+                    (int)getpid());\n\
+            free(malloc(9)); return sleep(PAUSE) + (name == 0);\n\
+        }";
+    for pause in ["-DPAUSE=3", "-DPAUSE=0"] {
+        let program = place.program("carrier", source, &["-static", "-s", pause]);
+        let result = done(&mut place.run(&["--strict", "-v", "--", text(&program)]));
+        assert_eq!(result.code, Some(0), "{}", result.err);
+        assert!(result.err.contains("front locked, from "), "{}", result.err);
+        assert!(result.err.ends_with("/carrier\n"), "{}", result.err);
+    }
 }
 
 #[test]

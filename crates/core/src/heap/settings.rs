@@ -4,12 +4,12 @@ use super::{FAILED, Heap, NEW, READY, STOPPED};
 use crate::base::rare;
 use crate::base::sync::Ordering;
 use crate::base::text::{self, Buffer, Sink};
-use crate::options::{self, AUTO, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX};
+use crate::options::{
+    self, AUTO, CACHE_BYTES_PER_CPU, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX,
+};
 use crate::os::Os;
 use core::ffi::CStr;
 
-/// The default bound, for each CPU that the process may use.
-const CACHE_BYTES_PER_CPU: usize = 16 << 20;
 /// Where the config file is unless `VCM_CONFIG` says otherwise.
 const CONFIG_FILE: &CStr = c"/etc/vcmalloc.conf";
 const MOST_PATH_BYTES: usize = 511;
@@ -209,12 +209,13 @@ impl<O: Os> Heap<O> {
 
     #[inline(never)]
     fn read_config(&self, path: &CStr) {
-        let mut content = [0u8; 8192];
+        let mut content = [0u8; options::FILE_ROOM];
         let length = self.os.read_file(path, &mut content).unwrap_or(0);
-        self.take_config(path, content.get(..length).unwrap_or(&[]), length == content.len());
+        self.take_config(path, content.get(..length).unwrap_or(&[]));
     }
 
-    fn take_config(&self, path: &CStr, content: &[u8], cut: bool) {
+    fn take_config(&self, path: &CStr, content: &[u8]) {
+        let (content, cut) = options::part_to_read(content);
         if cut {
             self.warn(&[path.to_bytes(), b": longer than 8191 bytes; the rest is not read"]);
         }

@@ -17,6 +17,19 @@ pub enum Setting<'a> {
     BadLine { number: usize },
 }
 
+/// The room for the file; one that fills it is said to be longer.
+pub const FILE_ROOM: usize = 8192;
+
+/// The kernel cuts a program's name to so many bytes.
+pub const NAME_BYTES: usize = 15;
+
+/// The part of a file that is read, and whether it is cut: whole lines only, for half a number is another one.
+pub fn part_to_read(content: &[u8]) -> (&[u8], bool) {
+    let Some(full) = content.get(..FILE_ROOM) else { return (content, false) };
+    let end = full.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    (full.get(..end).unwrap_or(full), true)
+}
+
 /// Calls `take` for each setting in `content` that holds for `program`.
 pub fn each_setting<'a>(content: &'a [u8], program: &[u8], mut take: impl FnMut(Setting<'a>)) {
     let mut section = Some(Origin::File);
@@ -50,8 +63,8 @@ fn is_program(name: &[u8]) -> bool {
 }
 
 fn section_for(name: &[u8], program: &[u8]) -> Option<Origin> {
-    // The kernel cuts a program's name to 15 bytes; a section may give the whole name.
-    let cut = name.get(..15).unwrap_or(name);
+    // A section may give the whole name.
+    let cut = name.get(..NAME_BYTES).unwrap_or(name);
     match name {
         b"*" => Some(Origin::File),
         _ if name == program || cut == program => Some(Origin::FileSection),

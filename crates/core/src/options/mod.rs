@@ -260,6 +260,9 @@ pub fn put_value(sink: &mut dyn Sink, kind: Kind, value: u64) {
     value::put(sink, kind, value);
 }
 
+/// How a warning about a bad value ends.
+pub const UNCHANGED: &str = "; it stays at the value it had";
+
 /// One line of a warning about a setting that was not taken; it names the setting, the reason and a way out.
 pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], refused: Refused) {
     text::put_str(sink, "vcmalloc: ");
@@ -289,7 +292,8 @@ pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], 
                 text::put_str(sink, "; expected ");
                 value::put_expected(sink, spec.kind, spec.least, spec.greatest);
             }
-            text::put_str(sink, "; it stays at the value it had\n");
+            text::put_str(sink, UNCHANGED);
+            text::put_str(sink, "\n");
         }
     }
 }
@@ -300,6 +304,9 @@ fn put_name(sink: &mut dyn Sink, prefix: &str, name: &[u8]) {
     name.iter().for_each(|byte| sink.put(&[if is_variable { byte.to_ascii_uppercase() } else { *byte }]));
 }
 
+/// What `cache_limit=auto` comes to for each CPU that the process may use.
+pub const CACHE_BYTES_PER_CPU: usize = 16 << 20;
+
 /// What the variable of every option begins with.
 pub const VARIABLE_PREFIX: &str = "VCM_";
 
@@ -308,7 +315,7 @@ pub const TOOL_VARIABLES: [&str; 4] = ["VCM_CONFIG", "VCM_RUN_PROOF", "VCM_LIBRA
 
 mod file;
 mod foreign;
-pub use file::{Setting, each_setting};
+pub use file::{FILE_ROOM, NAME_BYTES, Setting, each_setting, part_to_read};
 pub use foreign::{FOREIGN, Foreign, set_by};
 
 #[cfg(test)]

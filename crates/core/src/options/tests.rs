@@ -129,6 +129,16 @@ fn lines_behind_a_section_that_cannot_be_read_hold_for_nobody() {
 }
 
 #[test]
+fn of_a_file_that_is_too_long_whole_lines_are_read() {
+    let short = [b'x'; FILE_ROOM - 1];
+    assert_eq!(part_to_read(&short), (&short[..], false));
+    let mut long = [b'x'; FILE_ROOM + 10];
+    assert_eq!(part_to_read(&long), (&[][..], true));
+    long[8000] = b'\n';
+    assert_eq!(part_to_read(&long), (&long[..8000], true));
+}
+
+#[test]
 fn a_section_may_give_a_name_longer_than_the_kernel_keeps() {
     let mut found = 0;
     each_setting(b"[a-very-long-daemon-name]\ncache_limit = 1M", b"a-very-long-dae", |_| found += 1);

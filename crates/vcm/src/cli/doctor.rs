@@ -16,7 +16,8 @@ It reads only. Run it as root to see everything.
 Exit status:
   0  nothing to report, also where no storage daemon runs
   1  findings were shown
-  2  it could not look: no such process or daemon, wrong arguments";
+  2  it could not look: no such process or daemon, the allocator of one that was named cannot be
+     seen, wrong arguments";
 
 /// Say which allocator each storage daemon really runs, with which settings, and what is wrong.
 #[derive(Args)]

@@ -9,12 +9,22 @@ Examples:
   sudo vcm enable ceph-osd@ --option cache_limit=128M    all OSDs of this machine
   vcm enable glusterd --dry-run                          show what would be written
 
-It writes /etc/systemd/system/UNIT.service.d/vcmalloc.conf, restarts nothing, and says what to do next. A
-program that is linked with libtcmalloc gets vcmalloc's stand-in for it, or nothing.
+It writes /etc/systemd/system/UNIT.service.d/vcmalloc.conf, restarts nothing, and says what to do next.
+
+A program that is linked with libtcmalloc gets vcmalloc's stand-in for it, or nothing.
 
 Exit status:
   0  written, or already there
   1  refused, or it could not be written: nothing was changed
+  2  wrong arguments";
+
+const DISABLE_EXAMPLES: &str = "\
+Example:
+  sudo vcm disable ceph-osd@3
+
+Exit status:
+  0  removed, or there was nothing to remove
+  1  refused, or it could not be removed
   2  wrong arguments";
 
 /// Make a systemd service start on vcmalloc, by a drop-in file.
@@ -36,14 +46,14 @@ pub struct Enable {
     /// Show what would be written, and write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Write to the machine whose files are in this folder
+    /// Write to the machine whose files are in this folder, which must have the library too
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
 }
 
 /// Take the drop-in of 'vcm enable' away.
 #[derive(Args)]
-#[command(after_help = "Example:\n  sudo vcm disable ceph-osd@3")]
+#[command(after_help = DISABLE_EXAMPLES)]
 pub struct Disable {
     /// The service, named as for 'vcm enable'
     #[arg(value_name = "UNIT")]

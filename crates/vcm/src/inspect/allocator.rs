@@ -63,14 +63,22 @@ impl Kind {
     }
 }
 
+const OWN_TRACE: &[u8] = b"VCM_CONFIG";
 /// Strings in the files of allocators whose symbols were removed.
 const TRACES: [(&[u8], Kind); 5] = [
-    (b"VCM_CONFIG", Kind::Ours),
+    (OWN_TRACE, Kind::Ours),
     (b"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Kind::Tcmalloc),
     (b"<jemalloc>", Kind::Jemalloc),
     (b"mimalloc: ", Kind::Mimalloc),
     (b"Scudo ERROR", Kind::Scudo),
 ];
+
+/// Whether vcmalloc is built into a program; its symbols may have been removed.
+pub fn is_ours_in(program: &Path, elf: &Elf) -> bool {
+    let has_own_malloc = || elf.interpreter.is_none() || elf.exports("malloc");
+    let has_trace = || fs::read(program).is_ok_and(|bytes| find(&bytes, OWN_TRACE).is_some());
+    elf.defines(OWN_INTERFACE) || (has_own_malloc() && has_trace())
+}
 
 #[derive(Clone, Debug)]
 pub struct Allocator {

@@ -48,7 +48,8 @@ pub struct Loaded {
     pub refused_preloads: Vec<String>,
 }
 
-const REPLACED: &str = " (deleted)";
+/// What the kernel puts behind the name of a file that was replaced or removed since.
+pub const REPLACED: &str = " (deleted)";
 
 pub fn of(process: &Process, environment: Option<&[(OsString, OsString)]>) -> io::Result<Loaded> {
     let mut mapped = mapped_code(process)?;

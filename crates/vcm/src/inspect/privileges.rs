@@ -14,6 +14,15 @@ pub enum Gain {
     Capabilities,
 }
 
+/// What to do about a process that may not be looked into.
+pub fn how_to_see_more() -> &'static str {
+    if nix::unistd::geteuid().is_root() {
+        "although vcm runs as root: a container or a security policy forbids it"
+    } else {
+        "run vcm as root"
+    }
+}
+
 /// What the program gains over this process; nothing where the rights it carries have no effect.
 pub fn gained_by(path: &Path) -> Option<Gain> {
     const SET_USER: u32 = 0o4000;

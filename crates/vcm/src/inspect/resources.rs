@@ -64,6 +64,10 @@ impl Process {
 
     /// The path of its control group: the unified one, or that of the memory controller.
     pub fn control_group(&self) -> Option<PathBuf> {
+        self.control_group_of("memory")
+    }
+
+    fn control_group_of(&self, controller: &str) -> Option<PathBuf> {
         let text = fs::read_to_string(self.file("cgroup")).ok()?;
         let by = |wanted: &str| {
             text.lines().find_map(|line| {
@@ -72,7 +76,7 @@ impl Process {
                 controllers.split(',').any(|name| name == wanted).then(|| PathBuf::from(path))
             })
         };
-        by("memory").or_else(|| by("")).or_else(|| by("name=systemd"))
+        by(controller).or_else(|| by("")).or_else(|| by("name=systemd"))
     }
 
     /// The systemd unit that it belongs to.
@@ -80,6 +84,37 @@ impl Process {
         let group = self.control_group()?;
         let names = group.iter().rev().filter_map(|name| name.to_str());
         names.filter(|name| name.ends_with(".service")).map(str::to_string).next()
+    }
+
+    /// The CPUs that affinity and the bandwidth of its control group let it use, rounded up, as the library counts
+    /// them.
+    pub fn usable_cpus(&self) -> Option<u64> {
+        let mask = self.status("Cpus_allowed")?;
+        let allowed: u32 = mask.chars().filter_map(|digit| Some(digit.to_digit(16)?.count_ones())).sum();
+        let allowed = u64::from(allowed.max(1));
+        let group = self.control_group_of("cpu");
+        let quotas =
+            group.iter().flat_map(|group| group.ancestors()).filter_map(|group| self.cpu_quota(group));
+        Some(quotas.min().map_or(allowed, |quota| allowed.min(quota)))
+    }
+
+    /// What the bandwidth limit of one group is worth.
+    fn cpu_quota(&self, group: &Path) -> Option<u64> {
+        let group = group.strip_prefix("/").ok()?;
+        let unified = self.root().text(Path::new("/sys/fs/cgroup").join(group).join("cpu.max"));
+        let (quota, period) = match unified {
+            Some(line) => {
+                let (quota, period) = line.split_once(' ')?;
+                (quota.parse().ok()?, period.parse::<u64>().ok()?)
+            }
+            None => {
+                let former = Path::new("/sys/fs/cgroup/cpu").join(group);
+                // No limit is -1 there.
+                let quota = self.root().number(former.join("cpu.cfs_quota_us"))?;
+                (quota, self.root().number(former.join("cpu.cfs_period_us"))?)
+            }
+        };
+        (quota > 0 && period > 0).then(|| quota.div_ceil(period))
     }
 
     /// The least memory limit among its control group and those above it, in bytes.
@@ -133,6 +168,23 @@ mod tests {
         ]);
         assert_eq!(process.memory_limit(), Some(8192));
         assert_eq!(process.unit().as_deref(), Some("ceph-osd@3.service"));
+    }
+
+    #[test]
+    fn usable_cpus_are_those_of_the_mask_and_of_the_tightest_group() {
+        let (_folder, process) = process(&[
+            ("/proc/7/status", "Cpus_allowed:\tf,0000000f\nCpus_allowed_list:\t0-3,32-35\n"),
+            ("/proc/7/cgroup", "0::/a.slice/b.service\n"),
+        ]);
+        assert_eq!(process.usable_cpus(), Some(8));
+        process.root().write("/sys/fs/cgroup/a.slice/b.service/cpu.max", "max 100000\n");
+        process.root().write("/sys/fs/cgroup/a.slice/cpu.max", "250000 100000\n");
+        assert_eq!(process.usable_cpus(), Some(3));
+        process.root().write("/proc/7/cgroup", "4:cpu,cpuacct:/x\n1:name=systemd:/y\n");
+        process.root().write("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "100000\n");
+        process.root().write("/sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "50000\n");
+        process.root().write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+        assert_eq!(process.usable_cpus(), Some(2));
     }
 
     #[test]

@@ -20,6 +20,11 @@ impl Root {
         Root(folder.into())
     }
 
+    /// The machine we run on.
+    pub fn is_real(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
     /// Where we find what the machine calls `path`.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();

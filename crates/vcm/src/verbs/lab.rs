@@ -2,7 +2,8 @@
 
 use crate::cli::lab::{Chosen, LabVerb};
 use crate::library;
-use crate::say::{self, FAILURE, Failure, Outcome};
+use crate::page::Page;
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use vcm_labs::engine::run::{self, Ending};
@@ -13,7 +14,6 @@ use vcm_labs::{LABS, Lab};
 const VOID: u8 = 3;
 /// What a shell says of a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
-const NOT_UNDERSTOOD: u8 = 2;
 
 pub fn lab(verb: LabVerb) -> Outcome {
     let ending = match verb.chosen {
@@ -67,19 +67,21 @@ fn list(as_json: bool) -> Outcome {
             .collect();
         return say::result(&format!("{:#}\n", json!(labs)));
     }
-    let mut text = String::new();
+    let mut page = Page::new();
     for lab in LABS {
-        text += &format!("{}: {}\n", lab.name, lab.what);
+        page.paragraph("", &format!("{}: {}", lab.name, lab.what));
         for experiment in lab.experiments {
-            text += &format!("\n  vcm lab {} {}\n", lab.name, experiment.name);
-            text += &format!("    {}\n    {}\n", experiment.title, experiment.question);
+            page.line(&format!("\n  vcm lab {} {}", lab.name, experiment.name));
+            let mut put = |paragraph: &str| page.wrapped("    ", "      ", paragraph);
+            put(experiment.title);
+            put(experiment.question);
             for report in experiment.reports {
-                text += &format!("    {} ({}): {}\n", report.who, report.year, report.found);
+                put(&format!("{} ({}): {}", report.who, report.year, report.found));
             }
             let (quick, full) = (experiment.quick.about, experiment.full.about);
-            text += &format!("    takes {quick} with --quick, {full} with --full\n");
+            put(&format!("takes {quick} with --quick, {full} with --full"));
         }
-        text.push('\n');
+        page.line("");
     }
-    say::result(&text)
+    say::result(&page.into_text())
 }

@@ -2,7 +2,9 @@
 
 use crate::cli::{Cli, Man};
 use crate::say::{FAILURE, Failure, Outcome};
+use crate::settings::{CONFIG_FILE, CONFIG_VARIABLE, LIBRARY_VARIABLE, PROOF_VARIABLE};
 use clap::{Command, CommandFactory};
+use clap_mangen::roff::{Roff, bold, roman};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -24,25 +26,149 @@ fn write_pages(folder: &Path) -> io::Result<()> {
 /// The name and the text of each page: one for the tool, one for each verb that is not hidden.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let tool = Cli::command();
-    let mut pages = vec![("vcm.1".to_string(), page(tool.clone())?)];
+    // `vcm help` has no page of its own.
+    let whole = page(tool.clone().disable_help_subcommand(true), &[files(), environment(), see_also(&tool)])?;
+    let mut pages = vec![("vcm.1".to_string(), whole)];
     for verb in tool.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         let name = format!("vcm-{}", verb.get_name());
         let command = verb.clone().name(name.clone()).bin_name(format!("vcm {}", verb.get_name()));
-        let command = command.version(env!("CARGO_PKG_VERSION"));
-        pages.push((format!("{name}.1"), page(command)?));
+        // For the page's foot; only the tool itself takes --version.
+        let command = command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true);
+        pages.push((format!("{name}.1"), page(command, &[])?));
     }
     Ok(pages)
 }
 
-fn page(command: Command) -> io::Result<Vec<u8>> {
+/// The page of a command, with more sections before its version.
+fn page(command: Command, more: &[String]) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command).render(&mut text)?;
-    Ok(text)
+    clap_mangen::Man::new(command.clone()).render(&mut text)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut page = String::new();
+    for section in text.split_inclusive('\n').fold(Vec::<String>::new(), by_section) {
+        match section.lines().next() {
+            // clap_mangen's own leaves out `--` and the names of values.
+            Some(".SH SYNOPSIS") => page += &synopsis(command.clone()),
+            Some(".SH SUBCOMMANDS") if command.get_name() != "vcm" => page += &subcommands(&command),
+            // Lines of examples and exit codes stay lines.
+            Some(".SH EXTRA") => page += &(section.replacen('\n', "\n.nf\n", 1) + ".fi\n"),
+            Some(".SH VERSION") => {
+                page.extend(more.iter().map(String::as_str));
+                page += &section;
+            }
+            _ => page += &section,
+        }
+    }
+    Ok(page.into_bytes())
+}
+
+fn by_section(mut sections: Vec<String>, line: &str) -> Vec<String> {
+    match sections.last_mut() {
+        Some(last) if !line.starts_with(".SH ") => last.push_str(line),
+        _ => sections.push(line.to_string()),
+    }
+    sections
+}
+
+fn synopsis(mut command: Command) -> String {
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").to_string();
+    Roff::new().control("SH", ["SYNOPSIS"]).text([bold(usage)]).to_roff()
+}
+
+/// Subcommands that have no pages of their own.
+fn subcommands(command: &Command) -> String {
+    let entries: Vec<(String, String)> = command
+        .get_subcommands()
+        .filter(|entry| !entry.is_hide_set())
+        .map(|entry| {
+            let name = format!("{} {}", command.get_bin_name().unwrap_or_default(), entry.get_name());
+            (name, entry.get_about().map(ToString::to_string).unwrap_or_default())
+        })
+        .collect();
+    let example = entries.last().map_or("", |(name, _)| name);
+    section("SUBCOMMANDS", &entries) + &paragraph(&format!("'{example} --help' lists the arguments of one."))
+}
+
+fn section(title: &str, entries: &[(impl AsRef<str>, impl AsRef<str>)]) -> String {
+    let mut roff = Roff::new();
+    roff.control("SH", [title]);
+    for (term, meaning) in entries {
+        roff.control("TP", []).text([bold(term.as_ref())]).text([roman(meaning.as_ref())]);
+    }
+    roff.to_roff()
+}
+
+fn paragraph(text: &str) -> String {
+    Roff::new().control("PP", []).text([roman(text)]).to_roff()
+}
+
+fn files() -> String {
+    let entries = [
+        (
+            CONFIG_FILE,
+            "The config file, unless VCM_CONFIG names another: lines 'name = value'; '#' begins a comment. Lines \
+             before the first section hold for every program, '[program]' begins the section of one, '[*]' goes \
+             back to every program. The kernel cuts a program's name to 15 bytes; a section may give these or \
+             the whole name. 8,191 bytes of the file are read.",
+        ),
+        (
+            "/etc/systemd/system/UNIT.service.d/vcmalloc.conf",
+            "What 'vcm enable UNIT' writes and 'vcm disable UNIT' removes.",
+        ),
+        (
+            "/usr/local/lib/libvcmalloc.so, libvcmalloc-hardened.so, vcmalloc/libtcmalloc.so.4",
+            "The libraries that are preloaded, where 'make install' puts them.",
+        ),
+    ];
+    section("FILES", &entries)
+}
+
+fn environment() -> String {
+    let entries = [
+        (
+            "VCM_<NAME>",
+            "The option of this name, as in VCM_CACHE_LIMIT=64M; 'vcm config' lists them, and the variables of \
+             other allocators that mean the same.",
+        ),
+        (CONFIG_VARIABLE, "The config file in place of the usual one."),
+        (LIBRARY_VARIABLE, "The library that vcm preloads: a file, not a folder."),
+        ("LD_PRELOAD", "'vcm run' puts the library before what it holds."),
+        (
+            PROOF_VARIABLE,
+            "Set by 'vcm run' for the library, which reports through it. Not to be set by hand.",
+        ),
+    ];
+    section("ENVIRONMENT", &entries)
+}
+
+fn see_also(tool: &Command) -> String {
+    let verbs = tool.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let pages: Vec<String> = verbs.map(|verb| format!("vcm-{}(1)", verb.get_name())).collect();
+    let text = format!("{}, ld.so(8), systemd.unit(5)", pages.join(", "));
+    Roff::new().control("SH", ["SEE ALSO"]).text([roman(text)]).to_roff()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_refers_to_no_page_and_no_flag_that_is_not_there() {
+        let pages = pages().unwrap();
+        for (name, page) in &pages {
+            let page = String::from_utf8_lossy(page).replace('\\', "");
+            for word in
+                page.split([' ', '\n', ',']).filter(|word| word.starts_with("vcm") && word.ends_with("(1)"))
+            {
+                let wanted = word.replace("(1)", ".1");
+                assert!(pages.iter().any(|(other, _)| *other == wanted), "{name}: {word}");
+            }
+            assert_eq!(page.contains("--version"), name == "vcm.1", "{name}");
+        }
+        let run = pages.iter().find(|(name, _)| name == "vcm-run.1").unwrap();
+        assert!(String::from_utf8_lossy(&run.1).contains("vcm run [OPTIONS] \\-\\- COMMAND [ARG]...\\fR"));
+    }
 
     #[test]
     fn the_pages_in_the_repository_are_up_to_date() {

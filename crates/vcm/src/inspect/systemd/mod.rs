@@ -27,6 +27,9 @@ const FOLDERS: [&str; 6] = [
 ];
 pub const ETC: &str = FOLDERS[0];
 const SUFFIX: &str = ".service";
+/// Endings of units that are no services (systemd.unit(5)).
+const OTHER_KINDS: [&str; 10] =
+    ["socket", "timer", "target", "mount", "path", "slice", "scope", "device", "swap", "automount"];
 
 /// A service, and the files that make it, weakest first: the unit file, then the drop-ins in their order.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub enum NoUnit {
     NoTemplate { service: String },
     /// `systemctl mask`.
     Masked { name: String },
+    /// A unit of another kind: its ending.
+    NotAService { kind: String },
     /// A name that cannot be one.
     BadName,
 }
@@ -59,6 +64,9 @@ pub fn find(root: &Root, asked: &str) -> Result<Unit, NoUnit> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
     if name.is_empty() || name.starts_with('@') || name.starts_with('.') || !name.chars().all(allowed) {
         return Err(NoUnit::BadName);
+    }
+    if let Some((_, kind)) = name.rsplit_once('.').filter(|(_, kind)| OTHER_KINDS.contains(kind)) {
+        return Err(NoUnit::NotAService { kind: kind.into() });
     }
     let file_name = format!("{name}{SUFFIX}");
     let template = template_of(name).map(|template| format!("{template}@{SUFFIX}"));

@@ -1,6 +1,7 @@
 //! The values that a program gets from the config file and the environment, and where each comes from.
 
 use super::json;
+use crate::automatic::{self, Automatic};
 use crate::say::{self, Outcome};
 use crate::settings::{Effective, config_file};
 use serde::Serialize;
@@ -15,6 +16,8 @@ use vcmalloc_core::options::{OptionId, spec};
 pub struct Value {
     pub name: &'static str,
     pub value: String,
+    /// What `auto` is for this process or machine; none for other values, and where it is not known.
+    pub comes_to: Option<String>,
     pub origin: &'static str,
 }
 
@@ -36,7 +39,7 @@ pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> 
         program: program.map(|name| name.to_string_lossy().into_owned()),
         file: effective.file.display().to_string(),
         file_read: effective.file_read,
-        options: values(&effective),
+        options: values(&effective, &Automatic::here()),
         warnings: effective.warnings,
     };
     if as_json {
@@ -49,10 +52,11 @@ pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> 
     say::result(&(head + &table(&answer.options)))
 }
 
-pub fn values(effective: &Effective) -> Vec<Value> {
+pub fn values(effective: &Effective, automatic: &Automatic) -> Vec<Value> {
     let value = |id: OptionId| Value {
         name: spec(id).name,
         value: effective.value(id),
+        comes_to: automatic.of_option(effective, id),
         origin: effective.options.origin(id).name(),
     };
     OptionId::ALL.into_iter().map(value).collect()
@@ -60,9 +64,11 @@ pub fn values(effective: &Effective) -> Vec<Value> {
 
 pub fn table(values: &[Value]) -> String {
     let name_width = values.iter().map(|value| value.name.len()).max().unwrap_or(0);
-    let value_width = values.iter().map(|value| value.value.len()).max().unwrap_or(0);
+    let shown = |value: &Value| automatic::shown(&value.value, value.comes_to.as_deref());
+    let value_width = values.iter().map(|value| shown(value).len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Value { name, value, origin } in values {
+    for set in values {
+        let (name, value, origin) = (set.name, shown(set), set.origin);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:name_width$} = {value:value_width$}  {origin}");
     }

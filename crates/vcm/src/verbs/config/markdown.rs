@@ -29,7 +29,14 @@ name = value            # for every program
 
 [ceph-osd]              # for the program of this name
 name = value
+
+[*]                     # for every program again
+name = value
 ```
+
+`#` begins a comment. The kernel cuts a program's name to 15 bytes; a section may give these 15 or the whole name. The
+first 8,191 bytes of the file are read, and a longer one is reported. `vcm config --file FILE --program NAME` shows what a
+program gets from a file, and reports what it would not take, with the line.
 
 ";
 

@@ -5,13 +5,16 @@
 
 use super::effective::{Value, table, values};
 use super::json;
-use crate::inspect::elf::{self, Depth, Look, OWN_INTERFACE};
+use crate::automatic::Automatic;
+use crate::inspect::loaded::REPLACED;
 use crate::inspect::process::Process;
+use crate::inspect::{allocator, loaded, privileges};
 use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings::{Effective, config_file};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The kernel tells the time of booting in whole seconds.
@@ -49,9 +52,8 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
 fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let name = process.name()?;
     let environment = process.environment()?;
-    let files = process.mapped_files()?;
     let program = process.program()?;
-    let library = library_among(process, &files, &program);
+    let library = library_in(process, &environment)?;
     let file = file.map_or_else(
         || {
             let (file, asked_for) = config_file(&environment);
@@ -60,6 +62,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
         |file| (file, true),
     );
     let effective = Effective::read(&environment, file, &name);
+    let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();
     if environment.is_empty() {
         let why = "its environment is empty: it was started without one, or it writes its title over it (as \
@@ -71,7 +74,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     if effective.file_read && changed > settled {
         warnings.push(format!("{} has changed since the process was started", effective.file.display()));
     }
-    if library.as_deref().is_some_and(|path| path.to_string_lossy().ends_with(" (deleted)")) {
+    if library.as_deref().is_some_and(|path| path.to_string_lossy().ends_with(REPLACED)) {
         warnings.push("the library's file was replaced since; a restart takes the new one".into());
     }
     Ok(Answer {
@@ -81,34 +84,31 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
         library: library.map(|path| path.display().to_string()),
         file: effective.file.display().to_string(),
         file_read: effective.file_read,
-        options: values(&effective),
+        options: values(&effective, &automatic),
         warnings,
     })
 }
 
-/// The mapped file that brought vcmalloc: a library of ours, or the program itself.
-fn library_among(process: &Process, files: &[PathBuf], program: &Path) -> Option<PathBuf> {
-    let by_name = |path: &&PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libvcmalloc"))
+/// The file through which vcmalloc serves the process: a library of ours, or the program itself.
+fn library_in(process: &Process, environment: &[(OsString, OsString)]) -> io::Result<Option<PathBuf>> {
+    let serving = allocator::of(&loaded::of(process, Some(environment))?).serving;
+    if let Some(ours) = serving.filter(|serving| serving.kind.is_ours()) {
+        let end = if ours.is_replaced { REPLACED } else { "" };
+        return Ok(Some(format!("{}{end}", ours.object.display()).into()));
+    }
+    // Without the right to read a file that was replaced, its name is all there is.
+    let by_name = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libvcmalloc") && name.ends_with(REPLACED)
     };
-    let brings = |path: &&PathBuf| {
-        let is_program = path.as_path() == program;
-        let is_code = is_program || path.to_string_lossy().contains(".so");
-        is_code && brings_vcmalloc(&process.as_kernel_names_it(path), is_program)
-    };
-    files.iter().find(by_name).or_else(|| files.iter().find(brings)).cloned()
-}
-
-fn brings_vcmalloc(path: &Path, is_program: bool) -> bool {
-    let depth = if is_program { Depth::AllSymbols } else { Depth::ExportedSymbols };
-    elf::look(path, depth).is_ok_and(|look| matches!(look, Look::Elf(elf) if elf.defines(OWN_INTERFACE)))
+    Ok(process.mapped_files()?.into_iter().find(by_name))
 }
 
 fn refused(id: i32, error: &io::Error) -> Failure {
     let message = match error.kind() {
         io::ErrorKind::NotFound => format!("{id}: no such process, or it is a kernel thread"),
         io::ErrorKind::PermissionDenied => {
-            format!("{id}: it belongs to another user; ask as that user or as root")
+            format!("{id}: it may not be looked into ({})", privileges::how_to_see_more())
         }
         _ => format!("{id}: {error}"),
     };

@@ -17,7 +17,7 @@ pub const STAND_IN: &str = "/usr/lib/vcmalloc/libtcmalloc.so.4";
 pub const JEMALLOC: &str = "/usr/lib/libjemalloc.so.2";
 
 /// Name, soname, source, what it is linked with.
-const KIT: [(&str, &str, &str, &[&str]); 11] = [
+const KIT: [(&str, &str, &str, &[&str]); 12] = [
     (
         "libc",
         "libc.so.6",
@@ -46,6 +46,7 @@ const KIT: [(&str, &str, &str, &[&str]); 11] = [
         "void _ZN15MallocExtension8instanceEv(void); void *use = _ZN15MallocExtension8instanceEv;",
         &["tcmalloc", "libc"],
     ),
+    ("linked-jemalloc", "", "int nothing;", &["jemalloc", "libc"]),
     ("osd-plain", "", "int nothing;", &["libc"]),
     ("static-tcmalloc", "", "TC(\"gperftools 2.10\")", &[]),
     ("stripped", "", "const char *name = \"<jemalloc>: Error\";", &[]),

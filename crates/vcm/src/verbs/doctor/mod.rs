@@ -23,6 +23,7 @@ mod survey;
 use crate::cli::doctor::Doctor;
 use crate::inspect::daemon::Role;
 use crate::inspect::root::Root;
+use crate::page::Page;
 use crate::say::{self, Failure, Outcome};
 use survey::{Survey, daemons_on};
 
@@ -52,9 +53,12 @@ pub fn doctor(arguments: &Doctor) -> Outcome {
     let text = if arguments.json {
         json::text(&survey, &findings).map_err(|error| cannot(format!("cannot write JSON: {error}")))?
     } else {
-        report::text(&survey, &findings)
+        report::text(&survey, &findings, Page::new())
     };
     say::result(&text)?;
+    if !arguments.targets.is_empty() && survey.without_allocator().next().is_some() {
+        return Ok(CANNOT_LOOK);
+    }
     Ok(if findings.found.is_empty() { 0 } else { FOUND })
 }
 

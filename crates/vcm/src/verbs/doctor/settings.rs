@@ -1,6 +1,7 @@
 //! The settings of the allocator that a process runs on, each with where it comes from.
 
 use super::survey::Daemon;
+use crate::automatic::Automatic;
 use crate::inspect::allocator::Kind;
 use crate::inspect::root::Root;
 use crate::settings::{Effective, config_file};
@@ -12,9 +13,14 @@ use vcmalloc_core::options::{OptionId, Origin, spec};
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct AllocatorSetting {
     pub name: String,
+    /// `not known` where it depends on an environment that cannot be read.
     pub value: String,
+    /// What `auto` is for this process.
+    pub comes_to: Option<String>,
     pub origin: String,
 }
+
+pub const NOT_KNOWN: &str = "not known";
 
 pub const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
 /// What gperftools caches for all threads together unless it is told otherwise.
@@ -30,6 +36,7 @@ pub fn of(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) 
                 settings.push(AllocatorSetting {
                     name: TCMALLOC_BOUND.into(),
                     value: TCMALLOC_DEFAULT_BOUND.to_string(),
+                    comes_to: None,
                     origin: "default".into(),
                 });
             }
@@ -43,6 +50,7 @@ pub fn of(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) 
                 settings.push(AllocatorSetting {
                     name: "malloc.conf".into(),
                     value: target.display().to_string(),
+                    comes_to: None,
                     origin: "/etc/malloc.conf".into(),
                 });
             }
@@ -63,6 +71,7 @@ fn by_prefix(root: &Root, daemon: &Daemon, prefixes: &[&str]) -> Vec<AllocatorSe
             origin: origin_of_variable(root, daemon, &name, &value),
             name: name.into_owned(),
             value: value.into_owned(),
+            comes_to: None,
         })
         .collect()
 }
@@ -74,26 +83,41 @@ fn origin_of_variable(root: &Root, daemon: &Daemon, name: &str, value: &str) -> 
     from.map_or("environment".into(), |set| format!("environment, by {}", set.file.display()))
 }
 
+fn not_known(name: &str) -> AllocatorSetting {
+    let origin = "its environment cannot be read".to_string();
+    AllocatorSetting { name: name.into(), value: NOT_KNOWN.into(), comes_to: None, origin }
+}
+
 fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
+    let is_known = daemon.environment.is_some();
     let environment = daemon.environment.clone().unwrap_or_default();
     let (file, asked_for) = config_file(&environment);
     let seen = daemon.process.as_seen_by_it(&file);
     let name = daemon.process.name().unwrap_or_default();
     let effective = Effective::read(&environment, (seen, asked_for), &name);
+    let automatic = Automatic::of(&daemon.process);
     let settings = OptionId::ALL
         .into_iter()
         .map(|id| {
-            let value = effective.value(id);
+            if !is_known && effective.options.origin(id) == Origin::Default {
+                return not_known(spec(id).name);
+            }
             let variable = crate::settings::variable(spec(id).name);
             let raw = daemon.variable(&variable).map(|raw| raw.to_string_lossy().into_owned());
             let origin = match (effective.options.origin(id), raw) {
                 (Origin::Environment, Some(raw)) => origin_of_variable(root, daemon, &variable, &raw),
                 (Origin::File | Origin::FileSection, _) => {
-                    format!("{}, {}", effective.options.origin(id).name(), file.display())
+                    let unless = if is_known { "" } else { ", unless a variable says otherwise" };
+                    format!("{}, {}{unless}", effective.options.origin(id).name(), file.display())
                 }
                 (origin, _) => origin.name().to_string(),
             };
-            AllocatorSetting { name: spec(id).name.into(), value, origin }
+            AllocatorSetting {
+                name: spec(id).name.into(),
+                value: effective.value(id),
+                comes_to: automatic.of_option(&effective, id),
+                origin,
+            }
         })
         .collect();
     (settings, effective.warnings)

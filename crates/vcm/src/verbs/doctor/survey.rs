@@ -10,11 +10,14 @@ use crate::inspect::daemon::{self, Role};
 use crate::inspect::elf::{self, Depth, Look};
 use crate::inspect::process::{self, Process};
 use crate::inspect::root::Root;
-use crate::inspect::{dependencies, loaded, systemd};
+use crate::inspect::{dependencies, loaded, privileges, systemd};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+
+const NO_ENVIRONMENT: &str = "it is empty: the process was started without one, or it writes its title over it \
+                              (as redis and postgres do)";
 
 pub struct Survey {
     pub root: Root,
@@ -32,7 +35,7 @@ pub struct Daemon {
     pub settings_files: Vec<(String, PathBuf)>,
     pub program: Option<PathBuf>,
     pub command: Vec<OsString>,
-    /// None where it may not be read.
+    /// None where it may not be read, or the process has written over it.
     pub environment: Option<Vec<(OsString, OsString)>>,
     pub allocator: Answer,
     /// Entries of LD_PRELOAD that are not in the process.
@@ -52,6 +55,11 @@ impl Survey {
     pub fn of(root: Root, ids: &[i32]) -> Self {
         let daemons = ids.iter().filter_map(|id| Daemon::look(&root, *id)).collect();
         Survey { root, daemons }
+    }
+
+    /// Those of which it could not be seen which allocator serves them.
+    pub fn without_allocator(&self) -> impl Iterator<Item = &Daemon> {
+        self.daemons.iter().filter(|daemon| daemon.allocator.serving.is_none())
     }
 
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Daemon> {
@@ -88,6 +96,12 @@ impl Daemon {
         let role = role_of(&process);
         let mut not_seen = Vec::new();
         let environment = note(&mut not_seen, "its environment", process.environment());
+        let environment = environment.filter(|environment| {
+            if environment.is_empty() && !command.is_empty() {
+                not_seen.push(format!("its environment: {NO_ENVIRONMENT}"));
+            }
+            !environment.is_empty()
+        });
         let program = note(&mut not_seen, "its program", process.program());
         let unit_name = process.unit();
         let unit = unit_name.as_deref().and_then(|name| systemd::find(root, name).ok());
@@ -197,10 +211,10 @@ impl Daemon {
 
     /// What can be said without looking into the process: what its program is linked with.
     fn what_its_file_says(&self, root: &Root) -> String {
-        let why = "its mapped files may not be read (run vcm as root)";
+        let why = format!("its mapped files may not be read ({})", privileges::how_to_see_more());
         let named = self.command.first().map(|word| root.path(Path::new(word)));
-        let Some(path) = named.filter(|path| path.is_absolute() && path.is_file()) else { return why.into() };
-        let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return why.into() };
+        let Some(path) = named.filter(|path| path.is_absolute() && path.is_file()) else { return why };
+        let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return why };
         let linked = dependencies::of_in(root, &path, &elf, "");
         let known = ["libtcmalloc", "libjemalloc", "libmimalloc", "libvcmalloc"];
         let allocator = linked.iter().find(|library| known.iter().any(|name| library.name.starts_with(name)));

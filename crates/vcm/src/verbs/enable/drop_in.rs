@@ -48,6 +48,11 @@ impl Place {
         self.folder.join(NAME)
     }
 
+    /// The same as we find it.
+    pub fn file(&self) -> PathBuf {
+        self.root.path(self.shown())
+    }
+
     fn paths(&self) -> [PathBuf; 2] {
         [self.folder.join(ENVIRONMENT), self.folder.join(NAME)]
     }
@@ -107,7 +112,7 @@ impl Place {
 
     /// Takes our files away, the drop-in first, and the folder where it was made for them and is empty.
     pub fn remove(&self) -> io::Result<Vec<PathBuf>> {
-        let made = fs::read_to_string(self.root.path(self.shown())).unwrap_or_default().contains(MADE_FOLDER);
+        let made = fs::read_to_string(self.file()).unwrap_or_default().contains(MADE_FOLDER);
         let mut removed = self.ours()?;
         for path in &removed {
             ignore_absence(fs::remove_file(self.root.path(path)))?;
@@ -120,7 +125,7 @@ impl Place {
 
     /// True when the folder is not there, or was made by us before.
     fn makes_folder(&self) -> bool {
-        let before = fs::read_to_string(self.root.path(self.shown())).unwrap_or_default();
+        let before = fs::read_to_string(self.file()).unwrap_or_default();
         !self.root.path(&self.folder).exists() || before.contains(MADE_FOLDER)
     }
 }

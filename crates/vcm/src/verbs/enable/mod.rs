@@ -16,21 +16,21 @@ use crate::cli::enable::{Disable, Enable};
 use crate::inspect::daemon::Role;
 use crate::inspect::root::Root;
 use crate::inspect::systemd::{self, NoUnit, Unit};
-use crate::say::{self, FAILURE, Failure, Outcome};
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use drop_in::{Found, Place};
 use plan::{Plan, Wanted};
 use std::fmt::Write;
 use std::path::Path;
 
 pub fn enable(arguments: &Enable) -> Outcome {
-    let root = arguments.root.clone().map_or_else(Root::real, Root::at);
+    let root = root_of(arguments.root.as_deref())?;
     let unit = find(&root, &arguments.unit, "enable")?;
     let wanted = Wanted { library: arguments.library.as_deref(), hardened: arguments.hardened };
     let plan = Plan::of(&root, &unit, &arguments.settings, &wanted)?;
     let place = Place::of(&root, &unit.name);
     let before = place.look().map_err(|error| failed(&place, &error))?;
     if let Found::Foreign(path) | Found::Edited(path) = &before {
-        return Err(refused(foreign(path, &before)));
+        return Err(refused(foreign(&root.path(path), &before)));
     }
     let files = plan.files(&place);
     let is_same = before == Found::Ours(files.clone());
@@ -42,11 +42,11 @@ pub fn enable(arguments: &Enable) -> Outcome {
         (false, true) => "Would write",
         (false, false) => "Wrote",
     };
-    say::result(&enabled_text(&unit, &plan, &files, verb))
+    say::result(&enabled_text(&root, &unit, &plan, &files, verb))
 }
 
 pub fn disable(arguments: &Disable) -> Outcome {
-    let root = arguments.root.clone().map_or_else(Root::real, Root::at);
+    let root = root_of(arguments.root.as_deref())?;
     let name = name_to_disable(&root, &arguments.unit)?;
     let place = Place::of(&root, &name);
     match place.look().map_err(|error| failed(&place, &error))? {
@@ -56,16 +56,25 @@ pub fn disable(arguments: &Disable) -> Outcome {
             let removed = removed.map_err(|error| failed(&place, &error))?;
             let verb = if arguments.dry_run { "Would remove" } else { "Removed" };
             let mut text = String::new();
-            removed.iter().for_each(|path| put(&mut text, &format!("{verb} {}", path.display())));
+            removed.iter().for_each(|path| put(&mut text, &format!("{verb} {}", root.path(path).display())));
             put(&mut text, "");
-            put_applying(&mut text, stem(&name));
+            put_applying(&mut text, &root, stem(&name));
             say::result(&text)
         }
         found @ (Found::Foreign(_) | Found::Edited(_)) => {
             let (Found::Foreign(path) | Found::Edited(path)) = &found else { return Ok(0) };
-            Err(refused(foreign(path, &found)))
+            Err(refused(foreign(&root.path(path), &found)))
         }
     }
+}
+
+fn root_of(folder: Option<&Path>) -> Result<Root, Failure> {
+    let Some(folder) = folder else { return Ok(Root::real()) };
+    if !folder.is_dir() {
+        let message = format!("--root {}: there is no such folder", folder.display());
+        return Err(Failure::new(NOT_UNDERSTOOD, message));
+    }
+    Ok(Root::at(std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())))
 }
 
 fn refused(message: impl Into<String>) -> Failure {
@@ -74,10 +83,10 @@ fn refused(message: impl Into<String>) -> Failure {
 
 fn failed(place: &Place, error: &std::io::Error) -> Failure {
     let hint = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "; run it as root",
+        std::io::ErrorKind::PermissionDenied if !nix::unistd::geteuid().is_root() => "; run it as root",
         _ => "",
     };
-    refused(format!("{}: {error}{hint}; nothing was changed", place.shown().display()))
+    refused(format!("{}: {error}{hint}; nothing was changed", place.file().display()))
 }
 
 fn foreign(path: &Path, found: &Found) -> String {
@@ -92,7 +101,12 @@ fn foreign(path: &Path, found: &Found) -> String {
 }
 
 fn find(root: &Root, asked: &str, verb: &str) -> Result<Unit, Failure> {
-    systemd::find(root, asked).map_err(|why| refused(no_unit(asked, verb, &why)))
+    systemd::find(root, asked).map_err(|why| not_found(asked, verb, &why))
+}
+
+fn not_found(asked: &str, verb: &str, why: &NoUnit) -> Failure {
+    let is_wrong = matches!(why, NoUnit::BadName | NoUnit::NotAService { .. });
+    Failure::new(if is_wrong { NOT_UNDERSTOOD } else { FAILURE }, no_unit(asked, verb, why))
 }
 
 fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
@@ -118,6 +132,9 @@ fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
         NoUnit::Masked { name } => {
             format!("{name} is masked, so it never starts; 'systemctl unmask {name}' first")
         }
+        NoUnit::NotAService { kind } => {
+            format!("{asked} is a {kind}; only services have a program to {verb}: name the service")
+        }
         NoUnit::BadName => format!("{asked}: that cannot be the name of a service"),
     }
 }
@@ -126,7 +143,7 @@ fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
 fn name_to_disable(root: &Root, asked: &str) -> Result<String, Failure> {
     match systemd::find(root, asked) {
         Ok(unit) => Ok(unit.name),
-        Err(NoUnit::BadName) => Err(refused(no_unit(asked, "disable", &NoUnit::BadName))),
+        Err(why @ (NoUnit::BadName | NoUnit::NotAService { .. })) => Err(not_found(asked, "disable", &why)),
         Err(why) => {
             let name = format!("{}.service", asked.strip_suffix(".service").unwrap_or(asked));
             let is_left = Place::of(root, &name).look().is_ok_and(|found| found != Found::Nothing);
@@ -156,19 +173,24 @@ fn put(text: &mut String, line: &str) {
     let _ = writeln!(text, "{line}");
 }
 
-fn enabled_text(unit: &Unit, plan: &Plan, files: &[drop_in::File], verb: &str) -> String {
+fn enabled_text(root: &Root, unit: &Unit, plan: &Plan, files: &[drop_in::File], verb: &str) -> String {
     let mut text = String::new();
     if let Some(alias) = &unit.asked_as {
         put(&mut text, &format!("{alias} is another name of {}.", unit.name));
     }
     plan.notes.iter().for_each(|note| put(&mut text, note));
     for file in files {
-        put(&mut text, &format!("\n{verb} {}:\n", file.path.display()));
+        put(&mut text, &format!("\n{verb} {}:\n", root.path(&file.path).display()));
         file.text.lines().for_each(|line| put(&mut text, &format!("    {line}")));
     }
     put(&mut text, "");
     let name = unit.stem();
-    put_applying(&mut text, name);
+    put_applying(&mut text, root, name);
+    if !root.is_real() {
+        let folder = root.path("/");
+        put(&mut text, &format!("To undo it:\n    sudo vcm disable {name} --root {}", folder.display()));
+        return text;
+    }
     put(&mut text, "To prove it:");
     let all = name.ends_with('@');
     if all {
@@ -194,7 +216,10 @@ fn enabled_text(unit: &Unit, plan: &Plan, files: &[drop_in::File], verb: &str) -
     text
 }
 
-fn put_applying(text: &mut String, name: &str) {
+fn put_applying(text: &mut String, root: &Root, name: &str) {
+    if !root.is_real() {
+        return put(text, "It takes effect when the machine whose files these are is started.");
+    }
     put(text, "To apply it:");
     put(text, "    sudo systemctl daemon-reload");
     match name.strip_suffix('@') {

@@ -10,7 +10,7 @@ use crate::inspect::root::Root;
 use crate::inspect::systemd::Unit;
 use crate::inspect::systemd::file::Assignment;
 use crate::library::{self, Library};
-use crate::say::{self, FAILURE, Failure};
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::settings;
 use std::path::{Path, PathBuf};
 
@@ -37,18 +37,18 @@ impl Plan {
     pub fn of(root: &Root, unit: &Unit, given: &[String], wanted: &Wanted) -> Result<Self, Failure> {
         let mut variables = settings::variables_of(given).map_err(|wrong| {
             wrong.iter().for_each(|line| say::line(line));
-            refused("nothing was written")
+            Failure::new(NOT_UNDERSTOOD, "nothing was written")
         })?;
         let program = program_of(root, unit)?;
         let mut notes = Vec::new();
         let tcmalloc = linked_tcmalloc(root, &program);
-        let library = choose(wanted, tcmalloc.as_deref(), &program)?;
+        let library = choose(root, wanted, tcmalloc.as_deref(), &program)?;
         if let Some(name) = &tcmalloc {
             let (program, library) = (program.display(), library.path.display());
             notes.push(format!("{program} is linked with {name}, so the stand-in {library} is preloaded."));
         }
         notes.extend(in_a_build_tree(&library.path));
-        let path = inside(root, &library.path);
+        let path = inside(root, &library)?;
         check_visible(root, unit, &path)?;
 
         let others: Vec<Assignment> =
@@ -118,10 +118,10 @@ fn linked_tcmalloc(root: &Root, program: &Path) -> Option<String> {
     linked.into_iter().map(|library| library.name).find(|name| name.starts_with("libtcmalloc"))
 }
 
-fn choose(wanted: &Wanted, tcmalloc: Option<&str>, program: &Path) -> Result<Library, Failure> {
+fn choose(root: &Root, wanted: &Wanted, tcmalloc: Option<&str>, program: &Path) -> Result<Library, Failure> {
     let with_code = |failure: Failure| Failure::new(FAILURE, failure.message);
     let Some(name) = tcmalloc else {
-        return library::find(wanted.library, wanted.hardened).map_err(with_code);
+        return library::find_in(root, wanted.library, wanted.hardened).map_err(with_code);
     };
     if wanted.hardened {
         return Err(refused(format!(
@@ -130,7 +130,7 @@ fn choose(wanted: &Wanted, tcmalloc: Option<&str>, program: &Path) -> Result<Lib
             program.display()
         )));
     }
-    let found = library::find(wanted.library, false).map_err(with_code)?;
+    let found = library::find_in(root, wanted.library, false).map_err(with_code)?;
     let found = match wanted.library {
         Some(_) => found,
         None => found.stand_in().ok_or_else(|| not_beside(&found, program, name))?,
@@ -159,11 +159,16 @@ fn not_beside(library: &Library, program: &Path, tcmalloc: &str) -> Failure {
 }
 
 /// A library inside a root is named as the machine in that root names it.
-fn inside(root: &Root, path: &Path) -> PathBuf {
-    match path.strip_prefix(root.path("/")) {
-        Ok(rest) => Path::new("/").join(rest),
-        Err(_) => path.to_path_buf(),
-    }
+fn inside(root: &Root, library: &Library) -> Result<PathBuf, Failure> {
+    let folder = root.path("/");
+    let real_folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+    let below = library.path.strip_prefix(&folder).or_else(|_| library.real_path.strip_prefix(&real_folder));
+    below.map(|rest| Path::new("/").join(rest)).map_err(|_| {
+        let (library, folder) = (library.path.display(), folder.display());
+        refused(format!(
+            "{library} is not below {folder}, so the machine there does not have it; copy it there"
+        ))
+    })
 }
 
 /// The unit's sandbox must show the library.

@@ -2,13 +2,14 @@
 //!
 //! Owns the messages: each says what was seen, why it matters and what to do.
 
+use crate::inspect::allocator;
 use crate::inspect::command::Command;
 use crate::inspect::dependencies;
 use crate::inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
 use crate::inspect::privileges::{self, Gain};
 use crate::library::Library;
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a finding means for the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +65,10 @@ pub fn of(command: &Command, library: &Library, library_path: &str) -> Vec<Findi
     match &command.look {
         Look::Foreign { machine } => findings.push(foreign(program, machine)),
         Look::Elf(elf) => {
-            findings.extend(loading(program, elf));
-            findings.extend(built_in(program, elf));
+            if !allocator::is_ours_in(program, elf) {
+                findings.extend(loading(program, elf));
+                findings.extend(built_in(program, elf));
+            }
             findings.extend(linked(program, elf, library, library_path));
         }
         Look::Script { .. } | Look::Other => {}
@@ -76,6 +79,14 @@ pub fn of(command: &Command, library: &Library, library_path: &str) -> Vec<Findi
         .into_iter()
         .map(|finding| if comes_later { finding.outweighing_proof() } else { finding })
         .collect()
+}
+
+/// The program, where vcmalloc is linked into it.
+pub fn carrier(command: &Command) -> Option<PathBuf> {
+    match &command.look {
+        Look::Elf(elf) if allocator::is_ours_in(&command.program, elf) => command.program.canonicalize().ok(),
+        _ => None,
+    }
 }
 
 fn environment_cleared(by: &Path) -> Finding {
@@ -142,9 +153,8 @@ fn file_name(path: &Path) -> Cow<'_, str> {
 /// Allocators that are part of the program itself.
 fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
     let shown = program.display();
-    if elf.interpreter.is_none() || elf.defines(OWN_INTERFACE) {
-        return None;
-    }
+    // `loading` says what there is to say about a static program.
+    elf.interpreter.as_ref()?;
     let own = elf.private_copy();
     let called = own.map_or(String::new(), |(symbol, name)| format!(" ({name}: it has {symbol})"));
     if elf.exports("malloc") {

@@ -64,7 +64,8 @@ pub fn run(arguments: Run) -> Outcome {
     }
     let child = Child::start(command).map_err(|error| not_started(&target.path, &error))?;
     let name = name.to_string_lossy().into_owned();
-    let watch = Watch::new(child.id(), name, &library, &proof, &findings, arguments.verbose);
+    let carrier = findings::carrier(&target);
+    let watch = Watch::new(child.id(), name, &library, carrier, &proof, &findings, arguments.verbose);
     supervise(child, watch, arguments.strict)
 }
 

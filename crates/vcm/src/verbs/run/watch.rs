@@ -10,7 +10,7 @@ use crate::inspect::process::{Process, descendants};
 use crate::library::Library;
 use crate::say;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A program that has not loaded the library by then has not been told to.
@@ -33,6 +33,8 @@ pub struct Watch<'a> {
     /// The command as it was typed.
     name: String,
     library: &'a Library,
+    /// The program itself, where vcmalloc is linked into it.
+    carrier: Option<PathBuf>,
     proof: &'a Proof,
     findings: &'a [Finding],
     verbose: bool,
@@ -47,6 +49,7 @@ impl<'a> Watch<'a> {
         process: i32,
         name: String,
         library: &'a Library,
+        carrier: Option<PathBuf>,
         proof: &'a Proof,
         findings: &'a [Finding],
         verbose: bool,
@@ -55,6 +58,7 @@ impl<'a> Watch<'a> {
             process: Process::new(process),
             name,
             library,
+            carrier,
             proof,
             findings,
             verbose,
@@ -113,7 +117,8 @@ impl<'a> Watch<'a> {
     fn judge_proof(&mut self, line: &Line) {
         self.phase = Phase::Judged;
         let prevented = self.prevented();
-        if line.malloc != "ours" {
+        // A static program has no lookup by which the library could tell whose malloc is called.
+        if line.malloc != "ours" && self.carrier.is_none() {
             let seen = format!("its malloc comes from {}, which is found before the preload.", line.malloc);
             return self.warn(&prevented.map_or(seen, Finding::text));
         }
@@ -125,7 +130,10 @@ impl<'a> Watch<'a> {
         if self.verbose {
             let (name, id) = (&self.name, self.process.id);
             let (version, front) = (&line.version, &line.front);
-            say::line(&format!("vcm: {name} (pid {id}) runs on vcmalloc {version}, front {front}"));
+            let file = self.carrier.as_ref().unwrap_or(&self.library.path).display();
+            say::line(&format!(
+                "vcm: {name} (pid {id}) runs on vcmalloc {version}, front {front}, from {file}"
+            ));
         }
     }
 
@@ -137,7 +145,7 @@ impl<'a> Watch<'a> {
     fn judge_settled(&mut self) {
         self.phase = Phase::Judged;
         let Ok(files) = self.process.mapped_files() else { return };
-        if files.is_empty() || maps(&files, &self.library.real_path) {
+        if files.is_empty() || self.is_served_by(&files) {
             return;
         }
         self.took_effect = false;
@@ -157,7 +165,7 @@ impl<'a> Watch<'a> {
         if let Some(finding) = self.prevented() {
             return self.warn(&finding.text());
         }
-        let mapped = self.process.mapped_files().is_ok_and(|files| maps(&files, &self.library.real_path));
+        let mapped = self.process.mapped_files().is_ok_and(|files| self.is_served_by(&files));
         self.warn(if mapped {
             "the library is loaded but gave no proof of it. It may be older than this vcm; use the one that \
              was built with it."
@@ -166,6 +174,11 @@ impl<'a> Watch<'a> {
              environment (env -i), did the loader refuse (its message is above), or does a security policy \
              forbid preloads?"
         });
+    }
+
+    fn is_served_by(&self, files: &[PathBuf]) -> bool {
+        let carried = self.carrier.as_ref().is_some_and(|program| maps(files, program));
+        carried || maps(files, &self.library.real_path)
     }
 
     fn warn(&self, because: &str) {
@@ -193,7 +206,7 @@ impl<'a> Watch<'a> {
 }
 
 /// An upgrade replaces the file while programs still run on the old one.
-fn maps(files: &[std::path::PathBuf], library: &Path) -> bool {
+fn maps(files: &[PathBuf], library: &Path) -> bool {
     let replaced = format!("{} (deleted)", library.display());
     files.iter().any(|file| file == library || file.as_os_str() == replaced.as_str())
 }

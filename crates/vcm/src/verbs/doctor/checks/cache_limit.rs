@@ -10,7 +10,7 @@ pub const CHECK: Check = Check {
     looks_for: "vcmalloc's cache_limit: less than 1 MiB a CPU, or more than a quarter of the memory limit",
     test: Test::Each(every, test),
     why: "cache_limit bounds all caches of the process, at any number of threads. Below about 1 MiB for \
-          each CPU large blocks go to the central lists (4 to 64 KiB blocks ran at 0.04 times the rate \
+          each CPU large blocks go to the central lists (4 to 64 KiB blocks ran at a small part of the rate \
           with 1 MiB in all); a bound near the memory limit leaves no room for what the program keeps.",
     source: Source {
         name: "docs/reference/options.md and README, 'Results'",

@@ -1,6 +1,6 @@
 //! Two allocators in one process.
 
-use crate::inspect::allocator::Kind;
+use crate::inspect::allocator::{Allocator, Kind};
 use crate::inspect::loaded::BroughtBy;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
@@ -19,10 +19,11 @@ pub const CHECK: Check = Check {
 
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let Some(serving) = &daemon.allocator.serving else { return Verdict::Fine };
-    let mixes = |other: &&crate::inspect::allocator::Allocator| match other.kind {
+    let mixes = |other: &&Allocator| match other.kind {
         Kind::Glibc | Kind::Musl => false,
         // Linked and never called; 'preload-over-tcmalloc' says when it is asked.
         kind if kind.is_gperftools() => other.brought_by == BroughtBy::Later,
+        _ if is_idle(daemon, other) => false,
         kind => kind == Kind::Jemalloc || other.brought_by == BroughtBy::Later,
     };
     let Some(other) = daemon.allocator.others.iter().find(mixes) else { return Verdict::Fine };
@@ -34,6 +35,12 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
         other.object.display()
     );
     Verdict::found(what, &["# run on one of them: take the other's preload or plugin away".into()])
+}
+
+/// The program is linked with it, and nothing in it prefers it to malloc as Ceph's RocksDB does.
+pub fn is_idle(daemon: &Daemon, other: &Allocator) -> bool {
+    let is_linked = other.brought_by == BroughtBy::Linked;
+    is_linked && other.kind == Kind::Jemalloc && !daemon.role.is_ceph()
 }
 
 #[cfg(test)]
@@ -58,6 +65,14 @@ mod tests {
             what.contains("malloc is glibc malloc") && what.contains("libvcmalloc.so) is loaded too"),
             "{what}"
         );
+    }
+
+    #[test]
+    fn a_jemalloc_that_a_ceph_daemon_is_linked_with_is_found() {
+        let fake = Fake::new();
+        let osd = fake.process(103, "/usr/bin/ceph-osd --id 3", "linked-jemalloc");
+        osd.load(OURS, "ours").load(JEMALLOC, "jemalloc").environment(&[("LD_PRELOAD", OURS)]);
+        assert!(fake.finding(&CHECK).contains("is loaded too"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod database_place;
 mod debug_levels;
 mod file_limit;
 mod huge_pages;
+mod idle_allocator;
 mod journal_place;
 mod journal_size;
 mod library_replaced;
@@ -27,7 +28,7 @@ mod variables_ignored;
 
 use super::check::Check;
 
-pub static ALL: [&Check; 24] = [
+pub static ALL: [&Check; 25] = [
     &preload_over_tcmalloc::CHECK,
     &preload_refused::CHECK,
     &restart_pending::CHECK,
@@ -52,6 +53,7 @@ pub static ALL: [&Check; 24] = [
     &op_tracker::CHECK,
     &cache_limit::CHECK,
     &library_replaced::CHECK,
+    &idle_allocator::CHECK,
 ];
 
 #[cfg(test)]

@@ -13,8 +13,26 @@ pub const CHECK: Check = Check {
 };
 
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
-    let mend = [format!("vcm config {}    # value and origin of every option", daemon.process.id)];
-    Verdict::of(daemon.setting_warnings.iter().map(|warning| Seen::new(warning.clone(), &mend)).collect())
+    Verdict::of(
+        daemon.setting_warnings.iter().map(|warning| Seen::new(warning, &mend(daemon, warning))).collect(),
+    )
+}
+
+fn mend(daemon: &Daemon, warning: &str) -> Vec<String> {
+    let variable = warning.strip_prefix("vcmalloc: ").and_then(|words| words.split(':').next());
+    let place = match variable {
+        Some(name) => {
+            let file = daemon.settings_file_of(name).unwrap_or_else(|| "the place that sets it".into());
+            format!("# correct {name} in {file}, then restart it:")
+        }
+        None => "# correct that line of the config file, then restart it:".into(),
+    };
+    let restart = match &daemon.unit {
+        Some(_) => format!("sudo systemctl daemon-reload && sudo systemctl restart {}", daemon.service()),
+        None => "# it was not started by systemd: restart it by hand".into(),
+    };
+    let look = format!("vcm config {}    # value and origin of every option", daemon.process.id);
+    vec![place, restart, look]
 }
 
 #[cfg(test)]
@@ -32,5 +50,17 @@ mod tests {
         fake.assert_fine(&CHECK);
         fake.write("/etc/vcmalloc.conf", "nonsense\n");
         assert!(fake.finding(&CHECK).contains("vcmalloc.conf:1"));
+    }
+
+    #[test]
+    fn the_mend_names_the_file_that_sets_it() {
+        let fake = Fake::new();
+        fake.write("/etc/default/ceph", "VCM_CACHE_LIMT=1M\n");
+        let osd = fake.plain_osd();
+        osd.load(OURS, "ours").environment(&[("LD_PRELOAD", OURS), ("VCM_CACHE_LIMT", "1M")]);
+        let survey = fake.survey();
+        let mend = mend(&survey.daemons[0], &survey.daemons[0].setting_warnings[0]);
+        assert_eq!(mend[0], "# correct VCM_CACHE_LIMT in /etc/default/ceph, then restart it:");
+        assert!(mend[1].ends_with("systemctl restart ceph-osd@3"), "{mend:?}");
     }
 }

@@ -1,0 +1,54 @@
+//! What `auto` comes to.
+//!
+//! Owns the library's rule for `cache_limit`, applied from outside to a process and the machine it runs on.
+
+use crate::inspect::process::Process;
+use crate::settings::{self, Effective};
+use vcmalloc_core::options::{AUTO, CACHE_BYTES_PER_CPU, Kind, OptionId};
+
+/// What is needed to know what `auto` means for one process.
+pub struct Automatic {
+    usable_cpus: Option<u64>,
+}
+
+impl Automatic {
+    pub fn of(process: &Process) -> Self {
+        Automatic { usable_cpus: process.usable_cpus() }
+    }
+
+    /// For what is started from here.
+    pub fn here() -> Self {
+        Self::of(&Process::new(std::process::id() as i32))
+    }
+
+    /// The value that `auto` stands for, with its reason; none where another value is set or it is not known.
+    pub fn of_option(&self, effective: &Effective, id: OptionId) -> Option<String> {
+        let cpus = self.usable_cpus.filter(|_| id == OptionId::cache_limit)?;
+        let bytes = settings::value(Kind::Bytes, cpus * CACHE_BYTES_PER_CPU as u64);
+        let many = if cpus == 1 { "" } else { "s" };
+        (effective.options.get(id) == AUTO).then(|| format!("{bytes} for {cpus} CPU{many}"))
+    }
+}
+
+/// A value with what it comes to: `auto (32M for 2 CPUs)`.
+pub fn shown(value: &str, comes_to: Option<&str>) -> String {
+    comes_to.map_or(value.to_string(), |comes_to| format!("{value} ({comes_to})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_automatic_cache_limit_is_computed() {
+        let mut effective = Effective::read(&[], ("/nonexistent".into(), false), b"x");
+        let two = Automatic { usable_cpus: Some(2) };
+        assert_eq!(two.of_option(&effective, OptionId::cache_limit).as_deref(), Some("32M for 2 CPUs"));
+        assert_eq!(two.of_option(&effective, OptionId::hard_limit), None);
+        let one = Automatic { usable_cpus: Some(1) };
+        assert_eq!(one.of_option(&effective, OptionId::cache_limit).as_deref(), Some("16M for 1 CPU"));
+        let set = [("VCM_CACHE_LIMIT".into(), "1M".into())];
+        effective = Effective::read(&set, ("/nonexistent".into(), false), b"x");
+        assert_eq!(two.of_option(&effective, OptionId::cache_limit), None);
+    }
+}
