@@ -171,20 +171,6 @@ impl Cluster {
         Ok(Osd { number, process, allocator, socket: self.socket(&format!("osd.{number}")) })
     }
 
-    /// Ends the OSDs cleanly and starts them on other allocators; their data stays.
-    pub fn restart_osds(&self, session: &Session, allocators: &[&str]) -> Result<()> {
-        let old: Vec<Osd> = self.osds().drain(..).collect();
-        for osd in &old {
-            osd.process.identity.signal(Signal::TERM);
-        }
-        for osd in &old {
-            osd.process.end(Duration::from_secs(30))?;
-        }
-        let wanted =
-            (0..old.len()).map(|number| self.allocator(session, allocators[number % allocators.len()]));
-        self.start_osds(session, wanted.collect::<Result<_>>()?)
-    }
-
     fn wait_for_osds(&self, session: &Session) -> Result<()> {
         session.wait_for("the OSDs", Duration::from_secs(120), || {
             let osds = self.osds();

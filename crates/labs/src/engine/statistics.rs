@@ -75,13 +75,6 @@ pub fn relative(rows: &[Row], measure: &str, over: &str) -> Vec<Row> {
     rows.iter().filter_map(ratio).collect()
 }
 
-/// The share of values at or below each bound, in percent: a latency histogram as the reports print it.
-pub fn shares_within(values: &[f64], bounds: &[f64]) -> Vec<(f64, f64)> {
-    let share = |bound: f64| values.iter().filter(|value| **value <= bound).count() as f64;
-    let total = values.len().max(1) as f64;
-    bounds.iter().map(|bound| (*bound, 100.0 * share(*bound) / total)).collect()
-}
-
 /// The value that this share (0 to 1) of the values does not exceed.
 pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -125,11 +118,6 @@ mod tests {
         let point = |allocator| Point { allocator, axes, step: "write", measure: "ms" };
         let two = [row("a", 0, 1.0), row("a", 0, 3.0), row("b", 0, 3.0), row("b", 0, 5.0)];
         assert_eq!(ratios(&two, &point("b"), &point("a")), [2.0], "two daemons each");
-    }
-
-    #[test]
-    fn shares_count_what_is_at_or_below_the_bound() {
-        assert_eq!(shares_within(&[1.0, 2.0, 3.0, 50.0], &[2.0, 10.0]), [(2.0, 50.0), (10.0, 75.0)]);
     }
 
     #[test]
