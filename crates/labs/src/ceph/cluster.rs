@@ -42,11 +42,6 @@ pub struct Cluster {
 impl Cluster {
     /// Brings it up. The OSDs get `allocators` in turn, from the first again where there are more OSDs.
     pub fn up(session: &Session, shape: &Shape, allocators: &[&str]) -> Result<Cluster> {
-        if session.setting("conf").is_some() {
-            bail!(
-                "an experiment brings up a cluster of its own; on yours: vcm lab ceph run --conf FILE --pool POOL"
-            );
-        }
         session.step(&format!("a cluster: {} OSDs on {}", shape.osds, shape.store.name()))?;
         let directory = make_directory(session)?;
         let root = enter_release(session, shape, &directory)?;

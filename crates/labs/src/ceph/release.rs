@@ -16,6 +16,8 @@ pub enum Release {
 }
 
 impl Release {
+    pub const NUMBERS: [&str; 3] = ["14.2", "16.2", "18.2"];
+
     pub fn of(number: &str) -> Option<Release> {
         match number {
             "16.2" => Some(Release::Pacific),

@@ -16,13 +16,13 @@ pub enum Store {
 }
 
 impl Store {
+    pub const NAMES: [&str; 4] = ["memstore", "bluestore", "filestore", "kstore"];
+
     pub fn of(name: &str) -> Result<Store> {
         const ALL: [Store; 4] = [Store::Memstore, Store::Bluestore, Store::Filestore, Store::Kstore];
         match ALL.into_iter().find(|store| store.name() == name) {
             Some(store) => Ok(store),
-            None => {
-                bail!("there is no object store '{name}'; there are memstore, bluestore, filestore, kstore")
-            }
+            None => bail!("there is no object store '{name}'; there are {}", Store::NAMES.join(", ")),
         }
     }
 

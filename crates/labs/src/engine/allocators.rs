@@ -4,7 +4,7 @@
 //! sets, or says what to install. Labs name them in their experiments.
 
 use super::nearest;
-use anyhow::{Result, bail};
+use super::request::NotUnderstood;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -90,12 +90,12 @@ impl Allocator {
 }
 
 /// The declaration of this name, or an error that suggests one.
-pub fn named(name: &str) -> Result<&'static Declaration> {
+pub fn named(name: &str) -> Result<&'static Declaration, NotUnderstood> {
     if let Some(found) = ALLOCATORS.iter().find(|allocator| allocator.name == name) {
         return Ok(found);
     }
     let names = ALLOCATORS.iter().map(|allocator| allocator.name);
-    bail!("there is no allocator '{name}'{}", nearest::suggestion(name, names));
+    Err(NotUnderstood(format!("there is no allocator '{name}'{}", nearest::suggestion(name, names))))
 }
 
 /// Finds the library's file below `root` (another system, for a chroot) or on this system. None: its package is

@@ -11,6 +11,7 @@ use super::process::Program;
 use super::progress::Progress;
 use super::request::Request;
 use super::stop::Stop;
+use super::tell;
 use super::undo::Undo;
 use anyhow::{Context, Result, anyhow, bail};
 use std::any::Any;
@@ -310,7 +311,7 @@ fn undo_in_a_panic() {
             let paths = std::mem::take(&mut *live());
             for found in paths.iter().filter_map(|path| Found::read(path).ok()) {
                 if let Err(error) = complain(found.replay()) {
-                    eprintln!("{error:#}");
+                    tell::line(&format!("{error:#}"));
                 }
             }
         }));
