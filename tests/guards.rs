@@ -1,5 +1,5 @@
-//! Guarded samples from outside: every misuse of one is stopped with its exact first line and the stacks of allocation,
-//! free and access; the program's own handlers of SIGSEGV see nothing of it.
+//! Guarded samples from outside: every misuse of one is stopped with its exact first line and the stacks of
+//! allocation, free and access; the program's own handlers of SIGSEGV see nothing of it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! The library's own search for names, which it needs on a glibc before 2.34 only: here it must find what dlsym finds.
+//! The library's own search for names, which it needs on a glibc before 2.34 only: here it must find what
+//! dlsym finds.
 
 /// What the searched module uses of its library.
 mod malloc {

@@ -1,5 +1,6 @@
-//! Every crime of `misuse/` against our library, with and without restartable sequences, with every free checked, and the
-//! hardened one: what is promised must happen, and what is known to be open must still be open.
+//! Every crime of `misuse/` against our library, with and without restartable sequences, with every free
+//! checked, and the hardened one: what is promised must happen, and what is known to be open must still be
+//! open.
 
 #[path = "misuse/allocators.rs"]
 mod allocators;

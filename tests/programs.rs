@@ -42,7 +42,8 @@ const SCENARIOS: [(&str, Scenario); 16] = [
     ("statistics_at_exit_are_printed_once_asked_for", ours::statistics_at_exit),
 ];
 
-/// Those that also run while many of their allocations are sampled: threads, forks, exceptions, many children.
+/// Those that also run while many of their allocations are sampled: threads, forks, exceptions, many
+/// children.
 const WATCHED: [&str; 6] = [
     "python_runs_its_own_tests_of_threads_and_forks",
     "python_computes_the_same",

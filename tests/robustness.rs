@@ -1,5 +1,5 @@
-//! Every case of `robustness/` on our library: what works must go on working, and what is known to be open must
-//! still be open. `ROBUSTNESS_REPETITIONS` runs each case more than once.
+//! Every case of `robustness/` on our library: what works must go on working, and what is known to be open
+//! must still be open. `ROBUSTNESS_REPETITIONS` runs each case more than once.
 
 #[path = "misuse/allocators.rs"]
 mod allocators;

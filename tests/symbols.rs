@@ -55,7 +55,8 @@ fn expect_golden(file: &str, found: BTreeSet<String>) {
 
 #[test]
 fn imports_are_those_reviewed() {
-    // A weak import may stay unresolved; a strong one must come from the C library, the only one that is needed.
+    // A weak import may stay unresolved; a strong one must come from the C library, the only one that is
+    // needed.
     let found = with_library(|elf| {
         let undefined = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined());
         let line = |symbol: object::read::elf::ElfSymbol64<'_, '_>| {

@@ -1,7 +1,9 @@
-//! Programs that are compiled against gperftools' headers and linked with its library, run unchanged on it and on ours.
+//! Programs that are compiled against gperftools' headers and linked with its library, run unchanged on it
+//! and on ours.
 //!
-//! gperftools is the control: a program that fails there asks for something of our own making. Ours is preloaded, as
-//! `vcm run` does it: a file whose soname is libtcmalloc.so.4 takes the place of the one that is linked.
+//! gperftools is the control: a program that fails there asks for something of our own making. Ours is
+//! preloaded, as `vcm run` does it: a file whose soname is libtcmalloc.so.4 takes the place of the one that
+//! is linked.
 
 #[path = "tcmalloc/costs.rs"]
 mod costs;

@@ -7,8 +7,8 @@
 //!   tables, picture, CSV     ◄───────────────────────   and which object malloc came from
 //! ```
 //!
-//! Two programs, so that nothing of the harness (its heap, its threads, its start-up footprint) is in the process
-//! that is measured. They share only [`report::Report`].
+//! Two programs, so that nothing of the harness (its heap, its threads, its start-up footprint) is in the
+//! process that is measured. They share only [`report::Report`].
 
 pub mod harness;
 pub mod load;

@@ -18,8 +18,8 @@ pub struct Report {
     pub cpu_user_seconds: f64,
     pub cpu_system_seconds: f64,
     pub operations_per_cpu_second: f64,
-    /// Resident memory before the pattern's first call, while it ran just before its end, at its highest, and when
-    /// everything had been freed again.
+    /// Resident memory before the pattern's first call, while it ran just before its end, at its highest, and
+    /// when everything had been freed again.
     pub start_rss_kib: u64,
     pub end_rss_kib: u64,
     pub peak_rss_kib: u64,
@@ -29,7 +29,8 @@ pub struct Report {
     pub pair_ns_minimum: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pair_ns_median: Option<f64>,
-    /// How long a fixed arithmetic loop took, best of a few before and after: it says how fast the machine was.
+    /// How long a fixed arithmetic loop took, best of a few before and after: it says how fast the machine
+    /// was.
     pub machine_ns: f64,
 }
 

@@ -19,7 +19,8 @@ pub fn maximum(values: &[f64]) -> Option<f64> {
     values.iter().copied().max_by(f64::total_cmp)
 }
 
-/// The n-th root of the product: the mean for ratios, because 2x and 0.5x cancel. None if a value is not positive.
+/// The n-th root of the product: the mean for ratios, because 2x and 0.5x cancel. None if a value is not
+/// positive.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() || values.iter().any(|value| value.is_nan() || *value <= 0.0) {
         return None;
@@ -33,8 +34,9 @@ pub fn ratio(value: f64, reference: f64) -> Option<f64> {
     (reference > 0.0 && ratio.is_finite()).then_some(ratio)
 }
 
-/// Where the median of what the values were drawn from lies, with 95 % confidence: an interval of two of the values, by the
-/// binomial distribution and nothing else (W. J. Conover, Practical Nonparametric Statistics, 3.2). None below six values.
+/// Where the median of what the values were drawn from lies, with 95 % confidence: an interval of two of the
+/// values, by the binomial distribution and nothing else (W. J. Conover, Practical Nonparametric Statistics,
+/// 3.2). None below six values.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

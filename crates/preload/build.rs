@@ -1,5 +1,5 @@
-//! Compiles the parts that must be C and C++ and sets the properties of the shared object. Shared with crates/static,
-//! crates/hardened and crates/tcmalloc.
+//! Compiles the parts that must be C and C++ and sets the properties of the shared object. Shared with
+//! crates/static, crates/hardened and crates/tcmalloc.
 
 use std::env::{var, var_os};
 
@@ -28,7 +28,8 @@ fn main() {
         });
     }
     if tcmalloc {
-        // Before glibc 2.34 the functions of moved.rs are there; since then these are empty and always installed.
+        // Before glibc 2.34 the functions of moved.rs are there; since then these are empty and always
+        // installed.
         for argument in ["-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0"] {
             println!("cargo:rustc-cdylib-link-arg={argument}");
         }

@@ -16,8 +16,8 @@ pub enum Promise {
     Stopped(&'static [&'static str]),
     /// The same, at the latest when the block is freed or its memory would be used again.
     StoppedLater(&'static str),
-    /// The heap is not hurt: no overlap, no chosen or foreign address, no dirty calloc. Contents of neighbours may
-    /// change and freed contents may be read. Stopping is allowed too.
+    /// The heap is not hurt: no overlap, no chosen or foreign address, no dirty calloc. Contents of
+    /// neighbours may change and freed contents may be read. Stopping is allowed too.
     Unhurt,
     /// A crime of many processes: each that wrote where it may not was stopped with a message.
     ManyStopped,
@@ -95,8 +95,8 @@ const WRITE_AFTER_FREE: Promise = StoppedLater("write to a freed block");
 const USE_AFTER_FREE: Promise = Stopped(&["use of a freed block"]);
 const WRONG_FUNCTION: Promise = Stopped(&["free by the wrong function"]);
 
-/// What the hardened build promises beyond that. Nothing can stop the reading of a freed small block, whose page holds
-/// others; but it reads zeros.
+/// What the hardened build promises beyond that. Nothing can stop the reading of a freed small block, whose
+/// page holds others; but it reads zeros.
 const HARDENED: [(&str, Promise); 22] = [
     ("double_free_after_reuse", DOUBLE),
     ("sized_delete_too_small", WRONG_SIZE),
@@ -139,8 +139,8 @@ pub const KNOWN_OPEN: &[(&str, &str)] = &[(
     "while the first copy is in a cache, only the two blocks freed last are compared",
 )];
 
-/// Crimes by several threads: stopped at the bad call where the threads shared a virtual CPU; open where they did not,
-/// because then only the spans see both copies.
+/// Crimes by several threads: stopped at the bad call where the threads shared a virtual CPU; open where they
+/// did not, because then only the spans see both copies.
 #[allow(dead_code)] // the tables ask for no promise
 pub const OPEN_ACROSS_CPUS: &[&str] = &["double_free_by_another_thread", "double_free_by_two_remote_threads"];
 

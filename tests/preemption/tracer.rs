@@ -84,8 +84,8 @@ pub fn torture(library: &Library, setting: Setting) -> Result<Reached, Stopped> 
     })
 }
 
-/// How often a breakpoint on an instruction stops a program that calls each hot function so many times between two
-/// signals and the end; gives up at `most`.
+/// How often a breakpoint on an instruction stops a program that calls each hot function so many times
+/// between two signals and the end; gives up at `most`.
 pub fn stops_at(library: &Library, address: u64, most: usize) -> Result<usize, Stopped> {
     let child = spawn(library, None, "entries.c", |_| Ok(())).map_err(Stopped::Failed)?;
     let mut tracer = Tracer { child, library, base: 0, cpus: Vec::new(), reached: Reached::default() };
@@ -232,8 +232,9 @@ impl<'library> Tracer<'library> {
         }
     }
 
-    /// One step on, a thread that announced its sequence must have left it for the abort handler: if it goes on inside,
-    /// the kernel did not know. One that has not announced it yet may go on, but must not come to the commit.
+    /// One step on, a thread that announced its sequence must have left it for the abort handler: if it goes
+    /// on inside, the kernel did not know. One that has not announced it yet may go on, but must not come to
+    /// the commit.
     fn expect_restart(&mut self, sequence: usize, point: Point, index: usize) -> Result<(), Stopped> {
         let sequence = self.library.sequences[sequence].clone();
         let announced = self.announced()? == self.base + sequence.descriptor;

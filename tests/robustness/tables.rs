@@ -1,13 +1,14 @@
-//! Both suites on every allocator of this machine, as Markdown that says by which command it was made, when and where.
+//! Both suites on every allocator of this machine, as Markdown that says by which command it was made, when
+//! and where.
 //!
 //! ```text
 //!   cargo run -p vcmalloc-tests --example hard_to_break -- misuse|robustness
 //!       [--repetitions N] [--minutes N] [--patience N] [--only WORD] [--allocators NAME,NAME] [--tries N] [--thorough]
 //! ```
 //!
-//! With `--minutes` the cells that took least time so far are run next, so that quick cases have all their repetitions and
-//! slow ones some; where a cell has fewer, it says how many. Limits of time are for a machine that has nothing else to do;
-//! `--patience` multiplies them.
+//! With `--minutes` the cells that took least time so far are run next, so that quick cases have all their
+//! repetitions and slow ones some; where a cell has fewer, it says how many. Limits of time are for a machine
+//! that has nothing else to do; `--patience` multiplies them.
 
 #[path = "../misuse/allocators.rs"]
 mod allocators;

@@ -14,7 +14,8 @@ pub enum Ground {
     Locked,
     /// `LD_PRELOAD` of the hardened library.
     Hardened,
-    /// `LD_PRELOAD`, with many guarded samples and a heap profile. Not one of `ALL`: for the tests that name it.
+    /// `LD_PRELOAD`, with many guarded samples and a heap profile. Not one of `ALL`: for the tests that name
+    /// it.
     Watched,
     /// The program is linked with the archive.
     Static,

@@ -1,5 +1,5 @@
-//! What an OSD does every second must cost next to nothing. Counted in instructions by callgrind, which needs no quiet
-//! machine; it runs the locked caches, as Debian 11 does.
+//! What an OSD does every second must cost next to nothing. Counted in instructions by callgrind, which needs
+//! no quiet machine; it runs the locked caches, as Debian 11 does.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use vcmalloc_tests::{library, run};
 
 use super::On;
 
-/// Ten releases of a heap of 128 MiB, ten pairs of questions. A millisecond is some three million instructions.
+/// Ten releases of a heap of 128 MiB, ten pairs of questions. A millisecond is some three million
+/// instructions.
 const MOST_FOR_RELEASES: u64 = 10 * 20_000;
 const MOST_FOR_QUESTIONS: u64 = 10 * 2_000;
 

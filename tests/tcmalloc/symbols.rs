@@ -28,8 +28,8 @@ const PUBLIC: [&str; 13] = [
     "_Z13GetStack",
 ];
 
-/// Of those, the names that our library does not have, by their beginnings, and why. docs/reference/tcmalloc.md tells the
-/// same to readers.
+/// Of those, the names that our library does not have, by their beginnings, and why.
+/// docs/reference/tcmalloc.md tells the same to readers.
 const ABSENT: [(&str, &str); 15] = [
     ("_ZN10MallocHook", "private: how gperftools calls hooks, which are refused here"),
     ("_ZN15HeapLeakChecker", "private members of the leak checker; its public ones are here"),
@@ -161,7 +161,8 @@ pub fn needed() -> Result<(), String> {
     }
 }
 
-/// The newest version that is asked of glibc: 2.31 is Debian 11's, 2.17 that of the oldest system still in use.
+/// The newest version that is asked of glibc: 2.31 is Debian 11's, 2.17 that of the oldest system still in
+/// use.
 const NEWEST: (u32, u32) = (2, 17);
 
 pub fn versions() -> Result<(), String> {

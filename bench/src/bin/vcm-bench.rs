@@ -1,4 +1,5 @@
-//! Measures vcmalloc against its peers. `vcm-bench help` lists what it can do; docs/guides/benchmarks.md explains it.
+//! Measures vcmalloc against its peers. `vcm-bench help` lists what it can do; docs/guides/benchmarks.md
+//! explains it.
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -1,5 +1,5 @@
-//! Runs one memory scenario, then idles until its standard input is closed. `vcm-memory` starts it and looks at it from
-//! outside; by hand, with another terminal to look from:
+//! Runs one memory scenario, then idles until its standard input is closed. `vcm-memory` starts it and looks
+//! at it from outside; by hand, with another terminal to look from:
 //!
 //!     LD_PRELOAD=libjemalloc.so.2 vcm-memory-load survivors --gib 0.5
 

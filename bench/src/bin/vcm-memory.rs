@@ -1,5 +1,5 @@
-//! Measures how much memory allocators keep. `vcm-memory help` lists what it can do; docs/guides/memory-benchmarks.md
-//! explains it.
+//! Measures how much memory allocators keep. `vcm-memory help` lists what it can do;
+//! docs/guides/memory-benchmarks.md explains it.
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

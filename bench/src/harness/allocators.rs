@@ -45,7 +45,8 @@ impl Allocator {
 const TCMALLOC: Library =
     Library::Debian { file: "libtcmalloc_minimal.so.4", package: "libtcmalloc-minimal4" };
 const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
-/// Takes the thread's rseq area away from glibc: google/tcmalloc then has its per-CPU mode, ours the locked path.
+/// Takes the thread's rseq area away from glibc: google/tcmalloc then has its per-CPU mode, ours the locked
+/// path.
 const NO_GLIBC_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 
 const fn peer(name: &'static str, library: Library) -> Allocator {

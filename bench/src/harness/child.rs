@@ -24,8 +24,8 @@ pub struct Used {
     pub peak_rss_kib: u64,
 }
 
-/// Runs a command to its end or its limit. Only the child itself is ended at the limit, by its id; should this program be
-/// ended, the child ends with it.
+/// Runs a command to its end or its limit. Only the child itself is ended at the limit, by its id; should
+/// this program be ended, the child ends with it.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
     // Files and not pipes: a child that writes much must not wait for a reader.
     let mut output = tempfile::tempfile().context("cannot make a temporary file for the child's output")?;

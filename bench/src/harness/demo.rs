@@ -1,7 +1,8 @@
 //! The demonstration: a real storage engine, RocksDB's `db_bench`, on each allocator in turn.
 //!
-//! 64 threads read and write at random through a block cache that is far too small, so blocks come and go all the time.
-//! The data base is filled once, on glibc, and copied for every run, so that all start from the same files.
+//! 64 threads read and write at random through a block cache that is far too small, so blocks come and go all
+//! the time. The data base is filled once, on glibc, and copied for every run, so that all start from the
+//! same files.
 
 use super::allocators::{self, Places, Ready};
 use super::child::{self, Used};
@@ -60,8 +61,8 @@ pub fn run(places: &Places, threads: usize, seconds: u64) -> Result<()> {
     Ok(())
 }
 
-/// A directory for the data bases, in memory where there is room. It goes when this value is dropped and when the
-/// program is interrupted; what a killed demonstration left is removed by the next one.
+/// A directory for the data bases, in memory where there is room. It goes when this value is dropped and when
+/// the program is interrupted; what a killed demonstration left is removed by the next one.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -151,14 +152,16 @@ fn measure(ready: &Ready, data: &Path, threads: usize, seconds: u64) -> Result<M
     let ended = child::run(&mut command, Duration::from_secs(10 * seconds + 60))?;
     let status = ended.status.with_context(|| format!("db_bench on {name} did not end in time"))?;
     ensure!(status.success(), "db_bench on {name}: {status}; {}", ended.errors.trim());
-    // The dynamic linker only warns when it cannot preload; db_bench would then run on glibc under another's name.
+    // The dynamic linker only warns when it cannot preload; db_bench would then run on glibc under another's
+    // name.
     ensure!(!ended.errors.contains("cannot be preloaded"), "db_bench on {name}: {}", ended.errors.trim());
     let (operations_per_second, operations) = rates(&ended.output)
         .with_context(|| format!("db_bench on {name} printed no result; it said: {}", ended.errors.trim()))?;
     Ok(Measured { operations, operations_per_second, used: ended.usage })
 }
 
-/// Operations a second, and operations, from a line "NAME : ... micros/op N ops/sec ... seconds N operations; ...".
+/// Operations a second, and operations, from a line "NAME : ... micros/op N ops/sec ... seconds N operations;
+/// ...".
 fn rates(output: &str) -> Option<(f64, f64)> {
     let line = output.lines().rev().find(|line| line.contains("ops/sec"))?;
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -87,8 +87,8 @@ fn last_line(text: &str) -> &str {
     text.trim().lines().last().unwrap_or("nothing on stderr")
 }
 
-/// The load program beside this one. Under `cargo run` it is brought up to date first: cargo builds only the program
-/// that it was asked to run.
+/// The load program beside this one. Under `cargo run` it is brought up to date first: cargo builds only the
+/// program that it was asked to run.
 pub fn load_program() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     let program = this.with_file_name("vcm-load");

@@ -1,9 +1,9 @@
 //! How many instructions a malloc and a free take that hit the cache, counted by single-stepping.
 //!
-//! A tracer's stop inside a restartable sequence would make the kernel abort it, for ever. The child has one thread and
-//! nobody else touches its caches, so the tracer takes the sequence's announcement (`rseq_cs`) away before it lets the
-//! child go on: the same instructions run to their commit. A fast path that looks for its announcement from the call
-//! before is told that it is there, by the flag that its comparison sets.
+//! A tracer's stop inside a restartable sequence would make the kernel abort it, for ever. The child has one
+//! thread and nobody else touches its caches, so the tracer takes the sequence's announcement (`rseq_cs`)
+//! away before it lets the child go on: the same instructions run to their commit. A fast path that looks for
+//! its announcement from the call before is told that it is there, by the flag that its comparison sets.
 
 use super::allocators::Ready;
 use super::tracing::Traced;

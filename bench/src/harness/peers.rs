@@ -1,8 +1,8 @@
 //! The newest peers from crates.io as libraries that can be preloaded.
 //!
-//! bench/peers names the crates. Cargo fetches their sources and runs their build scripts, and this module links each
-//! static archive, whole, into a shared library. No Rust code is between a program and the peer: a forwarding function
-//! would cost a peer a nanosecond that it does not cost its users.
+//! bench/peers names the crates. Cargo fetches their sources and runs their build scripts, and this module
+//! links each static archive, whole, into a shared library. No Rust code is between a program and the peer: a
+//! forwarding function would cost a peer a nanosecond that it does not cost its users.
 
 use super::allocators::Places;
 use anyhow::{Context, Result, bail, ensure};

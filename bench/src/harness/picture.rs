@@ -187,8 +187,8 @@ fn draw_scatter(
     Ok(())
 }
 
-/// How many pixels each label moves so that those of close points do not lie on each other: from the top down, each at
-/// least a line below the one before if they are near in both directions.
+/// How many pixels each label moves so that those of close points do not lie on each other: from the top
+/// down, each at least a line below the one before if they are near in both directions.
 fn lifts(points: &[Point], memory_edge: f64) -> Vec<i32> {
     const LINE: f64 = 14.0;
     let doubling = f64::from(SCATTER_HEIGHT - 110) / (memory_edge * 1.1 / LEAST_RATIO).log2();

@@ -1,8 +1,8 @@
 //! A session: all cells, all allocators, some repetitions, interleaved.
 //!
-//! The machine's speed drifts, so allocators that are compared run next to each other: for every cell A B C, then in the
-//! next pass over all cells B C A, and so on; who goes first profits least from a quiet moment. Every run is a row of the
-//! CSV file as soon as it is over, whatever became of it.
+//! The machine's speed drifts, so allocators that are compared run next to each other: for every cell A B C,
+//! then in the next pass over all cells B C A, and so on; who goes first profits least from a quiet moment.
+//! Every run is a row of the CSV file as soon as it is over, whatever became of it.
 
 use super::allocators::Ready;
 use super::execute::{Outcome, Runner};

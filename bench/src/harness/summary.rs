@@ -90,8 +90,8 @@ impl Summary {
         ratio(self.value(cell, allocator, measure)?, self.best_peer(cell, measure)?.value)
     }
 
-    /// The geometric mean of the ratios over cells, and the worst of them. None unless every cell has one: a mean over
-    /// the cells that an allocator survived would praise it for failing.
+    /// The geometric mean of the ratios over cells, and the worst of them. None unless every cell has one: a
+    /// mean over the cells that an allocator survived would praise it for failing.
     pub fn mean_and_worst<'a>(
         &self,
         cells: impl Iterator<Item = &'a Cell>,

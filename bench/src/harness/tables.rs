@@ -5,8 +5,8 @@ use super::plan::{Cell, Kind};
 use super::summary::{Measure, Summary};
 use std::fmt::Write;
 
-/// Above these, a ratio to the best peer is listed as a cell where we are behind. CPU time differs by some percent from
-/// run to run on a machine that is not alone; memory hardly does.
+/// Above these, a ratio to the best peer is listed as a cell where we are behind. CPU time differs by some
+/// percent from run to run on a machine that is not alone; memory hardly does.
 const COST_BEHIND: f64 = 1.10;
 const RSS_BEHIND: f64 = 1.02;
 

@@ -55,7 +55,8 @@ impl Traced {
 
 impl Drop for Traced {
     fn drop(&mut self) {
-        // A child in its exit stop does not see the signal and has to be let go; one that has ended fails both calls.
+        // A child in its exit stop does not see the signal and has to be let go; one that has ended fails
+        // both calls.
         let _ = signal::kill(self.process, Signal::SIGKILL);
         while let Ok(WaitStatus::Stopped(..) | WaitStatus::PtraceEvent(..)) = {
             let _ = ptrace::cont(self.process, None);
@@ -64,8 +65,8 @@ impl Drop for Traced {
     }
 }
 
-/// Resident memory of a program in the moment it exits. (`ru_maxrss` will not do: it begins with the memory of the
-/// process that started the program.)
+/// Resident memory of a program in the moment it exits. (`ru_maxrss` will not do: it begins with the memory
+/// of the process that started the program.)
 pub fn resident_kib_at_exit(command: &mut Command) -> Result<u64> {
     let traced = Traced::start(command)?;
     traced.run_to_exit()?;

@@ -103,8 +103,8 @@ pub fn malloc_object() -> String {
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: dladdr takes any address and fills the structure if it returns non-zero; the name lives as long as
-    // the object stays loaded, and malloc's never goes.
+    // SAFETY: dladdr takes any address and fills the structure if it returns non-zero; the name lives as long
+    // as the object stays loaded, and malloc's never goes.
     unsafe {
         if libc::dladdr(libc::malloc as *const c_void, &mut found) == 0 || found.dli_fname.is_null() {
             return "unknown".to_owned();

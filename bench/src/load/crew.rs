@@ -6,8 +6,8 @@
 //!                                            └─ successor thread: join predecessor, turn ─ ...
 //! ```
 //!
-//! Plain pthreads with small stacks: Rust's own threads allocate a handful of blocks each, which would be part of the
-//! measurement.
+//! Plain pthreads with small stacks: Rust's own threads allocate a handful of blocks each, which would be
+//! part of the measurement.
 
 use super::process::{self, Elapsed, Moment};
 use super::random::Random;
@@ -96,8 +96,8 @@ struct Post<W: 'static> {
     worker: Worker,
 }
 
-/// Runs `threads` workers on a workload and measures them. Threads and tables of this module are set up before the
-/// clock starts.
+/// Runs `threads` workers on a workload and measures them. Threads and tables of this module are set up
+/// before the clock starts.
 pub fn run<W: Workload>(workload: W, threads: u32, length: Length) -> Work {
     let operations_each = match length {
         Length::Time(_) => u64::MAX,
@@ -121,7 +121,8 @@ pub fn run<W: Workload>(workload: W, threads: u32, length: Length) -> Work {
     if let Length::Time(duration) = length {
         std::thread::sleep(duration);
     } else {
-        // Half of the workers have finished, the rest still hold their blocks: the last moment that is under load.
+        // Half of the workers have finished, the rest still hold their blocks: the last moment that is under
+        // load.
         crew.left.wait_for(threads.div_ceil(2));
     }
     let end_rss_kib = process::resident_kib();
@@ -163,8 +164,8 @@ extern "C" fn thread_main<W: Workload>(post: *mut c_void) -> *mut c_void {
 fn start_thread<W: Workload>(post: *mut Post<W>) {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
-    // SAFETY: the attributes are initialised before use and destroyed after; the post stays valid until its worker
-    // has left, which only the new thread can bring about.
+    // SAFETY: the attributes are initialised before use and destroyed after; the post stays valid until its
+    // worker has left, which only the new thread can bring about.
     let refused = unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);

@@ -1,5 +1,5 @@
-//! Memory for the load program's own tables, straight from the kernel, so that the allocator under test sees only the
-//! calls of the pattern.
+//! Memory for the load program's own tables, straight from the kernel, so that the allocator under test sees
+//! only the calls of the pattern.
 
 /// A zeroed array that lives until the process ends. Exits with a message if the kernel refuses.
 ///

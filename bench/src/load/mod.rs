@@ -1,7 +1,8 @@
 //! The load program: one pattern in one process, on whatever allocator answers `malloc` there.
 //!
-//! Owns the patterns and the threads they run on; promises that the calls, their sizes and their order are the same
-//! under every allocator (same seeds), and that its own tables do not come from the heap that is measured.
+//! Owns the patterns and the threads they run on; promises that the calls, their sizes and their order are
+//! the same under every allocator (same seeds), and that its own tables do not come from the heap that is
+//! measured.
 
 pub mod c_heap;
 pub mod crew;

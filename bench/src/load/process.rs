@@ -75,8 +75,8 @@ impl Moment {
     }
 }
 
-/// Nanoseconds per step of a chain of dependent multiplications: on a quiet machine always the same, so a higher value
-/// says that this run was disturbed (another guest, a lower clock). Best of three short runs.
+/// Nanoseconds per step of a chain of dependent multiplications: on a quiet machine always the same, so a
+/// higher value says that this run was disturbed (another guest, a lower clock). Best of three short runs.
 pub fn machine_ns() -> f64 {
     const STEPS: u32 = 200_000;
     let mut best = f64::INFINITY;

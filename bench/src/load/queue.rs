@@ -1,9 +1,9 @@
-//! A bounded queue of blocks between threads that costs next to nothing per block, because what is measured is the
-//! allocator and not the futex.
+//! A bounded queue of blocks between threads that costs next to nothing per block, because what is measured
+//! is the allocator and not the futex.
 //!
-//! Blocks move in batches. Who found the queue full sleeps until it is half empty, and who found it empty sleeps until
-//! it is half full, so one switch of threads is paid per half a queue and not per batch. One sleeper at a time is woken,
-//! the longest asleep first, so with many threads on a queue they take turns.
+//! Blocks move in batches. Who found the queue full sleeps until it is half empty, and who found it empty
+//! sleeps until it is half full, so one switch of threads is paid per half a queue and not per batch. One
+//! sleeper at a time is woken, the longest asleep first, so with many threads on a queue they take turns.
 
 use super::c_heap::Block;
 use super::mapped::zeroed_array;
@@ -20,14 +20,15 @@ struct Ring {
     blocks: &'static mut [Block],
     first: usize,
     count: usize,
-    /// Counted up by who falls asleep and down by who wakes him, so that nobody is woken twice before he runs. A sleeper
-    /// that wakes by itself leaves the count too high, which costs one needless wake.
+    /// Counted up by who falls asleep and down by who wakes him, so that nobody is woken twice before he
+    /// runs. A sleeper that wakes by itself leaves the count too high, which costs one needless wake.
     receivers_asleep: usize,
     senders_asleep: usize,
     closed: bool,
 }
 
-// SAFETY: the ring only carries the addresses of blocks from a sender to the receiver; who receives one owns it.
+// SAFETY: the ring only carries the addresses of blocks from a sender to the receiver; who receives one owns
+// it.
 unsafe impl Send for Ring {}
 
 impl Queue {
@@ -83,8 +84,8 @@ impl Queue {
         received
     }
 
-    /// Lets every sleeping sender look again. A sender that leaves for good calls it: the one that was woken may have
-    /// been this one, and it will not fill the queue any more.
+    /// Lets every sleeping sender look again. A sender that leaves for good calls it: the one that was woken
+    /// may have been this one, and it will not fill the queue any more.
     pub fn nudge_senders(&self) {
         self.ring().senders_asleep = 0;
         self.half_empty.notify_all();

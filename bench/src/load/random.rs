@@ -6,7 +6,8 @@ pub struct Random(u64);
 impl Random {
     /// Different seeds give unrelated sequences; the same seed gives the same one.
     pub fn seeded(seed: u64) -> Self {
-        // A zero state would stay zero; the odd constant (2^64 over the golden ratio) keeps small seeds apart.
+        // A zero state would stay zero; the odd constant (2^64 over the golden ratio) keeps small seeds
+        // apart.
         Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
@@ -41,7 +42,8 @@ pub enum SizeLaw {
 }
 
 impl SizeLaw {
-    /// A size from 32 random bits, without a logarithm: the high bits choose the doubling, the rest the place in it.
+    /// A size from 32 random bits, without a logarithm: the high bits choose the doubling, the rest the place
+    /// in it.
     #[inline(always)]
     pub fn bytes(self, bits: u64) -> usize {
         match self {

@@ -1,7 +1,7 @@
 //! A number that threads can wait for: a futex without a lock around it.
 //!
-//! A condition variable would do, but its waiters take the lock again one after the other; with 1,024 of them on a few
-//! CPUs that the first ones keep busy, the last start seconds late.
+//! A condition variable would do, but its waiters take the lock again one after the other; with 1,024 of them
+//! on a few CPUs that the first ones keep busy, the last start seconds late.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,7 +28,8 @@ impl Signal {
 
     fn futex(&self, operation: libc::c_int, value: u32) {
         let no_timeout = std::ptr::null::<libc::timespec>();
-        // SAFETY: the address is that of a live atomic; every outcome, also an error, is answered by looking again.
+        // SAFETY: the address is that of a live atomic; every outcome, also an error, is answered by looking
+        // again.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

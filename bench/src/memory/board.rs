@@ -45,7 +45,8 @@ pub struct Board {
     began: [AtomicU64; 4],
     /// Requested bytes that are live, in parts: threads share a part only if there are more than [`LINES`].
     live: [Line; LINES],
-    /// At the stop: bytes in 4 KiB pages that hold a live block, and bytes that the allocator says the blocks have.
+    /// At the stop: bytes in 4 KiB pages that hold a live block, and bytes that the allocator says the blocks
+    /// have.
     pub page_bytes: AtomicU64,
     pub usable_bytes: AtomicU64,
     pub live_blocks: AtomicU64,
@@ -72,7 +73,8 @@ impl Board {
 
     pub fn enter(&self, phase: Phase) {
         self.began[phase as usize].store(now(), Ordering::Relaxed);
-        // Release, pairs with the Acquire in `phase`: who sees a phase sees when it began and what was counted before.
+        // Release, pairs with the Acquire in `phase`: who sees a phase sees when it began and what was
+        // counted before.
         self.phase.store(phase as u32, Ordering::Release);
     }
 

@@ -1,5 +1,5 @@
-//! Measurements of memory that comes back: how much a process keeps while it is idle, after a peak, under long churn,
-//! and under a container's limit.
+//! Measurements of memory that comes back: how much a process keeps while it is idle, after a peak, under
+//! long churn, and under a container's limit.
 //!
 //! ```text
 //!   vcm-memory (watch)                                   vcm-memory-load (load), LD_PRELOAD=peer.so
@@ -9,12 +9,13 @@
 //!   CSV, Markdown, SVG                                   ends when its standard input closes
 //! ```
 //!
-//! The process that is measured never measures itself: reading /proc allocates, and an idle process has to be idle.
-//! What it knows better than anybody, how many bytes are live, it writes on a [`board`] that both have mapped.
+//! The process that is measured never measures itself: reading /proc allocates, and an idle process has to be
+//! idle. What it knows better than anybody, how many bytes are live, it writes on a [`board`] that both have
+//! mapped.
 //!
-//! **What counts as the heap** is in [`smaps`]: private anonymous memory that is resident. The load program's own memory (tables, thread
-//! stacks, the trace, the board) is all in *shared* mappings ([`shared`]), so the two can be told apart from outside,
-//! whatever an allocator does.
+//! **What counts as the heap** is in [`smaps`]: private anonymous memory that is resident. The load program's
+//! own memory (tables, thread stacks, the trace, the board) is all in *shared* mappings ([`shared`]), so the
+//! two can be told apart from outside, whatever an allocator does.
 
 pub mod board;
 pub mod load;

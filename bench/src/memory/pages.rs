@@ -12,8 +12,8 @@ pub struct Footprint {
     pub page_bytes: u64,
 }
 
-/// Counts blocks given as (address, requested bytes). `scratch` is where page numbers are sorted: it needs a place for
-/// every page of every block, counted per block, and is not taken from the heap.
+/// Counts blocks given as (address, requested bytes). `scratch` is where page numbers are sorted: it needs a
+/// place for every page of every block, counted per block, and is not taken from the heap.
 pub fn footprint(blocks: impl Iterator<Item = (usize, usize)>, scratch: &mut [u64]) -> Footprint {
     let mut found = Footprint::default();
     let mut used = 0;

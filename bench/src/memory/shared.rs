@@ -1,7 +1,8 @@
 //! Shared memory: for what two processes look at, and for the load program's own tables.
 //!
-//! A shared mapping is not part of any heap, and /proc/PID/smaps shows it as a file (`/memfd:...` or `/dev/zero`). So
-//! everything of the load program that is not the heap under test lives in such mappings and counts apart.
+//! A shared mapping is not part of any heap, and /proc/PID/smaps shows it as a file (`/memfd:...` or
+//! `/dev/zero`). So everything of the load program that is not the heap under test lives in such mappings and
+//! counts apart.
 
 use anyhow::{Context, Result, ensure};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -45,10 +46,11 @@ pub fn inherited(number: RawFd) -> Result<&'static [u8]> {
     map(number, length)
 }
 
-/// Has all pages of a mapping in memory before they are used: no page fault of the load program's own comes between
-/// those that are counted.
+/// Has all pages of a mapping in memory before they are used: no page fault of the load program's own comes
+/// between those that are counted.
 pub fn populate(bytes: &[u8]) {
-    // SAFETY: contents do not change; a kernel that does not know the request refuses it, and pages then come as ever.
+    // SAFETY: contents do not change; a kernel that does not know the request refuses it, and pages then come
+    // as ever.
     unsafe {
         libc::madvise(bytes.as_ptr().cast_mut().cast(), bytes.len(), libc::MADV_POPULATE_WRITE);
     }
@@ -77,7 +79,8 @@ pub unsafe fn zeroed_array<T>(count: usize) -> &'static mut [T] {
         eprintln!("vcm-memory-load: the kernel refused {bytes} bytes for the load program's own tables");
         std::process::exit(3);
     }
-    // SAFETY: page-aligned, long enough, zero is valid as the caller promises, and nobody else knows the address.
+    // SAFETY: page-aligned, long enough, zero is valid as the caller promises, and nobody else knows the
+    // address.
     unsafe { std::slice::from_raw_parts_mut(start.cast(), count) }
 }
 

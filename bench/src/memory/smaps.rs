@@ -1,20 +1,23 @@
 //! The heap of a process as the kernel sees it.
 //!
-//! The heap is the sum of `Rss` in /proc/PID/smaps over the mappings that are **anonymous**: inode 0 and no name, or the name `[heap]`
-//! (brk), or `[anon:...]` (a name that a program gave). That includes what allocators keep for themselves beside the
-//! blocks, and some tens of KiB of zeroed data of libraries, the same under every allocator. It leaves out `[stack]`,
-//! files, and shared memory, where the load program has its tables and its thread stacks.
+//! The heap is the sum of `Rss` in /proc/PID/smaps over the mappings that are **anonymous**: inode 0 and no
+//! name, or the name `[heap]` (brk), or `[anon:...]` (a name that a program gave). That includes what
+//! allocators keep for themselves beside the blocks, and some tens of KiB of zeroed data of libraries, the
+//! same under every allocator. It leaves out `[stack]`, files, and shared memory, where the load program has
+//! its tables and its thread stacks.
 //!
-//! That is exact for an idle process. The walk through a process at work is no picture of one moment: pages that move
-//! meanwhile count twice (465 MiB were seen in a cgroup that never held more than 328). So for a process at work the
-//! heap is `RssAnon` of /proc/PID/status, one number that the kernel keeps. It has a little more in it, the main stack
-//! and the written data of libraries: 0.2 MiB, the same under every allocator.
+//! That is exact for an idle process. The walk through a process at work is no picture of one moment: pages
+//! that move meanwhile count twice (465 MiB were seen in a cgroup that never held more than 328). So for a
+//! process at work the heap is `RssAnon` of /proc/PID/status, one number that the kernel keeps. It has a
+//! little more in it, the main stack and the written data of libraries: 0.2 MiB, the same under every
+//! allocator.
 
 /// Sums in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     pub heap: u64,
-    /// Idle processes only: the part of `heap` that the kernel may take at once: given back with MADV_FREE, still counted as resident.
+    /// Idle processes only: the part of `heap` that the kernel may take at once: given back with MADV_FREE,
+    /// still counted as resident.
     pub heap_lazy: u64,
     /// Idle processes only: the part of `heap` in huge pages.
     pub heap_huge: u64,

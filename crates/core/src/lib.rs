@@ -13,13 +13,15 @@
 //!  base       text, atomics, faults
 //! ```
 //!
-//! A layer uses those below it, never those above. Nothing here is static: a program makes as many heaps as it likes.
+//! A layer uses those below it, never those above. Nothing here is static: a program makes as many heaps as
+//! it likes.
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod base;
 
-// Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array, budget.
+// Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array,
+// budget.
 #[cfg(loom)]
 pub mod central {
     mod budget;

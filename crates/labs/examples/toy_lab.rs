@@ -6,15 +6,16 @@
 use anyhow::Result;
 use std::time::Duration;
 use vcm_labs::engine::experiment::*;
-use vcm_labs::engine::lab::{Lab, Setting};
+use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_to_check};
 use vcm_labs::engine::measure::Usage;
 use vcm_labs::engine::plan::Cell;
 use vcm_labs::engine::process::{Process, Program};
-use vcm_labs::engine::request::Request;
+use vcm_labs::engine::request::{Request, is_not_understood};
 use vcm_labs::engine::results::Row;
 use vcm_labs::engine::run::{Ending, act};
 use vcm_labs::engine::session::Session;
 use vcm_labs::engine::stop::is_stopped;
+use vcm_labs::engine::tell;
 
 const SMALL: Point =
     Point { allocator: "glibc", axes: &[("bytes", "100000")], step: "full", measure: "bytes" };
@@ -115,15 +116,22 @@ static LAB: Lab = Lab {
     name: "toy",
     what: "nothing of use",
     experiments: &[&NAP],
-    settings: &[Setting { name: "length", value: "SECONDS", default: Some("1"), help: "how long to sleep" }],
+    settings: &[Setting {
+        name: "length",
+        value: "SECONDS",
+        values: Values::Number(1..=60),
+        of: Some("run"),
+        default: Some("1"),
+        help: "run: how long to sleep",
+    }],
+    check: nothing_to_check,
     up: |session| {
         started_on(session, "sleep").arg("1002").start("kept")?;
         session.keep(&session.directory())
     },
     run: |session| {
         let directory: Option<std::path::PathBuf> = session.kept()?;
-        println!("up: {}", directory.is_some_and(|directory| directory.exists()));
-        Ok(())
+        tell::result(&format!("up: {}\n", directory.is_some_and(|directory| directory.exists())))
     },
 };
 
@@ -137,6 +145,8 @@ fn main() {
             "--work" => request.work = value(),
             "--out" => request.out = Some(value()),
             "--json" => request.json = true,
+            "--from" => request.from = Some(value()),
+            "--length" => drop(request.settings.insert("length".into(), words.next().expect("a value"))),
             _ => request.action = word,
         }
     }
@@ -145,7 +155,11 @@ fn main() {
         Ok(Ending::Void) => 3,
         Err(error) => {
             eprintln!("{error:#}");
-            if is_stopped(&error) { 130 } else { 1 }
+            match () {
+                () if is_stopped(&error) => 130,
+                () if is_not_understood(&error) => 2,
+                () => 1,
+            }
         }
     };
     std::process::exit(code);

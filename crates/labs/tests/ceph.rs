@@ -1,5 +1,5 @@
-//! The Ceph lab leaves nothing behind, wherever it is stopped. Needs root and Debian's ceph packages; without them it
-//! says so and passes.
+//! The Ceph lab leaves nothing behind, wherever it is stopped. Needs root and Debian's ceph packages; without
+//! them it says so and passes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,20 +19,27 @@ fn can_run() -> bool {
 }
 
 fn request(action: &str, folder: &Path) -> vcm_labs::engine::request::Request {
-    let settings = [("osds", "1"), ("store", "memstore"), ("seconds", "1")];
+    let settings: &[(&str, &str)] = match action {
+        "up" => &[("osds", "1"), ("store", "memstore")],
+        "down" => &[],
+        _ => &[("seconds", "1")],
+    };
     vcm_labs::engine::request::Request {
         action: action.to_owned(),
         allocators: vec!["glibc".to_owned()],
         no_install: true,
         state: folder.join("state"),
         work: folder.join("work"),
-        settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        settings: settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
         ..Default::default()
     }
 }
 
 /// As an operator points the lab at a cluster of his own.
 const RUN_ON_IT: &str = "run-on-it";
+
+/// In the directory in which it is typed.
+const JOURNAL_TEST: &str = "journal-test";
 
 fn conf(folder: &Path) -> PathBuf {
     let runs = std::fs::read_dir(folder.join("work")).into_iter().flatten().flatten();
@@ -65,9 +72,13 @@ fn child() {
             request.settings.extend(here.map(|(name, value)| (name.to_owned(), value)));
             request
         }
+        JOURNAL_TEST => request(".", folder),
         action => request(action, folder),
     };
-    let ending = vcm_labs::engine::run::act(lab, request);
+    let ending = match action {
+        JOURNAL_TEST => vcm_labs::engine::run::act_tool(vcm_labs::TOOLS[0], request),
+        _ => vcm_labs::engine::run::act(lab, request),
+    };
     if let Err(error) = &ending {
         eprintln!("{error:#}");
     }
@@ -77,6 +88,7 @@ fn child() {
 fn act_elsewhere(action: &str, folder: &Path, fault: Option<&str>) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "child", "--nocapture"]).env(CHILD, format!("{action} {}", folder.display()));
+    command.current_dir(folder);
     if let Some(fault) = fault {
         command.env(vcm_labs::engine::stop::FAULT_VARIABLE, fault);
     }
@@ -157,4 +169,24 @@ fn a_stop_on_the_way_up_leaves_nothing() {
         assert!(!act_elsewhere("up", folder, Some(fault)), "{fault} did not come to pass");
         assert_eq!(left(folder), [""; 0], "{fault}");
     }
+}
+
+#[test]
+fn a_journal_test_of_this_directory_writes_nowhere_else() {
+    if !Path::new("/usr/bin/fio").exists() {
+        return eprintln!("skipped: needs fio");
+    }
+    let files = |place: &Path| -> Vec<PathBuf> {
+        let mut files: Vec<_> = std::fs::read_dir(place).unwrap().flatten().map(|file| file.path()).collect();
+        files.retain(|path| path.to_string_lossy().ends_with("-journal-test"));
+        files
+    };
+    let (ground, before) = (Ground::new(), files(Path::new("/")));
+    assert!(act_elsewhere(JOURNAL_TEST, ground.path(), None));
+    let stray: Vec<_> = files(Path::new("/")).into_iter().filter(|file| !before.contains(file)).collect();
+    for file in &stray {
+        let _ = std::fs::remove_file(file);
+    }
+    assert!(stray.is_empty(), "{stray:?}");
+    assert!(files(ground.path()).is_empty(), "and nothing stays here");
 }

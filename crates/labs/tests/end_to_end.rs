@@ -1,11 +1,12 @@
 //! The engine from outside, on the lab in examples/toy_lab.rs: whatever stops a run, nothing stays behind.
 //!
-//! As root the toy lab also mounts, makes a loop device and a network; as anybody else it makes directories and
-//! processes only.
+//! As root the toy lab also mounts, makes a loop device and a network; as anybody else it makes directories
+//! and processes only.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use vcm_labs::engine::journal::Journal;
 
 struct Ground {
     folder: tempfile::TempDir,
@@ -110,6 +111,133 @@ fn a_whole_run_leaves_its_results_and_nothing_else() {
     assert!(out.join("toy-nap.md").exists() && out.join("toy-nap-1.svg").exists());
     let lines = stderr(&output);
     assert!(lines.contains("[1/4] glibc, bytes 100000, repetition 1"), "progress in plain lines: {lines}");
+    let other = |name: &String| !name.starts_with("toy-nap") || name.contains("partial");
+    let files = fs::read_dir(&out).unwrap().map(|file| file.unwrap().file_name().display().to_string());
+    assert_eq!(files.filter(other).collect::<Vec<_>>(), [""; 0], "nothing unfinished");
+}
+
+/// A pipe whose reader has gone.
+fn nobody_reads() -> Stdio {
+    std::io::pipe().unwrap().1.into()
+}
+
+fn full_disk() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+#[test]
+fn results_are_on_disk_before_stdout_can_fail() {
+    for (stdout, code) in [(nobody_reads(), 0), (full_disk(), 1)] {
+        let ground = Ground::new();
+        let out = ground.place("out");
+        let output =
+            ground.command(&["nap", "--out", out.to_str().unwrap()]).stdout(stdout).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("cannot write the result"), code == 1, "{}", stderr(&output));
+        assert!(out.join("toy-nap.json").exists() && out.join("toy-nap.html").exists());
+        assert_eq!(ground.left(), [] as [&str; 0]);
+        for form in [&["--json"][..], &[]] {
+            let json = out.join("toy-nap.json");
+            let words = [&["nap", "--from", json.to_str().unwrap()], form].concat();
+            let again = ground.command(&words).stdout(nobody_reads()).output().unwrap();
+            assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+        }
+    }
+}
+
+#[test]
+fn results_that_nobody_could_be_told_are_kept_with_the_journals() {
+    let ground = Ground::new();
+    let output = ground.command(&["nap"]).stdout(full_disk()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let json = ground.place("state/toy-nap.json");
+    assert!(stderr(&output).contains(json.to_str().unwrap()), "{}", stderr(&output));
+    assert!(ground.run(&["nap", "--from", json.to_str().unwrap()]).status.success());
+    assert_eq!(ground.left(), ["state/toy-nap.json"]);
+}
+
+#[test]
+fn a_line_that_cannot_be_written_to_stderr_ends_nothing() {
+    let ground = Ground::new();
+    assert!(ground.command(&["nap"]).stderr(full_disk()).output().unwrap().status.success());
+    assert!(ground.command(&["down"]).stderr(full_disk()).output().unwrap().status.success());
+    assert_eq!(ground.left(), [] as [&str; 0]);
+}
+
+#[test]
+fn the_cells_before_a_kill_can_be_judged_and_drawn() {
+    let out = tempfile::tempdir().unwrap();
+    let partial = out.path().join("toy-nap.partial.json");
+    let killed = (1..400).map(|step| {
+        let ground = Ground::new();
+        let mut run = ground.command(&["nap", "--out", out.path().to_str().unwrap()]);
+        let output = run.env("VCM_LABS_FAULT", format!("kill:{step}")).output().unwrap();
+        assert_eq!(output.status.code(), None, "killed");
+        assert!(ground.run(&["down"]).status.success());
+    });
+    assert!(killed.into_iter().any(|()| partial.exists()));
+    let ground = Ground::new();
+    let drawn = ground.run(&["nap", "--from", partial.to_str().unwrap(), "--json"]);
+    let results: vcm_labs::engine::results::Results = serde_json::from_slice(&drawn.stdout).unwrap();
+    assert_eq!(results.rows.len(), 2, "both steps of the first cell");
+    assert!(results.notes[0].contains("did not come to its end"), "{:?}", results.notes);
+}
+
+#[test]
+fn a_place_that_takes_no_results_is_refused_before_anything_is_measured() {
+    let ground = Ground::new();
+    fs::write(ground.place("file"), "").unwrap();
+    let output = ground.run(&["nap", "--out", ground.place("file").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("file"), "{}", stderr(&output));
+    assert!(!ground.place("state").exists());
+}
+
+#[test]
+fn settings_that_cannot_be_meant_start_nothing() {
+    let ground = Ground::new();
+    let refusals = [
+        (["run", "--length", "0"], "--length is a number from 1 to 60, not '0'"),
+        (["run", "--length", "x"], "--length is a number from 1 to 60, not 'x'"),
+        (["up", "--length", "7"], "--length is for `vcm lab toy run`; `up` does not take it"),
+    ];
+    for (words, message) in refusals {
+        let output = ground.run(&words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+    assert!(!ground.place("state").exists());
+}
+
+#[test]
+fn places_are_the_same_ones_wherever_down_is_typed() {
+    let ground = Ground::new();
+    let words = ["up", "--state", "state", "--work", "work"];
+    let mut up = Command::new(env!("CARGO_BIN_EXE_toy-lab"));
+    let up = up.args(words).current_dir(ground.folder.path()).output().unwrap();
+    assert!(up.status.success(), "{}", stderr(&up));
+    assert_eq!(ground.run(&["run"]).stdout, b"up: true\n");
+    assert!(ground.run(&["down"]).status.success());
+    assert_eq!(ground.left(), [] as [&str; 0]);
+}
+
+#[test]
+fn while_one_run_goes_on_another_neither_ends_nor_doubles_its_cluster() {
+    let ground = Ground::new();
+    let beside = |what: &str| Journal::begin(&ground.place("state"), "toy", what).unwrap();
+    let coming = beside("up");
+    let second = ground.run(&["up"]);
+    assert!(stderr(&second).contains("is being brought up"), "{}", stderr(&second));
+    drop(coming);
+    assert!(ground.run(&["up"]).status.success());
+    ground.shows_one_process();
+    let running = beside("run");
+    let down = ground.run(&["down"]);
+    assert!(stderr(&down).contains("`run` is running"), "{}", stderr(&down));
+    assert_eq!(ground.processes().len(), 1, "the cluster that it uses is up");
+    drop(running);
+    assert!(ground.run(&["down"]).status.success());
+    assert_eq!(ground.left(), [] as [&str; 0]);
 }
 
 /// Stops at ever later checks until a run has fewer.
@@ -168,7 +296,7 @@ fn what_is_up_stays_until_down() {
 fn names_that_do_not_exist_start_nothing() {
     let ground = Ground::new();
     let output = ground.run(&["knap"]);
-    assert!(!output.status.success());
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("did you mean 'nap'?"), "{}", stderr(&output));
     assert!(!ground.place("state").exists());
 }

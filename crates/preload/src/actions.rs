@@ -1,8 +1,9 @@
 //! The program's action for SIGSEGV while ours is in its place.
 //!
-//! The shared library's `sigaction` and `signal` come before libc's: for SIGSEGV they exchange the program's action here
-//! and leave ours with the kernel, so a program never sees our handler, and one that installs its own later does not end
-//! the reports. All is async-signal-safe. In the static library a handler that the program installs simply wins.
+//! The shared library's `sigaction` and `signal` come before libc's: for SIGSEGV they exchange the program's
+//! action here and leave ours with the kernel, so a program never sees our handler, and one that installs its
+//! own later does not end the reports. All is async-signal-safe. In the static library a handler that the
+//! program installs simply wins.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -17,7 +18,8 @@ unsafe extern "C" {
 
 const PLACES: usize = 16;
 
-/// Actions, written one place further each time. A reader copies one and looks whether it was written over meanwhile.
+/// Actions, written one place further each time. A reader copies one and looks whether it was written over
+/// meanwhile.
 struct Place {
     /// The number of the writing; odd while it is under way.
     version: AtomicUsize,
@@ -32,7 +34,8 @@ static PLACES_OF_ACTIONS: [Place; PLACES] =
         PLACES];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
-/// The process whose action this is; 0 while ours is not installed. A child of vfork shares our memory, not our actions.
+/// The process whose action this is; 0 while ours is not installed. A child of vfork shares our memory, not
+/// our actions.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
 pub fn is_handler(action: &libc::sigaction) -> bool {
@@ -72,14 +75,16 @@ fn exchange(new: &libc::sigaction) -> libc::sigaction {
     old
 }
 
-/// Tells the kernel what holds now: our handler with the flags and the mask of the program's, so that the program's runs
-/// as if the signal had come to it alone. Ignoring is left to the kernel, because programs started from here inherit it.
+/// Tells the kernel what holds now: our handler with the flags and the mask of the program's, so that the
+/// program's runs as if the signal had come to it alone. Ignoring is left to the kernel, because programs
+/// started from here inherit it.
 fn install(program: &libc::sigaction, ours: usize) -> c_int {
     let mut action = *program;
     if action.sa_sigaction != libc::SIG_IGN {
         action.sa_flags = (action.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
         if !is_handler(program) {
-            // A stack that is full has no place for a handler; a program without one does not mind another stack.
+            // A stack that is full has no place for a handler; a program without one does not mind another
+            // stack.
             action.sa_flags |= libc::SA_ONSTACK;
         }
         action.sa_sigaction = ours;
@@ -136,7 +141,8 @@ pub unsafe extern "C" fn sigaction(
         // SAFETY: by the caller's promise.
         return unsafe { __sigaction(signal, new, old) };
     }
-    // SAFETY: by the caller's promise both are valid where they are not null. `new` and `old` may be the same.
+    // SAFETY: by the caller's promise both are valid where they are not null. `new` and `old` may be the
+    // same.
     unsafe {
         let before = if new.is_null() {
             current()

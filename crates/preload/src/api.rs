@@ -131,7 +131,8 @@ pub unsafe extern "C" fn vcm_release_text(keep: usize, buffer: *mut c_char, leng
     unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_release_report(sink, given))) }
 }
 
-/// Sets the function that is called when `memory_limit` was passed, with the heap's bytes in memory and the limit.
+/// Sets the function that is called when `memory_limit` was passed, with the heap's bytes in memory and the
+/// limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_on_pressure(callback: Option<extern "C" fn(usize, usize)>) {
     HEAP.on_pressure(callback);

@@ -1,4 +1,5 @@
-//! operator new and delete, all 20 forms of C++17, by their mangled names; in the archive behind weak ones (operators.S).
+//! operator new and delete, all 20 forms of C++17, by their mangled names; in the archive behind weak ones
+//! (operators.S).
 // The linker's names, also where the functions have other ones for it.
 #![allow(non_snake_case)]
 
@@ -32,8 +33,8 @@ unsafe extern "C" {
     fn vcm_their_delete(form: Pointer, block: Pointer, align: usize);
 }
 
-/// The slow way of a form that the program may have replaced a simpler one of. Each function is the last thing that its
-/// caller does, with the caller's own arguments: the fast way keeps nothing for it.
+/// The slow way of a form that the program may have replaced a simpler one of. Each function is the last
+/// thing that its caller does, with the caller's own arguments: the fast way keeps nothing for it.
 mod unsure {
     use super::*;
 
@@ -95,8 +96,8 @@ macro_rules! is_derived {
     };
 }
 
-/// The name of a form for the linker: its own in the shared libraries, that of operators.S in the archive. Where fast.rs has
-/// the `hot` forms, those functions have the names, and these are their slow paths.
+/// The name of a form for the linker: its own in the shared libraries, that of operators.S in the archive.
+/// Where fast.rs has the `hot` forms, those functions have the names, and these are their slow paths.
 macro_rules! named {
     (hot $name:ident $($function:tt)+) => {
         #[cfg_attr(all(not(whole_paths), feature = "shared"), unsafe(no_mangle))]

@@ -1,7 +1,8 @@
-//! The functions that are called most, with their fast paths written whole: `vcmalloc_core::cache::whole` says how.
+//! The functions that are called most, with their fast paths written whole: `vcmalloc_core::cache::whole`
+//! says how.
 //!
-//! Each leaves for the function of the same meaning in `malloc` or `cxx`, which does the whole work, the fast path
-//! included. Where there are no such sequences, those functions have the names themselves.
+//! Each leaves for the function of the same meaning in `malloc` or `cxx`, which does the whole work, the fast
+//! path included. Where there are no such sequences, those functions have the names themselves.
 
 // The names of operators are the ABI's.
 #![allow(non_snake_case)]

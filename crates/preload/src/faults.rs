@@ -1,4 +1,5 @@
-//! The handler of SIGSEGV: an access to a guard page of the heap's ends in a report, any other goes to whoever was there before.
+//! The handler of SIGSEGV: an access to a guard page of the heap's ends in a report, any other goes to
+//! whoever was there before.
 
 use super::{HEAP, actions, unwind};
 use core::ffi::{c_int, c_void};
@@ -75,8 +76,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, code
     }
 }
 
-/// Lets the signal have its default effect, as it came: a fault comes again when the instruction does, one that was sent
-/// is sent once more.
+/// Lets the signal have its default effect, as it came: a fault comes again when the instruction does, one
+/// that was sent is sent once more.
 fn die(signal: c_int, info: *mut libc::siginfo_t, code: c_int) {
     actions::reset();
     if code <= 0 {

@@ -1,10 +1,11 @@
 //! The janitor's thread: when it starts, and for whom it stops.
 //!
-//! It starts when the program creates a thread, which we see because the shared library's `pthread_create` and
-//! `thrd_create` come first: a safe place, since the program holds no lock of libc's there. A program that never creates a thread never gets
-//! one. `unshare` and `setns` demand a single thread in some uses, so the janitor leaves where they are refused; and it
-//! leaves for good when the main thread does, or is told to, because a process ends with its last thread. Only a main thread
-//! that ends itself by a raw system call is not seen.
+//! It starts when the program creates a thread, which we see because the shared library's `pthread_create`
+//! and `thrd_create` come first: a safe place, since the program holds no lock of libc's there. A program
+//! that never creates a thread never gets one. `unshare` and `setns` demand a single thread in some uses, so
+//! the janitor leaves where they are refused; and it leaves for good when the main thread does, or is told
+//! to, because a process ends with its last thread. Only a main thread that ends itself by a raw system call
+//! is not seen.
 
 use super::malloc::Pointer;
 use super::{HEAP, moved};
@@ -30,8 +31,8 @@ static MAIN: AtomicU64 = AtomicU64::new(0);
 type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;
 
-/// libc's functions behind ours. Looked up once when the library is loaded: later the dynamic linker's lock may be held
-/// by a thread that waits for the one that asks.
+/// libc's functions behind ours. Looked up once when the library is loaded: later the dynamic linker's lock
+/// may be held by a thread that waits for the one that asks.
 #[cfg(feature = "shared")]
 pub mod next {
     use super::{CStr, Create, Pointer, c_int, moved};
@@ -209,7 +210,8 @@ pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
     unsafe { cancel(thread) }
 }
 
-/// Starts the janitor's thread in programs that link the static library; 0, or 1 if it runs or is switched off.
+/// Starts the janitor's thread in programs that link the static library; 0, or 1 if it runs or is switched
+/// off.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_janitor_start() -> c_int {
     unsafe extern "C" {
@@ -221,7 +223,8 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
             argument: Pointer,
         ) -> c_int;
     }
-    // Inside the shared library this name is ours, whose first act is to start the janitor for another thread.
+    // Inside the shared library this name is ours, whose first act is to start the janitor for another
+    // thread.
     #[cfg(feature = "shared")]
     let create = next::create().unwrap_or(create_thread);
     #[cfg(not(feature = "shared"))]
@@ -242,7 +245,8 @@ fn start_with(create: Create) -> bool {
     started
 }
 
-/// A new thread inherits the mask of the thread that makes it: no signal of the program is handled by the janitor.
+/// A new thread inherits the mask of the thread that makes it: no signal of the program is handled by the
+/// janitor.
 fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
     let Some(set_mask) = moved::pthread_sigmask() else { return false };
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());

@@ -1,7 +1,8 @@
 //! libvcmalloc: the C and C++ allocation functions on one static heap.
 //!
-//! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call it; sits
-//! on `vcmalloc_core::heap`. No constructor has to run before the first call, and there is no thread-local storage.
+//! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call
+//! it; sits on `vcmalloc_core::heap`. No constructor has to run before the first call, and there is no
+//! thread-local storage.
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,9 +1,10 @@
 //! Plugins that are to be bound to their own libraries first (`RTLD_DEEPBIND`).
 //!
-//! Such a plugin would call the C library's malloc while the rest of the process calls ours, and each would free what the
-//! other made. The shared library's `dlopen` comes first and takes that flag away: the plugin is bound like any other.
-//! It is left by a jump, not by a call: libc looks at the return address to know who asks, and searches where that
-//! object's RUNPATH says. Sits on `next` of the janitor, which knows libc's function.
+//! Such a plugin would call the C library's malloc while the rest of the process calls ours, and each would
+//! free what the other made. The shared library's `dlopen` comes first and takes that flag away: the plugin
+//! is bound like any other. It is left by a jump, not by a call: libc looks at the return address to know who
+//! asks, and searches where that object's RUNPATH says. Sits on `next` of the janitor, which knows libc's
+//! function.
 
 use super::janitor::next::DLOPEN;
 use super::malloc::Pointer;

@@ -1,7 +1,9 @@
-//! Names looked up where there is no dlsym: before glibc 2.34 a program may have loaded libpthread and not libdl.
+//! Names looked up where there is no dlsym: before glibc 2.34 a program may have loaded libpthread and not
+//! libdl.
 //!
-//! Walks the loaded objects and reads the hash table that each carries for the dynamic linker (DT_GNU_HASH). Versions are
-//! not compared: the functions looked for have one. Slow, and asked for a few names when the library is loaded.
+//! Walks the loaded objects and reads the hash table that each carries for the dynamic linker (DT_GNU_HASH).
+//! Versions are not compared: the functions looked for have one. Slow, and asked for a few names when the
+//! library is loaded.
 
 use super::malloc::{Pointer, pointer};
 use core::ffi::{CStr, c_char, c_int};
@@ -14,7 +16,8 @@ struct Wanted<'a> {
     found: usize,
 }
 
-/// The first object that defines a function of this name, but for the one that holds `not_in`; null where none does.
+/// The first object that defines a function of this name, but for the one that holds `not_in`; null where
+/// none does.
 pub fn function(name: &CStr, not_in: usize) -> Pointer {
     let mut wanted = Wanted { name, not_in, found: 0 };
     // SAFETY: the callback gets a pointer to `wanted`, which outlives the call.

@@ -72,7 +72,8 @@ pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// malloc, or all of it but the fast path in fast.rs. A name of its own: tools find functions by their debug names too.
+/// malloc, or all of it but the fast path in fast.rs. A name of its own: tools find functions by their debug
+/// names too.
 #[cfg_attr(not(whole_paths), unsafe(export_name = "malloc"))]
 pub extern "C" fn plain_malloc(bytes: usize) -> Pointer {
     match HEAP.allocate_fast(bytes) {

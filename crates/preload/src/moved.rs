@@ -1,9 +1,10 @@
-//! Functions that glibc moved into libc.so.6 and gave new versions: from libdl and libpthread, in 2.32 and 2.34.
+//! Functions that glibc moved into libc.so.6 and gave new versions: from libdl and libpthread, in 2.32 and
+//! 2.34.
 //!
-//! Their old versions exist in every glibc, so those are what the shared library asks for; a reference to a new version
-//! would keep it from being loaded on Debian 11 at all. The references are weak: before 2.34 a program that loads
-//! neither libdl nor libpthread has no such function, and `None` says so.
-//! Names are then looked up without dlsym.
+//! Their old versions exist in every glibc, so those are what the shared library asks for; a reference to a
+//! new version would keep it from being loaded on Debian 11 at all. The references are weak: before 2.34 a
+//! program that loads neither libdl nor libpthread has no such function, and `None` says so. Names are then
+//! looked up without dlsym.
 
 use super::malloc::Pointer;
 use core::ffi::{c_char, c_int, c_void};
@@ -14,8 +15,8 @@ macro_rules! moved {
         #[inline(never)]
         pub fn $name() -> Option<$signature> {
             let found: *const c_void;
-            // SAFETY: reads our own global offset table; a weak name that nobody defines has address 0 there. The type
-            // is that of libc's function, and a null pointer is None.
+            // SAFETY: reads our own global offset table; a weak name that nobody defines has address 0 there.
+            // The type is that of libc's function, and a null pointer is None.
             unsafe {
                 core::arch::asm!(
                     concat!(".weak vcm_moved_", stringify!($name)),

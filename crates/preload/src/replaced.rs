@@ -1,8 +1,8 @@
 //! Programs that replace only some of the operators new and delete.
 //!
-//! The standard says what the other forms then do ([new.delete] in C++17): each calls the next simpler form, and so in
-//! the end the program's own. Ours stand before the C++ library's, so ours must do it. Owns the addresses of the
-//! program's forms, looked up once; promises one comparison where a program replaced none.
+//! The standard says what the other forms then do ([new.delete] in C++17): each calls the next simpler form,
+//! and so in the end the program's own. Ours stand before the C++ library's, so ours must do it. Owns the
+//! addresses of the program's forms, looked up once; promises one comparison where a program replaced none.
 
 use super::malloc::Pointer;
 #[cfg(feature = "shared")]
@@ -78,7 +78,8 @@ pub fn look() {
 #[cfg(not(feature = "shared"))]
 fn found(mut take: impl FnMut(usize, Pointer)) {
     unsafe extern "C" {
-        /// operators.S: what each form became, and ours. A table, because the compiler holds two names for two things.
+        /// operators.S: what each form became, and ours. A table, because the compiler holds two names for
+        /// two things.
         static vcm_forms: [[Pointer; 2]; FORMS];
     }
     for form in 0..FORMS {

@@ -19,8 +19,8 @@ static ON_LOAD: extern "C" fn() = on_load;
 static ON_END: extern "C" fn() = on_end;
 
 unsafe extern "C" {
-    // glibc's own fork takes its lock of the list of streams after the prepare handlers ran. A thread that holds that
-    // lock and allocates would wait for us for ever, so we take it first; it is recursive.
+    // glibc's own fork takes its lock of the list of streams after the prepare handlers ran. A thread that
+    // holds that lock and allocates would wait for us for ever, so we take it first; it is recursive.
     fn _IO_list_lock();
     fn _IO_list_unlock();
     fn _IO_list_resetlock();
@@ -97,7 +97,8 @@ unsafe extern "C" fn after_fork_in_child() {
     }
 }
 
-/// Tells `vcm run`, which passes a sealed memory file, that the library was loaded and whose malloc the program calls.
+/// Tells `vcm run`, which passes a sealed memory file, that the library was loaded and whose malloc the
+/// program calls.
 fn prove() {
     let Some(descriptor) = proof_descriptor() else { return };
     let mut line = [0u8; 512];

@@ -13,7 +13,8 @@ unsafe extern "C" {
 static BACKTRACE: AtomicPtr<core::ffi::c_void> = AtomicPtr::new(ptr::null_mut());
 static GET_IP: AtomicPtr<core::ffi::c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The C library is ready. Before, the unwinder of a static program ends it: it cannot find the program's tables yet.
+/// The C library is ready. Before, the unwinder of a static program ends it: it cannot find the program's
+/// tables yet.
 static READY: AtomicBool = AtomicBool::new(false);
 
 /// Called when the library is loaded, which in a static program comes after the C library's own start.
@@ -21,8 +22,8 @@ pub fn ready() {
     READY.store(true, Ordering::Relaxed);
 }
 
-/// Return addresses of this thread's calls outside this library, innermost first; returns how many. None before the C
-/// library is ready.
+/// Return addresses of this thread's calls outside this library, innermost first; returns how many. None
+/// before the C library is ready.
 pub fn stack(frames: &mut [usize]) -> usize {
     if !READY.load(Ordering::Relaxed) {
         return 0;
@@ -33,8 +34,8 @@ pub fn stack(frames: &mut [usize]) -> usize {
     unsafe { vcm_unwind(backtrace, GET_IP.load(Ordering::Relaxed), frames.as_mut_ptr(), frames.len()) }
 }
 
-/// Finds the unwinder of this process, and loads it if need be: who asks for a profile wants stacks. Never called inside
-/// malloc, for it takes the dynamic linker's lock.
+/// Finds the unwinder of this process, and loads it if need be: who asks for a profile wants stacks. Never
+/// called inside malloc, for it takes the dynamic linker's lock.
 pub fn find() {
     #[cfg(feature = "shared")]
     // SAFETY: loads a library of the compiler's.

@@ -71,7 +71,8 @@ pub struct ProfilerState {
 
 static NO_HOOKS: Once = Once::new();
 
-/// A hook would have to be called from the fast path. 0 is what the interface says where a hook was not taken.
+/// A hook would have to be called from the fast path. 0 is what the interface says where a hook was not
+/// taken.
 fn refused() -> c_int {
     NO_HOOKS.say(&[
         "MallocHook is not in this library: the hook was not added; a heap profile or perf can tell instead",

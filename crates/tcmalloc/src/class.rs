@@ -1,5 +1,5 @@
-//! class MallocExtension and class SysAllocator as the Itanium C++ ABI lays them out: an object begins with a pointer to
-//! its virtual functions, before which stand the offset to the top and the type's description.
+//! class MallocExtension and class SysAllocator as the Itanium C++ ABI lays them out: an object begins with a
+//! pointer to its virtual functions, before which stand the offset to the top and the type's description.
 //!
 //! In Rust because a Rust library exports only what Rust defines. The order of `Methods` is the order of the
 //! declarations in gperftools' malloc_extension.h; callers have it compiled in.
@@ -80,15 +80,16 @@ pub struct Table<M> {
 // SAFETY: all of it is constant.
 unsafe impl Sync for TypeInfo {}
 
-// libstdc++ is not linked, and a program without it never looks into a type's description: there the reference is null.
+// libstdc++ is not linked, and a program without it never looks into a type's description: there the
+// reference is null.
 core::arch::global_asm!(".weak _ZTVN10__cxxabiv117__class_type_infoE");
 unsafe extern "C" {
     #[link_name = "_ZTVN10__cxxabiv117__class_type_infoE"]
     static CLASS_TYPE_INFO: [usize; 4];
 }
 
-/// A type's description points behind the two words before the functions. Not a constant: the compiler (1.95) forgets
-/// the offset of one that points into a foreign static.
+/// A type's description points behind the two words before the functions. Not a constant: the compiler (1.95)
+/// forgets the offset of one that points into a foreign static.
 const fn type_info(name: *const c_char) -> TypeInfo {
     // SAFETY: the table of a C++ class has more than two words.
     TypeInfo { methods: unsafe { (&raw const CLASS_TYPE_INFO).cast::<usize>().add(2) }, name }
@@ -107,7 +108,8 @@ pub static ALLOCATOR_TYPE: TypeInfo = type_info((&raw const ALLOCATOR_NAME).cast
 pub static EXTENSION: Table<Methods> =
     Table { offset_to_top: 0, type_info: &EXTENSION_TYPE, methods: methods::METHODS };
 
-/// Programs derive their own allocators of system memory from this class, whose one function is theirs to define.
+/// Programs derive their own allocators of system memory from this class, whose one function is theirs to
+/// define.
 #[repr(C)]
 pub struct AllocatorMethods {
     complete_destructor: extern "C" fn(This),

@@ -1,5 +1,5 @@
-//! The functions of the malloc family under gperftools' names (tcmalloc.h) and under the names that glibc has for its
-//! own: gperftools defines both, so that no block is ever freed by another allocator than made it.
+//! The functions of the malloc family under gperftools' names (tcmalloc.h) and under the names that glibc has
+//! for its own: gperftools defines both, so that no block is ever freed by another allocator than made it.
 
 use super::class::Name;
 use super::new_mode;
@@ -76,7 +76,8 @@ also! {
     tc_query_new_mode() -> c_int = new_mode::get;
 }
 
-/// The version of gperftools whose interface this is: programs compare the numbers with those of their headers.
+/// The version of gperftools whose interface this is: programs compare the numbers with those of their
+/// headers.
 ///
 /// # Safety
 /// Each pointer is null or valid for writing.

@@ -1,4 +1,5 @@
-//! The virtual functions of MallocExtension, by their mangled names: programs that derive from the class call them so.
+//! The virtual functions of MallocExtension, by their mangled names: programs that derive from the class call
+//! them so.
 
 use super::class::{Block, MallocRange, Methods, Name, RangeFunction, StdString, StdVector, This};
 use super::{profile, properties, rate, report};
@@ -193,8 +194,8 @@ unsafe extern "C" fn set_numeric_property(_: This, name: Name, value: usize) -> 
     !name.is_null() && properties::set(unsafe { CStr::from_ptr(name) }.to_bytes(), value as u64)
 }
 
-// Caches belong to virtual CPUs: a thread that sleeps holds nothing that could be released, and one that wakes up needs
-// nothing first.
+// Caches belong to virtual CPUs: a thread that sleeps holds nothing that could be released, and one that
+// wakes up needs nothing first.
 #[unsafe(export_name = "_ZN15MallocExtension14MarkThreadIdleEv")]
 extern "C" fn mark_thread_idle(_: This) {}
 #[unsafe(export_name = "_ZN15MallocExtension14MarkThreadBusyEv")]

@@ -9,9 +9,9 @@
 //!   absent       what is not there, and says so: CPU profiler, hooks, leak checker
 //!   variables    TCMALLOC_*
 //! ```
-//! Owns what gperftools has beside a heap: the registered extension, the release rate, the new mode. Promises the
-//! names, the meaning and the layout of gperftools' headers; programs call it; sits on the modules of libvcmalloc.so.
-//! docs/design/stand-in.md tells the reasons, docs/reference/tcmalloc.md the differences.
+//! Owns what gperftools has beside a heap: the registered extension, the release rate, the new mode. Promises
+//! the names, the meaning and the layout of gperftools' headers; programs call it; sits on the modules of
+//! libvcmalloc.so. docs/design/stand-in.md tells the reasons, docs/reference/tcmalloc.md the differences.
 
 mod absent;
 mod c_api;

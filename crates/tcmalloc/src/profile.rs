@@ -1,7 +1,8 @@
 //! The heap profiler: gperftools' functions and file names over the sampled profile of the heap.
 //!
-//! gperftools writes down every allocation while its profiler runs; here a few are sampled, each with its weight, and
-//! the text says what they stand for. A prefix P gives the files P.0001.heap, P.0002.heap and so on.
+//! gperftools writes down every allocation while its profiler runs; here a few are sampled, each with its
+//! weight, and the text says what they stand for. A prefix P gives the files P.0001.heap, P.0002.heap and so
+//! on.
 
 use super::class::Name;
 use super::say;
@@ -155,8 +156,8 @@ pub fn mean_interval() -> u64 {
     if HEAP.is_profiling() { HEAP.profile_stats().interval } else { 0 }
 }
 
-/// The live samples as ReadStackTraces lays them out, in a block that the caller frees with delete[]: for each a count,
-/// its bytes, the depth and the stack; 0 ends them.
+/// The live samples as ReadStackTraces lays them out, in a block that the caller frees with delete[]: for
+/// each a count, its bytes, the depth and the stack; 0 ends them.
 pub fn traces() -> (*mut Pointer, u64) {
     let mut words = 1;
     HEAP.each_live_sample(|sample| words += 3 + sample.stack.len());

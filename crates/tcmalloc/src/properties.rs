@@ -1,8 +1,8 @@
 //! The numeric properties, by name, with the meaning that gperftools gives them.
 //!
-//! `generic.heap_size` less `tcmalloc.pageheap_unmapped_bytes` is what the heap holds in memory: Ceph steers its caches
-//! by it, every second, so both come from counters. Where we have no such thing the answer is 0, not "unknown": the
-//! program asked for an amount, and there is none of it.
+//! `generic.heap_size` less `tcmalloc.pageheap_unmapped_bytes` is what the heap holds in memory: Ceph steers
+//! its caches by it, every second, so both come from counters. Where we have no such thing the answer is 0,
+//! not "unknown": the program asked for an amount, and there is none of it.
 
 use crate::HEAP;
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};

@@ -1,7 +1,7 @@
 //! The release rate, and releases that the program asks for.
 //!
-//! gperftools releases one page for every 1000 / rate pages that are freed. Here memory goes back by age: rate 1, the
-//! default of both, is a `release_delay` of one second, rate 10 a tenth of that, rate 0 never.
+//! gperftools releases one page for every 1000 / rate pages that are freed. Here memory goes back by age:
+//! rate 1, the default of both, is a `release_delay` of one second, rate 10 a tenth of that, rate 0 never.
 
 use super::properties;
 use crate::HEAP;
@@ -52,11 +52,11 @@ const SOON: u64 = 10 * SECOND;
 
 /// Gives back up to `most` bytes.
 ///
-/// An OSD asks for this every second while it works, and its operator once, when he wants memory back. So free memory
-/// outside spans always goes; caches are emptied and spans searched when nobody has asked for some time. The janitor
-/// gives back what stays idle in spans and caches anyway.
-/// Where the heap has found that the program keeps needing what goes, the thread that asks every second gets nothing at
-/// once; but free memory is kept small then, as the program decides by what is mapped how much it may hold.
+/// An OSD asks for this every second while it works, and its operator once, when he wants memory back. So
+/// free memory outside spans always goes; caches are emptied and spans searched when nobody has asked for
+/// some time. The janitor gives back what stays idle in spans and caches anyway. Where the heap has found
+/// that the program keeps needing what goes, the thread that asks every second gets nothing at once; but free
+/// memory is kept small then, as the program decides by what is mapped how much it may hold.
 pub fn release(most: usize) {
     let (now, last) = (HEAP.os().now(), LAST.load(Ordering::Relaxed));
     let soon = last != 0 && now.saturating_sub(last) < SOON;

@@ -1,5 +1,5 @@
-//! The text of GetStats: the way from live bytes to resident ones in gperftools' lines, then the classes as far as there
-//! is room. Whole lines only: Ceph passes 2,048 bytes.
+//! The text of GetStats: the way from live bytes to resident ones in gperftools' lines, then the classes as
+//! far as there is room. Whole lines only: Ceph passes 2,048 bytes.
 
 use crate::HEAP;
 use vcmalloc_core::base::text::{Buffer, Sink, put_decimal, put_str};

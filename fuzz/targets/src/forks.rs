@@ -1,5 +1,5 @@
-//! Any sequence of calls with children in between: forks by the handlers, and processes that come about while another
-//! thread holds locks, which is then no thread of theirs.
+//! Any sequence of calls with children in between: forks by the handlers, and processes that come about while
+//! another thread holds locks, which is then no thread of theirs.
 
 use arbitrary::Arbitrary;
 

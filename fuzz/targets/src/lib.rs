@@ -1,5 +1,5 @@
-//! The fuzz targets: each takes any bytes, reads from them what to do, does it, and checks what must be true whatever
-//! they said. A target panics where something is wrong.
+//! The fuzz targets: each takes any bytes, reads from them what to do, does it, and checks what must be true
+//! whatever they said. A target panics where something is wrong.
 
 pub mod bitmaps;
 pub mod central;

@@ -1,5 +1,5 @@
-//! Any text as a name, a value or a config file: nothing ends the process, a value reads back as it is written, and a
-//! refused one changes nothing.
+//! Any text as a name, a value or a config file: nothing ends the process, a value reads back as it is
+//! written, and a refused one changes nothing.
 
 use vcmalloc_core::base::text::Buffer;
 use vcmalloc_core::options::{self, OptionId, Options, Origin, Setting, each_setting};

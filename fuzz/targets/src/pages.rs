@@ -1,4 +1,5 @@
-//! Any sequence of spans opened, resized, closed and given back, with refusals and repairs, against a list of runs.
+//! Any sequence of spans opened, resized, closed and given back, with refusals and repairs, against a list of
+//! runs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

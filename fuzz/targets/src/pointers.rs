@@ -1,5 +1,5 @@
-//! A free of any address: a live block is freed, everything else stops the process, and nothing else is hurt. After the
-//! stop the crash handler still gets memory.
+//! A free of any address: a live block is freed, everything else stops the process, and nothing else is hurt.
+//! After the stop the crash handler still gets memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,5 @@
-//! The heap profile after any sequence of calls: what is in use is what samples stand for, and the text reads back.
+//! The heap profile after any sequence of calls: what is in use is what samples stand for, and the text reads
+//! back.
 
 use arbitrary::Arbitrary;
 use vcmalloc_core::base::text::Sink;

@@ -1,8 +1,9 @@
 //! Short threads, one after the other: what a thread costs that hardly lives.
 //!
-//! Every thread allocates 64 blocks of 16 B to 1 KiB, frees half of them itself and leaves the other half to a later
-//! thread. An allocator that keeps something for each thread pays here for setting it up, emptying it and adopting what
-//! is left (the threads of a connection-per-thread server; "threadtest" with an end). One operation is one thread.
+//! Every thread allocates 64 blocks of 16 B to 1 KiB, frees half of them itself and leaves the other half to
+//! a later thread. An allocator that keeps something for each thread pays here for setting it up, emptying it
+//! and adopting what is left (the threads of a connection-per-thread server; "threadtest" with an end). One
+//! operation is one thread.
 
 use crate::load::c_heap;
 use crate::load::crew::{Clock, Worker, Workload};
@@ -32,7 +33,8 @@ impl Workload for Churn {
         for slot in legacy.0.iter_mut() {
             let own = c_heap::allocate(law.bytes(worker.random.next() >> 32));
             let left = c_heap::allocate(law.bytes(worker.random.next() >> 32));
-            // SAFETY: both are live and at least 16 bytes; `own` is freed once; the slot holds null or a live block.
+            // SAFETY: both are live and at least 16 bytes; `own` is freed once; the slot holds null or a live
+            // block.
             unsafe {
                 c_heap::touch(own, 0);
                 c_heap::touch(left, 0);

@@ -1,9 +1,10 @@
 //! False sharing: two threads write to different blocks that lie on one cache line.
 //!
-//! `false-active`: does the allocator itself put blocks of different threads on one line? `false-passive`: blocks that
-//! one thread allocated side by side are freed by others; does it then go on handing out parts of those lines? Both after
-//! the programs in "Hoard: a scalable memory allocator for multithreaded applications" (E. Berger and others, 2000;
-//! there cache-thrash and cache-scratch). One operation is malloc(8), 1,000 writes to it, free.
+//! `false-active`: does the allocator itself put blocks of different threads on one line? `false-passive`:
+//! blocks that one thread allocated side by side are freed by others; does it then go on handing out parts of
+//! those lines? Both after the programs in "Hoard: a scalable memory allocator for multithreaded
+//! applications" (E. Berger and others, 2000; there cache-thrash and cache-scratch). One operation is
+//! malloc(8), 1,000 writes to it, free.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};
@@ -13,7 +14,8 @@ const BYTES: usize = 8;
 const WRITES: usize = 1000;
 
 pub struct FalseSharing {
-    /// Addresses that the main thread allocated one after the other, one a worker; empty when sharing is active.
+    /// Addresses that the main thread allocated one after the other, one a worker; empty when sharing is
+    /// active.
     given: Vec<AtomicUsize>,
 }
 

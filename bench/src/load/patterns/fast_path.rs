@@ -1,7 +1,8 @@
 //! The fast path: nanoseconds per malloc/free pair on one thread, in the orders that tell caches apart.
 //!
-//! Blocks are not touched: what a program does with its block costs the same everywhere, and what the allocator itself
-//! reads and writes in it is to be seen. Each cell runs in its own process, so no cell inherits another's heap.
+//! Blocks are not touched: what a program does with its block costs the same everywhere, and what the
+//! allocator itself reads and writes in it is to be seen. Each cell runs in its own process, so no cell
+//! inherits another's heap.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::mapped::zeroed_array;
@@ -93,7 +94,8 @@ fn batch(bytes: usize, blocks: &mut [Block], order: impl Fn(usize) -> usize) {
     }
 }
 
-/// Slots and sizes are drawn beforehand (16,384 steps, 64 KiB), so that the loop times the heap and not the generator.
+/// Slots and sizes are drawn beforehand (16,384 steps, 64 KiB), so that the loop times the heap and not the
+/// generator.
 fn mixed(seconds: f64) -> PairTimes {
     const SLOTS: usize = 1024;
     const STEPS: usize = 16_384;
@@ -128,7 +130,8 @@ fn shuffled(count: usize) -> &'static [u32] {
     order
 }
 
-/// Finds a round count that takes a repetition's share of `seconds`, which warms up too, and then times repetitions.
+/// Finds a round count that takes a repetition's share of `seconds`, which warms up too, and then times
+/// repetitions.
 fn repeat(seconds: f64, pairs_a_round: usize, mut round: impl FnMut()) -> PairTimes {
     let share = seconds / REPETITIONS as f64;
     let mut time = |rounds: u64| {

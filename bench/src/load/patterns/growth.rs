@@ -1,8 +1,8 @@
 //! Buffers that grow by realloc: what strings, vectors and serialisers do.
 //!
-//! Each thread grows four buffers in turn, each by half of its size at a time, from 64 B to 256 KiB, and then starts
-//! again; because they take turns, growing in place is not given away by the end of the heap. Each page of the new part
-//! is written. One operation is one realloc.
+//! Each thread grows four buffers in turn, each by half of its size at a time, from 64 B to 256 KiB, and then
+//! starts again; because they take turns, growing in place is not given away by the end of the heap. Each
+//! page of the new part is written. One operation is one realloc.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};
@@ -27,7 +27,8 @@ impl Buffer {
             self.empty();
         }
         let bytes = FIRST_BYTES.max(self.bytes + self.bytes / 2);
-        // SAFETY: the block is null or live and is replaced by what realloc returns; the touched part is below `bytes`.
+        // SAFETY: the block is null or live and is replaced by what realloc returns; the touched part is
+        // below `bytes`.
         unsafe {
             self.block = c_heap::reallocate(self.block, bytes);
             c_heap::touch_pages(self.block.add(self.bytes), bytes - self.bytes);

@@ -1,9 +1,10 @@
 //! Producers allocate, consumers free: every free is of another thread's block.
 //!
-//! The known worst case of allocators that own blocks per thread (xmalloc-test of C. Lever and D. Boreham, "malloc()
-//! performance in a multithreaded Linux environment", 2000, and the "remote free" programs after it). Half of the threads produce, half consume; one size. There are at most 8 queues
-//! of 8,192 blocks at any number of threads, and the threads of a queue take turns: the working set stays the same, and
-//! what changes with the threads is the allocator. Operations count the blocks freed.
+//! The known worst case of allocators that own blocks per thread (xmalloc-test of C. Lever and D. Boreham,
+//! "malloc() performance in a multithreaded Linux environment", 2000, and the "remote free" programs after
+//! it). Half of the threads produce, half consume; one size. There are at most 8 queues of 8,192 blocks at
+//! any number of threads, and the threads of a queue take turns: the working set stays the same, and what
+//! changes with the threads is the allocator. Operations count the blocks freed.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};

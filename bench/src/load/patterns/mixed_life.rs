@@ -1,9 +1,9 @@
 //! Mixed sizes with mixed lifetimes, many threads: most blocks die young, some live long, few live very long.
 //!
-//! The observation behind generational collectors and behind the synthetic loads of "Dynamic storage allocation: a survey
-//! and critical review" (P. Wilson and others, 1995). Each thread keeps three rings: 70 of 100 blocks live for 16
-//! allocations of their ring, 25 for 64, 5 for 256. Sizes 16 B to 4 KiB, each doubling equally likely. Young and old
-//! neighbours in one span are what keeps spans from draining.
+//! The observation behind generational collectors and behind the synthetic loads of "Dynamic storage
+//! allocation: a survey and critical review" (P. Wilson and others, 1995). Each thread keeps three rings: 70
+//! of 100 blocks live for 16 allocations of their ring, 25 for 64, 5 for 256. Sizes 16 B to 4 KiB, each
+//! doubling equally likely. Young and old neighbours in one span are what keeps spans from draining.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};

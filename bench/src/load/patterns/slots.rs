@@ -1,14 +1,14 @@
 //! Arrays of slots whose blocks are replaced at random, handed on from thread to thread.
 //!
 //! `larson` recreates the server of P. Larson and M. Krishnan ("Memory allocation for long-running server
-//! applications", 1998): 256 slots of small blocks a thread; a thread lives for 10,000 replacements, then a new one takes
-//! over.
-//! `starve` recreates what storage engineers met in Ceph: the same with 64 slots of 4 to 64 KiB a thread, whose sum over
-//! hundreds of threads is far beyond any cache budget. Of a block only the first byte is written, so one page of each
-//! is resident (256 MiB with 1,024 threads) and the rest of the peak is the allocator's.
+//! applications", 1998): 256 slots of small blocks a thread; a thread lives for 10,000 replacements, then a
+//! new one takes over. `starve` recreates what storage engineers met in Ceph: the same with 64 slots of 4 to
+//! 64 KiB a thread, whose sum over hundreds of threads is far beyond any cache budget. Of a block only the
+//! first byte is written, so one page of each is resident (256 MiB with 1,024 threads) and the rest of the
+//! peak is the allocator's.
 //!
-//! A thread gets the array of another worker: the blocks it frees were allocated by a thread that is gone or lives
-//! elsewhere.
+//! A thread gets the array of another worker: the blocks it frees were allocated by a thread that is gone or
+//! lives elsewhere.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};

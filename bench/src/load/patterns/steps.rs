@@ -1,4 +1,5 @@
-//! The target of the instruction counter: tells the tracer where malloc, free and the rseq area are, then makes pairs.
+//! The target of the instruction counter: tells the tracer where malloc, free and the rseq area are, then
+//! makes pairs.
 //!
 //! Only meaningful under `vcm-bench instructions`; alone it would be killed by its own trap, so it refuses.
 
@@ -6,7 +7,8 @@ use crate::load::c_heap;
 use anyhow::{Result, ensure};
 use std::arch::asm;
 
-/// Pairs before the first trap, so that every call afterwards finds a filled cache, and pairs between the traps.
+/// Pairs before the first trap, so that every call afterwards finds a filled cache, and pairs between the
+/// traps.
 const WARM_UP: usize = 10_000;
 pub const COUNTED: usize = 250;
 
@@ -38,8 +40,8 @@ fn trap(values: [usize; 3]) {
 
 /// The restartable-sequence area that glibc registered for this thread, or 0 if there is none.
 fn rseq_area() -> usize {
-    // SAFETY: names of two data symbols of glibc >= 2.35; null if they are not there. Both are constant once a program
-    // runs; the first word at fs is the thread pointer itself.
+    // SAFETY: names of two data symbols of glibc >= 2.35; null if they are not there. Both are constant once
+    // a program runs; the first word at fs is the thread pointer itself.
     unsafe {
         let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
         let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();

@@ -7,11 +7,11 @@
 //!   op thread ──► 2 scratch blocks 64..512 B per request, then frees all of it
 //! ```
 //!
-//! Sizes after what a Ceph OSD allocates per 4 KiB write. There are at most 8 queues ("shards") of at most 512
-//! requests; a messenger sends batches of 16 to one chosen at random, and the op threads of a shard take turns, so blocks
-//! travel between all threads while the requests in flight stay about the same at any number of them. Of a block the first byte is
-//! written, of a payload one byte a page: the daemon's copying would cost the same everywhere and hide the allocator.
-//! One operation is one request: 7 to 10 mallocs and frees.
+//! Sizes after what a Ceph OSD allocates per 4 KiB write. There are at most 8 queues ("shards") of at most
+//! 512 requests; a messenger sends batches of 16 to one chosen at random, and the op threads of a shard take
+//! turns, so blocks travel between all threads while the requests in flight stay about the same at any number
+//! of them. Of a block the first byte is written, of a payload one byte a page: the daemon's copying would
+//! cost the same everywhere and hide the allocator. One operation is one request: 7 to 10 mallocs and frees.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};
@@ -58,7 +58,8 @@ impl Storage {
 
     fn receive_and_send(&self, worker: &mut Worker, clock: &Clock) {
         let mut batch = [std::ptr::null_mut(); BATCH];
-        // The op threads count the operations. For a fixed number of them a messenger does two workers' share.
+        // The op threads count the operations. For a fixed number of them a messenger does two workers'
+        // share.
         let mut sent = 0;
         while !clock.is_over_after(sent) {
             batch.fill_with(|| new_request(&mut worker.random));

@@ -1,7 +1,8 @@
-//! Fragmentation over a long time, compressed: patterns that leave an allocator with more pages than it needs.
+//! Fragmentation over a long time, compressed: patterns that leave an allocator with more pages than it
+//! needs.
 //!
-//! Every pattern is a number of steps, not a time, so each allocator ends with the same live blocks. `--seconds` chooses
-//! the number so that a run takes about that long on two CPUs.
+//! Every pattern is a number of steps, not a time, so each allocator ends with the same live blocks.
+//! `--seconds` chooses the number so that a run takes about that long on two CPUs.
 
 use super::blocks::{Bag, LEAST_BYTES, Table, create, destroy};
 use super::threads;
@@ -154,7 +155,8 @@ fn hand_over(allocating: usize, freeing: usize, seconds: f64, board: &'static Bo
         let part = thread - allocating;
         (SLOTS / 4..SLOTS).skip(part).step_by(freeing).for_each(|slot| counts.free(table, slot, live));
     });
-    // The first quarter of the slots is left, half full at the least: the same number of blocks for every allocator.
+    // The first quarter of the slots is left, half full at the least: the same number of blocks for every
+    // allocator.
     let occupied = (0..SLOTS / 4).filter(|&slot| table.holds(slot));
     occupied.skip(SLOTS / 10).for_each(|slot| counts.free(table, slot, board.live_counter(0)));
     table

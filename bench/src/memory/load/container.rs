@@ -1,9 +1,10 @@
-//! Live bytes that never change in amount but always in shape: the load that makes caches and free lists swell.
+//! Live bytes that never change in amount but always in shape: the load that makes caches and free lists
+//! swell.
 //!
-//! Threads own rings of blocks. In every phase each ring's blocks are replaced, oldest first, by blocks of the phase's
-//! size, each freed by another thread than the one that allocated it. Oldest first, so pages do empty: an allocator that
-//! gives them to the next size needs little more than the live bytes, and one that keeps them per thread or per size
-//! needs a multiple.
+//! Threads own rings of blocks. In every phase each ring's blocks are replaced, oldest first, by blocks of
+//! the phase's size, each freed by another thread than the one that allocated it. Oldest first, so pages do
+//! empty: an allocator that gives them to the next size needs little more than the live bytes, and one that
+//! keeps them per thread or per size needs a multiple.
 
 use super::blocks::{Table, create, destroy};
 use super::threads;
@@ -30,7 +31,8 @@ const SMALLEST: usize = 300;
 /// A phase replaces its rings so often: once to change the size, once more to let caches fill with it.
 const TURNS: usize = 2;
 
-/// What the process needs beside the heap: its tables and the used part of its stacks, and code and libraries.
+/// What the process needs beside the heap: its tables and the used part of its stacks, and code and
+/// libraries.
 pub fn own_bytes(settings: &Settings) -> usize {
     const STACK: usize = 24 << 10;
     const PROGRAM: usize = 6 << 20;

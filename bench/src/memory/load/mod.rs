@@ -1,8 +1,9 @@
 //! The process that is measured: one scenario on whatever allocator answers `malloc` here, then idleness.
 //!
-//! Owns the scenarios. Promises that the calls, their sizes and (within a thread) their order are the same under every
-//! allocator, that nothing of its own is in the heap, and that after [`Phase::Idle`] no thread calls malloc: the
-//! workers sleep on a futex and the main thread in a read of its standard input, whose end is the end of the process.
+//! Owns the scenarios. Promises that the calls, their sizes and (within a thread) their order are the same
+//! under every allocator, that nothing of its own is in the heap, and that after [`Phase::Idle`] no thread
+//! calls malloc: the workers sleep on a futex and the main thread in a read of its standard input, whose end
+//! is the end of the process.
 
 pub mod blocks;
 pub mod churn;
@@ -64,8 +65,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     wait_for_the_end();
 }
 
-/// The end of every scenario: the process is idle from here on, and what is live is counted for the board. Counting
-/// comes after the stop, because it takes a while in which an allocator may already give back, but calls no malloc.
+/// The end of every scenario: the process is idle from here on, and what is live is counted for the board.
+/// Counting comes after the stop, because it takes a while in which an allocator may already give back, but
+/// calls no malloc.
 fn stop(board: &Board, live: impl Iterator<Item = (usize, usize)> + Clone) {
     board.enter(Phase::Idle);
     let places = pages::places_for(live.clone().map(|(_, bytes)| bytes));

@@ -1,7 +1,7 @@
 //! Replays a script: one thread for each thread of the trace, at the trace's times.
 //!
-//! Order is kept only where a program would be wrong without: who ends an object that another thread allocates waits
-//! until that is done. New objects are written to, every page of them, as daemons do.
+//! Order is kept only where a program would be wrong without: who ends an object that another thread
+//! allocates waits until that is done. New objects are written to, every page of them, as daemons do.
 
 use super::blocks;
 use super::threads;
@@ -68,8 +68,8 @@ struct Replay {
 struct Objects {
     blocks: &'static [AtomicPtr<u8>],
     sizes: &'static [AtomicU32],
-    /// Who waits for an object sleeps at the point of its number. Looking again and again instead would take the CPU
-    /// from those that are waited for, as soon as a few hundred threads wait.
+    /// Who waits for an object sleeps at the point of its number. Looking again and again instead would take
+    /// the CPU from those that are waited for, as soon as a few hundred threads wait.
     points: [MeetingPoint; 256],
 }
 
@@ -106,7 +106,8 @@ impl MeetingPoint {
 impl Objects {
     fn begin(&self, object: usize, block: Block, bytes: u32) {
         self.sizes[object].store(bytes, Ordering::Relaxed);
-        // SeqCst, pairs with the load in `end`: either the waiter sees the block, or `announce` sees the waiter.
+        // SeqCst, pairs with the load in `end`: either the waiter sees the block, or `announce` sees the
+        // waiter.
         self.blocks[object].store(block, Ordering::SeqCst);
         self.points[object % self.points.len()].announce();
     }

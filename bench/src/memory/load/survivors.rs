@@ -1,7 +1,8 @@
-//! A peak of small blocks of which a random few stay: the worst case for an allocator that cannot move blocks.
+//! A peak of small blocks of which a random few stay: the worst case for an allocator that cannot move
+//! blocks.
 //!
-//! With blocks of 64 to 512 bytes and one survivor in ten, about three pages in four keep a survivor: the pages that
-//! hold a live block are the limit, and `stop` counts them.
+//! With blocks of 64 to 512 bytes and one survivor in ten, about three pages in four keep a survivor: the
+//! pages that hold a live block are the limit, and `stop` counts them.
 
 use super::blocks::{Table, create, destroy};
 use super::threads;

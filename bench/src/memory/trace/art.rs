@@ -6,8 +6,8 @@
 //!   then records: u32 slot  u32 bytes  u16 thread  u8 operation  u8 log2(alignment)  u32 dt in 16 ticks
 //! ```
 //!
-//! Slots are used again after a free. [`read`] gives every object a number of its own, which makes the order that a
-//! replay has to keep plain: an object ends after it began, and nothing else.
+//! Slots are used again after a free. [`read`] gives every object a number of its own, which makes the order
+//! that a replay has to keep plain: an object ends after it began, and nothing else.
 
 use anyhow::{Context, Result, ensure};
 use std::io::{BufReader, ErrorKind, Read};

@@ -1,4 +1,5 @@
-//! The peers of these measurements: those whose memory issue people ask about, and settings that change what comes back.
+//! The peers of these measurements: those whose memory issue people ask about, and settings that change what
+//! comes back.
 
 use crate::harness::allocators::{self, Allocator, Library, Places, Ready};
 use anyhow::{Result, ensure};
@@ -14,7 +15,8 @@ static VARIANTS: [Allocator; 2] = [
     JANITOR_OFF,
 ];
 
-/// Without the thread slow paths would do its work: so long a delay and so much to retain leave nothing to do.
+/// Without the thread slow paths would do its work: so long a delay and so much to retain leave nothing to
+/// do.
 const JANITOR_OFF: Allocator = Allocator {
     name: "vcmalloc-no-janitor",
     library: Library::Ours,

@@ -1,7 +1,8 @@
-//! A memory cgroup of our own for one child: made below the watcher's own, and removed when the value is dropped.
+//! A memory cgroup of our own for one child: made below the watcher's own, and removed when the value is
+//! dropped.
 //!
-//! Version 2 where the memory controller is there, else version 1. Swap is forbidden where it can be, so that a full
-//! group means a kill and not a slow child.
+//! Version 2 where the memory controller is there, else version 1. Swap is forbidden where it can be, so that
+//! a full group means a kill and not a slow child.
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;

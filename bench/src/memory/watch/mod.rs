@@ -1,4 +1,5 @@
-//! The watcher: starts the measured process on each allocator, looks at it from outside, and writes what it saw.
+//! The watcher: starts the measured process on each allocator, looks at it from outside, and writes what it
+//! saw.
 //!
 //! ```text
 //!   allocators ─┐
@@ -8,7 +9,8 @@
 //!                 report: Markdown table, SVG of memory over time
 //! ```
 //!
-//! Children end with the watcher, whatever ends it: their standard input closes, and the kernel is asked to end them.
+//! Children end with the watcher, whatever ends it: their standard input closes, and the kernel is asked to
+//! end them.
 
 pub mod allocators;
 pub mod cgroup;

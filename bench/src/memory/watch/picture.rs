@@ -1,4 +1,5 @@
-//! Memory over time as an SVG: a panel for each case, a line for each allocator, the live bytes as a filled area.
+//! Memory over time as an SVG: a panel for each case, a line for each allocator, the live bytes as a filled
+//! area.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;

@@ -78,7 +78,8 @@ fn cell(column: &Column, runs: &[&Run]) -> String {
     if least == greatest { middle } else { format!("{middle} ({least}..{greatest})") }
 }
 
-/// Runs are interleaved, tables are not: ours first, then the peers in the order of the command line's default.
+/// Runs are interleaved, tables are not: ours first, then the peers in the order of the command line's
+/// default.
 fn rank(allocator: &str) -> usize {
     const ORDER: [&str; 4] = ["vcmalloc", "glibc", "jemalloc", "tcmalloc"];
     ORDER.iter().position(|prefix| allocator.starts_with(prefix)).unwrap_or(ORDER.len())
@@ -98,7 +99,8 @@ pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Start,
-    /// The last malloc call; a load before it that took long is cut off. For questions about what comes after.
+    /// The last malloc call; a load before it that took long is cut off. For questions about what comes
+    /// after.
     Stop,
 }
 

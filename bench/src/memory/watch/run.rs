@@ -47,7 +47,8 @@ pub struct Run {
     pub allocator: &'static str,
     pub outcome: Outcome,
     pub samples: Vec<Sample>,
-    /// At the stop: what an allocator needs that cannot move blocks, what it says it gave, and how many blocks.
+    /// At the stop: what an allocator needs that cannot move blocks, what it says it gave, and how many
+    /// blocks.
     pub page_bytes: u64,
     pub usable_bytes: u64,
     pub live_blocks: u64,

@@ -1,4 +1,5 @@
-//! A session: all cases on all allocators, interleaved, every sample a row of the CSV file as soon as its run is over.
+//! A session: all cases on all allocators, interleaved, every sample a row of the CSV file as soon as its run
+//! is over.
 
 use super::cgroup::Cgroup;
 use super::run::{Outcome, Run, Sample};

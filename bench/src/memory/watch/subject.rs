@@ -34,7 +34,8 @@ impl Subject {
         let mut command = ready.command(program);
         command.arg("--board").arg(board_memory.number().to_string()).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(errors.try_clone()?);
-        // SAFETY: both calls are async-signal-safe and allocate nothing, as is demanded between fork and exec.
+        // SAFETY: both calls are async-signal-safe and allocate nothing, as is demanded between fork and
+        // exec.
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -1,6 +1,7 @@
 //! What every layer needs and no layer owns: text, atomics, hints, checks of the caller's behaviour.
 //!
-//! Owns no state; promises no allocation and no system call of its own; every layer may call it; sits on nothing.
+//! Owns no state; promises no allocation and no system call of its own; every layer may call it; sits on
+//! nothing.
 
 pub mod chance;
 pub mod fault;

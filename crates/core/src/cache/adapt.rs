@@ -1,5 +1,5 @@
-//! Capacities follow misses: a class that finds nothing or no place gets room where that is worth it (`worth`), taken from
-//! the budget or from classes that need it less.
+//! Capacities follow misses: a class that finds nothing or no place gets room where that is worth it
+//! (`worth`), taken from the budget or from classes that need it less.
 
 use super::slab::{SMALL_BLOCKS, Slab, Word, most_cached};
 use super::tray::Tray;
@@ -10,7 +10,8 @@ use crate::base::sync::Ordering;
 use crate::class::{MOST_BATCH, SizeClass};
 use crate::os::Os;
 
-/// Refusals of room before a look at all classes, which costs more than a visit to the middle. A power of two, as the next.
+/// Refusals of room before a look at all classes, which costs more than a visit to the middle. A power of
+/// two, as the next.
 const REFUSALS_BEFORE_LOOK: u32 = 8;
 
 /// Refusals before what is known of misses counts half.
@@ -19,8 +20,9 @@ const REFUSALS_BEFORE_AGEING: u32 = 1024;
 /// So many times as much a class has to need room to get some of another's.
 const CLEARLY: f32 = 2.0;
 
-/// A process that only allocates has no use for capacity until it has allocated much: so many refills. Each class that
-/// moves to its big array costs a page, and a process of 2 MiB of small blocks should pay for none.
+/// A process that only allocates has no use for capacity until it has allocated much: so many refills. Each
+/// class that moves to its big array costs a page, and a process of 2 MiB of small blocks should pay for
+/// none.
 const UNDERFLOWS_BEFORE_BIG: u64 = 4096;
 
 impl<O: Os> Cache<O> {
@@ -101,7 +103,8 @@ impl<O: Os> Cache<O> {
         Ok(done)
     }
 
-    /// Bytes that this cache may still have. A look: where there is no room, nobody writes what all CPUs read.
+    /// Bytes that this cache may still have. A look: where there is no room, nobody writes what all CPUs
+    /// read.
     fn room(&self, below: Below<'_, O>, slab: Slab) -> usize {
         let granted = slab.info().granted.load(Ordering::Relaxed);
         let own = self.share.load(Ordering::Relaxed).saturating_sub(granted);
@@ -121,15 +124,16 @@ impl<O: Os> Cache<O> {
     }
 
     fn give_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) {
-        // A child that was forked in a handler may have put the slab back to its beginning while this thread stood between
-        // taking room and using it: then the room is given back already.
+        // A child that was forked in a handler may have put the slab back to its beginning while this thread
+        // stood between taking room and using it: then the room is given back already.
         let less = |granted: usize| Some(granted.saturating_sub(bytes));
         let before = tray.slab().info().granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         below.central.budget.give(before.unwrap_or_default().min(bytes));
     }
 
-    /// Now and then, takes room from the class that needs it least, if that is clearly less than the one that wants it. So
-    /// the last byte of each saves about as many misses, which no division of the room among the classes can better.
+    /// Now and then, takes room from the class that needs it least, if that is clearly less than the one that
+    /// wants it. So the last byte of each saves about as many misses, which no division of the room among the
+    /// classes can better.
     fn look_for_room(&self, below: Below<'_, O>, tray: &dyn Tray, wanting: SizeClass) -> Result<(), Misuse> {
         let slab = tray.slab();
         let info = slab.info();

@@ -1,4 +1,5 @@
-//! Taking back what caches hold: freeze a slab by swapping one pointer, fence, empty it, put the pointer back.
+//! Taking back what caches hold: freeze a slab by swapping one pointer, fence, empty it, put the pointer
+//! back.
 
 use super::slab::{Slab, Word};
 use super::{Below, Cache};
@@ -8,16 +9,16 @@ use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 
 impl<O: Os> Cache<O> {
-    /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the system
-    /// refused to stop the sequences: then only slabs under locks were emptied.
+    /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the
+    /// system refused to stop the sequences: then only slabs under locks were emptied.
     pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
         let at = below.pages.clock.load(Ordering::Relaxed);
         let _held = self.freezer.lock();
         self.drain_slots(below, at, |_| true)
     }
 
-    /// Does the same for slabs that nobody has used for `ticks` calls of this; their blocks count as free since tick
-    /// `at`. Tells whether any slab was in use since the last call.
+    /// Does the same for slabs that nobody has used for `ticks` calls of this; their blocks count as free
+    /// since tick `at`. Tells whether any slab was in use since the last call.
     pub fn drain_still(&self, below: Below<'_, O>, ticks: u32, at: u32) -> Result<bool, Misuse> {
         let _held = self.freezer.lock();
         let (mut moved, mut any_still) = (false, false);
@@ -63,7 +64,8 @@ impl<O: Os> Cache<O> {
         outcome.map(|()| stopped)
     }
 
-    /// The lock of a slot, if its holder leaves it soon: he may be this thread, interrupted by the handler we are in.
+    /// The lock of a slot, if its holder leaves it soon: he may be this thread, interrupted by the handler we
+    /// are in.
     fn patient_lock(&self, slot: usize) -> Option<Guard<'_, (), O>> {
         const LOOKS: usize = 4096;
         (0..LOOKS).find_map(|_| {
@@ -72,8 +74,8 @@ impl<O: Os> Cache<O> {
         })
     }
 
-    /// Puts slabs in use again whose emptying stopped half-way, without the blocks that were in them: some of those are
-    /// back in their spans already. The caller holds the freezer.
+    /// Puts slabs in use again whose emptying stopped half-way, without the blocks that were in them: some of
+    /// those are back in their spans already. The caller holds the freezer.
     pub(super) fn thaw(&self, below: Below<'_, O>) {
         let base = self.base.load(Ordering::Relaxed);
         self.each_made(|slot, slab| {

@@ -5,8 +5,8 @@ use crate::base::sync::Ordering;
 use crate::os::Os;
 
 impl<O: Os> Cache<O> {
-    /// Takes the lock across `fork`, so that no slab is frozen in the child. The locks of slabs are not taken: a signal
-    /// handler may have interrupted its own thread there, and a slab is whole at any instant.
+    /// Takes the lock across `fork`, so that no slab is frozen in the child. The locks of slabs are not
+    /// taken: a signal handler may have interrupted its own thread there, and a slab is whole at any instant.
     pub fn hold(&self) {
         self.freezer.hold();
     }

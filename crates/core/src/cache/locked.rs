@@ -1,7 +1,7 @@
 //! A cache under a lock: for threads that have no restartable sequences.
 //!
-//! Nobody waits for the lock: a cache that is locked is empty and full. So a signal handler that interrupts its own
-//! thread here goes on to the layers below.
+//! Nobody waits for the lock: a cache that is locked is empty and full. So a signal handler that interrupts
+//! its own thread here goes on to the layers below.
 
 use super::slab::{Slab, Word};
 use super::tray::Tray;

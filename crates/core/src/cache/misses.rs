@@ -10,13 +10,15 @@ use crate::base::sync::{AtomicU64, Ordering};
 use crate::class::{MOST_BATCH, SizeClass};
 use crate::os::Os;
 
-/// Threads that share a virtual CPU take turns, so a count that is lost to a preemption is the price of a cheap one.
+/// Threads that share a virtual CPU take turns, so a count that is lost to a preemption is the price of a
+/// cheap one.
 fn count_one(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Looks whether `block` is one of the two that were put last: the one double free that can be seen at once for the price
-/// of two comparisons. Whoever frees a block owns it, so it cannot rightly be here, however the slab changes meanwhile.
+/// Looks whether `block` is one of the two that were put last: the one double free that can be seen at once
+/// for the price of two comparisons. Whoever frees a block owns it, so it cannot rightly be here, however the
+/// slab changes meanwhile.
 fn freed_just_now(slab: Slab, class: SizeClass, block: usize) -> Result<(), Misuse> {
     let word = slab.read(class);
     for (frees_between, place) in (0..word.len(class).min(2)).enumerate() {
@@ -81,8 +83,8 @@ impl<O: Os> Cache<O> {
         Ok(*first)
     }
 
-    /// The same for a block that is to read as zeros; tells whether it is known to. One at a time: in a cache it would not
-    /// be known any more.
+    /// The same for a block that is to read as zeros; tells whether it is known to. One at a time: in a cache
+    /// it would not be known any more.
     pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> (usize, bool) {
         let cached = self.with_tray(below.os, |tray| {
             tray.map_or(0, |tray| {
@@ -154,7 +156,8 @@ impl<O: Os> Cache<O> {
         self.locked().map_or(0, |tray| tray.pop(class))
     }
 
-    /// What `Front::push` is for a thread without sequences; false for all others, and for a block freed just now.
+    /// What `Front::push` is for a thread without sequences; false for all others, and for a block freed just
+    /// now.
     pub fn push_locked(&self, class: SizeClass, block: usize) -> bool {
         class.is_small()
             && self.locked().is_some_and(|tray| {

@@ -1,8 +1,8 @@
 //! The front: free blocks kept by virtual CPU.
 //!
-//! Owns one slab for each virtual CPU that was ever used, and a few under locks for threads without restartable
-//! sequences. Promises that cached blocks never exceed the room taken from the budget, and that a slab can be emptied
-//! from outside while its CPU runs. `heap` calls it; sits on `central`.
+//! Owns one slab for each virtual CPU that was ever used, and a few under locks for threads without
+//! restartable sequences. Promises that cached blocks never exceed the room taken from the budget, and that a
+//! slab can be emptied from outside while its CPU runs. `heap` calls it; sits on `central`.
 
 mod adapt;
 mod drain;
@@ -80,8 +80,8 @@ impl FrontKind {
 pub struct Cache<O: Os> {
     pub front: Front,
     kind: AtomicU32,
-    /// One mapping: an empty slab's words, the table of slabs in use, the table of slabs that exist, a table of nothing but
-    /// the empty slab, the locks.
+    /// One mapping: an empty slab's words, the table of slabs in use, the table of slabs that exist, a table
+    /// of nothing but the empty slab, the locks.
     base: AtomicUsize,
     /// Slabs of virtual CPUs come first, then those under locks.
     cpus: AtomicUsize,
@@ -110,8 +110,8 @@ impl<O: Os> Cache<O> {
         }
     }
 
-    /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid it; with
-    /// `slowly` not those of the fast path.
+    /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid
+    /// it; with `slowly` not those of the fast path.
     pub fn start(&self, os: &O, locked: bool, slowly: bool) -> bool {
         let area = if locked { None } else { os.sequence_area() };
         let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
@@ -145,8 +145,8 @@ impl<O: Os> Cache<O> {
         true
     }
 
-    /// Turns the sequences off for all that begin from now on, for good: every virtual CPU finds an empty slab without room,
-    /// also one whose slab is being emptied now and put back.
+    /// Turns the sequences off for all that begin from now on, for good: every virtual CPU finds an empty
+    /// slab without room, also one whose slab is being emptied now and put back.
     pub fn stop(&self) {
         if self.base.load(Ordering::Relaxed) != 0 {
             let closed = self.closed(0).as_ptr().expose_provenance();

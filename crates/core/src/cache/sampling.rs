@@ -101,8 +101,8 @@ impl<O: Os> Cache<O> {
         self.sampling.count(self.slot(), bytes)
     }
 
-    /// Counts blocks that were put into a cache where the fast path takes them: as if they were asked for now. Under locks
-    /// every request is counted when it comes.
+    /// Counts blocks that were put into a cache where the fast path takes them: as if they were asked for
+    /// now. Under locks every request is counted when it comes.
     pub(super) fn count_refilled(&self, bytes: usize) {
         if let Some(cpu) = self.front.current() {
             self.sampling.spend(cpu, bytes);

@@ -1,17 +1,19 @@
 //! The restartable sequences of x86-64.
 //!
-//! A sequence works on the slab of the virtual CPU that the thread runs on and ends in one store, the commit. If the
-//! kernel interrupts it before that - preemption, migration, signal - it does not go on: it jumps to the abort
-//! address, and we begin again. So between the first instruction and the commit no other thread can have touched the
-//! slab, and an aborted sequence has changed nothing that counts (entries above `top` do not).
+//! A sequence works on the slab of the virtual CPU that the thread runs on and ends in one store, the commit.
+//! If the kernel interrupts it before that - preemption, migration, signal - it does not go on: it jumps to
+//! the abort address, and we begin again. So between the first instruction and the commit no other thread can
+//! have touched the slab, and an aborted sequence has changed nothing that counts (entries above `top` do
+//! not).
 //!
-//! What the kernel's ABI asks for (Documentation, `rseq(2)`): the address of a descriptor {start, length, abort} is
-//! stored in the thread's area before the sequence starts; the abort address follows the signature that glibc
-//! registered. Nothing else of the area is written. A descriptor left behind does no harm: the kernel looks at it
-//! only where the interrupted instruction lies inside its range.
+//! What the kernel's ABI asks for (Documentation, `rseq(2)`): the address of a descriptor {start, length,
+//! abort} is stored in the thread's area before the sequence starts; the abort address follows the signature
+//! that glibc registered. Nothing else of the area is written. A descriptor left behind does no harm: the
+//! kernel looks at it only where the interrupted instruction lies inside its range.
 //!
-//! Every sequence first compares the thread's `cpu_id` with the number of slabs: negative in a thread that is not
-//! registered, and never below zero slabs, as before the start. Both then look like an empty and full cache.
+//! Every sequence first compares the thread's `cpu_id` with the number of slabs: negative in a thread that is
+//! not registered, and never below zero slabs, as before the start. Both then look like an empty and full
+//! cache.
 
 use super::slab::{Slab, Word};
 use super::tray::Tray;
@@ -117,8 +119,8 @@ impl Front {
         self.set_direct(true);
     }
 
-    /// Turns the sequences off for all that begin from now on; `closed` is a table of empty slabs, for those that do not
-    /// look whether they are on.
+    /// Turns the sequences off for all that begin from now on; `closed` is a table of empty slabs, for those
+    /// that do not look whether they are on.
     pub fn stop(&self, closed: usize) {
         self.set_direct(false);
         self.slabs.store(closed, Ordering::Relaxed);
@@ -179,7 +181,8 @@ impl Front {
                 descriptor!(),
                 nothing!("{block:e}"),
                 begin!("668b"),
-                // Store-to-load forwarding is fastest between accesses of one register each, so no index here.
+                // Store-to-load forwarding is fastest between accesses of one register each, so no index
+                // here.
                 "lea {word}, [{slab} + {class} * 8]",
                 "mov {top:e}, [{word}]",
                 "mov {block}, [{slab} + {top}]",

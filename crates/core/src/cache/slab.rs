@@ -6,10 +6,11 @@
 //!  +--------+------+---------------------------+---------------------------------------+
 //! ```
 //!
-//! `top` is the offset of the block put last, `end` that of the last place that may be used. Below each array lies a
-//! word that is always zero, so an empty array shows itself as a zero block. A zeroed word means empty *and* full:
-//! both fast paths then leave for the slow one, which sets the class up. A class begins in its small array, all of
-//! which share two pages, and moves to its big one when it needs more: small programs touch few pages.
+//! `top` is the offset of the block put last, `end` that of the last place that may be used. Below each array
+//! lies a word that is always zero, so an empty array shows itself as a zero block. A zeroed word means empty
+//! *and* full: both fast paths then leave for the slow one, which sets the class up. A class begins in its
+//! small array, all of which share two pages, and moves to its big one when it needs more: small programs
+//! touch few pages.
 
 use crate::base::round_up;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -150,8 +151,8 @@ const fn big_bases() -> [u32; TABLE_LEN + 1] {
     bases
 }
 
-/// A slab by its address. The words are changed by restartable sequences of the virtual CPU that owns it, or under
-/// the slab's lock where it has one, or by whoever has frozen it.
+/// A slab by its address. The words are changed by restartable sequences of the virtual CPU that owns it, or
+/// under the slab's lock where it has one, or by whoever has frozen it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Slab(pub usize);
 
@@ -179,8 +180,8 @@ impl Slab {
         unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
     }
 
-    /// Notes the words of this tick; returns for how many ticks they have not changed. 0 also for an empty slab, which
-    /// holds nothing that anybody would want back.
+    /// Notes the words of this tick; returns for how many ticks they have not changed. 0 also for an empty
+    /// slab, which holds nothing that anybody would want back.
     pub fn ticks_still(self) -> u32 {
         let (mut mixture, mut blocks) = (0u64, 0);
         for class in SizeClass::all() {

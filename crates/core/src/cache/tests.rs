@@ -75,7 +75,8 @@ fn vcpu_caches_keep_and_return_blocks() {
     blocks_come_back_to_the_same_cpu(&whole(Linux, 8 << 20));
 }
 
-/// Blocks of 1 KiB that stay in the cache after so many were allocated and freed again and again, so long after each other.
+/// Blocks of 1 KiB that stay in the cache after so many were allocated and freed again and again, so long
+/// after each other.
 fn cached_after_swings(count: usize, nanoseconds: u64) -> u64 {
     let whole = whole(Fake::default(), 32 << 20);
     let class = SizeClass::for_small(1024);
@@ -198,7 +199,8 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
                     if live.len() < 64 || random & 1 == 0 {
                         let class = SizeClass::all().nth((random >> 20) as usize % 40).unwrap();
                         let block = whole.allocate(class) as *mut u64;
-                        // SAFETY: the block is this thread's. Whoever else was given it would overwrite the mark.
+                        // SAFETY: the block is this thread's. Whoever else was given it would overwrite the
+                        // mark.
                         unsafe { block.write(block as u64 ^ seed) };
                         live.push((class, block as usize));
                     } else {

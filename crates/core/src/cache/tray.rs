@@ -1,5 +1,5 @@
-//! The operations on a virtual CPU's cache. Each is atomic for the threads that share the cache; between two of them
-//! anything may happen.
+//! The operations on a virtual CPU's cache. Each is atomic for the threads that share the cache; between two
+//! of them anything may happen.
 
 use super::slab::{Slab, Word};
 use crate::class::SizeClass;

@@ -1,31 +1,34 @@
 //! The fast paths written whole, as text for `naked_asm!`, for libraries whose heap is one static.
 //!
-//! They do what `Front::pop_for`, `Pages::class_of_given` and `Front::push` do, in fewer steps,
-//! by three means. Knowing where the heap is, they compare with its words in memory. They leave for the slow path from
-//! anywhere, with the arguments still in their registers. And all of them share **one** sequence descriptor, which stays
-//! in the thread's area from call to call: they look whether it is there, where other sequences have to store theirs.
-//! That store, not its instruction, is what costs (decision 0018).
+//! They do what `Front::pop_for`, `Pages::class_of_given` and `Front::push` do, in fewer steps, by three
+//! means. Knowing where the heap is, they compare with its words in memory. They leave for the slow path from
+//! anywhere, with the arguments still in their registers. And all of them share **one** sequence descriptor,
+//! which stays in the thread's area from call to call: they look whether it is there, where other sequences
+//! have to store theirs. That store, not its instruction, is what costs (decision 0018).
 //!
 //! The rules that make this right:
-//! - The look is inside the sequence. The kernel takes the descriptor away only when it interrupts the thread outside of
-//!   the sequence, so if it is there at the look, every interruption from then on aborts; if it is not, nothing has
-//!   been done yet.
-//! - Only `announce` stores the descriptor, after it has seen that the thread is registered and that the sequences are
-//!   on. So where the descriptor is, both hold, and are not asked again. glibc ends a process in which a thread cannot
-//!   be registered whose creator was, so an area that a new thread inherits from an old one is a registered one again.
-//!   A thread that takes back its registration itself, and goes on allocating, breaks this rule.
-//! - A sequence may end in one store only, and these two have one descriptor: they end in the same instruction.
-//! - An abort begins the sequence again, not the function: a debugger's breakpoint on the function is an interruption
-//!   outside of the sequence each time, and would never be passed.
+//! - The look is inside the sequence. The kernel takes the descriptor away only when it interrupts the thread
+//!   outside of the sequence, so if it is there at the look, every interruption from then on aborts; if it is
+//!   not, nothing has been done yet.
+//! - Only `announce` stores the descriptor, after it has seen that the thread is registered and that the
+//!   sequences are on. So where the descriptor is, both hold, and are not asked again. glibc ends a process
+//!   in which a thread cannot be registered whose creator was, so an area that a new thread inherits from an
+//!   old one is a registered one again. A thread that takes back its registration itself, and goes on
+//!   allocating, breaks this rule.
+//! - A sequence may end in one store only, and these two have one descriptor: they end in the same
+//!   instruction.
+//! - An abort begins the sequence again, not the function: a debugger's breakpoint on the function is an
+//!   interruption outside of the sequence each time, and would never be passed.
 //! - To switch the sequences off, `Cache::stop` lets every virtual CPU find the empty slab.
 //!
-//! Registers: rdi and rsi are arguments and stay. ecx is the class and stays within the sequence, as does r10, the
-//! address of the entry's two jumps: to the beginning of its sequence and to its slow path. rax, rdx, r8 and r9 are
-//! scratch. Operands: `heap` and `by_size` are symbols, `slow` is the function that does the whole work, the others are
-//! offsets in the heap. Each entry is followed by its `ways_out`.
+//! Registers: rdi and rsi are arguments and stay. ecx is the class and stays within the sequence, as does
+//! r10, the address of the entry's two jumps: to the beginning of its sequence and to its slow path. rax,
+//! rdx, r8 and r9 are scratch. Operands: `heap` and `by_size` are symbols, `slow` is the function that does
+//! the whole work, the others are offsets in the heap. Each entry is followed by its `ways_out`.
 
-/// The two jumps of an entry, found through r10: 0 begins the sequence again, 8 is the slow path. Without a path that is
-/// taken usually, so it lies away from the code; it has its own unwind information, as every interrupted instruction must.
+/// The two jumps of an entry, found through r10: 0 begins the sequence again, 8 is the slow path. Without a
+/// path that is taken usually, so it lies away from the code; it has its own unwind information, as every
+/// interrupted instruction must.
 #[macro_export]
 macro_rules! ways_out {
     ($sequence:literal) => {
@@ -137,8 +140,8 @@ macro_rules! find_word {
     };
 }
 
-/// Both sequences. Follows the entry that falls into the first, which returns a block of the class; the second takes the
-/// block at rdi.
+/// Both sequences. Follows the entry that falls into the first, which returns a block of the class; the
+/// second takes the block at rdi.
 #[macro_export]
 macro_rules! sequences {
     () => {

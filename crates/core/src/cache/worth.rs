@@ -1,9 +1,10 @@
 //! Whether more room for a class would save enough time to be worth its memory.
 //!
-//! A miss costs some 300 ns. Room that lets a class hold as many blocks more as one miss moves spares about one such miss
-//! whenever the class swings from too few blocks to too many. So what matters is how often it misses, against the share of
-//! the heap that it moves: `WORTH`. And blocks that only flow through, allocated on one CPU and freed on another, pass a long
-//! array as they pass a short one: no room is ever enough for them, and what is given holds blocks that nobody needs.
+//! A miss costs some 300 ns. Room that lets a class hold as many blocks more as one miss moves spares about
+//! one such miss whenever the class swings from too few blocks to too many. So what matters is how often it
+//! misses, against the share of the heap that it moves: `WORTH`. And blocks that only flow through, allocated
+//! on one CPU and freed on another, pass a long array as they pass a short one: no room is ever enough for
+//! them, and what is given holds blocks that nobody needs.
 
 use super::Below;
 use super::slab::{Info, Slab};
@@ -11,11 +12,12 @@ use crate::base::sync::Ordering;
 use crate::class::{MOST_BATCH, SizeClass};
 use crate::os::Os;
 
-/// Nanoseconds between two misses of a class that each move as much as the whole heap; rarer misses are worth no room. The same
-/// for all shares: for a percent of the heap one in 1.5 ms, which is 0.02 % of a CPU.
+/// Nanoseconds between two misses of a class that each move as much as the whole heap; rarer misses are worth
+/// no room. The same for all shares: for a percent of the heap one in 1.5 ms, which is 0.02 % of a CPU.
 const WORTH: u64 = 15_000;
 
-/// Time is kept in units of 1,024 ns, of which 31 bits last for 36 minutes; then a miss may seem more recent than it is.
+/// Time is kept in units of 1,024 ns, of which 31 bits last for 36 minutes; then a miss may seem more recent
+/// than it is.
 const TIME_SHIFT: u32 = 10;
 const TIME_MASK: u32 = u32::MAX >> 1;
 
@@ -51,7 +53,8 @@ impl LastMiss {
     }
 }
 
-/// Blocks that a cache of this capacity moves to or from the middle in one go: the busier the class, the more.
+/// Blocks that a cache of this capacity moves to or from the middle in one go: the busier the class, the
+/// more.
 pub(super) fn moved_at_once(class: SizeClass, capacity: usize) -> usize {
     let calm = (class.shape().batch as usize).min(capacity + 1);
     (capacity / 2).clamp(calm, most_moved(class).max(calm))
@@ -61,9 +64,9 @@ fn most_moved(class: SizeClass) -> usize {
     (4 * class.shape().batch as usize).min(MOST_BATCH)
 }
 
-/// Notes a miss. Whether a longer array could hold what made the class miss. As long as more than now could move at once, it
-/// can; later only when the class turns from too few blocks to too many: once in each of its swings, and never where blocks
-/// only flow through.
+/// Notes a miss. Whether a longer array could hold what made the class miss. As long as more than now could
+/// move at once, it can; later only when the class turns from too few blocks to too many: once in each of its
+/// swings, and never where blocks only flow through.
 pub(super) fn may_help(slab: Slab, class: SizeClass, capacity: usize, miss: Miss) -> bool {
     let last = LastMiss::of(slab, class);
     let turned = last.kind != miss;

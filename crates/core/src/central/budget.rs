@@ -1,7 +1,8 @@
 //! The exact bound on cached bytes.
 //!
-//! Whoever wants to cache takes *room* from here first, block size by block size; what is cached is never more than
-//! the room taken. The sum therefore holds at any number of threads, without looking at a single cache.
+//! Whoever wants to cache takes *room* from here first, block size by block size; what is cached is never
+//! more than the room taken. The sum therefore holds at any number of threads, without looking at a single
+//! cache.
 
 use crate::base::sync::{AtomicUsize, Ordering};
 
@@ -27,7 +28,8 @@ impl Budget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the bound for what is taken from now on; room beyond a lowered bound must be given back by its holders.
+    /// Sets the bound for what is taken from now on; room beyond a lowered bound must be given back by its
+    /// holders.
     pub fn set_limit(&self, bytes: usize) {
         self.limit.store(bytes, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The spans of one class that have free blocks, listed by how many: the fullest is used first, so that emptier ones
-//! drain.
+//! The spans of one class that have free blocks, listed by how many: the fullest is used first, so that
+//! emptier ones drain.
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::Ordering;
@@ -17,8 +17,8 @@ const GROWN_SPANS: usize = 16;
 #[derive(Default)]
 pub struct Taken {
     pub blocks: usize,
-    /// Address and bytes of new memory that some of the blocks are the first to reach: worth bringing in at once, without
-    /// the lock of the class.
+    /// Address and bytes of new memory that some of the blocks are the first to reach: worth bringing in at
+    /// once, without the lock of the class.
     pub reached: Option<(usize, usize)>,
 }
 
@@ -35,7 +35,8 @@ impl SpanLists {
         SpanLists { heads: [SpanId::NONE; LISTS], free_blocks: 0, spans: 0 }
     }
 
-    /// Fills `out` with free blocks, fullest span first, in address order within a span; opens spans as needed.
+    /// Fills `out` with free blocks, fullest span first, in address order within a span; opens spans as
+    /// needed.
     pub fn take<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
         let (mut count, mut reached) = (0, None);
         while count < out.len() {
@@ -90,7 +91,8 @@ impl SpanLists {
         Some(id)
     }
 
-    /// Takes blocks back that are free since tick `at`; a block that cannot be free is reported and left alone.
+    /// Takes blocks back that are free since tick `at`; a block that cannot be free is reported and left
+    /// alone.
     pub fn put<O: Os>(
         &mut self,
         pages: &Pages<O>,
@@ -128,7 +130,8 @@ impl SpanLists {
         Ok(())
     }
 
-    /// Puts a span into the list of its number of free blocks, or closes it where it is empty and not the last.
+    /// Puts a span into the list of its number of free blocks, or closes it where it is empty and not the
+    /// last.
     fn relist<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
         let span = pages.span(id);
         let list = list_of(span);
@@ -152,8 +155,8 @@ impl SpanLists {
         pages.close_span(id, at);
     }
 
-    /// Gives the idle pages of a span back, or the whole span where it is empty, if it has not been touched for
-    /// `ticks`. Returns the bytes that went back to the system.
+    /// Gives the idle pages of a span back, or the whole span where it is empty, if it has not been touched
+    /// for `ticks`. Returns the bytes that went back to the system.
     pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
         let span = pages.span(id);
         let now = pages.clock.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! The middle: what flows between virtual CPUs, and the spans of each class.
 //!
-//! Owns, for each class, a transfer array (whole batches change hands in it) and the lists of spans with free blocks;
-//! and the budget that bounds all cached bytes. Promises that a block is handed out by one caller only and that a
-//! double or interior free is found at the latest when the block comes back to its span. `cache` and `heap` call it;
-//! sits on `pages`.
+//! Owns, for each class, a transfer array (whole batches change hands in it) and the lists of spans with free
+//! blocks; and the budget that bounds all cached bytes. Promises that a block is handed out by one caller
+//! only and that a double or interior free is found at the latest when the block comes back to its span.
+//! `cache` and `heap` call it; sits on `pages`.
 
 mod budget;
 mod lists;
@@ -49,7 +49,8 @@ struct Class<O: Os> {
     cached: AtomicU32,
     /// The same of its capacity.
     capacity: AtomicU32,
-    /// Times that the budget had no room for this class. Counted here, where only those write who use the class anyway.
+    /// Times that the budget had no room for this class. Counted here, where only those write who use the
+    /// class anyway.
     refusals: AtomicU32,
     spans: Mutex<SpanLists, O>,
 }
@@ -93,7 +94,8 @@ impl<O: Os> Central<O> {
         }
     }
 
-    /// Reserves the transfer arrays; each gets memory when it is first used. Without them the heap works, only slower.
+    /// Reserves the transfer arrays; each gets memory when it is first used. Without them the heap works,
+    /// only slower.
     pub fn start(&self, os: &O) {
         if let Some(base) = os.reserve(Self::arrays_bytes()) {
             self.arrays.store(base, Ordering::Relaxed);
@@ -175,7 +177,8 @@ impl<O: Os> Central<O> {
         self.class(class).spans.lock().put(pages, class, blocks, at)
     }
 
-    /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick `at`.
+    /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick
+    /// `at`.
     pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: u32) -> Result<(), Misuse> {
         let place = self.class(class);
         if place.cached.load(Ordering::Relaxed) == 0 {
@@ -209,7 +212,8 @@ impl<O: Os> Central<O> {
         }
     }
 
-    /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns the bytes.
+    /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns
+    /// the bytes.
     pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
         let span = pages.span(id);
         let class = span.class();
@@ -304,7 +308,8 @@ impl<O: Os> Central<O> {
         Ok(())
     }
 
-    /// Returns up to `entries` of a transfer array's capacity to the budget and the blocks in it to their spans.
+    /// Returns up to `entries` of a transfer array's capacity to the budget and the blocks in it to their
+    /// spans.
     pub fn drain(&self, pages: &Pages<O>, class: SizeClass, entries: usize) -> Result<(), Misuse> {
         let place = self.class(class);
         // No more than there is now: others may give while we take.
@@ -359,8 +364,8 @@ impl<O: Os> Central<O> {
         }
     }
 
-    /// Takes over the locks of threads that are not in this process, and puts right what those were changing. The pages
-    /// are right already.
+    /// Takes over the locks of threads that are not in this process, and puts right what those were changing.
+    /// The pages are right already.
     ///
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
@@ -370,7 +375,8 @@ impl<O: Os> Central<O> {
             // SAFETY: by the caller's promise; each is released by the thread that seized it.
             unsafe {
                 if place.transfer.seize() {
-                    // Blocks count once they are there, and count no more before they are taken: nothing to put right.
+                    // Blocks count once they are there, and count no more before they are taken: nothing to
+                    // put right.
                     place.note(place.transfer.seized());
                     place.transfer.release();
                 }

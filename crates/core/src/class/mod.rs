@@ -1,7 +1,8 @@
 //! Size classes: which block size serves a request, and how blocks of that size are cut from a span.
 //!
-//! Owns the class table, computed and proved at compile time; promises that a class index orders like its size and
-//! that a block wastes at most an eighth of itself (above 128 bytes); every layer above may call it; sits on `base`.
+//! Owns the class table, computed and proved at compile time; promises that a class index orders like its
+//! size and that a block wastes at most an eighth of itself (above 128 bytes); every layer above may call it;
+//! sits on `base`.
 //!
 //! Sizes: 16-byte steps to 256, then eight steps a doubling up to 256 KiB. Class 0 means "no block".
 
@@ -81,7 +82,8 @@ impl SizeClass {
         SizeClass(unsafe { *BY_SIZE.get_unchecked(bytes.wrapping_add(MIN_ALIGN - 1) / MIN_ALIGN) })
     }
 
-    /// The class that serves `bytes`, at most `LARGEST_BYTES`, without a table: the three bits below the leading one choose the step in its doubling.
+    /// The class that serves `bytes`, at most `LARGEST_BYTES`, without a table: the three bits below the
+    /// leading one choose the step in its doubling.
     #[inline(always)]
     pub const fn computed(bytes: usize) -> SizeClass {
         let last = bytes.saturating_sub(1) as u64;
@@ -127,8 +129,8 @@ impl SizeClass {
     #[inline(always)]
     pub fn shape(self) -> &'static Shape {
         debug_assert!(self.index() < TABLE_LEN);
-        // SAFETY: a SizeClass is made from the page map's bytes or by `for_small` and `all`, whose values stay
-        // below TABLE_LEN (proved for `for_small` in `the_table_covers_every_request`).
+        // SAFETY: a SizeClass is made from the page map's bytes or by `for_small` and `all`, whose values
+        // stay below TABLE_LEN (proved for `for_small` in `the_table_covers_every_request`).
         unsafe { SHAPES.get_unchecked(self.index()) }
     }
 
@@ -186,8 +188,8 @@ const fn build_shape(block_bytes: usize) -> Shape {
     }
 }
 
-/// The shortest span that wastes at most 1/64 of itself, holds two blocks or more and reaches the target length
-/// where the bitmap is long enough for that.
+/// The shortest span that wastes at most 1/64 of itself, holds two blocks or more and reaches the target
+/// length where the bitmap is long enough for that.
 const fn span_units_for(block_bytes: usize) -> usize {
     let mut units = 1;
     loop {
@@ -202,8 +204,8 @@ const fn span_units_for(block_bytes: usize) -> usize {
     }
 }
 
-/// About 32 KiB move at a time, at least one block and at most 32: enough to make the locks of the middle tier
-/// cheap, not so much that small programs touch what they never use.
+/// About 32 KiB move at a time, at least one block and at most 32: enough to make the locks of the middle
+/// tier cheap, not so much that small programs touch what they never use.
 const fn batch_for(block_bytes: usize) -> usize {
     let blocks = (32 << 10) / block_bytes;
     if blocks < 1 {

@@ -12,7 +12,8 @@ pub const LARGEST_REQUEST: usize = isize::MAX as usize;
 /// Of so many requests that reach the slow path one counts as a sample of what is asked for.
 const REQUESTS_PER_SAMPLE: u64 = 4;
 
-/// From here on a block of `calloc` often stays untouched in part: a miss looks for memory that need not be written.
+/// From here on a block of `calloc` often stays untouched in part: a miss looks for memory that need not be
+/// written.
 const OFTEN_UNTOUCHED_FROM: usize = 16 << 10;
 
 impl<O: Os> Heap<O> {
@@ -78,7 +79,8 @@ impl<O: Os> Heap<O> {
         // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
         let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
         if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
-            // Not one step each: what two CPUs count at once is one sample less, a locked instruction costs every miss.
+            // Not one step each: what two CPUs count at once is one sample less, a locked instruction costs
+            // every miss.
             sample.bytes.store(sample.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
             sample.count.store(sample.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }

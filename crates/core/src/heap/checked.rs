@@ -1,8 +1,10 @@
-//! The option `double_free_check`: a second free of a block is stopped at the call, whichever thread makes it.
+//! The option `double_free_check`: a second free of a block is stopped at the call, whichever thread makes
+//! it.
 //!
-//! The bit that says where a block starts is then set by malloc and cleared by free, not by the spans: a block in any cache
-//! is not given, so its second free finds the bit cleared. The bit has to change in one step, which the fast path cannot
-//! afford (docs/decisions/0014): it is off, and every call comes here by way of the slow paths.
+//! The bit that says where a block starts is then set by malloc and cleared by free, not by the spans: a
+//! block in any cache is not given, so its second free finds the bit cleared. The bit has to change in one
+//! step, which the fast path cannot afford (docs/decisions/0014): it is off, and every call comes here by way
+//! of the slow paths.
 
 use super::Heap;
 use crate::class::SizeClass;
@@ -28,8 +30,8 @@ impl<O: Os> Heap<O> {
         block
     }
 
-    /// Takes a small block back; false where the program does not have one that starts at `address`: the ordinary way says
-    /// what that means.
+    /// Takes a small block back; false where the program does not have one that starts at `address`: the
+    /// ordinary way says what that means.
     pub(super) fn free_checked(&self, address: usize) -> bool {
         if self.is_stopped() {
             return false;

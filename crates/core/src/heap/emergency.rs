@@ -1,8 +1,9 @@
-//! Memory for the two moments when the heap itself must not be touched: a signal handler that interrupted a slow path
-//! of its own thread, and a process that was stopped for misuse and now runs its crash handler.
+//! Memory for the two moments when the heap itself must not be touched: a signal handler that interrupted a
+//! slow path of its own thread, and a process that was stopped for misuse and now runs its crash handler.
 //!
-//! Blocks are cut one after the other from a few arenas; an arena begins anew when none of its blocks is in use. After a
-//! stop freeing does nothing, and the crash handler comes first: other threads are served ever more slowly, from a part of the memory, and then not at all.
+//! Blocks are cut one after the other from a few arenas; an arena begins anew when none of its blocks is in
+//! use. After a stop freeing does nothing, and the crash handler comes first: other threads are served ever
+//! more slowly, from a part of the memory, and then not at all.
 
 use super::Heap;
 use crate::base::round_up;
@@ -16,7 +17,8 @@ const ARENA_BYTES: usize = 4 << 20;
 const HEADER: usize = MIN_ALIGN;
 const WORD: usize = size_of::<usize>();
 
-/// What is in use of an arena. Both change together, so that the last block to be freed can begin the arena anew.
+/// What is in use of an arena. Both change together, so that the last block to be freed can begin the arena
+/// anew.
 #[derive(Clone, Copy, Default)]
 struct Use {
     blocks: u32,
@@ -73,7 +75,8 @@ impl Emergency {
         }
     }
 
-    /// How long a thread that was not stopped itself has to wait before it is served; none where its kind had enough.
+    /// How long a thread that was not stopped itself has to wait before it is served; none where its kind had
+    /// enough.
     fn wait_of_others(&self, bytes: usize) -> Option<u64> {
         let before = self.by_others.fetch_add(bytes.min(OTHERS_BYTES), Ordering::Relaxed);
         if before < OTHERS_BYTES { Some(MILLISECOND << (before / OTHERS_STEP)) } else { None }
@@ -186,7 +189,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What becomes of a block that is freed by a signal handler inside a slow path, or after the process was stopped.
+    /// What becomes of a block that is freed by a signal handler inside a slow path, or after the process was
+    /// stopped.
     #[cold]
     #[inline(never)]
     pub(super) fn free_in_emergency(&self, address: usize) {

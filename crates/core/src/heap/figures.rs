@@ -1,7 +1,7 @@
 //! Figures that a program may ask for every second: sums of counters, with no look at each page.
 //!
-//! Where `Stats` asks the system which pages are in memory, `Committed` counts what the heap has taken and not given
-//! back. The two differ by pages of blocks that nobody has touched yet.
+//! Where `Stats` asks the system which pages are in memory, `Committed` counts what the heap has taken and
+//! not given back. The two differ by pages of blocks that nobody has touched yet.
 
 use super::Heap;
 use crate::base::sync::Ordering;
@@ -162,8 +162,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Gives back up to `most` bytes of free memory outside spans, which nothing has to be stopped or searched for.
-    /// Returns the bytes.
+    /// Gives back up to `most` bytes of free memory outside spans, which nothing has to be stopped or
+    /// searched for. Returns the bytes.
     pub fn release_free(&self, most: usize) -> usize {
         self.in_slow_path(|| {
             let free = self.pages.dirty_free_bytes();

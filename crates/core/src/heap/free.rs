@@ -24,7 +24,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be seen at once.
+    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be
+    /// seen at once.
     #[inline(always)]
     pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
         match self.pages.class_of_given(address) {

@@ -11,15 +11,17 @@ use crate::os::{Bell, MemoryGroup, Os};
 
 /// Ticks in one `release_delay`.
 const TICKS_PER_DELAY: u32 = 4;
-/// Limits and memory pressure are read from files, a dozen or more in a deep hierarchy of groups: not at each tick.
+/// Limits and memory pressure are read from files, a dozen or more in a deep hierarchy of groups: not at each
+/// tick.
 const TICKS_PER_LOOK_OUTSIDE: u32 = 2;
-/// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other CPUs.
+/// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other
+/// CPUs.
 const STILL_TICKS: u32 = 2;
 /// Nothing waits where free memory exceeds this part of what lives, and these bytes.
 const PATIENT_PART: usize = 2;
 const PATIENT_BYTES: usize = 16 << 20;
-/// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it frees too
-/// much.
+/// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it
+/// frees too much.
 const STEERED_PART: usize = 16;
 /// It steers if it asked for a release in so many ticks.
 const STEERED_TICKS: u32 = 48;
@@ -112,7 +114,8 @@ impl<O: Os> Heap<O> {
     pub(super) fn after_slow_path(&self) {
         let janitor = &self.janitor;
         janitor.bell.ring();
-        // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is for.
+        // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is
+        // for.
         if !janitor.running.load(Ordering::Relaxed)
             && janitor.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK)
         {
@@ -153,7 +156,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is switched off.
+    /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is
+    /// switched off.
     pub fn claim_janitor(&self) -> bool {
         self.options.is_on(OptionId::janitor)
             && !self.janitor.retired.load(Ordering::Acquire)
@@ -174,7 +178,8 @@ impl<O: Os> Heap<O> {
         self.janitor.calling_back.store(false, Ordering::Relaxed);
     }
 
-    /// From now on slow paths do the janitor's work: a thread would keep a process alive whose own threads have ended.
+    /// From now on slow paths do the janitor's work: a thread would keep a process alive whose own threads
+    /// have ended.
     pub fn retire_janitor(&self) {
         self.janitor.retired.store(true, Ordering::Release);
     }
@@ -257,7 +262,8 @@ impl<O: Os> Heap<O> {
         self.janitor.patience.factor() > 1
     }
 
-    /// Notes that the program asks for a release every now and then, because it steers what it keeps by what is held.
+    /// Notes that the program asks for a release every now and then, because it steers what it keeps by what
+    /// is held.
     pub fn note_steered(&self) {
         let until = self.pages.clock.load(Ordering::Relaxed).wrapping_add(STEERED_TICKS).max(1);
         self.janitor.steered_until.store(until, Ordering::Relaxed);
@@ -275,8 +281,8 @@ impl<O: Os> Heap<O> {
         patience.note(Seen { now, rung, work, given, came_back, ticks_per_delay: TICKS_PER_DELAY });
     }
 
-    /// The free memory that this tick leaves: what is to be retained, and what was needed in the last ticks. How many of
-    /// those grows with the patience. Where nothing `waits`, nothing is needed.
+    /// The free memory that this tick leaves: what is to be retained, and what was needed in the last ticks.
+    /// How many of those grows with the patience. Where nothing `waits`, nothing is needed.
     fn kept_bytes(&self, waits: bool, retained: usize, factor: u32) -> usize {
         let janitor = &self.janitor;
         let low = self.pages.low_water() as u64;
@@ -332,8 +338,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Reads the limits once when the heap is no longer small, without waiting for the first tick: a process can fill
-    /// its cgroup in less time.
+    /// Reads the limits once when the heap is no longer small, without waiting for the first tick: a process
+    /// can fill its cgroup in less time.
     #[inline]
     pub(super) fn learn_limits(&self) {
         if self.pages.mapped_bytes() >= SMALL_HEAP
@@ -367,8 +373,8 @@ impl<O: Os> Heap<O> {
         allowed.saturating_sub(others).max(allowed / 2)
     }
 
-    /// Relieves the heap where it has grown by a step since the last time. Over the limit with nothing left to give,
-    /// each slow path would otherwise try again for nothing.
+    /// Relieves the heap where it has grown by a step since the last time. Over the limit with nothing left
+    /// to give, each slow path would otherwise try again for nothing.
     fn relieve_if_grown(&self) {
         let limit = self.pages.limits.soft().unwrap_or(0);
         let (step, at) = (limit / RELIEF_STEP, self.janitor.relieve_at.load(Ordering::Relaxed) as usize);
@@ -394,9 +400,9 @@ impl<O: Os> Heap<O> {
         self.janitor.given_back.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Calls the program's function for memory pressure, if the limit was passed and there is one. Never from inside a
-    /// slow path: the function is free to use the heap. One call at a time: a function that allocates would call itself
-    /// for ever. What becomes due meanwhile waits for the slow path after it.
+    /// Calls the program's function for memory pressure, if the limit was passed and there is one. Never from
+    /// inside a slow path: the function is free to use the heap. One call at a time: a function that
+    /// allocates would call itself for ever. What becomes due meanwhile waits for the slow path after it.
     #[inline]
     pub(super) fn call_back_if_due(&self) {
         let Janitor { callback_due: due, calling_back: calling, .. } = &self.janitor;
@@ -420,8 +426,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Sets the function that is called when the soft limit was passed, with the heap's bytes in memory and the
-    /// limit; by the janitor or by the thread that allocates, with no lock held.
+    /// Sets the function that is called when the soft limit was passed, with the heap's bytes in memory and
+    /// the limit; by the janitor or by the thread that allocates, with no lock held.
     pub fn on_pressure(&self, callback: Option<extern "C" fn(usize, usize)>) {
         let address = callback.map_or(core::ptr::null_mut(), |callback| callback as *mut ());
         self.pressure_callback.store(address, Ordering::Release);

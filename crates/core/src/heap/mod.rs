@@ -1,7 +1,8 @@
 //! The heap: one of each layer, and the paths through them.
 //!
-//! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports` and tests call it;
-//! sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells the story.
+//! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports` and tests
+//! call it; sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells
+//! the story.
 
 mod allocate;
 mod checked;
@@ -55,8 +56,8 @@ const FAILED: u32 = 2;
 /// The program misused the heap: it is not touched any more, and the process runs its crash handler.
 const STOPPED: u32 = 3;
 
-/// A heap. Zeroed it is ready to use: the first allocation starts it. Any thread may call any method; a heap must not
-/// move after its first use.
+/// A heap. Zeroed it is ready to use: the first allocation starts it. Any thread may call any method; a heap
+/// must not move after its first use.
 pub struct Heap<O: Os> {
     cache: Cache<O>,
     pages: Pages<O>,
@@ -66,8 +67,8 @@ pub struct Heap<O: Os> {
     large: Large,
     pub options: Options,
     starting: Mutex<(), O>,
-    /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the waste
-    /// inside blocks.
+    /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the
+    /// waste inside blocks.
     requested: [Requested; TABLE_LEN],
     /// The bound is first set for one CPU; who needs more makes us ask the system how many there are.
     bound_is_final: AtomicU32,

@@ -1,9 +1,10 @@
-//! Children that were made without fork's handlers: by `_Fork`, by a raw `clone`, or by `fork` in a signal handler that
-//! interrupted a slow path.
+//! Children that were made without fork's handlers: by `_Fork`, by a raw `clone`, or by `fork` in a signal
+//! handler that interrupted a slow path.
 //!
-//! Such a child has the locks as they were, held by threads that stayed in the parent. It is recognised by a word that
-//! the kernel zeroes in every child; its first slow path then takes those locks over and puts right what they guard.
-//! A lock that this very thread holds, in the work that a signal handler interrupted, is left alone: that work goes on.
+//! Such a child has the locks as they were, held by threads that stayed in the parent. It is recognised by a
+//! word that the kernel zeroes in every child; its first slow path then takes those locks over and puts right
+//! what they guard. A lock that this very thread holds, in the work that a signal handler interrupted, is
+//! left alone: that work goes on.
 
 use super::Heap;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering, pause};
@@ -74,7 +75,8 @@ impl Process {
 }
 
 impl<O: Os> Heap<O> {
-    /// Puts the heap right if this is a new process. `outermost`: this thread is not in the middle of a slow path.
+    /// Puts the heap right if this is a new process. `outermost`: this thread is not in the middle of a slow
+    /// path.
     #[inline]
     pub(super) fn know_process(&self, outermost: bool) {
         if !self.process.is_known() {
@@ -114,8 +116,8 @@ impl<O: Os> Heap<O> {
         self.process.set(KNOWN);
     }
 
-    /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them: it must stand
-    /// there itself before it puts the rest right, or its handlers would wait for it.
+    /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:
+    /// it must stand there itself before it puts the rest right, or its handlers would wait for it.
     pub(super) fn forget_absent(&self) {
         if self.process.is_new() {
             self.slow_paths.forget_others::<O>();

@@ -1,9 +1,11 @@
-//! How long idle memory waits before it goes back: longer while the program shows that it wants it again soon.
+//! How long idle memory waits before it goes back: longer while the program shows that it wants it again
+//! soon.
 //!
-//! Each page that comes into use shortly after it was given back cost a system call, a page fault and 4 KiB of zeros for
-//! nothing. Where that happens to a notable part of what goes, the delay doubles; when it has not happened for some time,
-//! the delay halves. A program that stops working, or that works much less than it did, gets the plain delay at once:
-//! what it promises about idle memory holds whatever was learned under load.
+//! Each page that comes into use shortly after it was given back cost a system call, a page fault and 4 KiB
+//! of zeros for nothing. Where that happens to a notable part of what goes, the delay doubles; when it has
+//! not happened for some time, the delay halves. A program that stops working, or that works much less than
+//! it did, gets the plain delay at once: what it promises about idle memory holds whatever was learned under
+//! load.
 
 use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
 

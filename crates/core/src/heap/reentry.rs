@@ -1,15 +1,17 @@
-//! Which threads are inside a slow path: so that a signal handler that interrupted one of its own thread can tell, and does
-//! not wait for the locks that its thread holds.
+//! Which threads are inside a slow path: so that a signal handler that interrupted one of its own thread can
+//! tell, and does not wait for the locks that its thread holds.
 //!
-//! A thread writes its number into a place of its own choice before it goes in, and takes it out when it leaves. What its
-//! handlers free meanwhile waits here too. `slow_path` goes through here; a handler is served by `emergency`.
+//! A thread writes its number into a place of its own choice before it goes in, and takes it out when it
+//! leaves. What its handlers free meanwhile waits here too. `slow_path` goes through here; a handler is
+//! served by `emergency`.
 
 use super::Heap;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::os::Os;
 use core::sync::atomic::compiler_fence;
 
-/// A power of two. A thousand threads may wait inside slow paths while a fork holds all locks, and each has its place.
+/// A power of two. A thousand threads may wait inside slow paths while a fork holds all locks, and each has
+/// its place.
 const BUCKETS: usize = 256;
 const PLACES: usize = 8;
 /// Buckets after its own in which a thread may stand that found its own full.
@@ -73,11 +75,12 @@ impl SlowPaths {
         (1..=NEIGHBOURS).flat_map(move |nth| self.places(thread, nth))
     }
 
-    /// None if this thread is inside a slow path already, which only a signal handler can see. A thread that cannot be noted
-    /// does not go in: its handlers would wait for the locks that it holds. `full` is called until there is a place.
+    /// None if this thread is inside a slow path already, which only a signal handler can see. A thread that
+    /// cannot be noted does not go in: its handlers would wait for the locks that it holds. `full` is called
+    /// until there is a place.
     ///
-    /// Only the thread itself writes its own number, so relaxed order is enough: a handler sees what its thread wrote, in the
-    /// order that `compiler_fence` keeps.
+    /// Only the thread itself writes its own number, so relaxed order is enough: a handler sees what its
+    /// thread wrote, in the order that `compiler_fence` keeps.
     #[inline]
     pub fn enter<O: Os>(&self, mut full: impl FnMut()) -> Option<Entry<'_>> {
         let thread = O::thread_id();
@@ -122,7 +125,8 @@ impl SlowPaths {
 
     /// Keeps a block that a signal handler freed; false where there is no place, and the block is lost.
     pub fn defer(&self, block: usize) -> bool {
-        // Release pairs with the Acquire in `free_deferred`: what the handler wrote comes before what the next owner writes.
+        // Release pairs with the Acquire in `free_deferred`: what the handler wrote comes before what the
+        // next owner writes.
         let kept = self
             .deferred
             .iter()
@@ -142,18 +146,21 @@ impl SlowPaths {
         }
     }
 
-    /// In a child process the threads of others are gone. They stay counted: this thread may be about to stray.
+    /// In a child process the threads of others are gone. They stay counted: this thread may be about to
+    /// stray.
     pub fn forget_others<O: Os>(&self) {
         self.forget(|thread| thread != O::thread_id());
     }
 
-    /// In a forked child the threads of others are gone, and this one is through with its fork. Strays stay counted as above:
-    /// a handler may have forked that interrupted this thread just before it took its place.
+    /// In a forked child the threads of others are gone, and this one is through with its fork. Strays stay
+    /// counted as above: a handler may have forked that interrupted this thread just before it took its
+    /// place.
     pub fn forget_all(&self) {
         self.forget(|_| true);
     }
 
-    /// Writes only where somebody stands: what is written is a page that a child does not share with its parent any more.
+    /// Writes only where somebody stands: what is written is a page that a child does not share with its
+    /// parent any more.
     fn forget(&self, gone: impl Fn(usize) -> bool) {
         for place in self.all_places() {
             let thread = place.load(Ordering::Relaxed);

@@ -4,12 +4,13 @@ use super::{Heap, LARGEST_REQUEST};
 use crate::class::{LARGEST_BYTES, SizeClass};
 use crate::os::Os;
 
-/// A block that realloc makes longer than this gets a run of its own, with room behind it: it is likely to grow again.
+/// A block that realloc makes longer than this gets a run of its own, with room behind it: it is likely to
+/// grow again.
 const GROWS_ON_FROM: usize = 64 << 10;
 
 impl<O: Os> Heap<O> {
-    /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where there is no
-    /// memory, and the old block is as it was. `address` 0 means a new block.
+    /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where
+    /// there is no memory, and the old block is as it was. `address` 0 means a new block.
     pub fn reallocate(&self, address: usize, bytes: usize) -> usize {
         if address == 0 {
             return self.allocate(bytes);
@@ -23,8 +24,8 @@ impl<O: Os> Heap<O> {
         if was_large && bytes > GROWS_ON_FROM && self.resizes_in_place(address, bytes) {
             return address;
         }
-        // A block stays where it is unless it is too small or less than half used. A guarded one always knows what was
-        // asked for, so it stays only where that does not change.
+        // A block stays where it is unless it is too small or less than half used. A guarded one always knows
+        // what was asked for, so it stays only where that does not change.
         let stays = if self.guards.owns(address) { bytes == usable } else { bytes >= usable / 2 };
         if bytes <= usable && stays {
             return address;
@@ -54,7 +55,8 @@ impl<O: Os> Heap<O> {
         block
     }
 
-    /// Stops the process where `address` is in a small class and not the start of a block that somebody can have.
+    /// Stops the process where `address` is in a small class and not the start of a block that somebody can
+    /// have.
     fn check_start(&self, address: usize) {
         let class = self.pages.class_of(address);
         if class.is_small() && self.pages.class_of_given(address) != Some(class) && !self.is_stopped() {

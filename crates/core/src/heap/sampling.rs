@@ -16,13 +16,14 @@ const LIMIT_MARGIN: usize = 1 << 20;
 pub struct Hooks {
     /// Called once, before the first guarded block is handed out.
     pub before_guards: fn(),
-    /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it cannot.
+    /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it
+    /// cannot.
     pub unwind: fn(&mut [usize]) -> usize,
 }
 
 impl<O: Os> Heap<O> {
-    /// Starts the live profile anew: about one sample in `interval` bytes, 0 for the option's. False where there is no
-    /// memory for its tables, and in a heap without samples.
+    /// Starts the live profile anew: about one sample in `interval` bytes, 0 for the option's. False where
+    /// there is no memory for its tables, and in a heap without samples.
     pub fn start_profile(&self, interval: u64) -> bool {
         let interval = match interval {
             0 => self.options.get(OptionId::sample_interval),
@@ -149,8 +150,8 @@ impl<O: Os> Heap<O> {
         self.guards.owns(address)
     }
 
-    /// Ends the process for an access to a guarded address that the machine refused, with the stack that `here` finds;
-    /// returns where the address is not the reason. Async-signal-safe.
+    /// Ends the process for an access to a guarded address that the machine refused, with the stack that
+    /// `here` finds; returns where the address is not the reason. Async-signal-safe.
     pub fn stop_for_access(&self, address: usize, access: Access, here: impl FnOnce() -> Stack) {
         if !self.guards.owns(address) {
             return;

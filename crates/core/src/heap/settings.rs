@@ -48,8 +48,8 @@ impl<O: Os> Heap<O> {
         self.state.store(if started { READY } else { FAILED }, Ordering::Release);
         if started {
             self.apply_bound(1);
-            // The cgroup is read by the first tick: it takes a dozen system calls, too many for a process that
-            // hardly allocates.
+            // The cgroup is read by the first tick: it takes a dozen system calls, too many for a process
+            // that hardly allocates.
             self.set_limits(None);
             self.start_sampling();
         }
@@ -87,8 +87,8 @@ impl<O: Os> Heap<O> {
         self.cache.set_share(limit, cpus);
     }
 
-    /// Settles the bound once half of that for one CPU is taken. Asked at every miss, so what is never written again is read
-    /// first.
+    /// Settles the bound once half of that for one CPU is taken. Asked at every miss, so what is never
+    /// written again is read first.
     #[inline]
     pub(super) fn settle_bound_if_needed(&self) {
         let budget = &self.central.budget;
@@ -97,7 +97,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Asks the system for the CPUs once the process shows that it has use for more than one slab or its room.
+    /// Asks the system for the CPUs once the process shows that it has use for more than one slab or its
+    /// room.
     pub(super) fn settle_bound(&self) {
         if self.bound_is_final.swap(1, Ordering::Relaxed) == 0 {
             rare();
@@ -142,8 +143,8 @@ impl<O: Os> Heap<O> {
         if id == OptionId::cache_limit && self.is_started() {
             self.bound_is_final.store(1, Ordering::Relaxed);
             self.apply_bound(self.os.usable_cpus());
-            // Room that was taken under the old bound comes back only when the caches are emptied. Growth meanwhile
-            // is refused, so one round is enough unless the system refuses to stop the sequences.
+            // Room that was taken under the old bound comes back only when the caches are emptied. Growth
+            // meanwhile is refused, so one round is enough unless the system refuses to stop the sequences.
             if self.central.budget.taken() > self.central.budget.limit() {
                 self.reclaim();
             }

@@ -6,8 +6,8 @@ use crate::class::SizeClass;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
-    /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or the
-    /// process was stopped.
+    /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or
+    /// the process was stopped.
     #[inline]
     pub(super) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let outcome = self.inside(|| {
@@ -19,8 +19,8 @@ impl<O: Os> Heap<O> {
         outcome
     }
 
-    /// Does what may take locks: a signal handler that interrupts it and allocates is served without them. None where
-    /// this thread is inside already, or the process was stopped.
+    /// Does what may take locks: a signal handler that interrupts it and allocates is served without them.
+    /// None where this thread is inside already, or the process was stopped.
     #[inline]
     pub(super) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         if self.is_stopped() {
@@ -46,7 +46,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
+    /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes
+    /// given.
     pub fn release(&self, keep: usize) -> usize {
         // Spans' idle pages have no keeper: only whole free units count against `keep`.
         self.in_slow_path(|| {
@@ -59,7 +60,8 @@ impl<O: Os> Heap<O> {
         .unwrap_or(0)
     }
 
-    /// Brings every cached block back to its span, which finds blocks that were freed twice. For the end of a process.
+    /// Brings every cached block back to its span, which finds blocks that were freed twice. For the end of a
+    /// process.
     pub fn audit(&self) {
         self.in_slow_path(|| {
             if self.is_started() {

@@ -18,8 +18,8 @@ use crate::pages::Mapping;
 /// Declares the figures once: the struct, and the way to go over them by name.
 macro_rules! figures {
     ($( $(#[$meaning:meta])* $name:ident, )+) => {
-        /// A picture of the heap in bytes, unless named otherwise. Taken while the program runs, so terms may differ by
-        /// what changed meanwhile.
+        /// A picture of the heap in bytes, unless named otherwise. Taken while the program runs, so terms may
+        /// differ by what changed meanwhile.
         #[derive(Clone, Copy, Default, Debug)]
         pub struct Stats { $( $(#[$meaning])* pub $name: u64, )+ }
 
@@ -117,8 +117,8 @@ impl Stats {
 }
 
 impl<O: Os> Heap<O> {
-    /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page. All zeros in a signal handler
-    /// that interrupted the heap, whose locks its own thread may hold.
+    /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page. All zeros in a
+    /// signal handler that interrupted the heap, whose locks its own thread may hold.
     pub fn stats(&self) -> Stats {
         self.inside(|| self.stats_inside()).unwrap_or_default()
     }
@@ -329,7 +329,8 @@ impl<O: Os> Heap<O> {
         text::put_str(sink, "]}\n");
     }
 
-    /// What a release gave, and what holds the rest: the classes whose spans keep most beside their live blocks.
+    /// What a release gave, and what holds the rest: the classes whose spans keep most beside their live
+    /// blocks.
     pub fn put_release_report(&self, sink: &mut dyn Sink, given: usize) {
         let stats = self.stats();
         text::put_str(sink, "vcmalloc: gave back ");

@@ -20,16 +20,17 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Says what the program did and ends the process. No lock is held here: a handler of SIGABRT may allocate, and is
-    /// served from emergency memory, since the heap's own structures cannot be trusted any more.
+    /// Says what the program did and ends the process. No lock is held here: a handler of SIGABRT may
+    /// allocate, and is served from emergency memory, since the heap's own structures cannot be trusted any
+    /// more.
     #[cold]
     #[inline(never)]
     pub fn stop(&self, misuse: Misuse) -> ! {
         self.stop_with(misuse, || self.here())
     }
 
-    /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last, for the
-    /// stack may be what is broken.
+    /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last,
+    /// for the stack may be what is broken.
     pub(super) fn stop_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
         let first =
             self.stopped_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);

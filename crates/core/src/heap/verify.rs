@@ -4,7 +4,8 @@ use super::Heap;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
-    /// Panics where the layers contradict themselves or each other. No other thread may use the heap meanwhile.
+    /// Panics where the layers contradict themselves or each other. No other thread may use the heap
+    /// meanwhile.
     pub fn verify(&self) {
         if !self.is_started() {
             return;
@@ -19,7 +20,8 @@ impl<O: Os> Heap<O> {
         assert!(cached <= slabs, "{cached} bytes are cached in room for {slabs}");
     }
 
-    /// Ends all mappings of the heap, which is then of no use any more: a fuzzer makes a heap for every input.
+    /// Ends all mappings of the heap, which is then of no use any more: a fuzzer makes a heap for every
+    /// input.
     ///
     /// # Safety
     /// Nobody uses the heap or a block of it again.

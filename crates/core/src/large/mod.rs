@@ -1,7 +1,7 @@
 //! Allocations above the largest class: runs of whole units.
 //!
-//! Owns nothing but a counter; promises that a large block starts at a unit and keeps its contents when resized.
-//! `heap` calls it; sits on `pages`.
+//! Owns nothing but a counter; promises that a large block starts at a unit and keeps its contents when
+//! resized. `heap` calls it; sits on `pages`.
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
@@ -12,13 +12,15 @@ use crate::pages::{Pages, SpanId};
 
 /// From here on page tables are moved instead of bytes.
 const MOVE_PAGES_FROM: usize = 16 << 20;
-/// Moved pages stay a mapping of their own for good, and a process may have 65,530: so many moves, then bytes are copied.
+/// Moved pages stay a mapping of their own for good, and a process may have 65,530: so many moves, then bytes
+/// are copied.
 const MOST_MOVES: u64 = 512;
 /// Freed blocks that are remembered.
 const REMEMBERED: usize = 64;
 /// A block that grew once is put where it can grow to so many times its size.
 const ROOM_TO_GROW: u32 = 4;
-/// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely touch all.
+/// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely
+/// touch all.
 const FRESH_ZEROS_FROM: usize = 128 << 10;
 
 /// What large blocks hold. Counters only.
@@ -53,8 +55,8 @@ fn units_for(bytes: usize) -> Option<u32> {
     u32::try_from(bytes.checked_add(UNIT_BYTES - 1)? >> UNIT_SHIFT).ok()
 }
 
-/// Clears a part of a block that its owner has not seen yet. What is likely to be zero is read first: to read a page
-/// that nobody touched takes no memory.
+/// Clears a part of a block that its owner has not seen yet. What is likely to be zero is read first: to read
+/// a page that nobody touched takes no memory.
 fn clear_part(start: usize, bytes: usize, likely_zero: bool) {
     let part = core::ptr::with_exposed_provenance_mut::<u8>(start);
     // SAFETY: the part lies in a block that is the caller's alone.
@@ -85,7 +87,8 @@ impl Large {
         Some(self.begin(pages, opened, bytes))
     }
 
-    /// A block that is likely to be resized again: it lies where it can grow without moving, if there is such a place.
+    /// A block that is likely to be resized again: it lies where it can grow without moving, if there is such
+    /// a place.
     pub fn allocate_growing<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize) -> Option<Fresh> {
         let units = units_for(bytes)?;
         let opened = pages.open_large_with_room(os, units, units.saturating_mul(ROOM_TO_GROW))?;
@@ -104,8 +107,8 @@ impl Large {
     pub fn clear<O: Os>(&self, os: &O, fresh: Fresh, bytes: usize) {
         let (page, end) = (os.page_bytes(), fresh.address + bytes);
         let (first, last) = (round_up(fresh.address, page), end & !(page - 1));
-        // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody touched
-        // cost the system nothing to take.
+        // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody
+        // touched cost the system nothing to take.
         let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM);
         if worth && os.give_back(first, last - first) {
             clear_part(fresh.address, first - fresh.address, fresh.zeroed);
@@ -149,7 +152,8 @@ impl Large {
         Ok(pages.span(id).units.get() as usize * UNIT_BYTES)
     }
 
-    /// Resizes without moving where the units behind are free, or gives units back. False where that cannot be.
+    /// Resizes without moving where the units behind are free, or gives units back. False where that cannot
+    /// be.
     pub fn resize_in_place<O: Os>(
         &self,
         os: &O,

@@ -23,7 +23,8 @@ pub const FILE_ROOM: usize = 8192;
 /// The kernel cuts a program's name to so many bytes.
 pub const NAME_BYTES: usize = 15;
 
-/// The part of a file that is read, and whether it is cut: whole lines only, for half a number is another one.
+/// The part of a file that is read, and whether it is cut: whole lines only, for half a number is another
+/// one.
 pub fn part_to_read(content: &[u8]) -> (&[u8], bool) {
     let Some(full) = content.get(..FILE_ROOM) else { return (content, false) };
     let end = full.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);

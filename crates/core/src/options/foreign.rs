@@ -1,5 +1,5 @@
-//! Variables of gperftools that mean something here: some are an option under another name (`alias` in its declaration),
-//! the others below say the same in another unit and are translated.
+//! Variables of gperftools that mean something here: some are an option under another name (`alias` in its
+//! declaration), the others below say the same in another unit and are translated.
 
 use super::{OptionId, Options, Origin, Refused, find_alias, spec};
 use crate::base::text::{Buffer, Sink, put_decimal, put_str};

@@ -1,8 +1,8 @@
-//! Options: each is declared once, below; environment, config file, C API, `vcm config` and the reference page
-//! all derive from that line.
+//! Options: each is declared once, below; environment, config file, C API, `vcm config` and the reference
+//! page all derive from that line.
 //!
-//! Owns the values in effect and where each came from; promises that a bad name or value changes nothing and is
-//! reported; the heap and the tools call it; sits on `base`.
+//! Owns the values in effect and where each came from; promises that a bad name or value changes nothing and
+//! is reported; the heap and the tools call it; sits on `base`.
 
 mod value;
 

@@ -1,7 +1,8 @@
 //! The operating system, asked in our words.
 //!
-//! Owns no state of the heap; promises that a refusal comes back as a value and that nothing here allocates; every
-//! layer above may call it; sits on `base`. `Linux` is the real one; tests use a fake that refuses on demand.
+//! Owns no state of the heap; promises that a refusal comes back as a value and that nothing here allocates;
+//! every layer above may call it; sits on `base`. `Linux` is the real one; tests use a fake that refuses on
+//! demand.
 
 mod bell;
 #[cfg(any(test, feature = "fake-os"))]
@@ -75,7 +76,8 @@ pub trait Os: Wait + Sync + 'static {
     /// The system's page size in bytes.
     fn page_bytes(&self) -> usize;
 
-    /// A range of addresses that nothing else uses now, where blocks may be mapped step by step. Not reserved.
+    /// A range of addresses that nothing else uses now, where blocks may be mapped step by step. Not
+    /// reserved.
     fn free_range(&self, bytes: usize) -> Option<usize>;
     /// The most address space that this process can hope to fill: by memory and by limits.
     fn address_budget(&self) -> usize;
@@ -89,10 +91,11 @@ pub trait Os: Wait + Sync + 'static {
     fn close_pages(&self, address: usize, bytes: usize) -> bool;
     /// Ends a mapping or a reservation.
     fn unmap(&self, address: usize, bytes: usize);
-    /// The address of a zeroed word that becomes zero again in every child process with a memory of its own, however the
-    /// child was made. None where the system has no such thing.
+    /// The address of a zeroed word that becomes zero again in every child process with a memory of its own,
+    /// however the child was made. None where the system has no such thing.
     fn process_word(&self) -> Option<usize>;
-    /// Brings pages into memory that are about to be written, many at once; whoever touches them does it otherwise.
+    /// Brings pages into memory that are about to be written, many at once; whoever touches them does it
+    /// otherwise.
     fn populate(&self, address: usize, bytes: usize);
     /// Gives pages back: they stay mapped and read as zeros.
     fn give_back(&self, address: usize, bytes: usize) -> bool;
@@ -111,7 +114,8 @@ pub trait Os: Wait + Sync + 'static {
 
     /// None where the system has no restartable sequences or this process did not register.
     fn sequence_area(&self) -> Option<SequenceArea>;
-    /// Aborts every sequence in flight in this process: one begun before the call has committed or will restart.
+    /// Aborts every sequence in flight in this process: one begun before the call has committed or will
+    /// restart.
     fn fence_sequences(&self) -> bool;
     /// An upper bound of the CPU numbers of this machine.
     fn possible_cpus(&self) -> usize;
@@ -141,7 +145,8 @@ pub trait Os: Wait + Sync + 'static {
     fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Option<usize>;
     /// Hands a file to `take` piece by piece; false where it cannot be opened.
     fn read_through(&self, path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool;
-    /// Makes a file, or empties it, and lets `fill` write it; false where that was refused or the disk is full.
+    /// Makes a file, or empties it, and lets `fill` write it; false where that was refused or the disk is
+    /// full.
     fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool;
     /// Fills `frames` with the return addresses of this thread's calls, innermost first; returns how many.
     fn stack(&self, frames: &mut [usize]) -> usize;

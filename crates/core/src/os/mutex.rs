@@ -1,22 +1,23 @@
 //! A mutex that waits in the kernel and wakes at most one thread at a time.
 //!
-//! Threads may overtake those that were woken. With many more threads than CPUs that matters: a woken thread may not run
-//! for a long while, and a mutex that hands itself over, or wakes somebody at each unlock meanwhile, makes every
-//! critical section cost a change of threads (the "lock convoy" of M. Blasgen et al., 1979). So the state says whether
-//! a woken thread is on its way; until it has looked, nobody else is woken.
+//! Threads may overtake those that were woken. With many more threads than CPUs that matters: a woken thread
+//! may not run for a long while, and a mutex that hands itself over, or wakes somebody at each unlock
+//! meanwhile, makes every critical section cost a change of threads (the "lock convoy" of M. Blasgen et al.,
+//! 1979). So the state says whether a woken thread is on its way; until it has looked, nobody else is woken.
 
 use crate::base::sync::{AtomicU32, Ordering, pause};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-/// The state: who holds the mutex, whether somebody was woken and has not looked yet, and the number of waiters.
+/// The state: who holds the mutex, whether somebody was woken and has not looked yet, and the number of
+/// waiters.
 const HELD: u32 = 1;
 const WOKEN: u32 = 2;
 const WAITER: u32 = 4;
 
-/// Looks at the word before waiting: a critical section is shorter than a system call, but with more threads than
-/// CPUs its holder may not be running, so the look is short.
+/// Looks at the word before waiting: a critical section is shorter than a system call, but with more threads
+/// than CPUs its holder may not be running, so the look is short.
 const LOOKS: u32 = 48;
 
 /// How a thread waits for a word to change.
@@ -34,7 +35,8 @@ pub struct Mutex<T, W> {
     state: AtomicU32,
     /// Counts the wake-ups: what waiters sleep on.
     wakes: AtomicU32,
-    /// The mark of the thread that holds the mutex; 0 for an instant after it took it and before it leaves it.
+    /// The mark of the thread that holds the mutex; 0 for an instant after it took it and before it leaves
+    /// it.
     holder: AtomicU32,
     value: UnsafeCell<T>,
     wait: PhantomData<fn() -> W>,
@@ -131,8 +133,8 @@ impl<T, W: Wait> Mutex<T, W> {
     #[cold]
     fn unlock_more(&self, before: u32) {
         if before & HELD == 0 {
-            // Taken from this thread: it forked in a handler that interrupted it between the two stores of a lock or an
-            // unlock, where nobody knows the holder, and the child seized and released the mutex.
+            // Taken from this thread: it forked in a handler that interrupted it between the two stores of a
+            // lock or an unlock, where nobody knows the holder, and the child seized and released the mutex.
             self.state.fetch_add(HELD, Ordering::Relaxed);
         } else {
             self.wake(before - HELD);
@@ -145,7 +147,8 @@ impl<T, W: Wait> Mutex<T, W> {
         while state >= WAITER && state & (HELD | WOKEN) == 0 {
             match self.state.compare_exchange(state, state | WOKEN, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
-                    // Release pairs with the Acquire of the ticket: who reads the new ticket sees WOKEN and clears it.
+                    // Release pairs with the Acquire of the ticket: who reads the new ticket sees WOKEN and
+                    // clears it.
                     self.wakes.fetch_add(1, Ordering::Release);
                     return W::wake_one(&self.wakes);
                 }
@@ -175,8 +178,8 @@ impl<T, W: Wait> Mutex<T, W> {
         self.state.store(0, Ordering::Release);
     }
 
-    /// Takes the mutex over from a holder that does not exist; false where it is free, or this thread's own. What it
-    /// guards may be half changed. `release` ends it.
+    /// Takes the mutex over from a holder that does not exist; false where it is free, or this thread's own.
+    /// What it guards may be half changed. `release` ends it.
     ///
     /// # Safety
     /// All threads that could hold the mutex, but this one, stayed in the parent process.
@@ -185,8 +188,8 @@ impl<T, W: Wait> Mutex<T, W> {
         if self.state.load(Ordering::Relaxed) & HELD == 0 || self.holder.load(Ordering::Relaxed) == mark {
             return false;
         }
-        // Waiters that do not exist stay counted: one of them may be this thread, interrupted as it waited. Nobody is on
-        // his way.
+        // Waiters that do not exist stay counted: one of them may be this thread, interrupted as it waited.
+        // Nobody is on his way.
         self.state.fetch_and(!WOKEN, Ordering::Relaxed);
         self.holder.store(mark, Ordering::Relaxed);
         true

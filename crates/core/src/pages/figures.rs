@@ -77,8 +77,8 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    /// Bytes that the program ever needed again soon after they were given back. What was given back before tick `from`
-    /// counts no more from now on.
+    /// Bytes that the program ever needed again soon after they were given back. What was given back before
+    /// tick `from` counts no more from now on.
     pub fn came_back(&self, from: u32) -> u64 {
         self.too_soon_from.store(from, Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -106,7 +106,8 @@ impl<O: Os> Pages<O> {
         self.state.lock().spans
     }
 
-    /// The same where this thread, the only one, may hold the lock: the number grows, and descriptors below it exist.
+    /// The same where this thread, the only one, may hold the lock: the number grows, and descriptors below
+    /// it exist.
     pub fn span_count_unlocked(&self) -> u32 {
         // SAFETY: a number that is read whole; by the caller's situation nobody else writes it.
         unsafe { (&raw const (*self.state.as_ptr()).spans).read_volatile() }

@@ -1,7 +1,7 @@
 //! Giving free units back to the system, huge pages under full blocks, and what core files contain.
 //!
-//! The system is asked without the lock of the pages; the units are marked used meanwhile. `giving_back` is held over
-//! each block, so that a fork never happens while units are withheld.
+//! The system is asked without the lock of the pages; the units are marked used meanwhile. `giving_back` is
+//! held over each block, so that a fork never happens while units are withheld.
 
 use super::runs::Huge;
 use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, Pages, State, bits};
@@ -36,8 +36,8 @@ struct Wish {
 const BLOCKS_PER_LOOK: u32 = 256;
 
 impl<O: Os> Pages<O> {
-    /// Gives the memory of units back that have been free for `ticks`, whole empty blocks first, until at most `keep`
-    /// bytes of free memory are left. Returns the bytes given.
+    /// Gives the memory of units back that have been free for `ticks`, whole empty blocks first, until at
+    /// most `keep` bytes of free memory are left. Returns the bytes given.
     pub fn give_back(&self, os: &O, keep: usize, ticks: u32) -> usize {
         let mut given = 0;
         for whole_only in [true, false] {
@@ -51,8 +51,8 @@ impl<O: Os> Pages<O> {
         given
     }
 
-    /// The next block from `from` on that has something to give; false with one behind which the search goes on: the lock is
-    /// not held for long. None where there is no more to do.
+    /// The next block from `from` on that has something to give; false with one behind which the search goes
+    /// on: the lock is not held for long. None where there is no more to do.
     fn next_to_give_back(&self, from: u32, wish: Wish) -> Option<(u32, bool)> {
         let state = self.state.lock();
         let end = state.runs.blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
@@ -114,8 +114,8 @@ impl<O: Os> Pages<O> {
         (dirty & !refused).count_ones() as usize * UNIT_BYTES
     }
 
-    /// Gives back the pages of `given` that have bits of withheld units only: no block lies there, so all of them are zero,
-    /// and stay so.
+    /// Gives back the pages of `given` that have bits of withheld units only: no block lies there, so all of
+    /// them are zero, and stay so.
     fn give_back_bits(&self, os: &O, number: u32, withheld: u128, dirty: u128) {
         if os.page_bytes() > PAGE_BYTES {
             return;
@@ -169,8 +169,9 @@ impl<O: Os> Pages<O> {
         self.allow_huge_pages.load(Ordering::Relaxed)
     }
 
-    /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many. Looks at a few
-    /// blocks each time, one after the other: to ask the system what is in memory takes some microseconds a block.
+    /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many.
+    /// Looks at a few blocks each time, one after the other: to ask the system what is in memory takes some
+    /// microseconds a block.
     pub fn collapse_dense(&self, os: &O, most: u32, ticks: u32) -> u32 {
         let mut done = 0;
         for _ in 0..LOOKS_FOR_EACH_COLLAPSE * most {
@@ -213,7 +214,8 @@ impl<O: Os> Pages<O> {
     }
 }
 
-/// Of the groups of so many units, a power of two, those that are withheld as a whole and have something dirty.
+/// Of the groups of so many units, a power of two, those that are withheld as a whole and have something
+/// dirty.
 fn whole(withheld: u128, dirty: u128, group: u32) -> u128 {
     let groups = (0..BLOCK_UNITS / group.max(1)).map(|number| bits::mask(number * group, group));
     groups.filter(|units| withheld & units == *units && dirty & units != 0).fold(0, |all, units| all | units)

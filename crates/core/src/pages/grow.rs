@@ -7,8 +7,9 @@ use crate::base::sync::Ordering;
 use crate::class::UNIT_SHIFT;
 use crate::os::{Guard, HugePages, MapRefusal, Os};
 
-/// Descriptors for a range of so many units: one for each where that is cheap, and for larger ranges enough to fill all
-/// of memory with the smallest spans (the range is eight times as long, see `Os::address_budget`).
+/// Descriptors for a range of so many units: one for each where that is cheap, and for larger ranges enough
+/// to fill all of memory with the smallest spans (the range is eight times as long, see
+/// `Os::address_budget`).
 const fn spans_for(units: usize) -> usize {
     const CHEAP: usize = 1 << 20;
     if units <= CHEAP {
@@ -41,7 +42,8 @@ impl<O: Os> Pages<O> {
         let mut bytes = round_up(os.address_budget().max(LEAST_RANGE), BLOCK_BYTES);
         while bytes >= LEAST_RANGE {
             if self.start_with(os, bytes) {
-                // Where every touched block would become a huge page at once, small programs would hold 2 MiB.
+                // Where every touched block would become a huge page at once, small programs would hold 2
+                // MiB.
                 let rule = os.huge_pages();
                 self.forbid_huge_pages.store(rule == HugePages::Always, Ordering::Relaxed);
                 self.allow_huge_pages.store(rule != HugePages::Never, Ordering::Relaxed);
@@ -128,8 +130,8 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    /// Makes the tables long enough for `step` more blocks. Descriptors too, for the smallest spans: when the process has all
-    /// the memory that it may have, what is free can still be cut anew.
+    /// Makes the tables long enough for `step` more blocks. Descriptors too, for the smallest spans: when the
+    /// process has all the memory that it may have, what is free can still be cut anew.
     fn prepare_blocks(&self, os: &O, blocks: u32, step: u32) -> bool {
         let after = blocks as usize + step as usize;
         let units = after * BLOCK_UNITS as usize;

@@ -39,7 +39,8 @@ impl Limits {
 }
 
 impl<O: Os> Pages<O> {
-    /// Tells whether `more` bytes may come into use; gives free memory back first where a limit would be passed.
+    /// Tells whether `more` bytes may come into use; gives free memory back first where a limit would be
+    /// passed.
     pub(super) fn fits_limits(&self, os: &O, more: usize) -> bool {
         let (soft, hard) =
             (self.limits.soft.load(Ordering::Relaxed), self.limits.hard.load(Ordering::Relaxed));

@@ -1,4 +1,5 @@
-//! What an address is: the class of its blocks, its span, and whether a block that was given out starts there.
+//! What an address is: the class of its blocks, its span, and whether a block that was given out starts
+//! there.
 
 use super::{GIVEN_BITS, GRANULE_SHIFT, Pages, Span, SpanId, Table};
 use crate::base::sync::{AtomicU32, Ordering};
@@ -15,7 +16,8 @@ impl<O: Os> Pages<O> {
 }
 
 impl<O: Os> Pages<O> {
-    /// The class of the blocks at an address: NONE where there is no block of ours. Reads nothing at the address.
+    /// The class of the blocks at an address: NONE where there is no block of ours. Reads nothing at the
+    /// address.
     #[inline(always)]
     pub fn class_of(&self, address: usize) -> SizeClass {
         self.class_in_range(address).unwrap_or(SizeClass::NONE)
@@ -28,15 +30,16 @@ impl<O: Os> Pages<O> {
         if offset >= self.grown.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: the table of classes is as long as the grown part of the range. The byte may change under us only
-        // if the caller does not own the block it asks about; then any answer is as good.
+        // SAFETY: the table of classes is as long as the grown part of the range. The byte may change under
+        // us only if the caller does not own the block it asks about; then any answer is as good.
         Some(SizeClass::from_byte(
             unsafe { self.classes.shared(offset >> UNIT_SHIFT) }.load(Ordering::Relaxed),
         ))
     }
 
-    /// The class of the block that starts at an address and that its span gave out: what `free` asks. None for an address
-    /// inside a block, for a block that nobody can have, for large blocks and outside the range.
+    /// The class of the block that starts at an address and that its span gave out: what `free` asks. None
+    /// for an address inside a block, for a block that nobody can have, for large blocks and outside the
+    /// range.
     #[inline(always)]
     pub fn class_of_given(&self, address: usize) -> Option<SizeClass> {
         let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
@@ -45,8 +48,8 @@ impl<O: Os> Pages<O> {
         if granule >= self.grown_granules.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: both tables are as long as the grown part of the range. What we read changes under us only if the
-        // caller does not own the block it asks about.
+        // SAFETY: both tables are as long as the grown part of the range. What we read changes under us only
+        // if the caller does not own the block it asks about.
         unsafe {
             let given = self.given.shared(granule / GIVEN_BITS).load(Ordering::Relaxed);
             if given & 1 << (granule % GIVEN_BITS) == 0 {
@@ -57,8 +60,8 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    /// Notes that the block at an address was given out by its span, or came back. The caller holds the lock of the class:
-    /// no word has bits of two spans.
+    /// Notes that the block at an address was given out by its span, or came back. The caller holds the lock
+    /// of the class: no word has bits of two spans.
     #[inline]
     pub fn note_given(&self, address: usize, given: bool) {
         if self.is_given_by_call() {
@@ -89,8 +92,8 @@ impl<O: Os> Pages<O> {
         word.fetch_or(bit, Ordering::Relaxed);
     }
 
-    /// Notes that the program gives the block at an address back; false where it does not have it. Of two threads that try,
-    /// one succeeds.
+    /// Notes that the program gives the block at an address back; false where it does not have it. Of two
+    /// threads that try, one succeeds.
     pub fn take_back(&self, address: usize) -> bool {
         let (word, bit) = self.given_bit(address);
         word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
@@ -126,7 +129,8 @@ impl<O: Os> Pages<O> {
     /// The descriptor of a span that was opened once. Who may change what there is said at `Span`.
     #[inline(always)]
     pub fn span(&self, id: SpanId) -> &Span {
-        // SAFETY: an id comes from `open` or was found below `spans.usable`; descriptors stay as long as the heap.
+        // SAFETY: an id comes from `open` or was found below `spans.usable`; descriptors stay as long as the
+        // heap.
         unsafe { self.spans.shared(id.0 as usize) }
     }
 

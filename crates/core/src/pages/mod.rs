@@ -1,9 +1,9 @@
 //! The back: address space, the page map, spans and the heap of free units.
 //!
-//! Owns the heap's range of addresses, mapped upwards in whole 2 MiB blocks; the page map (one byte a unit: the class
-//! of its blocks); the table of spans; the free runs. Promises that an address is recognised as ours or not for
-//! certain, without reading it. `central` and `large` call it, with their own locks held if need be; sits on `class`
-//! and `os`.
+//! Owns the heap's range of addresses, mapped upwards in whole 2 MiB blocks; the page map (one byte a unit:
+//! the class of its blocks); the table of spans; the free runs. Promises that an address is recognised as
+//! ours or not for certain, without reading it. `central` and `large` call it, with their own locks held if
+//! need be; sits on `class` and `os`.
 
 pub mod bits;
 mod figures;
@@ -50,7 +50,8 @@ pub struct Pages<O: Os> {
     /// The same in granules of 16 bytes.
     grown_granules: AtomicUsize,
     classes: Table<AtomicU8>,
-    /// Where the table would have the class of address 0: an address finds its own without being taken from `base`.
+    /// Where the table would have the class of address 0: an address finds its own without being taken from
+    /// `base`.
     class_of_unit: AtomicUsize,
     owners: Table<AtomicU32>,
     /// A bit for every 16 bytes: a block starts there that its span gave out.
@@ -65,7 +66,8 @@ pub struct Pages<O: Os> {
     pub limits: Limits,
     /// Bytes of pages inside spans that were given back.
     released: AtomicUsize,
-    /// Bytes of pages inside spans that came into use although they had been given back not before `too_soon_from`.
+    /// Bytes of pages inside spans that came into use although they had been given back not before
+    /// `too_soon_from`.
     came_back: AtomicU64,
     too_soon_from: AtomicU32,
     /// The 2 MiB block that is looked at next for a huge page.

@@ -18,8 +18,8 @@ impl<O: Os> Pages<O> {
         self.open(os, SizeClass::LARGE, Place { units, align, room: 0 })
     }
 
-    /// The same where the span can grow to `room` units in place, as long as nobody takes those behind it. Anywhere if
-    /// there is no such place.
+    /// The same where the span can grow to `room` units in place, as long as nobody takes those behind it.
+    /// Anywhere if there is no such place.
     pub fn open_large_with_room(&self, os: &O, units: u32, room: u32) -> Option<(SpanId, bool)> {
         self.open(os, SizeClass::LARGE, Place { units, align: 1, room })
     }
@@ -75,13 +75,15 @@ impl<O: Os> Pages<O> {
         state.unused_spans = id;
     }
 
-    /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any more.
+    /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any
+    /// more.
     pub fn close_span(&self, id: SpanId, at: u32) {
         let mut state = self.state.lock();
         self.close_under_lock(&mut state, id, at);
     }
 
-    /// Closes the span of the large block at an address; false where another thread has done so since the caller looked.
+    /// Closes the span of the large block at an address; false where another thread has done so since the
+    /// caller looked.
     pub fn close_large(&self, id: SpanId, address: usize, at: u32) -> bool {
         let mut state = self.state.lock();
         let is_open = self.class_of(address) == SizeClass::LARGE && self.span_of(address) == Some(id);

@@ -1,8 +1,9 @@
-//! Putting the pages right in a child process whose parent's other threads were changing them when it was made.
+//! Putting the pages right in a child process whose parent's other threads were changing them when it was
+//! made.
 //!
-//! The page map tells the truth: a span is open where the map names it in all its units, because it is written last when
-//! a span opens and first when one closes. Free runs, counters and the list of unused descriptors follow from it. What
-//! was on its way at that instant becomes free memory, or stays unused.
+//! The page map tells the truth: a span is open where the map names it in all its units, because it is
+//! written last when a span opens and first when one closes. Free runs, counters and the list of unused
+//! descriptors follow from it. What was on its way at that instant becomes free memory, or stays unused.
 
 use super::bits::BLOCK_UNITS;
 use super::{Pages, Span, SpanId, State};
@@ -18,7 +19,8 @@ impl<O: Os> Pages<O> {
     pub unsafe fn repair(&self) {
         // SAFETY: by the caller's promise.
         let (withheld, mut broken) = unsafe { (self.giving_back.seize(), self.state.seize()) };
-        // Units were withheld with the state unlocked. Where this thread holds the state itself, they stay withheld.
+        // Units were withheld with the state unlocked. Where this thread holds the state itself, they stay
+        // withheld.
         if withheld
             && !broken
             && let Some(held) = self.state.try_lock()
@@ -44,8 +46,8 @@ impl<O: Os> Pages<O> {
         state.spans_open = 0;
         let mut released = 0;
         for id in (0..state.spans).rev().map(SpanId) {
-            // As far as they are read and written here, descriptors belong to the holder of the state: the locks of
-            // classes guard other fields.
+            // As far as they are read and written here, descriptors belong to the holder of the state: the
+            // locks of classes guard other fields.
             let span = self.span(id);
             if self.is_open(state, id, span) {
                 state.spans_open += 1;

@@ -1,7 +1,7 @@
 //! Free runs of units in 2 MiB blocks: the fullest block that can serve a request serves it.
 //!
-//! A block is listed by its longest free run. The shortest run that is long enough comes from a block that is fuller
-//! than most, so emptier blocks drain and can be given back whole.
+//! A block is listed by its longest free run. The shortest run that is long enough comes from a block that is
+//! fuller than most, so emptier blocks drain and can be given back whole.
 
 use super::bits::{self, BLOCK_UNITS};
 
@@ -133,8 +133,8 @@ impl Runs {
         }
     }
 
-    /// Finds `units` free units with further free ones behind them, `room` in all, inside one block; marks the first used.
-    /// Where there is space, as much is left before them: for what lies there to grow.
+    /// Finds `units` free units with further free ones behind them, `room` in all, inside one block; marks
+    /// the first used. Where there is space, as much is left before them: for what lies there to grow.
     pub fn take_with_room(&mut self, blocks: &impl Blocks, units: u32, room: u32) -> Option<Run> {
         let spaced = |gap: u32| {
             let length = room.checked_add(gap).filter(|length| *length <= BLOCK_UNITS)?;
@@ -187,7 +187,8 @@ impl Runs {
         Run { start, zeroed }
     }
 
-    /// Marks the units after a run used, if they are free: the run grows in place. Tells whether the new part is zero.
+    /// Marks the units after a run used, if they are free: the run grows in place. Tells whether the new part
+    /// is zero.
     pub fn extend(&mut self, blocks: &impl Blocks, start: u32, units: u32, more: u32) -> Option<bool> {
         let next = start + units;
         let end = next.checked_add(more)?;
@@ -212,8 +213,8 @@ impl Runs {
         });
     }
 
-    /// Begins a repair: all units of our blocks become free and leave the lists; what each may hold in memory stays known.
-    /// `claim` marks what is in use, `relist` ends the repair.
+    /// Begins a repair: all units of our blocks become free and leave the lists; what each may hold in memory
+    /// stays known. `claim` marks what is in use, `relist` ends the repair.
     pub fn unlist_all(&mut self, blocks: &impl Blocks) {
         let (count, lost) = (self.blocks, self.lost);
         *self = Runs { blocks: count, lost, ..Runs::new() };
@@ -256,8 +257,8 @@ impl Runs {
         block.dirty & !block.used
     }
 
-    /// Marks the free units of a block as used if some may hold memory, so that those can be given back outside the lock.
-    /// Returns the units withheld and those of them that may hold memory.
+    /// Marks the free units of a block as used if some may hold memory, so that those can be given back
+    /// outside the lock. Returns the units withheld and those of them that may hold memory.
     pub fn withhold_free(&mut self, blocks: &impl Blocks, number: u32) -> (u128, u128) {
         let block = Self::of(blocks, number);
         let (free, dirty) = (!block.used, block.dirty & !block.used);

@@ -1,7 +1,7 @@
 //! Spans: runs of units that hold blocks of one class, or one large allocation.
 //!
-//! A span's free blocks are bits here, outside the blocks: a page without a live block holds nothing of ours, and
-//! nobody who writes to a freed block can change what the heap believes.
+//! A span's free blocks are bits here, outside the blocks: a page without a live block holds nothing of ours,
+//! and nobody who writes to a freed block can change what the heap believes.
 
 use crate::base::PAGE_BYTES;
 use crate::base::fault::Fault;
@@ -26,8 +26,8 @@ pub fn is_idle(touched_at: u32, now: u32, ticks: u32) -> bool {
     touched_at != TIDY && now.wrapping_sub(touched_at) >= ticks
 }
 
-/// One span. Its numbers belong to the lock of its class, those of a large or unused span to the lock of the pages; any
-/// thread may look at them. All may be zero at first.
+/// One span. Its numbers belong to the lock of its class, those of a large or unused span to the lock of the
+/// pages; any thread may look at them. All may be zero at first.
 #[repr(C, align(64))]
 pub struct Span {
     /// Neighbours in the class's list, or in the list of unused spans.
@@ -50,7 +50,8 @@ pub struct Span {
     pub requested: Noted<usize>,
     /// The tick when pages of it were given back last.
     pub released_at: Noted<u32>,
-    /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span; the low half first.
+    /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span; the low
+    /// half first.
     released: [Noted<u64>; 2],
     free_bits: [Noted<u64>; WORDS],
 }
@@ -155,7 +156,8 @@ impl Span {
         taken
     }
 
-    /// Whether the block that is taken next reads as zeros: nobody ever had it, or its pages were given back since.
+    /// Whether the block that is taken next reads as zeros: nobody ever had it, or its pages were given back
+    /// since.
     pub fn next_reads_zero(&self) -> bool {
         let next = self.free_bits.iter().map(Noted::get).enumerate().find(|(_, word)| *word != 0);
         next.is_some_and(|(word_index, word)| {

@@ -49,7 +49,8 @@ impl<T> Table<T> {
         self.committed_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Makes entries `0..count` usable; false where the system refuses. The caller holds the lock of the table's owner.
+    /// Makes entries `0..count` usable; false where the system refuses. The caller holds the lock of the
+    /// table's owner.
     pub fn ensure<O: Os>(&self, os: &O, count: usize) -> bool {
         let committed = self.committed_bytes.load(Ordering::Relaxed);
         let wanted = count * size_of::<T>();
@@ -102,7 +103,8 @@ impl<T> Table<T> {
     where
         T: Sync,
     {
-        // SAFETY: by the caller's promise the entry is there, as long as the table is; all bits of it are valid.
+        // SAFETY: by the caller's promise the entry is there, as long as the table is; all bits of it are
+        // valid.
         unsafe { &*self.at(index) }
     }
 }

@@ -1,7 +1,8 @@
 //! Which spans were touched since their idle pages went: what the janitor looks at.
 //!
-//! A byte a span, beside the descriptors: a heap of 1 GiB has 16,000 spans, of which a tick has to do with some hundred.
-//! To read a word of each took an OSD half a percent of its processor time, nearly all of it waiting for memory.
+//! A byte a span, beside the descriptors: a heap of 1 GiB has 16,000 spans, of which a tick has to do with
+//! some hundred. To read a word of each took an OSD half a percent of its processor time, nearly all of it
+//! waiting for memory.
 
 use super::{Pages, Span, SpanId, TIDY};
 use crate::os::Os;
@@ -38,8 +39,8 @@ impl<O: Os> Pages<O> {
         self.looks_untidy(id.0)
     }
 
-    /// Calls `look` for every span that was touched since it was tidy. A span that another thread touches meanwhile may be
-    /// left out: there will be another tick.
+    /// Calls `look` for every span that was touched since it was tidy. A span that another thread touches
+    /// meanwhile may be left out: there will be another tick.
     pub fn each_untidy(&self, look: impl FnMut(SpanId)) {
         (0..self.span_count()).filter(|id| self.looks_untidy(*id)).map(SpanId).for_each(look);
     }

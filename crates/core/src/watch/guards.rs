@@ -4,8 +4,8 @@
 //! | guard | page of slot 0 | guard | page of slot 1 | guard | ...
 //! ```
 //!
-//! A slot's page is open while its block is live. Freed, it is closed and waits as long as the slots allow before it is
-//! used again: untouched slots come first, then the one that was freed longest ago.
+//! A slot's page is open while its block is live. Freed, it is closed and waits as long as the slots allow
+//! before it is used again: untouched slots come first, then the one that was freed longest ago.
 
 use super::slot::{LIVE, Slot, Trace};
 use crate::base::chance::next_random;
@@ -174,8 +174,8 @@ impl<O: Os> Guards<O> {
         unsafe { &mut *self.slots.at(number as usize) }
     }
 
-    /// A guarded block of `bytes` at a multiple of `align`, both at most a page; none where the system refuses or all
-    /// slots hold live blocks.
+    /// A guarded block of `bytes` at a multiple of `align`, both at most a page; none where the system
+    /// refuses or all slots hold live blocks.
     pub fn allocate(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
         let mut state = self.state.lock();
         let number = self.take_slot(os, &mut state)?;
@@ -280,8 +280,8 @@ impl<O: Os> Guards<O> {
         [arena, self.slots.reservation()].into_iter().for_each(|(start, bytes)| take(start, bytes));
     }
 
-    /// Takes the lock over from a thread that is not in this process. What it was changing is not trusted: blocks that
-    /// are live can be freed, and their slots used again, all others are left alone.
+    /// Takes the lock over from a thread that is not in this process. What it was changing is not trusted:
+    /// blocks that are live can be freed, and their slots used again, all others are left alone.
     ///
     /// # Safety
     /// All threads that could hold the lock, but this one, stayed in the parent process.

@@ -73,7 +73,8 @@ impl Search {
     }
 }
 
-/// Writes the file that holds an address and the place in it, such as ` /usr/bin/x+0x1234`; nothing where it is unknown.
+/// Writes the file that holds an address and the place in it, such as ` /usr/bin/x+0x1234`; nothing where it
+/// is unknown.
 pub fn put_module<O: Os>(os: &O, sink: &mut dyn Sink, address: usize) {
     let mut search = Search::new(address);
     os.read_through(c"/proc/self/maps", &mut |piece| piece.iter().for_each(|byte| search.take(*byte)));

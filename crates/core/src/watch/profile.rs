@@ -1,8 +1,8 @@
-//! The live profile: every sampled block that is in use, and for each stack what it allocated and what of that was
-//! freed.
+//! The live profile: every sampled block that is in use, and for each stack what it allocated and what of
+//! that was freed.
 //!
-//! Records and stacks never move while the profile runs. Records are found by address, stacks by their frames, both by
-//! chains of numbers that start in a table of heads; number 0 ends a chain.
+//! Records and stacks never move while the profile runs. Records are found by address, stacks by their
+//! frames, both by chains of numbers that start in a table of heads; number 0 ends a chain.
 
 use super::stack::Stack;
 use crate::base::chance::sampled_chance;
@@ -330,7 +330,8 @@ impl<O: Os> Profile<O> {
         state.unused = number;
     }
 
-    /// Calls `take` for every sample that is live from the beginning to the end of this call, with no lock held.
+    /// Calls `take` for every sample that is live from the beginning to the end of this call, with no lock
+    /// held.
     pub fn each_live(&self, mut take: impl FnMut(&LiveSample)) {
         let (births, count) = {
             let state = self.state.lock();
@@ -418,7 +419,8 @@ impl<O: Os> Profile<O> {
         tables.into_iter().for_each(|(start, bytes)| take(start, bytes));
     }
 
-    /// Takes the lock over from a thread that is not in this process, and ends the profile that it was changing.
+    /// Takes the lock over from a thread that is not in this process, and ends the profile that it was
+    /// changing.
     ///
     /// # Safety
     /// All threads that could hold the lock, but this one, stayed in the parent process.

@@ -9,8 +9,8 @@ use crate::base::text::{Buffer, Sink, put_decimal, put_hex, put_str};
 use crate::os::Os;
 
 impl<O: Os> Guards<O> {
-    /// What an access to an address of the arena that the machine refused was. None where the page is open, so that the
-    /// arena is not the reason.
+    /// What an access to an address of the arena that the machine refused was. None where the page is open,
+    /// so that the arena is not the reason.
     pub fn misuse_of(&self, address: usize, access: Access) -> Option<Misuse> {
         let index = self.page_index(address);
         let at = |fault, slot: &Slot| {
@@ -32,8 +32,8 @@ impl<O: Os> Guards<O> {
         }
     }
 
-    /// The block beside a guard page that was meant most likely: a live one before a freed one, else the nearer. True
-    /// where it lies before the page.
+    /// The block beside a guard page that was meant most likely: a live one before a freed one, else the
+    /// nearer. True where it lies before the page.
     fn beside(&self, page: usize, address: usize) -> Option<(bool, &Slot)> {
         let used = |number: usize| self.slot(number).filter(|slot| slot.state() != UNUSED);
         let before = (page / 2).checked_sub(1).and_then(used);

@@ -1,7 +1,7 @@
 //! The profile as text: the format of gperftools' heap profiler, which every pprof reads.
 //!
-//! Figures are scaled already, so the header says `heapprofile` and not `heap_v2`: a reader of the latter scales each
-//! stack by the mean size of its samples, where we know the weight of each.
+//! Figures are scaled already, so the header says `heapprofile` and not `heap_v2`: a reader of the latter
+//! scales each stack by the mean size of its samples, where we know the weight of each.
 
 use super::profile::{Profile, Tally};
 use crate::base::text::{Sink, put_decimal, put_hex, put_str};

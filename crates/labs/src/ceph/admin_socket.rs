@@ -1,7 +1,7 @@
 //! Asking a daemon through its admin socket.
 //!
-//! Owns the protocol: one JSON object and a null byte go in, a length and a text come out. Promises an answer or an
-//! error within half a minute. `osd` and `counters` call it.
+//! Owns the protocol: one JSON object and a null byte go in, a length and a text come out. Promises an answer
+//! or an error within half a minute. `osd` and `counters` call it.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

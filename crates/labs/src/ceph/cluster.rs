@@ -1,8 +1,9 @@
 //! A Ceph cluster of our own: one monitor and OSDs, each under the allocator it is given.
 //!
-//! Owns bringing it up. Promises that everything it starts or makes is in the run's journal first, on loopback and
-//! below the run's directory, and that it is up and takes operations when `Cluster::up` comes back. Ending it is the
-//! journal's work. Experiments call it; it sits on `monitor`, `osd`, `pool`, `other_system`.
+//! Owns bringing it up. Promises that everything it starts or makes is in the run's journal first, on
+//! loopback and below the run's directory, and that it is up and takes operations when `Cluster::up` comes
+//! back. Ending it is the journal's work. Experiments call it; it sits on `monitor`, `osd`, `pool`,
+//! `other_system`.
 
 use super::configuration::{self, Ground, PORTS};
 use super::monitor::Client;
@@ -42,11 +43,6 @@ pub struct Cluster {
 impl Cluster {
     /// Brings it up. The OSDs get `allocators` in turn, from the first again where there are more OSDs.
     pub fn up(session: &Session, shape: &Shape, allocators: &[&str]) -> Result<Cluster> {
-        if session.setting("conf").is_some() {
-            bail!(
-                "an experiment brings up a cluster of its own; on yours: vcm lab ceph run --conf FILE --pool POOL"
-            );
-        }
         session.step(&format!("a cluster: {} OSDs on {}", shape.osds, shape.store.name()))?;
         let directory = make_directory(session)?;
         let root = enter_release(session, shape, &directory)?;
@@ -171,20 +167,6 @@ impl Cluster {
         Ok(Osd { number, process, allocator, socket: self.socket(&format!("osd.{number}")) })
     }
 
-    /// Ends the OSDs cleanly and starts them on other allocators; their data stays.
-    pub fn restart_osds(&self, session: &Session, allocators: &[&str]) -> Result<()> {
-        let old: Vec<Osd> = self.osds().drain(..).collect();
-        for osd in &old {
-            osd.process.identity.signal(Signal::TERM);
-        }
-        for osd in &old {
-            osd.process.end(Duration::from_secs(30))?;
-        }
-        let wanted =
-            (0..old.len()).map(|number| self.allocator(session, allocators[number % allocators.len()]));
-        self.start_osds(session, wanted.collect::<Result<_>>()?)
-    }
-
     fn wait_for_osds(&self, session: &Session) -> Result<()> {
         session.wait_for("the OSDs", Duration::from_secs(120), || {
             let osds = self.osds();
@@ -199,8 +181,8 @@ impl Cluster {
         self.kept = true;
     }
 
-    /// Ends the OSDs at once: their data is thrown away, so nobody need be asked politely. What follows in the journal
-    /// is then quick.
+    /// Ends the OSDs at once: their data is thrown away, so nobody need be asked politely. What follows in
+    /// the journal is then quick.
     fn kill(&self) {
         for osd in self.osds().iter() {
             osd.process.identity.signal(Signal::KILL);

@@ -1,7 +1,8 @@
 //! The text of a lab cluster's ceph.conf and keyring.
 //!
-//! Owns every setting that is not the experiment's. Promises that all addresses are loopback and all paths lie below
-//! the run's directory, so that a cluster that lives on the machine is never touched. `cluster` writes it.
+//! Owns every setting that is not the experiment's. Promises that all addresses are loopback and all paths
+//! lie below the run's directory, so that a cluster that lives on the machine is never touched. `cluster`
+//! writes it.
 
 use super::shape::{Shape, Store};
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! What an OSD has done and used: its own counters and what the kernel knows of it.
 //!
-//! Owns the reading of `perf dump` and the difference between two moments. Promises that processor time is that of
-//! the whole process, in nanoseconds, threads that ended included. Works on OSDs of any cluster on this machine.
+//! Owns the reading of `perf dump` and the difference between two moments. Promises that processor time is
+//! that of the whole process, in nanoseconds, threads that ended included. Works on OSDs of any cluster on
+//! this machine.
 
 use super::admin_socket;
 use super::latency::Histogram;

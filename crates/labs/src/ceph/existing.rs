@@ -1,50 +1,28 @@
-//! A cluster by itself: brought up and left, or one that lives here already, under the load of `thread-cache`.
+//! A cluster by itself: brought up and left, or one that lives here already, under the load of
+//! `thread-cache`.
 //!
-//! Owns `up` and `run`, and finding the OSDs of a cluster on this machine. On a cluster that is not the lab's it
-//! promises to start, stop and change nothing: it writes objects of its own into the named pool and removes them,
-//! also when it is stopped.
+//! Owns `up` and `run`, and finding the OSDs of a cluster on this machine. On a cluster that is not the lab's
+//! it promises to start, stop and change nothing: it writes objects of its own into the named pool and
+//! removes them, also when it is stopped.
 
 use super::admin_socket;
 use super::cluster::Cluster;
 use super::counters::{Moment, Work};
+use super::load::Load;
 use super::load::rados_bench::Bench;
 use super::monitor::Client;
 use super::pool::POOL;
 use super::release::{CLUSTER_PACKAGES, Release};
+use super::settings::OWN_ID;
 use super::shape::{Shape, Store};
 use crate::engine::identity;
-use crate::engine::lab::Setting;
 use crate::engine::session::Session;
+use crate::engine::tell;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-
-const fn setting(
-    name: &'static str,
-    value: &'static str,
-    default: Option<&'static str>,
-    help: &'static str,
-) -> Setting {
-    Setting { name, value, default, help }
-}
-
-pub static SETTINGS: &[Setting] = &[
-    setting(
-        "conf",
-        "FILE",
-        None,
-        "run: the ceph.conf of a cluster that is there; nothing is brought up or down",
-    ),
-    setting("pool", "POOL", None, "run: its pool that objects may be written to and removed from"),
-    setting("id", "NAME", Some("admin"), "run: who we are there, without 'client.'"),
-    setting("seconds", "N", Some("10"), "run: how long each load takes"),
-    setting("store", "STORE", Some("bluestore"), "up: memstore, bluestore, filestore or kstore"),
-    setting("osds", "N", Some("3"), "up: how many OSDs; they take turns among --allocators"),
-    setting("copies", "N", Some("1"), "up: copies of an object"),
-    setting("release", "N", Some("16.2"), "up: Ceph 14.2, 16.2 or 18.2"),
-];
 
 /// What `up` leaves for `run`.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -58,9 +36,8 @@ pub fn up(session: &Session) -> Result<()> {
     session.packages(&packages)?;
     let store = Store::of(session.setting("store").unwrap_or_default())?;
     let release = session.setting("release").unwrap_or_default();
-    let release = Release::of(release).with_context(|| format!("no release {release}: 14.2, 16.2, 18.2"))?;
-    let osds = session.number("osds")?.clamp(1, 32) as usize;
-    let copies = (session.number("copies")? as usize).clamp(1, osds);
+    let release = Release::of(release).with_context(|| format!("no release {release}"))?;
+    let (osds, copies) = (session.number("osds")? as usize, session.number("copies")? as usize);
     let names = match session.request().allocators.is_empty() {
         true => vec!["vcmalloc"],
         false => session.request().allocators.iter().map(String::as_str).collect(),
@@ -70,12 +47,11 @@ pub fn up(session: &Session) -> Result<()> {
     session.keep(&Kept { client: cluster.client.clone(), directory: cluster.directory.clone() })?;
     cluster.keep();
     session.progress().end();
-    println!(
-        "up, with pool '{POOL}'. Ceph's own tools reach it by\n    export CEPH_CONF={}",
+    tell::result(&format!(
+        "up, with pool '{POOL}'. Ceph's own tools reach it by\n    export CEPH_CONF={}\n\
+         vcm lab ceph run     loads it and shows what each OSD used\nvcm lab ceph down    ends it\n",
         cluster.client.conf.display()
-    );
-    println!("vcm lab ceph run     loads it and shows what each OSD used\nvcm lab ceph down    ends it");
-    Ok(())
+    ))
 }
 
 /// An OSD on this machine, whoever started it.
@@ -120,26 +96,21 @@ pub fn run(session: &Session) -> Result<()> {
     objects.whole = true;
     drop(objects);
     session.progress().end();
-    for (step, load, work) in &steps {
-        if session.request().json {
-            println!("{}", as_json(step, load, &osds, work));
-        } else {
-            print!("{}", as_text(step, load, &osds, work));
-        }
-    }
-    Ok(())
+    let shown = |(step, load, work): &(String, Load, Vec<Work>)| match session.request().json {
+        true => format!("{}\n", as_json(step, load, &osds, work)),
+        false => as_text(step, load, &osds, work),
+    };
+    tell::result(&steps.iter().map(shown).collect::<String>())
 }
 
 /// The cluster that the settings name, or the one that `up` left.
 fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
     if let Some(conf) = session.setting("conf") {
-        let Some(pool) = session.setting("pool") else {
-            bail!("--conf needs --pool POOL: a pool that objects may be written to and removed from");
-        };
+        let pool = session.setting("pool").context("--conf needs --pool POOL")?;
         if !Path::new(conf).is_file() {
             bail!("{conf} is not there");
         }
-        let name = session.setting("id").unwrap_or("admin").to_owned();
+        let name = session.setting("id").unwrap_or(OWN_ID).to_owned();
         let client = Client { conf: PathBuf::from(conf).canonicalize()?, name };
         let mut sockets = vec![PathBuf::from("/run/ceph"), PathBuf::from("/var/run/ceph")];
         sockets.extend(socket_folder(session, &client.conf)?);
@@ -237,14 +208,14 @@ fn run_name(in_flight: u64) -> &'static str {
     WRITES.iter().find(|(number, _)| *number == in_flight).map_or("write", |(_, name)| name)
 }
 
-/// Objects in somebody's pool, in a namespace of ours: removed when this goes, after a stop too, when no errand of
-/// the session's runs any more.
+/// Objects in somebody's pool, in a namespace of ours: removed when this goes, after a stop too, when no
+/// errand of the session's runs any more.
 struct Objects<'a> {
     client: &'a Client,
     pool: &'a str,
     namespace: &'a str,
-    /// All writes came to their end and left a note of what they wrote. Otherwise the pool is searched for objects of
-    /// the namespace, which takes longer where many others are.
+    /// All writes came to their end and left a note of what they wrote. Otherwise the pool is searched for
+    /// objects of the namespace, which takes longer where many others are.
     whole: bool,
 }
 
@@ -266,14 +237,14 @@ impl Drop for Objects<'_> {
         let by_name = self.whole && found.iter().all(|found| *found);
         if !by_name && !self.clean(["--prefix", PREFIX]) {
             let (pool, namespace) = (self.pool, self.namespace);
-            eprintln!(
+            tell::line(&format!(
                 "objects may be left: rados --pool {pool} --namespace {namespace} cleanup --prefix {PREFIX}"
-            );
+            ));
         }
     }
 }
 
-fn as_json(step: &str, load: &super::load::Load, osds: &[Found], work: &[Work]) -> serde_json::Value {
+fn as_json(step: &str, load: &Load, osds: &[Found], work: &[Work]) -> serde_json::Value {
     let osd = |(osd, work): (&Found, &Work)| {
         json!({
             "osd": osd.number, "pid": osd.pid, "allocator": osd.allocator, "operations": work.operations,
@@ -285,7 +256,7 @@ fn as_json(step: &str, load: &super::load::Load, osds: &[Found], work: &[Work]) 
     json!({ "step": step, "client_iops": load.per_second(), "client_ms": load.mean_ms, "osds": osds })
 }
 
-fn as_text(step: &str, load: &super::load::Load, osds: &[Found], work: &[Work]) -> String {
+fn as_text(step: &str, load: &Load, osds: &[Found], work: &[Work]) -> String {
     let mut text = format!("{step}: {:.0} operations/s, mean {:.2} ms\n", load.per_second(), load.mean_ms);
     for (osd, work) in osds.iter().zip(work) {
         text += &format!(

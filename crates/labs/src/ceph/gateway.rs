@@ -1,6 +1,7 @@
 //! Object gateways of a cluster: one radosgw for each allocator, each on its own port.
 //!
-//! Owns their settings and the S3 user. `object_gateway` calls it; the cluster must have been brought up with keys.
+//! Owns their settings and the S3 user. `object_gateway` calls it; the cluster must have been brought up with
+//! keys.
 
 use super::cluster::Cluster;
 use crate::engine::allocators::Allocator;

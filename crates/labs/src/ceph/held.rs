@@ -1,7 +1,8 @@
 //! What OSDs hold, second by second, and what they believe that they hold.
 //!
-//! Owns the looking while a load runs: resident memory by the kernel, and the counters of `prioritycache` by the OSD, which is what
-//! Ceph steers `osd_memory_target` by. Promises an error where an OSD does not answer, never a gap.
+//! Owns the looking while a load runs: resident memory by the kernel, and the counters of `prioritycache` by
+//! the OSD, which is what Ceph steers `osd_memory_target` by. Promises an error where an OSD does not answer,
+//! never a gap.
 
 use super::admin_socket;
 use super::cluster::Cluster;

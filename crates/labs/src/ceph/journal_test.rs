@@ -1,12 +1,13 @@
 //! `vcm lab journal-test`: what a device is worth as a journal.
 //!
-//! Owns the test of the report: 4 KiB writes with O_DIRECT and O_SYNC, alone and by 32 jobs. Promises to write only
-//! to a new file, unless it was said in so many words that a device's content may be lost.
+//! Owns the test of the report: 4 KiB writes with O_DIRECT and O_SYNC, alone and by 32 jobs. Promises to
+//! write only to a new file, unless it was said in so many words that a device's content may be lost.
 
 use super::load::fio::{Answer, Job};
 use super::release::FIO;
-use crate::engine::lab::{Setting, Tool};
+use crate::engine::lab::{Setting, Tool, Values};
 use crate::engine::session::Session;
+use crate::engine::tell;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::os::unix::fs::FileTypeExt;
@@ -22,10 +23,19 @@ pub static JOURNAL_TEST: Tool = Tool {
     operand: "DEVICE-OR-DIR",
     operand_help: "A directory (a file in it is written and removed), or a block device with --overwrite yes",
     settings: &[
-        Setting { name: "seconds", value: "N", default: Some("10"), help: "How long each part takes" },
+        Setting {
+            name: "seconds",
+            value: "N",
+            values: Values::Number(1..=86_400),
+            of: None,
+            default: Some("10"),
+            help: "How long each part takes",
+        },
         Setting {
             name: "overwrite",
             value: "yes",
+            values: Values::OneOf(&["yes"]),
+            of: None,
             default: None,
             help: "The device's content may be lost: without this a device is not touched",
         },
@@ -35,7 +45,8 @@ pub static JOURNAL_TEST: Tool = Tool {
 };
 
 fn run(session: &Session) -> Result<()> {
-    let place = PathBuf::from(&session.request().action);
+    // What is started there has another working directory.
+    let place = std::path::absolute(&session.request().action)?;
     session.packages(&[(FIO.name.to_owned(), FIO.why.to_owned())])?;
     let seconds = session.number("seconds")?;
     let target = target(session, &place)?;
@@ -46,11 +57,10 @@ fn run(session: &Session) -> Result<()> {
         parts.push((jobs, job.synchronous(session, &target)?));
     }
     session.progress().end();
-    match session.request().json {
-        true => println!("{:#}", as_json(&place, seconds, &parts)),
-        false => print!("{}", as_text(&place, &parts)),
-    }
-    Ok(())
+    tell::result(&match session.request().json {
+        true => format!("{:#}\n", as_json(&place, seconds, &parts)),
+        false => as_text(&place, &parts),
+    })
 }
 
 /// The file or device to write to; a file goes when the session ends.
@@ -64,7 +74,8 @@ fn target(session: &Session, place: &Path) -> Result<PathBuf> {
     if metadata.is_dir() {
         let file = place.join(format!("vcm-{}-journal-test", session.journal().header().mark));
         session.make_file(&file, SIZE_MIB << 20)?;
-        // A journal's blocks are there before it is used; otherwise the file system's own records are measured.
+        // A journal's blocks are there before it is used; otherwise the file system's own records are
+        // measured.
         session.step("writing the file once")?;
         Job::fill(SIZE_MIB).synchronous(session, &file)?;
         return Ok(file);

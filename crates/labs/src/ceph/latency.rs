@@ -1,7 +1,8 @@
 //! A latency histogram, and the shares of operations within the bounds that the reports print.
 //!
-//! Owns the reading of the OSD's own histograms (`perf histogram dump`). Their buckets double: 0.1, 0.2, 0.4 ... ms; a bound inside a bucket
-//! gets the part of it that lies below, as if the operations in it were spread evenly.
+//! Owns the reading of the OSD's own histograms (`perf histogram dump`). Their buckets double: 0.1, 0.2, 0.4
+//! ... ms; a bound inside a bucket gets the part of it that lies below, as if the operations in it were
+//! spread evenly.
 
 use serde_json::Value;
 

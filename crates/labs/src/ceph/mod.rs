@@ -8,6 +8,7 @@
 //! counters  latency  sampling  written  held   looking at an OSD: perf dump, its histograms, perf, what it wrote, holds
 //! gateway        object gateways of a cluster
 //! cluster        bringing one up; pool, osd, monitor, admin_socket, configuration, shape
+//! settings       the lab's flags
 //! other_system   Debian 11 and 13 in directories of their own; release
 //! ```
 //!
@@ -31,6 +32,7 @@ pub mod paired;
 pub mod pool;
 pub mod release;
 pub mod sampling;
+pub mod settings;
 pub mod shape;
 pub mod written;
 
@@ -40,7 +42,8 @@ pub static LAB: Lab = Lab {
     name: "ceph",
     what: "real Ceph clusters, an OSD for each allocator",
     experiments: experiments::ALL,
-    settings: existing::SETTINGS,
+    settings: settings::SETTINGS,
+    check: settings::check,
     up: existing::up,
     run: existing::run,
 };

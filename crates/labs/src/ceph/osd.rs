@@ -1,6 +1,7 @@
 //! One OSD: its process, its allocator, and the proof that it runs on it.
 //!
-//! Owns which library an OSD of each release is given. `cluster` starts and ends OSDs; `counters` looks at them.
+//! Owns which library an OSD of each release is given. `cluster` starts and ends OSDs; `counters` looks at
+//! them.
 
 use super::admin_socket;
 use super::cluster::Cluster;
@@ -34,7 +35,8 @@ impl Osd {
         Looked { pid: self.process.pid(), library: name }
     }
 
-    /// What was preloaded is mapped; a loader that could not take it says so only in its log and goes on without.
+    /// What was preloaded is mapped; a loader that could not take it says so only in its log and goes on
+    /// without.
     pub fn prove_allocator(&self, root: Option<&Path>) -> Result<()> {
         let Some(library) = &self.allocator.library else { return Ok(()) };
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.process.pid()))?;
@@ -50,7 +52,8 @@ impl Osd {
     }
 }
 
-/// The name of the file that a path leads to, below `root` if the daemon lives there: /proc/PID/maps shows that one.
+/// The name of the file that a path leads to, below `root` if the daemon lives there: /proc/PID/maps shows
+/// that one.
 fn real_name(path: &Path, root: Option<&Path>) -> String {
     let outside = match root {
         Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),

@@ -1,8 +1,8 @@
 //! Another Debian in a directory of its own: made once and kept in the cache, used through an overlay.
 //!
-//! Owns `CACHE/SUITE`. Promises that a directory of that name is whole: it is made as `SUITE.new` and renamed, under
-//! the lock `CACHE/SUITE.lock`; what an interrupted run left is recognised and made again. Promises that a cluster
-//! changes nothing in it. `cluster` calls it.
+//! Owns `CACHE/SUITE`. Promises that a directory of that name is whole: it is made as `SUITE.new` and
+//! renamed, under the lock `CACHE/SUITE.lock`; what an interrupted run left is recognised and made again.
+//! Promises that a cluster changes nothing in it. `cluster` calls it.
 
 use crate::engine::session::Session;
 use crate::engine::stop::is_stopped;
@@ -156,8 +156,9 @@ fn install(session: &Session, system: &Path, packages: &[&str]) -> Result<()> {
     })
 }
 
-/// Makes the system usable at `root`, an existing directory: with its own /proc, /sys and /dev, with `shared` at the
-/// same path as here, and without a change in the cache. `layers` is an existing directory for what is written.
+/// Makes the system usable at `root`, an existing directory: with its own /proc, /sys and /dev, with `shared`
+/// at the same path as here, and without a change in the cache. `layers` is an existing directory for what is
+/// written.
 pub fn enter(session: &Session, system: &Path, root: &Path, layers: &Path, shared: &Path) -> Result<()> {
     let (upper, work) = (layers.join("written"), layers.join("work"));
     fs::create_dir(&upper)?;

@@ -1,7 +1,7 @@
 //! A paired round: the same load on all OSDs at the same moment, and what each used for its own operations.
 //!
-//! Owns the measures of such rounds. Compares nothing itself; the ratios are taken by the engine, repetition by
-//! repetition. Experiments call it with their load.
+//! Owns the measures of such rounds. Compares nothing itself; the ratios are taken by the engine, repetition
+//! by repetition. Experiments call it with their load.
 
 use super::cluster::Cluster;
 use super::counters::{Moment, Work};
@@ -136,8 +136,9 @@ impl Round<'_> {
     }
 }
 
-/// A cluster with an OSD for each allocator, for all cells of a repetition that want the same shape; `prepare` is run
-/// once on it, and `prepared` says what it does. The allocators' order is part of what a cluster is.
+/// A cluster with an OSD for each allocator, for all cells of a repetition that want the same shape;
+/// `prepare` is run once on it, and `prepared` says what it does. The allocators' order is part of what a
+/// cluster is.
 pub fn fixture(
     session: &Session,
     cell: &Cell,

@@ -13,8 +13,8 @@ use std::time::Duration;
 pub const POOL: &str = "bench";
 pub const IMAGE: &str = "image";
 
-/// How long the load that settles a pool may take, attempt by attempt. Groups that do not become active in the first
-/// never will; a busy machine is only slow.
+/// How long the load that settles a pool may take, attempt by attempt. Groups that do not become active in
+/// the first never will; a busy machine is only slow.
 const SETTLED_WITHIN: [Duration; 3] =
     [Duration::from_secs(30), Duration::from_secs(60), Duration::from_secs(120)];
 
@@ -58,9 +58,9 @@ pub fn remove(session: &Session, cluster: &Cluster, pool: &str) -> Result<()> {
     cluster.client.command(session, &[line])
 }
 
-/// A placement group that is moved while an OSD is about to make it can be lost: the monitor believes that it was made, no
-/// OSD has it, and operations on it wait for ever. So every group works before any is moved. Should one be lost all the
-/// same, a new pool has new groups.
+/// A placement group that is moved while an OSD is about to make it can be lost: the monitor believes that it
+/// was made, no OSD has it, and operations on it wait for ever. So every group works before any is moved.
+/// Should one be lost all the same, a new pool has new groups.
 fn make_settled(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     let mut last = anyhow!("no attempt");
     for (attempt, limit) in SETTLED_WITHIN.into_iter().enumerate() {
@@ -92,8 +92,8 @@ pub fn fresh(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> 
     make(session, cluster, copies)
 }
 
-/// Puts group n on OSD n modulo their number, its copies on the next ones, while the pool is still empty, and waits until
-/// they are there: until then the former OSD does the work.
+/// Puts group n on OSD n modulo their number, its copies on the next ones, while the pool is still empty, and
+/// waits until they are there: until then the former OSD does the work.
 fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     let pools = cluster.client.ask(session, &["osd", "lspools"])?;
     let pools = pools.as_array().context("no list of pools")?;

@@ -1,7 +1,7 @@
 //! Which Ceph: the system's own, or that of another Debian in a directory of its own.
 //!
-//! Owns what is known of each release. `other_system` makes the directories, `configuration` and `cluster` ask for
-//! the differences.
+//! Owns what is known of each release. `other_system` makes the directories, `configuration` and `cluster`
+//! ask for the differences.
 
 use crate::engine::experiment::Package;
 
@@ -16,6 +16,8 @@ pub enum Release {
 }
 
 impl Release {
+    pub const NUMBERS: [&str; 3] = ["14.2", "16.2", "18.2"];
+
     pub fn of(number: &str) -> Option<Release> {
         match number {
             "16.2" => Some(Release::Pacific),

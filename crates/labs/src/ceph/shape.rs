@@ -16,13 +16,13 @@ pub enum Store {
 }
 
 impl Store {
+    pub const NAMES: [&str; 4] = ["memstore", "bluestore", "filestore", "kstore"];
+
     pub fn of(name: &str) -> Result<Store> {
         const ALL: [Store; 4] = [Store::Memstore, Store::Bluestore, Store::Filestore, Store::Kstore];
         match ALL.into_iter().find(|store| store.name() == name) {
             Some(store) => Ok(store),
-            None => {
-                bail!("there is no object store '{name}'; there are memstore, bluestore, filestore, kstore")
-            }
+            None => bail!("there is no object store '{name}'; there are {}", Store::NAMES.join(", ")),
         }
     }
 
@@ -66,8 +66,8 @@ pub struct Shape {
     /// Copies of an object.
     pub copies: usize,
     pub placement_groups: usize,
-    /// Gives every OSD the same number of placement groups. Left to itself, one of eight has twice the operations of
-    /// another, and the busier one looks cheaper by a tenth. Needs one copy.
+    /// Gives every OSD the same number of placement groups. Left to itself, one of eight has twice the
+    /// operations of another, and the busier one looks cheaper by a tenth. Needs one copy.
     pub level: bool,
     pub journal: JournalPlace,
     pub journal_mib: u64,

@@ -1,7 +1,8 @@
 //! How many bytes reach the disk for each byte that a client writes.
 //!
-//! Owns the two ways to count: what the kernel charges the process with, and, under BlueStore, what BlueFS has written
-//! for RocksDB, whose log and tables it holds. Under KStore RocksDB is all there is, so the kernel's count is its own.
+//! Owns the two ways to count: what the kernel charges the process with, and, under BlueStore, what BlueFS
+//! has written for RocksDB, whose log and tables it holds. Under KStore RocksDB is all there is, so the
+//! kernel's count is its own.
 
 use super::admin_socket;
 use super::cluster::Cluster;

@@ -1,10 +1,10 @@
 //! The allocators that a daemon can be put on, declared once each.
 //!
-//! Owns their names, files, packages and settings. `resolve` turns a declaration into what `Program::allocator`
-//! sets, or says what to install. Labs name them in their experiments.
+//! Owns their names, files, packages and settings. `resolve` turns a declaration into what
+//! `Program::allocator` sets, or says what to install. Labs name them in their experiments.
 
 use super::nearest;
-use anyhow::{Result, bail};
+use super::request::NotUnderstood;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -90,16 +90,16 @@ impl Allocator {
 }
 
 /// The declaration of this name, or an error that suggests one.
-pub fn named(name: &str) -> Result<&'static Declaration> {
+pub fn named(name: &str) -> Result<&'static Declaration, NotUnderstood> {
     if let Some(found) = ALLOCATORS.iter().find(|allocator| allocator.name == name) {
         return Ok(found);
     }
     let names = ALLOCATORS.iter().map(|allocator| allocator.name);
-    bail!("there is no allocator '{name}'{}", nearest::suggestion(name, names));
+    Err(NotUnderstood(format!("there is no allocator '{name}'{}", nearest::suggestion(name, names))))
 }
 
-/// Finds the library's file below `root` (another system, for a chroot) or on this system. None: its package is
-/// missing. `ours` is libvcmalloc.so, or the stand-in for TCMalloc where the daemon links that.
+/// Finds the library's file below `root` (another system, for a chroot) or on this system. None: its package
+/// is missing. `ours` is libvcmalloc.so, or the stand-in for TCMalloc where the daemon links that.
 pub fn resolve(declaration: &Declaration, root: Option<&Path>, ours: &Path) -> Option<Allocator> {
     let library = match declaration.library {
         Library::Glibc => None,

@@ -4,8 +4,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// Does the work and, in a thread beside it, looks at once and then every so often, at least once; the first look that
-/// fails is the last, and its error comes back when the work is done.
+/// Does the work and, in a thread beside it, looks at once and then every so often, at least once; the first
+/// look that fails is the last, and its error comes back when the work is done.
 pub fn beside<T, E: Send>(
     every: Duration,
     mut look: impl FnMut() -> Result<(), E> + Send,

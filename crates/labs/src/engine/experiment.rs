@@ -129,7 +129,8 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// Where the rows of a run have several values of an axis that the picture does not show, it is drawn once for each.
+/// Where the rows of a run have several values of an axis that the picture does not show, it is drawn once
+/// for each.
 pub enum Picture {
     /// Groups of bars: a group a step, a bar an allocator.
     Steps { title: &'static str, measure: &'static str },
@@ -137,9 +138,9 @@ pub enum Picture {
     Lines { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
     /// A bar for each allocator, grouped by the values of an axis.
     Bars { title: &'static str, measure: &'static str, axis: &'static str, step: &'static str },
-    /// A measure divided by that of the allocator `over` in the same repetition, as points with the range of the
-    /// repetitions; grouped by the values of `axis` at `step`, or by the steps where `axis` is empty. A table of all
-    /// these ratios comes first on the page.
+    /// A measure divided by that of the allocator `over` in the same repetition, as points with the range of
+    /// the repetitions; grouped by the values of `axis` at `step`, or by the steps where `axis` is empty. A
+    /// table of all these ratios comes first on the page.
     Ratios {
         title: &'static str,
         measure: &'static str,

@@ -1,6 +1,7 @@
 //! The ground a cluster stands on: directories, mounts, loop devices, a network of its own.
 //!
-//! Promises that each is in the journal before it exists, and that nothing that was there before is ever undone.
+//! Promises that each is in the journal before it exists, and that nothing that was there before is ever
+//! undone.
 
 use super::session::Session;
 use super::undo::{Undo, is_mounted};
@@ -93,8 +94,8 @@ impl Session {
             .with_context(|| format!("no {} MiB for {}", bytes >> 20, path.display()))
     }
 
-    /// A network with nothing but a loopback device: fixed ports are free in it, and nobody can look in. It goes
-    /// with the last process in it.
+    /// A network with nothing but a loopback device: fixed ports are free in it, and nobody can look in. It
+    /// goes with the last process in it.
     pub fn own_network(&self) -> Result<Arc<File>> {
         self.check()?;
         // Namespaces belong to threads; this one is thrown away.

@@ -36,7 +36,8 @@ impl Identity {
     /// True when the process was there and got the signal.
     pub fn signal(&self, signal: Signal) -> bool {
         let Some(pid) = Pid::from_raw(self.pid) else { return false };
-        // The descriptor stays with the process that has the pid now; if that is still ours, it is ours for good.
+        // The descriptor stays with the process that has the pid now; if that is still ours, it is ours for
+        // good.
         let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
         self.is_alive() && rustix::process::pidfd_send_signal(&handle, signal).is_ok()
     }
@@ -91,7 +92,8 @@ pub fn stat_field(pid: i32, index: usize) -> Option<String> {
     fields.split_ascii_whitespace().nth(index).map(str::to_owned)
 }
 
-/// Every process whose environment at its start held this variable with this mark or a part of it (`mark.part`).
+/// Every process whose environment at its start held this variable with this mark or a part of it
+/// (`mark.part`).
 pub fn marked(variable: &str, mark: &str) -> Vec<Identity> {
     let whole = format!("{variable}={mark}").into_bytes();
     let part = format!("{variable}={mark}.").into_bytes();
@@ -103,7 +105,8 @@ pub fn marked(variable: &str, mark: &str) -> Vec<Identity> {
     pids().filter(|pid| *pid != own && holds(*pid)).filter_map(Identity::of).collect()
 }
 
-/// A process shows no environment for the moment in which it becomes another program; that moment is waited for.
+/// A process shows no environment for the moment in which it becomes another program; that moment is waited
+/// for.
 fn environment_of(pid: i32) -> Vec<u8> {
     for _ in 0..5 {
         match fs::read(format!("/proc/{pid}/environ")) {

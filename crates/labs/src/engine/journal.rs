@@ -1,16 +1,18 @@
 //! The undo journal: what has to be undone, on disk, before it is made.
 //!
-//! Owns one file a run in the state directory, a JSON object a line: the header, then `Made` and `Undone`.
-//! Promises that what `add` returned for is undone in reverse order by `undo_to`, by the panic hook, or by a
-//! later `replay` if this process was killed. The file is gone when nothing is left to undo. `session` is the
-//! only writer of a live journal; `replay` reads those of runs that are dead.
+//! Owns one file a run in the state directory, a JSON object a line: the header, then `Made` and `Undone`. It
+//! has its name once the header is in it, so that nobody finds one without. Promises that what `add` returned
+//! for is undone in reverse order by `undo_to`, by the panic hook, or by a later `replay` if this process was
+//! killed. The file is gone when nothing is left to undo. `session` is the only writer of a live journal;
+//! `replay` reads those of runs that are dead.
 
 use super::identity::Identity;
 use super::undo::Undo;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -64,8 +66,9 @@ impl Journal {
         make_state_directory(state)?;
         let mark = format!("{lab}-{}", random_word()?);
         let path = state.join(format!("{mark}.journal"));
-        let file = OpenOptions::new().create_new(true).append(true).open(&path);
-        let file = file.with_context(|| format!("cannot write the undo journal {}", path.display()))?;
+        let unfinished = state.join(format!("{mark}.new"));
+        let file = OpenOptions::new().create_new(true).append(true).open(&unfinished);
+        let file = file.map_err(|error| refused(error, "cannot write the undo journal", &path))?;
         let header = Header {
             lab: lab.to_owned(),
             mark: mark.clone(),
@@ -75,7 +78,12 @@ impl Journal {
         };
         let inner = Inner { file, made: Vec::new(), next: 0, kept: false };
         let journal = Journal { path, header: header.clone(), inner: Mutex::new(inner) };
-        journal.lock().write(&Line::Header(header))?;
+        let begun = journal.lock().write(&Line::Header(header));
+        let begun = begun.and_then(|()| Ok(fs::rename(&unfinished, &journal.path)?));
+        if let Err(error) = begun {
+            let _ = fs::remove_file(&unfinished);
+            return Err(error).with_context(|| format!("cannot write {}", journal.path.display()));
+        }
         journal.add(Undo::EndMarked { mark })?;
         Ok(journal)
     }
@@ -169,7 +177,13 @@ impl Inner {
     fn write(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
-        self.file.write_all(text.as_bytes()).context("cannot write the undo journal")
+        let whole = self.file.metadata()?.len();
+        let written = self.file.write_all(text.as_bytes());
+        if written.is_err() {
+            // Half a line on a full disk would spoil the next, which is written when there is room again.
+            let _ = self.file.set_len(whole);
+        }
+        written.context("cannot write the undo journal")
     }
 }
 
@@ -193,7 +207,9 @@ impl Found {
         };
         let mut found = Found { path: path.to_owned(), header, kept: false, made: Vec::new() };
         for line in lines {
-            match serde_json::from_str(line).with_context(|| format!("{} is damaged", path.display()))? {
+            let damaged =
+                || format!("{} is damaged; undo what it names by hand and remove it", path.display());
+            match serde_json::from_str(line).with_context(damaged)? {
                 Line::Made { number, undo } => found.made.push((number, undo)),
                 Line::Undone { number } => found.made.retain(|(made, _)| *made != number),
                 Line::Kept => found.kept = true,
@@ -205,6 +221,25 @@ impl Found {
 
     pub fn owner_is_alive(&self) -> bool {
         self.header.boot == boot() && self.header.owner.is_alive()
+    }
+
+    /// A run that is still going on, or a cluster that was left up. After another boot there is neither.
+    pub fn is_live(&self) -> bool {
+        self.owner_is_alive() || self.is_up()
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.kept && self.header.boot == boot()
+    }
+
+    /// Another user's processes could not be seen by their mark, let alone ended.
+    pub fn check_rights(&self) -> Result<()> {
+        let user = nix::unistd::geteuid();
+        let owner = fs::metadata(&self.path).map_or(user.as_raw(), |metadata| metadata.uid());
+        if !user.is_root() && owner != user.as_raw() {
+            bail!("`{}` was started by another user; run this as root to undo it", self.header.what);
+        }
+        Ok(())
     }
 
     /// Undoes all of it and removes the file, unless something stays.
@@ -230,13 +265,21 @@ impl Found {
     }
 }
 
-/// The journals of a lab that are in the state directory; an empty file is a run killed before its first line.
+/// The journals of a lab that are in the state directory; an empty file is one that a power failure has
+/// emptied.
 pub fn found(state: &Path, lab: &str) -> Result<Vec<Found>> {
     let mut journals = Vec::new();
     for entry in fs::read_dir(state).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with(&format!("{lab}-")) || !name.ends_with(".journal") {
+        if !name.starts_with(&format!("{lab}-")) {
+            continue;
+        }
+        if name.ends_with(".new") && Found::read(&path).is_ok_and(|found| !found.owner_is_alive()) {
+            // Killed before it had its name; nothing was made yet.
+            let _ = fs::remove_file(&path);
+        }
+        if !name.ends_with(".journal") {
             continue;
         }
         let whole_line = fs::read(&path).is_ok_and(|text| text.contains(&b'\n'));
@@ -250,16 +293,23 @@ pub fn found(state: &Path, lab: &str) -> Result<Vec<Found>> {
 }
 
 fn make_state_directory(state: &Path) -> Result<()> {
-    fs::create_dir_all(state).with_context(|| {
-        format!("cannot make {}; name another with --state DIR or run as root", state.display())
-    })
+    fs::create_dir_all(state).map_err(|error| refused(error, "cannot make", state))
+}
+
+fn refused(error: std::io::Error, what: &str, path: &Path) -> anyhow::Error {
+    let hint = match error.kind() {
+        ErrorKind::PermissionDenied => "; run it as root, or name another place with --state DIR",
+        _ => "",
+    };
+    anyhow::Error::new(error).context(format!("{what} {}{hint}", path.display()))
 }
 
 fn errand_mark(header: &Header) -> String {
     format!("{}.errand", header.mark)
 }
 
-/// They have no entry of their own, and must not hold what is undone first. Who stays is found by the last entry.
+/// They have no entry of their own, and must not hold what is undone first. Who stays is found by the last
+/// entry.
 fn end_errands(header: &Header) {
     let _ = Undo::EndMarked { mark: errand_mark(header) }.act();
 }

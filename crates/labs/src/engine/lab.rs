@@ -1,9 +1,12 @@
 //! What a lab is: a name, experiments, and a cluster that can be brought up by itself.
 
+use super::allocators;
 use super::experiment::Experiment;
 use super::nearest;
+use super::request::{NotUnderstood, Request};
 use super::session::Session;
-use anyhow::{Result, bail};
+use anyhow::Result;
+use std::ops::RangeInclusive;
 
 pub struct Lab {
     /// As typed after `vcm lab`.
@@ -12,6 +15,8 @@ pub struct Lab {
     pub experiments: &'static [&'static Experiment],
     /// Flags of its own: `--name VALUE`.
     pub settings: &'static [Setting],
+    /// What can be known before anything is made: settings that do not go together, missing rights.
+    pub check: fn(&Request) -> Result<()>,
     /// Brings a cluster up and leaves it; `down` is the journal's work.
     pub up: fn(&Session) -> Result<()>,
     /// Puts load on the cluster that is up (or that the settings point at) and prints what is measured.
@@ -24,9 +29,72 @@ pub struct Setting {
     pub name: &'static str,
     /// Shown for the value, in capitals.
     pub value: &'static str,
+    pub values: Values,
+    /// The action that it is for; none: all. Given to another it is refused, as it would have no effect.
+    pub of: Option<&'static str>,
     /// None: not set unless given.
     pub default: Option<&'static str>,
     pub help: &'static str,
+}
+
+/// What a setting may be.
+pub enum Values {
+    Text,
+    Number(RangeInclusive<u64>),
+    OneOf(&'static [&'static str]),
+    Allocator,
+}
+
+impl Setting {
+    fn flag(&self) -> String {
+        format!("--{}", self.name.replace('_', "-"))
+    }
+
+    fn check(&self, value: &str) -> Result<(), NotUnderstood> {
+        let flag = self.flag();
+        match &self.values {
+            Values::Text => Ok(()),
+            Values::Allocator => allocators::named(value).map(drop),
+            Values::Number(range) if value.parse().is_ok_and(|number| range.contains(&number)) => Ok(()),
+            Values::Number(range) => Err(NotUnderstood(format!(
+                "{flag} is a number from {} to {}, not '{value}'",
+                range.start(),
+                range.end()
+            ))),
+            Values::OneOf(names) if names.contains(&value) => Ok(()),
+            Values::OneOf(names) => {
+                Err(NotUnderstood(format!("{flag} is {}, not '{value}'", enumerated(names))))
+            }
+        }
+    }
+}
+
+fn enumerated(names: &[&str]) -> String {
+    match names {
+        [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// That every setting can be what it was given and is for the action that it was given to.
+pub fn check_settings(settings: &[Setting], lab: &str, request: &Request) -> Result<(), NotUnderstood> {
+    for setting in settings {
+        let Some(value) = request.settings.get(setting.name) else { continue };
+        setting.check(value)?;
+        let given = setting.default != Some(value.as_str());
+        if let Some(of) = setting.of.filter(|of| given && *of != request.action) {
+            let (flag, action) = (setting.flag(), &request.action);
+            return Err(NotUnderstood(format!(
+                "{flag} is for `vcm lab {lab} {of}`; `{action}` does not take it"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// For a lab without such needs.
+pub fn nothing_to_check(_: &Request) -> Result<()> {
+    Ok(())
 }
 
 /// A measurement without a cluster: `vcm lab NAME OPERAND`.
@@ -45,12 +113,13 @@ pub struct Tool {
 pub const ACTIONS: [&str; 3] = ["up", "run", "down"];
 
 impl Lab {
-    pub fn experiment(&self, name: &str) -> Result<&'static Experiment> {
+    pub fn experiment(&self, name: &str) -> Result<&'static Experiment, NotUnderstood> {
         if let Some(found) = self.experiments.iter().find(|experiment| experiment.name == name) {
             return Ok(found);
         }
         let names = self.experiments.iter().map(|experiment| experiment.name).chain(ACTIONS);
-        bail!("the {} lab has no experiment '{name}'{}", self.name, nearest::suggestion(name, names));
+        let suggestion = nearest::suggestion(name, names);
+        Err(NotUnderstood(format!("the {} lab has no experiment '{name}'{suggestion}", self.name)))
     }
 
     pub fn setting(&self, name: &str) -> Option<&'static Setting> {

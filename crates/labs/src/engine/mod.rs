@@ -1,8 +1,8 @@
 //! What all labs share. See docs/design/labs.md.
 //!
-//! From the top: `run` drives an `experiment` by its `plan` in a `session`; the session makes and starts things
-//! through `undo`, `process`, `ground` and `packages`; `measure`, `beside` and `statistics` look; `verdict` judges;
-//! `results` and `page` tell.
+//! From the top: `run` drives an `experiment` by its `plan` in a `session`; the session makes and starts
+//! things through `undo`, `process`, `ground` and `packages`; `measure`, `beside` and `statistics` look;
+//! `verdict` judges; `results` and `page` tell, `tell` is how text leaves.
 
 pub mod allocators;
 pub mod beside;
@@ -25,5 +25,6 @@ pub mod run;
 pub mod session;
 pub mod statistics;
 pub mod stop;
+pub mod tell;
 pub mod undo;
 pub mod verdict;

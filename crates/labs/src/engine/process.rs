@@ -1,8 +1,8 @@
 //! Starting programs: short errands that are waited for, and daemons.
 //!
-//! Owns how a lab's child is set up: a clean environment with the lab's mark, a session of its own (Ctrl-C at the
-//! terminal reaches only the lab), no stdin, and, where asked for, a chroot, a network namespace, an allocator.
-//! Promises that a stop ends an errand at once. Made by `Session::command`.
+//! Owns how a lab's child is set up: a clean environment with the lab's mark, a session of its own (Ctrl-C at
+//! the terminal reaches only the lab), no stdin, and, where asked for, a chroot, a network namespace, an
+//! allocator. Promises that a stop ends an errand at once. Made by `Session::command`.
 
 use super::allocators::Allocator;
 use super::identity::Identity;
@@ -230,11 +230,13 @@ impl Setup {
     }
 }
 
-/// A daemon outlives the command that started it; with what the caller of `vcm` had open it would hold his locks and
-/// keep his pipes from ending. They are closed by exec, as the network's descriptor is still needed until then.
+/// A daemon outlives the command that started it; with what the caller of `vcm` had open it would hold his
+/// locks and keep his pipes from ending. They are closed by exec, as the network's descriptor is still needed
+/// until then.
 fn keep_no_descriptors() {
     const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
-    // SAFETY: marks descriptors of this process, which is about to become another program. Kernels before 5.11 refuse.
+    // SAFETY: marks descriptors of this process, which is about to become another program. Kernels before
+    // 5.11 refuse.
     unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, CLOSE_RANGE_CLOEXEC) };
 }
 

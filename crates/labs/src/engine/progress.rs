@@ -1,7 +1,8 @@
 //! What the operator sees while a run lasts: a bar at a terminal, plain lines elsewhere, all on stderr.
 
+use super::tell::line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -89,9 +90,4 @@ impl Default for Progress {
     fn default() -> Self {
         Progress::new()
     }
-}
-
-/// A closed stderr must not end a run that has things to clean up.
-fn line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

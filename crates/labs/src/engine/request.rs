@@ -1,7 +1,27 @@
 //! What the operator asked for, as the tool hands it over.
 
+use anyhow::{Context, Result};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The error of what cannot be meant: a name that does not exist, a number out of its range, a flag that has
+/// no effect.
+#[derive(Debug)]
+pub struct NotUnderstood(pub String);
+
+impl fmt::Display for NotUnderstood {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotUnderstood {}
+
+/// Whether this error is, or comes from, what was typed.
+pub fn is_not_understood(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<NotUnderstood>())
+}
 
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -30,6 +50,18 @@ pub struct Request {
     pub library: Result<PathBuf, String>,
     /// Values for the lab's own settings, by name.
     pub settings: BTreeMap<String, String>,
+}
+
+impl Request {
+    /// The same with places that do not depend on where it is read: `down` may be typed elsewhere, and what a
+    /// lab starts has another working directory.
+    pub fn grounded(self) -> Result<Request> {
+        let whole = |path: &Path| {
+            std::path::absolute(path).with_context(|| format!("where is '{}'?", path.display()))
+        };
+        let (state, work, cache) = (whole(&self.state)?, whole(&self.work)?, whole(&self.cache)?);
+        Ok(Request { state, work, cache, ..self })
+    }
 }
 
 pub const DEFAULT_STATE: &str = "/var/lib/vcmalloc-labs";

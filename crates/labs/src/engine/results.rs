@@ -1,6 +1,7 @@
 //! What a run leaves: rows as measured, and everything needed to judge and to repeat them.
 //!
-//! Owns the JSON schema. Promises that raw rows are in it, whatever the verdict. `run` fills it, `page` shows it.
+//! Owns the JSON schema. Promises that raw rows are in it, whatever the verdict. `run` fills it, `page` shows
+//! it.
 
 use super::machine::Machine;
 use super::plan::Cell;

@@ -4,14 +4,14 @@
 
 use super::experiment::{Control, Experiment, Point};
 use super::journal;
-use super::lab::{ACTIONS, Lab, Tool};
+use super::lab::{ACTIONS, Lab, Tool, check_settings};
 use super::machine::{Machine, package_version};
 use super::plan::{Cell, Choice, cells};
-use super::request::Request;
+use super::request::{NotUnderstood, Request};
 use super::results::{Results, Row, SCHEMA};
 use super::session::{Session, complain};
 use super::stop::{Stop, is_stopped};
-use super::{allocators, verdict};
+use super::{allocators, page, tell, verdict};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
 
@@ -28,6 +28,8 @@ const FAILURES_IN_A_ROW: usize = 3;
 
 pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
     let stop = Stop::on_signals()?;
+    let request = request.grounded()?;
+    check_settings(lab.settings, lab.name, &request)?;
     if request.action == "down" {
         return down(lab, &request);
     }
@@ -38,7 +40,12 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
     if let (Some(experiment), Some(from)) = (experiment, &request.from) {
         return publish_again(&request, experiment, from);
     }
-    let chosen = experiment.map(|experiment| chosen(experiment, &request)).transpose()?;
+    let named = named(&request)?;
+    (lab.check)(&request)?;
+    let chosen = experiment.map(|experiment| chosen(experiment, &request, named));
+    if let (Some(_), Some(out)) = (experiment, &request.out) {
+        page::check_place(out)?;
+    }
     clear_stale(lab, &request)?;
     let action = request.action.clone();
     let session = Session::begin(lab, request, stop)?;
@@ -65,13 +72,15 @@ fn publish_again(request: &Request, experiment: &Experiment, from: &std::path::P
         bail!("{} is of the experiment '{}', not '{}'", from.display(), results.experiment, experiment.name);
     }
     results.verdict = verdict::judge(experiment, &results.rows);
-    super::page::publish(request, experiment, &results)?;
+    page::publish(request, experiment, &results)?;
     Ok(if results.verdict.void.is_empty() { Ending::Done } else { Ending::Void })
 }
 
 /// A tool's way: no experiment, no cluster, the same care.
 pub fn act_tool(tool: &'static Tool, request: Request) -> Result<Ending> {
     let stop = Stop::on_signals()?;
+    let request = request.grounded()?;
+    check_settings(tool.settings, tool.name, &request)?;
     clear_stale(tool.lab, &request)?;
     let session = Session::begin(tool.lab, request, stop)?;
     match (tool.run)(&session) {
@@ -93,14 +102,19 @@ fn fail(session: &Session, error: anyhow::Error) -> Result<Ending> {
 /// Journals of runs that were killed; and a cluster that is up keeps another from coming up.
 fn clear_stale(lab: &Lab, request: &Request) -> Result<()> {
     for found in journal::found(&request.state, lab.name)? {
-        if found.kept && request.action == "up" {
+        if found.is_up() && request.action == "up" {
             bail!(
                 "a {0} cluster is up already: `vcm lab {0} run` uses it, `vcm lab {0} down` ends it",
                 lab.name
             );
         }
-        if !found.kept && !found.owner_is_alive() {
-            eprintln!("undoing what an earlier run left (`{}`, it was killed)", found.header.what);
+        if found.is_live() && found.header.what == "up" && request.action == "up" {
+            bail!("a {} cluster is being brought up by pid {}", lab.name, found.header.owner.pid);
+        }
+        if !found.is_live() {
+            found.check_rights()?;
+            let what = &found.header.what;
+            tell::line(&format!("undoing what an earlier run left (`{what}`, it was ended from outside)"));
             complain(found.replay())?;
         }
     }
@@ -110,40 +124,55 @@ fn clear_stale(lab: &Lab, request: &Request) -> Result<()> {
 fn down(lab: &Lab, request: &Request) -> Result<Ending> {
     let journals = journal::found(&request.state, lab.name)?;
     if journals.is_empty() {
-        eprintln!("nothing of the {} lab is there", lab.name);
+        tell::line(&format!("nothing of the {} lab is there", lab.name));
     }
-    let mut failed = Vec::new();
-    for found in journals {
+    // Looked at before anything is undone: a run may be using the cluster that is up.
+    for found in &journals {
         let (what, owner) = (&found.header.what, found.header.owner.pid);
         if !found.kept && found.owner_is_alive() {
             bail!(
                 "`{what}` is running (pid {owner}); stop it with Ctrl-C or `kill {owner}`, it cleans up itself"
             );
         }
-        eprintln!("undoing {} things of `{what}`", found.made.len());
+        found.check_rights()?;
+    }
+    let mut failed = Vec::new();
+    for found in journals {
+        tell::line(&format!("undoing {} things of `{}`", found.made.len(), found.header.what));
         failed.extend(found.replay());
     }
     complain(failed)?;
     Ok(Ending::Done)
 }
 
-/// The allocators asked for, and those that the controls need.
-fn chosen(experiment: &'static Experiment, request: &Request) -> Result<Choice> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for name in &request.allocators {
-        names.push(allocators::named(name)?.name);
-    }
+/// The allocators asked for.
+fn named(request: &Request) -> Result<Vec<&'static str>, NotUnderstood> {
+    request.allocators.iter().map(|name| Ok(allocators::named(name)?.name)).collect()
+}
+
+/// And those that the controls need.
+fn chosen(experiment: &'static Experiment, request: &Request, mut names: Vec<&'static str>) -> Choice {
     if names.is_empty() {
         names = experiment.allocators.to_vec();
     }
     let points = |control: &Control| [control.higher, control.lower];
     for Point { allocator, .. } in experiment.controls.iter().flat_map(points) {
         if !names.contains(&allocator) {
-            eprintln!("{allocator} takes part too: without it the run could not be judged");
+            tell::line(&format!("{allocator} takes part too: without it the run could not be judged"));
             names.push(allocator);
         }
     }
-    Ok(Choice { quick: request.quick, repetitions: request.repetitions, allocators: names })
+    Choice { quick: request.quick, repetitions: request.repetitions, allocators: names }
+}
+
+/// An experiment on its way: what was measured so far.
+struct Course<'a> {
+    session: &'a Session,
+    experiment: &'static Experiment,
+    choice: &'a Choice,
+    begin: (Instant, chrono::DateTime<chrono::Local>),
+    rows: Vec<Row>,
+    failures: Vec<String>,
 }
 
 fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) -> Result<Ending> {
@@ -154,36 +183,20 @@ fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) 
     }
     (experiment.prepare)(session)?;
     note_library(session);
-    let cells = cells(experiment, choice);
-    let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    let ended = run_cells(session, experiment, &cells, &mut rows, &mut failures);
+    let (rows, failures) = (Vec::new(), Vec::new());
+    let mut course = Course { session, experiment, choice, begin, rows, failures };
+    let ended = course.run_cells(&cells(experiment, choice));
     if let Err(error) = &ended {
         // Hours of measuring are not thrown away for a Ctrl-C.
-        if rows.is_empty() || session.request().out.is_none() {
+        if course.rows.is_empty() || session.request().out.is_none() {
             return ended.map(|()| Ending::Void);
         }
         session.note(format!("This run did not come to its end: {error:#}. It has the cells before that."));
     }
     let fixture = session.end_fixture();
     session.progress().end();
-    let results = Results {
-        schema: SCHEMA,
-        lab: session.lab().name.to_owned(),
-        experiment: experiment.name.to_owned(),
-        title: experiment.title.to_owned(),
-        date: begin.1.to_rfc3339_opts(chrono::SecondsFormat::Secs, false),
-        seconds: begin.0.elapsed().as_secs_f64().round(),
-        command: session.request().command.clone(),
-        plan: if choice.quick { "quick" } else { "full" }.to_owned(),
-        machine: Machine::this(),
-        versions: session.versions(),
-        allocators: choice.allocators.iter().map(|name| name.to_string()).collect(),
-        verdict: verdict::judge(experiment, &rows),
-        rows,
-        notes: session.notes(),
-        failures,
-    };
-    super::page::publish(session.request(), experiment, &results)?;
+    let results = course.results();
+    page::publish(session.request(), experiment, &results)?;
     ended.and(fixture)?;
     Ok(if results.verdict.void.is_empty() { Ending::Done } else { Ending::Void })
 }
@@ -217,36 +230,65 @@ fn note_library(session: &Session) {
     );
 }
 
-fn run_cells(
-    session: &Session,
-    experiment: &Experiment,
-    cells: &[Cell],
-    rows: &mut Vec<Row>,
-    failures: &mut Vec<String>,
-) -> Result<()> {
-    let mut in_a_row = 0;
-    session.progress().begin(cells.len());
-    for cell in cells {
-        session.check()?;
-        session.progress().cell(&cell.tell());
-        match (experiment.cell)(session, cell) {
-            Ok(taken) => {
-                rows.extend(taken);
-                in_a_row = 0;
-            }
-            Err(error) if is_stopped(&error) => return Err(error),
-            Err(error) => {
-                session.say(&format!("failed: {}: {error:#}", cell.tell()));
-                failures.push(format!("{}: {error:#}", cell.tell()));
-                in_a_row += 1;
-                session.end_fixture()?;
-                if in_a_row == FAILURES_IN_A_ROW {
-                    return Err(error)
-                        .context(format!("{in_a_row} cells in a row failed, giving up; the last"));
+impl Course<'_> {
+    fn run_cells(&mut self, cells: &[Cell]) -> Result<()> {
+        let session = self.session;
+        let mut in_a_row = 0;
+        session.progress().begin(cells.len());
+        for cell in cells {
+            session.check()?;
+            session.progress().cell(&cell.tell());
+            match (self.experiment.cell)(session, cell) {
+                Ok(taken) => {
+                    self.rows.extend(taken);
+                    in_a_row = 0;
+                }
+                Err(error) if is_stopped(&error) => return Err(error),
+                Err(error) => {
+                    session.say(&format!("failed: {}: {error:#}", cell.tell()));
+                    self.failures.push(format!("{}: {error:#}", cell.tell()));
+                    in_a_row += 1;
+                    session.end_fixture()?;
+                    if in_a_row == FAILURES_IN_A_ROW {
+                        return Err(error)
+                            .context(format!("{in_a_row} cells in a row failed, giving up; the last"));
+                    }
                 }
             }
+            self.keep();
+            session.progress().cell_done();
         }
-        session.progress().cell_done();
+        Ok(())
     }
-    Ok(())
+
+    /// What was measured by now survives whatever ends this run: a kill, a panic, the power.
+    fn keep(&self) {
+        let Some(out) = self.session.request().out.as_ref().filter(|_| !self.rows.is_empty()) else { return };
+        let mut results = self.results();
+        results.notes.push("This run did not come to its end. It has the cells before that.".to_owned());
+        if let Err(error) = page::keep(out, &results) {
+            self.session.say(&format!("the cells so far are not safe yet: {error:#}"));
+        }
+    }
+
+    fn results(&self) -> Results {
+        let (session, choice) = (self.session, self.choice);
+        Results {
+            schema: SCHEMA,
+            lab: session.lab().name.to_owned(),
+            experiment: self.experiment.name.to_owned(),
+            title: self.experiment.title.to_owned(),
+            date: self.begin.1.to_rfc3339_opts(chrono::SecondsFormat::Secs, false),
+            seconds: self.begin.0.elapsed().as_secs_f64().round(),
+            command: session.request().command.clone(),
+            plan: if choice.quick { "quick" } else { "full" }.to_owned(),
+            machine: Machine::this(),
+            versions: session.versions(),
+            allocators: choice.allocators.iter().map(|name| name.to_string()).collect(),
+            verdict: verdict::judge(self.experiment, &self.rows),
+            rows: self.rows.clone(),
+            notes: session.notes(),
+            failures: self.failures.clone(),
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! What a lab works with while it runs: the only way to start, make or wait for something.
 //!
-//! Owns the run's directory, journal, progress and notes. Promises that all that was made through it is undone
-//! when it ends, in whatever way. Given to every function of a declaration; `ground` adds what can be made.
+//! Owns the run's directory, journal, progress and notes. Promises that all that was made through it is
+//! undone when it ends, in whatever way. Given to every function of a declaration; `ground` adds what can be
+//! made.
 
 use super::allocators::{self, Allocator, Declaration};
 use super::journal::{Found, Journal, Leftovers};
@@ -11,6 +12,7 @@ use super::process::Program;
 use super::progress::Progress;
 use super::request::Request;
 use super::stop::Stop;
+use super::tell;
 use super::undo::Undo;
 use anyhow::{Context, Result, anyhow, bail};
 use std::any::Any;
@@ -169,7 +171,8 @@ impl Session {
         self.allocator_in(name, None, None)
     }
 
-    /// An allocator for a daemon of the system below `root`; `ours` in place of libvcmalloc.so, as seen there.
+    /// An allocator for a daemon of the system below `root`; `ours` in place of libvcmalloc.so, as seen
+    /// there.
     pub fn allocator_in(&self, name: &str, root: Option<&Path>, ours: Option<&Path>) -> Result<Allocator> {
         let declaration = allocators::named(name)?;
         let library = match (declaration.library, ours) {
@@ -310,7 +313,7 @@ fn undo_in_a_panic() {
             let paths = std::mem::take(&mut *live());
             for found in paths.iter().filter_map(|path| Found::read(path).ok()) {
                 if let Err(error) = complain(found.replay()) {
-                    eprintln!("{error:#}");
+                    tell::line(&format!("{error:#}"));
                 }
             }
         }));

@@ -38,8 +38,8 @@ pub fn at(rows: &[Row], point: &Point) -> Vec<(u32, f64)> {
     rows.iter().filter(fits).filter_map(value).collect()
 }
 
-/// One over the other, repetition by repetition, so that what disturbs both cancels. Of several values in a repetition
-/// (daemons on the same allocator) their mean.
+/// One over the other, repetition by repetition, so that what disturbs both cancels. Of several values in a
+/// repetition (daemons on the same allocator) their mean.
 pub fn ratios(rows: &[Row], higher: &Point, lower: &Point) -> Vec<f64> {
     let below = by_repetition(&at(rows, lower));
     let ratio = |(repetition, value): (u32, f64)| {
@@ -58,8 +58,8 @@ fn by_repetition(values: &[(u32, f64)]) -> Vec<(u32, f64)> {
     sums.into_iter().map(|(repetition, (sum, count))| (repetition, sum / count)).collect()
 }
 
-/// The same rows with the measure divided by what the allocator `over` had at the same place in the same repetition;
-/// rows without a counterpart are left out; of several counterparts their mean.
+/// The same rows with the measure divided by what the allocator `over` had at the same place in the same
+/// repetition; rows without a counterpart are left out; of several counterparts their mean.
 pub fn relative(rows: &[Row], measure: &str, over: &str) -> Vec<Row> {
     let ratio = |row: &Row| -> Option<Row> {
         let counterpart = |other: &&Row| {
@@ -73,13 +73,6 @@ pub fn relative(rows: &[Row], measure: &str, over: &str) -> Vec<Row> {
         Some(Row { values: [(measure.to_owned(), value)].into(), ..row.clone() })
     };
     rows.iter().filter_map(ratio).collect()
-}
-
-/// The share of values at or below each bound, in percent: a latency histogram as the reports print it.
-pub fn shares_within(values: &[f64], bounds: &[f64]) -> Vec<(f64, f64)> {
-    let share = |bound: f64| values.iter().filter(|value| **value <= bound).count() as f64;
-    let total = values.len().max(1) as f64;
-    bounds.iter().map(|bound| (*bound, 100.0 * share(*bound) / total)).collect()
 }
 
 /// The value that this share (0 to 1) of the values does not exceed.
@@ -125,11 +118,6 @@ mod tests {
         let point = |allocator| Point { allocator, axes, step: "write", measure: "ms" };
         let two = [row("a", 0, 1.0), row("a", 0, 3.0), row("b", 0, 3.0), row("b", 0, 5.0)];
         assert_eq!(ratios(&two, &point("b"), &point("a")), [2.0], "two daemons each");
-    }
-
-    #[test]
-    fn shares_count_what_is_at_or_below_the_bound() {
-        assert_eq!(shares_within(&[1.0, 2.0, 3.0, 50.0], &[2.0, 10.0]), [(2.0, 50.0), (10.0, 75.0)]);
     }
 
     #[test]

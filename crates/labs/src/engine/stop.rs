@@ -1,7 +1,7 @@
 //! Being stopped: Ctrl-C, SIGTERM and SIGHUP, seen by every wait.
 //!
-//! Owns the flag and the only ways to wait. Promises that a wait ends within 50 ms of the signal, with the error
-//! `Stopped`. Everything that waits uses it; nothing in a lab may call `thread::sleep`.
+//! Owns the flag and the only ways to wait. Promises that a wait ends within 50 ms of the signal, with the
+//! error `Stopped`. Everything that waits uses it; nothing in a lab may call `thread::sleep`.
 
 use anyhow::{Result, bail};
 use std::fmt;
@@ -119,7 +119,8 @@ impl Stop {
         }
     }
 
-    /// The handler runs on a thread of its own: this waits for it, so that the fault is at this check and no later.
+    /// The handler runs on a thread of its own: this waits for it, so that the fault is at this check and no
+    /// later.
     fn raise(&self, signal: nix::sys::signal::Signal) {
         let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), signal);
         let limit = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! What was made, as what has to be done to be rid of it.
 //!
-//! Owns the kinds of things that a lab makes and how each is undone. Promises that undoing what is not there, or
-//! was never made, does nothing and is no failure, so an entry may be written before its thing exists. The
+//! Owns the kinds of things that a lab makes and how each is undone. Promises that undoing what is not there,
+//! or was never made, does nothing and is no failure, so an entry may be written before its thing exists. The
 //! journal calls it.
 
 use super::identity::{Identity, marked};

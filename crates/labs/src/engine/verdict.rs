@@ -1,7 +1,7 @@
 //! May the numbers be read, and do they hold what was said?
 //!
-//! Owns the judgement. Promises that a run whose positive controls are not seen, or cannot be judged, is void,
-//! with the reason.
+//! Owns the judgement. Promises that a run whose positive controls are not seen, or cannot be judged, is
+//! void, with the reason.
 
 use super::experiment::{Claim, Control, Experiment};
 use super::results::{Judged, Row, Verdict};

@@ -1,7 +1,8 @@
 //! One glusterd with its bricks, in a network of its own, on a tmpfs of its own.
 //!
-//! Owns how they are started, spoken to and looked at. Promises that everything listens in the lab's own network
-//! and that what Gluster drops into /run/gluster and /var/lib/glusterd is seen by nobody else and goes with the daemons.
+//! Owns how they are started, spoken to and looked at. Promises that everything listens in the lab's own
+//! network and that what Gluster drops into /run/gluster and /var/lib/glusterd is seen by nobody else and
+//! goes with the daemons.
 
 use super::helpers::Helpers;
 use crate::engine::allocators::Allocator;
@@ -62,9 +63,9 @@ pub struct Loaded {
 }
 
 impl Shape {
-    /// Volumes of up to four bricks.
+    /// Volumes of up to four bricks, all of the same number.
     pub fn of(bricks: u64) -> Shape {
-        let bricks_each = bricks.clamp(1, 4);
+        let bricks_each = (1..=4).rev().find(|each| bricks.is_multiple_of(*each)).unwrap_or(1);
         Shape { volumes: bricks / bricks_each, bricks_each, multiplex: true, pools: true }
     }
 
@@ -371,6 +372,7 @@ mod tests {
     #[test]
     fn bricks_are_divided_into_volumes_of_up_to_four() {
         assert_eq!((Shape::of(120).volumes, Shape::of(120).bricks_each), (30, 4));
-        assert_eq!(Shape::of(2).bricks(), 2);
+        assert_eq!((Shape::of(6).volumes, Shape::of(6).bricks_each), (2, 3));
+        assert!((1..=1000).all(|bricks| Shape::of(bricks).bricks() == bricks));
     }
 }

@@ -1,7 +1,7 @@
 //! `detach`: does memory come back when most bricks leave the process that serves them?
 
 use super::cluster::{Cluster, Shape};
-use super::{PACKAGES, prepare, reports};
+use super::{PACKAGES, reports};
 use crate::engine::experiment::*;
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
@@ -113,7 +113,7 @@ pub static DETACH: Experiment = Experiment {
     ],
     pictures: &[Picture::Steps { title: "Resident memory of the brick process, MiB", measure: MEASURE }],
     packages: PACKAGES,
-    prepare,
+    prepare: nothing_to_prepare,
     skip: nothing_to_skip,
     cell: detach,
 };

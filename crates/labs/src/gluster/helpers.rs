@@ -1,7 +1,7 @@
 //! The small C programs that the lab needs beside Gluster's own, compiled where they are used.
 //!
-//! Owns their sources and what each is compiled with. They speak to libgfapi and libglusterfs, whose headers come
-//! with the same package version as the daemons, so they are compiled on the machine and not shipped.
+//! Owns their sources and what each is compiled with. They speak to libgfapi and libglusterfs, whose headers
+//! come with the same package version as the daemons, so they are compiled on the machine and not shipped.
 
 use crate::engine::session::Session;
 use anyhow::{Context, Result};

@@ -15,10 +15,12 @@ mod pools;
 mod reports;
 
 use crate::engine::experiment::Package;
-use crate::engine::lab::{Lab, Setting};
+use crate::engine::lab::{Lab, Setting, Values};
 use crate::engine::measure::Usage;
+use crate::engine::request::{NotUnderstood, Request};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
+use crate::engine::tell;
 use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Kept, Shape};
 
@@ -26,37 +28,33 @@ pub static LAB: Lab = Lab {
     name: "gluster",
     what: "GlusterFS with brick multiplexing: up to 1,000 bricks in one process",
     experiments: &[&detach::DETACH, &multiplex::MULTIPLEX, &pools::POOLS],
-    settings: &[
-        Setting { name: "bricks", value: "N", default: Some("20"), help: "up: how many bricks" },
-        Setting {
-            name: "multiplex",
-            value: "on|off",
-            default: Some("on"),
-            help: "up: all bricks in one process",
-        },
-        Setting {
-            name: "pools",
-            value: "on|off",
-            default: Some("on"),
-            help: "up: Gluster's own memory pools",
-        },
-        Setting {
-            name: "allocator",
-            value: "NAME",
-            default: Some("vcmalloc"),
-            help: "up: the bricks' allocator",
-        },
-        Setting {
-            name: "files",
-            value: "N",
-            default: Some("20000"),
-            help: "run: files to create and delete",
-        },
-        Setting { name: "bytes", value: "N", default: Some("4096"), help: "run: size of each file" },
-    ],
+    settings: SETTINGS,
+    check,
     up,
     run,
 };
+
+const ON_OFF: Values = Values::OneOf(&["on", "off"]);
+
+const fn setting(
+    name: &'static str,
+    value: &'static str,
+    of: &'static str,
+    default: &'static str,
+    help: &'static str,
+    values: Values,
+) -> Setting {
+    Setting { name, value, values, of: Some(of), default: Some(default), help }
+}
+
+static SETTINGS: &[Setting] = &[
+    setting("bricks", "N", "up", "20", "up: how many bricks, up to 1000", Values::Number(1..=1000)),
+    setting("multiplex", "on|off", "up", "on", "up: all bricks in one process", ON_OFF),
+    setting("pools", "on|off", "up", "on", "up: Gluster's own memory pools", ON_OFF),
+    setting("allocator", "NAME", "up", "vcmalloc", "up: the bricks' allocator", Values::Allocator),
+    setting("files", "N", "run", "20000", "run: files to create and delete", Values::Number(1..=10_000_000)),
+    setting("bytes", "N", "run", "4096", "run: size of each file", Values::Number(1..=1 << 30)),
+];
 
 const PACKAGES: &[Package] = &[
     Package { name: "glusterfs-server", why: "glusterd and the bricks" },
@@ -66,8 +64,19 @@ const PACKAGES: &[Package] = &[
     Package { name: "libc6-dev", why: "compiles the load and the preloads" },
 ];
 
-/// What can be known before anything is started.
-fn prepare(_: &Session) -> Result<()> {
+fn check(request: &Request) -> Result<()> {
+    if !["up", "run"].contains(&request.action.as_str()) {
+        return check_rights();
+    }
+    if !request.allocators.is_empty() {
+        bail!(NotUnderstood(
+            "--allocators is for experiments; the bricks of `up` have one: --allocator NAME".into()
+        ));
+    }
+    check_rights()
+}
+
+fn check_rights() -> Result<()> {
     if !nix::unistd::geteuid().is_root() {
         bail!("the gluster lab mounts, makes a network and starts daemons: run it as root");
     }
@@ -93,7 +102,6 @@ fn on_or_off(session: &Session, name: &str) -> Result<bool> {
 }
 
 fn up(session: &Session) -> Result<()> {
-    prepare(session)?;
     let name = session.setting("allocator").unwrap_or("vcmalloc");
     let shape = Shape {
         multiplex: on_or_off(session, "multiplex")?,
@@ -104,16 +112,16 @@ fn up(session: &Session) -> Result<()> {
     session.packages(&packages.collect::<Vec<_>>())?;
     let cluster = Cluster::up(session, "cluster", shape, &session.allocator(name)?)?;
     let (kept, usage) = (cluster.kept(session), cluster.usage()?);
-    println!(
-        "{} bricks on {name}, pids {:?}, {:.1} MiB resident",
+    session.keep(&kept)?;
+    tell::result(&format!(
+        "{} bricks on {name}, pids {:?}, {:.1} MiB resident\nin {}\nspeak to it: {}\n\
+         next: `vcm lab gluster run`, then `vcm lab gluster down`\n",
         kept.shape.bricks(),
         cluster.bricks(),
-        usage.rss_mib
-    );
-    println!("in {}", kept.directory.display());
-    println!("speak to it: {}", cluster.typed());
-    println!("next: `vcm lab gluster run`, then `vcm lab gluster down`");
-    session.keep(&kept)
+        usage.rss_mib,
+        kept.directory.display(),
+        cluster.typed()
+    ))
 }
 
 fn run(session: &Session) -> Result<()> {
@@ -125,13 +133,61 @@ fn run(session: &Session) -> Result<()> {
         cluster.load(session, cluster.shape.volumes, session.number("files")?, session.number("bytes")?)?;
     let after = cluster.usage()?;
     let cpu = after.cpu_seconds() - before.cpu_seconds();
-    println!(
-        "{} files: created in {:.2} s, deleted in {:.2} s, {} errors",
-        loaded.files, loaded.create_seconds, loaded.delete_seconds, loaded.errors
-    );
-    println!(
-        "bricks: {cpu:.2} s of processor time, {:.1} MiB resident before, {:.1} after, {} threads",
-        before.rss_mib, after.rss_mib, after.threads
-    );
-    Ok(())
+    tell::result(&format!(
+        "{} files: created in {:.2} s, deleted in {:.2} s, {} errors\n\
+         bricks: {cpu:.2} s of processor time, {:.1} MiB resident before, {:.1} after, {} threads\n",
+        loaded.files,
+        loaded.create_seconds,
+        loaded.delete_seconds,
+        loaded.errors,
+        before.rss_mib,
+        after.rss_mib,
+        after.threads
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::lab::check_settings;
+
+    fn request(action: &str, settings: &[(&str, &str)]) -> Request {
+        let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        Request { action: action.to_owned(), settings: settings.collect(), ..Request::default() }
+    }
+
+    #[test]
+    fn a_number_of_bricks_that_cannot_be_is_refused_with_its_range() {
+        for bricks in ["0", "1001", "x", "-1"] {
+            let refused =
+                check_settings(SETTINGS, "gluster", &request("up", &[("bricks", bricks)])).unwrap_err();
+            assert_eq!(refused.to_string(), format!("--bricks is a number from 1 to 1000, not '{bricks}'"));
+        }
+        assert!(check_settings(SETTINGS, "gluster", &request("up", &[("bricks", "1")])).is_ok());
+        assert!(check_settings(SETTINGS, "gluster", &request("up", &[("allocator", "foo")])).is_err());
+    }
+
+    #[test]
+    fn allocators_for_a_cluster_that_has_one_are_refused() {
+        let request = Request { allocators: vec!["glibc".to_owned()], ..request("up", &[]) };
+        let refused = check(&request).unwrap_err();
+        assert!(refused.to_string().contains("--allocator NAME"), "{refused}");
+        assert!(crate::engine::request::is_not_understood(&refused));
+    }
+
+    #[test]
+    fn who_is_not_root_is_told_so_before_anything_is_made() {
+        let state = tempfile::tempdir().unwrap();
+        let state = state.path().join("state");
+        let as_nobody = || {
+            // SAFETY: by this call, unlike by the C library's function, this thread alone becomes another
+            // user.
+            unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+            let request = Request { state: state.clone(), ..request("detach", &[]) };
+            crate::engine::run::act(&LAB, request).unwrap_err().to_string()
+        };
+        let said = std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap());
+        assert!(said.contains("run it as root"), "{said}");
+        assert!(!state.exists());
+    }
 }

@@ -1,7 +1,7 @@
 //! `multiplex`: the 20,000-file test and the memory of idle bricks, in one process and in many.
 
 use super::cluster::{Cluster, Shape};
-use super::{PACKAGES, prepare, reports};
+use super::{PACKAGES, reports};
 use crate::engine::experiment::*;
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 const RSS: &str = "rss_mib";
 /// More bricks than this in a process each would take several GiB: 240 were seen to cost 3.7 to 4.2.
 const MOST_PROCESSES: u64 = 80;
-/// The files are written where both ways of serving bricks are compared; the allocator matters little to them.
+/// The files are written where both ways of serving bricks are compared; the allocator matters little to
+/// them.
 const BRICKS_UNDER_LOAD: u64 = 20;
 const FILE_BYTES: u64 = 4096;
 /// Between the last brick online and the look at its memory.
@@ -164,7 +165,7 @@ pub static MULTIPLEX: Experiment = Experiment {
         },
     ],
     packages: PACKAGES,
-    prepare,
+    prepare: nothing_to_prepare,
     skip,
     cell: multiplex,
 };

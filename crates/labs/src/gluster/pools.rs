@@ -1,7 +1,7 @@
 //! `pools`: Gluster's own memory pools on and off, over each allocator.
 
 use super::cluster::{Cluster, Shape};
-use super::{PACKAGES, prepare, reports};
+use super::{PACKAGES, reports};
 use crate::engine::experiment::*;
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
@@ -126,7 +126,7 @@ pub static POOLS: Experiment = Experiment {
         },
     ],
     packages: PACKAGES,
-    prepare,
+    prepare: nothing_to_prepare,
     skip: nothing_to_skip,
     cell: pools,
 };

@@ -1,5 +1,5 @@
-//! What can be typed after `vcm lab`: made from the labs' own declarations, so a new lab, tool or setting needs no
-//! change here.
+//! What can be typed after `vcm lab`: made from the labs' own declarations, so a new lab, tool or setting
+//! needs no change here.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use vcm_labs::{LABS, TOOLS};
 const EXAMPLES: &str = "\
 Examples:
   vcm lab list                             what can be rerun, and whose report it was
-  vcm lab gluster detach --quick           one experiment, in under five minutes
+  vcm lab gluster detach --quick           one experiment, in about five minutes
   vcm lab gluster detach --full --out results
   vcm lab gluster down                     undo what a killed run has left
 
@@ -83,7 +83,7 @@ fn lab_command(lab: &'static Lab) -> Command {
             .long("quick")
             .action(ArgAction::SetTrue)
             .conflicts_with("full")
-            .help("Fewer and smaller cells, in under five minutes [default]"),
+            .help("Fewer and smaller cells, in about five minutes [default]"),
     );
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)

@@ -83,8 +83,8 @@ impl Process {
         self.view().path(path)
     }
 
-    /// Where we find the file that the kernel calls `path` in the process's `exe` and `maps`. It names files for
-    /// the reader, so a chroot makes no difference; what lies on other mounts it names from their root.
+    /// Where we find the file that the kernel calls `path` in the process's `exe` and `maps`. It names files
+    /// for the reader, so a chroot makes no difference; what lies on other mounts it names from their root.
     pub fn as_kernel_names_it(&self, path: &Path) -> PathBuf {
         if self.shares_our_mounts() {
             return self.root.path(path);

@@ -86,8 +86,8 @@ impl Process {
         names.filter(|name| name.ends_with(".service")).map(str::to_string).next()
     }
 
-    /// The CPUs that affinity and the bandwidth of its control group let it use, rounded up, as the library counts
-    /// them.
+    /// The CPUs that affinity and the bandwidth of its control group let it use, rounded up, as the library
+    /// counts them.
     pub fn usable_cpus(&self) -> Option<u64> {
         let mask = self.status("Cpus_allowed")?;
         let allowed: u32 = mask.chars().filter_map(|digit| Some(digit.to_digit(16)?.count_ones())).sum();

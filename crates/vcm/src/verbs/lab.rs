@@ -6,6 +6,7 @@ use crate::page::Page;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use vcm_labs::engine::request::is_not_understood;
 use vcm_labs::engine::run::{self, Ending};
 use vcm_labs::engine::stop::is_stopped;
 use vcm_labs::{LABS, Lab};
@@ -19,9 +20,6 @@ pub fn lab(verb: LabVerb) -> Outcome {
     let ending = match verb.chosen {
         Chosen::List { json } => return list(json),
         Chosen::Act { lab, mut request, library } => {
-            if let Err(error) = check_names(lab, &request.action) {
-                return Err(Failure::new(NOT_UNDERSTOOD, error));
-            }
             request.library = found(library.as_deref());
             run::act(lab, *request)
         }
@@ -34,16 +32,9 @@ pub fn lab(verb: LabVerb) -> Outcome {
         Ok(Ending::Done) => Ok(0),
         Ok(Ending::Void) => Ok(VOID),
         Err(error) if is_stopped(&error) => Err(Failure::new(INTERRUPTED, format!("{error:#}"))),
+        Err(error) if is_not_understood(&error) => Err(Failure::new(NOT_UNDERSTOOD, format!("{error:#}"))),
         Err(error) => Err(Failure::new(FAILURE, format!("{error:#}"))),
     }
-}
-
-fn check_names(lab: &Lab, action: &str) -> Result<(), String> {
-    use vcm_labs::engine::lab::ACTIONS;
-    if ACTIONS.contains(&action) {
-        return Ok(());
-    }
-    lab.experiment(action).map(drop).map_err(|error| error.to_string())
 }
 
 /// Not finding it fails only what needs it: `down` does not.
@@ -84,4 +75,34 @@ fn list(as_json: bool) -> Outcome {
         page.line("");
     }
     say::result(&page.into_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vcm_labs::engine::request::Request;
+
+    #[test]
+    fn what_cannot_be_meant_ends_with_2_and_starts_nothing() {
+        let ground = tempfile::tempdir().unwrap();
+        let state = ground.path().join("state");
+        let code = |action: &str, allocator: Option<&str>, (name, value): (&str, &str)| {
+            let lab = *LABS.iter().find(|lab| lab.name == "ceph").unwrap();
+            let request = Box::new(Request {
+                action: action.to_owned(),
+                allocators: allocator.map(str::to_owned).into_iter().collect(),
+                settings: [(name.to_owned(), value.to_owned())].into(),
+                state: state.clone(),
+                ..Request::default()
+            });
+            super::lab(LabVerb { chosen: Chosen::Act { lab, request, library: None } }).unwrap_err().code
+        };
+        let osds = ("osds", "3");
+        assert_eq!(code("thread-cash", None, osds), NOT_UNDERSTOOD);
+        assert_eq!(code("thread-cache", Some("foo"), osds), NOT_UNDERSTOOD);
+        assert_eq!(code("up", None, ("osds", "0")), NOT_UNDERSTOOD);
+        assert_eq!(code("run", None, ("pool", "x")), NOT_UNDERSTOOD);
+        assert!(!state.exists());
+        assert_eq!(code("run", None, ("seconds", "10")), FAILURE, "no cluster is up");
+    }
 }

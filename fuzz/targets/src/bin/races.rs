@@ -1,7 +1,7 @@
 //! Threads that do everything at once on one heap in this process, for the Thread Sanitizer (fuzz/races/run).
 //!
-//! The heap lies where the sanitizer lets programs have memory. It runs on locked caches: restartable sequences are
-//! machine code that the sanitizer does not see, and tests/preemption.rs proves them.
+//! The heap lies where the sanitizer lets programs have memory. It runs on locked caches: restartable
+//! sequences are machine code that the sanitizer does not see, and tests/preemption.rs proves them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,5 @@
-//! `survivors`: a peak of small blocks of which a random tenth stays, against the limit without moving blocks.
+//! `survivors`: a peak of small blocks of which a random tenth stays, against the limit without moving
+//! blocks.
 
 use super::super::report::{Column, Origin};
 use super::super::session::Case;

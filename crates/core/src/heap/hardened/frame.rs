@@ -1,12 +1,13 @@
-//! What stands around a block: sixteen bytes before it that say what was asked for, and a canary behind its last byte.
+//! What stands around a block: sixteen bytes before it that say what was asked for, and a canary behind its
+//! last byte.
 //!
 //! ```text
 //!   | what, canary |  the bytes that were asked for  | tail canary |
 //!   -16           user                          user + bytes
 //! ```
 //!
-//! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or changed.
-//! No byte of a canary is ASCII, 0 or 255: what programs write by accident is never mistaken for it.
+//! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or
+//! changed. No byte of a canary is ASCII, 0 or 255: what programs write by accident is never mistaken for it.
 
 use crate::base::chance::next_random;
 use crate::base::fault::Maker;
@@ -83,8 +84,8 @@ fn tail_canary(secret: u64, user: usize, bytes: usize) -> [u8; 8] {
     shaped(mix(secret.rotate_left(32) ^ user as u64 ^ (bytes as u64) << 20)).to_le_bytes()
 }
 
-/// Writes a frame around the block at `user`, behind whose bytes `room` more belong to it. Returns the length of the tail
-/// canary.
+/// Writes a frame around the block at `user`, behind whose bytes `room` more belong to it. Returns the length
+/// of the tail canary.
 ///
 /// # Safety
 /// The memory is the caller's alone, from `FRONT` bytes before `user` on.
@@ -121,7 +122,8 @@ pub unsafe fn read(secret: u64, user: usize) -> Result<Frame, usize> {
     {
         return Ok(frame);
     }
-    // The byte nearest to the block that no canary has; the whole is wrong even where each byte might be right.
+    // The byte nearest to the block that no canary has; the whole is wrong even where each byte might be
+    // right.
     let bytes = canary.to_le_bytes();
     let place = bytes.iter().rposition(|byte| shaped(*byte as u64) as u8 != *byte).unwrap_or(7);
     Err(user - bytes.len() + place)

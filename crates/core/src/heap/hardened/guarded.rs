@@ -5,9 +5,9 @@
 //!   run                   user                                             guard       end of the run
 //! ```
 //!
-//! A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all access, and
-//! waits so until others have been freed. Where the system refuses, or the process has many such blocks, there are no
-//! guards: the canaries remain.
+//! A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all
+//! access, and waits so until others have been freed. Where the system refuses, or the process has many such
+//! blocks, there are no guards: the canaries remain.
 
 use super::frame::{self, FRONT, Frame};
 use super::{Hardened, Live, State};
@@ -71,7 +71,8 @@ fn run_align(page: usize, align: usize) -> usize {
 }
 
 impl<O: Os> Hardened<O> {
-    /// A block with its guards, and `room` bytes of addresses behind it, closed as a guard is, into which it can grow.
+    /// A block with its guards, and `room` bytes of addresses behind it, closed as a guard is, into which it
+    /// can grow.
     pub(super) fn make_guarded(&self, align: usize, bytes: usize, room: usize) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
@@ -93,7 +94,8 @@ impl<O: Os> Hardened<O> {
         Ok(user)
     }
 
-    /// Memory that others used before was cleared when it was freed; but who writes where he may not can write there.
+    /// Memory that others used before was cleared when it was freed; but who writes where he may not can
+    /// write there.
     fn clear(&self, fresh: Fresh, body: usize, bytes: usize) {
         if !fresh.zeroed {
             self.wipe(body, bytes);
@@ -148,7 +150,8 @@ impl<O: Os> Hardened<O> {
         round_up(live.user + live.frame.bytes, self.heap.os.page_bytes())
     }
 
-    /// Closes the run of a block that was taken back, once those that were freed before it have had their time.
+    /// Closes the run of a block that was taken back, once those that were freed before it have had their
+    /// time.
     pub(super) fn retire_guarded(&self, live: &Live) -> Result<(), Misuse> {
         let (run, body) = self.run_of(live);
         let guard = self.guard_of(live);
@@ -204,8 +207,8 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// Lets a live block end later, where its run is long enough; its guard moves. The block ends less than a page before
-    /// its guard then, and what lies between is looked at when it is freed.
+    /// Lets a live block end later, where its run is long enough; its guard moves. The block ends less than a
+    /// page before its guard then, and what lies between is looked at when it is freed.
     pub(super) fn grow_guarded(&self, live: &Live, bytes: usize) -> bool {
         let (os, (run, _)) = (&self.heap.os, self.run_of(live));
         let before = self.guard_of(live);

@@ -1,10 +1,10 @@
 //! The hardened policy: a heap that checks every block at every step.
 //!
-//! Owns what is known about each block beside the heap itself: its state, its frame, the quarantine. Promises that a
-//! free of anything but a live block, by the wrong function or with the wrong size, is stopped at once; that a write
-//! behind or before a block is found when the block is freed, one to a freed block before its memory is handed out again;
-//! and that freed memory holds nothing. `exports` calls it where a library is built with it; sits on `Heap`, whose
-//! methods it puts its own before. "Hardened" in docs/design tells more.
+//! Owns what is known about each block beside the heap itself: its state, its frame, the quarantine. Promises
+//! that a free of anything but a live block, by the wrong function or with the wrong size, is stopped at
+//! once; that a write behind or before a block is found when the block is freed, one to a freed block before
+//! its memory is handed out again; and that freed memory holds nothing. `exports` calls it where a library is
+//! built with it; sits on `Heap`, whose methods it puts its own before. "Hardened" in docs/design tells more.
 
 mod frame;
 mod guarded;

@@ -1,8 +1,8 @@
 //! Where freed blocks wait before they may be handed out again, and from where they come back in no order.
 //!
-//! For each class first a ring, in which a block waits for as many frees as the ring is long, then an array from which
-//! each newcomer drives out another at random. Shared by the threads of a virtual CPU; every step is one exchange of
-//! one word, so a signal handler or a fork finds nothing half done.
+//! For each class first a ring, in which a block waits for as many frees as the ring is long, then an array
+//! from which each newcomer drives out another at random. Shared by the threads of a virtual CPU; every step
+//! is one exchange of one word, so a signal handler or a fork finds nothing half done.
 
 use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};

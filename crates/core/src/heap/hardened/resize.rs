@@ -48,8 +48,8 @@ impl<O: Os> Hardened<O> {
         block
     }
 
-    /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all stays in
-    /// proportion to what it grows to.
+    /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all
+    /// stays in proportion to what it grows to.
     fn allocate_growing(&self, bytes: usize) -> usize {
         match self.heap.obeyed(self.make_guarded(1, bytes, bytes.min(MOST_ROOM))) {
             0 => self.allocate(bytes),
@@ -79,7 +79,8 @@ impl<O: Os> Hardened<O> {
         } else if before.front() + bytes + TAIL_LEAST > live.class.block_bytes() {
             return false;
         } else {
-            // The old canary, and what is cut off: everything outside the bytes asked for is zero but for the frame.
+            // The old canary, and what is cut off: everything outside the bytes asked for is zero but for the
+            // frame.
             let tail = self.room(live).min(frame::TAIL_MOST);
             let kept = before.bytes.min(bytes);
             // SAFETY: the block is the owner's, who called us, and is so long.
@@ -90,8 +91,8 @@ impl<O: Os> Hardened<O> {
     }
 }
 
-/// Copies to a fresh block, whose memory reads as zeros: where the old one does too, nothing is written and no memory
-/// taken.
+/// Copies to a fresh block, whose memory reads as zeros: where the old one does too, nothing is written and
+/// no memory taken.
 fn copy_to_zeros(from: usize, to: usize, bytes: usize) {
     if bytes < SPARSE_FROM {
         return copy(from, to, bytes);

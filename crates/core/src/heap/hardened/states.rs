@@ -1,7 +1,7 @@
 //! One byte for every sixteen of the heap: whether a block starts there, and whether somebody has it.
 //!
-//! Outside the blocks, so no write to a block changes it. Grows with the part of the heap that was handed out; without
-//! a lock, because a page that is committed twice is committed.
+//! Outside the blocks, so no write to a block changes it. Grows with the part of the heap that was handed
+//! out; without a lock, because a page that is committed twice is committed.
 
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -56,8 +56,8 @@ impl States {
         state.swap(State::Live as u8, Ordering::AcqRel) != State::Live as u8
     }
 
-    /// Notes that the block at `offset` is free, or says in which state it is instead of live. Of several that try, one
-    /// succeeds.
+    /// Notes that the block at `offset` is free, or says in which state it is instead of live. Of several
+    /// that try, one succeeds.
     pub fn take_back(&self, offset: usize) -> Result<(), State> {
         let Some(state) = self.known(offset) else { return Err(State::Never) };
         let (live, freed) = (State::Live as u8, State::Freed as u8);

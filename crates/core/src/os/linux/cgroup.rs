@@ -1,6 +1,7 @@
 //! Limits of the control groups that this process is in, version 1 and 2.
 //!
-//! A limit may stand at the group itself or at any of its ancestors; the one that leaves the least room holds.
+//! A limit may stand at the group itself or at any of its ancestors; the one that leaves the least room
+//! holds.
 
 use super::super::MemoryGroup;
 use super::files;
@@ -123,7 +124,8 @@ fn memory_of(group: &Group<'_>) -> Option<MemoryGroup> {
     Some(MemoryGroup { limit, in_use: group.number(b"/memory.usage_in_bytes")? })
 }
 
-/// Stalls for want of memory in more than so many hundredths of a percent of the last ten seconds are pressure.
+/// Stalls for want of memory in more than so many hundredths of a percent of the last ten seconds are
+/// pressure.
 const PRESSURE: usize = 500;
 
 pub(super) fn is_under_pressure() -> bool {

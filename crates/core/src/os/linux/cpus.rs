@@ -56,8 +56,8 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Asked for while the process has one thread, when it costs nothing. Without the fence nobody could ever take back
-/// what an idle virtual CPU holds, so a system that refuses it gets the locked caches.
+/// Asked for while the process has one thread, when it costs nothing. Without the fence nobody could ever
+/// take back what an idle virtual CPU holds, so a system that refuses it gets the locked caches.
 fn register_fence() -> bool {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ)
 }

@@ -1,7 +1,7 @@
 //! Files and messages, without buffers of libc's.
 //!
-//! By system calls, not by libc's functions of these names: those are points of cancellation, where a thread would end in
-//! the middle of malloc, with locks held; and other libraries replace them.
+//! By system calls, not by libc's functions of these names: those are points of cancellation, where a thread
+//! would end in the middle of malloc, with locks held; and other libraries replace them.
 
 use crate::base::text::Sink;
 use core::ffi::{CStr, c_int};

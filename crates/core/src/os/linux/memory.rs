@@ -7,8 +7,8 @@ use libc::{
     PROT_WRITE,
 };
 
-/// The heap's usual place: far from where the kernel puts executables, libraries, stacks and the shadow memory of
-/// sanitizers, so that stepwise growth meets nothing.
+/// The heap's usual place: far from where the kernel puts executables, libraries, stacks and the shadow
+/// memory of sanitizers, so that stepwise growth meets nothing.
 const USUAL_PLACE: usize = 0x2000_0000_0000;
 /// The place moves by a random multiple of this, up to 32 TiB.
 const PLACE_STEP: usize = 1 << 32;

@@ -30,8 +30,8 @@ impl Wait for Linux {
 
     #[inline]
     fn mark() -> u32 {
-        // Thread control blocks are multiples of 64 bytes apart and lie within 64 GiB of each other; whatever the lowest
-        // bits were, they are the same for all.
+        // Thread control blocks are multiples of 64 bytes apart and lie within 64 GiB of each other; whatever
+        // the lowest bits were, they are the same for all.
         ((process::thread_id() >> 5) as u32 & !1).max(2)
     }
 }

@@ -80,8 +80,8 @@ unsafe extern "C" {
 }
 
 pub(super) fn each_variable(take: &mut dyn FnMut(&[u8], &[u8])) {
-    // SAFETY: `environ` is null before libc is set up and then a null-terminated array of C strings; nobody changes
-    // it while the process starts, which is when this is called.
+    // SAFETY: `environ` is null before libc is set up and then a null-terminated array of C strings; nobody
+    // changes it while the process starts, which is when this is called.
     unsafe {
         if environ.is_null() {
             return each_variable_of_procfs(take);

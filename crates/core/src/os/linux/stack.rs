@@ -1,7 +1,8 @@
 //! The stack of calls by frame pointers, and what an interrupted thread was doing.
 //!
-//! Most distributions compile without frame pointers: the register then holds anything. So nothing is believed: the walk
-//! goes upwards only, not far, and a page is read only after the system said that it can be.
+//! Most distributions compile without frame pointers: the register then holds anything. So nothing is
+//! believed: the walk goes upwards only, not far, and a page is read only after the system said that it can
+//! be.
 
 use core::ffi::c_void;
 
@@ -60,7 +61,8 @@ pub(super) fn walk(frame: usize, stack: usize, frames: &mut [usize]) -> usize {
     depth
 }
 
-/// Asks the kernel to read a signal set there: it refuses the nonsense that is to be done with it, but reads first.
+/// Asks the kernel to read a signal set there: it refuses the nonsense that is to be done with it, but reads
+/// first.
 fn is_readable(address: usize) -> bool {
     const NO_SUCH_WAY: i32 = -1;
     const SET_BYTES: usize = 8;

@@ -1,7 +1,7 @@
 //! `journal`: where an OSD's journal lies, how large it is, and how many copies of an object there are.
 //!
-//! Paired: each OSD runs on another allocator; the cluster's operations per second answer the report's question, the
-//! OSDs' processor time ours.
+//! Paired: each OSD runs on another allocator; the cluster's operations per second answer the report's
+//! question, the OSDs' processor time ours.
 
 use crate::ceph::load::fio::Job;
 use crate::ceph::load::rados_bench::Bench;

@@ -1,6 +1,7 @@
 //! `key-value`: an object store that puts everything into RocksDB, against FileStore and BlueStore.
 //!
-//! Paired for the processor time; what reaches the disk is counted for each OSD by the kernel and by RocksDB itself.
+//! Paired for the processor time; what reaches the disk is counted for each OSD by the kernel and by RocksDB
+//! itself.
 
 use crate::ceph::load::rados_bench::Bench;
 use crate::ceph::paired::{self, Round};
@@ -55,7 +56,8 @@ pub static KEY_VALUE: Experiment = Experiment {
     steps: &[],
     measures: written::MEASURES,
     controls: &[Control {
-        // With three copies an OSD has three times the operations: with one, some hundred a second say little.
+        // With three copies an OSD has three times the operations: with one, some hundred a second say
+        // little.
         what: "glibc costs more than TCMalloc on BlueStore with three copies",
         higher: on_bluestore("glibc"),
         lower: on_bluestore("tcmalloc"),

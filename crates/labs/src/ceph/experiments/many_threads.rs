@@ -1,4 +1,5 @@
-//! `many-threads`: Ceph 14.2 with the messenger that has two threads for each connection, the nearest to 2015.
+//! `many-threads`: Ceph 14.2 with the messenger that has two threads for each connection, the nearest to
+//! 2015.
 //!
 //! Paired like `thread-cache`. The clients are what makes the threads, so their number is the axis.
 

@@ -1,7 +1,8 @@
 //! `thread-cache`: the report of 2015, with all allocators at the same moment.
 //!
-//! One cluster has one OSD for each allocator, with the same placement groups each; all get the same load at the same
-//! moment, and what is compared is processor time per own operation. Noise of the machine meets all alike.
+//! One cluster has one OSD for each allocator, with the same placement groups each; all get the same load at
+//! the same moment, and what is compared is processor time per own operation. Noise of the machine meets all
+//! alike.
 
 use crate::ceph::cluster::Cluster;
 use crate::ceph::load::Load;

@@ -1,7 +1,9 @@
-//! `tuning-ladder`: Intel's steps from a default configuration to a tuned one, the allocator as the last rung.
+//! `tuning-ladder`: Intel's steps from a default configuration to a tuned one, the allocator as the last
+//! rung.
 //!
-//! Each rung keeps what the rungs before it changed. Every rung has all allocators in it, so that the last rung can
-//! be read beside the others: what is gained by choosing the allocator, against what the other steps gain.
+//! Each rung keeps what the rungs before it changed. Every rung has all allocators in it, so that the last
+//! rung can be read beside the others: what is gained by choosing the allocator, against what the other steps
+//! gain.
 
 use crate::ceph::cluster::Cluster;
 use crate::ceph::load::Load;
@@ -48,8 +50,8 @@ const RUNGS: [(&str, &[&str]); 6] = [
     (LEVEL, &[]),
 ];
 
-/// Not one of Intel's: until then CRUSH gives one OSD three times the operations of another, and the busier one looks
-/// cheaper. Only here can allocators be compared.
+/// Not one of Intel's: until then CRUSH gives one OSD three times the operations of another, and the busier
+/// one looks cheaper. Only here can allocators be compared.
 const LEVEL: &str = "placement level";
 
 pub static TUNING_LADDER: Experiment = Experiment {

@@ -90,7 +90,8 @@ impl Job {
         self.run(fio)
     }
 
-    /// Every write goes to the medium before the next: what a journal does. Each job has a part of the place to itself.
+    /// Every write goes to the medium before the next: what a journal does. Each job has a part of the place
+    /// to itself.
     pub fn synchronous(&self, session: &Session, place: &Path) -> Result<Answer> {
         let fio = session.command("fio").arg("--ioengine=psync").arg("--direct=1").arg("--sync=1");
         let fio = fio.arg(format!("--offset_increment={}M", self.size_mib));

@@ -127,3 +127,65 @@ fn kept_things_stay_when_the_run_ends() {
     assert!(kept.replay().is_empty());
     assert!(!made.exists());
 }
+
+#[test]
+fn after_a_boot_no_cluster_is_up() {
+    let state = state();
+    let journal = Journal::begin(state.path(), "toy", "up").unwrap();
+    journal.keep().unwrap();
+    std::mem::forget(journal);
+    let mut kept = only(state.path());
+    assert!(kept.is_up() && kept.is_live());
+    kept.header.boot = "another".into();
+    assert!(!kept.is_up() && !kept.is_live(), "so it is undone like that of a killed run");
+    assert!(kept.replay().is_empty());
+}
+
+/// On a disk of its own that is seen by the calling thread only. Without root there is none.
+fn on_a_disk_of(bytes: &str, test: impl FnOnce(&Path) + Send) {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let place = state();
+    let on_disk = || {
+        let none = None::<&str>;
+        unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+        let options = format!("size={bytes}");
+        mount(Some("test"), place.path(), Some("tmpfs"), MsFlags::empty(), Some(options.as_str())).unwrap();
+        test(place.path());
+    };
+    std::thread::scope(|scope| scope.spawn(on_disk).join().unwrap());
+}
+
+#[test]
+fn a_full_disk_leaves_a_journal_that_can_be_read() {
+    on_a_disk_of("8k", |disk| {
+        let journal = Journal::begin(disk, "toy", "test").unwrap();
+        let ballast = disk.join("ballast");
+        fs::write(&ballast, [0; 4096]).unwrap();
+        let add = || journal.add(Undo::RemoveFile { path: disk.join("x".repeat(100)) });
+        let fitting = (0..100).take_while(|_| add().is_ok()).count();
+        assert!((1..100).contains(&fitting), "{fitting}");
+        fs::remove_file(ballast).unwrap();
+        add().unwrap();
+        assert_eq!(only(disk).made.len(), 1 + fitting + 1, "the mark, what fitted, and the last");
+        assert!(journal.end().is_empty());
+    });
+}
+
+#[test]
+fn a_journal_without_its_name_is_nobody_elses_while_its_run_lives() {
+    let state = state();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    let unfinished = journal.path().with_extension("new");
+    fs::copy(journal.path(), &unfinished).unwrap();
+    assert_eq!(found(state.path(), "toy").unwrap().len(), 1);
+    assert!(unfinished.exists());
+    let text = fs::read_to_string(&unfinished).unwrap().replace(&boot(), "another");
+    fs::write(&unfinished, text).unwrap();
+    assert_eq!(found(state.path(), "toy").unwrap().len(), 1);
+    assert!(!unfinished.exists(), "its run was killed");
+}

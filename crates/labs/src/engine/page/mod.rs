@@ -1,11 +1,13 @@
-//! Results for readers: a table at the terminal, and with `--out` JSON, a web page, a Markdown page and pictures.
+//! Results for readers: a table at the terminal, and with `--out` JSON, a web page, a Markdown page and
+//! pictures.
 //!
 //! ```text
 //! tables     rows, summed up: medians beside the report's numbers      picture   one SVG for each picture
 //! html       one file that needs no other                             markdown  for docs/results and the terminal
 //! ```
 //!
-//! Promises files that need no network, and no number of a void run anywhere but in the JSON. `run` calls `publish`.
+//! Promises files that need no network, and no number of a void run anywhere but in the JSON. `run` calls
+//! `keep` after each cell and `publish` at the end.
 
 mod html;
 mod markdown;
@@ -15,29 +17,76 @@ mod tables;
 use super::experiment::Experiment;
 use super::request::Request;
 use super::results::Results;
+use super::tell;
 use anyhow::{Context, Result};
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 pub fn publish(request: &Request, experiment: &Experiment, results: &Results) -> Result<()> {
-    let json = serde_json::to_string_pretty(results)? + "\n";
-    if request.json {
-        print!("{json}");
-    } else {
-        print!("{}", markdown::for_terminal(experiment, results));
-    }
-    let Some(out) = &request.out else { return Ok(()) };
+    let json = json(results)?;
+    // Files first: stdout may be a full disk, and the run may have taken hours.
+    let written = match &request.out {
+        Some(out) => write_pages(out, experiment, results, &json),
+        None => Ok(()),
+    };
+    let text = if request.json { json.clone() } else { markdown::for_terminal(experiment, results) };
+    let told = tell::result(&text);
+    let kept_elsewhere = request.out.is_some() || request.from.is_some();
+    let told =
+        told.map_err(|error| if kept_elsewhere { error } else { rescue(request, results, &json, error) });
+    written.and(told)
+}
+
+fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &str) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let name = format!("{}-{}", results.lab, results.experiment);
+    let name = name(results);
+    // The rows before all that is made of them.
+    replace(out, &format!("{name}.json"), json)?;
+    let _ = fs::remove_file(out.join(partial_name(results)));
     let pictures = pictures(experiment, results)?;
-    write(out, &format!("{name}.json"), &json)?;
-    write(out, &format!("{name}.html"), &html::page(experiment, results, &pictures))?;
-    write(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, pictures.len()))?;
+    replace(out, &format!("{name}.html"), &html::page(experiment, results, &pictures))?;
+    replace(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, pictures.len()))?;
     for (index, picture) in pictures.iter().enumerate() {
-        write(out, &picture_name(&name, index), &picture::standing_alone(&picture.svg))?;
+        replace(out, &picture_name(&name, index), &picture::standing_alone(&picture.svg))?;
     }
-    eprintln!("written: {0}/{name}.html, .md, .json", out.display());
+    tell::line(&format!("written: {0}/{name}.html, .md, .json", out.display()));
     Ok(())
+}
+
+/// The rows of a run that nobody could be told, beside the journals.
+fn rescue(request: &Request, results: &Results, json: &str, error: anyhow::Error) -> anyhow::Error {
+    let file = format!("{}.json", name(results));
+    match replace(&request.state, &file, json) {
+        Ok(()) => error.context(format!("the results are in {}", request.state.join(file).display())),
+        Err(_) => error,
+    }
+}
+
+/// What was measured so far, for `--from` should the run be killed; `publish` takes it away again.
+pub fn keep(out: &Path, results: &Results) -> Result<()> {
+    replace(out, &partial_name(results), &json(results)?)
+}
+
+/// That files can be made there, before hours are spent on what they shall hold.
+pub fn check_place(out: &Path) -> Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let probe = out.join(format!(".vcm-lab-{}", std::process::id()));
+    let made = fs::write(&probe, "\n");
+    let _ = fs::remove_file(&probe);
+    made.with_context(|| format!("cannot write to {}; name another place with --out DIR", out.display()))
+}
+
+fn json(results: &Results) -> Result<String> {
+    Ok(serde_json::to_string_pretty(results)? + "\n")
+}
+
+fn name(results: &Results) -> String {
+    format!("{}-{}", results.lab, results.experiment)
+}
+
+fn partial_name(results: &Results) -> String {
+    format!("{}.partial.json", name(results))
 }
 
 fn picture_name(name: &str, index: usize) -> String {
@@ -53,9 +102,18 @@ fn pictures(experiment: &Experiment, results: &Results) -> Result<Vec<picture::D
     Ok(drawn.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-fn write(out: &Path, name: &str, text: &str) -> Result<()> {
-    let path = out.join(name);
-    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+/// What was there before stays until the new text is whole.
+fn replace(out: &Path, name: &str, text: &str) -> Result<()> {
+    let (path, unfinished) = (out.join(name), out.join(format!(".{name}.new")));
+    let written = fs::File::create(&unfinished).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

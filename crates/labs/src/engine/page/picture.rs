@@ -1,7 +1,8 @@
 //! Pictures: bars and lines as SVG that can be read on light and on dark ground.
 //!
-//! Text and axes have the colour of the text around them (`currentColor`), allocators a colour of their own that
-//! stands out on both. A short line across a bar is the report's number; ratios are points with their range.
+//! Text and axes have the colour of the text around them (`currentColor`), allocators a colour of their own
+//! that stands out on both. A short line across a bar is the report's number; ratios are points with their
+//! range.
 
 use super::tables::report_of;
 use crate::engine::experiment::{Experiment, Picture};
@@ -64,8 +65,8 @@ pub fn draw(experiment: &Experiment, results: &Results, picture: &Picture) -> Re
     Ok(drawn)
 }
 
-/// The rows of each combination of the axes that the picture does not show, with its name: a median over two object
-/// stores would be a number of neither.
+/// The rows of each combination of the axes that the picture does not show, with its name: a median over two
+/// object stores would be a number of neither.
 fn apart(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<(String, Vec<Row>)> {
     let shown = axis_of(picture);
     let step = match picture {
@@ -272,7 +273,8 @@ fn bars(area: &Area, results: &Results, groups: &[Group]) -> Drawing {
     names_below(&area, groups, origin.0, end.0)
 }
 
-/// The axis knows numbers only; the groups' names are written below it. `origin` and `end` are those of the first.
+/// The axis knows numbers only; the groups' names are written below it. `origin` and `end` are those of the
+/// first.
 fn names_below(area: &Area, groups: &[Group], origin: i32, end: i32) -> Drawing {
     for (index, group) in groups.iter().enumerate() {
         let middle = origin + ((end - origin) as f64 * (index as f64 + 0.5)) as i32;

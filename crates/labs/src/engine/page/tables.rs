@@ -1,7 +1,7 @@
 //! Rows summed up: one table for each measure that is shown.
 //!
-//! Owns which table a number stands in. A measure that was taken at several steps has a column a step; one that
-//! was taken at one step has a column for each value of the last axis.
+//! Owns which table a number stands in. A measure that was taken at several steps has a column a step; one
+//! that was taken at one step has a column for each value of the last axis.
 
 use crate::engine::experiment::{Experiment, Measure, Picture};
 use crate::engine::results::{Results, Row};

@@ -1,0 +1,151 @@
+//! The flags of the Ceph lab: what each may be, and what they must be to each other.
+//!
+//! Promises that none is ignored or cut: what has no effect is refused before anything is made.
+
+use super::release::Release;
+use super::shape::Store;
+use crate::engine::lab::{Setting, Values};
+use crate::engine::request::{NotUnderstood, Request};
+use anyhow::Result;
+
+/// `rados bench` writes for so long in one go.
+const MOST_SECONDS: u64 = 86_400;
+/// An OSD takes eight ports at most, and a cluster has `configuration::PORTS`.
+const MOST_OSDS: u64 = 32;
+
+const fn of_up(name: &'static str, value: &'static str, default: &'static str, values: Values) -> Setting {
+    Setting { name, value, values, of: Some("up"), default: Some(default), help: "" }
+}
+
+const fn of_run(
+    name: &'static str,
+    value: &'static str,
+    default: Option<&'static str>,
+    values: Values,
+) -> Setting {
+    Setting { name, value, values, of: Some("run"), default, help: "" }
+}
+
+pub static SETTINGS: &[Setting] = &[
+    Setting {
+        help: "run: the ceph.conf of a cluster that is there; nothing is brought up or down",
+        ..of_run("conf", "FILE", None, Values::Text)
+    },
+    Setting {
+        help: "run: its pool that objects may be written to and removed from",
+        ..of_run("pool", "POOL", None, Values::Text)
+    },
+    Setting {
+        help: "run: who we are there, without 'client.'",
+        ..of_run("id", "NAME", Some(OWN_ID), Values::Text)
+    },
+    Setting {
+        help: "run: how long each load takes",
+        ..of_run("seconds", "N", Some("10"), Values::Number(1..=MOST_SECONDS))
+    },
+    Setting {
+        help: "up: memstore, bluestore, filestore or kstore",
+        ..of_up("store", "STORE", "bluestore", Values::OneOf(&Store::NAMES))
+    },
+    Setting {
+        help: "up: how many OSDs, up to 32; they take turns among --allocators",
+        ..of_up("osds", "N", "3", Values::Number(1..=MOST_OSDS))
+    },
+    Setting { help: "up: copies of an object", ..of_up("copies", "N", "1", Values::Number(1..=MOST_OSDS)) },
+    Setting {
+        help: "up: Ceph 14.2, 16.2 or 18.2",
+        ..of_up("release", "N", "16.2", Values::OneOf(&Release::NUMBERS))
+    },
+];
+
+/// Who we are in a cluster unless `--id` says otherwise.
+pub const OWN_ID: &str = "admin";
+
+/// What the settings of one action must be to each other.
+pub fn check(request: &Request) -> Result<()> {
+    let given = |name: &str| request.settings.get(name).map(String::as_str);
+    let refused = |text: String| Err(NotUnderstood(text).into());
+    match request.action.as_str() {
+        "run" if given("conf").is_some() && given("pool").is_none() => refused(
+            "--conf needs --pool POOL: a pool that objects may be written to and removed from".to_owned(),
+        ),
+        "run" if given("conf").is_none() => {
+            let lonely = [("pool", None), ("id", Some(OWN_ID))];
+            let lonely =
+                lonely.into_iter().find(|(name, default)| given(name) != *default && given(name).is_some());
+            let Some((name, _)) = lonely else { return Ok(()) };
+            refused(format!(
+                "--{name} is of a cluster of yours and needs its --conf FILE; without both the one that \
+                 `vcm lab ceph up` left is loaded"
+            ))
+        }
+        "up" => {
+            let number = |name: &str| given(name).and_then(|text| text.parse().ok()).unwrap_or(1);
+            let (osds, copies, allocators) = (number("osds"), number("copies"), request.allocators.len());
+            if copies > osds {
+                return refused(format!("--copies {copies} needs as many OSDs: --osds {copies}"));
+            }
+            if allocators > osds {
+                return refused(format!("{allocators} allocators need as many OSDs: --osds {allocators}"));
+            }
+            if (given("release"), given("store")) == (Some("18.2"), Some("filestore")) {
+                return refused("Ceph 18.2 has no filestore; 14.2 and 16.2 have".to_owned());
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::lab::check_settings;
+    use crate::engine::request::is_not_understood;
+
+    fn refusal(action: &str, settings: &[(&str, &str)], allocators: usize) -> Option<String> {
+        let default = |setting: &Setting| Some((setting.name.to_owned(), setting.default?.to_owned()));
+        let mut request = Request { action: action.to_owned(), ..Request::default() };
+        request.settings = SETTINGS.iter().filter_map(default).collect();
+        request.settings.extend(settings.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        request.allocators = vec!["glibc".to_owned(); allocators];
+        let settings = check_settings(SETTINGS, "ceph", &request);
+        let error = settings.map_err(anyhow::Error::from).and_then(|()| check(&request)).err()?;
+        assert!(is_not_understood(&error), "{error}");
+        Some(error.to_string())
+    }
+
+    #[test]
+    fn what_would_be_ignored_or_cut_is_refused() {
+        assert_eq!(refusal("up", &[], 3), None);
+        assert_eq!(refusal("run", &[], 0), None);
+        assert_eq!(refusal("run", &[("conf", "/etc/ceph/ceph.conf"), ("pool", "x"), ("id", "me")], 0), None);
+        assert_eq!(refusal("thread-cache", &[], 5), None);
+        let refused = [
+            ("run", "pool", "x", "--pool is of a cluster of yours and needs its --conf FILE"),
+            ("run", "id", "me", "--id is of a cluster of yours and needs its --conf FILE"),
+            ("run", "conf", "x", "--conf needs --pool POOL"),
+            ("thread-cache", "conf", "x", "--conf is for `vcm lab ceph run`; `thread-cache` does not"),
+            ("thread-cache", "osds", "5", "--osds is for `vcm lab ceph up`; `thread-cache` does not"),
+            ("up", "osds", "0", "--osds is a number from 1 to 32, not '0'"),
+            ("up", "osds", "33", "--osds is a number from 1 to 32, not '33'"),
+            ("up", "copies", "4", "--copies 4 needs as many OSDs: --osds 4"),
+            ("up", "store", "foo", "--store is memstore, bluestore, filestore or kstore, not 'foo'"),
+            ("up", "release", "15.2", "--release is 14.2, 16.2 or 18.2, not '15.2'"),
+        ];
+        for (action, name, value, message) in refused {
+            let said = refusal(action, &[(name, value)], 0).unwrap_or_default();
+            assert!(said.contains(message), "{action} --{name} {value}: {said}");
+        }
+        assert!(refusal("up", &[], 4).unwrap().contains("4 allocators need as many OSDs: --osds 4"));
+        assert!(
+            refusal("up", &[("release", "18.2"), ("store", "filestore")], 0).unwrap().contains("18.2 has no")
+        );
+    }
+
+    #[test]
+    fn every_name_that_may_be_typed_is_known() {
+        assert!(Store::NAMES.iter().all(|name| Store::of(name).is_ok()));
+        assert!(Release::NUMBERS.iter().all(|number| Release::of(number).is_some()));
+    }
+}

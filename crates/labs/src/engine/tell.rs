@@ -1,0 +1,22 @@
+//! Text that leaves the lab: results on stdout, everything else on stderr.
+//!
+//! Promises that neither ends a run: a reader of stdout that went away (`| head`) is no failure, a full disk
+//! behind it is an error, and a line for the operator that cannot be written is lost. Everything that prints
+//! uses it.
+
+use anyhow::{Context, Result};
+use std::io::{ErrorKind, Write};
+
+/// A result, on stdout.
+pub fn result(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot write the result to stdout"),
+    }
+}
+
+/// A line for the operator, on stderr.
+pub fn line(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
