@@ -158,13 +158,9 @@ pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: 
     outcome
 }
 
-/// A process whose main thread leaves ends with its last thread, which must not be ours.
-#[cfg(feature = "shared")]
-fn leave_with_main_thread() {
-    HEAP.retire_janitor();
-    stop();
-}
-
+/// A process whose main thread leaves ends with its last thread, which must not be ours: it is told to end. Nobody waits
+/// for that here, where a thread may be cancelled itself, or be ours, in a function of the program.
+///
 /// # Safety
 /// As libc's function of this name.
 #[cfg(feature = "shared")]
@@ -172,7 +168,7 @@ fn leave_with_main_thread() {
 pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
     use vcmalloc_core::os::Os;
     if is_main_thread() {
-        leave_with_main_thread();
+        HEAP.retire_janitor();
     }
     match next::exit() {
         // SAFETY: by the caller's promise.
@@ -188,7 +184,7 @@ pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
 pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
     use vcmalloc_core::os::Os;
     if is_main_thread() {
-        leave_with_main_thread();
+        HEAP.retire_janitor();
     }
     match next::exit_c11() {
         // SAFETY: by the caller's promise.
@@ -204,7 +200,7 @@ pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
 pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
     let Some(cancel) = next::cancel() else { return libc::ESRCH };
     if thread == MAIN.load(Ordering::Relaxed) {
-        leave_with_main_thread();
+        HEAP.retire_janitor();
     }
     // SAFETY: by the caller's promise.
     unsafe { cancel(thread) }
@@ -284,6 +280,10 @@ extern "C" fn janitor(_: *mut c_void) -> Pointer {
     // SAFETY: the name is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
     HEAP.run_janitor();
+    if HEAP.janitor_is_retired() {
+        // Nobody waits for its end.
+        HEAP.unclaim_janitor();
+    }
     ptr::null_mut()
 }
 

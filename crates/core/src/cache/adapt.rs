@@ -139,7 +139,9 @@ impl<O: Os> Cache<O> {
         let info = slab.info();
         let refusals = info.refusals.load(Ordering::Relaxed);
         info.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
-        if !refusals.is_multiple_of(REFUSALS_BEFORE_LOOK) {
+        // What never fits is not worth robbing others for.
+        let fits = wanting.block_bytes() <= self.share.load(Ordering::Relaxed);
+        if !fits || !refusals.is_multiple_of(REFUSALS_BEFORE_LOOK) {
             return Ok(());
         }
         if refusals.is_multiple_of(REFUSALS_BEFORE_AGEING) {

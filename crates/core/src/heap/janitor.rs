@@ -143,7 +143,7 @@ impl<O: Os> Heap<O> {
     /// The janitor's thread: returns when `stop_janitor` was called. It blocks no signal itself.
     pub fn run_janitor(&self) {
         let janitor = &self.janitor;
-        while janitor.stop.load(Ordering::Acquire) == 0 {
+        while janitor.stop.load(Ordering::Acquire) == 0 && !janitor.retired.load(Ordering::Acquire) {
             self.os.wait_for(&janitor.stop, 0, self.tick_nanoseconds());
             let rung = janitor.bell.take();
             self.tick(rung);
@@ -182,18 +182,28 @@ impl<O: Os> Heap<O> {
     /// have ended.
     pub fn retire_janitor(&self) {
         self.janitor.retired.store(true, Ordering::Release);
+        // It may be one that is being made just now and has not begun.
+        self.tell_janitor_to_end();
+    }
+
+    pub fn janitor_is_retired(&self) -> bool {
+        self.janitor.retired.load(Ordering::Acquire)
     }
 
     /// Tells the janitor's thread to end; true if there is one.
     pub fn stop_janitor(&self) -> bool {
-        if !self.janitor.running.load(Ordering::Acquire) {
-            return false;
+        let runs = self.janitor.running.load(Ordering::Acquire);
+        if runs {
+            self.tell_janitor_to_end();
         }
+        runs
+    }
+
+    fn tell_janitor_to_end(&self) {
         // Release pairs with the Acquire in `run_janitor`. The thread waits for one of two words.
         self.janitor.stop.store(1, Ordering::Release);
         O::wake_one(&self.janitor.stop);
         self.janitor.bell.ring();
-        true
     }
 
     /// One tick. `rung`: something happened since the last one.

@@ -6,6 +6,7 @@ use crate::base::sync::Ordering;
 use crate::base::text::{self, Buffer, Sink};
 use crate::options::{
     self, AUTO, CACHE_BYTES_PER_CPU, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX,
+    percent_of,
 };
 use crate::os::Os;
 use core::ffi::CStr;
@@ -48,9 +49,11 @@ impl<O: Os> Heap<O> {
         self.state.store(if started { READY } else { FAILED }, Ordering::Release);
         if started {
             self.apply_bound(1);
-            // The cgroup is read by the first tick: it takes a dozen system calls, too many for a process
-            // that hardly allocates.
-            self.set_limits(None);
+            // Unless a limit is a share of it, the cgroup is read by the first tick: it takes a dozen system calls,
+            // too many for a process that hardly allocates.
+            let limits = [OptionId::memory_limit, OptionId::hard_limit];
+            let asked = limits.into_iter().any(|id| percent_of(self.options.get(id)).is_some());
+            self.set_limits(if asked { self.os.memory_group() } else { None });
             self.start_sampling();
         }
         started
@@ -117,7 +120,8 @@ impl<O: Os> Heap<O> {
         let id = self.options.set(name, value, Origin::Api)?;
         if self.inside(|| self.apply_option(id)).is_none() {
             // A signal handler that interrupted a slow path: it takes effect when that ends.
-            self.late_options.fetch_or(1 << id as u32, Ordering::Relaxed);
+            // Release and Acquire: whoever takes the bit sees the value.
+            self.late_options.fetch_or(1 << id as u32, Ordering::Release);
         }
         Ok(())
     }
@@ -128,7 +132,7 @@ impl<O: Os> Heap<O> {
         if self.late_options.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let late = self.late_options.swap(0, Ordering::Relaxed);
+        let late = self.late_options.swap(0, Ordering::Acquire);
         let ids = OptionId::ALL.into_iter().filter(|id| late >> *id as u32 & 1 == 1);
         self.inside(|| ids.for_each(|id| self.apply_option(id)));
     }

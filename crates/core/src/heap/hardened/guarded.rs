@@ -15,6 +15,7 @@ use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES};
+use crate::heap::Heap;
 use crate::large::Fresh;
 use crate::os::Os;
 use core::ptr::with_exposed_provenance_mut as at_mut;
@@ -24,6 +25,8 @@ const MOST_FENCED: usize = 12 << 10;
 /// Freed runs that wait, and the longest that does.
 const WAITING: usize = 32;
 const LONGEST_WAITING: usize = 4 << 20;
+/// No block is placed before more free memory than this.
+const MOST_ROOM: usize = 1 << 30;
 
 /// Freed runs whose addresses nobody gets yet.
 pub struct Runs {
@@ -71,12 +74,14 @@ fn run_align(page: usize, align: usize) -> usize {
 }
 
 impl<O: Os> Hardened<O> {
-    /// A block with its guards, and `room` bytes of addresses behind it, closed as a guard is, into which it
-    /// can grow.
-    pub(super) fn make_guarded(&self, align: usize, bytes: usize, room: usize) -> Result<usize, Misuse> {
+    /// A block with its guards; with `growing` where it can grow, if there is such a place.
+    pub(super) fn make_guarded(&self, align: usize, bytes: usize, growing: bool) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
-        let fresh = self.heap.in_slow_path(|| self.heap.allocate_large(layout.total + room, layout.align));
+        let fresh = self.heap.in_slow_path(|| {
+            let placed = if growing { self.place_with_room(layout) } else { None };
+            placed.or_else(|| self.heap.allocate_large(layout.total, layout.align))
+        });
         let Some(fresh) = fresh else {
             return Ok(self.heap.allocate_in_emergency(bytes, align.max(FRONT)));
         };
@@ -207,15 +212,40 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// Lets a live block end later, where its run is long enough; its guard moves. The block ends less than a
-    /// page before its guard then, and what lies between is looked at when it is freed.
+    /// A run with as much free memory behind it as it takes itself, which is nobody's: who needs it has it. None where
+    /// that is near a limit.
+    fn place_with_room(&self, layout: Layout) -> Option<Fresh> {
+        let Heap { os, pages, large, .. } = &self.heap;
+        let room = layout.total.min(MOST_ROOM);
+        let after = pages.footprint() + layout.total + room;
+        let fits = |limit: Option<usize>| limit.is_none_or(|limit| after <= limit);
+        if !self.heap.is_started() || !fits(pages.limits.soft()) || !fits(pages.limits.hard()) {
+            return None;
+        }
+        let fresh = large.allocate(os, pages, layout.total + room, layout.align)?;
+        // What cannot be is that it is not ours, or does not get shorter.
+        let _ = large.resize_in_place(os, pages, fresh.address, layout.total);
+        Some(fresh)
+    }
+
+    /// Lets a live block end later, where its run is long enough or the memory behind it is free; its guard moves.
+    /// The block ends less than a page before its guard then, and what lies between is looked at when it is
+    /// freed.
     pub(super) fn grow_guarded(&self, live: &Live, bytes: usize) -> bool {
         let (os, (run, _)) = (&self.heap.os, self.run_of(live));
         let before = self.guard_of(live);
         let longer = Live { frame: Frame { bytes, ..live.frame }, ..*live };
         let guard = self.guard_of(&longer);
-        if guard + os.page_bytes() > run + self.run_bytes(run) {
-            return false;
+        let (total, had) = (guard + os.page_bytes() - run, self.run_bytes(run));
+        if total > had {
+            let extend = || self.heap.large.resize_in_place(os, &self.heap.pages, run, total) == Ok(true);
+            if self.heap.in_slow_path(extend) != Some(true) {
+                return false;
+            }
+            if live.frame.fenced {
+                // Where the system refuses, the canary remains.
+                os.close_pages(guard, run + self.run_bytes(run) - guard);
+            }
         }
         if guard > before {
             if live.frame.fenced && !os.commit(before, guard - before) {

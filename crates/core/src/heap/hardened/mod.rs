@@ -113,7 +113,7 @@ impl<O: Os> Hardened<O> {
 
     fn make(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
         if bytes >= GUARDED_FROM || align > MOST_SMALL_ALIGN {
-            return self.make_guarded(align, bytes, 0);
+            return self.make_guarded(align, bytes, false);
         }
         let frame = self.frame_for(align, bytes);
         let front = frame.front();

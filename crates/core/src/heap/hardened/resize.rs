@@ -6,8 +6,6 @@ use crate::base::fault::{Fault, Maker};
 use crate::os::Os;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
-/// Room to grow is addresses, no memory; no block gets more.
-const MOST_ROOM: usize = 1 << 30;
 /// From here on a block may be sparse: pieces of a page that are all zero are not copied.
 const SPARSE_FROM: usize = 1 << 20;
 const PIECE: usize = 4096;
@@ -51,7 +49,7 @@ impl<O: Os> Hardened<O> {
     /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all
     /// stays in proportion to what it grows to.
     fn allocate_growing(&self, bytes: usize) -> usize {
-        match self.heap.obeyed(self.make_guarded(1, bytes, bytes.min(MOST_ROOM))) {
+        match self.heap.obeyed(self.make_guarded(1, bytes, true)) {
             0 => self.allocate(bytes),
             block => block,
         }
