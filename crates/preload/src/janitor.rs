@@ -158,8 +158,9 @@ pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: 
     outcome
 }
 
-/// A process whose main thread leaves ends with its last thread, which must not be ours: it is told to end. Nobody waits
-/// for that here, where a thread may be cancelled itself, or be ours, in a function of the program.
+/// A process whose main thread leaves ends with its last thread, which must not be ours: it is told to end.
+/// Nobody waits for that here, where a thread may be cancelled itself, or be ours, in a function of the
+/// program.
 ///
 /// # Safety
 /// As libc's function of this name.

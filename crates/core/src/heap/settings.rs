@@ -49,8 +49,8 @@ impl<O: Os> Heap<O> {
         self.state.store(if started { READY } else { FAILED }, Ordering::Release);
         if started {
             self.apply_bound(1);
-            // Unless a limit is a share of it, the cgroup is read by the first tick: it takes a dozen system calls,
-            // too many for a process that hardly allocates.
+            // Unless a limit is a share of it, the cgroup is read by the first tick: it takes a dozen system
+            // calls, too many for a process that hardly allocates.
             let limits = [OptionId::memory_limit, OptionId::hard_limit];
             let asked = limits.into_iter().any(|id| percent_of(self.options.get(id)).is_some());
             self.set_limits(if asked { self.os.memory_group() } else { None });

@@ -212,8 +212,8 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// A run with as much free memory behind it as it takes itself, which is nobody's: who needs it has it. None where
-    /// that is near a limit.
+    /// A run with as much free memory behind it as it takes itself, which is nobody's: who needs it has it.
+    /// None where that is near a limit.
     fn place_with_room(&self, layout: Layout) -> Option<Fresh> {
         let Heap { os, pages, large, .. } = &self.heap;
         let room = layout.total.min(MOST_ROOM);
@@ -223,14 +223,14 @@ impl<O: Os> Hardened<O> {
             return None;
         }
         let fresh = large.allocate(os, pages, layout.total + room, layout.align)?;
-        // What cannot be is that it is not ours, or does not get shorter.
+        // It is ours and gets shorter, which cannot fail.
         let _ = large.resize_in_place(os, pages, fresh.address, layout.total);
         Some(fresh)
     }
 
-    /// Lets a live block end later, where its run is long enough or the memory behind it is free; its guard moves.
-    /// The block ends less than a page before its guard then, and what lies between is looked at when it is
-    /// freed.
+    /// Lets a live block end later, where its run is long enough or the memory behind it is free; its guard
+    /// moves. The block ends less than a page before its guard then, and what lies between is looked at when
+    /// it is freed.
     pub(super) fn grow_guarded(&self, live: &Live, bytes: usize) -> bool {
         let (os, (run, _)) = (&self.heap.os, self.run_of(live));
         let before = self.guard_of(live);
