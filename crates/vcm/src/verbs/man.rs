@@ -110,7 +110,7 @@ fn files() -> String {
             "The config file, unless VCM_CONFIG names another: lines 'name = value'; '#' begins a comment. Lines \
              before the first section hold for every program, '[program]' begins the section of one, '[*]' goes \
              back to every program. The kernel cuts a program's name to 15 bytes; a section may give these or \
-             the whole name. 8,191 bytes of the file are read.",
+             the whole name. Whole lines within 8,191 bytes of the file are read.",
         ),
         (
             "/etc/systemd/system/UNIT.service.d/vcmalloc.conf",

@@ -34,8 +34,8 @@ name = value
 name = value
 ```
 
-`#` begins a comment. The kernel cuts a program's name to 15 bytes; a section may give these 15 or the whole name. The
-first 8,191 bytes of the file are read, and a longer one is reported. `vcm config --file FILE --program NAME` shows what a
+`#` begins a comment. The kernel cuts a program's name to 15 bytes; a section may give these 15 or the whole name. Of a file
+longer than 8,191 bytes the whole lines within these are read, and it is reported. `vcm config --file FILE --program NAME` shows what a
 program gets from a file, and reports what it would not take, with the line.
 
 ";
