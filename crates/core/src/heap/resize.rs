@@ -5,8 +5,8 @@ use crate::class::{LARGEST_BYTES, SizeClass};
 use crate::os::Os;
 
 /// A block that realloc makes longer than this gets a run of its own, with room behind it: it is likely to
-/// grow again.
-const GROWS_ON_FROM: usize = 64 << 10;
+/// grow again. From here on a copy costs more than the page heap, and a run wastes a quarter of itself at most.
+const GROWS_ON_FROM: usize = 24 << 10;
 
 impl<O: Os> Heap<O> {
     /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where

@@ -18,7 +18,7 @@ const MOST_MOVES: u64 = 512;
 /// Freed blocks that are remembered.
 const REMEMBERED: usize = 64;
 /// A block that grew once is put where it can grow to so many times its size.
-const ROOM_TO_GROW: u32 = 4;
+const ROOM_TO_GROW: u32 = 16;
 /// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely
 /// touch all.
 const FRESH_ZEROS_FROM: usize = 128 << 10;

@@ -88,7 +88,7 @@ impl<O: Os> Pages<O> {
     pub(super) fn take_run(&self, os: &O, state: &mut Guard<'_, State, O>, place: Place) -> Option<Run> {
         let Place { units, align, room } = place;
         if room > units
-            && let Some(run) = state.runs.take_with_room(&self.blocks, units, room)
+            && let Some(run) = self.take_with_room(os, state, units, room)
         {
             return Some(run);
         }
@@ -103,6 +103,18 @@ impl<O: Os> Pages<O> {
         self.grow(os, state, wanted.div_ceil(BLOCK_UNITS));
         // Growth may have added less than hoped but next to free blocks.
         state.runs.take(&self.blocks, units, align)
+    }
+
+    /// A run that can grow. Where all that is free is new, to pack it saves nothing: a further new block is as
+    /// cheap and has all the room.
+    fn take_with_room(&self, os: &O, state: &mut Guard<'_, State, O>, units: u32, room: u32) -> Option<Run> {
+        let spacious = state.runs.take_spaced(&self.blocks, units, room, room);
+        let packing_saves = state.runs.dirty_free >= u64::from(room) || 2 * room > BLOCK_UNITS;
+        if spacious.is_some() || packing_saves {
+            return spacious.or_else(|| state.runs.take_with_room(&self.blocks, units, room));
+        }
+        self.grow(os, state, 1);
+        state.runs.take_with_room(&self.blocks, units, room)
     }
 
     /// Maps at least `needed` further blocks in a row; fewer system calls for larger heaps.

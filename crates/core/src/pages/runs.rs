@@ -134,15 +134,22 @@ impl Runs {
     }
 
     /// Finds `units` free units with further free ones behind them, `room` in all, inside one block; marks
-    /// the first used. Where there is space, as much is left before them: for what lies there to grow.
+    /// the first used. Where there is space, as much is left before them: for what lies there to grow. Where
+    /// there is less, half of the room is better than none.
     pub fn take_with_room(&mut self, blocks: &impl Blocks, units: u32, room: u32) -> Option<Run> {
-        let spaced = |gap: u32| {
-            let length = room.checked_add(gap).filter(|length| *length <= BLOCK_UNITS)?;
-            self.place_inside(blocks, length, 1).map(|(number, start)| (number, start + gap))
-        };
-        let (number, start) = spaced(room).or_else(|| spaced(0))?;
-        let zeroed = self.take_units(blocks, number, bits::mask(start, units));
-        Some(Run { start: number * BLOCK_UNITS + start, zeroed })
+        let half = |room: &u32| Some(room / 2).filter(|half| *half > units);
+        let gaps = |room| [(room, room), (room, 0)];
+        core::iter::successors(Some(room), half)
+            .flat_map(gaps)
+            .find_map(|(room, gap)| self.take_spaced(blocks, units, room, gap))
+    }
+
+    /// The same with all of the room and of the gap before it, or none.
+    pub fn take_spaced(&mut self, blocks: &impl Blocks, units: u32, room: u32, gap: u32) -> Option<Run> {
+        let length = room.checked_add(gap).filter(|length| *length <= BLOCK_UNITS)?;
+        let (number, start) = self.place_inside(blocks, length, 1)?;
+        let zeroed = self.take_units(blocks, number, bits::mask(start + gap, units));
+        Some(Run { start: number * BLOCK_UNITS + start + gap, zeroed })
     }
 
     fn take_inside(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {

@@ -127,6 +127,16 @@ fn a_run_with_room_grows_in_place_and_leaves_room_to_the_one_before_it() {
     for run in [first, second] {
         assert!(runs.extend(&blocks, run.start, 4, 12).is_some());
     }
-    assert_eq!(runs.take_with_room(&blocks, 40, 160), None, "longer than a block");
+    assert_eq!(runs.take_with_room(&blocks, 128, 200), None, "longer than a block");
+    runs.verify(&blocks);
+}
+
+#[test]
+fn a_run_gets_half_of_the_room_where_there_is_not_all_of_it() {
+    let (blocks, mut runs) = table(1);
+    let [first, second] = [64, 64].map(|room| runs.take_with_room(&blocks, 4, room).unwrap().start);
+    assert_eq!((first, second), (64, 0), "in the middle, and what is left before it");
+    let third = runs.take_with_room(&blocks, 4, 64).expect("32 units are left behind each");
+    assert!(runs.extend(&blocks, third.start, 4, 28).is_some());
     runs.verify(&blocks);
 }
