@@ -10,6 +10,9 @@ use crate::base::sync::{AtomicU64, Ordering};
 use crate::class::{MOST_BATCH, SizeClass};
 use crate::os::Os;
 
+/// So many blocks and fewer move by a short list: clearing a long one costs more than moving them.
+const FEW: usize = 8;
+
 /// Threads that share a virtual CPU take turns, so a count that is lost to a preemption is the price of a
 /// cheap one.
 fn count_one(counter: &AtomicU64) {
@@ -66,8 +69,20 @@ impl<O: Os> Cache<O> {
         count_miss(tray.slab(), class);
         self.grow(below, tray, class, Miss::Underflow)?;
         let room = tray.slab().read(class).capacity(class);
-        let wanted = moved_at_once(class, room);
-        let mut batch = [0; MOST_BATCH];
+        match moved_at_once(class, room) {
+            wanted @ ..=FEW => self.refill_batch::<FEW>(below, tray, class, wanted),
+            wanted => self.refill_batch::<MOST_BATCH>(below, tray, class, wanted),
+        }
+    }
+
+    fn refill_batch<const MOST: usize>(
+        &self,
+        below: Below<'_, O>,
+        tray: &dyn Tray,
+        class: SizeClass,
+        wanted: usize,
+    ) -> Result<usize, Misuse> {
+        let mut batch = [0; MOST];
         let Some(out) = batch.get_mut(..wanted) else { return Ok(0) };
         let count = below.central.take(below.os, below.pages, class, out);
         let Some((first, rest)) = out.get_mut(..count).and_then(|taken| taken.split_first_mut()) else {
@@ -123,8 +138,21 @@ impl<O: Os> Cache<O> {
         if self.grow(below, tray, class, Miss::Overflow)? && tray.push(class, block) {
             return Ok(());
         }
-        let mut batch = [0; MOST_BATCH];
-        let wanted = moved_at_once(class, tray.slab().read(class).capacity(class)).min(MOST_BATCH - 1);
+        match moved_at_once(class, tray.slab().read(class).capacity(class)) {
+            wanted @ ..FEW => self.spill_batch::<FEW>(below, tray, class, block, wanted),
+            wanted => self.spill_batch::<MOST_BATCH>(below, tray, class, block, wanted.min(MOST_BATCH - 1)),
+        }
+    }
+
+    fn spill_batch<const MOST: usize>(
+        &self,
+        below: Below<'_, O>,
+        tray: &dyn Tray,
+        class: SizeClass,
+        block: usize,
+        wanted: usize,
+    ) -> Result<(), Misuse> {
+        let mut batch = [0; MOST];
         let count = batch.get_mut(..wanted).map_or(0, |out| tray.pop_batch(class, out));
         // The block just freed is warm and stays, if there is place now.
         let count = if tray.push(class, block) {
