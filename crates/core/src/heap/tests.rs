@@ -319,3 +319,14 @@ fn a_block_that_grows_by_realloc_soon_stays_where_it_is() {
     blocks.iter().for_each(|block| heap.free(*block));
     heap.verify();
 }
+
+#[test]
+fn room_for_what_grows_takes_no_more_addresses_than_blocks_do() {
+    let heap = heap();
+    let blocks: Vec<usize> = (0..600).map(|_| heap.reallocate(heap.allocate(64), 40 << 10)).collect();
+    assert!(blocks.iter().all(|block| *block != 0));
+    let (mapped, live) = (heap.pages.mapped_bytes(), blocks.len() * (48 << 10));
+    assert!(mapped <= 2 * live + (8 << 20), "{mapped} bytes of addresses for {live} of blocks");
+    blocks.iter().for_each(|block| heap.free(*block));
+    heap.verify();
+}

@@ -105,16 +105,19 @@ impl<O: Os> Pages<O> {
         state.runs.take(&self.blocks, units, align)
     }
 
-    /// A run that can grow. Where all that is free is new, to pack it saves nothing: a further new block is as
-    /// cheap and has all the room.
+    /// A run that can grow. Where all that is free is new, to pack it saves no memory, and a further new block
+    /// has all the room. But addresses are not free either:
+    /// not where most of the range is unused already.
     fn take_with_room(&self, os: &O, state: &mut Guard<'_, State, O>, units: u32, room: u32) -> Option<Run> {
         let spacious = state.runs.take_spaced(&self.blocks, units, room, room);
-        let packing_saves = state.runs.dirty_free >= u64::from(room) || 2 * room > BLOCK_UNITS;
-        if spacious.is_some() || packing_saves {
-            return spacious.or_else(|| state.runs.take_with_room(&self.blocks, units, room));
+        if spacious.is_none()
+            && state.runs.dirty_free < u64::from(room)
+            && state.runs.is_well_used()
+            && 2 * room <= BLOCK_UNITS
+        {
+            self.grow(os, state, 1);
         }
-        self.grow(os, state, 1);
-        state.runs.take_with_room(&self.blocks, units, room)
+        spacious.or_else(|| state.runs.take_with_room(&self.blocks, units, room))
     }
 
     /// Maps at least `needed` further blocks in a row; fewer system calls for larger heaps.

@@ -70,6 +70,9 @@ pub struct Runs {
     low: u64,
 }
 
+/// A heap of so few blocks may leave them unused: 8 MiB of addresses.
+const FEW_BLOCKS: u32 = 4;
+
 /// How the lists reach their blocks.
 ///
 /// # Safety
@@ -131,6 +134,12 @@ impl Runs {
         } else {
             self.take_across(blocks, units, align)
         }
+    }
+
+    /// Whether there is little that is unused: a few blocks, or at most half of the range.
+    pub fn is_well_used(&self) -> bool {
+        let units = u64::from(self.blocks) * u64::from(BLOCK_UNITS) - self.lost;
+        self.blocks < FEW_BLOCKS || self.used * 2 >= units
     }
 
     /// Finds `units` free units with further free ones behind them, `room` in all, inside one block; marks
