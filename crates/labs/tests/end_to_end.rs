@@ -116,6 +116,21 @@ fn a_whole_run_leaves_its_results_and_nothing_else() {
     assert_eq!(files.filter(other).collect::<Vec<_>>(), [""; 0], "nothing unfinished");
 }
 
+#[test]
+fn a_run_with_a_failed_cell_shows_the_others_and_names_it_and_fails() {
+    let ground = Ground::new();
+    let (out, failing) = (ground.place("out"), "glibc, bytes 300000, repetition 2");
+    let mut run = ground.command(&["nap", "--out", out.to_str().unwrap()]);
+    let output = run.env("TOY_FAILS", failing).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with("1 of 4 cells failed; the results are those of the others\n"));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("a file of 300,000 bytes holds no more: holds"), "{table}");
+    assert!(table.contains(&format!("failed: {failing}: as asked for\n")), "{table}");
+    assert!(fs::read_to_string(out.join("toy-nap.md")).unwrap().contains("Cells that failed"));
+    assert_eq!(ground.left(), [] as [&str; 0]);
+}
+
 /// A pipe whose reader has gone.
 fn nobody_reads() -> Stdio {
     std::io::pipe().unwrap().1.into()
