@@ -194,7 +194,9 @@ fn the_cells_before_a_kill_can_be_judged_and_drawn() {
     let ground = Ground::new();
     let drawn = ground.run(&["nap", "--from", partial.to_str().unwrap(), "--json"]);
     let results: vcm_labs::engine::results::Results = serde_json::from_slice(&drawn.stdout).unwrap();
-    assert_eq!(results.rows.len(), 2, "both steps of the first cell");
+    // Mostly the first cell; the looks of a wait are steps too, and a busy machine has more or fewer.
+    let steps: Vec<&str> = results.rows.iter().map(|row| row.step.as_str()).collect();
+    assert!(!steps.is_empty() && steps.chunks(2).all(|cell| cell == ["empty", "full"]), "{steps:?}");
     assert!(results.notes[0].contains("did not come to its end"), "{:?}", results.notes);
 }
 
