@@ -81,8 +81,8 @@ impl Started {
     }
 }
 
-/// A process group of its own, so that all of it can be ended. It would survive an interrupted suite and go on
-/// loading the machine; so the program ends with the thread that starts it.
+/// A process group of its own, so that all of it can be ended. It would survive an interrupted suite and go
+/// on loading the machine; so the program ends with the thread that starts it.
 pub fn apart(command: &mut Command) -> &mut Command {
     command.process_group(0);
     // SAFETY: between fork and exec only a system call is made.

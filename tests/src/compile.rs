@@ -1,5 +1,5 @@
-//! Compiling the C and C++ programs, again only when something that they are made of is newer than the program,
-//! or they are to be compiled otherwise.
+//! Compiling the C and C++ programs, again only when something that they are made of is newer than the
+//! program, or they are to be compiled otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -156,8 +156,8 @@ fn program_named(name: &str) -> Result<Program> {
     }
 }
 
-/// Tables and picture beside the raw data: raw/X.csv becomes results/X.md and results/X.svg. `places`: where it
-/// was measured just now; without them this machine may be another than the one that the rows are of.
+/// Tables and picture beside the raw data: raw/X.csv becomes results/X.md and results/X.svg. `places`: where
+/// it was measured just now; without them this machine may be another than the one that the rows are of.
 fn render(rows: &[Row], raw: &Path, places: Option<&Places>) -> Result<()> {
     ensure!(!rows.is_empty(), "{} has no rows", raw.display());
     let summary = Summary::of(rows);

@@ -1,4 +1,4 @@
-//! On which machine rows were measured, and on which versions of the peers. The page says it; the rows do not.
+//! On which machine rows were measured, and on which versions of the peers. The page says it, not the rows.
 
 use super::allocators::{ALLOCATORS, Library, Places};
 use super::peers;

@@ -1,5 +1,5 @@
-//! What both measuring programs need around a measurement: the machine's name, the programs beside them, names
-//! of files that are not there yet, a bar.
+//! What both measuring programs need around a measurement: the machine's name, the programs beside them,
+//! names of files that are not there yet, a bar.
 
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,8 +41,8 @@ pub fn program_beside(name: &str) -> Result<PathBuf> {
     program.canonicalize().with_context(|| format!("cannot find {name}"))
 }
 
-/// Makes `raw/NAME.csv` below a directory and gives the name: that of another measurement of the same minute is
-/// left alone.
+/// Makes `raw/NAME.csv` below a directory and gives the name: that of another measurement of the same minute
+/// is left alone.
 pub fn new_raw_file(directory: &Path, name: &str) -> Result<(String, File)> {
     let folder = directory.join("raw");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

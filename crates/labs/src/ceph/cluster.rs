@@ -187,7 +187,7 @@ impl Cluster {
     }
 }
 
-/// All OSDs' stores at the same time. The folder of their logs comes as a variable: its name is the operator's.
+/// All OSDs' stores at the same time. The folder of their logs comes as a variable: the operator chose it.
 fn script_that_makes(uuids: &[String]) -> String {
     let make = |(number, uuid): (usize, &String)| {
         format!(
