@@ -3,9 +3,10 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
-use vcmalloc_tests::{Ground, compile, library};
+use vcmalloc_tests::{Finished, Ground, compile, library, run};
 
 /// With and without restartable sequences.
 const FRONTS: [&str; 2] = ["auto", "locked"];
@@ -17,11 +18,22 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// Runs a program whose every small allocation is a guarded sample as long as there are slots.
-fn guarded(name: &str, arguments: &[&str], front: &str) -> Output {
-    let mut command = Command::new(program(name));
-    command.args(arguments).env("LD_PRELOAD", library::shared().unwrap_or_else(|error| panic!("{error}")));
+fn guarded(name: &str, arguments: &[&str], front: &str) -> Finished {
+    let mut command = on(Ground::Preload, name);
+    command.args(arguments);
     command.envs([("VCM_SAMPLE_INTERVAL", "1"), ("VCM_GUARDED_RATE", "1000000000"), ("VCM_FRONT", front)]);
-    command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{name}: {error}"))
+    finish(&mut command)
+}
+
+/// The program with the variables of this ground and no others.
+fn on(ground: Ground, name: &str) -> Command {
+    let mut command = Command::new(program(name));
+    ground.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
+    command
+}
+
+fn finish(command: &mut Command) -> Finished {
+    run(command, Duration::from_secs(60)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What a crime printed: where block and code are, and the report without thread numbers.
@@ -34,8 +46,7 @@ struct Report {
 
 fn commit(arguments: &[&str], front: &str) -> Report {
     let output = guarded("crimes.cc", arguments, front);
-    let (said, complaints) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (said, complaints) = (output.text(), &output.complaints);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{arguments:?} on {front}: {said}{complaints}");
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("an address");
     let numbers: Vec<u64> = said.split_whitespace().map(hex).collect();
@@ -150,22 +161,17 @@ fn wrong_frees_of_a_guarded_block_are_stopped_with_stacks() {
 fn a_program_without_fault_is_not_stopped() {
     for front in FRONTS {
         let output = guarded("crimes.cc", &["none", "at-end"], front);
-        assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).ends_with("survived\n"));
+        assert!(output.status.success() && output.text().ends_with("survived\n"));
     }
 }
 
 #[test]
 fn the_programs_own_action_for_the_signal_is_done_exactly() {
-    let without = |arguments: &[&str]| {
-        Command::new(program("handlers.c")).args(arguments).output().expect("the program starts")
-    };
+    let without = |arguments: &[&str]| finish(on(Ground::Glibc, "handlers.c").args(arguments));
     for case in ["default", "info", "plain", "once", "ignore", "sent", "vfork", "forked"] {
         for when in ["early", "late"] {
             let (alone, ours) = (without(&[case, when]), guarded("handlers.c", &[case, when], "auto"));
-            let show = |output: &Output| {
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                (output.status.code(), output.status.signal(), text)
-            };
+            let show = |one: &Finished| (one.status.code(), one.status.signal(), one.text());
             assert_eq!(show(&ours), show(&alone), "{case} {when}: ours, then the program alone");
         }
     }
@@ -175,7 +181,7 @@ fn the_programs_own_action_for_the_signal_is_done_exactly() {
 fn a_handler_that_the_program_installs_does_not_end_the_reports() {
     for when in ["early", "late"] {
         let output = guarded("handlers.c", &["guarded", when], "auto");
-        let complaints = String::from_utf8_lossy(&output.stderr);
+        let complaints = &output.complaints;
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{when}: {complaints}");
         assert!(complaints.starts_with("vcmalloc: write to a freed block: address 0x"), "{complaints}");
     }
@@ -200,14 +206,10 @@ fn a_profile_tells_who_holds_how_much() {
     // The fast path does not count bytes yet: what comes and goes within a cache is seen under locks only.
     for (front, churn) in [("auto", None), ("locked", None), ("locked", Some("churn"))] {
         let path = folder.path().join(front);
-        let mut command = Command::new(program("profile.cc"));
-        command
-            .arg(&path)
-            .args(churn)
-            .env("LD_PRELOAD", library::shared().unwrap_or_else(|error| panic!("{error}")));
-        let output = command.env("VCM_FRONT", front).output().expect("the program starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut command = on(Ground::Preload, "profile.cc");
+        let output = finish(command.arg(&path).args(churn).env("VCM_FRONT", front));
+        assert!(output.status.success(), "{}", output.complaints);
+        let said = output.text();
         let profile = std::fs::read_to_string(&path).expect("the profile was written");
         assert!(
             profile.starts_with("heap profile: ") && profile.contains("\nMAPPED_LIBRARIES:\n"),

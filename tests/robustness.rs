@@ -39,10 +39,16 @@ fn every_open_case_exists() -> Result<(), String> {
     })
 }
 
+/// A number that cannot be read, or none at all, would pass for a suite that was run.
+fn repetitions() -> Result<u32, String> {
+    let Ok(text) = std::env::var("ROBUSTNESS_REPETITIONS") else { return Ok(1) };
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("ROBUSTNESS_REPETITIONS={text}: give a number from 1"))
+}
+
 fn prove(allocator: &Allocator, case: &Case) -> Result<(), String> {
     let open = KNOWN_OPEN.iter().find(|(open, ..)| *open == case.name).map(|(_, fails, _)| *fails);
-    let repetitions =
-        std::env::var("ROBUSTNESS_REPETITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let repetitions = repetitions()?;
     for _ in 0..if open == Some(Fails::Sometimes) { 0 } else { repetitions } {
         match (attempt(allocator, case, Effort::Daily, 1)?, open) {
             (Outcome::Skipped(reason), _) => eprintln!("{} is skipped: {reason}", case.name),

@@ -42,13 +42,14 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
     // The chance that fewer than `below` of the values lie under the median may be 2.5 %.
-    let (mut below, mut term, mut sum) = (0, 0.5f64.powi(count as i32), 0.0);
+    // As logarithms: from 1,075 values on the first chance is less than the least number.
+    let (mut below, mut log_term, mut sum) = (0, count as f64 * 0.5f64.ln(), 0.0);
     while below <= count / 2 {
-        sum += term;
+        sum += f64::exp(log_term);
         if sum > 0.025 {
             break;
         }
-        term *= (count - below) as f64 / (below + 1) as f64;
+        log_term += ((count - below) as f64 / (below + 1) as f64).ln();
         below += 1;
     }
     let least = below.checked_sub(1)?;
@@ -108,6 +109,9 @@ mod tests {
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
         assert_eq!(median_interval(&values), Some((6.0, 15.0)));
         assert_eq!(median_interval(&values[..6]), Some((1.0, 6.0)));
+        let many: Vec<f64> = (1..=2000).map(f64::from).collect();
+        // About 1000 -+ 1.96 times the root of 500, the standard deviation of the binomial distribution.
+        assert_eq!(median_interval(&many), Some((956.0, 1045.0)));
         assert_eq!(median_interval(&values[..5]), None, "five values say nothing with 95 % confidence");
     }
 

@@ -1,10 +1,8 @@
 //! The allocators that the suites of misuse and robustness are run on, and a run that cannot hang.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use vcmalloc_tests::{Ground, child, library};
@@ -120,23 +118,11 @@ pub struct Run {
 
 /// Runs `command` to its end, or kills it and all its descendants after `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Run, String> {
-    let file = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
-    let (mut output, mut complaints) = (file()?, file()?);
-    let same = |file: &File| file.try_clone().map_err(|error| format!("cannot duplicate a file: {error}"));
-    command.stdin(Stdio::null()).stdout(same(&output)?).stderr(same(&complaints)?).process_group(0);
-    let mut process = command.spawn().map_err(|error| format!("{command:?} did not start: {error}"))?;
-    let status = child::wait(&mut process, limit);
-    child::end_group(&process);
-    let _ = process.wait();
-    let end = match status {
+    let mut started = child::Started::new(command).map_err(|error| format!("{command:?} {error}"))?;
+    let end = match child::wait(&mut started.child, limit) {
         None => End::Hang,
         Some(status) => status.signal().map_or(End::Exit(status.code().unwrap_or(-1)), End::Signal),
     };
-    Ok(Run { end, output: text(&mut output), complaints: text(&mut complaints) })
-}
-
-fn text(file: &mut File) -> String {
-    let mut bytes = Vec::new();
-    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).into_owned()
+    let (output, complaints) = started.end()?;
+    Ok(Run { end, output: String::from_utf8_lossy(&output).into_owned(), complaints })
 }

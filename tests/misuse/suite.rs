@@ -225,7 +225,7 @@ fn source(program: &str) -> PathBuf {
 
 /// Commits a crime on an allocator. `tries`: how often the randomised crime tries.
 pub fn commit(allocator: &Allocator, program: &str, crime: &str, tries: u64) -> Result<Verdict, String> {
-    // -w: these programs are wrong on purpose. The header's time is not looked at by `compile`.
+    // -w: these programs are wrong on purpose.
     let binary = compile::program(&source(program), Ground::Preload, &["-w".into()])?;
     let mut command = Command::new(binary);
     allocator.prepare(command.arg(crime).env("MISUSE_TRIES", tries.to_string()))?;

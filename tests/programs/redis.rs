@@ -27,8 +27,9 @@ impl Redis {
         let log = File::create(folder.join("redis.log")).map_err(|error| error.to_string())?;
         let errors = log.try_clone().map_err(|error| error.to_string())?;
         command.current_dir(folder).stdin(Stdio::null()).stdout(log).stderr(errors);
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let server = command.spawn().map_err(|error| format!("redis-server did not start: {error}"))?;
+        let server = child::apart(&mut command)
+            .spawn()
+            .map_err(|error| format!("redis-server did not start: {error}"))?;
         let mut redis = Redis { server, port };
         let start = Instant::now();
         while redis.ask(folder, &["ping"]).is_err() {

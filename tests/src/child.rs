@@ -40,32 +40,58 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished, String> {
 }
 
 fn run_quietly(command: &mut Command, limit: Duration) -> Result<Finished, String> {
-    let temporary = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
-    let (mut output, mut complaints) = (temporary()?, temporary()?);
-    // Files, not pipes: a grandchild that outlives the program would keep a pipe open, and us waiting.
-    let clone = |file: &File| file.try_clone().map_err(|error| format!("cannot duplicate a file: {error}"));
-    command.stdin(Stdio::null()).stdout(clone(&output)?).stderr(clone(&complaints)?).process_group(0);
-    // Its own group would survive an interrupted suite and go on loading the machine.
+    let mut started = Started::new(command)?;
+    let Some(status) = wait(&mut started.child, limit) else {
+        let stacks = stacks_of(started.child.id());
+        let (_, complaints) = started.end()?;
+        let said = tail(&complaints);
+        return Err(format!("still running after {} s, killed\n{said}{stacks}", limit.as_secs()));
+    };
+    let (output, complaints) = started.end()?;
+    Ok(Finished { status, output, complaints })
+}
+
+/// A program with files for its output. Not pipes: a grandchild that outlives the program would keep a pipe
+/// open, and us waiting.
+pub struct Started {
+    pub child: Child,
+    output: File,
+    complaints: File,
+}
+
+impl Started {
+    pub fn new(command: &mut Command) -> Result<Started, String> {
+        let temporary = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
+        let (output, complaints) = (temporary()?, temporary()?);
+        let clone =
+            |file: &File| file.try_clone().map_err(|error| format!("cannot duplicate a file: {error}"));
+        command.stdin(Stdio::null()).stdout(clone(&output)?).stderr(clone(&complaints)?);
+        let child = apart(command).spawn().map_err(|error| format!("did not start: {error}"))?;
+        Ok(Started { child, output, complaints })
+    }
+
+    /// Ends what is left of it and of what it has started, and gives what they said: output, complaints.
+    pub fn end(mut self) -> Result<(Vec<u8>, String), String> {
+        end_group(&self.child);
+        let _ = self.child.wait();
+        let mut bytes = Vec::new();
+        let read = self.output.rewind().and_then(|()| self.output.read_to_end(&mut bytes));
+        read.map_err(|error| error.to_string())?;
+        Ok((bytes, contents(&mut self.complaints)))
+    }
+}
+
+/// A process group of its own, so that all of it can be ended. It would survive an interrupted suite and go
+/// on loading the machine; so the program ends with the thread that starts it.
+pub fn apart(command: &mut Command) -> &mut Command {
+    command.process_group(0);
     // SAFETY: between fork and exec only a system call is made.
     unsafe {
         command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         })
-    };
-    let mut child = command.spawn().map_err(|error| format!("did not start: {error}"))?;
-    let status = wait(&mut child, limit);
-    if status.is_none() {
-        let stacks = stacks_of(child.id());
-        end_group(&child);
-        let _ = child.wait();
-        let said = tail(&contents(&mut complaints));
-        return Err(format!("still running after {} s, killed\n{said}{stacks}", limit.as_secs()));
     }
-    end_group(&child);
-    let mut bytes = Vec::new();
-    output.rewind().and_then(|()| output.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
-    Ok(Finished { status: status.expect("checked"), output: bytes, complaints: contents(&mut complaints) })
 }
 
 /// The status of `child` if it ends within `limit`.

@@ -1,5 +1,7 @@
-//! Compiling the C and C++ programs, again only when a source is newer than the program.
+//! Compiling the C and C++ programs, again only when something that they are made of is newer than the
+//! program, or they are to be compiled otherwise.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +28,6 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
     let stem = source.file_stem().expect("a source has a name").to_string_lossy();
     let kind = if ground == Ground::Static { "static" } else { "dynamic" };
     let program = library::work_directory("programs").join(format!("{stem}.{kind}"));
-    let mut inputs = vec![source.to_path_buf(), source.with_file_name("check.h")];
     let mut command = Command::new(if is_cpp { "g++" } else { "gcc" });
     command.args(FLAGS).args(if is_cpp {
         ["-std=c++17", "-fno-allocation-dce"]
@@ -34,45 +35,83 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
         ["-std=gnu11", "-Wno-use-after-free"]
     });
     command.arg(source);
+    let mut linked = None;
     if ground == Ground::Static {
         // Before the C and C++ libraries, so that the linker takes malloc and operator new from it.
         let archive = library::archive()?;
         command.arg(&archive);
-        inputs.push(archive);
+        linked = Some(archive);
     }
-    command.args(flags).arg("-o").arg(&program);
-    compile(&mut command, source, &inputs, &program).map(|()| program)
+    command.args(flags);
+    compile(&mut command, source, linked.as_deref(), &program).map(|()| program)
 }
 
 /// Compiles `source` to a shared library called `name`.
 pub fn shared_library(source: &Path, name: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let library = library::work_directory("programs").join(format!("lib{name}.so"));
     let mut command = Command::new("gcc");
-    command.args(FLAGS).args(["-shared", "-fPIC"]).args(flags).arg(source).arg("-o").arg(&library);
-    compile(&mut command, source, &[source.to_path_buf()], &library).map(|()| library)
+    command.args(FLAGS).args(["-shared", "-fPIC"]).args(flags).arg(source);
+    compile(&mut command, source, None, &library).map(|()| library)
 }
 
-fn compile(command: &mut Command, source: &Path, inputs: &[PathBuf], output: &Path) -> Result<(), String> {
+fn compile(command: &mut Command, source: &Path, linked: Option<&Path>, output: &Path) -> Result<(), String> {
     // One at a time: the same program serves several tests that run side by side.
     static COMPILER: Mutex<()> = Mutex::new(());
     let _one = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
-    if !is_older(output, inputs) {
+    let beside = |ending: &str| output.with_added_extension(ending);
+    // What the compiler says that it read, and how it was called.
+    let (read, called) = (beside("d"), beside("called"));
+    let call = format!("{command:?}");
+    if fs::read_to_string(&called).is_ok_and(|before| before == call) && !is_older(output, &read, linked) {
         return Ok(());
     }
+    let _ = fs::remove_file(&called);
+    // A program that is being written must not be started, nor be found by the next run if this one is ended.
+    let fresh = beside("new");
+    command.args(["-MMD", "-MF"]).arg(&read).arg("-o").arg(&fresh);
     let finished = run(command, Duration::from_secs(120))?;
     finished.succeeded().map_err(|error| format!("{} does not compile: {error}", source.display()))?;
-    match finished.complaints.is_empty() {
-        true => Ok(()),
-        false => {
-            // Or the next run would find it compiled.
-            let _ = std::fs::remove_file(output);
-            Err(format!("{} compiles with warnings:\n{}", source.display(), finished.complaints))
-        }
+    if !finished.complaints.is_empty() {
+        return Err(format!("{} compiles with warnings:\n{}", source.display(), finished.complaints));
     }
+    let kept = fs::rename(&fresh, output).and_then(|()| fs::write(&called, call));
+    kept.map_err(|error| format!("{}: {error}", output.display()))
 }
 
-fn is_older(output: &Path, inputs: &[PathBuf]) -> bool {
+fn is_older(output: &Path, read: &Path, linked: Option<&Path>) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
-    let Some(built) = changed(output) else { return true };
-    inputs.iter().any(|input| changed(input).unwrap_or(SystemTime::UNIX_EPOCH) > built)
+    let (Some(built), Ok(rule)) = (changed(output), fs::read_to_string(read)) else { return true };
+    // `output: source header \`, and more lines.
+    let inputs = rule.split_whitespace().skip(1).filter(|word| *word != "\\").map(Path::new);
+    // What is not there any more has changed too.
+    let is_newer = |input: &Path| changed(input).is_none_or(|time: SystemTime| time > built);
+    inputs.chain(linked).any(is_newer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_compiled_again_for_a_new_header_and_for_other_flags() {
+        let folder = tempfile::tempdir().unwrap();
+        // A name of its own: all programs lie in one folder.
+        let stem = format!("compiled_again_{}", std::process::id());
+        let (source, header) = (folder.path().join(format!("{stem}.c")), folder.path().join("code.h"));
+        fs::write(&source, "#include \"code.h\"\nint main(void) { return CODE + MORE; }\n").unwrap();
+        let code = |more: &str| {
+            let program = program(&source, Ground::Glibc, &[format!("-DMORE={more}")]).unwrap();
+            (Command::new(&program).status().unwrap().code(), program)
+        };
+        fs::write(&header, "#define CODE 1\n").unwrap();
+        assert_eq!(code("0").0, Some(1));
+        fs::write(&header, "#define CODE 2\n").unwrap();
+        assert_eq!(code("0").0, Some(2), "another header");
+        let (last, program) = code("5");
+        assert_eq!(last, Some(7), "other flags");
+        for ending in ["d", "called"] {
+            fs::remove_file(program.with_added_extension(ending)).unwrap();
+        }
+        fs::remove_file(program).unwrap();
+    }
 }

@@ -5,12 +5,13 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vcmalloc_bench::harness::allocators::{self, Library, Places, Ready};
+use vcmalloc_bench::harness::allocators::{self, Places, Ready};
 use vcmalloc_bench::harness::execute::{self, Runner};
+use vcmalloc_bench::harness::origin::Origin;
 use vcmalloc_bench::harness::plan::{self, Cell, Program, Selection};
 use vcmalloc_bench::harness::session::{self, Row, Session};
 use vcmalloc_bench::harness::summary::Summary;
-use vcmalloc_bench::harness::{demo, instructions, peers, picture, tables};
+use vcmalloc_bench::harness::{demo, instructions, peers, picture, surroundings, tables};
 use vcmalloc_bench::load::Pattern;
 use vcmalloc_bench::statistics;
 
@@ -66,7 +67,7 @@ struct RunArguments {
     #[arg(long, default_value_t = 3)]
     repeat: usize,
     /// Seconds that a threaded cell works [default: 0.5 quick, 1.5 full]
-    #[arg(long)]
+    #[arg(long, value_parser = surroundings::seconds)]
     seconds: Option<f64>,
     /// Seconds after which a run counts as timed out
     #[arg(long, default_value_t = 30)]
@@ -93,7 +94,7 @@ fn main() -> Result<()> {
     let places = Places::beside_this_program(arguments.library)?;
     match arguments.verb {
         Verb::Run(run) => run_session(&run, &places),
-        Verb::Render { raw } => render(&session::read_rows(&raw)?, &raw, &places),
+        Verb::Render { raw } => render(&session::read_rows(&raw)?, &raw, None),
         Verb::Peers { names } => peers::build(&names, &places),
         Verb::Demo { threads, seconds } => demo::run(&places, threads, seconds),
         Verb::Instructions(wanted) => count_instructions(&wanted, &places),
@@ -115,11 +116,10 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
         limit: Duration::from_secs(arguments.time_limit),
     };
 
-    let raw_directory = arguments.output.join("raw");
-    std::fs::create_dir_all(&raw_directory)?;
     let kind = if arguments.quick { "quick" } else { "full" };
     let date = chrono::Local::now().format("%Y-%m-%d-%H%M");
-    let raw = raw_directory.join(format!("{date}-{kind}.csv"));
+    let (name, file) = surroundings::new_raw_file(&arguments.output, &format!("{date}-{kind}"))?;
+    let raw = surroundings::raw_path(&arguments.output, &name);
     let session = Session {
         runner: &runner,
         cells: &cells,
@@ -127,8 +127,8 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
         extras: &extras,
         passes: arguments.repeat,
     };
-    let rows = session.run(&raw)?;
-    render(&rows, &raw, places)
+    let rows = session.run(file)?;
+    render(&rows, &raw, Some(places))
 }
 
 /// The variants that some cell brings along.
@@ -142,12 +142,9 @@ fn extras(cells: &[Cell], places: &Places) -> Result<Vec<Ready>> {
 }
 
 fn program_named(name: &str) -> Result<Program> {
-    if name == "true" {
-        return Ok(Program::True);
-    }
-    match Pattern::from_str(name, false) {
-        Ok(pattern) => Ok(Program::Load(pattern)),
-        Err(_) => {
+    match Program::named(name) {
+        Some(program) => Ok(program),
+        None => {
             let known: Vec<String> = Pattern::value_variants()
                 .iter()
                 .filter_map(|one| one.to_possible_value())
@@ -159,59 +156,44 @@ fn program_named(name: &str) -> Result<Program> {
     }
 }
 
-/// Tables and picture beside the raw data: raw/X.csv becomes results/X.md and results/X.svg.
-fn render(rows: &[Row], raw: &Path, places: &Places) -> Result<()> {
+/// Tables and picture beside the raw data: raw/X.csv becomes results/X.md and results/X.svg. `places`: where
+/// it was measured just now; without them this machine may be another than the one that the rows are of.
+fn render(rows: &[Row], raw: &Path, places: Option<&Places>) -> Result<()> {
     ensure!(!rows.is_empty(), "{} has no rows", raw.display());
     let summary = Summary::of(rows);
     let name = raw.file_stem().and_then(|name| name.to_str()).context("the raw file has no name")?;
     let results = raw.parent().and_then(Path::parent).unwrap_or(Path::new(".")).join("results");
     std::fs::create_dir_all(&results)?;
-    let mut page = format!("# Measurements {name}\n\n{}\n", circumstances(rows, &summary, places));
+    let path = results.join(format!("{name}.md"));
+    let origin = match places {
+        Some(places) => Origin::here(&summary, places),
+        None => Origin::of_page(&std::fs::read_to_string(&path).unwrap_or_default()),
+    };
+    let mut page = format!("# Measurements {name}\n\n{}\n", origin.around(&quietness(rows, &summary)));
     if picture::draw(&summary, &results.join(format!("{name}.svg")))? {
         page += &format!("![speed and memory]({name}.svg)\n\n");
     }
     page += &tables::markdown(&summary);
-    let path = results.join(format!("{name}.md"));
-    std::fs::write(&path, &page).with_context(|| format!("cannot write {}", path.display()))?;
+    surroundings::replace(&path, &page)?;
     print!("{page}");
     println!("raw data: {}\ntables and picture: {}", raw.display(), path.display());
     Ok(())
 }
 
-/// On what, and how quietly, this was measured.
-fn circumstances(rows: &[Row], summary: &Summary, places: &Places) -> String {
+fn quietness(rows: &[Row], summary: &Summary) -> String {
     let passes = rows.iter().map(|row| row.pass + 1).max().unwrap_or(0);
     let speeds: Vec<f64> = rows.iter().map(|row| row.machine_ns).filter(|&speed| speed > 0.0).collect();
     let best = statistics::minimum(&speeds).unwrap_or(1.0);
     let slow = speeds.iter().filter(|&&speed| speed > 1.1 * best).count();
     let busy = rows.iter().filter(|row| row.load_before >= 1.0).count();
     let spread = summary.typical_spread().unwrap_or(0.0) * 100.0;
-    let mut text = format!(
-        "{}.\nMedians of {passes} interleaved passes. Middle half of a cell's runs within {spread:.0} % of its median \
+    format!(
+        "Medians of {passes} interleaved passes. Middle half of a cell's runs within {spread:.0} % of its median \
          (typical cell); the machine was more than 10 % slow in {slow} of {} runs, and busy with something else before \
-         {busy}.\n",
-        machine(),
-        speeds.len()
-    );
-    let built = allocators::ALLOCATORS.iter().filter(|one| summary.allocators.contains(&one.name));
-    for allocator in built {
-        if let Library::Built(name) = allocator.library
-            && let Some(version) = peers::version_of(name, places)
-        {
-            text += &format!("- {}: {version}\n", allocator.name);
-        }
-    }
-    text
-}
-
-fn machine() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model =
-        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|pair| pair.1));
-    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let kernel = read("/proc/sys/kernel/osrelease");
-    format!("{count} x {}, Linux {}", model.unwrap_or(std::env::consts::ARCH), kernel.trim())
+         {busy} of all {}.",
+        speeds.len(),
+        rows.len()
+    )
 }
 
 fn count_instructions(arguments: &InstructionsArguments, places: &Places) -> Result<()> {

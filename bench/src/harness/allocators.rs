@@ -1,7 +1,7 @@
 //! The allocators that can be put under a program, declared once each.
 
 use anyhow::{Result, bail, ensure};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -156,10 +156,7 @@ impl Ready {
     /// A command that runs on this allocator, and on no setting left over from the caller's environment.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        for variable in ["LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF", TCMALLOC_BOUND] {
-            command.env_remove(variable);
-        }
-        for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting_of_ours(name)) {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_a_setting(name)) {
             command.env_remove(name);
         }
         if let Some(library) = &self.library {
@@ -178,8 +175,23 @@ impl Ready {
     }
 }
 
-fn is_setting_of_ours(name: &OsString) -> bool {
-    name.to_str().is_some_and(|name| name.starts_with("VCM_"))
+/// By which some allocator, or the loader, would be another than the one that is named.
+const SETTINGS: [&str; 10] = [
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "GLIBC_TUNABLES",
+    "MALLOC_",
+    "_RJEM_MALLOC_CONF",
+    "JE_MALLOC_CONF",
+    "TCMALLOC_",
+    "MIMALLOC_",
+    "VCM_",
+    "HEAPPROFILE",
+];
+
+fn is_a_setting(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    SETTINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// Those of the chosen that are there; the rest is named on stderr with the reason.
@@ -218,6 +230,14 @@ mod tests {
     fn an_unknown_allocator_is_refused_with_the_known_ones() {
         let message = named(&["jemaloc".into()]).unwrap_err().to_string();
         assert!(message.contains("`jemaloc`") && message.contains("jemalloc-new"), "{message}");
+    }
+
+    #[test]
+    fn no_setting_of_any_allocator_is_inherited() {
+        for name in ["MALLOC_ARENA_MAX", "MALLOC_CONF", "MIMALLOC_PURGE_DELAY", "TCMALLOC_RELEASE_RATE"] {
+            assert!(is_a_setting(OsStr::new(name)), "{name}");
+        }
+        assert!(!is_a_setting(OsStr::new("PATH")) && !is_a_setting(OsStr::new("HOME")));
     }
 
     #[test]

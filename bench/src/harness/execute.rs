@@ -3,10 +3,11 @@
 use super::allocators::Ready;
 use super::child;
 use super::plan::{Cell, Kind, Program};
+use super::surroundings;
 use super::tracing;
 use crate::load::Pattern;
 use crate::report::Report;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,11 +40,7 @@ impl Runner {
 
     fn try_run(&self, cell: &Cell, ready: &Ready) -> Result<Outcome> {
         let Program::Load(pattern) = cell.program else {
-            let mut command = ready.command(Path::new("/bin/true"));
-            let peak_rss_kib = tracing::resident_kib_at_exit(&mut command)?;
-            let report =
-                Report { pattern: cell.program.into(), threads: 1, peak_rss_kib, ..Report::default() };
-            return Ok(Outcome::Finished(Box::new(report)));
+            return self.run_true(cell, ready);
         };
         let mut command = ready.command(&self.load_program);
         command.args(self.arguments(cell, pattern));
@@ -59,6 +56,23 @@ impl Runner {
             report.malloc_object,
             last_line(&ended.errors)
         );
+        Ok(Outcome::Finished(Box::new(report)))
+    }
+
+    fn run_true(&self, cell: &Cell, ready: &Ready) -> Result<Outcome> {
+        let mut command = ready.command(Path::new("/bin/true"));
+        let Some(seen) = tracing::seen_at_exit(&mut command, self.limit)? else {
+            return Ok(Outcome::TimedOut);
+        };
+        // It asks for no block, so it cannot say whose malloc it would get; but what is preloaded is mapped.
+        let malloc_object = match &ready.library {
+            None => String::new(),
+            Some(library) if seen.maps(library) => library.display().to_string(),
+            Some(library) => bail!("the preload did not take: {} is not mapped", library.display()),
+        };
+        let peak_rss_kib = seen.resident_kib;
+        let pattern = cell.program.into();
+        let report = Report { pattern, threads: 1, malloc_object, peak_rss_kib, ..Report::default() };
         Ok(Outcome::Finished(Box::new(report)))
     }
 
@@ -87,24 +101,49 @@ fn last_line(text: &str) -> &str {
     text.trim().lines().last().unwrap_or("nothing on stderr")
 }
 
-/// The load program beside this one. Under `cargo run` it is brought up to date first: cargo builds only the
-/// program that it was asked to run.
+/// The load program beside this one.
 pub fn load_program() -> Result<PathBuf> {
-    let this = std::env::current_exe()?;
-    let program = this.with_file_name("vcm-load");
-    if let Some(cargo) = std::env::var_os("CARGO") {
-        let mut build = std::process::Command::new(cargo);
-        build.args(["build", "--quiet", "-p", "vcmalloc-bench", "--bin", "vcm-load"]);
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
-        ensure!(build.status()?.success(), "the load program does not build");
+    surroundings::program_beside("vcm-load")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::allocators::ALLOCATORS;
+    use std::process::Command;
+
+    fn true_on(library: &Path, limit: Duration) -> Outcome {
+        let runner = Runner { load_program: PathBuf::new(), seconds: 1.0, limit };
+        let ready = Ready { allocator: &ALLOCATORS[0], library: Some(library.to_owned()) };
+        runner.run(&Cell { program: Program::True, threads: 1, bytes: None }, &ready)
     }
-    ensure!(
-        program.exists(),
-        "{} is not there; build it with `cargo build --release -p vcmalloc-bench`",
-        program.display()
-    );
-    Ok(program)
+
+    fn library(folder: &Path, source: &str) -> PathBuf {
+        let (file, library) = (folder.join("x.c"), folder.join("x.so"));
+        std::fs::write(&file, source).unwrap();
+        let done = Command::new("gcc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&file).status();
+        assert!(done.unwrap().success());
+        library
+    }
+
+    #[test]
+    fn a_footprint_without_the_preload_is_no_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let broken = folder.path().join("broken.so");
+        std::fs::write(&broken, "no library").unwrap();
+        let minute = Duration::from_secs(60);
+        let Outcome::Failed(reason) = true_on(&broken, minute) else { panic!("it finished") };
+        assert!(reason.contains("the preload did not take"), "{reason}");
+        let fine = library(folder.path(), "int nothing;");
+        assert!(matches!(true_on(&fine, minute), Outcome::Finished(report) if report.peak_rss_kib > 0));
+    }
+
+    #[test]
+    fn an_allocator_that_hangs_at_its_start_is_timed_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let source =
+            "int pause(void); __attribute__((constructor)) static void hang(void) { for (;;) pause(); }";
+        let hangs = library(folder.path(), source);
+        assert_eq!(true_on(&hangs, Duration::from_millis(300)), Outcome::TimedOut);
+    }
 }

@@ -5,7 +5,7 @@
 //!   plan ───────┼─► session (interleaves) ─► execute (one run, time-out, proof of the preload)
 //!               │        │ CSV row a run
 //!               │        ▼
-//!               └─► summary (medians, ratios) ─► tables (Markdown), picture (SVG)
+//!               └─► summary (medians, ratios) ─► tables (Markdown, with their origin), picture (SVG)
 //!   peers: builds the newest peers      demo: RocksDB's db_bench      instructions: the fast paths, counted
 //! ```
 
@@ -14,10 +14,12 @@ pub mod child;
 pub mod demo;
 pub mod execute;
 pub mod instructions;
+pub mod origin;
 pub mod peers;
 pub mod picture;
 pub mod plan;
 pub mod session;
 pub mod summary;
+pub mod surroundings;
 pub mod tables;
 pub mod tracing;

@@ -4,12 +4,12 @@
 //! then in the next pass over all cells B C A, and so on; who goes first profits least from a quiet moment.
 //! Every run is a row of the CSV file as soon as it is over, whatever became of it.
 
-use super::allocators::Ready;
+use super::allocators::{ALLOCATORS, Ready};
 use super::execute::{Outcome, Runner};
-use super::plan::Cell;
+use super::plan::{Cell, Program};
+use super::surroundings::progress_bar;
 use crate::report::Report;
-use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub struct Row {
     pub peak_rss_kib: u64,
     pub after_rss_kib: u64,
     pub machine_ns: f64,
-    /// Runnable tasks on the machine just before: more than 1 means that something else was running.
+    /// Running tasks on the machine just before, this one not counted: 1 and more is something else.
     pub load_before: f64,
     pub malloc_object: String,
 }
@@ -73,8 +73,9 @@ impl Row {
         }
     }
 
-    pub fn cell(&self) -> Cell {
-        Cell { program: self.program.clone().into(), threads: self.threads, bytes: self.bytes }
+    /// None if this program knows no such pattern.
+    pub fn cell(&self) -> Option<Cell> {
+        Some(Cell { program: Program::named(&self.program)?, threads: self.threads, bytes: self.bytes })
     }
 
     pub fn is_finished(&self) -> bool {
@@ -94,10 +95,9 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Runs everything; each row is in the file at `raw` before the next run starts.
-    pub fn run(&self, raw: &Path) -> Result<Vec<Row>> {
-        let file = std::fs::File::create(raw).with_context(|| format!("cannot write {}", raw.display()))?;
-        let mut writer = csv::Writer::from_writer(file);
+    /// Runs everything; each row is in the file before the next run starts.
+    pub fn run(&self, raw: std::fs::File) -> Result<Vec<Row>> {
+        let mut writer = csv::Writer::from_writer(raw);
         let runs: usize = self.cells.iter().map(|cell| self.allocators_of(cell).len()).sum();
         let progress = progress_bar(runs * self.passes);
         let mut rows = Vec::new();
@@ -131,18 +131,19 @@ impl Session<'_> {
     }
 }
 
-/// The rows of an earlier session.
+/// The rows of an earlier session. A name that is not known any more is an error: without its rows the page
+/// would be another.
 pub fn read_rows(raw: &Path) -> Result<Vec<Row>> {
-    let mut reader = csv::Reader::from_path(raw).with_context(|| format!("cannot read {}", raw.display()))?;
-    reader
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("{} is not raw data", raw.display()))
-}
-
-fn progress_bar(runs: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {wide_msg}");
-    ProgressBar::new(runs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let shown = raw.display();
+    let mut reader = csv::Reader::from_path(raw).with_context(|| format!("cannot read {shown}"))?;
+    let rows: Vec<Row> =
+        reader.deserialize().collect::<Result<_, _>>().with_context(|| format!("{shown} is not raw data"))?;
+    for row in &rows {
+        ensure!(row.cell().is_some(), "{shown}: there is no pattern '{}' any more", row.program);
+        let is_known = ALLOCATORS.iter().any(|known| known.name == row.allocator);
+        ensure!(is_known, "{shown}: there is no allocator '{}' any more", row.allocator);
+    }
+    Ok(rows)
 }
 
 /// Tasks that the kernel says are running now, without this one.
@@ -151,4 +152,25 @@ fn machine_load() -> f64 {
     let running =
         text.split_whitespace().nth(3).and_then(|tasks| tasks.split('/').next()?.parse::<f64>().ok());
     running.unwrap_or(1.0) - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::summary::tests::row;
+
+    #[test]
+    fn rows_of_what_is_not_known_any_more_are_no_rows_of_something_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |allocator: &str, program: &str| {
+            let raw = folder.path().join("raw.csv");
+            let mut writer = csv::Writer::from_path(&raw).unwrap();
+            writer.serialize(row(allocator, program, 1.0, 1)).unwrap();
+            drop(writer);
+            read_rows(&raw).map(|rows| rows.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read("glibc", "larson"), Ok(1));
+        assert!(read("glibc", "larsson").is_err_and(|error| error.contains("no pattern 'larsson' any more")));
+        assert!(read("glib", "true").is_err_and(|error| error.contains("no allocator 'glib' any more")));
+    }
 }

@@ -46,8 +46,9 @@ impl Summary {
         let mut cells: Vec<Cell> = Vec::new();
         let mut groups: BTreeMap<(Cell, &'static str), Vec<&Row>> = BTreeMap::new();
         for row in rows {
-            let cell = row.cell();
-            let Some(known) = ALLOCATORS.iter().find(|known| known.name == row.allocator) else { continue };
+            let known = ALLOCATORS.iter().find(|known| known.name == row.allocator);
+            // `session` makes no others.
+            let (Some(cell), Some(known)) = (row.cell(), known) else { continue };
             if !cells.contains(&cell) {
                 cells.push(cell.clone());
             }

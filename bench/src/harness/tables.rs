@@ -86,14 +86,14 @@ impl Section {
         let best = summary.best_peer(cell, self.measure).map(|best| best.allocator);
         let mut row = vec![cell.label()];
         for &allocator in &summary.allocators {
-            row.push(match summary.value(cell, allocator, self.measure) {
-                Some(value) if best == Some(allocator) => format!("**{}**", self.number(value)),
-                Some(value) => self.number(value),
-                None if summary.result(cell, allocator).is_some_and(|result| result.unfinished > 0) => {
-                    "✗".to_owned()
-                }
-                None => String::new(),
+            let value = summary.value(cell, allocator, self.measure).map(|value| match best {
+                Some(best) if best == allocator => format!("**{}**", self.number(value)),
+                _ => self.number(value),
             });
+            // A median of the runs that came through says nothing of those that did not.
+            let failed = summary.result(cell, allocator).is_some_and(|result| result.unfinished > 0);
+            let mark = failed.then(|| "✗".to_owned());
+            row.push(value.into_iter().chain(mark).collect::<Vec<_>>().join(" "));
         }
         let ratio = summary.ratio_to_best(cell, "vcmalloc", self.measure);
         row.push(ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
@@ -198,7 +198,8 @@ fn write_unfinished(summary: &Summary, page: &mut String) {
         }
     }
     if !lines.is_empty() {
-        let _ = writeln!(page, "## Runs that failed or timed out\n\n{}\n", lines.join("\n"));
+        let about = "Marked ✗ above; a number beside it is the median of the other runs.";
+        let _ = writeln!(page, "## Runs that failed or timed out\n\n{about}\n\n{}\n", lines.join("\n"));
     }
 }
 
@@ -229,6 +230,15 @@ mod tests {
             page.contains('✗') && page.contains("- larson, 1 threads on jemalloc: 1 of 1 runs"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn a_median_of_some_of_the_runs_is_marked() {
+        let mut late = row("jemalloc", "larson", 1.0, 1);
+        late.outcome = "timed out".to_owned();
+        let rows = [row("glibc", "larson", 5.0, 1024), row("jemalloc", "larson", 9.0, 2048), late];
+        let page = markdown(&Summary::of(&rows));
+        assert!(page.contains(" 9.00 ✗ |") && page.contains("1 of 2 runs"), "{page}");
     }
 
     #[test]

@@ -6,7 +6,10 @@ use nix::sys::signal::{self, Signal};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 /// A child that is stopped at its first instruction and traced; it dies with the tracer.
 pub struct Traced {
@@ -65,28 +68,64 @@ impl Drop for Traced {
     }
 }
 
-/// Resident memory of a program in the moment it exits. (`ru_maxrss` will not do: it begins with the memory
-/// of the process that started the program.)
-pub fn resident_kib_at_exit(command: &mut Command) -> Result<u64> {
+/// What a program is in the moment it exits.
+pub struct Seen {
+    pub resident_kib: u64,
+    mapped: String,
+}
+
+impl Seen {
+    /// Whether a file is mapped, given by its path without links.
+    pub fn maps(&self, file: &Path) -> bool {
+        let file = format!(" {}", file.display());
+        self.mapped.lines().any(|line| line.ends_with(&file))
+    }
+}
+
+/// Runs a program to its exit and looks at it there; none if it has not come so far within the limit.
+/// (`ru_maxrss` will not do: it begins with the memory of the process that started the program.)
+pub fn seen_at_exit(command: &mut Command, limit: Duration) -> Result<Option<Seen>> {
     let traced = Traced::start(command)?;
-    traced.run_to_exit()?;
-    let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", traced.process))?;
-    let line = text.lines().find(|line| line.starts_with("Rss:")).context("the kernel gave no Rss line")?;
-    Ok(line.split_whitespace().nth(1).context("an Rss line without a number")?.parse()?)
+    let process = traced.process;
+    let (done, ended) = mpsc::channel::<()>();
+    let (at_exit, is_late) = std::thread::scope(|scope| {
+        // The tracer's waits have no limit of their own.
+        let watchdog = scope.spawn(move || {
+            let is_late = ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+            if is_late {
+                let _ = signal::kill(process, Signal::SIGKILL);
+            }
+            is_late
+        });
+        let at_exit = traced.run_to_exit();
+        drop(done);
+        (at_exit, watchdog.join().unwrap_or(false))
+    });
+    if is_late {
+        return Ok(None);
+    }
+    at_exit?;
+    let rollup = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
+    let line = rollup.lines().find(|line| line.starts_with("Rss:")).context("the kernel gave no Rss line")?;
+    let resident_kib = line.split_whitespace().nth(1).context("an Rss line without a number")?.parse()?;
+    let mapped = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
+    Ok(Some(Seen { resident_kib, mapped }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
     #[test]
     fn true_uses_more_than_a_quarter_and_less_than_eight_mib() {
-        let resident = resident_kib_at_exit(&mut Command::new("/bin/true")).unwrap();
-        assert!((256..8192).contains(&resident), "{resident} KiB");
+        let seen = seen_at_exit(&mut Command::new("/bin/true"), MINUTE).unwrap().unwrap();
+        assert!((256..8192).contains(&seen.resident_kib), "{} KiB", seen.resident_kib);
     }
 
     #[test]
     fn a_program_that_is_not_there_is_an_error() {
-        assert!(resident_kib_at_exit(&mut Command::new("/nowhere/true")).is_err());
+        assert!(seen_at_exit(&mut Command::new("/nowhere/true"), MINUTE).is_err());
     }
 }

@@ -11,8 +11,8 @@ mod mapped;
 pub mod patterns;
 pub mod process;
 mod queue;
-mod random;
-mod signal;
+pub(crate) mod random;
+pub(crate) mod signal;
 
 use crate::report::Report;
 use anyhow::{Result, ensure};

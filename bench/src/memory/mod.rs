@@ -24,11 +24,3 @@ pub mod shared;
 pub mod smaps;
 pub mod trace;
 pub mod watch;
-
-// The same files as in `load`, where these modules are private: one text, no copy.
-#[allow(clippy::duplicate_mod)]
-#[path = "../load/random.rs"]
-mod random;
-#[allow(clippy::duplicate_mod)]
-#[path = "../load/signal.rs"]
-mod signal;

@@ -3,7 +3,7 @@
 //! Shows what a declaration looks like, and is what the end-to-end tests of the engine run:
 //! `toy-lab [--state DIR] [--work DIR] [--out DIR] [--json] ACTION`.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::time::Duration;
 use vcm_labs::engine::experiment::*;
 use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_to_check};
@@ -68,6 +68,9 @@ static NAP: Experiment = Experiment {
 fn nap(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     let cluster = session.fixture(cell.text("bytes"), |session| Cluster::up(session, cell))?;
     session.step("measuring")?;
+    if std::env::var("TOY_FAILS").is_ok_and(|fails| fails == cell.tell()) {
+        bail!("as asked for");
+    }
     let file = session.directory().join(format!("ground-{}/file", cell.text("bytes")));
     let row = |step: &str, bytes: u64| -> Result<Row> {
         let rss = Usage::of(cluster.sleeper.pid())?.rss_mib;

@@ -11,6 +11,7 @@ fn the_guide_gives_the_times_of_the_declarations() {
         let row = guide.lines().find(|line| line.starts_with(&begin));
         let row = row.unwrap_or_else(|| panic!("the guide has no row of {}", experiment.name));
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{}: name, question, --quick, --full", experiment.name);
         for (cell, plan) in cells[2..].iter().zip([&experiment.quick, &experiment.full]) {
             let about = plan.about.replace("minutes", "min");
             assert!(cell.starts_with(&about), "{}: '{cell}', but {about}", experiment.name);

@@ -44,6 +44,16 @@ pub fn result(text: &str) -> Outcome {
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
+/// Words as they are typed at a shell, on one line: they may be another user's, and root pastes them.
+pub fn typed(words: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let quoted = words.map(|word| {
+        let word = word.as_ref().replace(char::is_control, "?");
+        // Refuses null bytes only.
+        shlex::try_quote(&word).unwrap_or_default().into_owned()
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// The outcome of having written a result.
 pub fn written(result: io::Result<()>) -> Outcome {
     match result {
@@ -51,5 +61,21 @@ pub fn written(result: io::Result<()>) -> Outcome {
             Err(Failure::new(FAILURE, format!("cannot write the result: {error}")))
         }
         _ => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typed_words_are_what_they_were_to_a_shell() {
+        let words = ["ceph-osd", "-i", "3", "a b", "$(reboot)", "it's", ";", ""];
+        let line = typed(words.iter());
+        assert!(line.starts_with("ceph-osd -i 3 "), "{line}");
+        let script = format!("printf '%s\\n' {line}");
+        let shell = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&shell.stdout), words.join("\n") + "\n");
+        assert_eq!(typed(["a\nb\u{1b}[2J"].iter()), "'a?b?[2J'");
     }
 }

@@ -98,23 +98,26 @@ fn a_program_with_its_own_malloc_is_told() {
 }
 
 #[test]
-fn an_own_malloc_that_the_file_does_not_show_is_told_by_the_proof() {
+fn another_malloc_that_only_the_process_shows_is_told_by_its_proof() {
     let place = Place::new();
     let library = place.path("libown.so");
     std::fs::write(place.path("own.c"), OWN_MALLOC.replace("main", "other_main")).unwrap();
     support::gcc(&["-w", "-shared", "-fPIC", "-o", text(&library), text(&place.path("own.c"))]);
-    let program = place.program("plain", USES_MALLOC, &[]);
-    // The loader's own list comes before LD_PRELOAD.
-    let result = done(&mut place.run(&[
-        "--",
-        "/lib64/ld-linux-x86-64.so.2",
-        "--preload",
-        text(&library),
-        text(&program),
-    ]));
-    // Which of the two wins is the loader's choice; what matters is that the report names what was seen.
-    if result.err.contains("does not run") {
-        assert!(result.err.contains("its malloc comes from"), "{}", result.err);
+    // The shell runs on ours and proves it; what it becomes has another malloc before ours.
+    for pause in [0, 3] {
+        let source =
+            format!("#include <unistd.h>\n{}", USES_MALLOC.replace("malloc(9)", "sleep(PAUSE) + malloc(9)"));
+        let program = place.program("late", &source, &[&format!("-DPAUSE={pause}")]);
+        let start = format!(
+            "#!/bin/sh\nsleep 0.5\nLD_PRELOAD={}:$LD_PRELOAD exec {}\n",
+            library.display(),
+            program.display()
+        );
+        let script = place.script("wrapper", &start);
+        let result = done(&mut place.run(&["--strict", "--", text(&script)]));
+        assert_eq!(result.code, Some(125), "{pause}: {}", result.err);
+        assert!(result.err.contains("its malloc comes from"), "{pause}: {}", result.err);
+        assert!(result.err.contains("libown.so"), "{pause}: {}", result.err);
     }
 }
 

@@ -6,8 +6,8 @@
 
 use super::blocks::{Bag, LEAST_BYTES, Table, create, destroy};
 use super::threads;
+use crate::load::random::{Random, SizeLaw};
 use crate::memory::board::{Board, Phase};
-use crate::memory::random::{Random, SizeLaw};
 use clap::{Args, ValueEnum};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -8,9 +8,9 @@
 
 use super::blocks::{Table, create, destroy};
 use super::threads;
+use crate::load::random::Random;
+use crate::load::signal::Signal;
 use crate::memory::board::{Board, Phase};
-use crate::memory::random::Random;
-use crate::memory::signal::Signal;
 use clap::Args;
 use std::sync::atomic::AtomicI64;
 

@@ -7,9 +7,9 @@
 
 use super::blocks::{Bag, LEAST_BYTES, Table, create, destroy};
 use super::threads;
+use crate::load::random::{Random, SizeLaw};
+use crate::load::signal::Signal;
 use crate::memory::board::{Board, Phase};
-use crate::memory::random::{Random, SizeLaw};
-use crate::memory::signal::Signal;
 use clap::Args;
 use std::sync::atomic::AtomicI64;
 

@@ -6,9 +6,9 @@
 use super::blocks;
 use super::threads;
 use crate::load::c_heap::{self, Block};
+use crate::load::signal::Signal;
 use crate::memory::board::{self, Board, Phase};
 use crate::memory::shared;
-use crate::memory::signal::Signal;
 use crate::memory::trace::art::Operation;
 use crate::memory::trace::script::{Script, Step};
 use anyhow::Result;

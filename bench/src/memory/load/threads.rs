@@ -2,8 +2,8 @@
 //!
 //! Their stacks are shared memory, so that they do not look like heap, and cost no allocation.
 
+use crate::load::signal::Signal;
 use crate::memory::shared;
-use crate::memory::signal::Signal;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

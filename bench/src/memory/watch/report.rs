@@ -2,9 +2,11 @@
 
 use super::picture::{self, Panel, Series};
 use super::run::{Run, Sample};
+use crate::harness::surroundings;
 use crate::statistics;
 use anyhow::{Context, Result};
 use std::fmt::Write;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// What is asked of a run.
@@ -144,20 +146,20 @@ fn points(run: &Run, origin: Origin, value: fn(&Sample) -> u64) -> Vec<(f64, f64
 pub struct Output {
     directory: PathBuf,
     name: String,
+    raw: File,
 }
 
 impl Output {
     pub fn new(directory: &Path, verb: &str) -> Result<Self> {
-        for part in ["raw", "results"] {
-            let part = directory.join(part);
-            std::fs::create_dir_all(&part).with_context(|| format!("cannot make {}", part.display()))?;
-        }
+        let results = directory.join("results");
+        std::fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
         let name = format!("memory-{verb}-{}", chrono::Local::now().format("%Y-%m-%d-%H%M"));
-        Ok(Self { directory: directory.to_owned(), name })
+        let (name, raw) = surroundings::new_raw_file(directory, &name)?;
+        Ok(Self { directory: directory.to_owned(), name, raw })
     }
 
-    pub fn raw(&self) -> PathBuf {
-        self.directory.join("raw").join(&self.name).with_extension("csv")
+    pub fn raw_file(&self) -> Result<File> {
+        self.raw.try_clone().context("cannot write the raw data")
     }
 
     /// Writes and prints the page: how it was measured, the picture if there are runs, the tables.
@@ -171,24 +173,17 @@ impl Output {
         }
         page += tables;
         let path = results.join(format!("{}.md", self.name));
-        std::fs::write(&path, page.trim_end().to_owned() + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        surroundings::replace(&path, &(page.trim_end().to_owned() + "\n"))?;
         print!("{page}");
-        println!("raw data: {}\npage: {}", self.raw().display(), path.display());
+        let raw = surroundings::raw_path(&self.directory, &self.name);
+        println!("raw data: {}\npage: {}", raw.display(), path.display());
         Ok(())
     }
 }
 
 fn machine() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model =
-        cpu.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(": ")?.1.to_owned()));
-    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let kernel = read("/proc/sys/kernel/osrelease");
-    let huge = read("/sys/kernel/mm/transparent_hugepage/enabled");
-    let model = model.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-    format!("{count} x {model}, Linux {}, huge pages: {}", kernel.trim(), huge.trim())
+    let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    format!("{}, huge pages: {}", surroundings::machine(), huge.trim())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::memory::smaps::{Memory, Used};
 pub struct Sample {
     /// Since the load began.
     pub seconds: f64,
-    /// Since the last malloc call; negative before it.
+    /// Since the last malloc call; none before it.
     pub since_stop: Option<f64>,
     pub phase: Phase,
     pub live: u64,

@@ -5,11 +5,11 @@ use super::cgroup::Cgroup;
 use super::run::{Outcome, Run, Sample};
 use super::subject::Subject;
 use crate::harness::allocators::Ready;
+use crate::harness::surroundings::progress_bar;
 use crate::memory::board::Phase;
-use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Result, bail};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -64,9 +64,8 @@ struct Row<'a> {
 }
 
 impl Session {
-    pub fn run(&self, cases: &[Case], raw: &Path) -> Result<Vec<Run>> {
-        let file = std::fs::File::create(raw).with_context(|| format!("cannot write {}", raw.display()))?;
-        let mut writer = csv::Writer::from_writer(file);
+    pub fn run(&self, cases: &[Case], raw: std::fs::File) -> Result<Vec<Run>> {
+        let mut writer = csv::Writer::from_writer(raw);
         let progress = progress_bar(self.passes * cases.len() * self.allocators.len());
         let mut runs = Vec::new();
         for pass in 0..self.passes {
@@ -95,9 +94,8 @@ impl Session {
         let cgroup = case.cgroup_bytes.map(|bytes| Cgroup::with_limit(name, bytes)).transpose()?;
         let mut subject = Subject::start(ready, &self.load_program, &case.arguments, cgroup.as_ref())?;
         let (mut outcome, samples) = self.watch(&mut subject, case)?;
-        let malloc_object = subject.board.malloc_object();
-        if !malloc_object.is_empty() && !ready.owns(&malloc_object) {
-            outcome = Outcome::Failed(format!("the preload did not take: malloc came from {malloc_object}"));
+        if let Some(wrong) = subject.wrong_allocator(ready) {
+            outcome = Outcome::Failed(wrong);
         }
         let kills = cgroup.as_ref().map_or(0, Cgroup::kills);
         if kills > 0 {
@@ -169,12 +167,4 @@ fn write_rows(writer: &mut csv::Writer<std::fs::File>, run: &Run) -> Result<()> 
         })?;
     }
     Ok(writer.flush()?)
-}
-
-pub fn progress_bar(steps: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {wide_msg}");
-    let bar =
-        ProgressBar::new(steps as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_secs(1));
-    bar
 }

@@ -70,6 +70,13 @@ impl Subject {
         }
     }
 
+    /// Why what was measured is not this allocator, if it is not.
+    pub fn wrong_allocator(&self, ready: &Ready) -> Option<String> {
+        let malloc_object = self.board.malloc_object();
+        let is_wrong = !malloc_object.is_empty() && !ready.owns(&malloc_object);
+        is_wrong.then(|| format!("the preload did not take: malloc came from {malloc_object}"))
+    }
+
     /// How the child ended, if it has.
     pub fn ended(&mut self) -> Result<Option<Outcome>> {
         Ok(self.child.try_wait()?.map(|status| self.failure(status)))

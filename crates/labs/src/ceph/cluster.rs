@@ -122,27 +122,24 @@ impl Cluster {
     /// Registers the OSDs and lets each make its store.
     fn make_osds(&self, session: &Session) -> Result<()> {
         let mut lines = Vec::new();
-        let mut script = String::from("failed=0; pids=;");
+        let mut uuids = Vec::new();
         for number in 0..self.shape.osds {
             let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
             fs::create_dir(self.directory.join(format!("osd/{number}")))?;
             lines.push(format!("osd new {uuid} {number}"));
             lines.push(format!("osd crush add osd.{number} 1 host=lab root=default"));
-            let output = self.directory.join(format!("log/mkfs.{number}"));
-            script += &format!(
-                " ceph-osd -c \"$CEPH_CONF\" -i {number} --mkfs --osd-uuid {uuid} >{0} 2>&1 & pids=\"$pids $!\";",
-                output.display()
-            );
+            uuids.push(uuid);
         }
-        script += " for pid in $pids; do wait $pid || failed=1; done; exit $failed";
         lines.push("osd set noscrub".into());
         lines.push("osd set nodeep-scrub".into());
         self.client.command(session, &lines)?;
-        let made = self.program(session, "sh").args(["-c", &script]).output()?;
+        let make = self.program(session, "sh").args(["-c", &script_that_makes(&uuids)]);
+        let made = make.env("LOGS", self.directory.join("log")).output()?;
         if !made.status.success() {
             let said = (0..self.shape.osds).map(|number| self.directory.join(format!("log/mkfs.{number}")));
             let said: String = said.filter_map(|path| fs::read_to_string(path).ok()).collect();
-            let end: Vec<&str> = said.lines().rev().take(10).collect();
+            let lines: Vec<&str> = said.lines().collect();
+            let end = &lines[lines.len().saturating_sub(10)..];
             bail!("an OSD could not make its {} store: {}", self.shape.store.name(), end.join(" / "));
         }
         Ok(())
@@ -188,6 +185,18 @@ impl Cluster {
             osd.process.identity.signal(Signal::KILL);
         }
     }
+}
+
+/// All OSDs' stores at the same time. The folder of their logs comes as a variable: the operator chose it.
+fn script_that_makes(uuids: &[String]) -> String {
+    let make = |(number, uuid): (usize, &String)| {
+        format!(
+            " ceph-osd -c \"$CEPH_CONF\" -i {number} --mkfs --osd-uuid {uuid} >\"$LOGS/mkfs.{number}\" 2>&1 & \
+             pids=\"$pids $!\";"
+        )
+    };
+    let all: String = uuids.iter().enumerate().map(make).collect();
+    format!("failed=0; pids=;{all} for pid in $pids; do wait $pid || failed=1; done; exit $failed")
 }
 
 /// A run may bring up several clusters, one after the other.
@@ -255,5 +264,31 @@ impl Drop for Cluster {
         if !self.kept {
             self.kill();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn stores_are_made_in_a_folder_of_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (logs, fake) = (folder.path().join("a b; false"), folder.path().join("ceph-osd"));
+        fs::create_dir(&logs).unwrap();
+        fs::write(&fake, "#!/bin/sh\necho \"$@\"\n[ $4 != 2 ]\n").unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", folder.path().display());
+        let make = |osds: usize| {
+            let script = script_that_makes(&vec!["u-u".to_owned(); osds]);
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &script]).env("PATH", &path).env("CEPH_CONF", "/c.conf").env("LOGS", &logs);
+            shell.status().unwrap().success()
+        };
+        assert!(make(2), "both could");
+        let said = fs::read_to_string(logs.join("mkfs.1")).unwrap();
+        assert_eq!(said, "-c /c.conf -i 1 --mkfs --osd-uuid u-u\n");
+        assert!(!make(3), "the third could not");
     }
 }

@@ -22,7 +22,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What `up` leaves for `run`.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -219,23 +220,48 @@ struct Objects<'a> {
     whole: bool,
 }
 
+/// Long enough to search a large pool. On a cluster that no longer answers rados would wait for ever.
+const CLEANED_WITHIN: Duration = Duration::from_secs(600);
+
 impl Objects<'_> {
-    fn clean(&self, which: [&str; 2]) -> bool {
-        let mut rados = std::process::Command::new("rados");
+    /// Whether it was done; none if there was no answer.
+    fn clean(&self, which: [&str; 2]) -> Option<bool> {
+        let mut rados = Command::new("rados");
         rados.arg("-c").arg(&self.client.conf).args(["--id", &self.client.name, "--pool", self.pool]);
         rados.args(["--namespace", self.namespace, "cleanup"]).args(which).stdin(Stdio::null());
         // Ctrl-C in a terminal goes to everybody in the foreground.
         rados.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
-        rados.status().is_ok_and(|status| status.success())
+        succeeded(&mut rados, CLEANED_WITHIN)
     }
+
+    fn remove(&self) -> Option<bool> {
+        // Every name is tried: each write that came to its end left a note under its own.
+        let mut found = true;
+        for (_, name) in WRITES {
+            found &= self.clean(["--run-name", name])?;
+        }
+        if self.whole && found { Some(true) } else { self.clean(["--prefix", PREFIX]) }
+    }
+}
+
+/// Runs it to its end, also after a stop; none if it was still running after `limit` and was killed.
+fn succeeded(command: &mut Command, limit: Duration) -> Option<bool> {
+    let Ok(mut child) = command.spawn() else { return Some(false) };
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(status) = child.try_wait().ok()? {
+            return Some(status.success());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
 }
 
 impl Drop for Objects<'_> {
     fn drop(&mut self) {
-        // Every name is tried: each write that came to its end left a note under its own.
-        let found = WRITES.map(|(_, name)| self.clean(["--run-name", name]));
-        let by_name = self.whole && found.iter().all(|found| *found);
-        if !by_name && !self.clean(["--prefix", PREFIX]) {
+        if self.remove() != Some(true) {
             let (pool, namespace) = (self.pool, self.namespace);
             tell::line(&format!(
                 "objects may be left: rados --pool {pool} --namespace {namespace} cleanup --prefix {PREFIX}"
@@ -298,6 +324,19 @@ mod tests {
         std::fs::write(&library, b"\x7fELF tc_version\0vcm_option_get\0").unwrap();
         assert!(is_stand_in(&library));
         assert!(!is_stand_in(Path::new("/nowhere")));
+    }
+
+    #[test]
+    fn a_cluster_that_does_not_answer_is_not_waited_for_longer_than_its_limit() {
+        let begin = Instant::now();
+        assert_eq!(succeeded(Command::new("sleep").arg("600"), Duration::from_millis(50)), None);
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        let minute = Duration::from_secs(60);
+        let ends = |program| succeeded(&mut Command::new(program), minute);
+        assert_eq!(
+            [ends("true"), ends("false"), ends("/nowhere/rados")],
+            [Some(true), Some(false), Some(false)]
+        );
     }
 
     #[test]

@@ -53,8 +53,11 @@ pub struct Journal {
 struct Inner {
     file: File,
     made: Vec<(u64, Undo)>,
+    /// Could not be undone; the end of the run tries again.
+    stuck: Vec<(u64, Undo)>,
     next: u64,
     kept: bool,
+    ended: bool,
 }
 
 /// What could not be undone, and why.
@@ -76,7 +79,8 @@ impl Journal {
             boot: boot(),
             what: what.to_owned(),
         };
-        let inner = Inner { file, made: Vec::new(), next: 0, kept: false };
+        let (made, stuck) = (Vec::new(), Vec::new());
+        let inner = Inner { file, made, stuck, next: 0, kept: false, ended: false };
         let journal = Journal { path, header: header.clone(), inner: Mutex::new(inner) };
         let begun = journal.lock().write(&Line::Header(header));
         let begun = begun.and_then(|()| Ok(fs::rename(&unfinished, &journal.path)?));
@@ -138,7 +142,10 @@ impl Journal {
             let Some((number, undo)) = last else { return leftovers };
             match undo.act() {
                 Ok(()) => drop(self.lock().write(&Line::Undone { number })),
-                Err(error) => leftovers.push((undo, error)),
+                Err(error) => {
+                    self.lock().stuck.push((number, undo.clone()));
+                    leftovers.push((undo, error));
+                }
             }
         }
     }
@@ -153,6 +160,12 @@ impl Journal {
     /// Undoes everything. The file stays if something could not be undone, for `down`.
     pub fn end(&self) -> Leftovers {
         end_errands(&self.header);
+        let mut inner = self.lock();
+        let stuck = std::mem::take(&mut inner.stuck);
+        inner.made.extend(stuck);
+        inner.made.sort_by_key(|(number, _)| *number);
+        inner.ended = true;
+        drop(inner);
         let leftovers = self.undo_to(0);
         if leftovers.is_empty() {
             let _ = fs::remove_file(&self.path);
@@ -167,7 +180,10 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if !self.lock().kept {
+        let inner = self.lock();
+        let is_over = inner.kept || inner.ended;
+        drop(inner);
+        if !is_over {
             self.end();
         }
     }
@@ -199,6 +215,10 @@ pub struct Found {
 impl Found {
     pub fn read(path: &Path) -> Result<Found> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Found::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Found> {
         // A last line without an end was being written when the run was killed: its thing was not made yet.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let mut lines = whole.lines();
@@ -282,11 +302,13 @@ pub fn found(state: &Path, lab: &str) -> Result<Vec<Found>> {
         if !name.ends_with(".journal") {
             continue;
         }
-        let whole_line = fs::read(&path).is_ok_and(|text| text.contains(&b'\n'));
-        if whole_line {
-            journals.push(Found::read(&path)?);
-        } else {
-            let _ = fs::remove_file(&path);
+        match fs::read_to_string(&path) {
+            Ok(text) if text.contains('\n') => journals.push(Found::parse(&path, &text)?),
+            Ok(_) => drop(fs::remove_file(&path)),
+            // Its run has just ended.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // It may be whole: another user's, of a run that goes on.
+            Err(error) => return Err(refused(error, "cannot read", &path)),
         }
     }
     Ok(journals)

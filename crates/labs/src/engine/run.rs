@@ -185,7 +185,8 @@ fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) 
     note_library(session);
     let (rows, failures) = (Vec::new(), Vec::new());
     let mut course = Course { session, experiment, choice, begin, rows, failures };
-    let ended = course.run_cells(&cells(experiment, choice));
+    let cells = cells(experiment, choice);
+    let ended = course.run_cells(&cells);
     if let Err(error) = &ended {
         // Hours of measuring are not thrown away for a Ctrl-C.
         if course.rows.is_empty() || session.request().out.is_none() {
@@ -198,7 +199,12 @@ fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) 
     let results = course.results();
     page::publish(session.request(), experiment, &results)?;
     ended.and(fixture)?;
-    Ok(if results.verdict.void.is_empty() { Ending::Done } else { Ending::Void })
+    match results.failures.len() {
+        _ if !results.verdict.void.is_empty() => Ok(Ending::Void),
+        0 => Ok(Ending::Done),
+        // Who reads the exit code alone must not take what is missing for measured.
+        failed => bail!("{failed} of {} cells failed; the results are those of the others", cells.len()),
+    }
 }
 
 fn ensure_packages(session: &Session, experiment: &Experiment, choice: &Choice) -> Result<()> {

@@ -75,14 +75,6 @@ pub fn relative(rows: &[Row], measure: &str, over: &str) -> Vec<Row> {
     rows.iter().filter_map(ratio).collect()
 }
 
-/// The value that this share (0 to 1) of the values does not exceed.
-pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,13 +110,5 @@ mod tests {
         let point = |allocator| Point { allocator, axes, step: "write", measure: "ms" };
         let two = [row("a", 0, 1.0), row("a", 0, 3.0), row("b", 0, 3.0), row("b", 0, 5.0)];
         assert_eq!(ratios(&two, &point("b"), &point("a")), [2.0], "two daemons each");
-    }
-
-    #[test]
-    fn a_percentile_is_a_value_that_was_measured() {
-        let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!(percentile(&values, 0.99), Some(99.0));
-        assert_eq!(percentile(&values, 1.0), Some(100.0));
-        assert_eq!(percentile(&[], 0.5), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What can be typed after `vcm lab`: made from the labs' own declarations, so a new lab, tool or setting
 //! needs no change here.
 
+use crate::say;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -162,7 +163,7 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
     let values: BTreeMap<String, String> =
         settings.iter().filter_map(|setting| Some((setting.name.to_owned(), text(setting.name)?))).collect();
     Request {
-        command: std::env::args().map(|word| shown(&word)).collect::<Vec<_>>().join(" "),
+        command: say::typed(std::env::args_os().map(|word| own_name(word.to_string_lossy().into_owned()))),
         action: text("action").unwrap_or_default(),
         quick: !flag("full"),
         repetitions: matches.try_get_one::<u32>("repeat").ok().flatten().copied(),
@@ -179,10 +180,9 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
     }
 }
 
-/// The tool by its name wherever it lies; words with blanks in quotes.
-fn shown(word: &str) -> String {
-    let word = if word.ends_with("/vcm") { "vcm" } else { word };
-    if word.contains(' ') { format!("'{word}'") } else { word.to_owned() }
+/// The tool by its name wherever it lies.
+fn own_name(word: String) -> String {
+    if word.ends_with("/vcm") { "vcm".to_owned() } else { word }
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ impl Answer {
         self.serving.as_ref().map(|allocator| allocator.kind)
     }
 
-    /// Who answers `MallocExtension`, if anybody is asked.
+    /// Every allocator in the process, the one that serves it first.
     pub fn all(&self) -> impl Iterator<Item = &Allocator> {
         self.serving.iter().chain(&self.others)
     }

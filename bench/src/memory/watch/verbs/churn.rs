@@ -3,6 +3,7 @@
 use super::super::report::{Column, Origin, heap_by_live};
 use super::super::session::Case;
 use super::{Common, arguments as list};
+use crate::harness::surroundings;
 use crate::memory::load::churn::Pattern;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
@@ -17,7 +18,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
     /// Seconds to watch the idle process
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 5.0, value_parser = surroundings::seconds)]
     pub idle: f64,
 }
 

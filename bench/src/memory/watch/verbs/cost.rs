@@ -2,11 +2,11 @@
 
 use super::super::allocators::with_and_without_janitor;
 use super::super::report::Output;
-use super::super::session::progress_bar;
 use super::Common;
 use crate::harness::allocators::Ready;
 use crate::harness::execute::{self, Outcome, Runner};
 use crate::harness::plan::{Cell, Program};
+use crate::harness::surroundings::{self, progress_bar};
 use crate::load::Pattern;
 use crate::statistics;
 use anyhow::{Result, bail, ensure};
@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 64)]
     pub threads: usize,
     /// Seconds a run
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = surroundings::seconds)]
     pub seconds: f64,
     /// Only these patterns
     #[arg(long, value_delimiter = ',')]
@@ -49,7 +49,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         limit: Duration::from_secs_f64(arguments.seconds * 4.0 + 20.0),
     };
     let output = Output::new(&common.output, "cost")?;
-    let mut writer = csv::Writer::from_path(output.raw())?;
+    let mut writer = csv::Writer::from_writer(output.raw_file()?);
     let patterns = if arguments.only.is_empty() { &PATTERNS[..] } else { &arguments.only };
     let progress = progress_bar(patterns.len() * arguments.pairs);
     let mut rows: Vec<Row> = Vec::new();

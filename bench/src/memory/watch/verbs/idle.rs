@@ -3,6 +3,7 @@
 use super::super::report::{Column, MIB, Origin};
 use super::super::session::Case;
 use super::{Common, arguments as list};
+use crate::harness::surroundings;
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 512)]
     pub load_mib: usize,
     /// Seconds to watch the idle process
-    #[arg(long, default_value_t = 11.0)]
+    #[arg(long, default_value_t = 11.0, value_parser = surroundings::seconds)]
     pub seconds: f64,
     /// What an allocator may keep beside 1.1 times the live bytes
     #[arg(long, default_value_t = 0.0)]

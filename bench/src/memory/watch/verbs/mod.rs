@@ -13,7 +13,8 @@ use super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::run::Run;
 use super::session::{Case, Session};
 use crate::harness::allocators::Places;
-use anyhow::{Context, Result, ensure};
+use crate::harness::surroundings::program_beside;
+use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,7 +49,7 @@ impl Common {
         ensure!(self.sample >= 5, "--sample {} is too often; give 5 milliseconds or more", self.sample);
         Ok(Session {
             allocators: allocators::ready(&self.allocators, &self.places()?)?,
-            load_program: load_program()?,
+            load_program: program_beside("vcm-memory-load")?,
             passes: self.repeat,
             interval: Duration::from_millis(self.sample),
         })
@@ -65,7 +66,7 @@ impl Common {
     ) -> Result<()> {
         let session = self.session()?;
         let output = Output::new(&self.output, verb)?;
-        let runs = session.run(cases, &output.raw())?;
+        let runs = session.run(cases, output.raw_file()?)?;
         let about = format!("{about}\n\n{}", passes_text(self.repeat));
         output.write(&about, &tables(&runs, columns), &panels(&runs, origin))
     }
@@ -76,17 +77,6 @@ fn passes_text(passes: usize) -> String {
         1 => "One run each; see --repeat for the noise.".to_owned(),
         passes => format!("Medians of {passes} interleaved runs, with least and greatest."),
     }
-}
-
-/// The load program beside this one.
-pub fn load_program() -> Result<PathBuf> {
-    let program = std::env::current_exe()?.with_file_name("vcm-memory-load");
-    ensure!(
-        program.exists(),
-        "{} is not there; build it with `cargo build --release -p vcmalloc-bench`",
-        program.display()
-    );
-    program.canonicalize().context("cannot find the load program")
 }
 
 /// Heap at some seconds after the stop.

@@ -3,8 +3,9 @@
 use super::super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::super::session::Case;
 use super::Common;
+use crate::harness::surroundings;
 use crate::memory::trace::{art, script};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,15 +21,14 @@ pub struct Arguments {
     #[arg(long, env = VARIABLE, default_value = "../shared/traces")]
     pub traces: PathBuf,
     /// How many times faster than recorded; 0: as fast as the order allows
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
     /// Seconds to watch the idle process
-    #[arg(long, default_value_t = 12.0)]
+    #[arg(long, default_value_t = 12.0, value_parser = surroundings::seconds)]
     pub idle: f64,
 }
 
 pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
-    ensure!(arguments.speed >= 0.0, "--speed {} goes backwards; give 0 or more", arguments.speed);
     let path = arguments.trace.clone().unwrap_or_else(|| arguments.traces.join(DEFAULT_TRACE));
     if arguments.trace.is_none() && !path.exists() {
         println!(
@@ -62,8 +62,13 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         limit: Duration::from_secs_f64(duration * 4.0 + 30.0),
         cgroup_bytes: None,
     };
-    let runs = session.run(&[case], &output.raw())?;
+    let runs = session.run(&[case], output.raw_file()?)?;
     output.write(&about, &tables(&runs, &columns()), &panels(&runs, Origin::Start))
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|speed| *speed == 0.0 || (0.001..=1e6).contains(speed));
+    speed.ok_or_else(|| "give 0, or a number from 0.001 to 1,000,000".to_owned())
 }
 
 fn about(path: &Path, trace: &art::Trace, recorded: f64, speed: f64) -> String {

@@ -4,6 +4,7 @@
 use super::super::report::{Column, Origin};
 use super::super::session::Case;
 use super::{Common, arguments as list};
+use crate::harness::surroundings;
 use crate::statistics;
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -15,7 +16,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 2.0)]
     pub gib: f64,
     /// Seconds to watch the idle process
-    #[arg(long, default_value_t = 11.0)]
+    #[arg(long, default_value_t = 11.0, value_parser = surroundings::seconds)]
     pub seconds: f64,
 }
 

@@ -42,6 +42,7 @@ struct Row {
 
 /// All allocators at the same time: idle processes do not disturb each other.
 pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
+    ensure!((1..=10_000).contains(&arguments.threads), "--threads takes 1 to 10000");
     let session = common.session()?;
     let output = Output::new(&common.output, "wakeups")?;
     let load = list(&[&"idle", &"--threads", &arguments.threads, &"--load-mib", &128, &"--live-mib", &16]);
@@ -50,6 +51,9 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         eprintln!("load on {}", ready.allocator.name);
         let mut subject = Subject::start(ready, &session.load_program, &load, None)?;
         wait_until_idle(&mut subject).with_context(|| ready.allocator.name)?;
+        if let Some(wrong) = subject.wrong_allocator(ready) {
+            bail!("{}: {wrong}", ready.allocator.name);
+        }
         subjects.push((ready, subject));
     }
     pause("settling", arguments.settle)?;
@@ -58,8 +62,14 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     let before = count()?;
     pause("counting", arguments.seconds)?;
     let after = count()?;
+    // Of a process that has ended the kernel still shows the last numbers: as quiet as can be.
+    for (ready, subject) in &mut subjects {
+        if let Some(outcome) = subject.ended()? {
+            bail!("{}: {}", ready.allocator.name, outcome.text());
+        }
+    }
 
-    let mut writer = csv::Writer::from_path(output.raw())?;
+    let mut writer = csv::Writer::from_writer(output.raw_file()?);
     let mut table =
         "| allocator | threads | voluntary switches | involuntary |\n|---|---:|---:|---:|\n".to_owned();
     for (((ready, _), before), after) in subjects.iter().zip(before).zip(after) {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::engine::undo::MARK_VARIABLE;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 fn state() -> tempfile::TempDir {
@@ -60,6 +61,22 @@ fn a_failure_to_undo_is_told_and_the_rest_is_undone() {
 }
 
 #[test]
+fn what_could_not_be_undone_in_between_is_tried_again_at_the_end() {
+    let state = state();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    let (place, folder) = (journal.place(), state.path().join("folder"));
+    // Not a directory, so not what was made: it stays as long as it is there.
+    fs::write(&folder, "").unwrap();
+    journal.add(Undo::RemoveDirectory { path: folder.clone() }).unwrap();
+    assert_eq!(journal.undo_to(place).len(), 1);
+    assert_eq!(journal.end().len(), 1, "still there, and still told");
+    assert!(journal.path().exists(), "kept for a later attempt");
+    fs::remove_file(&folder).unwrap();
+    assert!(journal.end().is_empty());
+    assert!(!journal.path().exists());
+}
+
+#[test]
 fn the_journal_of_a_killed_run_is_replayed_from_disk() {
     let state = state();
     let made = state.path().join("made");
@@ -110,6 +127,25 @@ fn a_file_that_is_no_journal_is_named_and_left_alone() {
     let error = found(state.path(), "toy").unwrap_err();
     assert!(error.to_string().contains("toy-x.journal"), "{error}");
     assert!(path.exists());
+}
+
+#[test]
+fn a_journal_that_may_not_be_read_is_named_and_left_alone() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let state = state();
+    fs::set_permissions(state.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    fs::set_permissions(journal.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    let as_nobody = || {
+        // SAFETY: by this call, unlike by the C library's function, this thread alone becomes another user.
+        unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+        found(state.path(), "toy").map(drop).map_err(|error| format!("{error:#}"))
+    };
+    let said = std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap());
+    assert!(said.is_err_and(|said| said.contains("cannot read") && said.contains(".journal")));
+    assert!(journal.path().exists());
 }
 
 #[test]

@@ -123,11 +123,12 @@ fn markdown_table(table: &Table) -> String {
     text + "\n"
 }
 
-/// Short: verdict and tables in columns.
+/// Short: verdict, tables in columns, and what is missing in them.
 pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
     let mut text = format!("\n{}\n\n", results.title);
+    let failures: String = results.failures.iter().map(|failure| format!("failed: {failure}\n")).collect();
     if !results.verdict.void.is_empty() {
-        return text + &void(results).replace("**", "");
+        return text + &void(results).replace("**", "") + &failures;
     }
     for table in tables(experiment, results) {
         let head: Vec<String> = table.keys.iter().chain(&table.columns).cloned().collect();
@@ -140,7 +141,7 @@ pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
         let measured = claim.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         let _ = writeln!(text, "{}: {} ({measured})", claim.what, verdict(claim));
     }
-    text
+    text + &failures
 }
 
 fn bracket_hint(table: &Table) -> &'static str {

@@ -24,7 +24,7 @@ pub fn read(text: &str, file: &Path, asker: &Asker) -> BTreeMap<String, Setting>
         let line = line.trim();
         if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             let section = section.trim().trim_matches('"');
-            strength = [asker_global(), asker.kind, &own].iter().position(|name| *name == section);
+            strength = ["global", asker.kind, &own].iter().position(|name| *name == section);
             continue;
         }
         let Some((name, value)) = line.split_once('=') else { continue };
@@ -36,10 +36,6 @@ pub fn read(text: &str, file: &Path, asker: &Asker) -> BTreeMap<String, Setting>
     let mut all = BTreeMap::new();
     by_strength.into_iter().for_each(|set| all.extend(set));
     all
-}
-
-fn asker_global() -> &'static str {
-    "global"
 }
 
 /// A backslash at the end of a line continues it.

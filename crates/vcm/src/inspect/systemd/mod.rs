@@ -15,6 +15,7 @@ use file::Assignment;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use strsim::levenshtein;
 
 /// Strongest first.
 const FOLDERS: [&str; 6] = [
@@ -46,7 +47,7 @@ pub struct Unit {
 pub enum NoUnit {
     /// No such unit; the names that come nearest.
     Unknown { nearest: Vec<String> },
-    /// A template was named as if it were a service; its instances that are enabled or have drop-ins.
+    /// A template was named as if it were a service; its instances that are enabled.
     NeedsInstance { template: String, instances: Vec<String> },
     /// An instance of something that is no template.
     NoTemplate { service: String },
@@ -145,7 +146,7 @@ fn missing(root: &Root, name: &str) -> NoUnit {
         .iter()
         .map(|unit| {
             let plain = unit.trim_end_matches('@');
-            let distance = distance(plain, stem).min(distance(plain.trim_start_matches("ceph-"), stem));
+            let distance = levenshtein(plain, stem).min(levenshtein(plain.trim_start_matches("ceph-"), stem));
             let suggestion = if unit.ends_with('@') { format!("{unit}{instance}") } else { unit.clone() };
             (distance, suggestion)
         })
@@ -154,29 +155,6 @@ fn missing(root: &Root, name: &str) -> NoUnit {
     scored.sort();
     scored.truncate(3);
     NoUnit::Unknown { nearest: scored.into_iter().map(|(_, name)| name).collect() }
-}
-
-/// Levenshtein's distance.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, left) in one.chars().enumerate() {
-        let mut diagonal = at;
-        let mut before = at + 1;
-        for (column, right) in other.iter().enumerate() {
-            let above = row.get(column + 1).copied().unwrap_or(usize::MAX - 1);
-            let value = (diagonal + usize::from(left != *right)).min(before + 1).min(above + 1);
-            diagonal = above;
-            if let Some(cell) = row.get_mut(column) {
-                *cell = before;
-            }
-            before = value;
-        }
-        if let Some(last) = row.last_mut() {
-            *last = before;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 /// The drop-ins of a unit in the order in which they are read: by file name, whatever folder they are in. Of

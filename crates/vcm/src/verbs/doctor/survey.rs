@@ -11,6 +11,7 @@ use crate::inspect::elf::{self, Depth, Look};
 use crate::inspect::process::{self, Process};
 use crate::inspect::root::Root;
 use crate::inspect::{dependencies, loaded, privileges, systemd};
+use crate::say;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -179,7 +180,7 @@ impl Daemon {
             // Bricks have the environment of the glusterd that starts them.
             let command = match self.role {
                 Role::Glusterfsd => "glusterd".into(),
-                _ => self.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
+                _ => say::typed(self.command.iter().map(|word| word.to_string_lossy())),
             };
             return vec![
                 "# not started by systemd: start it on vcmalloc by hand:".into(),
@@ -281,4 +282,18 @@ fn bricks_of(process: &Process, command: &[OsString]) -> Option<u64> {
     bricks.dedup();
     let by_name = u64::from(daemon::argument(command, &["--brick-name"]).is_some());
     Some((bricks.len() as u64).max(by_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::verbs::doctor::fake::Fake;
+
+    #[test]
+    fn a_command_that_another_user_chose_is_quoted_before_root_pastes_it() {
+        let fake = Fake::new();
+        fake.process(103, "/usr/bin/ceph-mon -i a;reboot", "osd-plain");
+        fake.write("/proc/103/cgroup", "0::/user.slice\n");
+        let enabling = fake.survey().daemons[0].enabling();
+        assert_eq!(enabling[1], "vcm run -- /usr/bin/ceph-mon -i 'a;reboot'");
+    }
 }

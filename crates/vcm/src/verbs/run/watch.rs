@@ -112,15 +112,14 @@ impl<'a> Watch<'a> {
                 None => self.say_why_not(),
             }
         }
+        self.judge_again();
     }
 
     fn judge_proof(&mut self, line: &Line) {
         self.phase = Phase::Judged;
         let prevented = self.prevented();
-        // A static program has no lookup by which the library could tell whose malloc is called.
-        if line.malloc != "ours" && self.carrier.is_none() {
-            let seen = format!("its malloc comes from {}, which is found before the preload.", line.malloc);
-            return self.warn(&prevented.map_or(seen, Finding::text));
+        if self.has_other_malloc(line) {
+            return self.warn_of_malloc(line);
         }
         if let Some(finding) = prevented.filter(|finding| finding.outweighs_proof) {
             return self.warn(&finding.text());
@@ -137,13 +136,36 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// The program that it became by exec since has proved something of its own.
+    fn judge_again(&mut self) {
+        let last = self.proof.last_of(self.process.id).filter(|line| self.has_other_malloc(line));
+        if let Some(line) = last.filter(|_| self.took_effect) {
+            self.took_effect = false;
+            self.warn_of_malloc(&line);
+        }
+    }
+
+    /// A static program has no lookup by which the library could tell whose malloc is called.
+    fn has_other_malloc(&self, line: &Line) -> bool {
+        line.malloc != "ours" && self.carrier.is_none()
+    }
+
+    fn warn_of_malloc(&self, line: &Line) {
+        let seen = format!("its malloc comes from {}, which is found before the preload.", line.malloc);
+        self.warn(&self.prevented().map_or(seen, Finding::text));
+    }
+
     fn prevented(&self) -> Option<&'a Finding> {
         self.findings.iter().find(|finding| finding.weight == Weight::Prevents)
     }
 
-    /// The library must still be there after every exec.
+    /// The library must still be there after every exec, and its malloc the first.
     fn judge_settled(&mut self) {
         self.phase = Phase::Judged;
+        self.judge_again();
+        if !self.took_effect {
+            return;
+        }
         let Ok(files) = self.process.mapped_files() else { return };
         if files.is_empty() || self.is_served_by(&files) {
             return;

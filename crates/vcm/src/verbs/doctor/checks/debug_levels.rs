@@ -40,7 +40,6 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
         .beginning("debug_")
         .filter_map(|(name, set)| levels(&set.value).map(|(log, memory)| (name, log, memory)))
         .collect();
-    let name = |names: Vec<&str>| names.join(", ");
     let loud: Vec<&str> =
         levels.iter().filter(|(_, log, _)| *log > MOST_FOR_THE_LOG).map(|(name, _, _)| *name).collect();
     let mut seen = Vec::new();
@@ -57,17 +56,14 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
         .map(|(name, _, _)| *name)
         .collect();
     if !gathered.is_empty() && matches!(settings.source, SettingsSource::Socket(_)) {
-        let what =
-            format!("lines are gathered in memory on every operation's path: {}", name(gathered.clone()));
-        let mend: Vec<String> =
-            gathered.iter().map(|name| format!("ceph config set {} {name} 0/0", kind_of(daemon))).collect();
+        let what = format!("lines are gathered in memory on every operation's path: {}", gathered.join(", "));
+        let mend: Vec<String> = gathered
+            .iter()
+            .map(|name| format!("ceph config set {} {name} 0/0", daemon.role.ceph_kind()))
+            .collect();
         seen.push(Seen::new(what, &mend).with_severity(Severity::Note));
     }
     Verdict::of(seen)
-}
-
-fn kind_of(daemon: &Daemon) -> &str {
-    daemon.role.ceph_kind()
 }
 
 /// Where it was set decides how it goes.

@@ -22,10 +22,9 @@ pub const CHECK: Check = Check {
 const DATA: &str = "/var/lib/ceph/osd/$cluster-$id";
 
 /// True for FileStore, by the data's own note, else by the setting.
-pub fn is_filestore(daemon: &Daemon, survey: &Survey) -> bool {
+pub fn is_filestore(daemon: &Daemon) -> bool {
     let note = daemon.process.as_seen_by_it(&data_folder(daemon).join("type"));
     let set = || daemon.ceph.as_ref().and_then(|ceph| ceph.get("osd_objectstore")).map(|set| set.value);
-    let _ = survey;
     std::fs::read_to_string(note).ok().or_else(set).is_some_and(|kind| kind.trim() == "filestore")
 }
 
@@ -42,7 +41,7 @@ pub fn journal_place(daemon: &Daemon, survey: &Survey) -> Place {
 }
 
 fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
-    if !is_filestore(daemon, survey) {
+    if !is_filestore(daemon) {
         return Verdict::Fine;
     }
     let journal = journal_place(daemon, survey);

@@ -24,7 +24,7 @@ const TURNING: f64 = 100.0;
 const FLASH: f64 = 500.0;
 
 fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
-    let Some(ceph) = daemon.ceph.as_ref().filter(|_| is_filestore(daemon, survey)) else {
+    let Some(ceph) = daemon.ceph.as_ref().filter(|_| is_filestore(daemon)) else {
         return Verdict::Fine;
     };
     let place = journal_place(daemon, survey);

@@ -1,0 +1,110 @@
+//! What both measuring programs need around a measurement: the machine's name, the programs beside them,
+//! names of files that are not there yet, a bar.
+
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Processor and kernel, for the reader of a table.
+pub fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model =
+        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|pair| pair.1));
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!("{count} x {}, Linux {}", model.unwrap_or(std::env::consts::ARCH), kernel.trim())
+}
+
+/// A program of this package beside this one. Under `cargo run` it is brought up to date first: cargo builds
+/// only the program that it was asked to run.
+pub fn program_beside(name: &str) -> Result<PathBuf> {
+    let program = std::env::current_exe()?.with_file_name(name);
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "-p", "vcmalloc-bench", "--bin", name]);
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        ensure!(build.status()?.success(), "{name} does not build");
+    }
+    ensure!(
+        program.exists(),
+        "{} is not there; build it with `cargo build --release -p vcmalloc-bench`",
+        program.display()
+    );
+    program.canonicalize().with_context(|| format!("cannot find {name}"))
+}
+
+/// Makes `raw/NAME.csv` below a directory and gives the name: that of another measurement of the same minute
+/// is left alone.
+pub fn new_raw_file(directory: &Path, name: &str) -> Result<(String, File)> {
+    let folder = directory.join("raw");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for attempt in 1.. {
+        let name = if attempt == 1 { name.to_owned() } else { format!("{name}-{attempt}") };
+        let path = raw_path(directory, &name);
+        match File::create_new(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            file => return Ok((name, file.with_context(|| format!("cannot write {}", path.display()))?)),
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// What was there before stays until the new text is whole.
+pub fn replace(path: &Path, text: &str) -> Result<()> {
+    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+pub fn raw_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join("raw").join(format!("{name}.csv"))
+}
+
+/// For `clap`: seconds that a process works or is watched.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    const MOST: f64 = 86_400.0;
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=MOST).contains(seconds));
+    seconds.ok_or_else(|| format!("give seconds from 0 to {MOST}"))
+}
+
+pub fn progress_bar(runs: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {wide_msg}");
+    let bar =
+        ProgressBar::new(runs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_measurement_of_a_minute_leaves_the_first_ones_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, _) = new_raw_file(folder.path(), "2026-11-22-1908-full").unwrap();
+        fs::write(raw_path(folder.path(), &first), "rows").unwrap();
+        let (second, _) = new_raw_file(folder.path(), "2026-11-22-1908-full").unwrap();
+        assert_eq!((first.as_str(), second.as_str()), ("2026-11-22-1908-full", "2026-11-22-1908-full-2"));
+        assert_eq!(fs::read_to_string(raw_path(folder.path(), &first)).unwrap(), "rows");
+    }
+
+    #[test]
+    fn seconds_are_a_time_that_can_pass() {
+        assert_eq!((seconds("0"), seconds("1.5")), (Ok(0.0), Ok(1.5)));
+        for wrong in ["-1", "NaN", "inf", "1e300", "x"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}
