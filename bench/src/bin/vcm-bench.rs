@@ -128,7 +128,9 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
         passes: arguments.repeat,
     };
     let rows = session.run(file)?;
-    render(&rows, &raw, Some(places))
+    render(&rows, &raw, Some(places))?;
+    ensure!(rows.iter().any(|row| row.is_finished()), "no run came to its end; the page says why");
+    Ok(())
 }
 
 /// The variants that some cell brings along.

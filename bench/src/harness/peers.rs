@@ -78,7 +78,8 @@ pub static RECIPES: [Recipe; 6] = [
     },
 ];
 
-/// Builds the named peers, or all. A peer that does not build is reported and the others go on.
+/// Builds the named peers, or all. A peer that does not build is reported and the others go on; it is an error
+/// where it was asked for by name.
 pub fn build(names: &[String], places: &Places) -> Result<()> {
     for name in names {
         let known = || RECIPES.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ");
@@ -91,12 +92,17 @@ pub fn build(names: &[String], places: &Places) -> Result<()> {
     std::fs::create_dir_all(&places.built_peers)?;
     let chosen =
         RECIPES.iter().filter(|recipe| names.is_empty() || names.iter().any(|name| name == recipe.name));
+    let mut failed = Vec::new();
     for recipe in chosen {
         match build_one(recipe, places) {
             Ok(version) => println!("{:<10} {version}", recipe.name),
-            Err(error) => println!("{:<10} not built: {error:#}", recipe.name),
+            Err(error) => {
+                println!("{:<10} not built: {error:#}", recipe.name);
+                failed.push(recipe.name);
+            }
         }
     }
+    ensure!(names.is_empty() || failed.is_empty(), "not built: {}", failed.join(", "));
     Ok(())
 }
 
