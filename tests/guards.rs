@@ -3,9 +3,9 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
-use vcmalloc_tests::{Ground, compile, library};
+use vcmalloc_tests::{Ground, compile, library, machine};
 
 /// With and without restartable sequences.
 const FRONTS: [&str; 2] = ["auto", "locked"];
@@ -18,7 +18,7 @@ fn program(name: &str) -> PathBuf {
 
 /// Runs a program whose every small allocation is a guarded sample as long as there are slots.
 fn guarded(name: &str, arguments: &[&str], front: &str) -> Output {
-    let mut command = Command::new(program(name));
+    let mut command = machine::command(&program(name));
     command.args(arguments).env("LD_PRELOAD", library::shared().unwrap_or_else(|error| panic!("{error}")));
     command.envs([("VCM_SAMPLE_INTERVAL", "1"), ("VCM_GUARDED_RATE", "1000000000"), ("VCM_FRONT", front)]);
     command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -46,6 +46,12 @@ fn commit(arguments: &[&str], front: &str) -> Report {
 
 impl Report {
     fn expect(&self, what: &str, address: u64, place: &str) {
+        let mut what = what.to_string();
+        if machine::is_other() && self.lines[0].starts_with("vcmalloc: access ") {
+            // qemu 7 does not say whether it was a write.
+            let rest = what.strip_prefix("write ").or(what.strip_prefix("read ")).unwrap_or(&what);
+            what = format!("access {}", rest.replace("of a freed", "to a freed"));
+        }
         let expected =
             format!("vcmalloc: {what}: address {address:#x}, block {:#x} of 96 bytes{place}", self.block);
         assert_eq!(self.lines[0], expected, "{:#?}", self.lines);
@@ -157,7 +163,7 @@ fn a_program_without_fault_is_not_stopped() {
 #[test]
 fn the_programs_own_action_for_the_signal_is_done_exactly() {
     let without = |arguments: &[&str]| {
-        Command::new(program("handlers.c")).args(arguments).output().expect("the program starts")
+        machine::command(&program("handlers.c")).args(arguments).output().expect("the program starts")
     };
     for case in ["default", "info", "plain", "once", "ignore", "sent", "vfork", "forked"] {
         for when in ["early", "late"] {
@@ -177,7 +183,10 @@ fn a_handler_that_the_program_installs_does_not_end_the_reports() {
         let output = guarded("handlers.c", &["guarded", when], "auto");
         let complaints = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{when}: {complaints}");
-        assert!(complaints.starts_with("vcmalloc: write to a freed block: address 0x"), "{complaints}");
+        let qemus =
+            machine::is_other() && complaints.starts_with("vcmalloc: access to a freed block: address 0x");
+        let said = complaints.starts_with("vcmalloc: write to a freed block: address 0x");
+        assert!(said || qemus, "{complaints}");
     }
 }
 
@@ -200,7 +209,7 @@ fn a_profile_tells_who_holds_how_much() {
     // The fast path does not count bytes yet: what comes and goes within a cache is seen under locks only.
     for (front, churn) in [("auto", None), ("locked", None), ("locked", Some("churn"))] {
         let path = folder.path().join(front);
-        let mut command = Command::new(program("profile.cc"));
+        let mut command = machine::command(&program("profile.cc"));
         command
             .arg(&path)
             .args(churn)

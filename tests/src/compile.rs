@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::{Ground, library, run};
+use crate::{Ground, library, machine, run};
 
 /// `-fno-builtin`: the compiler knows malloc and would remove the very calls that are tested.
 const FLAGS: [&str; 9] = [
@@ -27,7 +27,7 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
     let kind = if ground == Ground::Static { "static" } else { "dynamic" };
     let program = library::work_directory("programs").join(format!("{stem}.{kind}"));
     let mut inputs = vec![source.to_path_buf(), source.with_file_name("check.h")];
-    let mut command = Command::new(if is_cpp { "g++" } else { "gcc" });
+    let mut command = machine::compiler(if is_cpp { "g++" } else { "gcc" });
     command.args(FLAGS).args(if is_cpp {
         ["-std=c++17", "-fno-allocation-dce"]
     } else {
@@ -47,7 +47,7 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
 /// Compiles `source` to a shared library called `name`.
 pub fn shared_library(source: &Path, name: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let library = library::work_directory("programs").join(format!("lib{name}.so"));
-    let mut command = Command::new("gcc");
+    let mut command = machine::compiler("gcc");
     command.args(FLAGS).args(["-shared", "-fPIC"]).args(flags).arg(source).arg("-o").arg(&library);
     compile(&mut command, source, &[source.to_path_buf()], &library).map(|()| library)
 }
