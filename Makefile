@@ -16,12 +16,12 @@ INSTALLED = vcm libvcmalloc.so libvcmalloc-hardened.so libvcmalloc.a libtcmalloc
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall demo test bench labs-test lint loom golden soak fuzz mutants races clean setup-build setup-test setup-demo
+.PHONY: help build install uninstall demo test bench labs-test lint loom golden soak fuzz mutants races aarch64 clean setup-build setup-test setup-demo
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Each sets up what it needs (scripts/setup) and says what it installs. To use what was built:"
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
@@ -113,6 +113,10 @@ fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; 
 mutants: setup-build ## change the core's middle and back line by line: which change does no test see; needs cargo-mutants
 	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants -p vcmalloc-core -o $(TARGET)/mutants \
 		$(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib -- class:: pages:: central:: large::
+
+# The locked caches: there are no restartable sequences for aarch64 yet. Not a part of `make test`: qemu takes its time.
+aarch64: ## the libraries for aarch64: C programs, misuse, guards and real programs on them under qemu
+	scripts/aarch64
 
 clean: ## remove everything that was built
 	$(CARGO) clean

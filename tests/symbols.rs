@@ -86,6 +86,30 @@ fn strong_imports_come_from_the_c_library() {
     assert!(strangers.is_empty(), "not from the C library: {strangers:?}");
 }
 
+/// The version of glibc that a strong import needs at least.
+fn needed_glibc(name: &[u8]) -> Option<(u32, u32)> {
+    let version = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?;
+    let mut numbers = version.split('.').map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+#[test]
+fn no_strong_import_is_younger_than_glibc_2_17() {
+    let young: Vec<String> = with_both(|elf| {
+        let (endian, data) = (elf.endian(), elf.data());
+        let sections = elf.elf_header().sections(endian, data).expect("sections");
+        let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");
+        let strong = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
+        let is_young = |index| {
+            let version = versions.version(versions.version_index(endian, index)).ok().flatten();
+            version.is_some_and(|version| needed_glibc(version.name()).is_some_and(|needed| needed > (2, 17)))
+        };
+        let young = strong.filter(|symbol| is_young(symbol.index()));
+        young.filter_map(|symbol| symbol.name().ok().map(String::from)).collect()
+    });
+    assert!(young.is_empty(), "the library would not load on an older system: {young:?}");
+}
+
 fn exported_by(elf: &Elf) -> BTreeSet<String> {
     let defined = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
     defined.filter_map(|symbol| symbol.name().ok().map(String::from)).collect()

@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use vcmalloc_tests::{Ground, compile, library};
+use vcmalloc_tests::{Ground, compile, library, machine};
 
 use crate::allocators::{Allocator, End, run};
 
@@ -227,7 +226,7 @@ fn source(program: &str) -> PathBuf {
 pub fn commit(allocator: &Allocator, program: &str, crime: &str, tries: u64) -> Result<Verdict, String> {
     // -w: these programs are wrong on purpose.
     let binary = compile::program(&source(program), Ground::Preload, &["-w".into()])?;
-    let mut command = Command::new(binary);
+    let mut command = machine::command(&binary);
     allocator.prepare(command.arg(crime).env("MISUSE_TRIES", tries.to_string()))?;
     let limit = if crime == "steer_at_random" { 600 } else { 20 };
     let run = run(&mut command, Duration::from_secs(limit))?;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::{Ground, library, run};
+use crate::{Ground, library, machine, run};
 
 /// `-fno-builtin`: the compiler knows malloc and would remove the very calls that are tested.
 const FLAGS: [&str; 9] = [
@@ -28,7 +28,7 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
     let stem = source.file_stem().expect("a source has a name").to_string_lossy();
     let kind = if ground == Ground::Static { "static" } else { "dynamic" };
     let program = library::work_directory("programs").join(format!("{stem}.{kind}"));
-    let mut command = Command::new(if is_cpp { "g++" } else { "gcc" });
+    let mut command = machine::compiler(if is_cpp { "g++" } else { "gcc" });
     command.args(FLAGS).args(if is_cpp {
         ["-std=c++17", "-fno-allocation-dce"]
     } else {
@@ -49,7 +49,7 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
 /// Compiles `source` to a shared library called `name`.
 pub fn shared_library(source: &Path, name: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let library = library::work_directory("programs").join(format!("lib{name}.so"));
-    let mut command = Command::new("gcc");
+    let mut command = machine::compiler("gcc");
     command.args(FLAGS).args(["-shared", "-fPIC"]).args(flags).arg(source);
     compile(&mut command, source, None, &library).map(|()| library)
 }

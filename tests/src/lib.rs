@@ -14,6 +14,7 @@ pub mod child;
 pub mod compile;
 pub mod ground;
 pub mod library;
+pub mod machine;
 
 pub use child::{Finished, run};
 pub use ground::Ground;

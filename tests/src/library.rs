@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::machine;
+
 /// Runs the programs on this library instead of ours: a peer, or a build with other flags.
 pub const OTHER_LIBRARY: &str = "VCMALLOC_TEST_LIBRARY";
 
@@ -23,9 +25,14 @@ pub fn target_directory() -> PathBuf {
     test.ancestors().nth(3).expect("target/<profile>/deps/<test>").to_path_buf()
 }
 
+/// Where cargo puts what it builds for the machine of the programs.
+fn built_directory() -> PathBuf {
+    machine::target().map_or_else(target_directory, |target| target_directory().join(target))
+}
+
 /// A folder under the target directory for what tests make, kept between runs.
 pub fn work_directory(name: &str) -> PathBuf {
-    let directory = target_directory().join("vcmalloc-tests").join(name);
+    let directory = built_directory().join("vcmalloc-tests").join(name);
     std::fs::create_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     directory
 }
@@ -87,7 +94,7 @@ pub fn tool() -> Result<PathBuf, String> {
 
 fn built(once: &OnceLock<Result<(), String>>, package: &str, file: &str) -> Result<PathBuf, String> {
     once.get_or_init(|| build(package)).clone()?;
-    let path = target_directory().join("release").join(file);
+    let path = built_directory().join("release").join(file);
     match path.exists() {
         true => Ok(path),
         false => Err(format!("{} is missing although `{BUILD} {package}` succeeded", path.display())),
@@ -98,6 +105,9 @@ fn built(once: &OnceLock<Result<(), String>>, package: &str, file: &str) -> Resu
 fn build(package: &str) -> Result<(), String> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(BUILD.split(' ').skip(1)).args([package, "--quiet"]);
+    if let Some(target) = machine::target() {
+        command.args(["--target", &target]);
+    }
     command.current_dir(repository()).env("CARGO_TARGET_DIR", target_directory());
     let output = command.output().map_err(|error| format!("`{BUILD} {package}` did not start: {error}"))?;
     match output.status.success() {

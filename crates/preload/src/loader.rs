@@ -33,7 +33,28 @@ pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> Pointer {
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> Pointer {
+    core::arch::naked_asm!(
+        "and w1, w1, #{others}",
+        "adrp x16, {next}",
+        "ldr x16, [x16, :lo12:{next}]",
+        "cbz x16, {early}",
+        "br x16",
+        others = const !libc::RTLD_DEEPBIND,
+        // The address found is the first field.
+        next = sym DLOPEN,
+        early = sym open_early,
+    )
+}
+
+/// On other machines libc takes us for the one who asks: a plugin's RUNPATH is not searched.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> Pointer {
     // SAFETY: by the caller's promise.

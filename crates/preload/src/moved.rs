@@ -11,24 +11,33 @@ use core::ffi::{c_char, c_int, c_void};
 
 macro_rules! moved {
     ($( $name:ident: $signature:ty; )+) => { $(
-        #[cfg(all(feature = "shared", target_arch = "x86_64"))]
+        #[cfg(all(feature = "shared", any(target_arch = "x86_64", target_arch = "aarch64")))]
         #[inline(never)]
         pub fn $name() -> Option<$signature> {
             let found: *const c_void;
             // SAFETY: reads our own global offset table; a weak name that nobody defines has address 0 there.
             // The type is that of libc's function, and a null pointer is None.
             unsafe {
+                #[cfg(target_arch = "x86_64")]
                 core::arch::asm!(
                     concat!(".weak vcm_moved_", stringify!($name)),
                     concat!(".symver vcm_moved_", stringify!($name), ", ", stringify!($name), "@GLIBC_2.2.5"),
                     concat!("mov {}, [rip + vcm_moved_", stringify!($name), "@GOTPCREL]"),
                     out(reg) found, options(nostack, preserves_flags, readonly)
                 );
+                #[cfg(target_arch = "aarch64")]
+                core::arch::asm!(
+                    concat!(".weak vcm_moved_", stringify!($name)),
+                    concat!(".symver vcm_moved_", stringify!($name), ", ", stringify!($name), "@GLIBC_2.17"),
+                    concat!("adrp {0}, :got:vcm_moved_", stringify!($name)),
+                    concat!("ldr {0}, [{0}, :got_lo12:vcm_moved_", stringify!($name), "]"),
+                    out(reg) found, options(nostack, preserves_flags, readonly)
+                );
                 core::mem::transmute(found)
             }
         }
 
-        #[cfg(not(all(feature = "shared", target_arch = "x86_64")))]
+        #[cfg(not(all(feature = "shared", any(target_arch = "x86_64", target_arch = "aarch64"))))]
         pub fn $name() -> Option<$signature> {
             unsafe extern "C" {
                 fn $name();

@@ -13,9 +13,13 @@ asm(".weak __gxx_personality_v0\n"
     ".weak __cxa_end_catch\n"
     ".weak __cxa_rethrow\n"
     ".weak _Unwind_Resume\n");
-#if VCM_SHARED && defined(__x86_64__)
+#if VCM_SHARED
 // The versions that every glibc has; see moved.rs.
-asm(".weak dlsym\n.symver dlsym, dlsym@GLIBC_2.2.5\n");
+#if defined(__x86_64__)
+asm(".symver dlsym, dlsym@GLIBC_2.2.5\n");
+#elif defined(__aarch64__)
+asm(".symver dlsym, dlsym@GLIBC_2.17\n");
+#endif
 #pragma weak dlsym
 #endif
 

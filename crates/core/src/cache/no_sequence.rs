@@ -45,11 +45,11 @@ impl Tray for Current<'_> {
     fn slab(&self) -> Slab {
         self.slab
     }
-    fn pop(&self, _: SizeClass) -> usize {
-        0
+    fn pop(&self, class: SizeClass) -> usize {
+        self.front.pop(class)
     }
-    fn push(&self, _: SizeClass, _: usize) -> bool {
-        false
+    fn push(&self, class: SizeClass, block: usize) -> bool {
+        self.front.push(class, block)
     }
     fn pop_batch(&self, _: SizeClass, _: &mut [usize]) -> usize {
         0

@@ -112,7 +112,9 @@ impl<O: Os> Cache<O> {
         let has_big = &slab.info().has_big;
         if has_big.load(Ordering::Acquire) == 0 {
             let _held = self.freezer.lock();
-            if os.commit(slab.0 + SLAB_HEAD_BYTES, SLAB_BYTES - SLAB_HEAD_BYTES) {
+            // With the head, which has memory already: where it ends, a system with longer pages has none that
+            // begins.
+            if os.commit(slab.0, SLAB_BYTES) {
                 has_big.store(1, Ordering::Release);
             }
         }

@@ -278,6 +278,7 @@ fn a_double_free_is_found_at_the_bad_call_in_vcpu_caches() {
     a_block_freed_again_at_once_is_found(&whole(Linux, 1 << 20));
 }
 
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn a_closed_cache_shows_nothing_but_the_empty_slab_even_to_sequences_that_do_not_ask_whether_they_are_on() {
     let whole = whole(Linux, 1 << 20);
@@ -293,4 +294,18 @@ fn a_closed_cache_shows_nothing_but_the_empty_slab_even_to_sequences_that_do_not
     assert_eq!(shown, HashSet::from([cache.base.load(Ordering::Relaxed)]));
     assert_eq!(cache.front.pop(class), 0);
     assert!(!cache.front.push(class, block));
+}
+
+#[test]
+fn a_system_with_long_pages_gives_the_big_arrays_memory() {
+    let mut os = Fake::default();
+    os.page = 64 << 10;
+    let whole = whole(os, 32 << 20);
+    let class = SizeClass::for_small(64);
+    for _ in 0..200 {
+        let blocks: Vec<usize> = (0..100).map(|_| whole.allocate(class)).collect();
+        blocks.into_iter().for_each(|block| whole.free(class, block));
+    }
+    let cached = whole.cache.cached_blocks(class);
+    assert!(cached > slab::SMALL_BLOCKS as u64, "no more than the small array holds: {cached}");
 }

@@ -34,7 +34,7 @@ pub use stats::Stats;
 
 use crate::base::fault::{Maker, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize};
-use crate::cache::{Below, Cache, Front, FrontKind};
+use crate::cache::{Below, Cache, FrontKind};
 use crate::central::Central;
 use crate::class::TABLE_LEN;
 use crate::large::Large;
@@ -42,13 +42,13 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::watch::{Guards, Profile};
-#[cfg(target_arch = "x86_64")]
-use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 use emergency::Emergency;
 use janitor::Janitor;
 use orphan::Process;
 use reentry::SlowPaths;
+#[cfg(target_arch = "x86_64")]
+use {crate::cache::Front, core::mem::offset_of};
 
 const NEW: u32 = 0;
 const READY: u32 = 1;

@@ -14,6 +14,7 @@ use crate::class::{SizeClass, UNIT_BYTES};
 use crate::options::{self, OptionId};
 use crate::os::Os;
 use crate::pages::Mapping;
+use core::num::NonZeroU64;
 
 /// Declares the figures once: the struct, and the way to go over them by name.
 macro_rules! figures {
@@ -196,8 +197,10 @@ impl<O: Os> Heap<O> {
     fn requested_estimate(&self, class: SizeClass, blocks: u64) -> u64 {
         let Some(sample) = self.requested.get(class.index()) else { return 0 };
         let (bytes, count) = (sample.bytes.load(Ordering::Relaxed), sample.count.load(Ordering::Relaxed));
-        match (blocks as u128 * bytes as u128).checked_div(count as u128) {
-            Some(estimate) => estimate as u64,
+        // Not by one division of 128 bits: the compiler's function for it asks on aarch64 for a part of Rust's
+        // unwinder, which is not here, and the library could not be loaded.
+        match NonZeroU64::new(count) {
+            Some(count) => blocks * (bytes / count) + blocks.saturating_mul(bytes % count) / count,
             None => blocks * class.block_bytes() as u64,
         }
     }

@@ -54,6 +54,8 @@ pub struct Fake {
     pub panics: bool,
     /// Messages are not written.
     pub quiet: bool,
+    /// The system's page; 0: that of this machine. Requests that do not begin at a page are refused.
+    pub page: usize,
 }
 
 impl Default for Fake {
@@ -76,6 +78,7 @@ impl Default for Fake {
             place: AtomicUsize::new(0),
             panics: false,
             quiet: false,
+            page: 0,
         }
     }
 }
@@ -99,6 +102,11 @@ impl Fake {
     fn grants(&self, request: Request) -> bool {
         let number = self.asked[request as usize].fetch_add(1, Relaxed);
         number < self.refuse_from[request as usize].load(Relaxed)
+    }
+
+    /// As a system with longer pages has it.
+    fn begins_a_page(&self, address: usize) -> bool {
+        self.page == 0 || address.is_multiple_of(self.page)
     }
 }
 
@@ -125,7 +133,7 @@ impl Os for Fake {
         self.linux.process_number()
     }
     fn page_bytes(&self) -> usize {
-        self.linux.page_bytes()
+        if self.page != 0 { self.page } else { self.linux.page_bytes() }
     }
     fn free_range(&self, bytes: usize) -> Option<usize> {
         // Several heaps live in one test process, so each takes a place of its own.
@@ -150,13 +158,17 @@ impl Os for Fake {
         }
     }
     fn reserve(&self, bytes: usize) -> Option<usize> {
-        if self.grants(Request::Reserve) { self.linux.reserve(bytes) } else { None }
+        // With room to begin at a page.
+        let range = if self.grants(Request::Reserve) { self.linux.reserve(bytes + self.page) } else { None };
+        range.map(|range| if self.page == 0 { range } else { range.next_multiple_of(self.page) })
     }
     fn commit(&self, address: usize, bytes: usize) -> bool {
-        self.grants(Request::Commit) && self.linux.commit(address, bytes)
+        self.grants(Request::Commit) && self.begins_a_page(address) && self.linux.commit(address, bytes)
     }
     fn close_pages(&self, address: usize, bytes: usize) -> bool {
-        self.grants(Request::ClosePages) && self.linux.close_pages(address, bytes)
+        self.grants(Request::ClosePages)
+            && self.begins_a_page(address)
+            && self.linux.close_pages(address, bytes)
     }
     fn unmap(&self, address: usize, bytes: usize) {
         self.linux.unmap(address, bytes);
@@ -165,7 +177,7 @@ impl Os for Fake {
         self.linux.process_word()
     }
     fn give_back(&self, address: usize, bytes: usize) -> bool {
-        self.grants(Request::GiveBack) && self.linux.give_back(address, bytes)
+        self.grants(Request::GiveBack) && self.begins_a_page(address) && self.linux.give_back(address, bytes)
     }
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
         self.grants(Request::SetDumped) && self.linux.set_dumped(address, bytes, dumped)

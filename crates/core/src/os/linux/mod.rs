@@ -6,6 +6,8 @@ mod files;
 mod huge;
 mod memory;
 mod process;
+#[cfg(target_arch = "x86_64")]
+mod sequences;
 mod stack;
 
 pub use stack::Interrupted;
@@ -98,7 +100,10 @@ impl Os for Linux {
         memory::resident_bytes(address, bytes)
     }
     fn sequence_area(&self) -> Option<SequenceArea> {
-        cpus::sequence_area()
+        #[cfg(target_arch = "x86_64")]
+        return sequences::area();
+        #[cfg(not(target_arch = "x86_64"))]
+        None
     }
     fn fence_sequences(&self) -> bool {
         cpus::fence_sequences()

@@ -11,6 +11,11 @@ const MOST_BYTES: usize = 1 << 20;
 /// No code lies below this address.
 const LEAST_CODE: usize = 1 << 16;
 const PAGE: usize = 4096;
+/// The bits of an address of code. Above them, aarch64 signs return addresses in programs that ask for it.
+#[cfg(target_arch = "aarch64")]
+const CODE_BITS: usize = (1 << 48) - 1;
+#[cfg(not(target_arch = "aarch64"))]
+const CODE_BITS: usize = usize::MAX;
 
 /// The return addresses of this thread's calls, innermost first; returns how many.
 pub(super) fn by_frame_pointers(frames: &mut [usize]) -> usize {
@@ -50,6 +55,7 @@ pub(super) fn walk(frame: usize, stack: usize, frames: &mut [usize]) -> usize {
         let saved = core::ptr::with_exposed_provenance::<usize>(frame);
         // SAFETY: both words lie on readable pages; whatever they hold is only a number.
         let (next, code) = unsafe { (saved.read_volatile(), saved.wrapping_add(1).read_volatile()) };
+        let code = code & CODE_BITS;
         if code < LEAST_CODE {
             break;
         }
@@ -105,7 +111,19 @@ impl Interrupted {
                 is_write: Some(register(libc::REG_ERR) & WRITE != 0),
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        {
+            const FRAME: usize = 29;
+            // SAFETY: by the caller's promise.
+            let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+            Interrupted {
+                instruction: registers.pc as usize,
+                frame: registers.regs.get(FRAME).map_or(0, |value| *value as usize),
+                stack: registers.sp as usize,
+                is_write: is_write(registers),
+            }
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
             let _ = context;
             Interrupted { instruction: 0, frame: 0, stack: 0, is_write: None }
@@ -122,6 +140,30 @@ impl Interrupted {
             _ => 0,
         }
     }
+}
+
+/// What the exception syndrome says of the access, which the kernel adds after the registers as one of several
+/// records, each with a kind and a length; kind 0 ends them.
+#[cfg(target_arch = "aarch64")]
+fn is_write(registers: &libc::mcontext_t) -> Option<bool> {
+    const RECORDS_BYTES: usize = 4096;
+    const SYNDROME: u32 = 0x4553_5201;
+    const WRITE: u64 = 1 << 6;
+    let end = size_of::<libc::mcontext_t>();
+    let (start, mut at) = ((&raw const *registers).cast::<u8>(), end - RECORDS_BYTES);
+    while at + 16 <= end {
+        // SAFETY: inside the structure, whose length and parts are multiples of 16.
+        let [kind, length] = unsafe { start.add(at).cast::<[u32; 2]>().read() };
+        if kind == SYNDROME {
+            // SAFETY: as above.
+            return Some(unsafe { start.add(at + 8).cast::<u64>().read() } & WRITE != 0);
+        }
+        if kind == 0 || length < 16 || !length.is_multiple_of(16) {
+            break;
+        }
+        at += length as usize;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -173,5 +215,41 @@ mod tests {
         assert!(is_readable((&raw const word).expose_provenance() & !(PAGE - 1)));
         assert!(!is_readable(PAGE) && !is_readable(1 << 60));
         assert_eq!(super::super::process::error_number(), 33);
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[test]
+    fn the_syndrome_behind_the_registers_says_whether_it_was_a_write() {
+        // SAFETY: numbers alone.
+        let mut context: libc::ucontext_t = unsafe { core::mem::zeroed() };
+        let at = (&raw mut context.uc_mcontext).cast::<u8>();
+        let records = size_of::<libc::mcontext_t>() - 4096;
+        // SAFETY: inside the structure.
+        let put = |offset: usize, words: [u32; 4]| unsafe {
+            at.add(records + offset).cast::<[u32; 4]>().write(words);
+        };
+        // As the kernel lays them out: the vector registers (528 bytes), then the syndrome of a data abort.
+        put(0, [0x4650_8001, 528, 0, 0]);
+        for (syndrome, is_write) in [(0x9200_0047, true), (0x9200_0007, false)] {
+            put(528, [0x4553_5201, 16, syndrome, 0]);
+            // SAFETY: what a handler would get.
+            let interrupted = unsafe { Interrupted::from_context((&raw const context).cast()) };
+            assert_eq!(interrupted.is_write, Some(is_write));
+        }
+        put(528, [0, 0, 0, 0]);
+        // SAFETY: as above.
+        let interrupted = unsafe { Interrupted::from_context((&raw const context).cast()) };
+        assert_eq!(interrupted.is_write, None);
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[test]
+    fn signed_return_addresses_are_told_without_their_signature() {
+        let mut words = [0; 64];
+        let base = chain(&mut words, 2);
+        words[1] |= 0x2a51 << 48;
+        core::hint::black_box(&mut words);
+        let mut frames = [0; 4];
+        assert_eq!((walk(base, base, &mut frames), frames[0]), (2, 0x40_0000));
     }
 }

@@ -1,0 +1,57 @@
+//! The machine that the programs are compiled for and run on: this one, or another that qemu plays.
+//! `scripts/aarch64` sets the variables.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// The other machine's name: `aarch64`.
+pub const OTHER_MACHINE: &str = "VCMALLOC_TEST_MACHINE";
+
+/// The folder that it takes for `/`, with programs of Debian's.
+pub const OTHER_ROOT: &str = "VCMALLOC_TEST_ROOT";
+
+static OTHER: LazyLock<Option<String>> = LazyLock::new(|| env::var(OTHER_MACHINE).ok());
+
+pub fn is_other() -> bool {
+    OTHER.is_some()
+}
+
+/// The target that cargo builds the library for, unless it is this machine.
+pub fn target() -> Option<String> {
+    OTHER.as_ref().map(|machine| format!("{machine}-unknown-linux-gnu"))
+}
+
+/// A compiler of the GNU family (`gcc`, `g++`).
+pub fn compiler(name: &str) -> Command {
+    Command::new(OTHER.as_ref().map_or(name.into(), |machine| format!("{machine}-linux-gnu-{name}")))
+}
+
+/// Where the other machine's files lie; without the variable, its C library as the compiler's package has it.
+fn root(machine: &str) -> PathBuf {
+    env::var_os(OTHER_ROOT).map_or_else(|| format!("/usr/{machine}-linux-gnu").into(), PathBuf::from)
+}
+
+/// A program of Debian's, of the machine.
+pub fn debians(program: &str) -> Command {
+    match (OTHER.as_ref(), Path::new(program).file_name()) {
+        (Some(machine), Some(name)) => command(&root(machine).join("usr/bin").join(name)),
+        _ => Command::new(program),
+    }
+}
+
+/// How long to wait there for what takes so long here: qemu is some 20 times slower.
+pub fn patience(limit: Duration) -> Duration {
+    if is_other() { limit * 5 } else { limit }
+}
+
+/// A command that runs a program compiled for the machine. The qemu is a static program: what is to be
+/// preloaded reaches the program, not qemu.
+pub fn command(program: &Path) -> Command {
+    let Some(machine) = OTHER.as_ref() else { return Command::new(program) };
+    let mut command = Command::new(format!("qemu-{machine}-static"));
+    command.arg("-L").arg(root(machine)).arg(program);
+    command
+}
