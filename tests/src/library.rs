@@ -83,7 +83,8 @@ pub fn stand_in() -> Result<PathBuf, String> {
 
 /// The archive that programs link.
 pub fn archive() -> Result<PathBuf, String> {
-    our_shared().map(|library| library.with_extension("a"))
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    built(&BUILT, "vcmalloc-static", "libvcmalloc.a")
 }
 
 /// The tool.
