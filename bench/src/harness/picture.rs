@@ -156,8 +156,9 @@ fn draw_scatter(
     points: &[Point],
     (cost_edge, memory_edge): (f64, f64),
 ) -> Result<(), Box<dyn std::error::Error>> {
+    let noun = if threads == 1 { "thread" } else { "threads" };
     let mut chart = ChartBuilder::on(area)
-        .caption(format!("{threads} threads: 1 is the best peer, lower left is better"), ("sans-serif", 20))
+        .caption(format!("{threads} {noun}: 1 is the best peer, lower left is better"), ("sans-serif", 20))
         .margin(12)
         .set_label_area_size(LabelAreaPosition::Left, 60)
         .set_label_area_size(LabelAreaPosition::Bottom, 45)
