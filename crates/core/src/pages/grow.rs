@@ -87,10 +87,11 @@ impl<O: Os> Pages<O> {
 
     pub(super) fn take_run(&self, os: &O, state: &mut Guard<'_, State, O>, place: Place) -> Option<Run> {
         let Place { units, align, room } = place;
-        if room > units
-            && let Some(run) = self.take_with_room(os, state, units, room)
-        {
-            return Some(run);
+        if room > units {
+            self.make_room(os, state, room);
+            if let Some(run) = state.runs.take_with_room(&self.blocks, units, room) {
+                return Some(run);
+            }
         }
         if let Some(run) = state.runs.take(&self.blocks, units, align) {
             return Some(run);
@@ -105,19 +106,18 @@ impl<O: Os> Pages<O> {
         state.runs.take(&self.blocks, units, align)
     }
 
-    /// A run that can grow. Where all that is free is new, to pack it saves no memory, and a further new block
-    /// has all the room. But addresses are not free either:
-    /// not where most of the range is unused already.
-    fn take_with_room(&self, os: &O, state: &mut Guard<'_, State, O>, units: u32, room: u32) -> Option<Run> {
-        let spacious = state.runs.take_spaced(&self.blocks, units, room, room);
-        if spacious.is_none()
-            && state.runs.dirty_free < u64::from(room)
-            && state.runs.is_well_used()
-            && 2 * room <= BLOCK_UNITS
-        {
+    /// Adds a block for the sake of `room` alone: where no run is twice as long, and all that is free is new,
+    /// for to pack what was never touched saves no memory. Only while the range is well used: addresses cost
+    /// page tables.
+    fn make_room(&self, os: &O, state: &mut Guard<'_, State, O>, room: u32) {
+        let runs = &state.runs;
+        let is_worth_it = room <= BLOCK_UNITS / 2
+            && runs.dirty_free < u64::from(room)
+            && runs.is_well_used()
+            && !runs.has_run(&self.blocks, 2 * room);
+        if is_worth_it {
             self.grow(os, state, 1);
         }
-        spacious.or_else(|| state.runs.take_with_room(&self.blocks, units, room))
     }
 
     /// Maps at least `needed` further blocks in a row; fewer system calls for larger heaps.

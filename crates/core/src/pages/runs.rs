@@ -142,6 +142,11 @@ impl Runs {
         self.blocks < FEW_BLOCKS || self.used * 2 >= units
     }
 
+    /// Whether so many units in a row are free inside a block.
+    pub fn has_run(&self, blocks: &impl Blocks, units: u32) -> bool {
+        self.place_inside(blocks, units, 1).is_some()
+    }
+
     /// Finds `units` free units with further free ones behind them, `room` in all, inside one block; marks
     /// the first used. Where there is space, as much is left before them: for what lies there to grow. Where
     /// there is less, half of the room is better than none.
@@ -154,7 +159,7 @@ impl Runs {
     }
 
     /// The same with all of the room and of the gap before it, or none.
-    pub fn take_spaced(&mut self, blocks: &impl Blocks, units: u32, room: u32, gap: u32) -> Option<Run> {
+    fn take_spaced(&mut self, blocks: &impl Blocks, units: u32, room: u32, gap: u32) -> Option<Run> {
         let length = room.checked_add(gap).filter(|length| *length <= BLOCK_UNITS)?;
         let (number, start) = self.place_inside(blocks, length, 1)?;
         let zeroed = self.take_units(blocks, number, bits::mask(start + gap, units));
