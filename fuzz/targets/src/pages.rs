@@ -80,7 +80,7 @@ impl Test {
             }
             Step::Large(units, shift) => {
                 let (units, align) = (units as u32 % 2000 + 1, 1 << (shift % 10));
-                if let Some((id, zeroed)) = self.pages.open_large(&self.system, units, align) {
+                if let Some((id, zeroed)) = self.pages.open_large(&self.system, units, align, 0) {
                     let start = self.pages.address_of(self.first_unit(id));
                     assert_eq!(start % (align as usize * UNIT_BYTES), 0);
                     self.opened(id, units, zeroed);
@@ -96,7 +96,10 @@ impl Test {
             Step::Shrink(which, units) => {
                 if let Some((start, id, now)) = self.pick(which).filter(|(start, ..)| self.is_large(*start)) {
                     let units = (units as u32 + 1).min(now);
-                    self.pages.shrink_large(id, units);
+                    assert!(
+                        self.pages.resize_large(&self.system, id, units, 0),
+                        "to give back needs nothing"
+                    );
                     self.open.insert(start, (id, units));
                 }
             }
@@ -122,7 +125,7 @@ impl Test {
         let Some((start, id, now)) = self.pick(which).filter(|(start, ..)| self.is_large(*start)) else {
             return;
         };
-        if self.pages.extend_large(&self.system, id, more).is_some() {
+        if self.pages.resize_large(&self.system, id, now + more, 0) {
             let next = self.open.range(start + 1..).next();
             assert!(next.is_none_or(|(next, _)| start + now + more <= *next), "grown into another span");
             self.open.insert(start, (id, now + more));

@@ -269,7 +269,7 @@ mod tests {
         heap.free(grown);
         heap.free(large);
         heap.free(small);
-        assert_eq!(heap.large.stats().blocks, 1, "left for later");
+        assert_eq!(heap.pages.stats().large.blocks, 1, "left for later");
         assert_eq!(heap.stats().mapped, 0, "the picture needs locks that this thread may hold");
         drop(entry);
         heap.free(heap.allocate(3 << 20));

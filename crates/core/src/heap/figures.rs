@@ -98,7 +98,8 @@ impl<O: Os> Heap<O> {
     }
 
     pub fn tiers(&self) -> Tiers {
-        let large = self.large.stats().bytes;
+        let pages = self.pages.stats();
+        let large = pages.large.bytes;
         let mut tiers = Tiers { live: large, ..Tiers::default() };
         let mut span_bytes = large;
         for class in SizeClass::all() {
@@ -112,7 +113,7 @@ impl<O: Os> Heap<O> {
             span_bytes += of.spans * class.shape().span_bytes() as u64;
         }
         // What large spans hold beyond their blocks' pages.
-        tiers.live += self.pages.stats().used.saturating_sub(span_bytes);
+        tiers.live += pages.used.saturating_sub(span_bytes);
         tiers
     }
 

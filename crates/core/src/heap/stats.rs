@@ -132,7 +132,8 @@ impl<O: Os> Heap<O> {
         }
         // Who asks is to see the bound that will hold, not the one before there was use for more.
         self.settle_bound();
-        let large = self.large.stats();
+        let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
+        let large = pages.large;
         stats.large_blocks = large.blocks;
         stats.large = large.bytes;
         stats.live = large.bytes;
@@ -142,7 +143,6 @@ impl<O: Os> Heap<O> {
         }
         self.add_residence(&mut stats);
         self.add_guards(&mut stats);
-        let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
         stats.mapped = pages.mapped;
         stats.spans = pages.spans_open;
         stats.cache_limit = budget.limit() as u64;

@@ -1,7 +1,7 @@
 //! Allocations above the largest class: runs of whole units.
 //!
-//! Owns nothing but a counter; promises that a large block starts at a unit and keeps its contents when
-//! resized. `heap` calls it; sits on `pages`.
+//! Owns no memory; promises that a large block starts at a unit and keeps its contents when resized. `heap`
+//! calls it; sits on `pages`.
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
@@ -23,24 +23,12 @@ const ROOM_TO_GROW: u32 = 16;
 /// touch all.
 const FRESH_ZEROS_FROM: usize = 128 << 10;
 
-/// What large blocks hold. Counters only.
+/// What is remembered about large blocks; what they hold is counted by `pages`.
 pub struct Large {
-    live_bytes: AtomicU64,
-    live_blocks: AtomicU64,
-    requested_bytes: AtomicU64,
     moves: AtomicU64,
     /// Addresses that were freed last: a second free of one of them is told from one of any address.
     freed: [AtomicUsize; REMEMBERED],
     frees: AtomicUsize,
-}
-
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct LargeStats {
-    pub blocks: u64,
-    /// Bytes of the runs.
-    pub bytes: u64,
-    /// Bytes that were asked for.
-    pub requested: u64,
 }
 
 /// A new large block.
@@ -70,9 +58,6 @@ fn clear_part(start: usize, bytes: usize, likely_zero: bool) {
 impl Large {
     pub const fn new() -> Self {
         Large {
-            live_bytes: AtomicU64::new(0),
-            live_blocks: AtomicU64::new(0),
-            requested_bytes: AtomicU64::new(0),
             moves: AtomicU64::new(0),
             freed: [const { AtomicUsize::new(0) }; REMEMBERED],
             frees: AtomicUsize::new(0),
@@ -83,24 +68,19 @@ impl Large {
     pub fn allocate<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize, align: usize) -> Option<Fresh> {
         let units = units_for(bytes.max(1))?;
         let align_units = u32::try_from((align >> UNIT_SHIFT).max(1)).ok()?;
-        let opened = pages.open_large(os, units, align_units)?;
-        Some(self.begin(pages, opened, bytes))
+        Some(self.begin(pages, pages.open_large(os, units, align_units, bytes)?))
     }
 
     /// A block that is likely to be resized again: it lies where it can grow without moving, if there is such
     /// a place.
     pub fn allocate_growing<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize) -> Option<Fresh> {
         let units = units_for(bytes)?;
-        let opened = pages.open_large_with_room(os, units, units.saturating_mul(ROOM_TO_GROW))?;
-        Some(self.begin(pages, opened, bytes))
+        let room = units.saturating_mul(ROOM_TO_GROW);
+        Some(self.begin(pages, pages.open_large_with_room(os, units, room, bytes)?))
     }
 
-    fn begin<O: Os>(&self, pages: &Pages<O>, opened: (SpanId, bool), bytes: usize) -> Fresh {
-        let (id, zeroed) = opened;
-        let span = pages.span(id);
-        span.requested.set(bytes);
-        self.count(1, span.units.get() as i64, bytes as i64);
-        Fresh { address: pages.address_of(span.start.get()), zeroed }
+    fn begin<O: Os>(&self, pages: &Pages<O>, (id, zeroed): (SpanId, bool)) -> Fresh {
+        Fresh { address: pages.address_of(pages.span(id).start.get()), zeroed }
     }
 
     /// Makes a block read as zeros: `bytes` of it were asked for. It may be one of a class.
@@ -131,12 +111,13 @@ impl Large {
 
     pub fn free<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
         let id = self.find(pages, address)?;
-        let (units, requested) = (pages.span(id).units.get(), pages.span(id).requested.get());
         if !pages.close_large(id, address, pages.clock.load(Ordering::Relaxed)) {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
-        self.count(-1, -(units as i64), -(requested as i64));
-        let turn = self.frees.fetch_add(1, Ordering::Relaxed) % REMEMBERED;
+        // Not one step: where two threads take the same turn one address is forgotten, and a locked instruction
+        // costs every free.
+        let turn = self.frees.load(Ordering::Relaxed);
+        self.frees.store((turn + 1) % REMEMBERED, Ordering::Relaxed);
         self.freed.iter().skip(turn).take(1).for_each(|place| place.store(address, Ordering::Relaxed));
         Ok(())
     }
@@ -162,17 +143,7 @@ impl Large {
         bytes: usize,
     ) -> Result<bool, Misuse> {
         let id = self.find(pages, address)?;
-        let Some(units) = units_for(bytes) else { return Ok(false) };
-        let (now, requested) = (pages.span(id).units.get(), pages.span(id).requested.get());
-        if units > now && pages.extend_large(os, id, units - now).is_none() {
-            return Ok(false);
-        }
-        if units < now {
-            pages.shrink_large(id, units);
-        }
-        pages.span(id).requested.set(bytes);
-        self.count(0, units as i64 - now as i64, bytes as i64 - requested as i64);
-        Ok(true)
+        Ok(units_for(bytes).is_some_and(|units| pages.resize_large(os, id, units, bytes)))
     }
 
     /// Brings the first `bytes` of one large block to another that nobody has seen yet.
@@ -187,21 +158,6 @@ impl Large {
                 core::ptr::with_exposed_provenance_mut::<u8>(to + moved),
                 bytes - moved,
             );
-        }
-    }
-
-    fn count(&self, blocks: i64, units: i64, requested: i64) {
-        // Adding a negative number wraps to subtracting it.
-        self.live_blocks.fetch_add(blocks as u64, Ordering::Relaxed);
-        self.live_bytes.fetch_add((units * UNIT_BYTES as i64) as u64, Ordering::Relaxed);
-        self.requested_bytes.fetch_add(requested as u64, Ordering::Relaxed);
-    }
-
-    pub fn stats(&self) -> LargeStats {
-        LargeStats {
-            blocks: self.live_blocks.load(Ordering::Relaxed),
-            bytes: self.live_bytes.load(Ordering::Relaxed),
-            requested: self.requested_bytes.load(Ordering::Relaxed),
         }
     }
 }

@@ -13,9 +13,37 @@ pub struct PageStats {
     pub used: u64,
     pub dirty_free: u64,
     pub spans_open: u64,
+    pub large: LargeStats,
     /// Pages inside spans that were given back.
     pub released: u64,
     pub huge: u64,
+}
+
+/// What large blocks hold. Each is a span.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct LargeStats {
+    pub blocks: u64,
+    /// Bytes of the runs.
+    pub bytes: u64,
+    /// Bytes that were asked for.
+    pub requested: u64,
+}
+
+impl LargeStats {
+    pub(super) const NONE: LargeStats = LargeStats { blocks: 0, bytes: 0, requested: 0 };
+
+    pub(super) fn add(&mut self, span: &Span) {
+        self.blocks += 1;
+        self.bytes += span.units.get() as u64 * UNIT_BYTES as u64;
+        self.requested += span.requested.get() as u64;
+    }
+
+    /// Undoes `add` of the same span, before it changes.
+    pub(super) fn remove(&mut self, span: &Span) {
+        self.blocks -= 1;
+        self.bytes -= span.units.get() as u64 * UNIT_BYTES as u64;
+        self.requested -= span.requested.get() as u64;
+    }
 }
 
 /// What a mapping of the heap holds.
@@ -34,6 +62,7 @@ impl<O: Os> Pages<O> {
             used: state.runs.used * unit,
             dirty_free: state.runs.dirty_free * unit,
             spans_open: state.spans_open as u64,
+            large: state.large,
             released: self.released.load(Ordering::Relaxed) as u64,
             huge: self.huge_blocks.load(Ordering::Relaxed) as u64 * BLOCK_BYTES as u64,
         }

@@ -20,7 +20,7 @@ mod untidy;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
-pub use figures::{Mapping, PageStats};
+pub use figures::{LargeStats, Mapping, PageStats};
 pub use limits::Limits;
 pub use runs::{Block, Run, is_since};
 pub use span::{Span, SpanId, TIDY, is_idle};
@@ -28,7 +28,7 @@ pub use table::Table;
 
 use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
-use crate::class::{MIN_ALIGN, UNIT_BYTES};
+use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
 use crate::os::{Mutex, Os};
 use bits::BLOCK_UNITS;
 use runs::{Blocks, Runs};
@@ -88,7 +88,24 @@ struct State {
     /// Descriptors that were ever in use.
     spans: u32,
     spans_open: u32,
+    large: LargeStats,
     grown_blocks_most: u32,
+}
+
+impl State {
+    fn opened(&mut self, span: &Span) {
+        self.spans_open += 1;
+        if span.class() == SizeClass::LARGE {
+            self.large.add(span);
+        }
+    }
+
+    fn closed(&mut self, span: &Span) {
+        self.spans_open -= 1;
+        if span.class() == SizeClass::LARGE {
+            self.large.remove(span);
+        }
+    }
 }
 
 // SAFETY: blocks are reached only by the holder of `state`, and the table is long enough for `Runs::blocks`.
@@ -116,6 +133,7 @@ impl<O: Os> Pages<O> {
                 unused_spans: SpanId::NONE,
                 spans: 0,
                 spans_open: 0,
+                large: LargeStats::NONE,
                 grown_blocks_most: 0,
             }),
             clock: AtomicU32::new(FIRST_TICK),

@@ -1,7 +1,7 @@
 //! The life of a span: opened for a class or a large block, extended, shrunk, closed.
 
 use super::grow::Place;
-use super::{Pages, SpanId, State};
+use super::{Pages, Span, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
@@ -10,21 +10,28 @@ impl<O: Os> Pages<O> {
     /// A new span for blocks of `class`, all of them free.
     pub fn open_span(&self, os: &O, class: SizeClass) -> Option<SpanId> {
         let units = class.shape().span_units;
-        self.open(os, class, Place { units, align: 1, room: 0 }).map(|(id, _)| id)
+        self.open(os, class, Place { units, align: 1, room: 0 }, 0).map(|(id, _)| id)
     }
 
-    /// A new large span of `units`, at a multiple of `align` units; and whether its memory reads as zeros.
-    pub fn open_large(&self, os: &O, units: u32, align: u32) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, Place { units, align, room: 0 })
+    /// A new large span of `units`, at a multiple of `align` units, for `requested` bytes; and whether its
+    /// memory reads as zeros.
+    pub fn open_large(&self, os: &O, units: u32, align: u32, requested: usize) -> Option<(SpanId, bool)> {
+        self.open(os, SizeClass::LARGE, Place { units, align, room: 0 }, requested)
     }
 
     /// The same where the span can grow to `room` units in place, as long as nobody takes those behind it.
     /// Anywhere if there is no such place.
-    pub fn open_large_with_room(&self, os: &O, units: u32, room: u32) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, Place { units, align: 1, room })
+    pub fn open_large_with_room(
+        &self,
+        os: &O,
+        units: u32,
+        room: u32,
+        requested: usize,
+    ) -> Option<(SpanId, bool)> {
+        self.open(os, SizeClass::LARGE, Place { units, align: 1, room }, requested)
     }
 
-    fn open(&self, os: &O, class: SizeClass, place: Place) -> Option<(SpanId, bool)> {
+    fn open(&self, os: &O, class: SizeClass, place: Place, requested: usize) -> Option<(SpanId, bool)> {
         let units = place.units;
         if units as usize > self.classes.capacity() || !self.fits_limits(os, units as usize * UNIT_BYTES) {
             return None;
@@ -38,9 +45,11 @@ impl<O: Os> Pages<O> {
             self.recycle_span(&mut state, id);
             return None;
         };
-        state.spans_open += 1;
-        self.span(id).open(class, run.start, units, run.zeroed);
-        self.span(id).touched_at.set(self.clock.load(Ordering::Relaxed));
+        let span = self.span(id);
+        span.open(class, run.start, units, run.zeroed);
+        span.requested.set(requested);
+        span.touched_at.set(self.clock.load(Ordering::Relaxed));
+        state.opened(span);
         self.set_untidy(id, class.is_small());
         self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
@@ -98,37 +107,51 @@ impl<O: Os> Pages<O> {
         let (start, units) = (span.start.get(), span.units.get());
         self.count_released(span.released_bytes(), 0);
         self.set_owner(start, units, SizeClass::NONE, SpanId::NONE);
-        state.spans_open -= 1;
+        state.closed(span);
         state.runs.put(&self.blocks, start, units, at);
         self.recycle_span(state, id);
     }
 
-    /// Lets a large span grow into the units behind it; tells whether the new part reads as zeros.
-    pub fn extend_large(&self, os: &O, id: SpanId, more: u32) -> Option<bool> {
-        if !self.fits_limits(os, more as usize * UNIT_BYTES) {
-            return None;
+    /// Makes a large span `units` long where it lies, for `requested` bytes: into the units behind it, or gives
+    /// its last ones back. False where that cannot be.
+    pub fn resize_large(&self, os: &O, id: SpanId, units: u32, requested: usize) -> bool {
+        let span = self.span(id);
+        let more = units.saturating_sub(span.units.get());
+        if more > 0 && !self.fits_limits(os, more as usize * UNIT_BYTES) {
+            return false;
         }
         let mut state = self.state.lock();
-        if !self.is_allowed(&state, more) {
-            return None;
+        if span.class() != SizeClass::LARGE {
+            // Another thread has freed it since the caller looked.
+            return false;
         }
-        let span = self.span(id);
-        let (start, units) = (span.start.get(), span.units.get());
-        let zeroed = state.runs.extend(&self.blocks, start, units, more)?;
-        let first = start + units;
-        span.units.set(units + more);
-        self.admit_to_dumps(os, &mut state, first, more);
-        self.write_classes(first, more, SizeClass::LARGE);
-        Some(zeroed)
+        state.large.remove(span);
+        let fits = more == 0 || self.extend(os, &mut state, span, more);
+        if fits {
+            self.shrink(&mut state, span, units);
+            span.requested.set(requested);
+        }
+        state.large.add(span);
+        fits
     }
 
-    /// Gives the last units of a large span back to the free runs.
-    pub fn shrink_large(&self, id: SpanId, units: u32) {
-        let mut state = self.state.lock();
-        let span = self.span(id);
+    fn extend(&self, os: &O, state: &mut Guard<'_, State, O>, span: &Span, more: u32) -> bool {
+        let (start, units) = (span.start.get(), span.units.get());
+        if !self.is_allowed(state, more) || state.runs.extend(&self.blocks, start, units, more).is_none() {
+            return false;
+        }
+        span.units.set(units + more);
+        self.admit_to_dumps(os, state, start + units, more);
+        self.write_classes(start + units, more, SizeClass::LARGE);
+        true
+    }
+
+    fn shrink(&self, state: &mut Guard<'_, State, O>, span: &Span, units: u32) {
         let (first, fewer) = (span.start.get() + units, span.units.get() - units);
-        span.units.set(units);
-        self.write_classes(first, fewer, SizeClass::NONE);
-        state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
+        if fewer > 0 {
+            span.units.set(units);
+            self.write_classes(first, fewer, SizeClass::NONE);
+            state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
+        }
     }
 }

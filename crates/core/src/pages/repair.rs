@@ -6,7 +6,7 @@
 //! descriptors follow from it. What was on its way at that instant becomes free memory, or stays unused.
 
 use super::bits::BLOCK_UNITS;
-use super::{Pages, Span, SpanId, State};
+use super::{LargeStats, Pages, Span, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::Os;
@@ -44,13 +44,14 @@ impl<O: Os> Pages<O> {
         state.runs.unlist_all(&self.blocks);
         state.unused_spans = SpanId::NONE;
         state.spans_open = 0;
+        state.large = LargeStats::NONE;
         let mut released = 0;
         for id in (0..state.spans).rev().map(SpanId) {
             // As far as they are read and written here, descriptors belong to the holder of the state: the
             // locks of classes guard other fields.
             let span = self.span(id);
             if self.is_open(state, id, span) {
-                state.spans_open += 1;
+                state.opened(span);
                 released += span.released_bytes();
                 state.runs.claim(&self.blocks, span.start.get(), span.units.get());
                 if span.class() == SizeClass::LARGE {

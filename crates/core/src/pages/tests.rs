@@ -32,20 +32,22 @@ fn an_address_is_known_by_its_class_and_nothing_else_is() {
 #[test]
 fn a_large_span_grows_and_shrinks_in_place() {
     let (os, pages) = pages();
-    let (id, zeroed) = pages.open_large(&os, 20, 1).unwrap();
+    let (id, zeroed) = pages.open_large(&os, 20, 1, 0).unwrap();
     assert!(zeroed);
-    assert_eq!(pages.extend_large(&os, id, 10), Some(true));
+    assert!(pages.resize_large(&os, id, 30, 7));
     assert_eq!(pages.class_of(address(&pages, id) + 29 * UNIT_BYTES), SizeClass::LARGE);
-    pages.shrink_large(id, 5);
+    assert!(pages.resize_large(&os, id, 5, 8));
     assert_eq!(pages.class_of(address(&pages, id) + 5 * UNIT_BYTES), SizeClass::NONE);
-    assert_eq!(pages.stats().used, 5 * UNIT_BYTES as u64);
+    let bytes = 5 * UNIT_BYTES as u64;
+    assert_eq!(pages.stats().used, bytes);
+    assert_eq!(pages.stats().large, LargeStats { blocks: 1, bytes, requested: 8 });
 }
 
 #[test]
 fn large_alignment_is_met() {
     let (os, pages) = pages();
     for align in [1u32, 2, 64, 128, 1024] {
-        let (id, _) = pages.open_large(&os, 3, align).unwrap();
+        let (id, _) = pages.open_large(&os, 3, align, 0).unwrap();
         assert_eq!(address(&pages, id) % (align as usize * UNIT_BYTES), 0, "{align} units");
     }
 }
@@ -65,17 +67,17 @@ fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
     for request in [Request::MapAt, Request::Commit] {
         let (os, pages) = pages();
         os.refuse_after(request, 0);
-        assert!(pages.open_large(&os, 4000, 1).is_none());
+        assert!(pages.open_large(&os, 4000, 1, 0).is_none());
         assert_eq!(pages.stats(), PageStats::default());
         os.grant(request);
-        assert!(pages.open_large(&os, 4000, 1).is_some());
+        assert!(pages.open_large(&os, 4000, 1, 0).is_some());
     }
 }
 
 #[test]
 fn what_is_free_can_be_cut_into_the_smallest_spans_when_the_system_gives_nothing_more() {
     let (os, pages) = pages();
-    let (large, _) = pages.open_large(&os, 64 * BLOCK_UNITS, 1).unwrap();
+    let (large, _) = pages.open_large(&os, 64 * BLOCK_UNITS, 1, 0).unwrap();
     pages.close_span(large, 0);
     os.refuse_after(Request::MapAt, 0);
     os.refuse_after(Request::Commit, 0);
@@ -101,7 +103,7 @@ fn the_range_is_an_end_that_is_reported() {
     let pages = Pages::new();
     assert!(pages.start(&os));
     let mut opened = 0;
-    while pages.open_large(&os, BLOCK_UNITS, 1).is_some() {
+    while pages.open_large(&os, BLOCK_UNITS, 1, 0).is_some() {
         opened += 1;
     }
     assert_eq!(opened, 32);
@@ -111,7 +113,7 @@ fn the_range_is_an_end_that_is_reported() {
 #[test]
 fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     let (os, pages) = pages();
-    let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, 100, 1).unwrap().0).collect();
+    let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, 100, 1, 0).unwrap().0).collect();
     let start = address(&pages, ids[1]);
     fill(start, 1, 9);
     pages.close_span(ids[1], 0);
@@ -123,7 +125,7 @@ fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     assert_eq!(pages.give_back(&os, 100 * UNIT_BYTES, 0), 0, "so much may be kept");
     assert_eq!(pages.give_back(&os, 0, 0), 100 * UNIT_BYTES);
     assert!(pages.stats().dirty_free == 0 && holds(start, 1, 0));
-    assert!(pages.open_large(&os, 100, 1).unwrap().1, "known to be zero");
+    assert!(pages.open_large(&os, 100, 1, 0).unwrap().1, "known to be zero");
 }
 
 #[test]
@@ -151,7 +153,7 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
         assert_eq!(pages.stats(), before, "{what}");
         pages.verify();
     };
-    let neighbours: Vec<_> = (0..3).map(|_| pages.open_large(&os, 30, 1).unwrap().0).collect();
+    let neighbours: Vec<_> = (0..3).map(|_| pages.open_large(&os, 30, 1, 0).unwrap().0).collect();
     let (id, start) = (neighbours[1], address(&pages, neighbours[1]));
     assert!(pages.close_large(id, start, 0));
     closed_twice("free units", id, start);
@@ -162,8 +164,8 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     closed_twice("blocks of a class", id, start);
     pages.close_span(small, 0);
     // The same place, another descriptor; that one has gone elsewhere.
-    let (elsewhere, _) = pages.open_large(&os, 200, 1).unwrap();
-    let (there, _) = pages.open_large(&os, 30, 1).unwrap();
+    let (elsewhere, _) = pages.open_large(&os, 200, 1, 0).unwrap();
+    let (there, _) = pages.open_large(&os, 30, 1, 0).unwrap();
     assert_eq!((elsewhere, address(&pages, there)), (id, start));
     closed_twice("another large block", id, start);
     assert!(pages.close_large(there, start, 0));

@@ -24,8 +24,8 @@ fn repaired(pages: &Pages<Fake>) {
 fn what_is_open_stays_open_and_what_is_free_can_be_had() {
     let (os, pages) = pages();
     let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
-    let (large, _) = pages.open_large(&os, 300, 1).unwrap();
-    let (gone, _) = pages.open_large(&os, 200, 1).unwrap();
+    let (large, _) = pages.open_large(&os, 300, 1, 4_800_000).unwrap();
+    let (gone, _) = pages.open_large(&os, 200, 1, 0).unwrap();
     pages.close_span(gone, 0);
     let before = pages.stats();
     repaired(&pages);
@@ -59,7 +59,7 @@ fn a_span_that_was_opening_or_closing_becomes_free() {
 #[test]
 fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 100, 1).unwrap();
+    let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
     pages.close_span(id, 0);
     pages.state.lock().runs.take(&pages.blocks, 40, 1).unwrap();
     repaired(&pages);
@@ -81,7 +81,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
 #[test]
 fn a_large_span_that_was_growing_is_large_all_over() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 20, 1).unwrap();
+    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
     let start = first_unit(&pages, id);
     // The map does not know the last units yet.
     pages.write_classes(start + 10, 10, SizeClass::NONE);
