@@ -8,41 +8,74 @@ use crate::base::sync::{Ordering, pause};
 use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 
+/// After how many ticks a cache is emptied that nobody has used.
+#[derive(Clone, Copy)]
+pub struct Stillness {
+    /// All classes of a virtual CPU: it is idle.
+    pub slab: u32,
+    /// One class, while others move.
+    pub class: u32,
+}
+
+impl Stillness {
+    fn of(self, slab: Slab) -> u32 {
+        if still_classes(slab, 0).all(|class| slab.ticks_still(class) >= self.slab) {
+            self.slab
+        } else {
+            self.class
+        }
+    }
+}
+
+/// The classes of a slab that are set up and have stood still for so many ticks.
+fn still_classes(slab: Slab, ticks: u32) -> impl Iterator<Item = SizeClass> {
+    SizeClass::all()
+        .filter(move |class| slab.read(*class) != Word::UNSET && slab.ticks_still(*class) >= ticks)
+}
+
 impl<O: Os> Cache<O> {
     /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the
     /// system refused to stop the sequences: then only slabs under locks were emptied.
     pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
         let at = below.pages.clock.load(Ordering::Relaxed);
         let _held = self.freezer.lock();
-        self.drain_slots(below, at, |_| true)
+        self.drain_slots(below, |_| 0, |_| at)
     }
 
-    /// Does the same for slabs that nobody has used for `ticks` calls of this; their blocks count as free
-    /// since tick `at`. Tells whether any slab was in use since the last call.
-    pub fn drain_still(&self, below: Below<'_, O>, ticks: u32, at: u32) -> Result<bool, Misuse> {
+    /// Does the same for what nobody has used for so many calls of this; `since` tells from which tick on
+    /// blocks count as free that stood still for so long. Tells whether any word has changed since the last
+    /// call.
+    pub fn drain_still(
+        &self,
+        below: Below<'_, O>,
+        patience: Stillness,
+        since: impl Fn(u32) -> u32,
+    ) -> Result<bool, Misuse> {
         let _held = self.freezer.lock();
         let (mut moved, mut any_still) = (false, false);
-        self.each_made(|_, slab| match slab.ticks_still() {
-            0 => moved |= slab.info().still_for.load(Ordering::Relaxed) == 0,
-            still => any_still |= still >= ticks,
+        self.each_made(|_, slab| {
+            moved |= slab.note_words();
+            let ticks = patience.of(slab);
+            any_still |= still_classes(slab, ticks).any(|class| slab.read(class).holds_anything(class));
         });
         if any_still {
-            self.drain_slots(below, at, |slab| slab.info().still_for.load(Ordering::Relaxed) >= ticks)?;
+            self.drain_slots(below, |slab| patience.of(slab), since)?;
         }
         Ok(moved)
     }
 
-    /// Freezes and empties the slabs that are `chosen`, all with one fence. The caller holds the freezer.
+    /// Freezes slabs, all with one fence, and empties in each the classes that stood still for at least as many
+    /// ticks as `least` says. Slabs without such classes are left alone. The caller holds the freezer.
     fn drain_slots(
         &self,
         below: Below<'_, O>,
-        at: u32,
-        chosen: impl Fn(Slab) -> bool,
+        least: impl Fn(Slab) -> u32,
+        since: impl Fn(u32) -> u32,
     ) -> Result<bool, Misuse> {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
         let mut outcome = Ok(());
         self.each_made(|slot, slab| {
-            if chosen(slab) {
+            if still_classes(slab, least(slab)).next().is_some() {
                 self.in_use(slot).store(base, Ordering::Release);
             }
         });
@@ -52,12 +85,13 @@ impl<O: Os> Cache<O> {
             if self.in_use(slot).load(Ordering::Relaxed) == slab.0 {
                 return;
             }
+            let ticks = least(slab);
             if slot < cpus {
                 if stopped {
-                    outcome = outcome.and(self.empty(below, slab, at));
+                    outcome = outcome.and(self.empty(below, slab, ticks, since(ticks)));
                 }
             } else if let Some(_held) = self.patient_lock(slot) {
-                outcome = outcome.and(self.empty(below, slab, at));
+                outcome = outcome.and(self.empty(below, slab, ticks, since(ticks)));
             }
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
@@ -90,14 +124,11 @@ impl<O: Os> Cache<O> {
         });
     }
 
-    /// Empties a slab that nobody else uses.
-    fn empty(&self, below: Below<'_, O>, slab: Slab, at: u32) -> Result<(), Misuse> {
+    /// Empties the classes of a slab that stood still for so many ticks. Nobody else uses it.
+    fn empty(&self, below: Below<'_, O>, slab: Slab, ticks: u32, at: u32) -> Result<(), Misuse> {
         let mut outcome = Ok(());
-        for class in SizeClass::all() {
+        for class in still_classes(slab, ticks) {
             let word = slab.read(class);
-            if word == Word::UNSET {
-                continue;
-            }
             let first = core::ptr::from_ref(slab.entry(word.base(class))).cast::<usize>().wrapping_add(1);
             // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.
             let blocks = unsafe { core::slice::from_raw_parts(first, word.len(class)) };

@@ -13,7 +13,7 @@
 //! touch few pages.
 
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
 
 /// Blocks in a small array.
@@ -40,9 +40,6 @@ pub struct Info {
     /// Fast paths that found nothing, and that found no place.
     pub underflows: AtomicU64,
     pub overflows: AtomicU64,
-    /// A mixture of all words at the last tick, and ticks since it changed.
-    pub seen_words: AtomicU64,
-    pub still_for: AtomicU32,
     /// The big arrays have memory.
     pub has_big: AtomicU32,
     /// Misses of each class, the older ones counted for less.
@@ -52,6 +49,8 @@ pub struct Info {
     pub heap_seen_at: AtomicU32,
     /// The last miss of each class, as `worth` keeps it.
     pub last_miss: [AtomicU32; TABLE_LEN],
+    /// What `note_words` saw of each class.
+    stood: [AtomicU16; TABLE_LEN],
 }
 
 /// The word of a class.
@@ -90,6 +89,16 @@ impl Word {
 
     pub fn is_small(self) -> bool {
         self.end() < BIG_START
+    }
+
+    /// Blocks, or room for many: somebody else may want it.
+    pub fn holds_anything(self, class: SizeClass) -> bool {
+        self.len(class) > 0 || self.capacity(class) > SMALL_BLOCKS
+    }
+
+    /// Eight bits of it (multiplicative hashing: Knuth, TAOCP 3, 6.4).
+    fn mixture(self) -> u16 {
+        (self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u16
     }
 
     /// The same array with another capacity.
@@ -180,23 +189,25 @@ impl Slab {
         unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
     }
 
-    /// Notes the words of this tick; returns for how many ticks they have not changed. 0 also for an empty
-    /// slab, which holds nothing that anybody would want back.
-    pub fn ticks_still(self) -> u32 {
-        let (mut mixture, mut blocks) = (0u64, 0);
+    /// Notes the words of this tick. True where any of them has changed since the last one.
+    pub fn note_words(self) -> bool {
+        let mut moved = false;
         for class in SizeClass::all() {
-            let word = self.read(class);
-            // FNV-1a's step (Fowler, Noll, Vo), on whole words.
-            mixture = (mixture ^ word.0).wrapping_mul(0x100_0000_01b3);
-            blocks += word.len(class);
+            let Some(stood) = self.info().stood.get(class.index()) else { continue };
+            // Eight bits of each word are enough: a class that moves and seems not to, tick after tick, loses
+            // its cache once.
+            let (seen, mixture) = (stood.load(Ordering::Relaxed), self.read(class).mixture());
+            let ticks = if seen >> 8 == mixture { (seen & 0xFF).saturating_add(1).min(0xFF) } else { 0 };
+            stood.store(mixture << 8 | ticks, Ordering::Relaxed);
+            moved |= ticks == 0;
         }
-        let info = self.info();
-        if info.seen_words.swap(mixture, Ordering::Relaxed) != mixture {
-            info.still_for.store(0, Ordering::Relaxed);
-            return 0;
-        }
-        let still = info.still_for.fetch_add(1, Ordering::Relaxed) + 1;
-        if blocks == 0 { 0 } else { still }
+        moved
+    }
+
+    /// For how many ticks the word of a class has not changed, as far as counted.
+    pub fn ticks_still(self, class: SizeClass) -> u32 {
+        let stood = self.info().stood.get(class.index());
+        stood.map_or(0, |stood| u32::from(stood.load(Ordering::Relaxed) & 0xFF))
     }
 
     pub fn info(&self) -> &Info {

@@ -66,6 +66,32 @@ fn blocks_come_back_to_the_same_cpu<O: Os>(whole: &Whole<O>) {
 }
 
 #[test]
+fn a_class_that_nobody_uses_gives_its_blocks_back_while_another_is_in_use() {
+    let whole = whole(Fake::default(), 8 << 20);
+    let (idle, busy) = (SizeClass::for_small(500), SizeClass::for_small(100));
+    let blocks: Vec<_> = (0..5).map(|_| whole.allocate(idle)).collect();
+    blocks.iter().for_each(|block| whole.free(idle, *block));
+    let cached = whole.cache.cached_blocks(idle);
+    assert_ne!(cached, 0);
+    let patience = Stillness { slab: 2, class: 4 };
+    let ages = core::cell::RefCell::new(Vec::new());
+    let mut moved = Vec::new();
+    for call in 0..6 {
+        assert_eq!(whole.cache.cached_blocks(idle), if call < 5 { cached } else { 0 }, "after {call} calls");
+        whole.allocate(busy);
+        let since = |ticks| {
+            ages.borrow_mut().push(ticks);
+            7
+        };
+        moved.push(whole.cache.drain_still(whole.below(), patience, since).unwrap());
+    }
+    assert_eq!((ages.into_inner(), moved), (vec![4], vec![true; 6]), "frozen once");
+    assert_ne!(whole.cache.cached_blocks(busy), 0);
+    (0..3).for_each(|_| _ = whole.cache.drain_still(whole.below(), patience, |_| 7).unwrap());
+    assert_eq!(whole.cached_bytes(), 0, "nobody uses the cache");
+}
+
+#[test]
 fn locked_caches_keep_and_return_blocks() {
     blocks_come_back_to_the_same_cpu(&whole(Fake::default(), 8 << 20));
 }

@@ -5,6 +5,7 @@
 use super::Heap;
 use super::patience::{Patience, Seen};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::cache::Stillness;
 use crate::class::SizeClass;
 use crate::options::{AUTO, OptionId, encode_percent, percent_of};
 use crate::os::{Bell, MemoryGroup, Os};
@@ -15,7 +16,7 @@ const TICKS_PER_DELAY: u32 = 4;
 /// tick.
 const TICKS_PER_LOOK_OUTSIDE: u32 = 2;
 /// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other
-/// CPUs.
+/// CPUs. A class in a cache that is in use waits as long where the heap holds too much, else a whole delay.
 const STILL_TICKS: u32 = 2;
 /// Nothing waits where free memory exceeds this part of what lives, and these bytes.
 const PATIENT_PART: usize = 2;
@@ -221,10 +222,11 @@ impl<O: Os> Heap<O> {
         let retained = self.retained_bytes(live).min(if steered { most } else { usize::MAX });
         let factor = if plenty { 1 } else { self.janitor.patience.factor() };
         let waits = rung && !plenty;
-        let still = STILL_TICKS * factor;
         // What nobody used for a moment is young; in a program that stopped, or holds too much, nothing is.
         let free_since = |ticks: u32| now.wrapping_sub(if waits { ticks } else { TICKS_PER_DELAY * factor });
-        let moved = self.obeyed(self.cache.drain_still(self.below(), still, free_since(still)));
+        let class = if plenty { STILL_TICKS } else { TICKS_PER_DELAY * factor };
+        let still = Stillness { slab: STILL_TICKS * factor, class };
+        let moved = self.obeyed(self.cache.drain_still(self.below(), still, free_since));
         for class in SizeClass::all() {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }
