@@ -28,7 +28,28 @@ impl Middle {
     }
 
     fn give(&self, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        self.central.give(&self.os, &self.pages, class, blocks)
+        let outcome = self.central.give(&self.os, &self.pages, class, blocks);
+        self.verify();
+        outcome
+    }
+
+    fn drain(&self, class: SizeClass, entries: usize) {
+        self.central.drain(&self.pages, class, entries).unwrap();
+        self.verify();
+    }
+
+    fn trim(&self, class: SizeClass) {
+        self.central.trim(&self.pages, class, 0).unwrap();
+        self.verify();
+    }
+
+    /// Nobody else takes room here.
+    fn verify(&self) {
+        assert_eq!(self.central.verify(&self.pages), self.central.budget.taken());
+    }
+
+    fn transfer_blocks(&self, class: SizeClass) -> u64 {
+        self.central.stats(class).transfer_blocks
     }
 }
 
@@ -128,6 +149,11 @@ fn double_and_interior_frees_are_found_when_the_block_comes_back() {
     assert_eq!((inside.fault, inside.block), (Fault::InteriorPointer, Some((block, 112))));
     assert_eq!(middle.give(class, &[block]), Ok(()));
     assert_eq!(middle.give(class, &[block]).unwrap_err().fault, Fault::DoubleFree);
+    let next = block + 112;
+    let twice = middle.give(class, &[next]).unwrap_err();
+    assert_eq!((twice.fault, twice.block), (Fault::DoubleFree, Some((next, 112))), "never handed out");
+    let not_given = middle.central.not_given(&middle.pages, class, next);
+    assert_eq!((not_given.fault, not_given.block), (Fault::FreeBlock, Some((next, 112))));
     let other = SizeClass::for_small(5000);
     assert_eq!(middle.give(other, &[block]).unwrap_err().fault, Fault::FreeMemory);
 }
@@ -164,7 +190,7 @@ fn a_drained_array_returns_its_room_and_its_blocks() {
     let blocks = middle.take(class, 100);
     middle.give(class, &blocks).unwrap();
     assert_eq!(middle.central.stats(class).transfer_blocks, 100);
-    middle.central.drain(&middle.pages, class, usize::MAX).unwrap();
+    middle.drain(class, usize::MAX);
     assert_eq!(middle.central.stats(class).transfer_blocks, 0);
     assert_eq!(middle.central.budget.taken(), 0);
 }
@@ -223,11 +249,106 @@ fn what_nobody_took_from_an_array_goes_back_to_its_spans() {
     let class = SizeClass::for_small(512);
     let blocks = middle.take(class, 100);
     middle.give(class, &blocks).unwrap();
-    middle.central.trim(&middle.pages, class, 0).unwrap();
+    middle.trim(class);
     assert_eq!(middle.central.stats(class).transfer_blocks, 100, "they came since the last look");
     middle.take(class, 30);
-    middle.central.trim(&middle.pages, class, 0).unwrap();
+    middle.trim(class);
     assert_eq!(middle.central.stats(class).transfer_blocks, 0, "70 were there all the time");
+    assert_eq!(middle.central.budget.taken(), 30 * 512, "what they took with them is room still");
+}
+
+#[test]
+fn more_than_one_batch_leaves_an_array_by_trimming_and_by_draining() {
+    let middle = middle(8 << 20);
+    let class = SizeClass::for_small(512);
+    let blocks = middle.take(class, 3 * DRAIN_BATCH);
+    middle.give(class, &blocks).unwrap();
+    middle.drain(class, DRAIN_BATCH + 5);
+    assert_eq!(middle.transfer_blocks(class), 2 * DRAIN_BATCH as u64 - 5);
+    middle.trim(class);
+    middle.take(class, 3);
+    middle.trim(class);
+    assert_eq!(middle.transfer_blocks(class), 0);
+}
+
+#[test]
+fn single_blocks_are_other_blocks_and_zero_as_long_as_nobody_had_them() {
+    let middle = middle(1 << 20);
+    let class = SizeClass::for_small(4096);
+    let one = || middle.central.take_one(&middle.os, &middle.pages, class);
+    let [first, second] = [one(), one()];
+    assert!(first.1 && second.1 && first.0 != second.0);
+    assert_eq!(middle.pages.class_of(second.0), class);
+    middle.give(class, &[first.0]).unwrap();
+    assert_eq!(one(), (first.0, false), "from the array");
+    middle.central.give_to_spans(&middle.pages, class, &[second.0]).unwrap();
+    assert_eq!(one(), (second.0, false), "from its span");
+    middle.os.refuse_after(Request::MapAt, 0);
+    while one().0 != 0 {}
+    middle.verify();
+}
+
+#[test]
+fn what_is_free_in_spans_is_the_sum_over_the_classes() {
+    let middle = middle(0);
+    for bytes in [48, 3000, 20_000] {
+        middle.take(SizeClass::for_small(bytes), 1);
+    }
+    let of_class = |class| middle.central.stats(class).free_blocks as usize * class.block_bytes();
+    let sum: usize = SizeClass::all().map(of_class).sum();
+    assert_eq!((middle.central.free_in_spans(), sum > 100_000), (sum, true));
+}
+
+#[test]
+fn an_array_that_is_full_and_without_room_sends_blocks_to_their_spans() {
+    let middle = middle(TRANSFER_SHARE * 8 * 1024);
+    let class = SizeClass::for_small(1024);
+    let blocks = middle.take(class, 20);
+    middle.give(class, &blocks[..8]).unwrap();
+    assert_eq!(middle.transfer_blocks(class), 8, "the whole share");
+    middle.give(class, &blocks[8..]).unwrap();
+    assert_eq!(middle.transfer_blocks(class), 8);
+    assert_eq!(middle.central.budget.taken(), 8 * 1024);
+    middle.take(class, 5);
+    middle.give(class, &blocks[..2]).unwrap();
+    assert_eq!(middle.transfer_blocks(class), 5, "there is place without more room");
+}
+
+#[test]
+fn the_arrays_are_found_where_they_are() {
+    let middle = middle(1 << 20);
+    let class = SizeClass::for_small(64);
+    let blocks = middle.take(class, 8);
+    middle.give(class, &blocks).unwrap();
+    let (start, bytes) = middle.central.arrays();
+    assert_eq!(bytes, TABLE_LEN * MOST_ENTRIES * size_of::<usize>());
+    assert_eq!(middle.os.resident_bytes(start, bytes).map(|resident| resident > 0), Some(true));
+}
+
+#[test]
+fn lists_are_right_again_in_a_child_whose_parent_was_changing_them() {
+    let middle = middle(0);
+    let [small, large] = [300, 5000].map(SizeClass::for_small);
+    let mut kept = Vec::new();
+    for class in [small, large] {
+        let blocks = middle.take(class, 3 * class.shape().blocks as usize);
+        middle.give(class, &blocks[10..40]).unwrap();
+        kept.extend_from_slice(&blocks[..10]);
+    }
+    let before = [small, large].map(|class| middle.central.stats(class));
+    let gone = || {
+        for class in [small, large] {
+            middle.central.class(class).spans.hold();
+            // SAFETY: held by the line above.
+            *unsafe { middle.central.class(class).spans.seized() } = SpanLists::new();
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(gone).join()).unwrap();
+    // SAFETY: the thread that held the locks is gone.
+    unsafe { middle.central.repair(&middle.pages) };
+    middle.verify();
+    assert_eq!([small, large].map(|class| middle.central.stats(class)), before);
+    assert!(middle.take(small, 100).iter().all(|block| !kept.contains(block)));
 }
 
 #[test]

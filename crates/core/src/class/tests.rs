@@ -45,8 +45,19 @@ fn aligned_requests_get_a_class_whose_blocks_are_aligned() {
             );
         }
     }
+    assert_eq!(SizeClass::for_aligned(LARGEST_BYTES, UNIT_BYTES), Some(SizeClass::for_small(LARGEST_BYTES)));
     assert_eq!(SizeClass::for_aligned(1, UNIT_BYTES * 2), None);
     assert_eq!(SizeClass::for_aligned(LARGEST_BYTES + 1, 16), None);
+}
+
+#[test]
+fn classes_of_blocks_are_told_from_the_two_that_have_none() {
+    assert!(SizeClass::all().all(SizeClass::is_small));
+    assert_eq!(SizeClass::all().count(), CLASS_COUNT);
+    for (none, index) in [(SizeClass::NONE, 0), (SizeClass::LARGE, CLASS_COUNT + 1)] {
+        assert_eq!((none.is_small(), none.index(), block_bytes_of_index(index)), (false, index, 0));
+    }
+    assert!(SizeClass::all().all(|class| block_bytes_of_index(class.index()) == class.block_bytes()));
 }
 
 #[test]

@@ -150,6 +150,9 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     let closed_twice = |what: &str, id, start| {
         let before = pages.stats();
         assert!(!pages.close_large(id, start, 0), "{what}");
+        if pages.span(id).class() != SizeClass::LARGE {
+            assert!(!pages.resize_large(&os, id, 20, 1), "{what}");
+        }
         assert_eq!(pages.stats(), before, "{what}");
         pages.verify();
     };

@@ -2,7 +2,7 @@
 
 use super::bits::BLOCK_UNITS;
 use super::runs::Huge;
-use super::{Pages, SpanId, TIDY};
+use super::{LargeStats, Pages, SpanId, TIDY};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
 
@@ -11,7 +11,7 @@ impl<O: Os> Pages<O> {
     pub fn verify(&self) {
         let state = self.state.lock();
         state.runs.verify(&self.blocks);
-        let (mut open, mut open_units, mut released) = (0, 0, 0);
+        let (mut open, mut open_units, mut released, mut large) = (0, 0, 0, LargeStats::NONE);
         for id in (0..state.spans).map(SpanId) {
             let span = self.span(id);
             let (class, start, units) = (span.class(), span.start.get(), span.units.get());
@@ -21,6 +21,9 @@ impl<O: Os> Pages<O> {
             open += 1;
             open_units += units as u64;
             released += span.released_bytes();
+            if class == SizeClass::LARGE {
+                large.add(span);
+            }
             let touched = class.is_small() && span.touched_at.get() != TIDY;
             assert!(!touched || self.is_untidy(id), "the janitor looks at what was touched");
             assert_eq!(self.span_of(self.address_of(start)), Some(id), "the map names the span");
@@ -29,6 +32,7 @@ impl<O: Os> Pages<O> {
             }
         }
         assert_eq!((open, open_units), (state.spans_open, state.runs.used), "what is open is counted");
+        assert_eq!(large, state.large, "what large blocks hold is counted");
         assert_eq!(released, self.released_bytes(), "what was given back inside spans is counted");
         let mut mapped = 0;
         for number in 0..state.runs.blocks {
