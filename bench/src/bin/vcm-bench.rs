@@ -63,7 +63,7 @@ struct RunArguments {
     /// Names of allocators; `default` and `all` are groups
     #[arg(long, value_delimiter = ',', default_value = "default")]
     allocators: Vec<String>,
-    /// Runs of each cell on each allocator [default: 3]
+    /// Runs of each cell on each allocator
     #[arg(long, default_value_t = 3)]
     repeat: usize,
     /// Seconds that a threaded cell works [default: 0.5 quick, 1.5 full]
