@@ -80,7 +80,8 @@ impl Test {
             }
             Step::Large(units, shift) => {
                 let (units, align) = (units as u32 % 2000 + 1, 1 << (shift % 10));
-                if let Some((id, zeroed)) = self.pages.open_large(&self.system, units, align, 0) {
+                if let Some((id, zeroed)) = self.pages.open_large(&self.system, units, align, units as usize)
+                {
                     let start = self.pages.address_of(self.first_unit(id));
                     assert_eq!(start % (align as usize * UNIT_BYTES), 0);
                     self.opened(id, units, zeroed);
@@ -96,10 +97,9 @@ impl Test {
             Step::Shrink(which, units) => {
                 if let Some((start, id, now)) = self.pick(which).filter(|(start, ..)| self.is_large(*start)) {
                     let units = (units as u32 + 1).min(now);
-                    assert!(
-                        self.pages.resize_large(&self.system, id, units, 0),
-                        "to give back needs nothing"
-                    );
+                    let address = self.pages.address_of(start);
+                    let shrunk = self.pages.resize_large(&self.system, id, address, units, 1);
+                    assert!(shrunk, "to give back needs nothing");
                     self.open.insert(start, (id, units));
                 }
             }
@@ -125,7 +125,8 @@ impl Test {
         let Some((start, id, now)) = self.pick(which).filter(|(start, ..)| self.is_large(*start)) else {
             return;
         };
-        if self.pages.resize_large(&self.system, id, now + more, 0) {
+        let address = self.pages.address_of(start);
+        if self.pages.resize_large(&self.system, id, address, now + more, more as usize) {
             let next = self.open.range(start + 1..).next();
             assert!(next.is_none_or(|(next, _)| start + now + more <= *next), "grown into another span");
             self.open.insert(start, (id, now + more));

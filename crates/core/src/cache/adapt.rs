@@ -124,11 +124,8 @@ impl<O: Os> Cache<O> {
     }
 
     fn give_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) {
-        // A child that was forked in a handler may have put the slab back to its beginning while this thread
-        // stood between taking room and using it: then the room is given back already.
-        let less = |granted: usize| Some(granted.saturating_sub(bytes));
-        let before = tray.slab().info().granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        below.central.budget.give(before.unwrap_or_default().min(bytes));
+        tray.slab().info().granted.fetch_sub(bytes, Ordering::Relaxed);
+        below.central.budget.give(bytes);
     }
 
     /// Now and then, takes room from the class that needs it least, if that is clearly less than the one that

@@ -8,6 +8,15 @@ use crate::base::sync::{Ordering, pause};
 use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 
+/// What `drain_still` saw.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// A word has changed since the last look.
+    pub moved: bool,
+    /// The system refused to stop the sequences: what stands still in caches without locks stays there.
+    pub refused: bool,
+}
+
 /// After how many ticks a cache is emptied that nobody has used.
 #[derive(Clone, Copy)]
 pub struct Stillness {
@@ -33,6 +42,11 @@ fn still_classes(slab: Slab, ticks: u32) -> impl Iterator<Item = SizeClass> {
         .filter(move |class| slab.read(*class) != Word::UNSET && slab.ticks_still(*class) >= ticks)
 }
 
+/// Whether classes that have stood still for so many ticks have something that somebody else may want.
+fn has_something(slab: Slab, ticks: u32) -> bool {
+    still_classes(slab, ticks).any(|class| ticks == 0 || slab.read(class).holds_anything(class))
+}
+
 impl<O: Os> Cache<O> {
     /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the
     /// system refused to stop the sequences: then only slabs under locks were emptied.
@@ -43,29 +57,25 @@ impl<O: Os> Cache<O> {
     }
 
     /// Does the same for what nobody has used for so many calls of this; `since` tells from which tick on
-    /// blocks count as free that stood still for so long. Tells whether any word has changed since the last
-    /// call.
+    /// blocks count as free that stood still for so long.
     pub fn drain_still(
         &self,
         below: Below<'_, O>,
         patience: Stillness,
         since: impl Fn(u32) -> u32,
-    ) -> Result<bool, Misuse> {
+    ) -> Result<Look, Misuse> {
         let _held = self.freezer.lock();
         let (mut moved, mut any_still) = (false, false);
         self.each_made(|_, slab| {
             moved |= slab.note_words();
-            let ticks = patience.of(slab);
-            any_still |= still_classes(slab, ticks).any(|class| slab.read(class).holds_anything(class));
+            any_still |= has_something(slab, patience.of(slab));
         });
-        if any_still {
-            self.drain_slots(below, |slab| patience.of(slab), since)?;
-        }
-        Ok(moved)
+        let stopped = !any_still || self.drain_slots(below, |slab| patience.of(slab), since)?;
+        Ok(Look { moved, refused: !stopped })
     }
 
     /// Freezes slabs, all with one fence, and empties in each the classes that stood still for at least as many
-    /// ticks as `least` says. Slabs without such classes are left alone. The caller holds the freezer.
+    /// ticks as `least` says. Slabs that have nothing there are left alone. The caller holds the freezer.
     fn drain_slots(
         &self,
         below: Below<'_, O>,
@@ -75,7 +85,7 @@ impl<O: Os> Cache<O> {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
         let mut outcome = Ok(());
         self.each_made(|slot, slab| {
-            if still_classes(slab, least(slab)).next().is_some() {
+            if has_something(slab, least(slab)) {
                 self.in_use(slot).store(base, Ordering::Release);
             }
         });
@@ -116,10 +126,9 @@ impl<O: Os> Cache<O> {
             if self.in_use(slot).load(Ordering::Relaxed) != base {
                 return;
             }
-            for class in SizeClass::all() {
-                slab.write(class, Word::UNSET);
-            }
-            below.central.budget.give(slab.info().granted.swap(0, Ordering::Relaxed));
+            // The room of what was set up, not all that was granted: a thread that this child's handler
+            // interrupted may have some in its hands, and use it.
+            still_classes(slab, 0).for_each(|class| unset(below, slab, class));
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
     }
@@ -135,11 +144,16 @@ impl<O: Os> Cache<O> {
             if !blocks.is_empty() {
                 outcome = outcome.and(below.central.return_blocks(below.pages, class, blocks, at));
             }
-            slab.write(class, Word::UNSET);
-            let bytes = word.capacity(class) * class.block_bytes();
-            slab.info().granted.fetch_sub(bytes, Ordering::Relaxed);
-            below.central.budget.give(bytes);
+            unset(below, slab, class);
         }
         outcome
     }
+}
+
+/// Forgets the array of a class and gives its room back. Nobody else uses the slab.
+fn unset<O: Os>(below: Below<'_, O>, slab: Slab, class: SizeClass) {
+    let bytes = slab.read(class).capacity(class) * class.block_bytes();
+    slab.write(class, Word::UNSET);
+    slab.info().granted.fetch_sub(bytes, Ordering::Relaxed);
+    below.central.budget.give(bytes);
 }

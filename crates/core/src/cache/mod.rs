@@ -23,7 +23,7 @@ mod tray;
 mod whole;
 mod worth;
 
-pub use drain::Stillness;
+pub use drain::{Look, Stillness};
 pub use figures::CacheStats;
 pub use sampling::Sampling;
 pub use sequence::Front;

@@ -194,12 +194,14 @@ impl Slab {
         let mut moved = false;
         for class in SizeClass::all() {
             let Some(stood) = self.info().stood.get(class.index()) else { continue };
-            // Eight bits of each word are enough: a class that moves and seems not to, tick after tick, loses
-            // its cache once.
-            let (seen, mixture) = (stood.load(Ordering::Relaxed), self.read(class).mixture());
-            let ticks = if seen >> 8 == mixture { (seen & 0xFF).saturating_add(1).min(0xFF) } else { 0 };
-            stood.store(mixture << 8 | ticks, Ordering::Relaxed);
-            moved |= ticks == 0;
+            // Eight bits of each word are enough: a class that changes and seems not to, once in 256 times,
+            // loses its cache a little early.
+            let (seen, word) = (stood.load(Ordering::Relaxed), self.read(class));
+            let changed = seen >> 8 != word.mixture();
+            let ticks =
+                if changed || word == Word::UNSET { 0 } else { (seen & 0xFF).saturating_add(1).min(0xFF) };
+            stood.store(word.mixture() << 8 | ticks, Ordering::Relaxed);
+            moved |= changed;
         }
         moved
     }

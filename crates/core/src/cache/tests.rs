@@ -75,7 +75,7 @@ fn a_class_that_nobody_uses_gives_its_blocks_back_while_another_is_in_use() {
     assert_ne!(cached, 0);
     let patience = Stillness { slab: 2, class: 4 };
     let ages = core::cell::RefCell::new(Vec::new());
-    let mut moved = Vec::new();
+    let mut looks = Vec::new();
     for call in 0..6 {
         assert_eq!(whole.cache.cached_blocks(idle), if call < 5 { cached } else { 0 }, "after {call} calls");
         whole.allocate(busy);
@@ -83,12 +83,42 @@ fn a_class_that_nobody_uses_gives_its_blocks_back_while_another_is_in_use() {
             ages.borrow_mut().push(ticks);
             7
         };
-        moved.push(whole.cache.drain_still(whole.below(), patience, since).unwrap());
+        looks.push(whole.cache.drain_still(whole.below(), patience, since).unwrap());
     }
-    assert_eq!((ages.into_inner(), moved), (vec![4], vec![true; 6]), "frozen once");
+    let moved = Look { moved: true, refused: false };
+    assert_eq!((ages.into_inner(), looks), (vec![4], vec![moved; 6]), "frozen once");
     assert_ne!(whole.cache.cached_blocks(busy), 0);
     (0..3).for_each(|_| _ = whole.cache.drain_still(whole.below(), patience, |_| 7).unwrap());
     assert_eq!(whole.cached_bytes(), 0, "nobody uses the cache");
+}
+
+#[test]
+fn a_class_does_not_age_before_it_is_used() {
+    let whole = whole(Fake::default(), 8 << 20);
+    let (used, unused) = (SizeClass::for_small(100), SizeClass::for_small(500));
+    whole.allocate(used);
+    for _ in 0..4 {
+        whole.cache.drain_still(whole.below(), Stillness { slab: 200, class: 200 }, |_| 7).unwrap();
+    }
+    let mut ages = Vec::new();
+    whole.cache.each_made(|_, slab| ages.push([used, unused].map(|class| slab.ticks_still(class))));
+    assert_eq!(ages, [[3, 0]]);
+}
+
+#[test]
+fn room_in_the_hands_of_an_interrupted_thread_stays_taken_in_a_child_that_puts_its_slab_right() {
+    let whole = whole(Fake::default(), 8 << 20);
+    let (class, bytes) = (SizeClass::for_small(100), 7 * 112);
+    let block = whole.allocate(class);
+    whole.free(class, block);
+    let below = whole.below();
+    whole.cache.each_made(|slot, slab| {
+        assert!(whole.central.budget.take(bytes));
+        slab.info().granted.fetch_add(bytes, Ordering::Relaxed);
+        whole.cache.in_use(slot).store(whole.cache.base.load(Ordering::Relaxed), Ordering::Release);
+    });
+    whole.cache.thaw(below);
+    assert_eq!((whole.cache.stats().granted, whole.central.budget.taken()), (bytes as u64, bytes));
 }
 
 #[test]
@@ -240,12 +270,18 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
             })
         })
         .collect();
-    for _ in 0..400 {
-        whole.cache.drain(whole.below()).unwrap();
+    let impatient = Stillness { slab: 1, class: 1 };
+    for round in 0..400 {
+        match round % 2 {
+            0 => _ = whole.cache.drain(whole.below()).unwrap(),
+            _ => _ = whole.cache.drain_still(whole.below(), impatient, |_| 7).unwrap(),
+        }
         std::thread::sleep(std::time::Duration::from_micros(500));
     }
     stop.store(true, Ordering::Relaxed);
     workers.into_iter().for_each(|worker| worker.join().unwrap());
+    whole.cache.drain(whole.below()).unwrap();
+    assert_eq!(whole.cache.stats().granted, 0);
     for class in SizeClass::all() {
         assert_eq!(whole.live_blocks(class), 0);
     }

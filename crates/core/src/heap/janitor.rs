@@ -226,7 +226,8 @@ impl<O: Os> Heap<O> {
         let free_since = |ticks: u32| now.wrapping_sub(if waits { ticks } else { TICKS_PER_DELAY * factor });
         let class = if plenty { STILL_TICKS } else { TICKS_PER_DELAY * factor };
         let still = Stillness { slab: STILL_TICKS * factor, class };
-        let moved = self.obeyed(self.cache.drain_still(self.below(), still, free_since));
+        let look = self.obeyed(self.cache.drain_still(self.below(), still, free_since));
+        self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
         for class in SizeClass::all() {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }
@@ -242,7 +243,7 @@ impl<O: Os> Heap<O> {
                 self.relieve();
             }
         }
-        match rung || moved {
+        match rung || look.moved {
             true => self.janitor.quiet_ticks.store(0, Ordering::Relaxed),
             false => _ = self.janitor.quiet_ticks.fetch_add(1, Ordering::Relaxed),
         }

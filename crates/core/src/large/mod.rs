@@ -143,7 +143,7 @@ impl Large {
         bytes: usize,
     ) -> Result<bool, Misuse> {
         let id = self.find(pages, address)?;
-        Ok(units_for(bytes).is_some_and(|units| pages.resize_large(os, id, units, bytes)))
+        Ok(units_for(bytes).is_some_and(|units| pages.resize_large(os, id, address, units, bytes)))
     }
 
     /// Brings the first `bytes` of one large block to another that nobody has seen yet.

@@ -130,3 +130,30 @@ fn of_threads_that_free_the_same_large_block_one_succeeds() {
         assert!(mine != theirs, "freed by {}", if mine { "both" } else { "neither" });
     }
 }
+
+#[test]
+fn threads_that_resize_and_free_the_same_block_leave_whole_runs_and_true_counts() {
+    let os = Linux;
+    let (pages, large) = (Pages::new(), Large::new());
+    assert!(pages.start(&os));
+    for round in 0..20 {
+        let block = large.allocate(&os, &pages, 800 << 10, 16).unwrap().address;
+        let start = std::sync::Barrier::new(3);
+        let resize = |sizes: [usize; 2]| {
+            start.wait();
+            for bytes in sizes.into_iter().cycle().take(5000) {
+                _ = large.resize_in_place(&os, &pages, block, bytes);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| resize([600 << 10, 1500 << 10]));
+            scope.spawn(|| resize([400 << 10, 300 << 10]));
+            start.wait();
+            if round % 2 == 1 {
+                _ = large.free(&pages, block);
+                _ = large.allocate(&os, &pages, 900 << 10, 16);
+            }
+        });
+        pages.verify();
+    }
+}

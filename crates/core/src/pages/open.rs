@@ -1,4 +1,4 @@
-//! The life of a span: opened for a class or a large block, extended, shrunk, closed.
+//! The life of a span: opened for a class or a large block, resized, closed.
 
 use super::grow::Place;
 use super::{Pages, Span, SpanId, State};
@@ -95,11 +95,19 @@ impl<O: Os> Pages<O> {
     /// caller looked.
     pub fn close_large(&self, id: SpanId, address: usize, at: u32) -> bool {
         let mut state = self.state.lock();
-        let is_open = self.class_of(address) == SizeClass::LARGE && self.span_of(address) == Some(id);
+        let is_open = self.is_large_at(&state, id, address);
         if is_open {
             self.close_under_lock(&mut state, id, at);
         }
         is_open
+    }
+
+    /// Whether the span is that of the large block that starts at an address. Both may have another owner than
+    /// when the caller looked.
+    fn is_large_at(&self, _held: &Guard<'_, State, O>, id: SpanId, address: usize) -> bool {
+        self.class_of(address) == SizeClass::LARGE
+            && self.span_of(address) == Some(id)
+            && self.address_of(self.span(id).start.get()) == address
     }
 
     fn close_under_lock(&self, state: &mut Guard<'_, State, O>, id: SpanId, at: u32) {
@@ -112,20 +120,22 @@ impl<O: Os> Pages<O> {
         self.recycle_span(state, id);
     }
 
-    /// Makes a large span `units` long where it lies, for `requested` bytes: into the units behind it, or gives
-    /// its last ones back. False where that cannot be.
-    pub fn resize_large(&self, os: &O, id: SpanId, units: u32, requested: usize) -> bool {
+    /// Makes the span of the large block at an address `units` long where it lies, for `requested` bytes: into
+    /// the units behind it, or gives its last ones back. False where that cannot be, and where another thread
+    /// has freed the block since the caller looked.
+    pub fn resize_large(&self, os: &O, id: SpanId, address: usize, units: u32, requested: usize) -> bool {
         let span = self.span(id);
-        let more = units.saturating_sub(span.units.get());
-        if more > 0 && !self.fits_limits(os, more as usize * UNIT_BYTES) {
+        let missing = || units.saturating_sub(span.units.get());
+        if missing() > 0 && !self.fits_limits(os, missing() as usize * UNIT_BYTES) {
             return false;
         }
         let mut state = self.state.lock();
-        if span.class() != SizeClass::LARGE {
-            // Another thread has freed it since the caller looked.
+        if !self.is_large_at(&state, id, address) {
             return false;
         }
         state.large.remove(span);
+        // Of two threads that resize one block, the other may have been first.
+        let more = missing();
         let fits = more == 0 || self.extend(os, &mut state, span, more);
         if fits {
             self.shrink(&mut state, span, units);
