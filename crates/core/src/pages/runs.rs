@@ -142,7 +142,7 @@ impl Runs {
         self.blocks < FEW_BLOCKS || self.used * 2 >= units
     }
 
-    /// Whether so many units in a row are free inside a block.
+    /// Whether so many units, at most those of a block, are free in a row inside one.
     pub fn has_run(&self, blocks: &impl Blocks, units: u32) -> bool {
         self.place_inside(blocks, units, 1).is_some()
     }

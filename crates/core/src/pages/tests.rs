@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::memory::{fill, holds};
+use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::fake::{Fake, Request};
 
@@ -171,4 +172,90 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     assert_eq!((elsewhere, address(&pages, there)), (id, start));
     closed_twice("another large block", id, start);
     assert!(pages.close_large(there, start, 0));
+}
+
+#[test]
+fn a_fork_holds_both_locks_and_parent_and_child_let_go_of_them() {
+    let (_, pages) = pages();
+    let are_free = || (pages.state.try_lock().is_some(), pages.giving_back.try_lock().is_some());
+    for child in [false, true] {
+        pages.hold();
+        assert_eq!(are_free(), (false, false));
+        // SAFETY: held by the line above the last.
+        unsafe { if child { pages.reset() } else { pages.release() } };
+        assert_eq!(are_free(), (true, true));
+    }
+}
+
+#[test]
+fn the_hard_limit_is_the_last_byte_that_can_be_had() {
+    let (os, pages) = pages();
+    pages.limits.set(None, Some(30 * UNIT_BYTES));
+    assert_eq!((pages.limits.soft(), pages.limits.hard()), (None, Some(30 * UNIT_BYTES)));
+    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
+    let start = address(&pages, id);
+    assert!(pages.open_large(&os, 11, 1, 0).is_none());
+    assert!(!pages.resize_large(&os, id, start, 31, 0));
+    assert!(pages.resize_large(&os, id, start, 30, 0));
+    assert_eq!(pages.footprint(), 30 * UNIT_BYTES);
+    assert!(pages.open_span(&os, SizeClass::for_small(16)).is_none());
+    assert!(pages.resize_large(&os, id, start, 20, 0));
+    assert!(pages.open_large(&os, 10, 1, 0).is_some(), "what was given up counts no more");
+    assert!(!pages.limits.take_passed(), "there is no soft limit");
+}
+
+#[test]
+fn the_soft_limit_is_told_once_when_giving_back_does_not_help() {
+    let (os, pages) = pages();
+    pages.limits.set(Some(30 * UNIT_BYTES), None);
+    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
+    pages.close_span(id, 0);
+    assert_eq!(pages.footprint(), 20 * UNIT_BYTES, "free, and in memory");
+    pages.open_large(&os, 25, 1, 0).unwrap();
+    assert_eq!((pages.footprint(), pages.limits.take_passed()), (25 * UNIT_BYTES, false));
+    pages.open_large(&os, 5, 1, 0).unwrap();
+    assert!(!pages.limits.take_passed(), "the limit itself is within it");
+    pages.open_large(&os, 1, 1, 0).unwrap();
+    assert_eq!([pages.limits.take_passed(), pages.limits.take_passed()], [true, false]);
+}
+
+#[test]
+fn a_block_is_handed_out_and_taken_back_by_one_caller() {
+    let (os, pages) = pages();
+    pages.give_by_call();
+    let class = SizeClass::for_small(16);
+    let start = address(&pages, pages.open_span(&os, class).unwrap());
+    let blocks = [0, 1, 31, 32, 33, 1023].map(|index| start + index * 16);
+    for block in blocks {
+        pages.note_given(block, true);
+        assert_eq!((pages.class_of_given(block), pages.take_back(block)), (None, false), "spans say nothing");
+        pages.hand_out(block);
+    }
+    assert!(blocks.iter().all(|block| pages.class_of_given(*block) == Some(class)));
+    for (index, block) in blocks.into_iter().enumerate() {
+        assert_eq!([pages.take_back(block), pages.take_back(block)], [true, false]);
+        let left = blocks.iter().filter(|block| pages.class_of_given(**block).is_some()).count();
+        assert_eq!(left, blocks.len() - index - 1);
+    }
+}
+
+#[test]
+fn what_nobody_needed_and_what_was_wanted_again_is_counted() {
+    let (os, pages) = pages();
+    let unit = UNIT_BYTES;
+    let ids = [40, 60].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
+    ids.into_iter().for_each(|id| pages.close_span(id, 0));
+    assert_eq!((pages.low_water(), pages.dirty_free_bytes()), (0, 100 * unit), "the least since the start");
+    pages.open_large(&os, 30, 1, 0).unwrap();
+    assert_eq!([pages.low_water(), pages.low_water()], [70 * unit, 70 * unit]);
+    let now = pages.clock.load(Ordering::Relaxed);
+    assert_eq!(pages.came_back(now), 0);
+    assert_eq!(pages.give_back(&os, 0, 0), 70 * unit);
+    pages.open_large(&os, 50, 1, 0).unwrap();
+    assert_eq!(pages.came_back(now + 1), 50 * unit as u64);
+    pages.open_large(&os, 10, 1, 0).unwrap();
+    assert_eq!(pages.came_back(now + 1), 50 * unit as u64, "too long ago to count");
+    pages.count_returned(4096, now);
+    pages.count_returned(8192, now + 1);
+    assert_eq!(pages.came_back(now), 50 * unit as u64 + 8192);
 }

@@ -140,3 +140,26 @@ fn a_run_gets_half_of_the_room_where_there_is_not_all_of_it() {
     assert!(runs.extend(&blocks, third.start, 4, 28).is_some());
     runs.verify(&blocks);
 }
+
+#[test]
+fn a_range_is_well_used_while_it_is_short_or_half_of_it_is_in_use() {
+    let (_, runs) = table(3);
+    assert!(runs.is_well_used(), "three blocks may be empty");
+    let (blocks, mut runs) = table(4);
+    assert!(!runs.is_well_used());
+    runs.take(&blocks, 255, 1).unwrap();
+    assert!(!runs.is_well_used());
+    runs.take(&blocks, 1, 1).unwrap();
+    assert!(runs.is_well_used(), "256 of 512");
+}
+
+#[test]
+fn a_run_is_there_up_to_its_length() {
+    let (blocks, mut runs) = table(1);
+    runs.take(&blocks, 100, 1).unwrap();
+    assert_eq!([28, 29].map(|units| runs.has_run(&blocks, units)), [true, false]);
+    assert_eq!((runs.is_unused(&blocks, 0), runs.dirty_of(&blocks, 0)), (false, 0));
+    runs.put(&blocks, 0, 100, 1);
+    assert_eq!((runs.is_unused(&blocks, 0), runs.dirty_of(&blocks, 0)), (true, bits::mask(0, 100)));
+    assert!(runs.has_run(&blocks, 128));
+}
