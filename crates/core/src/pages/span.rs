@@ -292,6 +292,34 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_a_long_span_are_known_one_by_one() {
+        let class = SizeClass::for_small(256 << 10);
+        let span = span(class);
+        span.take(2, |_| ());
+        span.put(1).unwrap();
+        assert_eq!(span.idle_pages(), u128::MAX << 64, "the second block");
+        assert!(span.may_have_idle_pages());
+        span.add_released(1 << 64 | 1 << 127);
+        span.add_released(1 << 64 | 1 << 100);
+        assert_eq!(span.released_bytes(), 3 * PAGE_BYTES);
+        assert_eq!(span.idle_pages(), u128::MAX << 64 & !(1 << 64 | 1 << 100 | 1 << 127));
+        span.add_released(span.idle_pages());
+        assert!(!span.may_have_idle_pages());
+        assert_eq!(span.take(1, |_| ()), 1);
+        assert_eq!(span.released_bytes(), 0, "somebody has it again");
+    }
+
+    #[test]
+    fn free_blocks_can_be_counted_anew() {
+        let span = span(SizeClass::for_small(100));
+        span.take(70, |_| ());
+        let free = span.free.get();
+        span.free.set(1);
+        span.recount();
+        assert_eq!(span.free.get(), free);
+    }
+
+    #[test]
     fn a_page_is_idle_when_every_block_on_it_is_free() {
         let class = SizeClass::for_small(1536);
         let span = span(class);
