@@ -108,15 +108,13 @@ fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; 
 		$(CARGO) fuzz run -s none --fuzz-dir . $$target -- -max_total_time=$(or $(SECONDS_EACH),60) -max_len=600 || exit 1; \
 	done
 
-# SHARD=7/20 for a twentieth. First the tests of the changed layers and of the one above, then, for what those missed, the
-# slower ones that ask from the heap; what is missed may still be seen by `cargo test -p vcmalloc-core`. Optimising would
-# cost more than these tests take.
-MUTANTS = CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants -p vcmalloc-core -o $(TARGET)/mutants \
-	-j2 $(if $(SHARD),--shard $(SHARD) --sharding round-robin)
-LAYERS = class:: pages:: central:: large::
+# SHARD=7/20 for a twentieth. The tests named here are those of the changed layers, of the one above, and the quick ones that ask
+# from the heap; what they miss may still be seen by `cargo test -p vcmalloc-core`. Optimising would cost more than these take.
 mutants: setup-build ## change the core's middle and back line by line: which change does no test see; needs cargo-mutants
-	-$(MUTANTS) -- --lib -- $(LAYERS)
-	$(MUTANTS) --iterate -- --lib -- $(LAYERS) heap::janitor_tests heap::tests::room_for
+	@mkdir -p $(TARGET)
+	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants -p vcmalloc-core -o $(TARGET)/mutants -j2 \
+		$(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib -- class:: pages:: central:: large:: \
+		heap::janitor_tests heap::tests::room_for
 
 # The locked caches: there are no restartable sequences for aarch64 yet. Not a part of `make test`: qemu takes its time.
 aarch64: ## the libraries for aarch64: C programs, misuse, guards and real programs on them under qemu

@@ -74,8 +74,8 @@ impl<O: Os> Cache<O> {
         Ok(Look { moved, refused: !stopped })
     }
 
-    /// Freezes slabs, all with one fence, and empties in each the classes that stood still for at least as many
-    /// ticks as `least` says. Slabs that have nothing there are left alone. The caller holds the freezer.
+    /// Freezes slabs, all with one fence, and empties in each the classes that stood still for at least as
+    /// many ticks as `least` says. Slabs that have nothing there are left alone. The caller holds the freezer.
     fn drain_slots(
         &self,
         below: Below<'_, O>,

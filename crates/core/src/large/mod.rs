@@ -114,8 +114,8 @@ impl Large {
         if !pages.close_large(id, address, pages.clock.load(Ordering::Relaxed)) {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
-        // Not one step: where two threads take the same turn one address is forgotten, and a locked instruction
-        // costs every free.
+        // Not one step: where two threads take the same turn one address is forgotten, and a locked
+        // instruction costs every free.
         let turn = self.frees.load(Ordering::Relaxed);
         self.frees.store((turn + 1) % REMEMBERED, Ordering::Relaxed);
         self.freed.iter().skip(turn).take(1).for_each(|place| place.store(address, Ordering::Relaxed));

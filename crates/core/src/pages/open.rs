@@ -102,8 +102,8 @@ impl<O: Os> Pages<O> {
         is_open
     }
 
-    /// Whether the span is that of the large block that starts at an address. Both may have another owner than
-    /// when the caller looked.
+    /// Whether the span is that of the large block that starts at an address. Both may have another owner
+    /// than when the caller looked.
     fn is_large_at(&self, _held: &Guard<'_, State, O>, id: SpanId, address: usize) -> bool {
         self.class_of(address) == SizeClass::LARGE
             && self.span_of(address) == Some(id)
@@ -120,9 +120,9 @@ impl<O: Os> Pages<O> {
         self.recycle_span(state, id);
     }
 
-    /// Makes the span of the large block at an address `units` long where it lies, for `requested` bytes: into
-    /// the units behind it, or gives its last ones back. False where that cannot be, and where another thread
-    /// has freed the block since the caller looked.
+    /// Makes the span of the large block at an address `units` long where it lies, for `requested` bytes:
+    /// into the units behind it, or gives its last ones back. False where that cannot be, and where another
+    /// thread has freed the block since the caller looked.
     pub fn resize_large(&self, os: &O, id: SpanId, address: usize, units: u32, requested: usize) -> bool {
         let span = self.span(id);
         let missing = || units.saturating_sub(span.units.get());
