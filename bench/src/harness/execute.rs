@@ -87,7 +87,10 @@ impl Runner {
         }
         match (cell.kind(), pattern) {
             (_, Pattern::Churn) | (Kind::Footprint, _) => {}
-            (Kind::Load, _) => option("seconds", self.seconds.to_string()),
+            (Kind::Load, _) => match pattern.operations_for_a_second() {
+                Some(rate) => option("operations", ((rate as f64 * self.seconds) as u64).to_string()),
+                None => option("seconds", self.seconds.to_string()),
+            },
             (Kind::FastPath | Kind::Pairs, _) => {
                 option("seconds", (self.seconds / 4.0).to_string());
                 option("pin", "0".to_owned());

@@ -1,4 +1,4 @@
-//! Arrays of blocks that pass from thread to thread.
+//! Arrays of blocks that outlive the turn of a thread: passed on from one to another, or each worker's own.
 
 use super::c_heap::{self, Block};
 use super::mapped::zeroed_array;
@@ -38,9 +38,34 @@ impl Exchange {
 
     /// Frees every block in the arrays that wait.
     pub fn release_blocks(&self) {
-        for slot in self.waiting().iter_mut().flat_map(|array| array.0.iter_mut()) {
-            // SAFETY: the slot holds null or a live block, and is emptied.
-            unsafe { c_heap::release(std::mem::replace(slot, std::ptr::null_mut())) };
-        }
+        self.waiting().iter_mut().for_each(|array| release_all(array.0));
+    }
+}
+
+/// One array for each worker, which it finds full when its turn begins and leaves full when it ends: what a
+/// pattern holds is then the same under every allocator, however its threads come to run.
+pub struct Shelves(Vec<Mutex<SlotArray>>);
+
+impl Shelves {
+    /// All slots empty.
+    pub fn for_workers(workers: usize, slots: usize) -> Self {
+        Self((0..workers).map(|_| Mutex::new(SlotArray(zeroed_array(slots)))).collect())
+    }
+
+    /// The array of a worker, for as long as the worker wants it.
+    pub fn of(&self, worker: usize) -> MutexGuard<'_, SlotArray> {
+        self.0[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees every block.
+    pub fn release_blocks(&self) {
+        (0..self.0.len()).for_each(|worker| release_all(self.of(worker).0));
+    }
+}
+
+fn release_all(slots: &mut [Block]) {
+    for slot in slots {
+        // SAFETY: the slot holds null or a live block, and is emptied.
+        unsafe { c_heap::release(std::mem::replace(slot, std::ptr::null_mut())) };
     }
 }

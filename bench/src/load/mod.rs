@@ -118,6 +118,17 @@ impl Pattern {
         }
     }
 
+    /// Operations that stand for a second of work, for patterns that a comparison runs by work: each of their
+    /// threads has a heap's load of its own, and an allocator whose locks let most threads starve would look
+    /// fast and lean by the clock. About what the fastest does on two CPUs.
+    pub fn operations_for_a_second(self) -> Option<u64> {
+        match self {
+            Self::Mixedlife => Some(100_000_000),
+            Self::Realloc => Some(6_000_000),
+            _ => None,
+        }
+    }
+
     fn works_in_pairs(self) -> bool {
         matches!(self, Self::Prodcons | Self::Storage)
     }
@@ -200,10 +211,10 @@ fn run_crew(settings: &Settings) -> Work {
         }
         Pattern::Storage => go(storage::Storage::new(threads), settings),
         Pattern::Large => go(large::Large::new(threads, settings.bytes), settings),
-        Pattern::Mixedlife => go(mixed_life::MixedLife, settings),
+        Pattern::Mixedlife => go(mixed_life::MixedLife::new(threads), settings),
         Pattern::FalseActive => go(false_sharing::FalseSharing::active(), settings),
         Pattern::FalsePassive => go(false_sharing::FalseSharing::passive(threads), settings),
-        Pattern::Realloc => go(growth::Growth, settings),
+        Pattern::Realloc => go(growth::Growth::new(threads), settings),
         Pattern::Churn => go(churn::Churn::new(threads), settings),
         single => unreachable!("{single:?} runs on one thread"),
     }
