@@ -4,7 +4,7 @@
 
 use super::Heap;
 use super::patience::{Patience, Seen};
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::cache::Stillness;
 use crate::class::SizeClass;
 use crate::options::{AUTO, OptionId, encode_percent, percent_of};
@@ -68,6 +68,8 @@ pub struct Janitor<O: Os> {
     /// Ticks until what nobody needed meanwhile goes, and the least of it until now.
     excess_ticks: AtomicU32,
     excess: AtomicU64,
+    /// Bytes that large blocks took in the last tick.
+    large_taken: AtomicUsize,
     /// The tick until which the program counts as steering its memory; 0 before it ever did.
     steered_until: AtomicU32,
     /// The footprint at which the heap relieves itself again.
@@ -97,6 +99,7 @@ impl<O: Os> Janitor<O> {
             patience: Patience::new(),
             excess_ticks: AtomicU32::new(0),
             excess: AtomicU64::new(u64::MAX),
+            large_taken: AtomicUsize::new(0),
             steered_until: AtomicU32::new(0),
             relieve_at: AtomicU64::new(0),
             limits_known: AtomicBool::new(false),
@@ -222,6 +225,7 @@ impl<O: Os> Heap<O> {
         let retained = self.retained_bytes(live).min(if steered { most } else { usize::MAX });
         let factor = if plenty { 1 } else { self.janitor.patience.factor() };
         let waits = rung && !plenty;
+        let wanted = self.wanted_by_large(rung && !steered);
         // What nobody used for a moment is young; in a program that stopped, or holds too much, nothing is.
         let free_since = |ticks: u32| now.wrapping_sub(if waits { ticks } else { TICKS_PER_DELAY * factor });
         let class = if plenty { STILL_TICKS } else { TICKS_PER_DELAY * factor };
@@ -232,7 +236,7 @@ impl<O: Os> Heap<O> {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }
         let given = self.tidy_spans(self.ticks_in_spans(plenty && free > retained, factor))
-            + self.pages.give_back(&self.os, self.kept_bytes(waits, retained, factor), 0)
+            + self.pages.give_back(&self.os, self.kept_bytes(waits, retained, factor, wanted), 0)
             + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY * factor);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
         self.learn(now, rung, given);
@@ -294,25 +298,28 @@ impl<O: Os> Heap<O> {
         patience.note(Seen { now, rung, work, given, came_back, ticks_per_delay: TICKS_PER_DELAY });
     }
 
+    /// What large blocks may want of the memory that is free, in a program at work: as much as they took in one
+    /// of the last two ticks. They take whole runs from the page heap and give them back whole: what they leave
+    /// is not what fragmentation left, so it may stay also where free memory is plenty.
+    fn wanted_by_large(&self, at_work: bool) -> usize {
+        let taken = self.pages.large_taken();
+        let before = self.janitor.large_taken.swap(taken, Ordering::Relaxed);
+        if at_work { taken.max(before) } else { 0 }
+    }
+
     /// The free memory that this tick leaves: what is to be retained, and what was needed in the last ticks.
-    /// How many of those grows with the patience. Where nothing `waits`, nothing is needed.
-    fn kept_bytes(&self, waits: bool, retained: usize, factor: u32) -> usize {
-        let janitor = &self.janitor;
+    /// How many of those grows with the patience. Where nothing `waits`, at most what is `wanted` is needed.
+    fn kept_bytes(&self, waits: bool, retained: usize, factor: u32, wanted: usize) -> usize {
+        let (janitor, most) = (&self.janitor, if waits { usize::MAX } else { wanted });
         let low = self.pages.low_water() as u64;
         let excess = janitor.excess.load(Ordering::Relaxed).min(low);
         let waited = janitor.excess_ticks.load(Ordering::Relaxed) + 1;
-        if waits && waited < factor.max(UNNEEDED_TICKS) {
-            janitor.excess.store(excess, Ordering::Relaxed);
-            janitor.excess_ticks.store(waited, Ordering::Relaxed);
-            return usize::MAX;
-        }
-        janitor.excess.store(u64::MAX, Ordering::Relaxed);
-        janitor.excess_ticks.store(0, Ordering::Relaxed);
-        if !waits {
-            return retained;
-        }
-        let needed = self.pages.dirty_free_bytes().saturating_sub(excess as usize);
-        retained.max(needed)
+        let is_over = waited >= factor.max(UNNEEDED_TICKS);
+        janitor.excess.store(if is_over { u64::MAX } else { excess }, Ordering::Relaxed);
+        janitor.excess_ticks.store(if is_over { 0 } else { waited }, Ordering::Relaxed);
+        let unneeded = if is_over { excess as usize } else { 0 };
+        let needed = self.pages.dirty_free_bytes().saturating_sub(unneeded);
+        retained.max(needed.min(most))
     }
 
     fn retained_bytes(&self, live: usize) -> usize {

@@ -160,6 +160,28 @@ fn free_memory_that_the_program_needs_every_now_and_then_is_no_excess() {
 }
 
 #[test]
+fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_program_works() {
+    let given_in_later_ticks = |bytes: usize| {
+        let heap = heap();
+        let given_after_swings = || {
+            for _ in 0..8 {
+                free(&heap, fill(&heap, (64 * MIB) / bytes, bytes));
+                heap.reclaim();
+                heap.tick(true);
+            }
+            heap.stats().given_back
+        };
+        let early = given_after_swings();
+        let later = given_after_swings() - early;
+        heap.tick(false);
+        assert!(heap.stats().dirty_free <= 8 * MIB as u64, "what may be retained, in a program at rest");
+        later
+    };
+    assert!(given_in_later_ticks(MIB) < 16 * MIB as u64);
+    assert!(given_in_later_ticks(1024) > 100 * MIB as u64, "small blocks may have left it in pieces");
+}
+
+#[test]
 fn pages_inside_spans_that_keep_coming_back_teach_the_same() {
     let heap = heap();
     let sparse: Vec<usize> =

@@ -115,6 +115,11 @@ impl<O: Os> Pages<O> {
         state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
     }
 
+    /// Bytes that large blocks took since this was asked last.
+    pub fn large_taken(&self) -> usize {
+        core::mem::take(&mut self.state.lock().large_taken) as usize * UNIT_BYTES
+    }
+
     /// Bytes of free memory that nobody needed since this was asked last.
     pub fn low_water(&self) -> usize {
         self.state.lock().runs.low_water() as usize * UNIT_BYTES

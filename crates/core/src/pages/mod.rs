@@ -89,6 +89,8 @@ struct State {
     spans: u32,
     spans_open: u32,
     large: LargeStats,
+    /// Units that large blocks took since somebody asked last.
+    large_taken: u64,
     grown_blocks_most: u32,
 }
 
@@ -134,6 +136,7 @@ impl<O: Os> Pages<O> {
                 spans: 0,
                 spans_open: 0,
                 large: LargeStats::NONE,
+                large_taken: 0,
                 grown_blocks_most: 0,
             }),
             clock: AtomicU32::new(FIRST_TICK),

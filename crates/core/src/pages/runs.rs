@@ -73,6 +73,9 @@ pub struct Runs {
 /// A heap of so few blocks may leave them unused: 8 MiB of addresses.
 const FEW_BLOCKS: u32 = 4;
 
+/// Free places for a run of more than a block that are compared.
+const PLACES_COMPARED: u32 = 32;
+
 /// How the lists reach their blocks.
 ///
 /// # Safety
@@ -181,22 +184,43 @@ impl Runs {
         Some((number, start))
     }
 
-    /// A run of whole blocks and the beginning of one more.
+    /// A run of whole blocks and the beginning of one more: of the first places that are free, the one with
+    /// most memory that is there already. New memory costs a fault for each page, and stays.
     fn take_across(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
-        let (whole, tail) = (units / BLOCK_UNITS, units % BLOCK_UNITS);
         let step = (align / BLOCK_UNITS).max(1);
+        let (mut from, mut best) = (0, None);
+        for _ in 0..PLACES_COMPARED {
+            let Some((first, dirty)) = self.free_across(blocks, from, units, step) else { break };
+            if best.is_none_or(|(_, most)| dirty > most) {
+                best = Some((first, dirty));
+            }
+            if dirty == units {
+                break;
+            }
+            from = first + step;
+        }
+        best.map(|(first, _)| self.take_at(blocks, first * BLOCK_UNITS, units))
+    }
+
+    /// The next free place for so many units that begins with a block, from block `from` on; and how many of
+    /// the units may hold memory.
+    fn free_across(&self, blocks: &impl Blocks, from: u32, units: u32, step: u32) -> Option<(u32, u32)> {
+        let (whole, tail) = (units / BLOCK_UNITS, units % BLOCK_UNITS);
         let length = whole + u32::from(tail != 0);
-        let mut first = 0;
-        'places: while first + length <= self.blocks {
+        let mut first = from;
+        'places: while first.checked_add(length)? <= self.blocks {
+            let mut dirty = 0;
             for number in (first..first + length).rev() {
                 let needed = if number == first + whole { bits::mask(0, tail) } else { u128::MAX };
-                if Self::of(blocks, number).used & needed != 0 {
+                let block = Self::of(blocks, number);
+                if block.used & needed != 0 {
                     // Nothing that contains this block can do.
                     first = (number + step) & !(step - 1);
                     continue 'places;
                 }
+                dirty += (block.dirty & needed).count_ones();
             }
-            return Some(self.take_at(blocks, first * BLOCK_UNITS, units));
+            return Some((first, dirty));
         }
         None
     }

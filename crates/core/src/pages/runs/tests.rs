@@ -163,3 +163,18 @@ fn a_run_is_there_up_to_its_length() {
     assert_eq!((runs.is_unused(&blocks, 0), runs.dirty_of(&blocks, 0)), (true, bits::mask(0, 100)));
     assert!(runs.has_run(&blocks, 128));
 }
+
+#[test]
+fn a_run_longer_than_a_block_lies_where_most_of_its_memory_is_already() {
+    let (blocks, mut runs) = table(12);
+    let all = runs.take(&blocks, 12 * BLOCK_UNITS, 1).unwrap();
+    runs.put(&blocks, all.start, 12 * BLOCK_UNITS, 1);
+    for number in 0..6 {
+        let (withheld, _) = runs.withhold_free(&blocks, number);
+        runs.return_withheld(&blocks, number, withheld, true);
+    }
+    let run = runs.take(&blocks, 3 * BLOCK_UNITS + 7, 1).unwrap();
+    assert_eq!((run.start / BLOCK_UNITS, run.zeroed), (6, false), "the first place with all of it");
+    let next = runs.take(&blocks, 3 * BLOCK_UNITS, 1).unwrap();
+    assert_eq!(next.start / BLOCK_UNITS, 0, "all that is left is new: the first place");
+}
