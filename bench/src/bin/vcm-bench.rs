@@ -66,7 +66,8 @@ struct RunArguments {
     /// Runs of each cell on each allocator
     #[arg(long, default_value_t = 3)]
     repeat: usize,
-    /// Seconds that a threaded cell works [default: 0.5 quick, 1.5 full]
+    /// Seconds that a threaded cell works; `mixedlife` and `realloc` do a number of operations that stands for
+    /// them [default: 0.5 quick, 1.5 full]
     #[arg(long, value_parser = surroundings::seconds)]
     seconds: Option<f64>,
     /// Seconds after which a run counts as timed out
@@ -189,12 +190,16 @@ fn quietness(rows: &[Row], summary: &Summary) -> String {
     let slow = speeds.iter().filter(|&&speed| speed > 1.1 * best).count();
     let busy = rows.iter().filter(|row| row.load_before >= 1.0).count();
     let spread = summary.typical_spread().unwrap_or(0.0) * 100.0;
+    let by_work = |cell: &Cell| format!("`{}`", String::from(cell.program));
+    let by_work: std::collections::BTreeSet<String> = summary.by_work(rows).map(by_work).collect();
+    let by_work = Vec::from_iter(by_work).join(", ");
     format!(
         "Medians of {passes} interleaved passes. Middle half of a cell's runs within {spread:.0} % of its median \
          (typical cell); the machine was more than 10 % slow in {slow} of {} runs, and busy with something else before \
-         {busy} of all {}.",
+         {busy} of all {}. By work, the same for each thread: {}; the others by the clock.",
         speeds.len(),
-        rows.len()
+        rows.len(),
+        if by_work.is_empty() { "none" } else { &by_work }
     )
 }
 

@@ -24,9 +24,10 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Runner {
     pub load_program: PathBuf,
-    /// Seconds a threaded cell works; fast-path cells work a quarter of it.
+    /// Seconds a threaded cell works, or what stands for them where it runs by work; fast-path cells work a
+    /// quarter of it.
     pub seconds: f64,
-    /// When a run counts as timed out.
+    /// When a run counts as timed out; by work, four times as late.
     pub limit: Duration,
 }
 
@@ -44,7 +45,8 @@ impl Runner {
         };
         let mut command = ready.command(&self.load_program);
         command.args(self.arguments(cell, pattern));
-        let ended = child::run(&mut command, self.limit)?;
+        let patience = if pattern.operations_for_a_second().is_some() { 4 } else { 1 };
+        let ended = child::run(&mut command, patience * self.limit)?;
         let Some(status) = ended.status else { return Ok(Outcome::TimedOut) };
         ensure!(status.success(), "{status}; {}", last_line(&ended.errors));
         let report: Report = serde_json::from_str(ended.output.trim()).with_context(|| {

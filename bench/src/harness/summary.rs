@@ -61,6 +61,21 @@ impl Summary {
         Self { cells, allocators, results }
     }
 
+    /// Whether every run of the cell did the same work, where others run for the same time.
+    fn is_by_work(rows: &[Row], cell: &Cell) -> bool {
+        let done = rows.iter().filter(|row| row.is_finished() && row.cell().as_ref() == Some(cell));
+        let counts: Vec<f64> = done.map(|row| row.operations as f64).collect();
+        match (minimum(&counts), maximum(&counts)) {
+            (Some(least), Some(most)) => counts.len() > 1 && most <= 1.001 * least,
+            _ => false,
+        }
+    }
+
+    /// The cells that ran by work and not by the clock.
+    pub fn by_work<'a>(&'a self, rows: &'a [Row]) -> impl Iterator<Item = &'a Cell> {
+        self.cells_of(Kind::Load).filter(move |cell| Self::is_by_work(rows, cell))
+    }
+
     pub fn result(&self, cell: &Cell, allocator: &'static str) -> Option<&Result> {
         self.results.get(&(cell.clone(), allocator))
     }

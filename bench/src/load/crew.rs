@@ -1,7 +1,7 @@
 //! Worker threads of a threaded pattern: started, brought to a steady state, timed, stopped.
 //!
 //! ```text
-//!   main      start N ─ wait for all ─ open gate, clock ── sleep ── RSS, stop ── wait ── clock ── clean up
+//!   main      start N ─ wait for all ─ open gate, clock ── sleep ── RSS, stop ── wait ── clock, dismiss ── clean up
 //!   worker i  prepare ─ wait at gate ─ turn ─┐                          turn ends ─ leave
 //!                                            └─ successor thread: join predecessor, turn ─ ...
 //! ```
@@ -88,6 +88,8 @@ struct Crew<W> {
     arrived: Signal,
     gate: Signal,
     left: Signal,
+    /// The clock has stopped: threads that end cost nobody anything, and have kept what they cached.
+    dismissed: Signal,
 }
 
 /// What a thread gets when it starts. The crew outlives every thread: it is never dropped.
@@ -104,8 +106,8 @@ pub fn run<W: Workload>(workload: W, threads: u32, length: Length) -> Work {
         Length::Operations(total) => total.div_ceil(u64::from(threads)),
     };
     let clock = Clock { stopped: AtomicBool::new(false), operations_each };
-    let [arrived, gate, left] = Default::default();
-    let crew: &'static Crew<W> = Box::leak(Box::new(Crew { workload, clock, arrived, gate, left }));
+    let [arrived, gate, left, dismissed] = Default::default();
+    let crew: &'static Crew<W> = Box::leak(Box::new(Crew { workload, clock, arrived, gate, left, dismissed }));
     let posts: Vec<*mut Post<W>> = (0..threads)
         .map(|index| {
             let random = Random::seeded(u64::from(index));
@@ -129,6 +131,7 @@ pub fn run<W: Workload>(workload: W, threads: u32, length: Length) -> Work {
     crew.clock.stopped.store(matches!(length, Length::Time(_)), Ordering::Relaxed);
     crew.left.wait_for(threads);
     let elapsed = start.until(Moment::now());
+    crew.dismissed.raise();
 
     // SAFETY: every worker has left, so no thread uses its post any more; each came from Box::into_raw.
     let posts: Vec<Box<Post<W>>> = posts.into_iter().map(|post| unsafe { Box::from_raw(post) }).collect();
@@ -157,6 +160,7 @@ extern "C" fn thread_main<W: Workload>(post: *mut c_void) -> *mut c_void {
     } else {
         crew.workload.leave(worker);
         crew.left.raise();
+        crew.dismissed.wait_for(1);
     }
     std::ptr::null_mut()
 }

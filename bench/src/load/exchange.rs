@@ -49,7 +49,8 @@ pub struct Shelves(Vec<Mutex<SlotArray>>);
 impl Shelves {
     /// All slots empty.
     pub fn for_workers(workers: usize, slots: usize) -> Self {
-        Self((0..workers).map(|_| Mutex::new(SlotArray(zeroed_array(slots)))).collect())
+        let arrays = zeroed_array(workers * slots).chunks_exact_mut(slots);
+        Self(arrays.map(|array| Mutex::new(SlotArray(array))).collect())
     }
 
     /// The array of a worker, for as long as the worker wants it.

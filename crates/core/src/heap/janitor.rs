@@ -21,6 +21,10 @@ const STILL_TICKS: u32 = 2;
 /// Nothing waits where free memory exceeds this part of what lives, and these bytes.
 const PATIENT_PART: usize = 2;
 const PATIENT_BYTES: usize = 16 << 20;
+/// A heap with plenty of free memory gives some back each time it grows by this part of what lives, and these
+/// bytes at least.
+const GROWTH_PART: usize = 8;
+const LEAST_GROWTH: usize = 8 << 20;
 /// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it
 /// frees too much.
 const STEERED_PART: usize = 16;
@@ -68,8 +72,8 @@ pub struct Janitor<O: Os> {
     /// Ticks until what nobody needed meanwhile goes, and the least of it until now.
     excess_ticks: AtomicU32,
     excess: AtomicU64,
-    /// Bytes that large blocks took in the last tick.
-    large_taken: AtomicUsize,
+    /// By how many bytes there were more large blocks in the last tick than at its end.
+    large_swing: AtomicUsize,
     /// The tick until which the program counts as steering its memory; 0 before it ever did.
     steered_until: AtomicU32,
     /// The footprint at which the heap relieves itself again.
@@ -83,6 +87,12 @@ pub struct Janitor<O: Os> {
     pub(super) given_back: AtomicU64,
     pub(super) huge_stall: AtomicU64,
     next_collapse: AtomicU64,
+}
+
+/// So much may be free before nothing waits any more: patience has a price in memory, and ends where that would
+/// be too high.
+fn patient_bytes(live: usize, steered: bool) -> usize {
+    live / if steered { STEERED_PART } else { PATIENT_PART } + PATIENT_BYTES
 }
 
 impl<O: Os> Janitor<O> {
@@ -99,7 +109,7 @@ impl<O: Os> Janitor<O> {
             patience: Patience::new(),
             excess_ticks: AtomicU32::new(0),
             excess: AtomicU64::new(u64::MAX),
-            large_taken: AtomicUsize::new(0),
+            large_swing: AtomicUsize::new(0),
             steered_until: AtomicU32::new(0),
             relieve_at: AtomicU64::new(0),
             limits_known: AtomicBool::new(false),
@@ -127,6 +137,9 @@ impl<O: Os> Heap<O> {
         }
         if self.pages.limits.take_passed() {
             self.relieve_if_grown();
+        }
+        if self.pages.limits.is_above_watermark() {
+            self.shed();
         }
     }
 
@@ -218,14 +231,13 @@ impl<O: Os> Heap<O> {
         let now = self.pages.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.janitor.ticks.fetch_add(1, Ordering::Relaxed);
         let (free, live) = self.free_and_live();
-        // Patience has a price in memory: it ends where that would be too high.
         let steered = self.is_steered(now);
-        let most = live / if steered { STEERED_PART } else { PATIENT_PART } + PATIENT_BYTES;
-        let plenty = free > most;
+        let most = patient_bytes(live, steered);
+        let wanted = self.wanted_by_large(rung && !steered);
+        let plenty = free.saturating_sub(wanted) > most;
         let retained = self.retained_bytes(live).min(if steered { most } else { usize::MAX });
         let factor = if plenty { 1 } else { self.janitor.patience.factor() };
         let waits = rung && !plenty;
-        let wanted = self.wanted_by_large(rung && !steered);
         // What nobody used for a moment is young; in a program that stopped, or holds too much, nothing is.
         let free_since = |ticks: u32| now.wrapping_sub(if waits { ticks } else { TICKS_PER_DELAY * factor });
         let class = if plenty { STILL_TICKS } else { TICKS_PER_DELAY * factor };
@@ -240,6 +252,7 @@ impl<O: Os> Heap<O> {
             + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY * factor);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
         self.learn(now, rung, given);
+        self.watch_growth(live);
         self.make_huge_pages();
         if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) {
             self.read_limits();
@@ -252,6 +265,32 @@ impl<O: Os> Heap<O> {
             false => _ = self.janitor.quiet_ticks.fetch_add(1, Ordering::Relaxed),
         }
         self.janitor.ticking.store(false, Ordering::Release);
+    }
+
+    /// What a heap does that grows although it holds plenty: what is free goes before the next tick. Each time
+    /// it has grown by a step, so that the work is small against that of the growth.
+    #[cold]
+    #[inline(never)]
+    fn shed(&self) {
+        if self.janitor.ticking.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let (free, live) = self.free_and_live();
+        let steered = self.is_steered(self.pages.clock.load(Ordering::Relaxed));
+        let swing = self.janitor.large_swing.load(Ordering::Relaxed);
+        let wanted = if steered { 0 } else { (2 * swing).max(self.pages.large_most()) };
+        if free.saturating_sub(wanted) > patient_bytes(live, steered) {
+            let kept = self.retained_bytes(live).max(wanted);
+            let given = self.tidy_spans(0) + self.pages.give_back(&self.os, kept, 0);
+            self.count_given_back(given);
+        }
+        self.watch_growth(live);
+        self.janitor.ticking.store(false, Ordering::Release);
+    }
+
+    fn watch_growth(&self, live: usize) {
+        let step = (live / GROWTH_PART).max(LEAST_GROWTH);
+        self.pages.limits.set_watermark(self.pages.footprint() + step);
     }
 
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
@@ -298,28 +337,34 @@ impl<O: Os> Heap<O> {
         patience.note(Seen { now, rung, work, given, came_back, ticks_per_delay: TICKS_PER_DELAY });
     }
 
-    /// What large blocks may want of the memory that is free, in a program at work: as much as they took in one
-    /// of the last two ticks. They take whole runs from the page heap and give them back whole: what they leave
-    /// is not what fragmentation left, so it may stay also where free memory is plenty.
+    /// What large blocks may want of the memory that is free, in a program at work: by so much there were more
+    /// of them in one of the last two ticks than there are now. They take whole runs from the page heap and give
+    /// them back whole: what they leave is not what fragmentation left, so it may stay also where free memory
+    /// is plenty.
     fn wanted_by_large(&self, at_work: bool) -> usize {
-        let taken = self.pages.large_taken();
-        let before = self.janitor.large_taken.swap(taken, Ordering::Relaxed);
-        if at_work { taken.max(before) } else { 0 }
+        let swing = self.pages.large_swing();
+        let before = self.janitor.large_swing.swap(swing, Ordering::Relaxed);
+        if at_work { 2 * swing.max(before) } else { 0 }
     }
 
     /// The free memory that this tick leaves: what is to be retained, and what was needed in the last ticks.
     /// How many of those grows with the patience. Where nothing `waits`, at most what is `wanted` is needed.
     fn kept_bytes(&self, waits: bool, retained: usize, factor: u32, wanted: usize) -> usize {
-        let (janitor, most) = (&self.janitor, if waits { usize::MAX } else { wanted });
+        let janitor = &self.janitor;
         let low = self.pages.low_water() as u64;
         let excess = janitor.excess.load(Ordering::Relaxed).min(low);
         let waited = janitor.excess_ticks.load(Ordering::Relaxed) + 1;
         let is_over = waited >= factor.max(UNNEEDED_TICKS);
         janitor.excess.store(if is_over { u64::MAX } else { excess }, Ordering::Relaxed);
         janitor.excess_ticks.store(if is_over { 0 } else { waited }, Ordering::Relaxed);
-        let unneeded = if is_over { excess as usize } else { 0 };
-        let needed = self.pages.dirty_free_bytes().saturating_sub(unneeded);
-        retained.max(needed.min(most))
+        match (waits, is_over) {
+            (true, false) => usize::MAX,
+            (false, false) => retained.max(wanted),
+            (_, true) => {
+                let needed = self.pages.dirty_free_bytes().saturating_sub(excess as usize);
+                retained.max(if waits { needed } else { needed.min(wanted) })
+            }
+        }
     }
 
     fn retained_bytes(&self, live: usize) -> usize {

@@ -166,6 +166,8 @@ fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_p
         let given_after_swings = || {
             for _ in 0..8 {
                 free(&heap, fill(&heap, (64 * MIB) / bytes, bytes));
+                // Many large blocks one after the other are no need for many.
+                (0..100).for_each(|_| free(&heap, fill(&heap, 1, MIB)));
                 heap.reclaim();
                 heap.tick(true);
             }
@@ -179,6 +181,27 @@ fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_p
     };
     assert!(given_in_later_ticks(MIB) < 16 * MIB as u64);
     assert!(given_in_later_ticks(1024) > 100 * MIB as u64, "small blocks may have left it in pieces");
+}
+
+#[test]
+fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_tick() {
+    let held_after_growth = |survivor: usize| {
+        let heap = heap();
+        let blocks = fill(&heap, 64 << 10, 1024);
+        heap.reclaim();
+        heap.tick(true);
+        free(
+            &heap,
+            blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
+        );
+        heap.reclaim();
+        fill(&heap, 16 << 10, 4096);
+        let stats = heap.stats();
+        (stats.resident - stats.metadata) as usize
+    };
+    let live = 64 * MIB + 64 * MIB / 64 * 4;
+    assert!(held_after_growth(64) < live + 32 * MIB, "one block in 64 holds its page of 4 KiB");
+    assert!(held_after_growth(2) > 120 * MIB, "no page is idle");
 }
 
 #[test]

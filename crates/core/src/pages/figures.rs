@@ -115,9 +115,16 @@ impl<O: Os> Pages<O> {
         state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
     }
 
-    /// Bytes that large blocks took since this was asked last.
-    pub fn large_taken(&self) -> usize {
-        core::mem::take(&mut self.state.lock().large_taken) as usize * UNIT_BYTES
+    /// By how many bytes there were more large blocks at most, since this was asked last, than there are now.
+    pub fn large_swing(&self) -> usize {
+        let mut state = self.state.lock();
+        let now = state.large.bytes;
+        core::mem::replace(&mut state.large_most, now).saturating_sub(now) as usize
+    }
+
+    /// The most bytes that large blocks held since then.
+    pub fn large_most(&self) -> usize {
+        self.state.lock().large_most as usize
     }
 
     /// Bytes of free memory that nobody needed since this was asked last.

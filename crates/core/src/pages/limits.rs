@@ -12,11 +12,20 @@ pub struct Limits {
     hard: AtomicUsize,
     /// The soft limit was passed since somebody last asked.
     passed: AtomicBool,
+    /// The footprint that is worth a look, and whether it was passed since.
+    watermark: AtomicUsize,
+    above: AtomicBool,
 }
 
 impl Limits {
     pub const fn new() -> Self {
-        Limits { soft: AtomicUsize::new(NONE), hard: AtomicUsize::new(NONE), passed: AtomicBool::new(false) }
+        Limits {
+            soft: AtomicUsize::new(NONE),
+            hard: AtomicUsize::new(NONE),
+            passed: AtomicBool::new(false),
+            watermark: AtomicUsize::new(NONE),
+            above: AtomicBool::new(false),
+        }
     }
 
     pub fn set(&self, soft: Option<usize>, hard: Option<usize>) {
@@ -30,6 +39,24 @@ impl Limits {
 
     pub fn hard(&self) -> Option<usize> {
         Some(self.hard.load(Ordering::Relaxed)).filter(|limit| *limit != NONE)
+    }
+
+    /// From which footprint on somebody wants to be told.
+    pub fn set_watermark(&self, bytes: usize) {
+        self.watermark.store(bytes, Ordering::Relaxed);
+        self.above.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes a footprint.
+    pub(super) fn note(&self, footprint: usize) {
+        if footprint > self.watermark.load(Ordering::Relaxed) && !self.above.load(Ordering::Relaxed) {
+            self.above.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the watermark was passed since it was set.
+    pub fn is_above_watermark(&self) -> bool {
+        self.above.load(Ordering::Relaxed)
     }
 
     /// True once after the soft limit was passed.

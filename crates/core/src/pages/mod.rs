@@ -89,8 +89,8 @@ struct State {
     spans: u32,
     spans_open: u32,
     large: LargeStats,
-    /// Units that large blocks took since somebody asked last.
-    large_taken: u64,
+    /// The most bytes of large blocks at a time since somebody asked last.
+    large_most: u64,
     grown_blocks_most: u32,
 }
 
@@ -98,8 +98,13 @@ impl State {
     fn opened(&mut self, span: &Span) {
         self.spans_open += 1;
         if span.class() == SizeClass::LARGE {
-            self.large.add(span);
+            self.large_grew_by(span);
         }
+    }
+
+    fn large_grew_by(&mut self, span: &Span) {
+        self.large.add(span);
+        self.large_most = self.large_most.max(self.large.bytes);
     }
 
     fn closed(&mut self, span: &Span) {
@@ -136,7 +141,7 @@ impl<O: Os> Pages<O> {
                 spans: 0,
                 spans_open: 0,
                 large: LargeStats::NONE,
-                large_taken: 0,
+                large_most: 0,
                 grown_blocks_most: 0,
             }),
             clock: AtomicU32::new(FIRST_TICK),

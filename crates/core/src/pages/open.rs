@@ -50,7 +50,7 @@ impl<O: Os> Pages<O> {
         span.requested.set(requested);
         span.touched_at.set(self.clock.load(Ordering::Relaxed));
         state.opened(span);
-        state.large_taken += if class == SizeClass::LARGE { u64::from(units) } else { 0 };
+        self.limits.note(self.footprint_of(&state));
         self.set_untidy(id, class.is_small());
         self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
@@ -142,7 +142,7 @@ impl<O: Os> Pages<O> {
             self.shrink(&mut state, span, units);
             span.requested.set(requested);
         }
-        state.large.add(span);
+        state.large_grew_by(span);
         fits
     }
 
@@ -152,7 +152,6 @@ impl<O: Os> Pages<O> {
             return false;
         }
         span.units.set(units + more);
-        state.large_taken += u64::from(more);
         self.admit_to_dumps(os, state, start + units, more);
         self.write_classes(start + units, more, SizeClass::LARGE);
         true

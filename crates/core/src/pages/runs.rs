@@ -73,8 +73,9 @@ pub struct Runs {
 /// A heap of so few blocks may leave them unused: 8 MiB of addresses.
 const FEW_BLOCKS: u32 = 4;
 
-/// Free places for a run of more than a block that are compared.
+/// Free places for a run of more than a block that are compared, and how far behind the first they begin.
 const PLACES_COMPARED: u32 = 32;
+const COMPARED_WITHIN: u32 = 256;
 
 /// How the lists reach their blocks.
 ///
@@ -184,31 +185,40 @@ impl Runs {
         Some((number, start))
     }
 
-    /// A run of whole blocks and the beginning of one more: of the first places that are free, the one with
-    /// most memory that is there already. New memory costs a fault for each page, and stays.
+    /// A run of whole blocks and the beginning of one more: the first place that is free, or one not far behind
+    /// it with clearly more memory that is there already. New memory costs a fault for each page, and stays.
     fn take_across(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
         let step = (align / BLOCK_UNITS).max(1);
-        let (mut from, mut best) = (0, None);
-        for _ in 0..PLACES_COMPARED {
-            let Some((first, dirty)) = self.free_across(blocks, from, units, step) else { break };
-            if best.is_none_or(|(_, most)| dirty > most) {
-                best = Some((first, dirty));
-            }
-            if dirty == units {
+        let clearly = (units / 4).max(1);
+        let (mut best, mut most) = self.free_across(blocks, 0, self.blocks, units, step)?;
+        let (mut from, end) = (best + step, self.blocks.min(best.saturating_add(COMPARED_WITHIN)));
+        for _ in 1..PLACES_COMPARED {
+            if most + clearly > units {
                 break;
+            }
+            let Some((first, dirty)) = self.free_across(blocks, from, end, units, step) else { break };
+            if dirty >= most + clearly {
+                (best, most) = (first, dirty);
             }
             from = first + step;
         }
-        best.map(|(first, _)| self.take_at(blocks, first * BLOCK_UNITS, units))
+        Some(self.take_at(blocks, best * BLOCK_UNITS, units))
     }
 
-    /// The next free place for so many units that begins with a block, from block `from` on; and how many of
-    /// the units may hold memory.
-    fn free_across(&self, blocks: &impl Blocks, from: u32, units: u32, step: u32) -> Option<(u32, u32)> {
+    /// The next free place for so many units that begins with a block, in blocks `from` to `end`; and how many
+    /// of the units may hold memory.
+    fn free_across(
+        &self,
+        blocks: &impl Blocks,
+        from: u32,
+        end: u32,
+        units: u32,
+        step: u32,
+    ) -> Option<(u32, u32)> {
         let (whole, tail) = (units / BLOCK_UNITS, units % BLOCK_UNITS);
         let length = whole + u32::from(tail != 0);
         let mut first = from;
-        'places: while first.checked_add(length)? <= self.blocks {
+        'places: while first.checked_add(length)? <= end {
             let mut dirty = 0;
             for number in (first..first + length).rev() {
                 let needed = if number == first + whole { bits::mask(0, tail) } else { u128::MAX };
