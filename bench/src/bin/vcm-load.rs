@@ -19,8 +19,8 @@ struct Arguments {
     /// How long to work [default: 1]
     #[arg(long, short)]
     seconds: Option<f64>,
-    /// Work until this many operations are done, instead of for a time
-    #[arg(long, conflicts_with = "seconds")]
+    /// Work until this many operations are done, in equal shares; with --seconds, no longer than that
+    #[arg(long)]
     operations: Option<u64>,
     /// Block size, for patterns that have one
     #[arg(long, short)]
@@ -36,12 +36,13 @@ fn main() -> Result<()> {
         process::pin_to(cpu)?;
     }
     let Arguments { pattern, threads, bytes, .. } = arguments;
-    let length = match (arguments.operations, arguments.seconds) {
-        (Some(operations), _) => Length::Operations(operations),
-        (None, Some(seconds)) => {
-            ensure!(seconds > 0.0 && seconds <= 3600.0, "--seconds {seconds} is not between 0 and 3600");
-            Length::Time(Duration::from_secs_f64(seconds))
-        }
+    let time = arguments.seconds.map(|seconds| {
+        ensure!(seconds > 0.0 && seconds <= 3600.0, "--seconds {seconds} is not between 0 and 3600");
+        Ok(Duration::from_secs_f64(seconds))
+    });
+    let length = match (arguments.operations, time.transpose()?) {
+        (Some(operations), time) => Length::Operations(operations, time),
+        (None, Some(time)) => Length::Time(time),
         (None, None) => pattern.default_length(),
     };
     let report = load::run(&Settings { pattern, threads, length, bytes })?;

@@ -61,12 +61,13 @@ impl Summary {
         Self { cells, allocators, results }
     }
 
-    /// Whether every run of the cell did the same work, where others run for the same time.
+    /// Whether the runs of the cell did the same work, but for one or the other that took too long; where others
+    /// run for the same time.
     fn is_by_work(rows: &[Row], cell: &Cell) -> bool {
         let done = rows.iter().filter(|row| row.is_finished() && row.cell().as_ref() == Some(cell));
         let counts: Vec<f64> = done.map(|row| row.operations as f64).collect();
-        match (minimum(&counts), maximum(&counts)) {
-            (Some(least), Some(most)) => counts.len() > 1 && most <= 1.001 * least,
+        match (median(&counts), maximum(&counts)) {
+            (Some(middle), Some(most)) => counts.len() > 1 && most <= 1.001 * middle,
             _ => false,
         }
     }

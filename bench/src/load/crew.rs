@@ -15,7 +15,7 @@ use super::signal::Signal;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const STACK_BYTES: usize = 128 << 10;
 
@@ -70,8 +70,8 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
     Time(Duration),
-    /// Together, over all workers.
-    Operations(u64),
+    /// Together, over all workers, in equal shares; what is not done after the time, if there is one, is left.
+    Operations(u64, Option<Duration>),
 }
 
 /// What a crew's work took.
@@ -103,11 +103,12 @@ struct Post<W: 'static> {
 pub fn run<W: Workload>(workload: W, threads: u32, length: Length) -> Work {
     let operations_each = match length {
         Length::Time(_) => u64::MAX,
-        Length::Operations(total) => total.div_ceil(u64::from(threads)),
+        Length::Operations(total, _) => total.div_ceil(u64::from(threads)),
     };
     let clock = Clock { stopped: AtomicBool::new(false), operations_each };
     let [arrived, gate, left, dismissed] = Default::default();
-    let crew: &'static Crew<W> = Box::leak(Box::new(Crew { workload, clock, arrived, gate, left, dismissed }));
+    let crew: &'static Crew<W> =
+        Box::leak(Box::new(Crew { workload, clock, arrived, gate, left, dismissed }));
     let posts: Vec<*mut Post<W>> = (0..threads)
         .map(|index| {
             let random = Random::seeded(u64::from(index));
@@ -120,15 +121,22 @@ pub fn run<W: Workload>(workload: W, threads: u32, length: Length) -> Work {
 
     let start = Moment::now();
     crew.gate.raise();
-    if let Length::Time(duration) = length {
-        std::thread::sleep(duration);
-    } else {
-        // Half of the workers have finished, the rest still hold their blocks: the last moment that is under
-        // load.
-        crew.left.wait_for(threads.div_ceil(2));
-    }
+    let deadline = match length {
+        Length::Time(duration) => {
+            std::thread::sleep(duration);
+            Some(Instant::now())
+        }
+        // Half of the workers have finished, the rest still work: the last moment that is under load.
+        Length::Operations(_, most) => {
+            let deadline = most.map(|most| Instant::now() + most);
+            crew.left.wait_until(threads.div_ceil(2), deadline);
+            deadline
+        }
+    };
     let end_rss_kib = process::resident_kib();
-    crew.clock.stopped.store(matches!(length, Length::Time(_)), Ordering::Relaxed);
+    crew.left.wait_until(threads, deadline);
+    // For those who are late.
+    crew.clock.stopped.store(deadline.is_some(), Ordering::Relaxed);
     crew.left.wait_for(threads);
     let elapsed = start.until(Moment::now());
     crew.dismissed.raise();

@@ -82,7 +82,7 @@ impl Settings {
     fn seconds(&self) -> Result<f64> {
         match self.length {
             Length::Time(time) => Ok(time.as_secs_f64()),
-            Length::Operations(_) => anyhow::bail!(
+            Length::Operations(..) => anyhow::bail!(
                 "the fast-path patterns choose their own number of operations; give --seconds instead of --operations"
             ),
         }
@@ -113,7 +113,7 @@ impl Pattern {
     /// How long it works if nobody says.
     pub fn default_length(self) -> Length {
         match self {
-            Self::Churn => Length::Operations(churn::DEFAULT_THREADS),
+            Self::Churn => Length::Operations(churn::DEFAULT_THREADS, None),
             _ => Length::Time(Duration::from_secs(1)),
         }
     }
@@ -123,7 +123,7 @@ impl Pattern {
     /// fast and lean by the clock. About what the fastest does on two CPUs.
     pub fn operations_for_a_second(self) -> Option<u64> {
         match self {
-            Self::Mixedlife => Some(100_000_000),
+            Self::Mixedlife => Some(60_000_000),
             Self::Realloc => Some(6_000_000),
             _ => None,
         }

@@ -4,6 +4,7 @@
 //! on a few CPUs that the first ones keep busy, the last start seconds late.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 /// Counts up; waiters wait for a least value.
 #[derive(Default)]
@@ -13,31 +14,36 @@ impl Signal {
     pub fn raise(&self) {
         // Release, pairs with the Acquire in `wait_for`: who waited sees what was done before.
         self.0.fetch_add(1, Ordering::Release);
-        self.futex(libc::FUTEX_WAKE, i32::MAX as u32);
+        self.futex(libc::FUTEX_WAKE, i32::MAX as u32, None);
     }
 
     pub fn wait_for(&self, least: u32) {
+        self.wait_until(least, None);
+    }
+
+    /// The same, but not longer than until a time, if there is one.
+    pub fn wait_until(&self, least: u32, deadline: Option<Instant>) {
         loop {
             let value = self.0.load(Ordering::Acquire);
-            if value >= least {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if value >= least || left.is_some_and(|left| left.is_zero()) {
                 return;
             }
-            self.futex(libc::FUTEX_WAIT, value);
+            let left = left.map(|left| libc::timespec {
+                tv_sec: left.as_secs() as libc::time_t,
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            self.futex(libc::FUTEX_WAIT, value, left);
         }
     }
 
-    fn futex(&self, operation: libc::c_int, value: u32) {
-        let no_timeout = std::ptr::null::<libc::timespec>();
-        // SAFETY: the address is that of a live atomic; every outcome, also an error, is answered by looking
-        // again.
+    fn futex(&self, operation: libc::c_int, value: u32, left: Option<libc::timespec>) {
+        let timeout = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the address is that of a live atomic, the time lives until the call is over; every outcome,
+        // also an error, is answered by looking again.
         unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.0.as_ptr(),
-                operation | libc::FUTEX_PRIVATE_FLAG,
-                value,
-                no_timeout,
-            );
+            let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+            libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, value, timeout);
         }
     }
 }
@@ -59,5 +65,11 @@ mod tests {
             count.raise();
         });
         assert_eq!(seen.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn nobody_waits_beyond_the_deadline() {
+        let never = Signal::default();
+        never.wait_until(1, Some(Instant::now() + std::time::Duration::from_millis(20)));
     }
 }

@@ -112,11 +112,7 @@ fn what_was_touched_since_it_was_tidy_is_looked_at_and_nothing_else() {
     let class = SizeClass::for_small(4096);
     let per_span = class.shape().blocks as usize;
     let blocks = middle.take(class, 40 * per_span);
-    let looked_at = || {
-        let mut looked = Vec::new();
-        middle.pages.each_untidy(|id| looked.push(id));
-        looked
-    };
+    let looked_at = || Vec::from_iter(middle.pages.untidy_in(0..middle.pages.span_count()));
     assert_eq!(looked_at().len(), 40);
     looked_at().into_iter().for_each(|id| _ = middle.central.tidy_span(&middle.os, &middle.pages, id, 0));
     assert_eq!(looked_at(), []);

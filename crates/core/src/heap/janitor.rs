@@ -25,6 +25,9 @@ const PATIENT_BYTES: usize = 16 << 20;
 /// bytes at least.
 const GROWTH_PART: usize = 8;
 const LEAST_GROWTH: usize = 8 << 20;
+/// So many spans and free bytes at a time: some hundred microseconds.
+const SPANS_PER_PORTION: u32 = 128;
+const BYTES_PER_PORTION: usize = 4 << 20;
 /// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it
 /// frees too much.
 const STEERED_PART: usize = 16;
@@ -61,6 +64,8 @@ pub struct Janitor<O: Os> {
     /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
     stop: AtomicU32,
     pub(super) running: AtomicBool,
+    /// The span from which shedding goes on.
+    shed_from: AtomicU32,
     /// There will be no thread any more in this process.
     retired: AtomicBool,
     events: AtomicU32,
@@ -101,6 +106,7 @@ impl<O: Os> Janitor<O> {
             bell: Bell::new(),
             stop: AtomicU32::new(0),
             running: AtomicBool::new(false),
+            shed_from: AtomicU32::new(0),
             retired: AtomicBool::new(false),
             events: AtomicU32::new(0),
             next_tick: AtomicU64::new(0),
@@ -268,7 +274,8 @@ impl<O: Os> Heap<O> {
     }
 
     /// What a heap does that grows although it holds plenty: what is free goes before the next tick. Each time
-    /// it has grown by a step, so that the work is small against that of the growth.
+    /// it has grown by a step, so that the work is small against that of the growth; and in portions, so that
+    /// no caller of malloc waits for all of it.
     #[cold]
     #[inline(never)]
     fn shed(&self) {
@@ -279,13 +286,27 @@ impl<O: Os> Heap<O> {
         let steered = self.is_steered(self.pages.clock.load(Ordering::Relaxed));
         let swing = self.janitor.large_swing.load(Ordering::Relaxed);
         let wanted = if steered { 0 } else { (2 * swing).max(self.pages.large_most()) };
-        if free.saturating_sub(wanted) > patient_bytes(live, steered) {
-            let kept = self.retained_bytes(live).max(wanted);
-            let given = self.tidy_spans(0) + self.pages.give_back(&self.os, kept, 0);
-            self.count_given_back(given);
+        let retained = self.retained_bytes(live);
+        let plenty = free.saturating_sub(wanted) > patient_bytes(live, steered).max(retained);
+        if !plenty || self.shed_portion(retained.max(wanted)) {
+            self.janitor.shed_from.store(0, Ordering::Relaxed);
+            self.watch_growth(live);
         }
-        self.watch_growth(live);
         self.janitor.ticking.store(false, Ordering::Release);
+    }
+
+    /// Gives back the idle pages of some spans, and some of the free memory beyond `kept` bytes; true when all
+    /// spans had their turn and no such memory is left, or none that the system takes.
+    fn shed_portion(&self, kept: usize) -> bool {
+        let from = self.janitor.shed_from.load(Ordering::Relaxed);
+        let end = self.pages.span_count().min(from.saturating_add(SPANS_PER_PORTION));
+        let tidy = |id| self.central.tidy_span(&self.os, &self.pages, id, 0);
+        let in_spans: usize = self.pages.untidy_in(from..end).map(tidy).sum();
+        self.janitor.shed_from.store(end, Ordering::Relaxed);
+        let dirty = self.pages.dirty_free_bytes();
+        let given = self.pages.give_back(&self.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), 0);
+        self.count_given_back(in_spans + given);
+        end >= self.pages.span_count() && (given == 0 || dirty <= kept + BYTES_PER_PORTION)
     }
 
     fn watch_growth(&self, live: usize) {
@@ -296,9 +317,8 @@ impl<O: Os> Heap<O> {
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
     #[inline(never)]
     pub(super) fn tidy_spans(&self, ticks: u32) -> usize {
-        let mut given = 0;
-        self.pages.each_untidy(|id| given += self.central.tidy_span(&self.os, &self.pages, id, ticks));
-        given
+        let tidy = |id| self.central.tidy_span(&self.os, &self.pages, id, ticks);
+        self.pages.untidy_in(0..self.pages.span_count()).map(tidy).sum()
     }
 
     /// Free memory outside caches, and what is left of the heap without it. In bytes.

@@ -39,9 +39,9 @@ impl<O: Os> Pages<O> {
         self.looks_untidy(id.0)
     }
 
-    /// Calls `look` for every span that was touched since it was tidy. A span that another thread touches
-    /// meanwhile may be left out: there will be another tick.
-    pub fn each_untidy(&self, look: impl FnMut(SpanId)) {
-        (0..self.span_count()).filter(|id| self.looks_untidy(*id)).map(SpanId).for_each(look);
+    /// Those of some spans that were touched since they were tidy. One that another thread touches meanwhile
+    /// may be left out: there will be another tick.
+    pub fn untidy_in(&self, ids: core::ops::Range<u32>) -> impl Iterator<Item = SpanId> {
+        ids.filter(|id| self.looks_untidy(*id)).map(SpanId)
     }
 }
