@@ -25,9 +25,10 @@ const PATIENT_BYTES: usize = 16 << 20;
 /// bytes at least.
 const GROWTH_PART: usize = 8;
 const LEAST_GROWTH: usize = 8 << 20;
-/// So many spans and free bytes at a time: some hundred microseconds.
-const SPANS_PER_PORTION: u32 = 128;
-const BYTES_PER_PORTION: usize = 4 << 20;
+/// So many spans and free bytes at a time, some hundred microseconds; and so many looks for such spans.
+const SPANS_PER_PORTION: u32 = 64;
+const BYTES_PER_PORTION: usize = 2 << 20;
+const LOOKS_PER_PORTION: u32 = 8192;
 /// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it
 /// frees too much.
 const STEERED_PART: usize = 16;
@@ -64,8 +65,12 @@ pub struct Janitor<O: Os> {
     /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
     stop: AtomicU32,
     pub(super) running: AtomicBool,
+    /// A thread sheds a portion.
+    shedding: AtomicBool,
     /// The span from which shedding goes on.
     shed_from: AtomicU32,
+    /// Bytes that were shed since the last tick.
+    shed: AtomicU64,
     /// There will be no thread any more in this process.
     retired: AtomicBool,
     events: AtomicU32,
@@ -106,7 +111,9 @@ impl<O: Os> Janitor<O> {
             bell: Bell::new(),
             stop: AtomicU32::new(0),
             running: AtomicBool::new(false),
+            shedding: AtomicBool::new(false),
             shed_from: AtomicU32::new(0),
+            shed: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             events: AtomicU32::new(0),
             next_tick: AtomicU64::new(0),
@@ -198,6 +205,7 @@ impl<O: Os> Heap<O> {
     pub(super) fn forget_janitor(&self) {
         self.unclaim_janitor();
         self.janitor.ticking.store(false, Ordering::Relaxed);
+        self.janitor.shedding.store(false, Ordering::Relaxed);
         self.janitor.calling_back.store(false, Ordering::Relaxed);
     }
 
@@ -257,7 +265,8 @@ impl<O: Os> Heap<O> {
             + self.pages.give_back(&self.os, self.kept_bytes(waits, retained, factor, wanted), 0)
             + self.pages.give_back(&self.os, 0, TICKS_PER_DELAY * factor);
         self.janitor.given_back.fetch_add(given as u64, Ordering::Relaxed);
-        self.learn(now, rung, given);
+        let shed = self.janitor.shed.swap(0, Ordering::Relaxed) as usize;
+        self.learn(now, rung, given + shed);
         self.watch_growth(live);
         self.make_huge_pages();
         if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) {
@@ -279,34 +288,45 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     fn shed(&self) {
-        if self.janitor.ticking.swap(true, Ordering::Acquire) {
+        let shedding = &self.janitor.shedding;
+        if shedding.load(Ordering::Relaxed) || shedding.swap(true, Ordering::Acquire) {
             return;
         }
         let (free, live) = self.free_and_live();
         let steered = self.is_steered(self.pages.clock.load(Ordering::Relaxed));
-        let swing = self.janitor.large_swing.load(Ordering::Relaxed);
-        let wanted = if steered { 0 } else { (2 * swing).max(self.pages.large_most()) };
-        let retained = self.retained_bytes(live);
-        let plenty = free.saturating_sub(wanted) > patient_bytes(live, steered).max(retained);
+        let swing = self.janitor.large_swing.load(Ordering::Relaxed).max(self.pages.large_swing_now());
+        let wanted = if steered { 0 } else { 2 * swing };
+        let most = patient_bytes(live, steered);
+        let retained = self.retained_bytes(live).min(if steered { most } else { usize::MAX });
+        let plenty = free.saturating_sub(wanted) > most.max(retained);
         if !plenty || self.shed_portion(retained.max(wanted)) {
             self.janitor.shed_from.store(0, Ordering::Relaxed);
             self.watch_growth(live);
         }
-        self.janitor.ticking.store(false, Ordering::Release);
+        shedding.store(false, Ordering::Release);
     }
 
     /// Gives back the idle pages of some spans, and some of the free memory beyond `kept` bytes; true when all
-    /// spans had their turn and no such memory is left, or none that the system takes.
+    /// spans had their turn and no such memory is left, or where the system takes none.
     fn shed_portion(&self, kept: usize) -> bool {
-        let from = self.janitor.shed_from.load(Ordering::Relaxed);
-        let end = self.pages.span_count().min(from.saturating_add(SPANS_PER_PORTION));
-        let tidy = |id| self.central.tidy_span(&self.os, &self.pages, id, 0);
-        let in_spans: usize = self.pages.untidy_in(from..end).map(tidy).sum();
+        let (spans, from) = (self.pages.span_count(), self.janitor.shed_from.load(Ordering::Relaxed));
+        let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
+        let (mut in_spans, mut count) = (0, 0);
+        for id in self.pages.untidy_in(from..end) {
+            in_spans += self.central.tidy_span(&self.os, &self.pages, id, 0);
+            count += 1;
+            if count == SPANS_PER_PORTION {
+                end = id.0 + 1;
+                break;
+            }
+        }
         self.janitor.shed_from.store(end, Ordering::Relaxed);
         let dirty = self.pages.dirty_free_bytes();
         let given = self.pages.give_back(&self.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), 0);
         self.count_given_back(in_spans + given);
-        end >= self.pages.span_count() && (given == 0 || dirty <= kept + BYTES_PER_PORTION)
+        self.janitor.shed.fetch_add((in_spans + given) as u64, Ordering::Relaxed);
+        let is_refused = given == 0 && dirty > kept;
+        is_refused || end >= spans && dirty <= kept + BYTES_PER_PORTION
     }
 
     fn watch_growth(&self, live: usize) {

@@ -205,6 +205,20 @@ fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_ti
 }
 
 #[test]
+fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
+    let heap = heap();
+    let blocks = fill(&heap, 400, MIB / 2);
+    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
+    heap.os.refuse_after(Request::GiveBack, 0);
+    // What large blocks swung by is forgotten.
+    (0..3).for_each(|_| heap.tick(true));
+    let before = heap.os.asked(Request::GiveBack);
+    fill(&heap, 60, 2 * MIB);
+    let asked = heap.os.asked(Request::GiveBack) - before;
+    assert!((1..3000).contains(&asked), "{asked} times in a growth of 120 MiB");
+}
+
+#[test]
 fn pages_inside_spans_that_keep_coming_back_teach_the_same() {
     let heap = heap();
     let sparse: Vec<usize> =

@@ -122,9 +122,10 @@ impl<O: Os> Pages<O> {
         core::mem::replace(&mut state.large_most, now).saturating_sub(now) as usize
     }
 
-    /// The most bytes that large blocks held since then.
-    pub fn large_most(&self) -> usize {
-        self.state.lock().large_most as usize
+    /// The same, and counting goes on.
+    pub fn large_swing_now(&self) -> usize {
+        let state = self.state.lock();
+        state.large_most.saturating_sub(state.large.bytes) as usize
     }
 
     /// Bytes of free memory that nobody needed since this was asked last.

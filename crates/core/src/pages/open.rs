@@ -152,6 +152,7 @@ impl<O: Os> Pages<O> {
             return false;
         }
         span.units.set(units + more);
+        self.limits.note(self.footprint_of(state));
         self.admit_to_dumps(os, state, start + units, more);
         self.write_classes(start + units, more, SizeClass::LARGE);
         true

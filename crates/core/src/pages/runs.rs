@@ -191,7 +191,8 @@ impl Runs {
         let step = (align / BLOCK_UNITS).max(1);
         let clearly = (units / 4).max(1);
         let (mut best, mut most) = self.free_across(blocks, 0, self.blocks, units, step)?;
-        let (mut from, end) = (best + step, self.blocks.min(best.saturating_add(COMPARED_WITHIN)));
+        let length = units.div_ceil(BLOCK_UNITS);
+        let (mut from, end) = (best + step, self.blocks.min(best + COMPARED_WITHIN + length));
         for _ in 1..PLACES_COMPARED {
             if most + clearly > units {
                 break;
