@@ -4,15 +4,15 @@ use super::Heap;
 use crate::base::memory;
 use crate::options::OptionId;
 use crate::os::fake::{Fake, Request};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-const MIB: usize = 1 << 20;
+pub(super) const MIB: usize = 1 << 20;
 
-fn heap() -> Box<Heap<Fake>> {
+pub(super) fn heap() -> Box<Heap<Fake>> {
     Box::new(Heap::new(Fake::default()))
 }
 
-fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> {
+pub(super) fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> {
     (0..count)
         .map(|_| {
             let block = heap.allocate(bytes);
@@ -23,11 +23,11 @@ fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> {
         .collect()
 }
 
-fn free(heap: &Heap<Fake>, blocks: impl IntoIterator<Item = usize>) {
+pub(super) fn free(heap: &Heap<Fake>, blocks: impl IntoIterator<Item = usize>) {
     blocks.into_iter().for_each(|block| heap.free(block));
 }
 
-fn quiet_ticks(heap: &Heap<Fake>, count: usize) {
+pub(super) fn quiet_ticks(heap: &Heap<Fake>, count: usize) {
     (0..count).for_each(|_| heap.tick(false));
 }
 
@@ -64,204 +64,6 @@ fn what_the_heap_knows_about_blocks_goes_with_their_memory() {
 }
 
 #[test]
-fn memory_stays_for_the_delay_and_then_goes() {
-    let heap = heap();
-    heap.set_option(b"retain", b"1G").unwrap();
-    let large = heap.allocate(8 * MIB);
-    memory::fill(large, 8 * MIB, 1);
-    heap.free(large);
-    quiet_ticks(&heap, 3);
-    assert_eq!(heap.stats().dirty_free, 8 * MIB as u64);
-    quiet_ticks(&heap, 1);
-    assert_eq!(heap.stats().dirty_free, 0);
-}
-
-#[test]
-fn what_exceeds_retain_goes_at_the_next_tick() {
-    let heap = heap();
-    heap.set_option(b"retain", b"2M").unwrap();
-    let blocks: Vec<_> = (0..4).map(|_| heap.allocate(2 * MIB)).collect();
-    blocks.iter().for_each(|block| memory::fill(*block, 2 * MIB, 1));
-    free(&heap, blocks);
-    quiet_ticks(&heap, 1);
-    assert_eq!(heap.stats().dirty_free, 2 * MIB as u64);
-}
-
-#[test]
-fn a_share_to_retain_is_one_of_what_lives_not_of_the_spans_it_lies_in() {
-    let heap = heap();
-    heap.set_option(b"retain", b"100%").unwrap();
-    let blocks = fill(&heap, 64 * 1024, 1024);
-    // One block of each 16 KiB stays: spans stay open, and little lives.
-    let (stay, go): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| block / 1024 % 16 == 0);
-    free(&heap, go);
-    let large = fill(&heap, 1, 48 * MIB);
-    free(&heap, large);
-    quiet_ticks(&heap, 3);
-    let dirty = heap.stats().dirty_free;
-    assert!(dirty < 24 * MIB as u64, "{dirty} bytes are kept for {} that live", stay.len() * 1024);
-    free(&heap, stay);
-}
-
-#[test]
-fn memory_that_keeps_coming_back_waits_longer_and_goes_all_the_same_when_the_program_rests() {
-    let heap = heap();
-    heap.set_option(b"retain", b"0").unwrap();
-    let given_back_after = |cycles: usize| {
-        for _ in 0..cycles {
-            free(&heap, fill(&heap, 8, MIB));
-            (0..6).for_each(|_| heap.tick(true));
-        }
-        heap.stats().given_back
-    };
-    assert!(given_back_after(1) >= 8 * MIB as u64);
-    let learned = given_back_after(10);
-    assert_eq!(given_back_after(8), learned, "nothing goes any more");
-    quiet_ticks(&heap, 8);
-    assert_eq!(heap.stats().dirty_free, 0, "within twice the delay");
-}
-
-#[test]
-fn a_program_that_steers_its_memory_sees_soon_what_it_freed() {
-    let heap = heap();
-    let stay = fill(&heap, 256, MIB);
-    let held_after_a_cut = |steered: bool| {
-        // Patient: it kept needing what went.
-        for _ in 0..12 {
-            free(&heap, fill(&heap, 8, MIB));
-            heap.release(0);
-            heap.tick(true);
-        }
-        assert!(heap.is_patient());
-        let cut = fill(&heap, 100, MIB);
-        if steered {
-            heap.note_steered();
-        }
-        free(&heap, cut);
-        (0..2).for_each(|_| heap.tick(true));
-        heap.stats().dirty_free
-    };
-    assert!(held_after_a_cut(false) > 90 * MIB as u64);
-    assert!(held_after_a_cut(true) <= 32 * MIB as u64, "a sixteenth of what lives and 16 MiB");
-    free(&heap, stay);
-}
-
-#[test]
-fn free_memory_that_the_program_needs_every_now_and_then_is_no_excess() {
-    let heap = heap();
-    heap.set_option(b"retain", b"0").unwrap();
-    for _ in 0..20 {
-        free(&heap, fill(&heap, 4, MIB));
-        heap.tick(true);
-    }
-    assert_eq!(heap.stats().given_back, 0);
-    (0..4).for_each(|_| heap.tick(true));
-    assert_eq!(heap.stats().dirty_free, 0);
-}
-
-#[test]
-fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_program_works() {
-    let given_in_later_ticks = |bytes: usize| {
-        let heap = heap();
-        let given_after_swings = || {
-            for _ in 0..8 {
-                free(&heap, fill(&heap, (64 * MIB) / bytes, bytes));
-                // Many large blocks one after the other are no need for many.
-                (0..100).for_each(|_| free(&heap, fill(&heap, 1, MIB)));
-                heap.reclaim();
-                heap.tick(true);
-            }
-            heap.stats().given_back
-        };
-        let early = given_after_swings();
-        let later = given_after_swings() - early;
-        heap.tick(false);
-        assert!(heap.stats().dirty_free <= 8 * MIB as u64, "what may be retained, in a program at rest");
-        later
-    };
-    assert!(given_in_later_ticks(MIB) < 16 * MIB as u64);
-    assert!(given_in_later_ticks(1024) > 100 * MIB as u64, "small blocks may have left it in pieces");
-}
-
-#[test]
-fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_tick() {
-    let held_after_growth = |survivor: usize| {
-        let heap = heap();
-        let blocks = fill(&heap, 64 << 10, 1024);
-        heap.reclaim();
-        heap.tick(true);
-        free(
-            &heap,
-            blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
-        );
-        heap.reclaim();
-        fill(&heap, 16 << 10, 4096);
-        let stats = heap.stats();
-        (stats.resident - stats.metadata) as usize
-    };
-    let live = 64 * MIB + 64 * MIB / 64 * 4;
-    assert!(held_after_growth(64) < live + 32 * MIB, "one block in 64 holds its page of 4 KiB");
-    assert!(held_after_growth(2) > 120 * MIB, "no page is idle");
-}
-
-#[test]
-fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
-    let heap = heap();
-    let blocks = fill(&heap, 400, MIB / 2);
-    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
-    heap.os.refuse_after(Request::GiveBack, 0);
-    // What large blocks swung by is forgotten.
-    (0..3).for_each(|_| heap.tick(true));
-    let before = heap.os.asked(Request::GiveBack);
-    fill(&heap, 60, 2 * MIB);
-    let asked = heap.os.asked(Request::GiveBack) - before;
-    assert!((1..3000).contains(&asked), "{asked} times in a growth of 120 MiB");
-}
-
-#[test]
-fn pages_inside_spans_that_keep_coming_back_teach_the_same() {
-    let heap = heap();
-    let sparse: Vec<usize> =
-        fill(&heap, 4000, 1024).into_iter().enumerate().fold(Vec::new(), |mut kept, one| {
-            if one.0 % 64 == 0 {
-                kept.push(one.1)
-            } else {
-                heap.free(one.1)
-            };
-            kept
-        });
-    heap.release(0);
-    assert!(heap.stats().released > MIB as u64);
-    for _ in 0..4 {
-        let blocks = fill(&heap, 3000, 1024);
-        heap.tick(true);
-        free(&heap, blocks);
-        heap.release(0);
-    }
-    assert!(heap.is_patient());
-    free(&heap, sparse);
-}
-
-#[test]
-fn free_blocks_in_spans_beyond_retain_go_before_the_delay_is_over() {
-    let gone_after_two_ticks = |survivor: usize| {
-        let heap = heap();
-        let blocks = fill(&heap, 40_000, 1024);
-        heap.reclaim();
-        heap.tick(true);
-        for (index, block) in blocks.iter().enumerate() {
-            if index % survivor != 0 {
-                heap.free(*block);
-            }
-        }
-        heap.reclaim();
-        (0..2).for_each(|_| heap.tick(true));
-        heap.stats().released
-    };
-    assert!(gone_after_two_ticks(64) > 20 * MIB as u64);
-}
-
-#[test]
 fn a_cache_in_use_is_left_alone() {
     let heap = heap();
     let blocks = fill(&heap, 40, 64);
@@ -286,157 +88,6 @@ fn a_refused_give_back_is_tried_again() {
     assert!(heap.stats().resident > 4 * MIB as u64, "nothing went, nothing broke");
     heap.os().grant(Request::GiveBack);
     quiet_ticks(&heap, 1);
-    assert!(heap.stats().resident < MIB as u64);
-}
-
-#[test]
-fn the_hard_limit_refuses_and_the_heap_works_afterwards() {
-    let heap = heap();
-    heap.set_option(b"hard_limit", b"16M").unwrap();
-    let mut blocks = Vec::new();
-    while let block @ 1.. = heap.allocate(100_000) {
-        blocks.push(block);
-    }
-    assert!((100..170).contains(&blocks.len()), "{}", blocks.len());
-    assert_eq!(heap.allocate(4 * MIB), 0);
-    let half = blocks.split_off(blocks.len() / 2);
-    free(&heap, half);
-    let large = heap.allocate(4 * MIB);
-    assert_ne!(large, 0, "as another size");
-    heap.set_option(b"hard_limit", b"auto").unwrap();
-    assert_ne!(heap.allocate(64 * MIB), 0);
-}
-
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-
-extern "C" fn count_call(in_memory: usize, limit: usize) {
-    assert!(in_memory > 0 && limit > 0);
-    CALLS.fetch_add(1, Relaxed);
-}
-
-#[test]
-fn over_the_soft_limit_free_memory_goes_before_more_is_taken_and_the_program_is_told() {
-    let heap = heap();
-    heap.on_pressure(Some(count_call));
-    heap.set_option(b"memory_limit", b"32M").unwrap();
-    heap.set_option(b"retain", b"1G").unwrap();
-    for bytes in [1000usize, 3000, 10_000, 50_000, 200_000, 2 * MIB] {
-        let blocks = fill(&heap, 20 * MIB / bytes, bytes);
-        assert!(heap.stats().resident < 36 * MIB as u64, "{bytes}: {}", heap.stats().resident);
-        free(&heap, blocks);
-    }
-    assert_eq!(CALLS.load(Relaxed), 0, "it was never passed");
-    let blocks = fill(&heap, 48, MIB);
-    assert!(CALLS.load(Relaxed) > 0);
-    assert!(CALLS.load(Relaxed) < 40, "not at every allocation");
-    free(&heap, blocks);
-}
-
-static TO_DROP: std::sync::Mutex<(usize, Vec<usize>)> = std::sync::Mutex::new((0, Vec::new()));
-
-extern "C" fn drop_all(_: usize, _: usize) {
-    let (heap, blocks) = std::mem::take(&mut *TO_DROP.lock().unwrap());
-    // SAFETY: the test below puts its heap there, which it drops later.
-    let heap = unsafe { &*(heap as *const Heap<Fake>) };
-    free(heap, blocks);
-}
-
-#[test]
-fn what_the_callback_frees_is_free() {
-    let heap = heap();
-    let blocks = fill(&heap, 200, 400_000);
-    heap.set_option(b"memory_limit", b"90M").unwrap();
-    *TO_DROP.lock().unwrap() = (&raw const *heap as usize, blocks);
-    heap.on_pressure(Some(drop_all));
-    let more = fill(&heap, 60, 400_000);
-    assert_eq!(heap.stats().large_blocks, more.len() as u64);
-}
-
-static REENTERED: std::sync::Mutex<(usize, usize, usize)> = std::sync::Mutex::new((0, 0, 0));
-
-extern "C" fn allocate_more_than_a_step(_: usize, _: usize) {
-    let heap = {
-        let mut now = REENTERED.lock().unwrap();
-        now.1 += 1;
-        now.2 = now.2.max(now.1);
-        now.0
-    };
-    // SAFETY: the test below puts its heap there, which it drops later.
-    let heap = unsafe { &*(heap as *const Heap<Fake>) };
-    free(heap, fill(heap, 4, MIB));
-    REENTERED.lock().unwrap().1 -= 1;
-}
-
-#[test]
-fn a_callback_that_allocates_more_than_a_step_is_not_called_within_itself() {
-    let heap = heap();
-    REENTERED.lock().unwrap().0 = &raw const *heap as usize;
-    heap.on_pressure(Some(allocate_more_than_a_step));
-    heap.set_option(b"memory_limit", b"12M").unwrap();
-    let blocks = fill(&heap, 400, 50_000);
-    free(&heap, blocks);
-    let (_, inside, most) = *REENTERED.lock().unwrap();
-    assert_eq!((inside, most), (0, 1));
-}
-
-#[test]
-fn an_option_set_in_a_handler_inside_a_slow_path_takes_effect_when_that_ends() {
-    let heap = heap();
-    heap.allocate(1);
-    heap.inside(|| {
-        heap.set_option(b"hard_limit", b"40M").unwrap();
-        heap.set_option(b"cache_limit", b"5M").unwrap();
-    });
-    let stats = heap.stats();
-    assert_eq!((stats.hard_limit, stats.cache_limit), (40 * MIB as u64, 5 * MIB as u64));
-}
-
-#[test]
-fn a_limit_of_0_is_none_and_a_share_is_one_of_the_cgroup() {
-    let heap = heap();
-    heap.allocate(1);
-    for name in [&b"hard_limit"[..], b"memory_limit"] {
-        for zero in [&b"0"[..], b"0%"] {
-            heap.set_option(name, zero).unwrap();
-            assert_eq!((heap.stats().hard_limit, heap.stats().memory_limit), (0, 0));
-        }
-    }
-    assert!(heap.allocate(10 * MIB) != 0);
-    heap.os().group_limit.store(100 * MIB, Relaxed);
-    heap.set_option(b"hard_limit", b"50%").unwrap();
-    assert_eq!(heap.stats().hard_limit, 50 * MIB as u64);
-}
-
-#[test]
-fn the_limit_of_the_cgroup_is_known_and_read_again() {
-    let heap = heap();
-    heap.allocate(1);
-    heap.os().group_limit.store(100 * MIB, Relaxed);
-    heap.tick(true);
-    heap.tick(true);
-    assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64);
-    heap.os().group_in_use.store(30 * MIB, Relaxed);
-    heap.tick(true);
-    heap.tick(true);
-    let less = heap.stats().memory_limit;
-    assert!(less < 61 * MIB as u64 && less > 59 * MIB as u64, "others use 30 MiB of it: {less}");
-    heap.os().group_limit.store(0, Relaxed);
-    heap.tick(true);
-    heap.tick(true);
-    assert_eq!(heap.stats().memory_limit, 0);
-    heap.os().group_limit.store(100 * MIB, Relaxed);
-    heap.set_option(b"memory_limit", b"50%").unwrap();
-    assert_eq!(heap.stats().memory_limit, 50 * MIB as u64);
-}
-
-#[test]
-fn pressure_makes_everything_go_at_once() {
-    let heap = heap();
-    heap.set_option(b"retain", b"1G").unwrap();
-    let blocks = fill(&heap, 3000, 2000);
-    free(&heap, blocks);
-    heap.os().pressed.store(true, Relaxed);
-    heap.tick(true);
     assert!(heap.stats().resident < MIB as u64);
 }
 

@@ -10,10 +10,13 @@ mod emergency;
 mod figures;
 mod fork;
 mod free;
+mod growth;
 mod hardened;
 mod janitor;
+mod keep;
 mod orphan;
 mod patience;
+mod pressure;
 mod reentry;
 mod resize;
 mod sampling;
@@ -42,10 +45,13 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::watch::{Guards, Profile};
-use core::sync::atomic::{AtomicPtr, AtomicU64};
+use core::sync::atomic::AtomicU64;
 use emergency::Emergency;
+use growth::Growth;
 use janitor::Janitor;
+use keep::Keep;
 use orphan::Process;
+use pressure::Pressure;
 use reentry::SlowPaths;
 #[cfg(target_arch = "x86_64")]
 use {crate::cache::Front, core::mem::offset_of};
@@ -56,7 +62,7 @@ const FAILED: u32 = 2;
 /// The program misused the heap: it is not touched any more, and the process runs its crash handler.
 const STOPPED: u32 = 3;
 
-/// A heap. Zeroed it is ready to use: the first allocation starts it. Any thread may call any method; a heap
+/// A heap. A new one is ready to use: the first allocation starts it. Any thread may call any method; a heap
 /// must not move after its first use.
 pub struct Heap<O: Os> {
     cache: Cache<O>,
@@ -76,7 +82,9 @@ pub struct Heap<O: Os> {
     late_options: AtomicU32,
     fences_refused: AtomicU64,
     janitor: Janitor<O>,
-    pressure_callback: AtomicPtr<()>,
+    keep: Keep,
+    growth: Growth,
+    pressure: Pressure,
     emergency: Emergency,
     slow_paths: SlowPaths,
     profile: Profile<O>,
@@ -138,7 +146,9 @@ impl<O: Os> Heap<O> {
             late_options: AtomicU32::new(0),
             fences_refused: AtomicU64::new(0),
             janitor: Janitor::new(),
-            pressure_callback: AtomicPtr::new(core::ptr::null_mut()),
+            keep: Keep::new(),
+            growth: Growth::new(),
+            pressure: Pressure::new(),
             emergency: Emergency::new(),
             slow_paths: SlowPaths::new(),
             profile: Profile::new(),
@@ -178,6 +188,10 @@ impl<O: Os> Heap<O> {
 
 #[cfg(test)]
 mod janitor_tests;
+#[cfg(test)]
+mod keep_tests;
+#[cfg(test)]
+mod pressure_tests;
 #[cfg(test)]
 mod sampling_tests;
 #[cfg(test)]

@@ -32,7 +32,7 @@ const MOST_BYTES: usize =
 /// A small block is aligned to this at most.
 const MOST_SMALL_ALIGN: usize = 4096;
 
-/// A heap whose blocks are checked. Zeroed it is ready to use, as a `Heap` is.
+/// A heap whose blocks are checked. A new one is ready to use, as a `Heap` is.
 pub struct Hardened<O: Os> {
     heap: Heap<O>,
     secret: AtomicU64,

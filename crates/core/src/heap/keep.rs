@@ -1,0 +1,151 @@
+//! What may stay: how much free memory a program may hold, by what lives, by what it asked for and by what it
+//! keeps needing.
+//!
+//! The janitor asks at each tick, `growth` while the heap grows. Nothing here gives anything back.
+
+use super::Heap;
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::options::{AUTO, OptionId, encode_percent, percent_of};
+use crate::os::Os;
+
+/// Nothing waits where free memory exceeds this part of what lives, and these bytes: patience has a price in
+/// memory, and ends where that would be too high.
+const PATIENT_PART: usize = 2;
+const PATIENT_BYTES: usize = 16 << 20;
+/// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it
+/// frees too much.
+const STEERED_PART: usize = 16;
+/// It steers if it asked for a release in so many ticks.
+const STEERED_TICKS: u32 = 48;
+/// Free memory beyond `retain` goes when nobody needed it for so many ticks, at least.
+const UNNEEDED_TICKS: u32 = 2;
+/// What may stay where that is left to us.
+const AUTO_RETAIN: u64 = encode_percent(25);
+/// Free memory below this may always stay for `release_delay`.
+const LEAST_RETAIN: u64 = 8 << 20;
+
+/// What has to be remembered to know what may stay.
+pub struct Keep {
+    /// Ticks until what nobody needed meanwhile goes, and the least of it until now.
+    excess_ticks: AtomicU32,
+    excess: AtomicU64,
+    /// By how many bytes there were more large blocks in the last tick than at its end.
+    large_swing: AtomicUsize,
+    /// The tick until which the program counts as steering its memory; 0 before it ever did.
+    steered_until: AtomicU32,
+}
+
+impl Keep {
+    pub const fn new() -> Self {
+        Keep {
+            excess_ticks: AtomicU32::new(0),
+            excess: AtomicU64::new(u64::MAX),
+            large_swing: AtomicUsize::new(0),
+            steered_until: AtomicU32::new(0),
+        }
+    }
+}
+
+/// What a heap holds, and what of it may stay. In bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Holding {
+    /// Free memory outside caches, and what is left of the heap without it.
+    pub free: usize,
+    pub live: usize,
+    /// What large blocks may want of the memory that is free, in a program at work: twice as many bytes as
+    /// there were more of them a moment ago than there are now. They take whole runs from the page heap and
+    /// give them back whole: what they leave is not what fragmentation left, so it may stay also where free
+    /// memory is plenty.
+    pub wanted: usize,
+    /// More than this, without what is wanted, and nothing waits.
+    pub most: usize,
+    /// What may stay for `release_delay` in any case.
+    pub retained: usize,
+}
+
+impl Holding {
+    /// Whether there is more free memory than patience is worth.
+    pub fn is_plenty(&self) -> bool {
+        self.unwanted() > self.most
+    }
+
+    pub fn unwanted(&self) -> usize {
+        self.free.saturating_sub(self.wanted)
+    }
+}
+
+impl<O: Os> Heap<O> {
+    /// What the heap holds at a tick. `at_work`: something happened since the last one.
+    pub(super) fn holding_at_tick(&self, now: u32, at_work: bool) -> Holding {
+        let swing = self.pages.large_swing();
+        let before = self.keep.large_swing.swap(swing, Ordering::Relaxed);
+        self.holding(now, if at_work { swing.max(before) } else { 0 })
+    }
+
+    /// What the heap holds between two ticks, in a program at work.
+    pub(super) fn holding_now(&self) -> Holding {
+        let swing = self.keep.large_swing.load(Ordering::Relaxed).max(self.pages.large_swing_now());
+        self.holding(self.pages.clock.load(Ordering::Relaxed), swing)
+    }
+
+    fn holding(&self, now: u32, swing: usize) -> Holding {
+        let (free, live) = self.free_and_live();
+        let retained = self.retained_bytes(live);
+        if self.is_steered(now) {
+            let most = live / STEERED_PART + PATIENT_BYTES;
+            Holding { free, live, wanted: 0, most, retained: retained.min(most) }
+        } else {
+            let most = live / PATIENT_PART + PATIENT_BYTES;
+            Holding { free, live, wanted: 2 * swing, most, retained }
+        }
+    }
+
+    fn free_and_live(&self) -> (usize, usize) {
+        let (pages, in_spans) = (self.pages.stats(), self.central.free_in_spans());
+        let in_memory = in_spans.saturating_sub(pages.released as usize);
+        (pages.dirty_free as usize + in_memory, (pages.used as usize).saturating_sub(in_spans))
+    }
+
+    fn retained_bytes(&self, live: usize) -> usize {
+        let amount = match self.options.get(OptionId::retain) {
+            AUTO => AUTO_RETAIN,
+            amount => amount,
+        };
+        match percent_of(amount) {
+            Some(percent) => (live as u64 / 100).saturating_mul(percent).max(LEAST_RETAIN) as usize,
+            None => amount as usize,
+        }
+    }
+
+    /// Notes that the program asks for a release every now and then, because it steers what it keeps by what
+    /// is held.
+    pub fn note_steered(&self) {
+        let until = self.pages.clock.load(Ordering::Relaxed).wrapping_add(STEERED_TICKS).max(1);
+        self.keep.steered_until.store(until, Ordering::Relaxed);
+    }
+
+    fn is_steered(&self, now: u32) -> bool {
+        let until = self.keep.steered_until.load(Ordering::Relaxed);
+        until != 0 && until.wrapping_sub(now) <= STEERED_TICKS
+    }
+
+    /// The free memory that a tick leaves: what is to be retained, and what was needed in the last ticks. How
+    /// many of those grows with the patience. Where nothing `waits`, at most what is wanted is needed.
+    pub(super) fn kept_bytes(&self, holding: Holding, waits: bool, factor: u32) -> usize {
+        let (keep, Holding { retained, wanted, .. }) = (&self.keep, holding);
+        let low = self.pages.low_water() as u64;
+        let excess = keep.excess.load(Ordering::Relaxed).min(low);
+        let waited = keep.excess_ticks.load(Ordering::Relaxed) + 1;
+        let is_over = waited >= factor.max(UNNEEDED_TICKS);
+        keep.excess.store(if is_over { u64::MAX } else { excess }, Ordering::Relaxed);
+        keep.excess_ticks.store(if is_over { 0 } else { waited }, Ordering::Relaxed);
+        match (waits, is_over) {
+            (true, false) => usize::MAX,
+            (false, false) => retained.max(wanted),
+            (_, true) => {
+                let needed = self.pages.dirty_free_bytes().saturating_sub(excess as usize);
+                retained.max(if waits { needed } else { needed.min(wanted) })
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a heap keeps at a tick and while it grows, by what lives, what it learned and what it is told.
+
+use super::janitor_tests::{MIB, fill, free, heap, quiet_ticks};
+use crate::base::memory;
+use crate::os::fake::Request;
+
+#[test]
+fn memory_stays_for_the_delay_and_then_goes() {
+    let heap = heap();
+    heap.set_option(b"retain", b"1G").unwrap();
+    let large = heap.allocate(8 * MIB);
+    memory::fill(large, 8 * MIB, 1);
+    heap.free(large);
+    quiet_ticks(&heap, 3);
+    assert_eq!(heap.stats().dirty_free, 8 * MIB as u64);
+    quiet_ticks(&heap, 1);
+    assert_eq!(heap.stats().dirty_free, 0);
+}
+
+#[test]
+fn what_exceeds_retain_goes_at_the_next_tick() {
+    let heap = heap();
+    heap.set_option(b"retain", b"2M").unwrap();
+    let blocks: Vec<_> = (0..4).map(|_| heap.allocate(2 * MIB)).collect();
+    blocks.iter().for_each(|block| memory::fill(*block, 2 * MIB, 1));
+    free(&heap, blocks);
+    quiet_ticks(&heap, 1);
+    assert_eq!(heap.stats().dirty_free, 2 * MIB as u64);
+}
+
+#[test]
+fn a_share_to_retain_is_one_of_what_lives_not_of_the_spans_it_lies_in() {
+    let heap = heap();
+    heap.set_option(b"retain", b"100%").unwrap();
+    let blocks = fill(&heap, 64 * 1024, 1024);
+    // One block of each 16 KiB stays: spans stay open, and little lives.
+    let (stay, go): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| block / 1024 % 16 == 0);
+    free(&heap, go);
+    let large = fill(&heap, 1, 48 * MIB);
+    free(&heap, large);
+    quiet_ticks(&heap, 3);
+    let dirty = heap.stats().dirty_free;
+    assert!(dirty < 24 * MIB as u64, "{dirty} bytes are kept for {} that live", stay.len() * 1024);
+    free(&heap, stay);
+}
+
+#[test]
+fn memory_that_keeps_coming_back_waits_longer_and_goes_all_the_same_when_the_program_rests() {
+    let heap = heap();
+    heap.set_option(b"retain", b"0").unwrap();
+    let given_back_after = |cycles: usize| {
+        for _ in 0..cycles {
+            free(&heap, fill(&heap, 8, MIB));
+            (0..6).for_each(|_| heap.tick(true));
+        }
+        heap.stats().given_back
+    };
+    assert!(given_back_after(1) >= 8 * MIB as u64);
+    let learned = given_back_after(10);
+    assert_eq!(given_back_after(8), learned, "nothing goes any more");
+    quiet_ticks(&heap, 8);
+    assert_eq!(heap.stats().dirty_free, 0, "within twice the delay");
+}
+
+#[test]
+fn pages_inside_spans_that_keep_coming_back_teach_the_same() {
+    let heap = heap();
+    let sparse: Vec<usize> =
+        fill(&heap, 4000, 1024).into_iter().enumerate().fold(Vec::new(), |mut kept, one| {
+            if one.0 % 64 == 0 {
+                kept.push(one.1)
+            } else {
+                heap.free(one.1)
+            };
+            kept
+        });
+    heap.release(0);
+    assert!(heap.stats().released > MIB as u64);
+    for _ in 0..4 {
+        let blocks = fill(&heap, 3000, 1024);
+        heap.tick(true);
+        free(&heap, blocks);
+        heap.release(0);
+    }
+    assert!(heap.is_patient());
+    free(&heap, sparse);
+}
+
+#[test]
+fn a_program_that_steers_its_memory_sees_soon_what_it_freed() {
+    let heap = heap();
+    let stay = fill(&heap, 256, MIB);
+    let held_after_a_cut = |steered: bool| {
+        // Patient: it kept needing what went.
+        for _ in 0..12 {
+            free(&heap, fill(&heap, 8, MIB));
+            heap.release(0);
+            heap.tick(true);
+        }
+        assert!(heap.is_patient());
+        let cut = fill(&heap, 100, MIB);
+        if steered {
+            heap.note_steered();
+        }
+        free(&heap, cut);
+        (0..2).for_each(|_| heap.tick(true));
+        heap.stats().dirty_free
+    };
+    assert!(held_after_a_cut(false) > 90 * MIB as u64);
+    assert!(held_after_a_cut(true) <= 32 * MIB as u64, "a sixteenth of what lives and 16 MiB");
+    free(&heap, stay);
+}
+
+#[test]
+fn free_memory_that_the_program_needs_every_now_and_then_is_no_excess() {
+    let heap = heap();
+    heap.set_option(b"retain", b"0").unwrap();
+    for _ in 0..20 {
+        free(&heap, fill(&heap, 4, MIB));
+        heap.tick(true);
+    }
+    assert_eq!(heap.stats().given_back, 0);
+    (0..4).for_each(|_| heap.tick(true));
+    assert_eq!(heap.stats().dirty_free, 0);
+}
+
+#[test]
+fn free_blocks_in_spans_beyond_retain_go_before_the_delay_is_over() {
+    let gone_after_two_ticks = |survivor: usize| {
+        let heap = heap();
+        let blocks = fill(&heap, 40_000, 1024);
+        heap.reclaim();
+        heap.tick(true);
+        for (index, block) in blocks.iter().enumerate() {
+            if index % survivor != 0 {
+                heap.free(*block);
+            }
+        }
+        heap.reclaim();
+        (0..2).for_each(|_| heap.tick(true));
+        heap.stats().released
+    };
+    assert!(gone_after_two_ticks(64) > 20 * MIB as u64);
+}
+
+#[test]
+fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_program_works() {
+    let given_in_later_ticks = |bytes: usize| {
+        let heap = heap();
+        let given_after_swings = || {
+            for _ in 0..8 {
+                free(&heap, fill(&heap, (64 * MIB) / bytes, bytes));
+                // Many large blocks one after the other are no need for many.
+                (0..100).for_each(|_| free(&heap, fill(&heap, 1, MIB)));
+                heap.reclaim();
+                heap.tick(true);
+            }
+            heap.stats().given_back
+        };
+        let early = given_after_swings();
+        let later = given_after_swings() - early;
+        heap.tick(false);
+        assert!(heap.stats().dirty_free <= 8 * MIB as u64, "what may be retained, in a program at rest");
+        later
+    };
+    assert!(given_in_later_ticks(MIB) < 16 * MIB as u64);
+    assert!(given_in_later_ticks(1024) > 100 * MIB as u64, "small blocks may have left it in pieces");
+}
+
+#[test]
+fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_tick() {
+    let held_after_growth = |survivor: usize| {
+        let heap = heap();
+        let blocks = fill(&heap, 64 << 10, 1024);
+        heap.reclaim();
+        heap.tick(true);
+        free(
+            &heap,
+            blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
+        );
+        heap.reclaim();
+        fill(&heap, 16 << 10, 4096);
+        let stats = heap.stats();
+        (stats.resident - stats.metadata) as usize
+    };
+    let live = 64 * MIB + 64 * MIB / 64 * 4;
+    assert!(held_after_growth(64) < live + 32 * MIB, "one block in 64 holds its page of 4 KiB");
+    assert!(held_after_growth(2) > 120 * MIB, "no page is idle");
+}
+
+#[test]
+fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
+    let heap = heap();
+    let blocks = fill(&heap, 400, MIB / 2);
+    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
+    heap.os.refuse_after(Request::GiveBack, 0);
+    // What large blocks swung by is forgotten.
+    (0..3).for_each(|_| heap.tick(true));
+    let before = heap.os.asked(Request::GiveBack);
+    fill(&heap, 60, 2 * MIB);
+    let asked = heap.os.asked(Request::GiveBack) - before;
+    // Each step asks about some hundred runs. Were it each slow path, it would be seven times as often.
+    assert!((1..3000).contains(&asked), "{asked} times in a growth of 120 MiB");
+}

@@ -1,0 +1,157 @@
+//! Limits are known and kept, and the program is told.
+
+use super::Heap;
+use super::janitor_tests::{MIB, fill, free, heap};
+use crate::os::fake::Fake;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+#[test]
+fn the_hard_limit_refuses_and_the_heap_works_afterwards() {
+    let heap = heap();
+    heap.set_option(b"hard_limit", b"16M").unwrap();
+    let mut blocks = Vec::new();
+    while let block @ 1.. = heap.allocate(100_000) {
+        blocks.push(block);
+    }
+    assert!((100..170).contains(&blocks.len()), "{}", blocks.len());
+    assert_eq!(heap.allocate(4 * MIB), 0);
+    let half = blocks.split_off(blocks.len() / 2);
+    free(&heap, half);
+    let large = heap.allocate(4 * MIB);
+    assert_ne!(large, 0, "as another size");
+    heap.set_option(b"hard_limit", b"auto").unwrap();
+    assert_ne!(heap.allocate(64 * MIB), 0);
+}
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_call(in_memory: usize, limit: usize) {
+    assert!(in_memory > 0 && limit > 0);
+    CALLS.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn over_the_soft_limit_free_memory_goes_before_more_is_taken_and_the_program_is_told() {
+    let heap = heap();
+    heap.on_pressure(Some(count_call));
+    heap.set_option(b"memory_limit", b"32M").unwrap();
+    heap.set_option(b"retain", b"1G").unwrap();
+    for bytes in [1000usize, 3000, 10_000, 50_000, 200_000, 2 * MIB] {
+        let blocks = fill(&heap, 20 * MIB / bytes, bytes);
+        assert!(heap.stats().resident < 36 * MIB as u64, "{bytes}: {}", heap.stats().resident);
+        free(&heap, blocks);
+    }
+    assert_eq!(CALLS.load(Relaxed), 0, "it was never passed");
+    let blocks = fill(&heap, 48, MIB);
+    assert!(CALLS.load(Relaxed) > 0);
+    assert!(CALLS.load(Relaxed) < 40, "not at every allocation");
+    free(&heap, blocks);
+}
+
+static TO_DROP: std::sync::Mutex<(usize, Vec<usize>)> = std::sync::Mutex::new((0, Vec::new()));
+
+extern "C" fn drop_all(_: usize, _: usize) {
+    let (heap, blocks) = std::mem::take(&mut *TO_DROP.lock().unwrap());
+    // SAFETY: the test below puts its heap there, which it drops later.
+    let heap = unsafe { &*(heap as *const Heap<Fake>) };
+    free(heap, blocks);
+}
+
+#[test]
+fn what_the_callback_frees_is_free() {
+    let heap = heap();
+    let blocks = fill(&heap, 200, 400_000);
+    heap.set_option(b"memory_limit", b"90M").unwrap();
+    *TO_DROP.lock().unwrap() = (&raw const *heap as usize, blocks);
+    heap.on_pressure(Some(drop_all));
+    let more = fill(&heap, 60, 400_000);
+    assert_eq!(heap.stats().large_blocks, more.len() as u64);
+}
+
+static REENTERED: std::sync::Mutex<(usize, usize, usize)> = std::sync::Mutex::new((0, 0, 0));
+
+extern "C" fn allocate_more_than_a_step(_: usize, _: usize) {
+    let heap = {
+        let mut now = REENTERED.lock().unwrap();
+        now.1 += 1;
+        now.2 = now.2.max(now.1);
+        now.0
+    };
+    // SAFETY: the test below puts its heap there, which it drops later.
+    let heap = unsafe { &*(heap as *const Heap<Fake>) };
+    free(heap, fill(heap, 4, MIB));
+    REENTERED.lock().unwrap().1 -= 1;
+}
+
+#[test]
+fn a_callback_that_allocates_more_than_a_step_is_not_called_within_itself() {
+    let heap = heap();
+    REENTERED.lock().unwrap().0 = &raw const *heap as usize;
+    heap.on_pressure(Some(allocate_more_than_a_step));
+    heap.set_option(b"memory_limit", b"12M").unwrap();
+    let blocks = fill(&heap, 400, 50_000);
+    free(&heap, blocks);
+    let (_, inside, most) = *REENTERED.lock().unwrap();
+    assert_eq!((inside, most), (0, 1));
+}
+
+#[test]
+fn an_option_set_in_a_handler_inside_a_slow_path_takes_effect_when_that_ends() {
+    let heap = heap();
+    heap.allocate(1);
+    heap.inside(|| {
+        heap.set_option(b"hard_limit", b"40M").unwrap();
+        heap.set_option(b"cache_limit", b"5M").unwrap();
+    });
+    let stats = heap.stats();
+    assert_eq!((stats.hard_limit, stats.cache_limit), (40 * MIB as u64, 5 * MIB as u64));
+}
+
+#[test]
+fn a_limit_of_0_is_none_and_a_share_is_one_of_the_cgroup() {
+    let heap = heap();
+    heap.allocate(1);
+    for name in [&b"hard_limit"[..], b"memory_limit"] {
+        for zero in [&b"0"[..], b"0%"] {
+            heap.set_option(name, zero).unwrap();
+            assert_eq!((heap.stats().hard_limit, heap.stats().memory_limit), (0, 0));
+        }
+    }
+    assert!(heap.allocate(10 * MIB) != 0);
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.set_option(b"hard_limit", b"50%").unwrap();
+    assert_eq!(heap.stats().hard_limit, 50 * MIB as u64);
+}
+
+#[test]
+fn the_limit_of_the_cgroup_is_known_and_read_again() {
+    let heap = heap();
+    heap.allocate(1);
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.tick(true);
+    heap.tick(true);
+    assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64);
+    heap.os().group_in_use.store(30 * MIB, Relaxed);
+    heap.tick(true);
+    heap.tick(true);
+    let less = heap.stats().memory_limit;
+    assert!(less < 61 * MIB as u64 && less > 59 * MIB as u64, "others use 30 MiB of it: {less}");
+    heap.os().group_limit.store(0, Relaxed);
+    heap.tick(true);
+    heap.tick(true);
+    assert_eq!(heap.stats().memory_limit, 0);
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.set_option(b"memory_limit", b"50%").unwrap();
+    assert_eq!(heap.stats().memory_limit, 50 * MIB as u64);
+}
+
+#[test]
+fn pressure_makes_everything_go_at_once() {
+    let heap = heap();
+    heap.set_option(b"retain", b"1G").unwrap();
+    let blocks = fill(&heap, 3000, 2000);
+    free(&heap, blocks);
+    heap.os().pressed.store(true, Relaxed);
+    heap.tick(true);
+    assert!(heap.stats().resident < MIB as u64);
+}
