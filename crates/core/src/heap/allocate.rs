@@ -35,7 +35,7 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, bytes: usize) -> usize {
-        if self.cache.sample_is_due(bytes) {
+        if self.sample_is_due(bytes, MIN_ALIGN) {
             let block = self.allocate_sample(bytes, MIN_ALIGN);
             if block != 0 {
                 return block;
@@ -127,7 +127,7 @@ impl<O: Os> Heap<O> {
         if align <= MIN_ALIGN {
             return self.allocate_slow(bytes);
         }
-        if self.cache.sample_is_due(bytes) {
+        if self.sample_is_due(bytes, align) {
             let block = self.allocate_sample(bytes, align);
             if block != 0 {
                 return block;
@@ -175,7 +175,8 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     fn allocate_untouched(&self, bytes: usize) -> usize {
-        let sample = if self.cache.sample_is_due(bytes) { self.allocate_sample(bytes, MIN_ALIGN) } else { 0 };
+        let sample =
+            if self.sample_is_due(bytes, MIN_ALIGN) { self.allocate_sample(bytes, MIN_ALIGN) } else { 0 };
         if sample != 0 {
             self.large.clear(&self.os, Fresh { address: sample, zeroed: false }, bytes);
             return sample;

@@ -3,9 +3,10 @@
 use super::Heap;
 use crate::base::fault::{Access, Misuse};
 use crate::base::text::Sink;
+use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
-use crate::watch::{Guards, LiveSample, ProfileStats, Stack, Trace};
+use crate::watch::{Guards, LiveSample, ProfileStats, Size, Stack, Trace};
 use core::ffi::CStr;
 
 /// No guarded samples where the hard limit leaves less than this.
@@ -19,6 +20,11 @@ pub struct Hooks {
     /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it
     /// cannot.
     pub unwind: fn(&mut [usize]) -> usize,
+}
+
+/// What a request counts for where samples are drawn: its block, as in a refill, which knows no requests.
+fn counted_bytes(bytes: usize, align: usize) -> usize {
+    SizeClass::for_aligned(bytes, align).map_or(bytes, SizeClass::block_bytes)
 }
 
 impl<O: Os> Heap<O> {
@@ -95,6 +101,12 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Counts a request that came to the slow path; true where it is to be a sample.
+    #[inline]
+    pub(super) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
+        self.cache.sample_is_due(counted_bytes(bytes, align))
+    }
+
     /// A sampled block; 0 where this is to be an ordinary one after all.
     #[cold]
     #[inline(never)]
@@ -111,7 +123,12 @@ impl<O: Os> Heap<O> {
             let own_run = || self.allocate_large(bytes, align).map(|fresh| fresh.address);
             let block = if self.is_profiling() { block.or_else(own_run) } else { block };
             if let Some(address) = block {
-                self.profile.add(&self.os, address, bytes, &stack);
+                self.profile.add(
+                    &self.os,
+                    address,
+                    Size { bytes, counted: counted_bytes(bytes, align) },
+                    &stack,
+                );
             }
             block.unwrap_or(0)
         })
@@ -172,8 +189,9 @@ impl<O: Os> Heap<O> {
 
     /// A large block was allocated by a path that asks for samples afterwards.
     pub(super) fn note_large(&self, address: usize, bytes: usize) {
-        if self.cache.sample_is_due(bytes) && self.is_profiling() {
-            self.profile.add(&self.os, address, bytes, &self.here());
+        if self.sample_is_due(bytes, MIN_ALIGN) && self.is_profiling() {
+            let size = Size { bytes, counted: counted_bytes(bytes, MIN_ALIGN) };
+            self.profile.add(&self.os, address, size, &self.here());
         }
     }
 

@@ -1,5 +1,7 @@
 use super::*;
 use crate::base::memory::{fill, holds};
+use crate::class::SizeClass;
+use crate::os::Linux;
 use crate::os::fake::Fake;
 
 const HOOKS: Hooks = Hooks { before_guards: || (), unwind: |_| 0 };
@@ -35,6 +37,21 @@ fn a_heap_that_profiles_knows_its_samples_and_forgets_freed_ones() {
     heap.free(heap.allocate(100));
     assert_eq!(heap.profile_stats().allocated_bytes, stats.allocated_bytes);
     assert!(!heap.write_profile(c"/nonexistent/file"));
+}
+
+#[test]
+fn a_profile_says_how_much_was_requested_however_much_larger_the_blocks_are() {
+    const COUNT: usize = 200_000;
+    for bytes in [1, 17, 33, 100, 1025, 4097] {
+        let heap = Box::new(Heap::with_hooks(Linux, HOOKS));
+        heap.free(heap.allocate(1));
+        // Some 3,000 samples: 2 % are the deviation to expect.
+        let in_blocks = COUNT * SizeClass::for_small(bytes).block_bytes();
+        assert!(heap.start_profile(in_blocks as u64 / 3000));
+        (0..COUNT).for_each(|_| _ = heap.allocate(bytes));
+        let share = heap.profile_stats().allocated_bytes as f64 / (COUNT * bytes) as f64;
+        assert!((0.9..1.1).contains(&share), "{bytes}: {share} of what was requested");
+    }
 }
 
 const PAGE: usize = 4096;

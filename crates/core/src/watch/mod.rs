@@ -13,7 +13,7 @@ mod stack;
 mod text;
 
 pub use guards::{GuardStats, Guards};
-pub use profile::{LiveSample, Profile, ProfileStats};
+pub use profile::{LiveSample, Profile, ProfileStats, Size};
 pub use slot::Trace;
 pub use stack::{MOST_FRAMES, Stack};
 

@@ -34,6 +34,15 @@ struct Record {
     next: u32,
 }
 
+/// How long a sampled block is.
+#[derive(Clone, Copy)]
+pub struct Size {
+    /// As requested.
+    pub bytes: usize,
+    /// What it counted for where it was drawn: its chance to be a sample follows from that.
+    pub counted: usize,
+}
+
 /// Blocks and bytes, scaled: what the samples stand for.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
@@ -225,7 +234,7 @@ impl<O: Os> Profile<O> {
     }
 
     /// Writes a sample down; false where the tables are full.
-    pub fn add(&self, os: &O, address: usize, bytes: usize, stack: &Stack) -> bool {
+    pub fn add(&self, os: &O, address: usize, size: Size, stack: &Stack) -> bool {
         let nanoseconds = os.now();
         let mut state = self.state.lock();
         if !self.is_on() {
@@ -238,7 +247,8 @@ impl<O: Os> Profile<O> {
         };
         state.births += 1;
         state.live += 1;
-        let chance = sampled_chance(bytes as u64, self.interval.load(Ordering::Relaxed));
+        let Size { bytes, counted } = size;
+        let chance = sampled_chance(counted as u64, self.interval.load(Ordering::Relaxed));
         let head = self.record_head(address);
         let record = Record {
             address,

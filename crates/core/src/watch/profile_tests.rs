@@ -10,13 +10,19 @@ fn stack(first: usize) -> Stack {
     })
 }
 
+fn whole(bytes: usize) -> Size {
+    Size { bytes, counted: bytes }
+}
+
 #[test]
 fn a_sample_is_known_from_its_allocation_to_its_free() {
     let (os, profile) = (Fake::default(), Profile::<Fake>::new());
-    assert!(!profile.add(&os, 0x1000, 10, &stack(1)), "nothing is written down before the start");
+    assert!(!profile.add(&os, 0x1000, whole(10), &stack(1)), "nothing is written down before the start");
     assert!(profile.start(&os, 1));
     os.clock.store(77, Relaxed);
-    assert!(profile.add(&os, 0x1000, 100, &stack(1)) && profile.add(&os, 0x2000, 200, &stack(2)));
+    assert!(
+        profile.add(&os, 0x1000, whole(100), &stack(1)) && profile.add(&os, 0x2000, whole(200), &stack(2))
+    );
     let mut seen = Vec::new();
     profile
         .each_live(|sample| seen.push((sample.address, sample.bytes, sample.weight, sample.stack.to_vec())));
@@ -42,7 +48,7 @@ fn weights_add_up_to_what_was_allocated() {
         for (number, bytes) in sizes.into_iter().enumerate() {
             let draw = (crate::base::chance::next_random(&mut random) >> 11) as f64 / (1u64 << 53) as f64;
             if draw < crate::base::chance::sampled_chance(bytes as u64, mean) {
-                profile.add(&os, (round as usize * 8 + number + 1) * 16, bytes, &stack(number));
+                profile.add(&os, (round as usize * 8 + number + 1) * 16, whole(bytes), &stack(number));
             }
         }
     }
@@ -62,13 +68,14 @@ fn weights_add_up_to_what_was_allocated() {
 fn a_reader_sees_what_lives_throughout_and_nothing_younger() {
     let (os, profile) = (Fake::default(), Profile::<Fake>::new());
     profile.start(&os, 1);
-    (1..=100).for_each(|number| assert!(profile.add(&os, number * 16, 1, &stack(number % 3))));
+    (1..=100).for_each(|number| assert!(profile.add(&os, number * 16, whole(1), &stack(number % 3))));
     let mut seen = Vec::new();
     profile.each_live(|sample| {
         // What happens meanwhile: one in two is freed, and others come in their places.
         if seen.is_empty() {
             (1..=100).filter(|number| number % 2 == 0).for_each(|number| profile.remove(number * 16));
-            (0..60).for_each(|number| assert!(profile.add(&os, 0x10_0000 + number * 16, 1, &stack(9))));
+            (0..60)
+                .for_each(|number| assert!(profile.add(&os, 0x10_0000 + number * 16, whole(1), &stack(9))));
         }
         seen.push(sample.address / 16);
     });
@@ -85,7 +92,7 @@ fn without_memory_there_is_no_profile_and_full_tables_drop_samples() {
     os.refuse_after(Request::Commit, 3);
     assert!(profile.start(&os, 1), "smaller tables, or those that were granted");
     os.refuse_after(Request::Commit, 0);
-    let kept = (1..=3000).filter(|number| profile.add(&os, number * 16, 1, &stack(1))).count() as u64;
+    let kept = (1..=3000).filter(|number| profile.add(&os, number * 16, whole(1), &stack(1))).count() as u64;
     let stats = profile.stats();
     assert_eq!((stats.live_samples, stats.dropped), (kept, 3000 - kept));
     assert!(stats.dropped > 0);
@@ -97,9 +104,9 @@ fn the_text_has_the_form_that_pprof_reads() {
     os.file = "00400000-00401000 r-xp 00000000 00:00 0 /bin/x\n";
     let profile = Profile::<Fake>::new();
     profile.start(&os, 1);
-    profile.add(&os, 0x1000, 100, &stack(0xabc));
-    profile.add(&os, 0x2000, 50, &stack(0xabc));
-    profile.add(&os, 0x3000, 7, &stack(0xdef));
+    profile.add(&os, 0x1000, whole(100), &stack(0xabc));
+    profile.add(&os, 0x2000, whole(50), &stack(0xabc));
+    profile.add(&os, 0x3000, whole(7), &stack(0xdef));
     profile.remove(0x2000);
     let mut bytes = [0u8; 1024];
     let mut text = crate::base::text::Buffer::new(&mut bytes);
