@@ -23,7 +23,7 @@ type Outcome = Result<Vec<u8>, String>;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-const SCENARIOS: [(&str, Scenario); 16] = [
+const SCENARIOS: [(&str, Scenario); 17] = [
     ("python_runs_its_own_tests_of_containers", python_containers),
     ("python_runs_its_own_tests_of_threads_and_forks", python_threads),
     ("python_computes_the_same", python_script),
@@ -39,6 +39,7 @@ const SCENARIOS: [(&str, Scenario); 16] = [
     ("valgrind_runs_a_program", valgrind),
     ("a_shell_and_its_children_say_nothing", shell),
     ("every_process_proves_its_allocator", ours::run_proof),
+    ("what_is_wrong_with_the_config_file_is_said_with_its_place", ours::config_file),
     ("statistics_at_exit_are_printed_once_asked_for", ours::statistics_at_exit),
 ];
 

@@ -74,3 +74,34 @@ pub fn statistics_at_exit(ground: Ground, folder: &Path) -> Outcome {
         }
     }
 }
+
+/// Whoever wrote a config file that is not obeyed learns it, and no program waits for one.
+pub fn config_file(ground: Ground, folder: &Path) -> Outcome {
+    if !ground.is_ours() || library::is_foreign() {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: std::io::Error| error.to_string();
+    let file = folder.join("vcmalloc.conf");
+    std::fs::write(&file, "# all\nretain = lots\n\ncache_limit\n").map_err(wrong)?;
+    let pipe = folder.join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).map_err(|error| error.to_string())?;
+    let cases: [(&Path, &[&str]); 4] = [
+        (&file, &["vcmalloc.conf:2: retain: 'lots'", "vcmalloc.conf:4: expected"]),
+        (folder, &["the file that VCM_CONFIG names cannot be read: "]),
+        (&pipe, &[]),
+        (Path::new("/dev/null"), &[]),
+    ];
+    for (config, expected) in cases {
+        let mut command = Command::new("/bin/true");
+        ground.prepare(&mut command)?;
+        let finished = run(command.env("VCM_CONFIG", config), MINUTE)?;
+        finished.succeeded()?;
+        let said = &finished.complaints;
+        let is_said = said.lines().count() == expected.len()
+            && said.lines().zip(expected).all(|(line, words)| line.contains(words));
+        if !is_said {
+            return Err(format!("{}: not {expected:?} but:\n{said}", config.display()));
+        }
+    }
+    Ok(Vec::new())
+}

@@ -137,10 +137,9 @@ impl Effective {
         // The library knows the program by the kernel's name for it.
         let program = program.get(..NAME_BYTES).unwrap_or(program);
         each_setting(content, program, |setting| match setting {
-            Setting::Value { name, text, origin } => {
+            Setting::Value { name, text, origin, number } => {
                 if let Some(words) = self.take("", name, text, origin) {
-                    let line = line_of(content, name);
-                    self.warnings.push(format!("{}:{line}: {words}", file.display()));
+                    self.warnings.push(format!("{}:{number}: {words}", file.display()));
                 }
             }
             Setting::BadLine { number } => self.warnings.push(bad_line(&file, number)),
@@ -169,12 +168,6 @@ impl Effective {
     pub fn value(&self, id: OptionId) -> String {
         value(vcmalloc_core::options::spec(id).kind, self.options.get(id))
     }
-}
-
-/// The number of the line in which a part of the content stands.
-fn line_of(content: &[u8], part: &[u8]) -> usize {
-    let at = (part.as_ptr() as usize).saturating_sub(content.as_ptr() as usize);
-    1 + content.iter().take(at).filter(|byte| **byte == b'\n').count()
 }
 
 fn bad_line(file: &Path, number: usize) -> String {

@@ -46,7 +46,7 @@ pub fn run(input: &[u8]) {
     each_setting(rest, b"program", |setting| {
         settings += 1;
         match setting {
-            Setting::Value { name, text, origin } => {
+            Setting::Value { name, text, origin, .. } => {
                 assert!(!name.is_empty() && !text.is_empty() && text.trim_ascii() == text);
                 take(&options, name, text, origin);
             }

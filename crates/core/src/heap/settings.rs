@@ -8,7 +8,7 @@ use crate::options::{
     self, AUTO, CACHE_BYTES_PER_CPU, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX,
     percent_of,
 };
-use crate::os::Os;
+use crate::os::{Os, Unread};
 use core::ffi::CStr;
 
 /// Where the config file is unless `VCM_CONFIG` says otherwise.
@@ -204,11 +204,14 @@ impl<O: Os> Heap<O> {
         let path = if named { path } else { CONFIG_FILE };
         // Most processes have no such file: they do not touch two pages of stack to find that out.
         match self.os.read_file(path, &mut []) {
-            Some(_) => self.read_config(path),
-            None if named => {
+            Ok(_) => self.read_config(path),
+            Err(_) if named => {
                 self.warn(&[b"the file that VCM_CONFIG names cannot be read: ", path.to_bytes()])
             }
-            None => {}
+            Err(Unread::Refused) => {
+                self.warn(&[path.to_bytes(), b" cannot be read: what it sets does not hold here"])
+            }
+            Err(Unread::Missing) => {}
         }
     }
 
@@ -228,21 +231,16 @@ impl<O: Os> Heap<O> {
         let length = self.os.program_name(&mut program);
         let program = program.get(..length).unwrap_or(&[]);
         options::each_setting(content, program, |setting| match setting {
-            Setting::Value { name, text, origin } => {
-                let outcome = self.options.set(name, text, origin);
-                self.warn_about(outcome.err(), "", name, text);
+            Setting::Value { name, text, origin, number } => {
+                if let Err(refused) = self.options.set(name, text, origin) {
+                    self.warn_at(path, number, &mut |sink| {
+                        options::put_refusal_after(sink, "", name, text, refused);
+                    });
+                }
             }
-            Setting::BadLine { number } => {
-                let mut digits = [0u8; 20];
-                let mut buffer = Buffer::new(&mut digits);
-                text::put_decimal(&mut buffer, number as u64);
-                self.warn(&[
-                    path.to_bytes(),
-                    b":",
-                    buffer.as_bytes(),
-                    b": expected 'name = value' or '[program]'",
-                ]);
-            }
+            Setting::BadLine { number } => self.warn_at(path, number, &mut |sink| {
+                text::put_str(sink, "expected 'name = value' or '[program]'\n");
+            }),
         });
     }
 
@@ -251,6 +249,19 @@ impl<O: Os> Heap<O> {
         let mut line = [0u8; 512];
         let mut buffer = Buffer::new(&mut line);
         options::put_refusal(&mut buffer, prefix, name, value, refused);
+        self.os.write(2, buffer.as_bytes());
+    }
+
+    /// One line about a line of the config file.
+    fn warn_at(&self, path: &CStr, number: usize, put: &mut dyn FnMut(&mut dyn Sink)) {
+        let mut line = [0u8; 1024];
+        let mut buffer = Buffer::new(&mut line);
+        text::put_str(&mut buffer, "vcmalloc: ");
+        buffer.put(path.to_bytes());
+        text::put_str(&mut buffer, ":");
+        text::put_decimal(&mut buffer, number as u64);
+        text::put_str(&mut buffer, ": ");
+        put(&mut buffer);
         self.os.write(2, buffer.as_bytes());
     }
 

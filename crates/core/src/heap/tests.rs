@@ -2,8 +2,8 @@ use super::*;
 use crate::base::memory::{fill, holds};
 use crate::class::MIN_ALIGN;
 use crate::options::{OptionId, Origin};
-use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
+use crate::os::{Linux, Unread};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -235,6 +235,17 @@ fn settings_come_from_file_and_environment_but_not_in_a_privileged_process() {
     heap.allocate(1);
     assert_eq!(heap.setup().cache_limit, 32 << 20, "two CPUs");
     assert!(!heap.options.is_on(OptionId::stats_at_exit));
+}
+
+#[test]
+fn a_config_file_that_may_not_be_read_is_not_passed_over_in_silence() {
+    for (unread, is_said) in [(Unread::Missing, false), (Unread::Refused, true)] {
+        let mut os = Fake::default();
+        (os.unread, os.quiet) = (unread, true);
+        let heap = Heap::new(os);
+        heap.allocate(1);
+        assert_eq!(heap.os().said.load(core::sync::atomic::Ordering::Relaxed) > 0, is_said, "{unread:?}");
+    }
 }
 
 #[test]

@@ -10,10 +10,11 @@
 
 use super::Origin;
 
-/// One setting of the file that holds for this program, or a line that cannot be read.
+/// One setting of the file that holds for this program, or a line that cannot be read; with the number of its
+/// line, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Setting<'a> {
-    Value { name: &'a [u8], text: &'a [u8], origin: Origin },
+    Value { name: &'a [u8], text: &'a [u8], origin: Origin, number: usize },
     BadLine { number: usize },
 }
 
@@ -49,7 +50,7 @@ pub fn each_setting<'a>(content: &'a [u8], program: &[u8], mut take: impl FnMut(
             _ => match split_once(line) {
                 Some((name, text)) => {
                     if let Some(origin) = section {
-                        take(Setting::Value { name, text, origin });
+                        take(Setting::Value { name, text, origin, number: index + 1 });
                     }
                 }
                 None => take(Setting::BadLine { number: index + 1 }),

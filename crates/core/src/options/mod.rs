@@ -266,6 +266,11 @@ pub const UNCHANGED: &str = "; it stays at the value it had";
 /// One line of a warning about a setting that was not taken; it names the setting, the reason and a way out.
 pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], refused: Refused) {
     text::put_str(sink, "vcmalloc: ");
+    put_refusal_after(sink, prefix, name, text, refused);
+}
+
+/// The same for a line that was begun: by the place of the setting.
+pub fn put_refusal_after(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], refused: Refused) {
     text::put_str(sink, prefix);
     put_name(sink, prefix, name);
     match refused {

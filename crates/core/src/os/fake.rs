@@ -1,6 +1,6 @@
 //! A system that counts what it is asked and refuses on demand. Its memory is real, so that heaps on it work.
 
-use super::{HugePages, Linux, MapRefusal, MemoryGroup, Os, SequenceArea, Wait};
+use super::{HugePages, Linux, MapRefusal, MemoryGroup, Os, SequenceArea, Unread, Wait};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;
 use core::ffi::CStr;
@@ -44,9 +44,13 @@ pub struct Fake {
     pub group_in_use: AtomicUsize,
     pub pressed: AtomicBool,
     pub stack_depth: AtomicUsize,
+    /// Bytes of messages, printed or not.
+    pub said: AtomicUsize,
     pub huge_pages: HugePages,
     pub variables: &'static [(&'static str, &'static str)],
     pub file: &'static str,
+    /// Why there is no file where its text is empty.
+    pub unread: Unread,
     pub privileged: bool,
     /// Where the heap is to lie; 0: anywhere.
     pub place: AtomicUsize,
@@ -71,9 +75,11 @@ impl Default for Fake {
             group_in_use: AtomicUsize::new(0),
             pressed: AtomicBool::new(false),
             stack_depth: AtomicUsize::new(3),
+            said: AtomicUsize::new(0),
             huge_pages: HugePages::OnRequest,
             variables: &[],
             file: "",
+            unread: Unread::Missing,
             privileged: false,
             place: AtomicUsize::new(0),
             panics: false,
@@ -241,13 +247,13 @@ impl Os for Fake {
         buffer[..4].copy_from_slice(b"fake");
         4
     }
-    fn read_file(&self, _: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    fn read_file(&self, _: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
         if self.file.is_empty() {
-            return None;
+            return Err(self.unread);
         }
         let length = self.file.len().min(buffer.len());
         buffer[..length].copy_from_slice(&self.file.as_bytes()[..length]);
-        Some(length)
+        Ok(length)
     }
     fn read_through(&self, _: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
         take(self.file.as_bytes());
@@ -262,6 +268,7 @@ impl Os for Fake {
         depth
     }
     fn write(&self, descriptor: i32, bytes: &[u8]) {
+        self.said.fetch_add(bytes.len(), Relaxed);
         if !self.quiet {
             self.linux.write(descriptor, bytes);
         }

@@ -53,6 +53,14 @@ pub enum HugePages {
     Always,
 }
 
+/// Why a file could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unread {
+    Missing,
+    /// There is something, and the system does not give its contents to us.
+    Refused,
+}
+
 /// Why a range was not mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapRefusal {
@@ -141,8 +149,8 @@ pub trait Os: Wait + Sync + 'static {
     fn each_variable(&self, take: &mut dyn FnMut(&[u8], &[u8]));
     /// The program's name as the kernel keeps it; the bytes written.
     fn program_name(&self, buffer: &mut [u8]) -> usize;
-    /// Reads a file from its start; the bytes read, or none where it cannot be opened.
-    fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Option<usize>;
+    /// Reads a file from its start; the bytes read.
+    fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread>;
     /// Hands a file to `take` piece by piece; false where it cannot be opened.
     fn read_through(&self, path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool;
     /// Makes a file, or empties it, and lets `fill` write it; false where that was refused or the disk is

@@ -56,7 +56,7 @@ impl Group<'_> {
             used += part.len();
         }
         let path = CStr::from_bytes_until_nul(path.get(..used + 1)?).ok()?;
-        let length = files::read(path, content)?;
+        let length = files::read(path, content).ok()?;
         content.get(..length)
     }
 
@@ -130,7 +130,7 @@ const PRESSURE: usize = 500;
 
 pub(super) fn is_under_pressure() -> bool {
     let mut text = [0u8; 256];
-    let system = files::read(c"/proc/pressure/memory", &mut text).and_then(|length| text.get(..length));
+    let system = files::read(c"/proc/pressure/memory", &mut text).ok().and_then(|length| text.get(..length));
     let mut found = system.is_some_and(|text| stalled(text) > PRESSURE);
     each_group(b"memory", |group| {
         let mut text = [0u8; 256];

@@ -3,7 +3,9 @@
 //! By system calls, not by libc's functions of these names: those are points of cancellation, where a thread
 //! would end in the middle of malloc, with locks held; and other libraries replace them.
 
+use super::process::error_number;
 use crate::base::text::Sink;
+use crate::os::Unread;
 use core::ffi::{CStr, c_int};
 
 /// A descriptor of our own, negative where there is none.
@@ -28,21 +30,27 @@ fn read_some(descriptor: c_int, room: &mut [u8]) -> isize {
 }
 
 #[inline(never)]
-pub(super) fn read(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
-    let descriptor = open(path, libc::O_RDONLY);
+pub(super) fn read(path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
+    // A pipe that nobody writes to must not stop the program here.
+    let descriptor = open(path, libc::O_RDONLY | libc::O_NONBLOCK);
     if descriptor < 0 {
-        return None;
+        return Err(match error_number() {
+            libc::ENOENT | libc::ENOTDIR => Unread::Missing,
+            _ => Unread::Refused,
+        });
     }
     let mut used = 0;
+    let mut last = 0;
     while let Some(room) = buffer.get_mut(used..) {
-        let count = read_some(descriptor, room);
-        if count <= 0 {
+        last = read_some(descriptor, room);
+        if last <= 0 {
             break;
         }
-        used += count as usize;
+        used += last as usize;
     }
     close(descriptor);
-    Some(used)
+    // A folder can be opened.
+    if last < 0 { Err(Unread::Refused) } else { Ok(used) }
 }
 
 /// Bytes that are read or written in one go.

@@ -24,7 +24,7 @@ pub(super) fn rule() -> HugePages {
         return HugePages::Never;
     }
     let mut text = [0u8; 64];
-    let Some(length) = files::read(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut text) else {
+    let Ok(length) = files::read(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut text) else {
         return HugePages::Never;
     };
     match text.get(..length).and_then(chosen) {

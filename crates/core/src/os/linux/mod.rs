@@ -12,7 +12,7 @@ mod stack;
 
 pub use stack::Interrupted;
 
-use super::{HugePages, MapRefusal, MemoryGroup, Os, SequenceArea, Wait};
+use super::{HugePages, MapRefusal, MemoryGroup, Os, SequenceArea, Unread, Wait};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;
 use core::ffi::CStr;
@@ -141,7 +141,7 @@ impl Os for Linux {
     fn program_name(&self, buffer: &mut [u8]) -> usize {
         process::program_name(buffer)
     }
-    fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
         files::read(path, buffer)
     }
     fn read_through(&self, path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {

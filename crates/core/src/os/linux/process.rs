@@ -99,7 +99,7 @@ pub(super) fn each_variable(take: &mut dyn FnMut(&[u8], &[u8])) {
 #[inline(never)]
 fn each_variable_of_procfs(take: &mut dyn FnMut(&[u8], &[u8])) {
     let mut content = [0u8; 8192];
-    if let Some(length) = files::read(c"/proc/self/environ", &mut content) {
+    if let Ok(length) = files::read(c"/proc/self/environ", &mut content) {
         content
             .get(..length)
             .unwrap_or(&[])
