@@ -55,8 +55,9 @@ int vcm_profile_start(size_t interval);
 /* Ends the profile. It can be written until the next start. */
 void vcm_profile_stop(void);
 
-/* Writes the profile to a file, in the place of one that is there, as text that every pprof reads: for each stack the blocks and bytes in use and those
-   ever allocated, scaled from the samples. 0; EINVAL: a null pointer; EIO: the file cannot be written. */
+/* Writes the profile to a file, in the place of one that is there, as text that every pprof reads: for each stack the blocks
+   and bytes in use and those allocated since the start, scaled from the samples. What comes and goes within a cache is
+   missing from the latter. 0; EINVAL: a null pointer; EIO: the file cannot be written. */
 int vcm_profile_write(const char *path);
 
 #ifdef __cplusplus

@@ -11,9 +11,9 @@ use vcmalloc_tests::{Finished, Ground, compile, library, machine, run};
 /// With and without restartable sequences.
 const FRONTS: [&str; 2] = ["auto", "locked"];
 
-fn program(name: &str) -> PathBuf {
+fn program(name: &str, ground: Ground) -> PathBuf {
     let source = library::repository().join("tests/guards").join(name);
-    compile::program(&source, Ground::Preload, &["-w".into(), "-fno-omit-frame-pointer".into()])
+    compile::program(&source, ground, &["-w".into(), "-fno-omit-frame-pointer".into()])
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -27,7 +27,7 @@ fn guarded(name: &str, arguments: &[&str], front: &str) -> Finished {
 
 /// The program with the variables of this ground and no others.
 fn on(ground: Ground, name: &str) -> Command {
-    let mut command = machine::command(&program(name));
+    let mut command = machine::command(&program(name, ground));
     ground.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
     command
 }
@@ -213,9 +213,15 @@ fn bytes_through(profile: &str, function: std::ops::Range<u64>) -> u64 {
 fn a_profile_tells_who_holds_how_much() {
     let folder = tempfile::tempdir().expect("a folder");
     // The fast path does not count bytes yet: what comes and goes within a cache is seen under locks only.
-    for (front, churn) in [("auto", None), ("locked", None), ("locked", Some("churn"))] {
+    let ways = [
+        (Ground::Preload, "auto", None),
+        (Ground::Preload, "locked", None),
+        (Ground::Preload, "locked", Some("churn")),
+        (Ground::Static, "auto", None),
+    ];
+    for (ground, front, churn) in ways {
         let path = folder.path().join(front);
-        let mut command = on(Ground::Preload, "profile.cc");
+        let mut command = on(ground, "profile.c");
         let output = finish(command.arg(&path).args(churn).env("VCM_FRONT", front));
         assert!(output.status.success(), "{}", output.complaints);
         let said = output.text();
@@ -236,7 +242,10 @@ fn a_profile_tells_who_holds_how_much() {
             let end = later.min().unwrap_or(u64::MAX).min(start + 512);
             let found = bytes_through(&profile, *start..end);
             // At 32 KiB a sample, 40 MiB are 1,280 samples: 2.8 % is one standard deviation.
-            assert!(found.abs_diff(*held) * 5 <= *held, "{front} {churn:?}: {found} instead of {held}");
+            assert!(
+                found.abs_diff(*held) * 5 <= *held,
+                "{ground:?} {front} {churn:?}: {found} instead of {held}"
+            );
         }
     }
 }

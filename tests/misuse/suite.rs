@@ -55,7 +55,7 @@ pub const CRIMES: [(&str, &str, Promise); 49] = [
         "free_never_handed_out",
         Stopped(&["double free", "free of memory that holds no block", "interior"]),
     ),
-    ("frees", "realloc_foreign", FOREIGN),
+    ("frees", "realloc_foreign", Stopped(&["realloc or size of a pointer that is not from this heap"])),
     ("frees", "realloc_freed", DOUBLE),
     ("frees", "realloc_interior", INTERIOR),
     ("frees", "sized_delete_interior", INTERIOR),

@@ -1,6 +1,9 @@
 //! Stacks by the unwinder of libgcc_s, where the process has it.
 
 use super::malloc::Pointer;
+use core::ffi::CStr;
+#[cfg(not(feature = "shared"))]
+use core::ffi::{c_char, c_int};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -34,13 +37,31 @@ pub fn stack(frames: &mut [usize]) -> usize {
     unsafe { vcm_unwind(backtrace, GET_IP.load(Ordering::Relaxed), frames.as_mut_ptr(), frames.len()) }
 }
 
+#[cfg(feature = "shared")]
+unsafe fn load(name: &CStr) -> Pointer {
+    // SAFETY: by the caller's promise.
+    unsafe { super::loader::dlopen(name.as_ptr(), libc::RTLD_LAZY) }
+}
+
+/// By its name: linked, it would have the linker warn about every program that is static throughout. Those
+/// have none.
+#[cfg(not(feature = "shared"))]
+unsafe fn load(name: &CStr) -> Pointer {
+    type Open = unsafe extern "C" fn(*const c_char, c_int) -> Pointer;
+    let open = super::moved::find(libc::RTLD_DEFAULT, c"dlopen");
+    if open.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: libc's function of this name, and the caller's promise.
+    unsafe { core::mem::transmute::<Pointer, Open>(open)(name.as_ptr(), libc::RTLD_LAZY) }
+}
+
 /// Finds the unwinder of this process, and loads it if need be: who asks for a profile wants stacks. Never
 /// called inside malloc, for it takes the dynamic linker's lock.
 pub fn find() {
-    #[cfg(feature = "shared")]
     // SAFETY: loads a library of the compiler's.
     unsafe {
-        let library = super::loader::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
+        let library = load(c"libgcc_s.so.1");
         if library.is_null() || !BACKTRACE.load(Ordering::Relaxed).is_null() {
             return;
         }

@@ -15,6 +15,8 @@ pub enum Fault {
     FreeMemory,
     /// The address was never the heap's.
     ForeignPointer,
+    /// The same, in a call that frees nothing at once.
+    ForeignUse,
     /// The size or alignment given to a sized free is not that of the block.
     WrongSize,
     /// The block was made by one family of functions and freed by another.
@@ -104,6 +106,7 @@ impl Fault {
             Fault::FreeBlock => "double free, or free of a block that was never handed out",
             Fault::FreeMemory => "free of memory that holds no block",
             Fault::ForeignPointer => "free of a pointer that is not from this heap",
+            Fault::ForeignUse => "realloc or size of a pointer that is not from this heap",
             Fault::WrongSize => "free with the wrong size or alignment",
             Fault::WrongFunction { .. } => "free by the wrong function",
             Fault::Overflow => "write behind the end of a block",
@@ -150,6 +153,14 @@ impl Misuse {
     /// A misuse of which only the address is known.
     pub fn at(fault: Fault, address: usize) -> Self {
         Misuse { fault, address, block: None, said: None, frees_between: None }
+    }
+
+    /// What `free` would say, said by a call that asked for the size of a block.
+    pub fn of_use(self) -> Self {
+        match self.fault {
+            Fault::ForeignPointer => Misuse { fault: Fault::ForeignUse, ..self },
+            _ => self,
+        }
     }
 }
 

@@ -52,7 +52,7 @@ impl<O: Os> Heap<O> {
         let usable = match (class, self.emergency.bytes_of(address)) {
             (SizeClass::LARGE, _) => self.large.usable(&self.pages, address),
             (_, Some(bytes)) => Ok(bytes),
-            (_, None) => Err(Misuse::at(self.foreign_fault(address), address)),
+            (_, None) => Err(Misuse::at(self.foreign_fault(address), address).of_use()),
         };
         self.obeyed(usable)
     }

@@ -393,7 +393,7 @@ impl<O: Os> Hardened<O> {
         if self.is_outside(address) {
             return self.heap.emergency.bytes_of(address).unwrap_or(0);
         }
-        self.heap.obeyed(self.inspect(address)).frame.bytes
+        self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use)).frame.bytes
     }
 
     pub fn block_bytes_for(bytes: usize, _: usize) -> usize {

@@ -2,7 +2,7 @@
 
 use super::frame::{self, Frame, TAIL_LEAST};
 use super::{GUARDED_FROM, Hardened, Live};
-use crate::base::fault::{Fault, Maker};
+use crate::base::fault::{Fault, Maker, Misuse};
 use crate::os::Os;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
@@ -19,7 +19,7 @@ impl<O: Os> Hardened<O> {
         if self.is_outside(address) {
             return self.move_from_outside(address, bytes);
         }
-        let live = self.heap.obeyed(self.inspect(address));
+        let live = self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use));
         if live.frame.maker != Maker::Malloc {
             let fault = Fault::WrongFunction { made: live.frame.maker, freed: Maker::Malloc };
             self.heap.obeyed(Err(self.about(fault, &live)))
