@@ -90,3 +90,6 @@ impl<O: Os> Heap<O> {
         self.pages.limits.set_watermark(self.pages.footprint() + step);
     }
 }
+
+#[cfg(test)]
+mod tests;

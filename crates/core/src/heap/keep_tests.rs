@@ -1,8 +1,7 @@
-//! What a heap keeps at a tick and while it grows, by what lives, what it learned and what it is told.
+//! What a heap keeps at a tick, by what lives, what it learned and what it is told.
 
 use super::janitor_tests::{MIB, fill, free, heap, quiet_ticks};
 use crate::base::memory;
-use crate::os::fake::Request;
 
 #[test]
 fn memory_stays_for_the_delay_and_then_goes() {
@@ -165,40 +164,4 @@ fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_p
     };
     assert!(given_in_later_ticks(MIB) < 16 * MIB as u64);
     assert!(given_in_later_ticks(1024) > 100 * MIB as u64, "small blocks may have left it in pieces");
-}
-
-#[test]
-fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_tick() {
-    let held_after_growth = |survivor: usize| {
-        let heap = heap();
-        let blocks = fill(&heap, 64 << 10, 1024);
-        heap.reclaim();
-        heap.tick(true);
-        free(
-            &heap,
-            blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
-        );
-        heap.reclaim();
-        fill(&heap, 16 << 10, 4096);
-        let stats = heap.stats();
-        (stats.resident - stats.metadata) as usize
-    };
-    let live = 64 * MIB + 64 * MIB / 64 * 4;
-    assert!(held_after_growth(64) < live + 32 * MIB, "one block in 64 holds its page of 4 KiB");
-    assert!(held_after_growth(2) > 120 * MIB, "no page is idle");
-}
-
-#[test]
-fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
-    let heap = heap();
-    let blocks = fill(&heap, 400, MIB / 2);
-    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
-    heap.os.refuse_after(Request::GiveBack, 0);
-    // What large blocks swung by is forgotten.
-    (0..3).for_each(|_| heap.tick(true));
-    let before = heap.os.asked(Request::GiveBack);
-    fill(&heap, 60, 2 * MIB);
-    let asked = heap.os.asked(Request::GiveBack) - before;
-    // Each step asks about some hundred runs. Were it each slow path, it would be seven times as often.
-    assert!((1..3000).contains(&asked), "{asked} times in a growth of 120 MiB");
 }

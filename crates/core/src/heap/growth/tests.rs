@@ -1,0 +1,129 @@
+//! What goes while a heap grows, when, and in which portions.
+
+use super::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
+use crate::base::sync::Ordering;
+use crate::heap::Heap;
+use crate::heap::janitor_tests::{MIB, fill, free, heap};
+use crate::os::fake::{Fake, Request};
+
+#[test]
+fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_tick() {
+    let held_after_growth = |survivor: usize| {
+        let heap = heap();
+        let blocks = fill(&heap, 64 << 10, 1024);
+        heap.reclaim();
+        heap.tick(true);
+        free(
+            &heap,
+            blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
+        );
+        heap.reclaim();
+        fill(&heap, 16 << 10, 4096);
+        let stats = heap.stats();
+        (stats.resident - stats.metadata) as usize
+    };
+    let live = 64 * MIB + 64 * MIB / 64 * 4;
+    assert!(held_after_growth(64) < live + 32 * MIB, "one block in 64 holds its page of 4 KiB");
+    assert!(held_after_growth(2) > 120 * MIB, "no page is idle");
+}
+
+#[test]
+fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
+    let heap = heap();
+    let blocks = fill(&heap, 400, MIB / 2);
+    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
+    heap.os.refuse_after(Request::GiveBack, 0);
+    // What large blocks swung by is forgotten.
+    (0..3).for_each(|_| heap.tick(true));
+    let before = heap.os.asked(Request::GiveBack);
+    fill(&heap, 60, 2 * MIB);
+    let asked = heap.os.asked(Request::GiveBack) - before;
+    // Each step asks about some hundred runs. Were it each slow path, it would be seven times as often.
+    assert!((1..3000).contains(&asked), "{asked} times in a growth of 120 MiB");
+}
+
+/// A heap with 64 MiB in spans, of which one KiB in so many is in use.
+fn sparse(survivor: usize) -> Box<Heap<Fake>> {
+    let heap = heap();
+    let blocks = fill(&heap, 64 << 10, 1024);
+    heap.reclaim();
+    // From now on only growth gives something back.
+    heap.tick(true);
+    free(
+        &heap,
+        blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
+    );
+    heap.reclaim();
+    heap
+}
+
+/// What a portion gave back, in bytes.
+fn portion(heap: &Heap<Fake>) -> usize {
+    let before = heap.stats().given_back;
+    heap.shed();
+    (heap.stats().given_back - before) as usize
+}
+
+#[test]
+fn idle_pages_go_in_portions_until_no_more_is_plenty() {
+    let heap = sparse(64);
+    let free = |heap: &Heap<Fake>| heap.holding_now().free;
+    let most_at_once = SPANS_PER_PORTION as usize * (64 << 10) + BYTES_PER_PORTION;
+    let portions: Vec<usize> = (0..40).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
+    assert!(portions.iter().all(|bytes| *bytes <= most_at_once), "{portions:?}");
+    assert!((10..40).contains(&portions.len()), "{portions:?}");
+    assert!((8 * MIB..17 * MIB).contains(&free(&heap)), "{} bytes are free", free(&heap));
+    assert_eq!(heap.growth.take_shed(), portions.iter().sum::<usize>(), "the next tick learns from it");
+    assert_eq!(heap.growth.take_shed(), 0);
+}
+
+#[test]
+fn free_runs_go_in_portions_too() {
+    let heap = heap();
+    let blocks = fill(&heap, 400, MIB / 2);
+    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
+    heap.os.refuse_after(Request::GiveBack, 0);
+    // What large blocks swung by is forgotten.
+    (0..3).for_each(|_| heap.tick(true));
+    heap.os.grant(Request::GiveBack);
+    let portions: Vec<usize> = (0..100).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
+    assert!(portions.iter().all(|bytes| *bytes <= 2 * BYTES_PER_PORTION), "{portions:?}");
+    let holding = heap.holding_now();
+    assert!(holding.free <= holding.most && holding.free + 2 * BYTES_PER_PORTION > holding.most);
+}
+
+#[test]
+fn what_may_be_retained_does_not_go() {
+    let heap = sparse(64);
+    heap.set_option(b"retain", b"1G").unwrap();
+    assert_eq!(portion(&heap), 0);
+    heap.set_option(b"retain", b"0").unwrap();
+    assert!(portion(&heap) > 0);
+}
+
+#[test]
+fn it_is_looked_at_again_when_the_heap_has_grown_by_a_step() {
+    let heap = heap();
+    // Somebody is at it, so what is due stays due.
+    heap.growth.shedding.store(true, Ordering::Relaxed);
+    let is_due = |bytes: usize| {
+        heap.watch_growth(bytes);
+        let start = heap.pages.footprint();
+        let grown = || heap.pages.footprint() - start;
+        while !heap.pages.limits.is_above_watermark() {
+            fill(&heap, 1, 300_000);
+        }
+        grown()
+    };
+    let near = |bytes: usize, step: usize| (step..step + MIB).contains(&bytes);
+    assert!(near(is_due(0), LEAST_GROWTH) && near(is_due(256 * MIB), 32 * MIB));
+}
+
+#[test]
+fn a_child_sheds_although_a_thread_of_its_parent_did_when_it_was_forked() {
+    let heap = sparse(64);
+    heap.growth.shedding.store(true, Ordering::Relaxed);
+    assert_eq!(portion(&heap), 0, "one thread at a time");
+    heap.forget_janitor();
+    assert!(portion(&heap) > 0);
+}
