@@ -165,3 +165,26 @@ fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_p
     assert!(given_in_later_ticks(MIB) < 16 * MIB as u64);
     assert!(given_in_later_ticks(1024) > 100 * MIB as u64, "small blocks may have left it in pieces");
 }
+
+#[test]
+fn how_much_may_be_free_follows_from_what_lives_what_swings_and_who_steers() {
+    let heap = heap();
+    let blocks = fill(&heap, 64, MIB);
+    heap.tick(true);
+    let holding = heap.holding_now();
+    assert!((64 * MIB..66 * MIB).contains(&holding.live), "{}", holding.live);
+    assert_eq!((holding.most, holding.wanted), (holding.live / 2 + 16 * MIB, 0));
+    assert_eq!(holding.retained, holding.live / 100 * 25);
+    free(&heap, blocks);
+    let holding = heap.holding_now();
+    assert!((64 * MIB..66 * MIB).contains(&holding.free), "{}", holding.free);
+    assert_eq!((holding.wanted, holding.retained), (128 * MIB, 8 * MIB));
+    assert!(!holding.is_plenty(), "large blocks may want it again");
+    let blocks = fill(&heap, 64, MIB);
+    heap.note_steered();
+    let holding = heap.holding_now();
+    assert_eq!((holding.most, holding.wanted), (holding.live / 16 + 16 * MIB, 0));
+    heap.set_option(b"retain", b"100%").unwrap();
+    assert_eq!(heap.holding_now().retained, holding.most, "who steers sees soon what it freed");
+    free(&heap, blocks);
+}
