@@ -155,3 +155,27 @@ fn pressure_makes_everything_go_at_once() {
     heap.tick(true);
     assert!(heap.stats().resident < MIB as u64);
 }
+
+#[test]
+fn the_limit_of_the_cgroup_is_known_before_the_first_tick_once_the_heap_is_no_longer_small() {
+    let heap = heap();
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    let mut blocks = fill(&heap, 3, MIB);
+    assert_eq!(heap.stats().memory_limit, 0, "small heaps do not ask");
+    blocks.extend(fill(&heap, 9, MIB));
+    assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64);
+    free(&heap, blocks);
+}
+
+#[test]
+fn a_limit_that_falls_below_what_is_held_takes_effect_when_it_is_read() {
+    for (limit, is_held) in [(100 * MIB, true), (40 * MIB, false)] {
+        let heap = heap();
+        heap.set_option(b"retain", b"1G").unwrap();
+        let blocks = fill(&heap, 60, MIB);
+        free(&heap, blocks);
+        heap.os().group_limit.store(limit, Relaxed);
+        (0..2).for_each(|_| heap.tick(true));
+        assert_eq!(heap.stats().resident > 50 * MIB as u64, is_held, "{limit}");
+    }
+}
