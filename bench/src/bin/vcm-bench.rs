@@ -36,10 +36,10 @@ enum Verb {
     Peers { names: Vec<String> },
     /// Runs RocksDB's db_bench on the allocators that a distribution ships, and on ours
     Demo {
-        #[arg(long, default_value_t = 64)]
+        #[arg(long, default_value_t = 64, value_parser = surroundings::threads)]
         threads: usize,
         /// Seconds a run; each allocator runs twice
-        #[arg(long, default_value_t = 8)]
+        #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=86_400))]
         seconds: u64,
     },
     /// Counts the instructions of malloc and free on the fast path
@@ -58,7 +58,7 @@ struct RunArguments {
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Thread counts, instead of those of the plan
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = surroundings::threads)]
     threads: Vec<usize>,
     /// Names of allocators; `default` and `all` are groups
     #[arg(long, value_delimiter = ',', default_value = "default")]

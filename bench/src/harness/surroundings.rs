@@ -1,6 +1,7 @@
 //! What both measuring programs need around a measurement: the machine's name, the programs beside them,
 //! names of files that are not there yet, a bar.
 
+use crate::load::MOST_THREADS;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{self, File};
@@ -76,6 +77,12 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     const MOST: f64 = 86_400.0;
     let seconds = text.parse().ok().filter(|seconds| (0.0..=MOST).contains(seconds));
     seconds.ok_or_else(|| format!("give seconds from 0 to {MOST}"))
+}
+
+/// For `clap`: threads of a load program.
+pub fn threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
+    threads.ok_or_else(|| format!("give a number from 1 to {MOST_THREADS}"))
 }
 
 pub fn progress_bar(runs: usize) -> ProgressBar {

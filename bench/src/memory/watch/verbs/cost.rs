@@ -19,7 +19,7 @@ pub struct Arguments {
     /// Pairs of runs of each pattern
     #[arg(long, default_value_t = 25)]
     pub pairs: usize,
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = surroundings::threads)]
     pub threads: usize,
     /// Seconds a run
     #[arg(long, default_value_t = 1.0, value_parser = surroundings::seconds)]
