@@ -26,3 +26,20 @@ fn a_number_of_threads_that_cannot_be_is_refused_with_its_range() {
         }
     }
 }
+
+#[test]
+fn a_library_that_is_not_there_is_refused_and_not_left_out() {
+    let measurements: [(&str, &[&str]); 5] = [
+        (BENCH, &["run", "--only", "true", "--allocators", "glibc,vcmalloc", "--repeat", "1"]),
+        (BENCH, &["demo", "--seconds", "1"]),
+        (BENCH, &["instructions", "--allocators", "glibc"]),
+        (MEMORY, &["idle", "--threads", "1", "--seconds", "0", "--allocators", "glibc,vcmalloc"]),
+        (MEMORY, &["cost", "--pairs", "1", "--seconds", "0.1"]),
+    ];
+    for (program, words) in measurements {
+        let said = refusal(program, &[words, &["--library", "/nonexistent/x.so"]].concat());
+        assert!(said.contains("--library") && said.contains("No such file"), "{words:?}: {said}");
+    }
+    let folder = refusal(BENCH, &["demo", "--library", "/"]);
+    assert!(folder.contains("it is a folder"), "{folder}");
+}

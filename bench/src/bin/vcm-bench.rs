@@ -20,7 +20,7 @@ use vcmalloc_bench::statistics;
 #[command(version)]
 struct Arguments {
     /// Our library, instead of libvcmalloc.so beside this program
-    #[arg(long, global = true)]
+    #[arg(long, global = true, value_parser = allocators::library_named)]
     library: Option<PathBuf>,
     #[command(subcommand)]
     verb: Verb,

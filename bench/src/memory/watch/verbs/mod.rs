@@ -12,7 +12,7 @@ use super::allocators;
 use super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::run::Run;
 use super::session::{Case, Session};
-use crate::harness::allocators::Places;
+use crate::harness::allocators::{Places, library_named};
 use crate::harness::surroundings::program_beside;
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// Our library, instead of libvcmalloc.so beside this program
-    #[arg(long, global = true)]
+    #[arg(long, global = true, value_parser = library_named)]
     pub library: Option<PathBuf>,
     /// Names of allocators; `default` is a group
     #[arg(long, global = true, value_delimiter = ',', default_value = "default")]
