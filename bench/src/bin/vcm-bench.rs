@@ -73,9 +73,10 @@ struct RunArguments {
     /// Seconds after which a run counts as timed out
     #[arg(long, default_value_t = 30)]
     time_limit: u64,
-    /// Where raw/ and results/ are
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR")))]
-    output: PathBuf,
+    /// Where raw/ and results/ are [default: bench/ of the repository around the working directory, else the
+    /// working directory]
+    #[arg(long)]
+    output: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -119,8 +120,9 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
 
     let kind = if arguments.quick { "quick" } else { "full" };
     let date = chrono::Local::now().format("%Y-%m-%d-%H%M");
-    let (name, file) = surroundings::new_raw_file(&arguments.output, &format!("{date}-{kind}"))?;
-    let raw = surroundings::raw_path(&arguments.output, &name);
+    let output = surroundings::output_directory(arguments.output.as_deref());
+    let (name, file) = surroundings::new_raw_file(&output, &format!("{date}-{kind}"))?;
+    let raw = surroundings::raw_path(&output, &name);
     let session = Session {
         runner: &runner,
         cells: &cells,

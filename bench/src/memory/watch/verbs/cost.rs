@@ -1,7 +1,6 @@
 //! `cost`: what the janitor takes from a busy program, as pairs of runs with and without it.
 
 use super::super::allocators::with_and_without_janitor;
-use super::super::report::Output;
 use super::Common;
 use crate::harness::allocators::Ready;
 use crate::harness::execute::{self, Outcome, Runner};
@@ -48,7 +47,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         seconds: arguments.seconds,
         limit: Duration::from_secs_f64(arguments.seconds * 4.0 + 20.0),
     };
-    let output = Output::new(&common.output, "cost")?;
+    let output = common.files("cost")?;
     let mut writer = csv::Writer::from_writer(output.raw_file()?);
     let patterns = if arguments.only.is_empty() { &PATTERNS[..] } else { &arguments.only };
     let progress = progress_bar(patterns.len() * arguments.pairs);
