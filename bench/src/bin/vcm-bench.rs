@@ -20,7 +20,7 @@ use vcmalloc_bench::statistics;
 #[command(version)]
 struct Arguments {
     /// Our library, instead of libvcmalloc.so beside this program
-    #[arg(long, global = true)]
+    #[arg(long, global = true, value_parser = allocators::library_named)]
     library: Option<PathBuf>,
     #[command(subcommand)]
     verb: Verb,
@@ -36,10 +36,10 @@ enum Verb {
     Peers { names: Vec<String> },
     /// Runs RocksDB's db_bench on the allocators that a distribution ships, and on ours
     Demo {
-        #[arg(long, default_value_t = 64)]
+        #[arg(long, default_value_t = 64, value_parser = surroundings::threads)]
         threads: usize,
         /// Seconds a run; each allocator runs twice
-        #[arg(long, default_value_t = 8)]
+        #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=86_400))]
         seconds: u64,
     },
     /// Counts the instructions of malloc and free on the fast path
@@ -58,7 +58,7 @@ struct RunArguments {
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Thread counts, instead of those of the plan
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = surroundings::threads)]
     threads: Vec<usize>,
     /// Names of allocators; `default` and `all` are groups
     #[arg(long, value_delimiter = ',', default_value = "default")]
@@ -73,9 +73,10 @@ struct RunArguments {
     /// Seconds after which a run counts as timed out
     #[arg(long, default_value_t = 30)]
     time_limit: u64,
-    /// Where raw/ and results/ are
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR")))]
-    output: PathBuf,
+    /// Where raw/ and results/ are [default: bench/ of the repository around the working directory, else the
+    /// working directory]
+    #[arg(long)]
+    output: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -119,8 +120,9 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
 
     let kind = if arguments.quick { "quick" } else { "full" };
     let date = chrono::Local::now().format("%Y-%m-%d-%H%M");
-    let (name, file) = surroundings::new_raw_file(&arguments.output, &format!("{date}-{kind}"))?;
-    let raw = surroundings::raw_path(&arguments.output, &name);
+    let output = surroundings::output_directory(arguments.output.as_deref());
+    let (name, file) = surroundings::new_raw_file(&output, &format!("{date}-{kind}"))?;
+    let raw = surroundings::raw_path(&output, &name);
     let session = Session {
         runner: &runner,
         cells: &cells,

@@ -103,6 +103,16 @@ pub fn named(names: &[String]) -> Result<Vec<&'static Allocator>> {
     Ok(ALLOCATORS.iter().filter(|known| chosen.iter().any(|one| one.name == known.name)).collect())
 }
 
+/// For `clap`: our library as it was named. One that nobody named may be missing and is left out; this one
+/// not.
+pub fn library_named(text: &str) -> Result<PathBuf, String> {
+    let kind = std::fs::metadata(text).map_err(|error| error.to_string())?;
+    if kind.is_dir() {
+        return Err("it is a folder; name the file in it, libvcmalloc.so".to_owned());
+    }
+    Ok(text.into())
+}
+
 /// Where libraries are looked for.
 #[derive(Clone, Debug)]
 pub struct Places {

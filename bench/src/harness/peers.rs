@@ -5,6 +5,7 @@
 //! forwarding function would cost a peer a nanosecond that it does not cost its users.
 
 use super::allocators::Places;
+use super::surroundings::own_bench;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -136,7 +137,8 @@ struct Archive {
 
 /// Lets cargo build the crate, and finds in cargo's messages where its build script left the archive.
 fn compile(recipe: &Recipe, target: &Path) -> Result<Archive> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/Cargo.toml");
+    let bench = own_bench().context("their list is bench/peers: run this in the repository of vcmalloc")?;
+    let manifest = bench.join("peers/Cargo.toml");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--locked", "--message-format=json-render-diagnostics", "--features"]);
     cargo.arg(recipe.name).arg("--manifest-path").arg(manifest).arg("--target-dir").arg(target);

@@ -1,6 +1,7 @@
 //! What both measuring programs need around a measurement: the machine's name, the programs beside them,
-//! names of files that are not there yet, a bar.
+//! where results go, names of files that are not there yet, a bar.
 
+use crate::load::MOST_THREADS;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{self, File};
@@ -27,7 +28,10 @@ pub fn program_beside(name: &str) -> Result<PathBuf> {
     if let Some(cargo) = std::env::var_os("CARGO") {
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "-p", "vcmalloc-bench", "--bin", name]);
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        // Of the run, not of the build.
+        if let Some(package) = std::env::var_os("CARGO_MANIFEST_DIR") {
+            build.current_dir(package);
+        }
         if !cfg!(debug_assertions) {
             build.arg("--release");
         }
@@ -41,6 +45,22 @@ pub fn program_beside(name: &str) -> Result<PathBuf> {
     program.canonicalize().with_context(|| format!("cannot find {name}"))
 }
 
+/// `bench/` of the repository that this program runs in. Not of the one that it was built in: the program may
+/// have been copied, with or without its directory.
+pub fn own_bench() -> Option<PathBuf> {
+    let is_ours = |folder: &PathBuf| {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        manifest.lines().any(|line| line == concat!("name = \"", env!("CARGO_PKG_NAME"), "\""))
+    };
+    let here = std::env::current_dir().ok()?;
+    here.ancestors().map(|above| above.join("bench")).find(is_ours)
+}
+
+/// Where raw/ and results/ go, if nobody says another place.
+pub fn output_directory(named: Option<&Path>) -> PathBuf {
+    named.map(Path::to_owned).or_else(own_bench).unwrap_or_default()
+}
+
 /// Makes `raw/NAME.csv` below a directory and gives the name: that of another measurement of the same minute
 /// is left alone.
 pub fn new_raw_file(directory: &Path, name: &str) -> Result<(String, File)> {
@@ -51,7 +71,11 @@ pub fn new_raw_file(directory: &Path, name: &str) -> Result<(String, File)> {
         let path = raw_path(directory, &name);
         match File::create_new(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            file => return Ok((name, file.with_context(|| format!("cannot write {}", path.display()))?)),
+            file => {
+                let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+                eprintln!("raw data goes to {}", path.display());
+                return Ok((name, file));
+            }
         }
     }
     unreachable!("numbers do not end")
@@ -76,6 +100,12 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     const MOST: f64 = 86_400.0;
     let seconds = text.parse().ok().filter(|seconds| (0.0..=MOST).contains(seconds));
     seconds.ok_or_else(|| format!("give seconds from 0 to {MOST}"))
+}
+
+/// For `clap`: threads of a load program.
+pub fn threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
+    threads.ok_or_else(|| format!("give a number from 1 to {MOST_THREADS}"))
 }
 
 pub fn progress_bar(runs: usize) -> ProgressBar {

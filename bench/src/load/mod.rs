@@ -162,10 +162,12 @@ pub fn run(settings: &Settings) -> Result<Report> {
     Ok(report)
 }
 
+pub const MOST_THREADS: usize = 65_536;
+
 fn check(settings: &Settings) -> Result<()> {
     let Settings { pattern, threads, bytes, .. } = *settings;
     let name = pattern.name();
-    ensure!((1..=65_536).contains(&threads), "--threads {threads} is not between 1 and 65,536");
+    ensure!((1..=MOST_THREADS).contains(&threads), "--threads {threads} is not between 1 and 65,536");
     if pattern.is_single_threaded() {
         ensure!(threads == 1, "`{name}` runs on one thread; leave --threads out");
     }

@@ -239,6 +239,29 @@ fn places_are_the_same_ones_wherever_down_is_typed() {
 }
 
 #[test]
+fn a_work_directory_that_was_not_there_is_made_and_goes_with_the_run() {
+    let ground = Ground::new();
+    let run = |action: &str, fault: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toy-lab"));
+        command.args([action, "--state", "state", "--work", "new/dir"]).current_dir(ground.folder.path());
+        command.env("VCM_LABS_FAULT", fault).env_remove("RUST_BACKTRACE").output().unwrap()
+    };
+    let new = ground.place("new");
+    let whole = run("nap", "");
+    assert!(whole.status.success(), "{}", stderr(&whole));
+    assert!(!new.exists());
+    assert_eq!(run("nap", "kill:20").status.code(), None, "killed");
+    assert!(new.exists());
+    assert!(run("down", "").status.success());
+    assert!(!new.exists());
+    assert!(run("up", "").status.success());
+    assert!(new.join("dir").exists());
+    fs::write(new.join("note"), "an operator's").unwrap();
+    assert!(run("down", "").status.success());
+    assert!(new.join("note").exists() && !new.join("dir").exists());
+}
+
+#[test]
 fn while_one_run_goes_on_another_neither_ends_nor_doubles_its_cluster() {
     let ground = Ground::new();
     let beside = |what: &str| Journal::begin(&ground.place("state"), "toy", what).unwrap();

@@ -38,6 +38,32 @@ fn a_name_that_does_not_exist_suggests_the_nearest_and_starts_nothing() {
 }
 
 #[test]
+fn a_place_or_a_library_that_is_not_there_is_refused_before_anything_is_installed_or_made() {
+    let ground = tempfile::tempdir().unwrap();
+    let file = ground.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let (state, file) = (ground.path().join("state"), file.to_str().unwrap());
+    let refusals: [(&[&str], &str); 8] = [
+        (&["journal-test", "/nonexistent"], "/nonexistent is not there"),
+        (&["journal-test", file], "neither a directory nor a block device"),
+        (&["ceph", "thread-cache", "--library", "/nonexistent"], "/nonexistent (--library)"),
+        (&["ceph", "up", "--allocators", "glibc", "--library", "/nonexistent"], "/nonexistent (--library)"),
+        (&["ceph", "run", "--conf", "/nonexistent", "--pool", "x"], "cannot read /nonexistent"),
+        (&["ceph", "run", "--conf", "/", "--pool", "x"], "/ is not a file"),
+        (&["ceph", "thread-cache", "--allocators", "glibc", "--work", file], "is not a directory"),
+        (&["ceph", "up", "--allocators", "glibc", "--cache", file], "is not a directory"),
+    ];
+    for (words, message) in refusals {
+        let output = lab(&[words, &["--no-install", "--state", state.to_str().unwrap()]].concat());
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        assert!(text(&output.stderr).contains(message), "{words:?}: {}", text(&output.stderr));
+        assert!(!state.exists(), "{words:?}");
+    }
+    let down = lab(&["ceph", "down", "--library", "/nonexistent", "--state", state.to_str().unwrap()]);
+    assert!(down.status.success(), "{}", text(&down.stderr));
+}
+
+#[test]
 fn down_where_nothing_is_up_is_no_failure() {
     let state = tempfile::tempdir().unwrap();
     let output = lab(&["gluster", "down", "--state", state.path().to_str().unwrap()]);

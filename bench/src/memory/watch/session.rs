@@ -38,23 +38,23 @@ pub struct Session {
     pub interval: Duration,
 }
 
-/// One row of the raw data.
+/// One row of the raw data: a sample, or a run of which there is none.
 #[derive(Serialize)]
 struct Row<'a> {
     pass: usize,
     case: &'a str,
     allocator: &'a str,
     outcome: &'a str,
-    seconds: f64,
+    seconds: Option<f64>,
     since_stop: Option<f64>,
     phase: &'a str,
-    live_bytes: u64,
-    heap_rss: u64,
-    heap_lazy_free: u64,
-    heap_huge: u64,
-    total_rss: u64,
-    faults: u64,
-    cpu_seconds: f64,
+    live_bytes: Option<u64>,
+    heap_rss: Option<u64>,
+    heap_lazy_free: Option<u64>,
+    heap_huge: Option<u64>,
+    total_rss: Option<u64>,
+    faults: Option<u64>,
+    cpu_seconds: Option<f64>,
     page_bytes_at_stop: u64,
     usable_bytes_at_stop: u64,
     live_blocks_at_stop: u64,
@@ -141,30 +141,71 @@ impl Session {
     }
 }
 
+/// In place of a phase, where a process ended before the first look at it.
+const NOT_SEEN: &str = "not seen";
+
+/// Who counts rows must find every run, so one without samples has a row of its own.
 fn write_rows(writer: &mut csv::Writer<std::fs::File>, run: &Run) -> Result<()> {
+    let outcome = run.outcome.text();
+    if run.samples.is_empty() {
+        writer.serialize(Row::of(run, &outcome, None))?;
+    }
     for sample in &run.samples {
-        writer.serialize(Row {
+        writer.serialize(Row::of(run, &outcome, Some(sample)))?;
+    }
+    Ok(writer.flush()?)
+}
+
+impl<'a> Row<'a> {
+    fn of(run: &'a Run, outcome: &'a str, sample: Option<&Sample>) -> Self {
+        let memory = sample.map(|sample| sample.memory);
+        let used = sample.map(|sample| sample.used);
+        Self {
             pass: run.pass,
             case: &run.case,
             allocator: run.allocator,
-            outcome: &run.outcome.text(),
-            seconds: sample.seconds,
-            since_stop: sample.since_stop,
-            phase: sample.phase.name(),
-            live_bytes: sample.live,
-            heap_rss: sample.memory.heap,
-            heap_lazy_free: sample.memory.heap_lazy,
-            heap_huge: sample.memory.heap_huge,
-            total_rss: sample.memory.total,
-            faults: sample.used.faults,
-            cpu_seconds: sample.used.cpu_seconds,
+            outcome,
+            seconds: sample.map(|sample| sample.seconds),
+            since_stop: sample.and_then(|sample| sample.since_stop),
+            phase: sample.map_or(NOT_SEEN, |sample| sample.phase.name()),
+            live_bytes: sample.map(|sample| sample.live),
+            heap_rss: memory.map(|memory| memory.heap),
+            heap_lazy_free: memory.map(|memory| memory.heap_lazy),
+            heap_huge: memory.map(|memory| memory.heap_huge),
+            total_rss: memory.map(|memory| memory.total),
+            faults: used.map(|used| used.faults),
+            cpu_seconds: used.map(|used| used.cpu_seconds),
             page_bytes_at_stop: run.page_bytes,
             usable_bytes_at_stop: run.usable_bytes,
             live_blocks_at_stop: run.live_blocks,
             behind_seconds: run.behind_seconds,
             cgroup_peak: run.cgroup_peak,
             cgroup_full: run.cgroup_full,
-        })?;
+        }
     }
-    Ok(writer.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::tests::run_of;
+    use super::*;
+    use std::io::{Read, Seek};
+
+    #[test]
+    fn a_run_that_died_before_it_was_seen_has_a_row_that_says_so() {
+        let mut raw = tempfile::tempfile().unwrap();
+        let mut writer = csv::Writer::from_writer(raw.try_clone().unwrap());
+        let dead = Run { outcome: Outcome::OutOfMemoryKilled(1), ..run_of(&[]) };
+        write_rows(&mut writer, &dead).unwrap();
+        write_rows(&mut writer, &run_of(&[(None, 1, 2), (Some(0.0), 1, 2)])).unwrap();
+        let mut text = String::new();
+        raw.rewind().unwrap();
+        raw.read_to_string(&mut text).unwrap();
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len(), 1 + 1 + 2, "{text}");
+        let begin = "0,case,glibc,killed: out of memory (oom_kill 1),,,not seen,,,,,,,,0,0,0,0.0,0,0";
+        assert_eq!(rows[1], begin);
+        let columns = |row: &str| row.split(',').count();
+        assert!(rows.iter().all(|row| columns(row) == columns(rows[0])), "{text}");
+    }
 }

@@ -13,7 +13,7 @@ use super::load::rados_bench::Bench;
 use super::monitor::Client;
 use super::pool::POOL;
 use super::release::{CLUSTER_PACKAGES, Release};
-use super::settings::OWN_ID;
+use super::settings::{self, OWN_ID};
 use super::shape::{Shape, Store};
 use crate::engine::identity;
 use crate::engine::session::Session;
@@ -39,10 +39,7 @@ pub fn up(session: &Session) -> Result<()> {
     let release = session.setting("release").unwrap_or_default();
     let release = Release::of(release).with_context(|| format!("no release {release}"))?;
     let (osds, copies) = (session.number("osds")? as usize, session.number("copies")? as usize);
-    let names = match session.request().allocators.is_empty() {
-        true => vec!["vcmalloc"],
-        false => session.request().allocators.iter().map(String::as_str).collect(),
-    };
+    let names = settings::allocators_of_up(session.request());
     let shape = Shape::of(store, osds).release(release).copies(copies).level();
     let mut cluster = Cluster::up(session, &shape, &names)?;
     session.keep(&Kept { client: cluster.client.clone(), directory: cluster.directory.clone() })?;
@@ -108,9 +105,6 @@ pub fn run(session: &Session) -> Result<()> {
 fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
     if let Some(conf) = session.setting("conf") {
         let pool = session.setting("pool").context("--conf needs --pool POOL")?;
-        if !Path::new(conf).is_file() {
-            bail!("{conf} is not there");
-        }
         let name = session.setting("id").unwrap_or(OWN_ID).to_owned();
         let client = Client { conf: PathBuf::from(conf).canonicalize()?, name };
         let mut sockets = vec![PathBuf::from("/run/ceph"), PathBuf::from("/var/run/ceph")];

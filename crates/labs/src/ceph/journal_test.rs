@@ -6,9 +6,11 @@
 use super::load::fio::{Answer, Job};
 use super::release::FIO;
 use crate::engine::lab::{Setting, Tool, Values};
+use crate::engine::request::Request;
 use crate::engine::session::Session;
 use crate::engine::tell;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use nix::unistd::{AccessFlags, access};
 use serde_json::json;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -40,16 +42,21 @@ pub static JOURNAL_TEST: Tool = Tool {
             help: "The device's content may be lost: without this a device is not touched",
         },
     ],
+    check: |request| check(&place(request)?, request.settings.contains_key("overwrite")),
     lab: &super::LAB,
     run,
 };
 
+/// What is started there has another working directory.
+fn place(request: &Request) -> Result<PathBuf> {
+    std::path::absolute(&request.action).with_context(|| format!("where is '{}'?", request.action))
+}
+
 fn run(session: &Session) -> Result<()> {
-    // What is started there has another working directory.
-    let place = std::path::absolute(&session.request().action)?;
+    let place = place(session.request())?;
     session.packages(&[(FIO.name.to_owned(), FIO.why.to_owned())])?;
     let seconds = session.number("seconds")?;
-    let target = target(session, &place)?;
+    let target = target(session, place.clone())?;
     let mut parts = Vec::new();
     for jobs in [1, 32] {
         session.step(&format!("4 KiB, O_DIRECT and O_SYNC, {jobs} jobs, {seconds} s"))?;
@@ -63,8 +70,8 @@ fn run(session: &Session) -> Result<()> {
     })
 }
 
-/// The file or device to write to; a file goes when the session ends.
-fn target(session: &Session, place: &Path) -> Result<PathBuf> {
+/// That the place can be written to, and may be.
+fn check(place: &Path, overwrite: bool) -> Result<()> {
     let Ok(metadata) = std::fs::metadata(place) else {
         bail!(
             "{} is not there; name a directory on the disk in question, or a block device",
@@ -72,18 +79,13 @@ fn target(session: &Session, place: &Path) -> Result<PathBuf> {
         );
     };
     if metadata.is_dir() {
-        let file = place.join(format!("vcm-{}-journal-test", session.journal().header().mark));
-        session.make_file(&file, SIZE_MIB << 20)?;
-        // A journal's blocks are there before it is used; otherwise the file system's own records are
-        // measured.
-        session.step("writing the file once")?;
-        Job::fill(SIZE_MIB).synchronous(session, &file)?;
-        return Ok(file);
+        return access(place, AccessFlags::W_OK)
+            .with_context(|| format!("cannot write in {}", place.display()));
     }
     if !metadata.file_type().is_block_device() {
         bail!("{} is neither a directory nor a block device", place.display());
     }
-    if session.setting("overwrite") != Some("yes") {
+    if !overwrite {
         bail!(
             "the test would overwrite the first {SIZE_MIB} MiB of {0}. If nothing on it is needed: vcm lab \
              journal-test {0} --overwrite yes",
@@ -93,7 +95,22 @@ fn target(session: &Session, place: &Path) -> Result<PathBuf> {
     if in_use(place) {
         bail!("{} is mounted or part of something: not touched", place.display());
     }
-    Ok(place.to_owned())
+    Ok(())
+}
+
+/// The file or device to write to; a file goes when the session ends.
+fn target(session: &Session, place: PathBuf) -> Result<PathBuf> {
+    // Once more: installing may have taken minutes, in which a device can come into use.
+    check(&place, session.setting("overwrite").is_some())?;
+    if !place.is_dir() {
+        return Ok(place);
+    }
+    let file = place.join(format!("vcm-{}-journal-test", session.journal().header().mark));
+    session.make_file(&file, SIZE_MIB << 20)?;
+    // A journal's blocks are there before it is used; otherwise the file system's own records are measured.
+    session.step("writing the file once")?;
+    Job::fill(SIZE_MIB).synchronous(session, &file)?;
+    Ok(file)
 }
 
 /// The kernel gives an exclusive descriptor only for a device that nobody else has in use.

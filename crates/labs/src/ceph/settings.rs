@@ -5,8 +5,9 @@
 use super::release::Release;
 use super::shape::Store;
 use crate::engine::lab::{Setting, Values};
-use crate::engine::request::{NotUnderstood, Request};
-use anyhow::Result;
+use crate::engine::request::{NotUnderstood, Request, check_library};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
 
 /// `rados bench` writes for so long in one go.
 const MOST_SECONDS: u64 = 86_400;
@@ -69,7 +70,8 @@ pub fn check(request: &Request) -> Result<()> {
         "run" if given("conf").is_some() && given("pool").is_none() => refused(
             "--conf needs --pool POOL: a pool that objects may be written to and removed from".to_owned(),
         ),
-        "run" if given("conf").is_none() => {
+        "run" if given("conf").is_some() => check_file(given("conf").unwrap_or_default()),
+        "run" => {
             let lonely = [("pool", None), ("id", Some(OWN_ID))];
             let lonely =
                 lonely.into_iter().find(|(name, default)| given(name) != *default && given(name).is_some());
@@ -91,9 +93,25 @@ pub fn check(request: &Request) -> Result<()> {
             if (given("release"), given("store")) == (Some("18.2"), Some("filestore")) {
                 return refused("Ceph 18.2 has no filestore; 14.2 and 16.2 have".to_owned());
             }
-            Ok(())
+            check_library(request, &allocators_of_up(request))
         }
         _ => Ok(()),
+    }
+}
+
+/// What the OSDs of `up` take turns among.
+pub fn allocators_of_up(request: &Request) -> Vec<&str> {
+    match request.allocators.is_empty() {
+        true => vec!["vcmalloc"],
+        false => request.allocators.iter().map(String::as_str).collect(),
+    }
+}
+
+fn check_file(conf: &str) -> Result<()> {
+    let kind = File::open(conf).and_then(|file| file.metadata());
+    match kind.with_context(|| format!("--conf: cannot read {conf}"))?.is_file() {
+        true => Ok(()),
+        false => bail!("--conf: {conf} is not a file; name the cluster's ceph.conf"),
     }
 }
 
@@ -105,7 +123,8 @@ mod tests {
 
     fn refusal(action: &str, settings: &[(&str, &str)], allocators: usize) -> Option<String> {
         let default = |setting: &Setting| Some((setting.name.to_owned(), setting.default?.to_owned()));
-        let mut request = Request { action: action.to_owned(), ..Request::default() };
+        let library = Ok("libvcmalloc.so".into());
+        let mut request = Request { action: action.to_owned(), library, ..Request::default() };
         request.settings = SETTINGS.iter().filter_map(default).collect();
         request.settings.extend(settings.iter().map(|(name, value)| (name.to_string(), value.to_string())));
         request.allocators = vec!["glibc".to_owned(); allocators];
@@ -119,7 +138,7 @@ mod tests {
     fn what_would_be_ignored_or_cut_is_refused() {
         assert_eq!(refusal("up", &[], 3), None);
         assert_eq!(refusal("run", &[], 0), None);
-        assert_eq!(refusal("run", &[("conf", "/etc/ceph/ceph.conf"), ("pool", "x"), ("id", "me")], 0), None);
+        assert_eq!(refusal("run", &[("conf", "Cargo.toml"), ("pool", "x"), ("id", "me")], 0), None);
         assert_eq!(refusal("thread-cache", &[], 5), None);
         let refused = [
             ("run", "pool", "x", "--pool is of a cluster of yours and needs its --conf FILE"),
@@ -141,6 +160,19 @@ mod tests {
         assert!(
             refusal("up", &[("release", "18.2"), ("store", "filestore")], 0).unwrap().contains("18.2 has no")
         );
+    }
+
+    #[test]
+    fn a_library_that_was_not_found_keeps_from_coming_up_only_what_needs_it() {
+        let said = |allocators: &[&str]| {
+            let allocators = allocators.iter().map(|name| name.to_string()).collect();
+            let library = Err("libvcmalloc.so was not found".to_owned());
+            let request = Request { action: "up".to_owned(), allocators, library, ..Request::default() };
+            check(&request).err().map(|error| error.to_string())
+        };
+        assert_eq!(said(&[]).as_deref(), Some("libvcmalloc.so was not found"));
+        assert_eq!(said(&["vcmalloc-1M"]).as_deref(), Some("libvcmalloc.so was not found"));
+        assert_eq!(said(&["jemalloc"]), None);
     }
 
     #[test]

@@ -15,11 +15,15 @@ use std::sync::Arc;
 impl Session {
     /// A new directory; it must not be there yet.
     pub fn make_directory(&self, path: &Path) -> Result<()> {
+        self.make(path, Undo::RemoveDirectory { path: path.to_owned() })
+    }
+
+    fn make(&self, path: &Path, undo: Undo) -> Result<()> {
         self.check()?;
         if fs::symlink_metadata(path).is_ok() {
             bail!("{} is there already", path.display());
         }
-        let number = self.journal().add(Undo::RemoveDirectory { path: path.to_owned() })?;
+        let number = self.journal().add(undo)?;
         match fs::create_dir(path) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -43,6 +47,13 @@ impl Session {
             self.ensure_directory(above)?;
         }
         self.make_directory(path)
+    }
+
+    /// One in which other runs may be as well: only what is empty goes at the end.
+    pub fn ensure_shared_directory(&self, path: &Path) -> Result<()> {
+        let from_above: Vec<&Path> = path.ancestors().collect();
+        let mut missing = from_above.into_iter().rev().filter(|place| !place.is_dir());
+        missing.try_for_each(|place| self.make(place, Undo::RemoveEmptyDirectory { path: place.to_owned() }))
     }
 
     /// A file system in memory on an existing directory.

@@ -270,8 +270,7 @@ impl Found {
         }
         let mut leftovers = Leftovers::new();
         for (_, undo) in self.made.iter().rev() {
-            let outlives_boot = matches!(undo, Undo::RemoveDirectory { .. } | Undo::RemoveFile { .. });
-            if !same_boot && !outlives_boot {
+            if !same_boot && !undo.outlives_boot() {
                 continue;
             }
             if let Err(error) = undo.act() {

@@ -15,7 +15,8 @@ pub struct Lab {
     pub experiments: &'static [&'static Experiment],
     /// Flags of its own: `--name VALUE`.
     pub settings: &'static [Setting],
-    /// What can be known before anything is made: settings that do not go together, missing rights.
+    /// What can be known before anything is installed or made: settings that do not go together, files that
+    /// cannot be read, missing rights.
     pub check: fn(&Request) -> Result<()>,
     /// Brings a cluster up and leaves it; `down` is the journal's work.
     pub up: fn(&Session) -> Result<()>,
@@ -105,6 +106,8 @@ pub struct Tool {
     pub operand: &'static str,
     pub operand_help: &'static str,
     pub settings: &'static [Setting],
+    /// What can be known of operand and settings before anything is installed or made.
+    pub check: fn(&Request) -> Result<()>,
     /// Whose journals and settings it uses.
     pub lab: &'static Lab,
     pub run: fn(&Session) -> Result<()>,

@@ -1,6 +1,7 @@
 //! What the operator asked for, as the tool hands it over.
 
-use anyhow::{Context, Result};
+use super::allocators::{self, Library};
+use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,28 @@ impl Request {
         let (state, work, cache) = (whole(&self.state)?, whole(&self.work)?, whole(&self.cache)?);
         Ok(Request { state, work, cache, ..self })
     }
+}
+
+/// That directories are there or can be made below what is there.
+pub fn check_places(request: &Request) -> Result<()> {
+    let places = [("--state", &request.state), ("--work", &request.work), ("--cache", &request.cache)];
+    for (flag, place) in places {
+        let there = place.ancestors().find(|above| above.exists());
+        if let Some(file) = there.filter(|there| !there.is_dir()) {
+            bail!("{flag} {}: {} is not a directory", place.display(), file.display());
+        }
+    }
+    Ok(())
+}
+
+/// That our library is there if one of these allocators is ours.
+pub fn check_library(request: &Request, allocators: &[&str]) -> Result<()> {
+    for name in allocators {
+        if allocators::named(name)?.library == Library::Ours {
+            request.library.as_ref().map_err(|why| anyhow!("{why}"))?;
+        }
+    }
+    Ok(())
 }
 
 pub const DEFAULT_STATE: &str = "/var/lib/vcmalloc-labs";

@@ -7,7 +7,7 @@ use super::journal;
 use super::lab::{ACTIONS, Lab, Tool, check_settings};
 use super::machine::{Machine, package_version};
 use super::plan::{Cell, Choice, cells};
-use super::request::{NotUnderstood, Request};
+use super::request::{NotUnderstood, Request, check_library, check_places};
 use super::results::{Results, Row, SCHEMA};
 use super::session::{Session, complain};
 use super::stop::{Stop, is_stopped};
@@ -42,7 +42,11 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
     }
     let named = named(&request)?;
     (lab.check)(&request)?;
+    check_places(&request)?;
     let chosen = experiment.map(|experiment| chosen(experiment, &request, named));
+    if let Some(choice) = &chosen {
+        check_library(&request, &choice.allocators)?;
+    }
     if let (Some(_), Some(out)) = (experiment, &request.out) {
         page::check_place(out)?;
     }
@@ -81,6 +85,8 @@ pub fn act_tool(tool: &'static Tool, request: Request) -> Result<Ending> {
     let stop = Stop::on_signals()?;
     let request = request.grounded()?;
     check_settings(tool.settings, tool.name, &request)?;
+    (tool.check)(&request)?;
+    check_places(&request)?;
     clear_stale(tool.lab, &request)?;
     let session = Session::begin(tool.lab, request, stop)?;
     match (tool.run)(&session) {

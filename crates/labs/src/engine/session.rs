@@ -62,6 +62,7 @@ impl Session {
             directory: directory.clone(),
             state: Mutex::default(),
         };
+        session.ensure_shared_directory(&session.request.work)?;
         session.make_directory(&directory)?;
         Ok(session)
     }

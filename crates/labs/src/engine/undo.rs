@@ -42,6 +42,10 @@ pub enum Undo {
     RemoveDirectory {
         path: PathBuf,
     },
+    /// Removes a directory that did not exist before, unless somebody has put something into it.
+    RemoveEmptyDirectory {
+        path: PathBuf,
+    },
     RemoveFile {
         path: PathBuf,
     },
@@ -58,9 +62,20 @@ impl Undo {
             Undo::Unmount { path } => unmount(path),
             Undo::DetachLoop { backing } => detach_loops(backing),
             Undo::RemoveDirectory { path } => remove_directory(path),
+            Undo::RemoveEmptyDirectory { path } => {
+                remove_empty_directory(path).with_context(|| format!("cannot remove {}", path.display()))
+            }
             Undo::RemoveFile { path } => absent_is_fine(fs::remove_file(path))
                 .with_context(|| format!("cannot remove {}", path.display())),
         }
+    }
+
+    /// Processes and mounts do not.
+    pub fn outlives_boot(&self) -> bool {
+        matches!(
+            self,
+            Undo::RemoveDirectory { .. } | Undo::RemoveEmptyDirectory { .. } | Undo::RemoveFile { .. }
+        )
     }
 
     /// For messages: what this will do.
@@ -71,6 +86,9 @@ impl Undo {
             Undo::Unmount { path } => format!("unmount {}", path.display()),
             Undo::DetachLoop { backing } => format!("detach the loop device on {}", backing.display()),
             Undo::RemoveDirectory { path } => format!("remove the directory {}", path.display()),
+            Undo::RemoveEmptyDirectory { path } => {
+                format!("remove the directory {} if empty", path.display())
+            }
             Undo::RemoveFile { path } => format!("remove the file {}", path.display()),
         }
     }
@@ -194,6 +212,14 @@ fn remove_directory(path: &Path) -> Result<()> {
     absent_is_fine(fs::remove_dir(path)).with_context(|| format!("cannot remove {}", path.display()))
 }
 
+/// Another run may be in it, or what an operator has put there.
+fn remove_empty_directory(path: &Path) -> std::io::Result<()> {
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+        done => absent_is_fine(done),
+    }
+}
+
 fn remove_below(path: &Path, device: u64) -> Result<()> {
     let show = || format!("cannot empty {}", path.display());
     for entry in fs::read_dir(path).with_context(show)? {
@@ -228,6 +254,7 @@ mod tests {
             Undo::Unmount { path: nowhere.clone() },
             Undo::DetachLoop { backing: nowhere.clone() },
             Undo::RemoveDirectory { path: nowhere.clone() },
+            Undo::RemoveEmptyDirectory { path: nowhere.clone() },
             Undo::RemoveFile { path: nowhere },
         ] {
             undo.act().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
@@ -247,6 +274,19 @@ mod tests {
         Undo::RemoveDirectory { path: made.clone() }.act().unwrap();
         assert!(!made.exists());
         assert!(kept.join("file").exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_use_stays() {
+        let ground = tempfile::tempdir().unwrap();
+        let (shared, others) = (ground.path().join("shared"), ground.path().join("shared/others"));
+        fs::create_dir_all(&others).unwrap();
+        let undo = Undo::RemoveEmptyDirectory { path: shared.clone() };
+        undo.act().unwrap();
+        assert!(others.exists());
+        fs::remove_dir(&others).unwrap();
+        undo.act().unwrap();
+        assert!(!shared.exists());
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod reports;
 use crate::engine::experiment::Package;
 use crate::engine::lab::{Lab, Setting, Values};
 use crate::engine::measure::Usage;
-use crate::engine::request::{NotUnderstood, Request};
+use crate::engine::request::{NotUnderstood, Request, check_library};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use crate::engine::tell;
@@ -34,6 +34,8 @@ pub static LAB: Lab = Lab {
     run,
 };
 
+/// The bricks' allocator unless another is named.
+const DEFAULT: &str = "vcmalloc";
 const ON_OFF: Values = Values::OneOf(&["on", "off"]);
 
 const fn setting(
@@ -51,7 +53,7 @@ static SETTINGS: &[Setting] = &[
     setting("bricks", "N", "up", "20", "up: how many bricks, up to 1000", Values::Number(1..=1000)),
     setting("multiplex", "on|off", "up", "on", "up: all bricks in one process", ON_OFF),
     setting("pools", "on|off", "up", "on", "up: Gluster's own memory pools", ON_OFF),
-    setting("allocator", "NAME", "up", "vcmalloc", "up: the bricks' allocator", Values::Allocator),
+    setting("allocator", "NAME", "up", DEFAULT, "up: the bricks' allocator", Values::Allocator),
     setting("files", "N", "run", "20000", "run: files to create and delete", Values::Number(1..=10_000_000)),
     setting("bytes", "N", "run", "4096", "run: size of each file", Values::Number(1..=1 << 30)),
 ];
@@ -73,7 +75,11 @@ fn check(request: &Request) -> Result<()> {
             "--allocators is for experiments; the bricks of `up` have one: --allocator NAME".into()
         ));
     }
-    check_rights()
+    check_rights()?;
+    match request.action.as_str() {
+        "up" => check_library(request, &[request.settings.get("allocator").map_or(DEFAULT, String::as_str)]),
+        _ => Ok(()),
+    }
 }
 
 fn check_rights() -> Result<()> {
@@ -102,7 +108,7 @@ fn on_or_off(session: &Session, name: &str) -> Result<bool> {
 }
 
 fn up(session: &Session) -> Result<()> {
-    let name = session.setting("allocator").unwrap_or("vcmalloc");
+    let name = session.setting("allocator").unwrap_or(DEFAULT);
     let shape = Shape {
         multiplex: on_or_off(session, "multiplex")?,
         pools: on_or_off(session, "pools")?,

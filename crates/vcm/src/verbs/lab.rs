@@ -20,11 +20,11 @@ pub fn lab(verb: LabVerb) -> Outcome {
     let ending = match verb.chosen {
         Chosen::List { json } => return list(json),
         Chosen::Act { lab, mut request, library } => {
-            request.library = found(library.as_deref());
+            request.library = found(library.as_deref(), request.action == "down")?;
             run::act(lab, *request)
         }
         Chosen::Use { tool, mut request, library } => {
-            request.library = found(library.as_deref());
+            request.library = found(library.as_deref(), false)?;
             run::act_tool(tool, *request)
         }
     };
@@ -37,9 +37,13 @@ pub fn lab(verb: LabVerb) -> Outcome {
     }
 }
 
-/// Not finding it fails only what needs it: `down` does not.
-fn found(asked_for: Option<&Path>) -> Result<PathBuf, String> {
-    library::find(asked_for, false).map(|library| library.path).map_err(|failure| failure.message)
+/// Not finding it fails only what needs it, unless it was named; `down` goes on in any case.
+fn found(asked_for: Option<&Path>, goes_down: bool) -> Result<Result<PathBuf, String>, Failure> {
+    match library::find(asked_for, false) {
+        Ok(library) => Ok(Ok(library.path)),
+        Err(failure) if asked_for.is_none() || goes_down => Ok(Err(failure.message)),
+        Err(failure) => Err(Failure::new(FAILURE, failure.message)),
+    }
 }
 
 fn list(as_json: bool) -> Outcome {

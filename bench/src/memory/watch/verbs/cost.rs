@@ -1,7 +1,6 @@
 //! `cost`: what the janitor takes from a busy program, as pairs of runs with and without it.
 
 use super::super::allocators::with_and_without_janitor;
-use super::super::report::Output;
 use super::Common;
 use crate::harness::allocators::Ready;
 use crate::harness::execute::{self, Outcome, Runner};
@@ -19,7 +18,7 @@ pub struct Arguments {
     /// Pairs of runs of each pattern
     #[arg(long, default_value_t = 25)]
     pub pairs: usize,
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = surroundings::threads)]
     pub threads: usize,
     /// Seconds a run
     #[arg(long, default_value_t = 1.0, value_parser = surroundings::seconds)]
@@ -48,7 +47,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         seconds: arguments.seconds,
         limit: Duration::from_secs_f64(arguments.seconds * 4.0 + 20.0),
     };
-    let output = Output::new(&common.output, "cost")?;
+    let output = common.files("cost")?;
     let mut writer = csv::Writer::from_writer(output.raw_file()?);
     let patterns = if arguments.only.is_empty() { &PATTERNS[..] } else { &arguments.only };
     let progress = progress_bar(patterns.len() * arguments.pairs);

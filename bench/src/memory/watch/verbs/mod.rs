@@ -12,8 +12,8 @@ use super::allocators;
 use super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::run::Run;
 use super::session::{Case, Session};
-use crate::harness::allocators::Places;
-use crate::harness::surroundings::program_beside;
+use crate::harness::allocators::{Places, library_named};
+use crate::harness::surroundings::{output_directory, program_beside};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// Our library, instead of libvcmalloc.so beside this program
-    #[arg(long, global = true)]
+    #[arg(long, global = true, value_parser = library_named)]
     pub library: Option<PathBuf>,
     /// Names of allocators; `default` is a group
     #[arg(long, global = true, value_delimiter = ',', default_value = "default")]
@@ -34,14 +34,20 @@ pub struct Common {
     /// Milliseconds between two looks at the process
     #[arg(long, global = true, default_value_t = 100)]
     pub sample: u64,
-    /// Where raw/ and results/ are
-    #[arg(long, global = true, default_value = concat!(env!("CARGO_MANIFEST_DIR")))]
-    pub output: PathBuf,
+    /// Where raw/ and results/ are [default: bench/ of the repository around the working directory, else the
+    /// working directory]
+    #[arg(long, global = true)]
+    pub output: Option<PathBuf>,
 }
 
 impl Common {
     pub fn places(&self) -> Result<Places> {
         Places::beside_this_program(self.library.clone())
+    }
+
+    /// Files for what a verb measures.
+    fn files(&self, verb: &str) -> Result<Output> {
+        Output::new(&output_directory(self.output.as_deref()), verb)
     }
 
     fn session(&self) -> Result<Session> {
@@ -65,7 +71,7 @@ impl Common {
         origin: Origin,
     ) -> Result<()> {
         let session = self.session()?;
-        let output = Output::new(&self.output, verb)?;
+        let output = self.files(verb)?;
         let runs = session.run(cases, output.raw_file()?)?;
         let about = format!("{about}\n\n{}", passes_text(self.repeat));
         output.write(&about, &tables(&runs, columns), &panels(&runs, origin))

@@ -1,6 +1,6 @@
 //! `replay`: a recorded daemon's allocations, then idleness.
 
-use super::super::report::{Column, Origin, Output, heap_by_live, panels, tables};
+use super::super::report::{Column, Origin, heap_by_live, panels, tables};
 use super::super::session::Case;
 use super::Common;
 use crate::harness::surroundings;
@@ -47,7 +47,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     drop(trace);
 
     let session = common.session()?;
-    let output = Output::new(&common.output, "replay")?;
+    let output = common.files("replay")?;
     let duration = if arguments.speed > 0.0 { recorded / arguments.speed } else { recorded };
     let case = Case {
         name: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),

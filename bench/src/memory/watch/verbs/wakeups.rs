@@ -1,6 +1,5 @@
 //! `wakeups`: an idle process stays idle. Counted from outside, by the context switches of all its threads.
 
-use super::super::report::Output;
 use super::super::subject::Subject;
 use super::{Common, arguments as list};
 use crate::memory::board::Phase;
@@ -44,7 +43,7 @@ struct Row {
 pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     ensure!((1..=10_000).contains(&arguments.threads), "--threads takes 1 to 10000");
     let session = common.session()?;
-    let output = Output::new(&common.output, "wakeups")?;
+    let output = common.files("wakeups")?;
     let load = list(&[&"idle", &"--threads", &arguments.threads, &"--load-mib", &128, &"--live-mib", &16]);
     let mut subjects = Vec::new();
     for ready in &session.allocators {
