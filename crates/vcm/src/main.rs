@@ -6,6 +6,7 @@
 //! inspect/    looking at things without changing them: files, processes, daemons, the machine
 //! library     where libvcmalloc.so is
 //! automatic   what `auto` comes to
+//! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
@@ -15,6 +16,7 @@
 
 mod automatic;
 mod cli;
+mod config_file;
 mod inspect;
 mod library;
 mod page;

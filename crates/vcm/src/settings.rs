@@ -3,6 +3,7 @@
 //! Owns the bridge to `vcmalloc_core::options` (names of variables, ranges in words, effective values) and
 //! knows no option by name: what is declared there is listed, checked and explained here.
 
+use crate::config_file;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -112,7 +113,7 @@ impl Effective {
         let (file, asked_for) = file;
         let mut effective =
             Effective { options: Options::new(), file, file_read: false, warnings: Vec::new() };
-        match std::fs::read(&effective.file) {
+        match config_file::read(&effective.file) {
             Ok(content) => effective.take_file(&content, program),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => {}
             Err(error) => {
