@@ -4,6 +4,7 @@ pub mod allocator;
 pub mod block;
 pub mod ceph;
 pub mod command;
+pub mod condition;
 pub mod daemon;
 pub mod dependencies;
 pub mod elf;

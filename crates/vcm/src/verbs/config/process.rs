@@ -35,7 +35,7 @@ struct Answer {
 
 pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
     let process = Process::new(id);
-    let answer = answer(&process, file).map_err(|error| refused(id, &error))?;
+    let answer = answer(&process, file).map_err(|error| refused(&process, &error))?;
     if as_json {
         return json(&answer);
     }
@@ -104,10 +104,11 @@ fn library_in(process: &Process, environment: &[(OsString, OsString)]) -> io::Re
     Ok(process.mapped_files()?.into_iter().find(by_name))
 }
 
-fn refused(id: i32, error: &io::Error) -> Failure {
-    let message = match error.kind() {
-        io::ErrorKind::NotFound => format!("{id}: no such process, or it is a kernel thread"),
-        io::ErrorKind::PermissionDenied => {
+fn refused(process: &Process, error: &io::Error) -> Failure {
+    let id = process.id;
+    let message = match (process.condition().why_not_seen(), error.kind()) {
+        (Some(why), _) => format!("{id} {why}"),
+        (None, io::ErrorKind::PermissionDenied) => {
             format!("{id}: it may not be looked into ({})", privileges::how_to_see_more())
         }
         _ => format!("{id}: {error}"),
