@@ -21,6 +21,11 @@ pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
 pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
 const PREFIX: &str = "VCM_";
 
+/// What is said where a variable may have set an option and the environment cannot be read.
+pub const NOT_KNOWN: &str = "not known";
+/// Behind the origin of a value from the file, which a variable would outweigh.
+pub const UNLESS_SET: &str = ", unless a variable says otherwise";
+
 /// Text that grows; the allocator itself writes into fixed buffers.
 struct Text(Vec<u8>);
 
@@ -170,6 +175,15 @@ impl Effective {
     pub fn value(&self, id: OptionId) -> String {
         value(vcmalloc_core::options::spec(id).kind, self.options.get(id))
     }
+}
+
+/// The library takes the section of the config file by the name at the start.
+pub fn renamed(at_start: &[u8], now: &[u8]) -> String {
+    let (at_start, now) = (String::from_utf8_lossy(at_start), String::from_utf8_lossy(now));
+    format!(
+        "it was started as '{at_start}' and calls itself '{now}' since; of the config file the section \
+         [{at_start}] holds"
+    )
 }
 
 /// The number of the line in which a part of the content stands.

@@ -14,4 +14,5 @@ pub mod privileges;
 pub mod process;
 pub mod resources;
 pub mod root;
+pub mod start;
 pub mod systemd;

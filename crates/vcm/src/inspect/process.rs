@@ -42,7 +42,7 @@ impl Process {
         Ok(words.filter(|_| !bytes.is_empty()).map(|word| OsStr::from_bytes(word).to_os_string()).collect())
     }
 
-    /// The name by which the kernel knows it, at most 15 bytes.
+    /// The name by which the kernel knows it now, at most 15 bytes.
     pub fn name(&self) -> io::Result<Vec<u8>> {
         Ok(fs::read(self.file("comm"))?.trim_ascii_end().to_vec())
     }

@@ -8,9 +8,10 @@ use super::json;
 use crate::automatic::Automatic;
 use crate::inspect::loaded::REPLACED;
 use crate::inspect::process::Process;
+use crate::inspect::start::StartName;
 use crate::inspect::{allocator, loaded, privileges};
 use crate::say::{self, FAILURE, Failure, Outcome};
-use crate::settings::{Effective, config_file};
+use crate::settings::{self, Effective, config_file};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io;
@@ -50,7 +51,7 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
 }
 
 fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
-    let name = process.name()?;
+    let StartName { name, now } = process.name_at_start()?;
     let environment = process.environment()?;
     let program = process.program()?;
     let library = library_in(process, &environment)?;
@@ -64,6 +65,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let effective = Effective::read(&environment, file, &name);
     let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();
+    warnings.extend(now.map(|now| settings::renamed(&name, &now)));
     if environment.is_empty() {
         let why = "its environment is empty: it was started without one, or it writes its title over it (as \
                    redis and postgres do); settings by variables do not show";

@@ -1,0 +1,71 @@
+//! `vcm config PID` and `vcm doctor PID` on processes that do not show all of what they were started with.
+
+mod support;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{Place, Sleeper, done, vcm};
+
+/// Does what it is compiled for, says so, and sleeps.
+const PROGRAM: &str = "#include <stdio.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n\
+                       int main(void) { AT_START; puts(\"1\"); fflush(stdout); sleep(60); }";
+
+fn program(place: &Place, name: &str, at_start: &str) -> PathBuf {
+    place.program(name, PROGRAM, &[&format!("-DAT_START={at_start}")])
+}
+
+fn config_file(place: &Place, content: &str) -> PathBuf {
+    let file = place.path("vcmalloc.conf");
+    std::fs::write(&file, content).unwrap();
+    file
+}
+
+/// Started on the stub with this config file.
+fn started(place: &Place, program: &Path, file: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("VCM_CONFIG", file).env("LD_PRELOAD", &place.stub);
+    command
+}
+
+fn config(arguments: &[&str]) -> Value {
+    let result = done(vcm(&["config", "--json"]).args(arguments));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    serde_json::from_str(&result.out).unwrap()
+}
+
+fn doctor(id: &str) -> Value {
+    serde_json::from_str(&done(&mut vcm(&["doctor", "--json", id])).out).unwrap()
+}
+
+/// Value and origin of the option, in the answer of either verb.
+fn option<'a>(options: &'a Value, name: &str) -> (&'a Value, &'a Value) {
+    let option = options.as_array().unwrap().iter().find(|option| option["name"] == name).unwrap();
+    (&option["value"], &option["origin"])
+}
+
+#[test]
+fn the_section_is_that_of_the_name_at_the_start() {
+    let place = Place::new();
+    let file = config_file(
+        &place,
+        "[original]\nretain = 1M\n[renamed]\nretain = 2M\n[script]\nretain = 3M\n[averyverylongpr]\nretain = 4M\n",
+    );
+    let renamed = "prctl(PR_SET_NAME,\"renamed\")";
+    let original = program(&place, "original", renamed);
+    let long = program(&place, "averyverylongprogramname", renamed);
+    let script = place.script("script", &format!("#!{}\n", original.display()));
+    for (program, name, value) in
+        [(original, "original", "1M"), (script, "script", "3M"), (long, "averyverylongpr", "4M")]
+    {
+        let process = Sleeper::start(&mut started(&place, &program, &file));
+        let answer = config(&[&process.id()]);
+        assert_eq!((&answer["name"], option(&answer["options"], "retain").0), (&name.into(), &value.into()));
+        let warning = answer["warnings"][0].as_str().unwrap();
+        assert!(warning.contains("'renamed'") && warning.contains(&format!("'{name}'")), "{warning}");
+        let daemon = &doctor(&process.id())["daemons"][0];
+        let (shown, origin) = option(&daemon["settings"], "retain");
+        assert_eq!(shown, value, "{daemon:#}");
+        assert!(origin.as_str().unwrap().contains(&format!("its name at the start: {name}")), "{origin}");
+    }
+}
