@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Place, Sleeper, done, vcm};
+use support::{Place, Sleeper, done, text, vcm};
 
 /// Does what it is compiled for, says so, and sleeps.
 const PROGRAM: &str = "#include <stdio.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n\
@@ -68,4 +68,22 @@ fn the_section_is_that_of_the_name_at_the_start() {
         assert_eq!(shown, value, "{daemon:#}");
         assert!(origin.as_str().unwrap().contains(&format!("its name at the start: {name}")), "{origin}");
     }
+}
+
+#[test]
+fn what_a_variable_may_have_set_is_not_known_without_the_environment() {
+    let place = Place::new();
+    let file = config_file(&place, "retain = 1M\n");
+    let program = program(&place, "plain", "");
+    let process = Sleeper::start(Command::new(&program).env_clear());
+    let answer = config(&[&process.id(), "--file", text(&file)]);
+    let options = &answer["options"];
+    assert_eq!(option(options, "cache_limit"), (&Value::Null, &"not known".into()));
+    assert_eq!(options[0]["comes_to"], Value::Null);
+    let unless = "config file, unless a variable says otherwise";
+    assert_eq!(option(options, "retain"), (&"1M".into(), &unless.into()));
+    let shown = done(&mut vcm(&["config", &process.id(), "--file", text(&file)]));
+    let line = |name: &str| shown.out.lines().find(|line| line.starts_with(name)).unwrap().to_string();
+    assert!(line("cache_limit ").ends_with("= not known"), "{}", shown.out);
+    assert!(line("retain ").ends_with(unless), "{}", shown.out);
 }

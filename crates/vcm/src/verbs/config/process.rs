@@ -3,7 +3,7 @@
 //! Knows the environment at the start, the files that are mapped and the config file as it is now; says what
 //! it cannot know: changes since the start.
 
-use super::effective::{Value, table, values};
+use super::effective::{Value, table, values, values_without_environment};
 use super::json;
 use crate::automatic::Automatic;
 use crate::inspect::loaded::REPLACED;
@@ -68,9 +68,10 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     warnings.extend(now.map(|now| settings::renamed(&name, &now)));
     if environment.is_empty() {
         let why = "its environment is empty: it was started without one, or it writes its title over it (as \
-                   redis and postgres do); settings by variables do not show";
+                   redis and postgres do); what a variable may have set is not known";
         warnings.push(why.into());
     }
+    let values = if environment.is_empty() { values_without_environment } else { values };
     let changed = std::fs::metadata(&effective.file).and_then(|file| file.modified()).ok();
     let settled = process.started().map(|started| started + START_IS_KNOWN_TO);
     if effective.file_read && changed > settled {
