@@ -3,10 +3,13 @@
 mod support;
 
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Place, Sleeper, done, text, vcm};
 
+const NOBODY: u32 = 65534;
 /// Does what it is compiled for, says so, and sleeps.
 const PROGRAM: &str = "#include <stdio.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n\
                        int main(void) { AT_START; puts(\"1\"); fflush(stdout); sleep(60); }";
@@ -42,6 +45,46 @@ fn doctor(id: &str) -> Value {
 fn option<'a>(options: &'a Value, name: &str) -> (&'a Value, &'a Value) {
     let option = options.as_array().unwrap().iter().find(|option| option["name"] == name).unwrap();
     (&option["value"], &option["origin"])
+}
+
+#[test]
+fn a_config_file_that_the_process_may_not_read_is_not_in_force() {
+    if !nix::unistd::getuid().is_root() {
+        eprintln!("not tested: only root can start a process of another user");
+        return;
+    }
+    let place = Place::new();
+    let file = config_file(&place, "cache_limit = 1M\n");
+    let program = program(&place, "plain", "");
+    let process = Sleeper::start(started(&place, &program, &file).uid(NOBODY).gid(NOBODY));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let answer = config(&[&process.id()]);
+    assert_eq!(option(&answer["options"], "cache_limit"), (&"auto".into(), &"default".into()));
+    assert_eq!(answer["file_read"], false);
+    assert!(answer["warnings"][0].as_str().unwrap().contains("the process may not read it"), "{answer:#}");
+    let daemon = &doctor(&process.id())["daemons"][0];
+    assert_eq!(option(&daemon["settings"], "cache_limit"), (&"auto".into(), &"default".into()));
+    // What is tried before it is installed counts as if it could be read.
+    let tried = config(&[&process.id(), "--file", text(&file)]);
+    assert_eq!(option(&tried["options"], "cache_limit").0, "1M");
+    // By its group.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::chown(&file, None, Some(NOBODY)).unwrap();
+    assert_eq!(option(&config(&[&process.id()])["options"], "cache_limit").0, "1M");
+}
+
+#[test]
+fn a_process_that_gave_up_its_rights_since_has_read_its_config_file() {
+    if !nix::unistd::getuid().is_root() {
+        eprintln!("not tested: only root can become another user");
+        return;
+    }
+    let place = Place::new();
+    let file = config_file(&place, "cache_limit = 1M\n");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let program = program(&place, "drops", "setgid(65534);setuid(65534)");
+    let process = Sleeper::start(&mut started(&place, &program, &file));
+    assert_eq!(option(&config(&[&process.id()])["options"], "cache_limit").0, "1M");
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub mod loaded;
 pub mod machine;
 pub mod privileges;
 pub mod process;
+pub mod readable;
 pub mod resources;
 pub mod root;
 pub mod start;

@@ -1,7 +1,7 @@
-//! Whether the kernel will start a program in secure-execution mode, where the loader ignores a preload.
+//! Rights: what a program gains when it is started, and what a process may read.
 //!
-//! Follows the kernel's rule for AT_SECURE (getauxval(3)): the program gains an identity or capabilities that
-//! its starter does not have.
+//! A program that gains an identity or capabilities which its starter does not have starts in
+//! secure-execution mode (AT_SECURE, getauxval(3)), where the loader ignores a preload.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -2,8 +2,9 @@
 
 use super::json;
 use crate::automatic::{self, Automatic};
+use crate::config_file::ConfigFile;
 use crate::say::{self, Outcome};
-use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET, config_file};
+use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -33,7 +34,7 @@ struct Answer {
 
 pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> Outcome {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let file = file.map_or_else(|| config_file(&environment), |file| (file, true));
+    let file = file.map_or_else(|| ConfigFile::of(&environment), ConfigFile::named);
     let name = program.clone().unwrap_or_default();
     let effective = Effective::read(&environment, file, name.as_bytes());
     let answer = Answer {

@@ -6,12 +6,13 @@
 use super::effective::{Value, table, values, values_without_environment};
 use super::json;
 use crate::automatic::Automatic;
+use crate::config_file::ConfigFile;
 use crate::inspect::loaded::REPLACED;
 use crate::inspect::process::Process;
 use crate::inspect::start::StartName;
 use crate::inspect::{allocator, loaded, privileges};
 use crate::say::{self, FAILURE, Failure, Outcome};
-use crate::settings::{self, Effective, config_file};
+use crate::settings::{self, Effective};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io;
@@ -55,13 +56,8 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let environment = process.environment()?;
     let program = process.program()?;
     let library = library_in(process, &environment)?;
-    let file = file.map_or_else(
-        || {
-            let (file, asked_for) = config_file(&environment);
-            (process.as_seen_by_it(&file), asked_for)
-        },
-        |file| (file, true),
-    );
+    // A file that is tried counts as if the process could read it.
+    let file = file.map_or_else(|| ConfigFile::of_process(process, &environment), ConfigFile::named);
     let effective = Effective::read(&environment, file, &name);
     let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();

@@ -2,9 +2,10 @@
 
 use super::survey::Daemon;
 use crate::automatic::Automatic;
+use crate::config_file::ConfigFile;
 use crate::inspect::allocator::Kind;
 use crate::inspect::root::Root;
-use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET, config_file};
+use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::path::Path;
 use vcmalloc_core::options::{OptionId, Origin, spec};
@@ -89,14 +90,14 @@ fn not_known(name: &str) -> AllocatorSetting {
 fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
     let is_known = daemon.environment.is_some();
     let environment = daemon.environment.clone().unwrap_or_default();
-    let (file, asked_for) = config_file(&environment);
-    let seen = daemon.process.as_seen_by_it(&file);
+    let file = ConfigFile::of(&environment).path;
+    let seen = ConfigFile::of_process(&daemon.process, &environment);
     let start = daemon.process.name_at_start().ok();
     let name = start.as_ref().map(|start| start.name.clone()).unwrap_or_default();
     let renamed = start.filter(|start| start.now.is_some()).map_or(String::new(), |start| {
         format!(" (its name at the start: {})", String::from_utf8_lossy(&start.name))
     });
-    let effective = Effective::read(&environment, (seen, asked_for), &name);
+    let effective = Effective::read(&environment, seen, &name);
     let automatic = Automatic::of(&daemon.process);
     let settings = OptionId::ALL
         .into_iter()
