@@ -163,6 +163,21 @@ fn a_linked_tcmalloc_is_refused_unless_forced() {
 }
 
 #[test]
+fn a_musl_program_is_refused_unless_forced() {
+    let place = Place::new();
+    // Its loader need not be there: the program is not started.
+    let loader = format!("-Wl,--dynamic-linker=/lib/ld-musl-{}.so.1", std::env::consts::ARCH);
+    let program = place.program("musl", USES_MALLOC, &[&loader]);
+    let refused = done(&mut place.run(&["--", text(&program)]));
+    assert_eq!(refused.code, Some(125), "{}", refused.err);
+    for words in ["is not started", "is a musl program", "glibc", "ends"] {
+        assert!(refused.err.contains(words), "{words}\n{}", refused.err);
+    }
+    let forced = done(&mut place.run(&["--force", "--", text(&program)]));
+    assert!(forced.code != Some(125) && forced.err.contains("warning"), "{}", forced.err);
+}
+
+#[test]
 fn our_stand_in_for_tcmalloc_is_no_obstacle() {
     let place = Place::new();
     let source = "int inner(void) { return 0; } int vcm_version(void) { return 0; }\n\

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// What a finding means for the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weight {
-    /// Starting would do harm.
+    /// Starting would do harm: the program would not start, or read wrong figures.
     Harmful,
     /// The program will start, but not on vcmalloc.
     Prevents,
@@ -48,6 +48,15 @@ impl Finding {
 
     fn outweighing_proof(self) -> Self {
         Finding { outweighs_proof: true, ..self }
+    }
+
+    /// True where the program would not run on vcmalloc. One that wants the stand-in would, for the worse.
+    pub fn prevents(&self) -> bool {
+        match self.weight {
+            Weight::Harmful => !self.wants_stand_in,
+            Weight::Prevents => true,
+            Weight::Note => false,
+        }
     }
 
     /// The message in one line.
@@ -128,22 +137,27 @@ fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
         // The dynamic loader itself, started by hand with a program as its argument.
         return None;
     }
-    let Some(loader) = &elf.interpreter else {
+    if let Some(loader) = [elf.interpreter.as_deref(), Some(program)].into_iter().flatten().find(is_musls) {
         return Some(Finding::new(
+            Weight::Harmful,
+            format!("{shown} is a musl program (its loader is {})", loader.display()),
+            "libvcmalloc.so is made for glibc: musl's loader reports relocations that it cannot make and ends \
+             the program before it begins.",
+            "Use a build of the program for glibc.",
+        ));
+    }
+    elf.interpreter.is_none().then(|| {
+        Finding::new(
             Weight::Prevents,
             format!("{shown} is linked statically"),
             "No dynamic loader runs in it, so nothing can be preloaded and it keeps its own malloc.",
             "Link it dynamically, or link libvcmalloc.a into it.",
-        ));
-    };
-    file_name(loader).starts_with("ld-musl").then(|| {
-        Finding::new(
-            Weight::Prevents,
-            format!("{shown} is a musl program (its loader is {})", loader.display()),
-            "libvcmalloc.so is made for glibc and cannot be loaded there.",
-            "Use a build of the program for glibc.",
         )
     })
+}
+
+fn is_musls(loader: &&Path) -> bool {
+    file_name(loader).starts_with("ld-musl")
 }
 
 fn file_name(path: &Path) -> Cow<'_, str> {
