@@ -141,8 +141,8 @@ fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
         return Some(Finding::new(
             Weight::Harmful,
             format!("{shown} is a musl program (its loader is {})", loader.display()),
-            "libvcmalloc.so is made for glibc: musl's loader reports relocations that it cannot make and ends \
-             the program before it begins.",
+            "libvcmalloc.so is made for glibc: musl's loader reports relocations that it cannot make and \
+             ends the program before it begins.",
             "Use a build of the program for glibc.",
         ));
     }
@@ -171,6 +171,11 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
     elf.interpreter.as_ref()?;
     let own = elf.private_copy();
     let called = own.map_or(String::new(), |(symbol, name)| format!(" ({name}: it has {symbol})"));
+    if elf.defines("__tsan_init") {
+        let what = format!("{shown} has ThreadSanitizer built in");
+        return Some(Finding::new(Weight::Harmful, what, SANITIZER_IS_FIRST, WITHOUT_SANITIZER));
+    }
+    let called = if elf.defines("__asan_init") { " (AddressSanitizer)".into() } else { called };
     if elf.exports("malloc") {
         return Some(Finding::new(
             Weight::Prevents,
@@ -210,9 +215,41 @@ fn linked(program: &Path, elf: &Elf, library: &Library, library_path: &str) -> V
             }
         } else if dependency.name.starts_with("libjemalloc") {
             findings.push(linked_jemalloc(format!("{by} is linked with {}", dependency.name)));
+        } else if let Some((_, name, weight)) = sanitizer(&dependency.name) {
+            let what = format!("{by} is linked with {} ({name})", dependency.name);
+            findings.push(linked_sanitizer(what, *weight));
         }
     }
     findings
+}
+
+/// Sanitizers by the beginnings of their libraries' names, of GCC and of Clang. UBSan has no malloc.
+const SANITIZERS: [(&str, &str, Weight); 5] = [
+    ("libasan.", "AddressSanitizer", Weight::Harmful),
+    ("libclang_rt.asan", "AddressSanitizer", Weight::Harmful),
+    ("libtsan.", "ThreadSanitizer", Weight::Harmful),
+    ("libclang_rt.tsan", "ThreadSanitizer", Weight::Harmful),
+    ("liblsan.", "LeakSanitizer", Weight::Note),
+];
+const SANITIZER_IS_FIRST: &str = "The sanitizer brings a malloc of its own and must come before everything \
+     else: behind a preload the program stops at its start or crashes.";
+const WITHOUT_SANITIZER: &str = "Use a build without it; there the hardened library (--hardened) finds \
+     overflows, double frees and uses after free.";
+
+fn sanitizer(library: &str) -> Option<&'static (&'static str, &'static str, Weight)> {
+    SANITIZERS.iter().find(|(beginning, _, _)| library.starts_with(beginning))
+}
+
+fn linked_sanitizer(what: String, weight: Weight) -> Finding {
+    match weight {
+        Weight::Note => Finding::new(
+            weight,
+            what,
+            "It sees what its own malloc gave, which is nothing on vcmalloc, so it finds no leaks.",
+            "Look for leaks without vcmalloc.",
+        ),
+        _ => Finding::new(weight, what, SANITIZER_IS_FIRST, WITHOUT_SANITIZER),
+    }
 }
 
 fn is_ours(path: &Path) -> bool {
