@@ -4,6 +4,7 @@
 //! cli         what can be typed; knows every verb's arguments, does nothing itself
 //! verbs/      one module a verb: run, config, doctor, enable, lab, man, completions
 //! inspect/    looking at things without changing them: files, processes, daemons, the machine
+//! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! automatic   what `auto` comes to
 //! config_file what the library would read of its config file
@@ -17,6 +18,7 @@
 mod automatic;
 mod cli;
 mod config_file;
+mod findings;
 mod inspect;
 mod library;
 mod page;

@@ -4,8 +4,8 @@
 //! the process has mapped once it has settled, because a program may drop the preload when it starts another
 //! in its place.
 
-use super::findings::Finding;
 use super::proof::{Line, Proof};
+use crate::findings::Finding;
 use crate::inspect::process::{Process, descendants};
 use crate::library::Library;
 use crate::say;

@@ -1,12 +1,14 @@
-//! What can be seen of a command before it starts, and what that means for running it on vcmalloc.
+//! What can be seen of a program before it starts, and what that means for running it on vcmalloc.
 //!
-//! Owns the messages: each says what was seen, why it matters and what to do.
+//! Owns the messages: each says what was seen, why it matters and what to do. `vcm run` and `vcm enable` decide
+//! what follows; the looking is that of `inspect`.
 
 use crate::inspect::allocator;
 use crate::inspect::command::Command;
 use crate::inspect::dependencies;
 use crate::inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
-use crate::inspect::privileges::{self, Gain};
+use crate::inspect::privileges::{self, Gain, Starter};
+use crate::inspect::root::Root;
 use crate::library::Library;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -65,12 +67,21 @@ impl Finding {
     }
 }
 
+/// How the command is started.
+pub struct Start<'a> {
+    pub root: &'a Root,
+    pub starter: Starter,
+    /// Its LD_LIBRARY_PATH.
+    pub library_path: &'a str,
+}
+
 /// Everything that is worth saying about `command`, in the order in which it was looked at.
-pub fn of(command: &Command, library: &Library, library_path: &str) -> Vec<Finding> {
+pub fn of(command: &Command, library: &Library, start: &Start) -> Vec<Finding> {
     let program = &command.program;
     let mut findings = Vec::new();
     findings.extend(command.clears_environment.as_deref().map(environment_cleared));
-    findings.extend(privileges::gained_by(program).map(|gain| secure_execution(program, gain)));
+    findings
+        .extend(privileges::gained_by(program, start.starter).map(|gain| secure_execution(program, gain)));
     match &command.look {
         Look::Foreign { machine } => findings.push(foreign(program, machine)),
         Look::Elf(elf) => {
@@ -78,7 +89,7 @@ pub fn of(command: &Command, library: &Library, library_path: &str) -> Vec<Findi
                 findings.extend(loading(program, elf));
                 findings.extend(built_in(program, elf));
             }
-            findings.extend(linked(program, elf, library, library_path));
+            findings.extend(linked(program, elf, library, start));
         }
         Look::Script { .. } | Look::Other => {}
     }
@@ -204,9 +215,9 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
 }
 
 /// Allocators among the libraries that it loads.
-fn linked(program: &Path, elf: &Elf, library: &Library, library_path: &str) -> Vec<Finding> {
+fn linked(program: &Path, elf: &Elf, library: &Library, start: &Start) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for dependency in dependencies::of(program, elf, library_path) {
+    for dependency in dependencies::of_in(start.root, program, elf, start.library_path) {
         let by = dependency.wanted_by.display();
         if dependency.name.starts_with("libtcmalloc") {
             let stand_in = library.stands_in_for_tcmalloc || dependency.path.as_deref().is_some_and(is_ours);
