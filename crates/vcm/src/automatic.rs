@@ -38,17 +38,18 @@ pub fn shown(value: &str, comes_to: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config_file::ConfigFile;
 
     #[test]
     fn only_an_automatic_cache_limit_is_computed() {
-        let mut effective = Effective::read(&[], ("/nonexistent".into(), false), b"x");
+        let mut effective = Effective::read(&[], ConfigFile::found("/nonexistent"), b"x");
         let two = Automatic { usable_cpus: Some(2) };
         assert_eq!(two.of_option(&effective, OptionId::cache_limit).as_deref(), Some("32M for 2 CPUs"));
         assert_eq!(two.of_option(&effective, OptionId::hard_limit), None);
         let one = Automatic { usable_cpus: Some(1) };
         assert_eq!(one.of_option(&effective, OptionId::cache_limit).as_deref(), Some("16M for 1 CPU"));
         let set = [("VCM_CACHE_LIMIT".into(), "1M".into())];
-        effective = Effective::read(&set, ("/nonexistent".into(), false), b"x");
+        effective = Effective::read(&set, ConfigFile::found("/nonexistent"), b"x");
         assert_eq!(two.of_option(&effective, OptionId::cache_limit), None);
     }
 }

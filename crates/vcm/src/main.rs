@@ -4,8 +4,10 @@
 //! cli         what can be typed; knows every verb's arguments, does nothing itself
 //! verbs/      one module a verb: run, config, doctor, enable, lab, man, completions
 //! inspect/    looking at things without changing them: files, processes, daemons, the machine
+//! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! automatic   what `auto` comes to
+//! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
@@ -15,6 +17,8 @@
 
 mod automatic;
 mod cli;
+mod config_file;
+mod findings;
 mod inspect;
 mod library;
 mod page;

@@ -3,7 +3,8 @@
 //! Owns the bridge to `vcmalloc_core::options` (names of variables, ranges in words, effective values) and
 //! knows no option by name: what is declared there is listed, checked and explained here.
 
-use std::ffi::{OsStr, OsString};
+use crate::config_file::{self, ConfigFile, MAY_NOT_READ};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,15 @@ use vcmalloc_core::options::{
     UNCHANGED, each_setting, part_to_read, put_refusal, put_value,
 };
 
-pub const CONFIG_FILE: &str = "/etc/vcmalloc.conf";
-pub const CONFIG_VARIABLE: &str = "VCM_CONFIG";
 pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
 pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
 pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
 const PREFIX: &str = "VCM_";
+
+/// What is said where a variable may have set an option and the environment cannot be read.
+pub const NOT_KNOWN: &str = "not known";
+/// Behind the origin of a value from the file, which a variable would outweigh.
+pub const UNLESS_SET: &str = ", unless a variable says otherwise";
 
 /// Text that grows; the allocator itself writes into fixed buffers.
 struct Text(Vec<u8>);
@@ -85,18 +89,6 @@ pub fn variables_of(settings: &[String]) -> Result<Vec<(String, String)>, Vec<St
     if wrong.is_empty() { Ok(variables) } else { Err(wrong) }
 }
 
-/// The config file that a process with this environment reads, and whether somebody asked for it by name.
-pub fn config_file(environment: &[(OsString, OsString)]) -> (PathBuf, bool) {
-    match look_up(environment, CONFIG_VARIABLE) {
-        Some(path) if !path.is_empty() => (PathBuf::from(path), true),
-        _ => (PathBuf::from(CONFIG_FILE), false),
-    }
-}
-
-pub fn look_up<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
-    environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.as_os_str())
-}
-
 /// The values that a program gets, as the library would read them.
 pub struct Effective {
     pub options: Options,
@@ -106,13 +98,15 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// Reads `file` and then `environment` for the program called `program`. A missing file is worth a
-    /// warning only when it was `asked_for`.
-    pub fn read(environment: &[(OsString, OsString)], file: (PathBuf, bool), program: &[u8]) -> Self {
-        let (file, asked_for) = file;
+    /// Reads `file` and then `environment` for the program called `program`.
+    pub fn read(environment: &[(OsString, OsString)], file: ConfigFile, program: &[u8]) -> Self {
+        let ConfigFile { path, asked_for, may_be_read } = file;
         let mut effective =
-            Effective { options: Options::new(), file, file_read: false, warnings: Vec::new() };
-        match std::fs::read(&effective.file) {
+            Effective { options: Options::new(), file: path, file_read: false, warnings: Vec::new() };
+        match config_file::read(&effective.file) {
+            Ok(_) if !may_be_read => {
+                effective.warnings.push(format!("{}: {MAY_NOT_READ}", effective.file.display()));
+            }
             Ok(content) => effective.take_file(&content, program),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => {}
             Err(error) => {
@@ -170,6 +164,15 @@ impl Effective {
     }
 }
 
+/// The library takes the section of the config file by the name at the start.
+pub fn renamed(at_start: &[u8], now: &[u8]) -> String {
+    let (at_start, now) = (String::from_utf8_lossy(at_start), String::from_utf8_lossy(now));
+    format!(
+        "it was started as '{at_start}' and calls itself '{now}' since; of the config file the section \
+         [{at_start}] holds"
+    )
+}
+
 fn bad_line(file: &Path, number: usize) -> String {
     format!(
         "{}:{number}: this line cannot be read; write 'name = value', '[program]' or '# comment'",
@@ -205,7 +208,7 @@ mod tests {
             ("VCM_RUN_PROOF", "3"),
             ("VCM_LAB", "x"),
         ]);
-        let effective = Effective::read(&given, ("/nonexistent".into(), false), b"x");
+        let effective = Effective::read(&given, ConfigFile::found("/nonexistent"), b"x");
         assert!(effective.warnings.is_empty(), "{:?}", effective.warnings);
         assert!(OptionId::ALL.into_iter().all(|id| effective.options.origin(id) == Origin::Default));
     }
@@ -214,7 +217,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("vcmalloc.conf");
         std::fs::write(&file, content).unwrap();
-        Effective::read(&[], (file, true), program.as_bytes())
+        Effective::read(&[], ConfigFile::named(file), program.as_bytes())
     }
 
     #[test]
@@ -246,10 +249,10 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_a_warning_only_when_it_was_asked_for() {
-        let (file, asked_for) = config_file(&environment(&[("VCM_CONFIG", "/nonexistent/file")]));
-        assert!(asked_for);
-        assert_eq!(Effective::read(&[], (file.clone(), true), b"x").warnings.len(), 1);
-        assert_eq!(Effective::read(&[], (file, false), b"x").warnings.len(), 0);
+        let file = ConfigFile::of(&environment(&[("VCM_CONFIG", "/nonexistent/file")]));
+        assert!(file.asked_for);
+        assert_eq!(Effective::read(&[], file, b"x").warnings.len(), 1);
+        assert_eq!(Effective::read(&[], ConfigFile::found("/nonexistent/file"), b"x").warnings.len(), 0);
     }
 
     #[test]
@@ -260,7 +263,7 @@ mod tests {
             let greatest = value(spec.kind, spec.greatest);
             let least = value(spec.kind, spec.least);
             let given = environment(&[(&own, &greatest), (alias, &least)]);
-            let effective = Effective::read(&given, ("/nonexistent".into(), false), b"x");
+            let effective = Effective::read(&given, ConfigFile::found("/nonexistent"), b"x");
             let id = vcmalloc_core::options::find(spec.name.as_bytes()).unwrap();
             assert_eq!((effective.value(id), effective.options.origin(id)), (greatest, Origin::Environment));
         }

@@ -48,6 +48,32 @@ fn what_cannot_be_shown_is_refused_with_what_to_write() {
 }
 
 #[test]
+fn a_config_file_that_is_no_regular_one_neither_hangs_nor_is_read_without_end() {
+    let place = Place::new();
+    let pipe = place.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let ask = |file: &str, by_flag: bool| {
+        let mut command = std::process::Command::new("timeout");
+        command.args(["10", env!("CARGO_BIN_EXE_vcm"), "config", "--program", "x"]);
+        if by_flag {
+            command.args(["--file", file]);
+        }
+        done(command.env("VCM_CONFIG", file))
+    };
+    for file in [text(&pipe), "/dev/zero", "/tmp"] {
+        let named = ask(file, true);
+        assert_eq!(named.code, Some(1), "{file}: {}", named.err);
+        assert!(named.err.contains("it is not a regular file"), "{}", named.err);
+        let by_variable = ask(file, false);
+        assert_eq!(by_variable.code, Some(0), "{file}: {}", by_variable.err);
+        assert!(by_variable.err.contains("it is not a regular file"), "{}", by_variable.err);
+        assert!(by_variable.out.contains("(not read)"), "{}", by_variable.out);
+    }
+    // The usual way to name no file at all.
+    assert_eq!(ask("/dev/null", false).err, "");
+}
+
+#[test]
 fn help_is_a_verb_too() {
     let help = done(&mut clean(&["help", "run"]));
     assert_eq!(help.code, Some(0), "{}", help.err);

@@ -4,11 +4,8 @@ mod support;
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use support::{Done, Place, done, text, vcm};
-
-/// A process that sleeps, ended with the test.
-struct Sleeper(Child);
+use std::process::{Command, Stdio};
+use support::{Done, Place, Sleeper, done, text, vcm};
 
 impl Sleeper {
     /// Python under a preload, once it has mapped what it was told to.
@@ -20,26 +17,6 @@ impl Sleeper {
             command.env("LD_PRELOAD", preload);
         }
         Self::start(&mut command)
-    }
-
-    /// The command says one line when it is ready.
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let out = child.stdout.take().unwrap();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
-        Sleeper(child)
-    }
-
-    fn id(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -179,6 +156,27 @@ fn exit_codes_tell_findings_from_failures() {
     assert!(empty.err.contains("no ceph daemon runs on this machine"), "{}", empty.err);
     let nothing = doctor(&["--root", text(place.folder.path())]);
     assert_eq!(nothing.code, Some(0), "{}", nothing.err);
+}
+
+#[test]
+fn what_is_no_running_process_is_named() {
+    let mut child = Command::new("true").spawn().unwrap();
+    let zombie = child.id().to_string();
+    while !std::fs::read_to_string(format!("/proc/{zombie}/stat")).unwrap().contains(") Z ") {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let mut cases = vec![(zombie, "has ended and waits for its parent (zombie)")];
+    let is_kernels = std::fs::read_to_string("/proc/2/status").is_ok_and(|text| text.contains("kthreadd"));
+    cases.extend(is_kernels.then(|| ("2".to_string(), "is a kernel thread")));
+    for (id, words) in cases {
+        for (verb, code) in [("config", 1), ("doctor", 2)] {
+            let result = done(&mut vcm(&[verb, &id]));
+            assert_eq!(result.code, Some(code), "{verb}: {}", result.out);
+            assert_eq!(result.err.lines().count(), 1, "{}", result.err);
+            assert!(result.err.starts_with(&format!("vcm: {id} {words}")), "{}", result.err);
+        }
+    }
+    child.wait().unwrap();
 }
 
 #[test]

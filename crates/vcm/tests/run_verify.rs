@@ -163,6 +163,49 @@ fn a_linked_tcmalloc_is_refused_unless_forced() {
 }
 
 #[test]
+fn a_musl_program_is_refused_unless_forced() {
+    let place = Place::new();
+    // Its loader need not be there: the program is not started.
+    let loader = format!("-Wl,--dynamic-linker=/lib/ld-musl-{}.so.1", std::env::consts::ARCH);
+    let program = place.program("musl", USES_MALLOC, &[&loader]);
+    let refused = done(&mut place.run(&["--", text(&program)]));
+    assert_eq!(refused.code, Some(125), "{}", refused.err);
+    for words in ["is not started", "is a musl program", "glibc", "ends"] {
+        assert!(refused.err.contains(words), "{words}\n{}", refused.err);
+    }
+    let forced = done(&mut place.run(&["--force", "--", text(&program)]));
+    assert!(forced.code != Some(125) && forced.err.contains("warning"), "{}", forced.err);
+}
+
+#[test]
+fn a_program_with_a_sanitizer_that_must_come_first_is_refused_unless_forced() {
+    let place = Place::new();
+    let libraries = [("libasan.so.8", "AddressSanitizer"), ("libtsan.so.2", "ThreadSanitizer")];
+    for (soname, name) in libraries {
+        let program = linked_with(&place, soname, "int inner(void) { return 0; }");
+        let refused = done(&mut place.run(&["--", text(&program)]));
+        assert_eq!(refused.code, Some(125), "{soname}: {}", refused.err);
+        let what = format!("libmiddle.so is linked with {soname} ({name})");
+        assert!(refused.err.contains(&what) && refused.err.contains("a build without it"), "{}", refused.err);
+        assert_eq!(done(&mut place.run(&["--force", "--", text(&program)])).code, Some(0));
+    }
+    let built_in = "void __tsan_init(void) {} int main(void) { return 0; }";
+    let program = place.program("built-in", built_in, &["-rdynamic"]);
+    let refused = done(&mut place.run(&["--", text(&program)]));
+    assert_eq!(refused.code, Some(125), "{}", refused.err);
+    assert!(refused.err.contains("has ThreadSanitizer built in"), "{}", refused.err);
+}
+
+#[test]
+fn a_leak_sanitizer_that_sees_no_block_is_noted() {
+    let place = Place::new();
+    let program = linked_with(&place, "liblsan.so.0", "int inner(void) { return 0; }");
+    let result = done(&mut place.run(&["--", text(&program)]));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    assert!(result.err.contains("note:") && result.err.contains("LeakSanitizer"), "{}", result.err);
+}
+
+#[test]
 fn our_stand_in_for_tcmalloc_is_no_obstacle() {
     let place = Place::new();
     let source = "int inner(void) { return 0; } int vcm_version(void) { return 0; }\n\

@@ -4,11 +4,12 @@
 //! environment, because a preload does not survive that.
 
 use super::elf::{self, Depth, Look};
+use super::root::Root;
 use nix::unistd::{AccessFlags, access};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub struct Command {
     /// The file to start.
@@ -29,22 +30,31 @@ pub enum Missing {
 
 /// Finds `name` as execvp does.
 pub fn resolve(name: &OsStr, search_path: &OsStr) -> Result<PathBuf, Missing> {
+    resolve_in(&Root::real(), name, search_path)
+}
+
+fn resolve_in(root: &Root, name: &OsStr, search_path: &OsStr) -> Result<PathBuf, Missing> {
     if name.is_empty() {
         return Err(Missing::NotFound);
     }
     if name.as_bytes().contains(&b'/') {
-        return executable(PathBuf::from(name));
+        return executable(place(root, Path::new(name)));
     }
     let mut refused = Missing::NotFound;
     for folder in std::env::split_paths(search_path) {
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        match executable(folder.join(name)) {
+        match executable(place(root, &folder.join(name))) {
             Ok(path) => return Ok(path),
             Err(Missing::NotFound) => {}
             Err(why) => refused = why,
         }
     }
     Err(refused)
+}
+
+/// Where we find what the machine calls `path`: links of another machine lead to places of that machine.
+pub fn place(root: &Root, path: &Path) -> PathBuf {
+    if root.is_real() { path.to_path_buf() } else { root.path(root.resolve(path)) }
 }
 
 fn executable(path: PathBuf) -> Result<PathBuf, Missing> {
@@ -64,9 +74,9 @@ fn executable(path: PathBuf) -> Result<PathBuf, Missing> {
     }
 }
 
-/// Follows the command to the program that will allocate. A file that cannot be read is `Look::Other`: the
-/// start will tell.
-pub fn follow(path: PathBuf, arguments: &[OsString], search_path: &OsStr) -> Command {
+/// Follows the command to the program that will allocate, on the machine whose files are in `root`; `path` is
+/// our own. A file that cannot be read is `Look::Other`: the start will tell.
+pub fn follow(root: &Root, path: PathBuf, arguments: &[OsString], search_path: &OsStr) -> Command {
     // Linux follows a script to its interpreter at most this often.
     const DEEPEST: usize = 5;
     let mut command = Command { program: path.clone(), path, look: Look::Other, clears_environment: None };
@@ -75,7 +85,7 @@ pub fn follow(path: PathBuf, arguments: &[OsString], search_path: &OsStr) -> Com
         command.look = elf::look(&command.program, Depth::AllSymbols).unwrap_or(Look::Other);
         if let Look::Script { line } = &command.look {
             let (interpreter, argument) = split_line(line);
-            let script = std::mem::replace(&mut command.program, interpreter);
+            let script = std::mem::replace(&mut command.program, place(root, &interpreter));
             arguments.insert(0, script.into_os_string());
             // env gets the rest of the line as one word and divides it itself after -S.
             for word in
@@ -89,7 +99,7 @@ pub fn follow(path: PathBuf, arguments: &[OsString], search_path: &OsStr) -> Com
                 command.clears_environment = Some(command.path.clone());
             }
             let Some(next) = behind.arguments.first() else { break };
-            let Ok(program) = resolve(next, search_path) else { break };
+            let Ok(program) = resolve_in(root, next, search_path) else { break };
             command.program = program;
             arguments = behind.arguments.get(1..).unwrap_or_default().to_vec();
         } else {
@@ -159,7 +169,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");
         std::fs::write(&script, "#!/usr/bin/env -S -i sh\n").unwrap();
-        let command = follow(script.clone(), &[], OsStr::new("/usr/bin:/bin"));
+        let command = follow(&Root::real(), script.clone(), &[], OsStr::new("/usr/bin:/bin"));
         assert_eq!(command.program.file_name(), Some(OsStr::new("sh")));
         assert_eq!(command.clears_environment, Some(script));
         assert!(matches!(command.look, Look::Elf(_)));

@@ -19,12 +19,8 @@ pub struct Dependency {
     pub wanted_by: PathBuf,
 }
 
-/// All libraries that `program` needs, directly or through others, nearest first.
-pub fn of(program: &Path, elf: &Elf, library_path: &str) -> Vec<Dependency> {
-    of_in(&Root::real(), program, elf, library_path)
-}
-
-/// The same on the machine whose files are in `root`; `program` and the answers are our own paths.
+/// All libraries that `program` needs, directly or through others, nearest first, on the machine whose files
+/// are in `root`; `program` and the answers are our own paths.
 pub fn of_in(root: &Root, program: &Path, elf: &Elf, library_path: &str) -> Vec<Dependency> {
     let search = Search::new(root, library_path);
     let mut found: Vec<Dependency> = Vec::new();
@@ -148,7 +144,7 @@ mod tests {
     fn the_tests_own_program_needs_a_libc_that_is_found() {
         let own = std::env::current_exe().unwrap();
         let Ok(Look::Elf(elf)) = elf::look(&own, Depth::Loading) else { panic!("not an ELF file") };
-        let all = of(&own, &elf, "");
+        let all = of_in(&Root::real(), &own, &elf, "");
         let libc = all.iter().find(|library| library.name == "libc.so.6").expect("libc.so.6 is needed");
         assert!(libc.path.is_some());
         assert_eq!(libc.wanted_by, own);

@@ -29,7 +29,7 @@ const PRIVATE_COPIES: [(&str, &str); 7] = [
 ];
 
 /// Symbols by which allocators are known once their malloc is found; `allocator` says which is whose.
-const MARKS: [&str; 8] = [
+const MARKS: [&str; 9] = [
     "tc_version",
     "HeapProfilerStart",
     "MallocExtension_Internal_GetStats",
@@ -37,6 +37,7 @@ const MARKS: [&str; 8] = [
     "malloc_object_size",
     "__scudo_print_stats",
     "__asan_init",
+    "__tsan_init",
     "gnu_get_libc_version",
 ];
 

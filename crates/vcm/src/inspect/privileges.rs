@@ -1,7 +1,7 @@
-//! Whether the kernel will start a program in secure-execution mode, where the loader ignores a preload.
+//! Rights: what a program gains when it is started, and what a process may read.
 //!
-//! Follows the kernel's rule for AT_SECURE (getauxval(3)): the program gains an identity or capabilities that
-//! its starter does not have.
+//! A program that gains an identity or capabilities which its starter does not have starts in
+//! secure-execution mode (AT_SECURE, getauxval(3)), where the loader ignores a preload.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -23,23 +23,42 @@ pub fn how_to_see_more() -> &'static str {
     }
 }
 
-/// What the program gains over this process; nothing where the rights it carries have no effect.
-pub fn gained_by(path: &Path) -> Option<Gain> {
+/// Who starts a program.
+#[derive(Clone, Copy)]
+pub struct Starter {
+    /// None: some user who is not root and owns no programs.
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+    /// PR_SET_NO_NEW_PRIVS: nothing is gained.
+    pub gains_nothing: bool,
+}
+
+impl Starter {
+    pub fn this_process() -> Self {
+        Starter {
+            user: Some(nix::unistd::getuid().as_raw()),
+            group: Some(nix::unistd::getgid().as_raw()),
+            gains_nothing: nix::sys::prctl::get_no_new_privs().unwrap_or(false),
+        }
+    }
+}
+
+/// What the program gains over its starter; nothing where the rights it carries have no effect.
+pub fn gained_by(path: &Path, starter: Starter) -> Option<Gain> {
     const SET_USER: u32 = 0o4000;
     // Without execution by the group the bit means mandatory locking, not another group.
     const SET_GROUP_AND_EXECUTE: u32 = 0o2010;
-    if nix::sys::prctl::get_no_new_privs().unwrap_or(false) {
+    if starter.gains_nothing {
         return None;
     }
     let file = fs::metadata(path).ok()?;
-    let (user, group) = (nix::unistd::getuid(), nix::unistd::getgid());
-    if file.mode() & SET_USER != 0 && file.uid() != user.as_raw() {
+    if file.mode() & SET_USER != 0 && Some(file.uid()) != starter.user {
         return Some(Gain::SetUser);
     }
-    if file.mode() & SET_GROUP_AND_EXECUTE == SET_GROUP_AND_EXECUTE && file.gid() != group.as_raw() {
+    if file.mode() & SET_GROUP_AND_EXECUTE == SET_GROUP_AND_EXECUTE && Some(file.gid()) != starter.group {
         return Some(Gain::SetGroup);
     }
     // Root has all capabilities already, so the kernel sees no gain.
     let has_capabilities = matches!(xattr::get(path, "security.capability"), Ok(Some(_)));
-    (has_capabilities && !user.is_root()).then_some(Gain::Capabilities)
+    (has_capabilities && starter.user != Some(0)).then_some(Gain::Capabilities)
 }

@@ -42,7 +42,7 @@ impl Process {
         Ok(words.filter(|_| !bytes.is_empty()).map(|word| OsStr::from_bytes(word).to_os_string()).collect())
     }
 
-    /// The name by which the kernel knows it, at most 15 bytes.
+    /// The name by which the kernel knows it now, at most 15 bytes.
     pub fn name(&self) -> io::Result<Vec<u8>> {
         Ok(fs::read(self.file("comm"))?.trim_ascii_end().to_vec())
     }
@@ -124,16 +124,26 @@ impl Process {
         self.status_field(PARENT).and_then(|id| i32::try_from(id).ok())
     }
 
+    /// The letter of its state.
+    pub(super) fn state(&self) -> Option<String> {
+        self.status_word(STATE)
+    }
+
     /// A numeric field of /proc/PID/stat by its number after the name (proc_pid_stat(5)).
-    fn status_field(&self, field: usize) -> Option<u64> {
+    pub(super) fn status_field(&self, field: usize) -> Option<u64> {
+        self.status_word(field)?.parse().ok()
+    }
+
+    fn status_word(&self, field: usize) -> Option<String> {
         let status = fs::read(self.file("stat")).ok()?;
         // The name may contain blanks and parentheses; the last one ends it.
         let end = status.iter().rposition(|byte| *byte == b')')?;
         let rest = String::from_utf8_lossy(status.get(end + 1..)?).into_owned();
-        rest.split_ascii_whitespace().nth(field)?.parse().ok()
+        rest.split_ascii_whitespace().nth(field).map(str::to_string)
     }
 }
 
+const STATE: usize = 0;
 const PARENT: usize = 1;
 const START_TIME: usize = 19;
 

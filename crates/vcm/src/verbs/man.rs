@@ -1,8 +1,9 @@
 //! `vcm man --dir FOLDER`: the manual pages, made from the command line's own description.
 
 use crate::cli::{Cli, Man};
+use crate::config_file::{CONFIG_FILE, CONFIG_VARIABLE};
 use crate::say::{FAILURE, Failure, Outcome};
-use crate::settings::{CONFIG_FILE, CONFIG_VARIABLE, LIBRARY_VARIABLE, PROOF_VARIABLE};
+use crate::settings::{LIBRARY_VARIABLE, PROOF_VARIABLE};
 use clap::{Command, CommandFactory};
 use clap_mangen::roff::{Roff, bold, roman};
 use std::fs;

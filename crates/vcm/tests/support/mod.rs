@@ -6,7 +6,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 pub struct Place {
     pub folder: tempfile::TempDir,
@@ -48,6 +48,31 @@ impl Place {
         let mut command = vcm(&["run", "--library", text(&self.stub)]);
         command.args(arguments);
         command
+    }
+}
+
+/// A process that sleeps, ended with the test.
+pub struct Sleeper(Child);
+
+impl Sleeper {
+    /// The command says one line when it is ready.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
+        Sleeper(child)
+    }
+
+    pub fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -10,6 +10,7 @@
 
 pub mod file;
 
+use super::privileges::Starter;
 use super::root::Root;
 use file::Assignment;
 use std::collections::BTreeMap;
@@ -211,12 +212,41 @@ impl Unit {
         file::settings_of(root, self.files(), "Service", name).pop()
     }
 
+    /// Whether a setting of the [Service] section is there and not switched off.
+    pub fn has_set(&self, root: &Root, name: &str) -> bool {
+        let value = self.service_setting(root, name).unwrap_or_default().to_ascii_lowercase();
+        !matches!(value.as_str(), "" | "no" | "false" | "0" | "off" | "n" | "f")
+    }
+
+    /// Who starts its program. Settings that imply NoNewPrivileges= are not looked for.
+    pub fn starter(&self, root: &Root) -> Starter {
+        let user = self.service_setting(root, "User").filter(|user| !user.is_empty());
+        let is_root = user.is_none() && !self.has_set(root, "DynamicUser");
+        let (user, own_group) = match user {
+            Some(name) => id_in(root, "/etc/passwd", &name),
+            None => (is_root.then_some(0), is_root.then_some(0)),
+        };
+        let group = self.service_setting(root, "Group").filter(|group| !group.is_empty());
+        let group = group.map_or(own_group, |name| id_in(root, "/etc/group", &name).0);
+        Starter { user, group, gains_nothing: self.has_set(root, "NoNewPrivileges") }
+    }
+
     /// The program that the service starts.
     pub fn program(&self, root: &Root) -> Option<PathBuf> {
         let line = self.service_setting(root, "ExecStart")?;
         let word = line.split_ascii_whitespace().next()?;
         Some(PathBuf::from(word.trim_start_matches(['-', '@', ':', '+', '!'])))
     }
+}
+
+/// The third and the fourth field of a name's or a number's line: a user's and his group's, or a group's.
+fn id_in(root: &Root, file: &str, name: &str) -> (Option<u32>, Option<u32>) {
+    let text = root.text(file).unwrap_or_default();
+    let fields = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let number = |fields: &[&str], at: usize| fields.get(at).and_then(|id| id.parse::<u32>().ok());
+    let line =
+        fields.into_iter().find(|fields| fields.first() == Some(&name) || fields.get(2) == Some(&name));
+    line.map_or((name.parse().ok(), None), |fields| (number(&fields, 2), number(&fields, 3)))
 }
 
 #[cfg(test)]

@@ -2,23 +2,25 @@
 
 use super::json;
 use crate::automatic::{self, Automatic};
+use crate::config_file::ConfigFile;
 use crate::say::{self, Outcome};
-use crate::settings::{Effective, config_file};
+use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use vcmalloc_core::options::{OptionId, spec};
+use vcmalloc_core::options::{OptionId, Origin, spec};
 
 /// A value in effect; the names of the fields are a promise to readers of the JSON.
 #[derive(Serialize)]
 pub struct Value {
     pub name: &'static str,
-    pub value: String,
+    /// None where a variable may have set it and the environment is not known.
+    pub value: Option<String>,
     /// What `auto` is for this process or machine; none for other values, and where it is not known.
     pub comes_to: Option<String>,
-    pub origin: &'static str,
+    pub origin: String,
 }
 
 #[derive(Serialize)]
@@ -32,7 +34,7 @@ struct Answer {
 
 pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> Outcome {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let file = file.map_or_else(|| config_file(&environment), |file| (file, true));
+    let file = file.map_or_else(|| ConfigFile::of(&environment), ConfigFile::named);
     let name = program.clone().unwrap_or_default();
     let effective = Effective::read(&environment, file, name.as_bytes());
     let answer = Answer {
@@ -55,22 +57,37 @@ pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> 
 pub fn values(effective: &Effective, automatic: &Automatic) -> Vec<Value> {
     let value = |id: OptionId| Value {
         name: spec(id).name,
-        value: effective.value(id),
+        value: Some(effective.value(id)),
         comes_to: automatic.of_option(effective, id),
-        origin: effective.options.origin(id).name(),
+        origin: effective.options.origin(id).name().into(),
     };
     OptionId::ALL.into_iter().map(value).collect()
 }
 
+/// As `values`, for a process whose environment does not show: a variable outweighs default and file.
+pub fn values_without_environment(effective: &Effective, automatic: &Automatic) -> Vec<Value> {
+    let as_far_as_known = |(id, value): (OptionId, Value)| match effective.options.origin(id) {
+        Origin::Default => Value { value: None, comes_to: None, origin: NOT_KNOWN.into(), ..value },
+        _ => Value { origin: format!("{}{UNLESS_SET}", value.origin), ..value },
+    };
+    OptionId::ALL.into_iter().zip(values(effective, automatic)).map(as_far_as_known).collect()
+}
+
 pub fn table(values: &[Value]) -> String {
     let name_width = values.iter().map(|value| value.name.len()).max().unwrap_or(0);
-    let shown = |value: &Value| automatic::shown(&value.value, value.comes_to.as_deref());
+    let shown = |set: &Value| {
+        let value = set.value.as_ref();
+        value.map_or(String::new(), |value| automatic::shown(value, set.comes_to.as_deref()))
+    };
     let value_width = values.iter().map(|value| shown(value).len()).max().unwrap_or(0);
     let mut text = String::new();
     for set in values {
-        let (name, value, origin) = (set.name, shown(set), set.origin);
+        let (name, origin) = (set.name, &set.origin);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name:name_width$} = {value:value_width$}  {origin}");
+        let _ = match set.value {
+            Some(_) => writeln!(text, "{name:name_width$} = {:value_width$}  {origin}", shown(set)),
+            None => writeln!(text, "{name:name_width$} = {NOT_KNOWN}"),
+        };
     }
     text
 }

@@ -6,6 +6,7 @@ mod markdown;
 mod process;
 
 use crate::cli::Config;
+use crate::config_file;
 use crate::say::{self, FAILURE, Failure, Outcome};
 use serde::Serialize;
 use std::path::Path;
@@ -26,9 +27,9 @@ pub fn config(arguments: Config) -> Outcome {
     if arguments.json { json(&list::entries()) } else { say::result(&list::text()) }
 }
 
-/// A file that was named here must be there; one that the environment names is the library's to warn of.
+/// A file that was named here must be there and be one; one that the environment names is the library's to warn of.
 fn readable(file: &Path) -> Result<(), Failure> {
-    let look = std::fs::read(file).map(drop);
+    let look = config_file::read(file).map(drop);
     look.map_err(|error| Failure::new(FAILURE, format!("--file {}: cannot be read: {error}", file.display())))
 }
 

@@ -3,14 +3,16 @@
 //! Knows the environment at the start, the files that are mapped and the config file as it is now; says what
 //! it cannot know: changes since the start.
 
-use super::effective::{Value, table, values};
+use super::effective::{Value, table, values, values_without_environment};
 use super::json;
 use crate::automatic::Automatic;
+use crate::config_file::ConfigFile;
 use crate::inspect::loaded::REPLACED;
 use crate::inspect::process::Process;
+use crate::inspect::start::StartName;
 use crate::inspect::{allocator, loaded, privileges};
 use crate::say::{self, FAILURE, Failure, Outcome};
-use crate::settings::{Effective, config_file};
+use crate::settings::{self, Effective};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io;
@@ -35,7 +37,7 @@ struct Answer {
 
 pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
     let process = Process::new(id);
-    let answer = answer(&process, file).map_err(|error| refused(id, &error))?;
+    let answer = answer(&process, file).map_err(|error| refused(&process, &error))?;
     if as_json {
         return json(&answer);
     }
@@ -50,25 +52,22 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
 }
 
 fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
-    let name = process.name()?;
+    let StartName { name, now } = process.name_at_start()?;
     let environment = process.environment()?;
     let program = process.program()?;
     let library = library_in(process, &environment)?;
-    let file = file.map_or_else(
-        || {
-            let (file, asked_for) = config_file(&environment);
-            (process.as_seen_by_it(&file), asked_for)
-        },
-        |file| (file, true),
-    );
+    // A file that is tried counts as if the process could read it.
+    let file = file.map_or_else(|| ConfigFile::of_process(process, &environment), ConfigFile::named);
     let effective = Effective::read(&environment, file, &name);
     let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();
+    warnings.extend(now.map(|now| settings::renamed(&name, &now)));
     if environment.is_empty() {
         let why = "its environment is empty: it was started without one, or it writes its title over it (as \
-                   redis and postgres do); settings by variables do not show";
+                   redis and postgres do); what a variable may have set is not known";
         warnings.push(why.into());
     }
+    let values = if environment.is_empty() { values_without_environment } else { values };
     let changed = std::fs::metadata(&effective.file).and_then(|file| file.modified()).ok();
     let settled = process.started().map(|started| started + START_IS_KNOWN_TO);
     if effective.file_read && changed > settled {
@@ -104,10 +103,11 @@ fn library_in(process: &Process, environment: &[(OsString, OsString)]) -> io::Re
     Ok(process.mapped_files()?.into_iter().find(by_name))
 }
 
-fn refused(id: i32, error: &io::Error) -> Failure {
-    let message = match error.kind() {
-        io::ErrorKind::NotFound => format!("{id}: no such process, or it is a kernel thread"),
-        io::ErrorKind::PermissionDenied => {
+fn refused(process: &Process, error: &io::Error) -> Failure {
+    let id = process.id;
+    let message = match (process.condition().why_not_seen(), error.kind()) {
+        (Some(why), _) => format!("{id} {why}"),
+        (None, io::ErrorKind::PermissionDenied) => {
             format!("{id}: it may not be looked into ({})", privileges::how_to_see_more())
         }
         _ => format!("{id}: {error}"),

@@ -22,6 +22,7 @@ mod survey;
 
 use crate::cli::doctor::Doctor;
 use crate::inspect::daemon::Role;
+use crate::inspect::process::Process;
 use crate::inspect::root::Root;
 use crate::page::Page;
 use crate::say::{self, Failure, Outcome};
@@ -89,8 +90,8 @@ fn ids_of(root: &Root, targets: &[String]) -> Result<Vec<i32>, Failure> {
                 ids.extend(of_it);
             }
             (None, Ok(id)) if id > 0 => {
-                if !root.path(format!("/proc/{id}")).is_dir() {
-                    return Err(cannot(format!("{id}: no such process")));
+                if let Some(why) = Process::in_root(root, id).condition().why_not_seen() {
+                    return Err(cannot(format!("{id} {why}")));
                 }
                 ids.push(id);
             }

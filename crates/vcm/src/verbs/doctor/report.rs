@@ -4,13 +4,14 @@
 //! a machine with twenty OSDs is read as fast as one with two.
 
 use super::check::{Check, Finding, Findings, Severity};
-use super::settings::{AllocatorSetting, NOT_KNOWN};
+use super::settings::AllocatorSetting;
 use super::survey::{Daemon, Survey};
 use crate::automatic;
 use crate::inspect::allocator::{Allocator, Certainty};
 use crate::inspect::ceph::Source as SettingsSource;
 use crate::inspect::daemon::Role;
 use crate::page::Page;
+use crate::settings::NOT_KNOWN;
 
 const LABEL: usize = 11;
 

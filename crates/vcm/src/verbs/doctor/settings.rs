@@ -2,9 +2,10 @@
 
 use super::survey::Daemon;
 use crate::automatic::Automatic;
+use crate::config_file::ConfigFile;
 use crate::inspect::allocator::Kind;
 use crate::inspect::root::Root;
-use crate::settings::{Effective, config_file};
+use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::path::Path;
 use vcmalloc_core::options::{OptionId, Origin, spec};
@@ -19,8 +20,6 @@ pub struct AllocatorSetting {
     pub comes_to: Option<String>,
     pub origin: String,
 }
-
-pub const NOT_KNOWN: &str = "not known";
 
 pub const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
 /// What gperftools caches for all threads together unless it is told otherwise.
@@ -91,10 +90,14 @@ fn not_known(name: &str) -> AllocatorSetting {
 fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
     let is_known = daemon.environment.is_some();
     let environment = daemon.environment.clone().unwrap_or_default();
-    let (file, asked_for) = config_file(&environment);
-    let seen = daemon.process.as_seen_by_it(&file);
-    let name = daemon.process.name().unwrap_or_default();
-    let effective = Effective::read(&environment, (seen, asked_for), &name);
+    let file = ConfigFile::of(&environment).path;
+    let seen = ConfigFile::of_process(&daemon.process, &environment);
+    let start = daemon.process.name_at_start().ok();
+    let name = start.as_ref().map(|start| start.name.clone()).unwrap_or_default();
+    let renamed = start.filter(|start| start.now.is_some()).map_or(String::new(), |start| {
+        format!(" (its name at the start: {})", String::from_utf8_lossy(&start.name))
+    });
+    let effective = Effective::read(&environment, seen, &name);
     let automatic = Automatic::of(&daemon.process);
     let settings = OptionId::ALL
         .into_iter()
@@ -106,9 +109,10 @@ fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
             let raw = daemon.variable(&variable).map(|raw| raw.to_string_lossy().into_owned());
             let origin = match (effective.options.origin(id), raw) {
                 (Origin::Environment, Some(raw)) => origin_of_variable(root, daemon, &variable, &raw),
-                (Origin::File | Origin::FileSection, _) => {
-                    let unless = if is_known { "" } else { ", unless a variable says otherwise" };
-                    format!("{}, {}{unless}", effective.options.origin(id).name(), file.display())
+                (origin @ (Origin::File | Origin::FileSection), _) => {
+                    let unless = if is_known { "" } else { UNLESS_SET };
+                    let renamed = if origin == Origin::FileSection { renamed.as_str() } else { "" };
+                    format!("{}{renamed}, {}{unless}", origin.name(), file.display())
                 }
                 (origin, _) => origin.name().to_string(),
             };

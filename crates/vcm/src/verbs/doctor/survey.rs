@@ -200,14 +200,21 @@ impl Daemon {
                 self.allocator = allocator::of(&objects);
                 self.refused_preloads = objects.refused_preloads;
             }
-            Ok(_) => {
-                self.allocator = Answer::unknown("/proc/PID/maps is empty: a kernel thread, or it has ended")
-            }
+            Ok(_) => self.allocator = Answer::unknown(self.why_nothing_is_mapped("/proc/PID/maps is empty")),
             Err(error) => {
                 self.not_seen.push(format!("its mapped files (/proc/{}/maps): {error}", self.process.id));
-                self.allocator = Answer::unknown(self.what_its_file_says(root));
+                self.allocator = Answer::unknown(match error.kind() {
+                    io::ErrorKind::PermissionDenied => self.what_its_file_says(root),
+                    _ => self.why_nothing_is_mapped(&format!("its mapped files cannot be read ({error})")),
+                });
             }
         }
+    }
+
+    /// A process may end while it is looked at.
+    fn why_nothing_is_mapped(&self, seen: &str) -> String {
+        let why = self.process.condition().why_not_seen();
+        why.map_or(seen.to_string(), |why| format!("the process {why}"))
     }
 
     /// What can be said without looking into the process: what its program is linked with.

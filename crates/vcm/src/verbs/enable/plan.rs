@@ -1,9 +1,12 @@
 //! What a unit needs so that its program runs on vcmalloc.
 //!
 //! Owns the decisions: the stand-in where TCMalloc is linked, the existing preload kept behind ours, an
-//! environment file where one of the unit's would win over us, and the cases in which nothing may be done.
+//! environment file where one of the unit's would win over us, and the cases in which nothing may be done;
+//! `findings` says which programs those are.
 
 use super::drop_in::{self, File, Place};
+use crate::findings::{self, Start, Weight};
+use crate::inspect::command;
 use crate::inspect::dependencies;
 use crate::inspect::elf::{self, Depth, Look};
 use crate::inspect::root::Root;
@@ -12,6 +15,7 @@ use crate::inspect::systemd::file::Assignment;
 use crate::library::{self, Library};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::settings;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -48,6 +52,7 @@ impl Plan {
             notes.push(format!("{program} is linked with {name}, so the stand-in {library} is preloaded."));
         }
         notes.extend(in_a_build_tree(&library.path));
+        notes.extend(what_its_file_shows(root, unit, &program, &library)?);
         let path = inside(root, &library)?;
         check_visible(root, unit, &path)?;
 
@@ -108,6 +113,33 @@ fn program_of(root: &Root, unit: &Unit) -> Result<PathBuf, Failure> {
         return Err(refused(format!("{name} starts {}, which is not installed", program.display())));
     }
     Ok(program)
+}
+
+/// Refuses what the preload would not reach or would break, in the words of `vcm run`; else what is to be
+/// noted. The stand-in has been settled before.
+fn what_its_file_shows(
+    root: &Root,
+    unit: &Unit,
+    program: &Path,
+    library: &Library,
+) -> Result<Vec<String>, Failure> {
+    // What systemd gives a service (systemd.exec(5)).
+    const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let assignments = unit.assignments(root);
+    let variable = |name| assignments.iter().rev().find(|set| set.name == name).map(|set| set.value.as_str());
+    let search_path = variable("PATH").unwrap_or(SEARCH_PATH);
+    let start = Start {
+        root,
+        starter: unit.starter(root),
+        library_path: variable("LD_LIBRARY_PATH").unwrap_or_default(),
+    };
+    let path = command::place(root, program);
+    let command = command::follow(root, path, &[], OsStr::new(search_path));
+    let findings = findings::of(&command, library, &start);
+    if let Some(finding) = findings.iter().find(|finding| finding.weight != Weight::Note) {
+        return Err(refused(format!("{} is not enabled: {}", unit.name, finding.text())));
+    }
+    Ok(findings.iter().map(|finding| format!("note: {}", finding.text())).collect())
 }
 
 /// The name under which the program is linked with TCMalloc.
@@ -173,12 +205,9 @@ fn inside(root: &Root, library: &Library) -> Result<PathBuf, Failure> {
 
 /// The unit's sandbox must show the library.
 fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure> {
-    let is_set = |name| {
-        let value = unit.service_setting(root, name).unwrap_or_default().to_ascii_lowercase();
-        !matches!(value.as_str(), "" | "no" | "false" | "0" | "off")
-    };
     let hidden = |folders: &[&str], by: &'static str| {
-        (folders.iter().any(|folder| library.starts_with(folder)) && is_set(by)).then(|| by.to_string())
+        (folders.iter().any(|folder| library.starts_with(folder)) && unit.has_set(root, by))
+            .then(|| by.to_string())
     };
     let by = hidden(&["/home", "/root", "/run/user"], "ProtectHome")
         .or_else(|| hidden(&["/tmp", "/var/tmp"], "PrivateTmp"));

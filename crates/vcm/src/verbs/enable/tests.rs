@@ -6,6 +6,10 @@ const OSD: &str = "[Service]\nEnvironment=CLUSTER=ceph\nEnvironmentFile=-/etc/de
                    ExecStart=/usr/bin/ceph-osd -f --id %i\nProtectHome=true\nPrivateTmp=true\n";
 const DROP_IN: &str = "/etc/systemd/system/ceph-osd@3.service.d/vcmalloc.conf";
 
+/// Names a loader, as a program that is not static does.
+const PROGRAM: &str =
+    "const char loader[] __attribute__((section(\".interp\"))) = \"/lib64/ld-linux-x86-64.so.2\";";
+
 /// A machine in a folder with a program linked like ceph-osd, and the libraries.
 struct Machine {
     _folder: tempfile::TempDir,
@@ -35,7 +39,7 @@ impl Machine {
             "void malloc(void) {} void tc_malloc(void) {}",
         );
         let linked = if linked_with_tcmalloc { "/usr/lib/libtcmalloc.so.4" } else { "" };
-        machine.compile("/usr/bin/ceph-osd", "int nothing;", "ceph-osd", linked);
+        machine.compile("/usr/bin/ceph-osd", PROGRAM, "ceph-osd", linked);
         machine
     }
 

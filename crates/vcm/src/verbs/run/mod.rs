@@ -1,24 +1,24 @@
 //! `vcm run`: start a program on vcmalloc, pass its signals and its exit code through, verify the preload.
 //!
 //! ```text
-//! findings   what can be seen before the start
 //! child      the process: signals, exit code
 //! proof      what the library says when it starts
-//! watch      the verdict, from all three
+//! watch      the verdict, from these and what could be seen before the start
 //! ```
 
 mod child;
-mod findings;
 mod proof;
 mod watch;
 
 use crate::cli::{self, Run};
+use crate::findings::{self, Finding, Start, Weight};
 use crate::inspect::command::{self, Missing};
+use crate::inspect::privileges::Starter;
+use crate::inspect::root::Root;
 use crate::library::{self, Library};
 use crate::say::{self, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome};
 use crate::settings::{self, PROOF_VARIABLE, STATS_VARIABLE};
 use child::{Child, Event};
-use findings::{Finding, Weight};
 use proof::Proof;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -40,9 +40,11 @@ pub fn run(arguments: Run) -> Outcome {
     };
     let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let path = command::resolve(name, &search_path).map_err(|why| missing(name, &why))?;
-    let target = command::follow(path, rest, &search_path);
+    let root = Root::real();
+    let target = command::follow(&root, path, rest, &search_path);
     let library_path = env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut findings = findings::of(&target, &library, &library_path);
+    let start = Start { root: &root, starter: Starter::this_process(), library_path: &library_path };
+    let mut findings = findings::of(&target, &library, &start);
     // Nobody chose the library, and the program wants the one with gperftools' interface.
     if arguments.library.is_none()
         && !arguments.hardened
@@ -50,7 +52,7 @@ pub fn run(arguments: Run) -> Outcome {
         && let Some(stand_in) = library.stand_in()
     {
         library = stand_in;
-        findings = findings::of(&target, &library, &library_path);
+        findings = findings::of(&target, &library, &start);
     }
     weigh(&arguments, name, &findings)?;
 

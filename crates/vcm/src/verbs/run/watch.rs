@@ -4,8 +4,8 @@
 //! the process has mapped once it has settled, because a program may drop the preload when it starts another
 //! in its place.
 
-use super::findings::{Finding, Weight};
 use super::proof::{Line, Proof};
+use crate::findings::Finding;
 use crate::inspect::process::{Process, descendants};
 use crate::library::Library;
 use crate::say;
@@ -156,7 +156,7 @@ impl<'a> Watch<'a> {
     }
 
     fn prevented(&self) -> Option<&'a Finding> {
-        self.findings.iter().find(|finding| finding.weight == Weight::Prevents)
+        self.findings.iter().find(|finding| finding.prevents())
     }
 
     /// The library must still be there after every exec, and its malloc the first.

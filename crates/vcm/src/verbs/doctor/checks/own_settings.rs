@@ -1,12 +1,14 @@
 //! Options of vcmalloc that the library would not take.
 
+use crate::config_file::MAY_NOT_READ;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 
 pub const CHECK: Check = Check {
     id: "own-settings",
     severity: Severity::Problem,
-    looks_for: "options of vcmalloc with a wrong name or value, in the environment or the config file",
+    looks_for: "options of vcmalloc with a wrong name or value, in the environment or the config file, and a \
+                config file that the process may not read",
     test: Test::Each(every, test),
     why: "The library says so once on stderr at the start and goes on with the default.",
     source: Source { name: "docs/reference/options.md", url: "docs/reference/options.md" },
@@ -24,6 +26,9 @@ fn mend(daemon: &Daemon, warning: &str) -> Vec<String> {
         Some(name) => {
             let file = daemon.settings_file_of(name).unwrap_or_else(|| "the place that sets it".into());
             format!("# correct {name} in {file}, then restart it:")
+        }
+        None if warning.ends_with(MAY_NOT_READ) => {
+            "# let its user read that file, and enter the folders above it, then restart it:".into()
         }
         None => "# correct that line of the config file, then restart it:".into(),
     };
@@ -50,6 +55,25 @@ mod tests {
         fake.assert_fine(&CHECK);
         fake.write("/etc/vcmalloc.conf", "nonsense\n");
         assert!(fake.finding(&CHECK).contains("vcmalloc.conf:1"));
+    }
+
+    #[test]
+    fn a_config_file_that_the_process_may_not_read_is_found() {
+        let fake = Fake::new();
+        fake.write("/etc/vcmalloc.conf", "cache_limit = 1M\n");
+        let file = fake.root.path("/etc/vcmalloc.conf");
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let other = nix::unistd::geteuid().as_raw() + 1;
+        let osd = fake.plain_osd();
+        osd.load(OURS, "ours").environment(&[("LD_PRELOAD", OURS)]);
+        fake.assert_fine(&CHECK);
+        let ids = format!("{other} {other} {other} {other}");
+        osd.status(&format!("Uid:\t{ids}\nGid:\t{ids}\nCapEff:\t0\nCapBnd:\t0\n"));
+        assert!(fake.finding(&CHECK).contains("the process may not read it"));
+        let survey = fake.survey();
+        let daemon = &survey.daemons[0];
+        assert!(daemon.settings.iter().all(|set| set.origin == "default"), "{:?}", daemon.settings);
+        assert!(mend(daemon, &daemon.setting_warnings[0])[0].contains("let its user read that file"));
     }
 
     #[test]

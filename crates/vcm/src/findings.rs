@@ -1,12 +1,14 @@
-//! What can be seen of a command before it starts, and what that means for running it on vcmalloc.
+//! What can be seen of a program before it starts, and what that means for running it on vcmalloc.
 //!
-//! Owns the messages: each says what was seen, why it matters and what to do.
+//! Owns the messages: each says what was seen, why it matters and what to do. `vcm run` and `vcm enable` decide
+//! what follows; the looking is that of `inspect`.
 
 use crate::inspect::allocator;
 use crate::inspect::command::Command;
 use crate::inspect::dependencies;
 use crate::inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
-use crate::inspect::privileges::{self, Gain};
+use crate::inspect::privileges::{self, Gain, Starter};
+use crate::inspect::root::Root;
 use crate::library::Library;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// What a finding means for the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weight {
-    /// Starting would do harm.
+    /// Starting would do harm: the program would not start, or read wrong figures.
     Harmful,
     /// The program will start, but not on vcmalloc.
     Prevents,
@@ -50,18 +52,36 @@ impl Finding {
         Finding { outweighs_proof: true, ..self }
     }
 
+    /// True where the program would not run on vcmalloc. One that wants the stand-in would, for the worse.
+    pub fn prevents(&self) -> bool {
+        match self.weight {
+            Weight::Harmful => !self.wants_stand_in,
+            Weight::Prevents => true,
+            Weight::Note => false,
+        }
+    }
+
     /// The message in one line.
     pub fn text(&self) -> String {
         format!("{}. {} {}", self.what, self.why, self.advice)
     }
 }
 
+/// How the command is started.
+pub struct Start<'a> {
+    pub root: &'a Root,
+    pub starter: Starter,
+    /// Its LD_LIBRARY_PATH.
+    pub library_path: &'a str,
+}
+
 /// Everything that is worth saying about `command`, in the order in which it was looked at.
-pub fn of(command: &Command, library: &Library, library_path: &str) -> Vec<Finding> {
+pub fn of(command: &Command, library: &Library, start: &Start) -> Vec<Finding> {
     let program = &command.program;
     let mut findings = Vec::new();
     findings.extend(command.clears_environment.as_deref().map(environment_cleared));
-    findings.extend(privileges::gained_by(program).map(|gain| secure_execution(program, gain)));
+    findings
+        .extend(privileges::gained_by(program, start.starter).map(|gain| secure_execution(program, gain)));
     match &command.look {
         Look::Foreign { machine } => findings.push(foreign(program, machine)),
         Look::Elf(elf) => {
@@ -69,7 +89,7 @@ pub fn of(command: &Command, library: &Library, library_path: &str) -> Vec<Findi
                 findings.extend(loading(program, elf));
                 findings.extend(built_in(program, elf));
             }
-            findings.extend(linked(program, elf, library, library_path));
+            findings.extend(linked(program, elf, library, start));
         }
         Look::Script { .. } | Look::Other => {}
     }
@@ -128,22 +148,27 @@ fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
         // The dynamic loader itself, started by hand with a program as its argument.
         return None;
     }
-    let Some(loader) = &elf.interpreter else {
+    if let Some(loader) = [elf.interpreter.as_deref(), Some(program)].into_iter().flatten().find(is_musls) {
         return Some(Finding::new(
+            Weight::Harmful,
+            format!("{shown} is a musl program (its loader is {})", loader.display()),
+            "libvcmalloc.so is made for glibc: musl's loader reports relocations that it cannot make and \
+             ends the program before it begins.",
+            "Use a build of the program for glibc.",
+        ));
+    }
+    elf.interpreter.is_none().then(|| {
+        Finding::new(
             Weight::Prevents,
             format!("{shown} is linked statically"),
             "No dynamic loader runs in it, so nothing can be preloaded and it keeps its own malloc.",
             "Link it dynamically, or link libvcmalloc.a into it.",
-        ));
-    };
-    file_name(loader).starts_with("ld-musl").then(|| {
-        Finding::new(
-            Weight::Prevents,
-            format!("{shown} is a musl program (its loader is {})", loader.display()),
-            "libvcmalloc.so is made for glibc and cannot be loaded there.",
-            "Use a build of the program for glibc.",
         )
     })
+}
+
+fn is_musls(loader: &&Path) -> bool {
+    file_name(loader).starts_with("ld-musl")
 }
 
 fn file_name(path: &Path) -> Cow<'_, str> {
@@ -157,6 +182,11 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
     elf.interpreter.as_ref()?;
     let own = elf.private_copy();
     let called = own.map_or(String::new(), |(symbol, name)| format!(" ({name}: it has {symbol})"));
+    if elf.defines("__tsan_init") {
+        let what = format!("{shown} has ThreadSanitizer built in");
+        return Some(Finding::new(Weight::Harmful, what, SANITIZER_IS_FIRST, WITHOUT_SANITIZER));
+    }
+    let called = if elf.defines("__asan_init") { " (AddressSanitizer)".into() } else { called };
     if elf.exports("malloc") {
         return Some(Finding::new(
             Weight::Prevents,
@@ -185,9 +215,9 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
 }
 
 /// Allocators among the libraries that it loads.
-fn linked(program: &Path, elf: &Elf, library: &Library, library_path: &str) -> Vec<Finding> {
+fn linked(program: &Path, elf: &Elf, library: &Library, start: &Start) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for dependency in dependencies::of(program, elf, library_path) {
+    for dependency in dependencies::of_in(start.root, program, elf, start.library_path) {
         let by = dependency.wanted_by.display();
         if dependency.name.starts_with("libtcmalloc") {
             let stand_in = library.stands_in_for_tcmalloc || dependency.path.as_deref().is_some_and(is_ours);
@@ -196,9 +226,41 @@ fn linked(program: &Path, elf: &Elf, library: &Library, library_path: &str) -> V
             }
         } else if dependency.name.starts_with("libjemalloc") {
             findings.push(linked_jemalloc(format!("{by} is linked with {}", dependency.name)));
+        } else if let Some((_, name, weight)) = sanitizer(&dependency.name) {
+            let what = format!("{by} is linked with {} ({name})", dependency.name);
+            findings.push(linked_sanitizer(what, *weight));
         }
     }
     findings
+}
+
+/// Sanitizers by the beginnings of their libraries' names, of GCC and of Clang. UBSan has no malloc.
+const SANITIZERS: [(&str, &str, Weight); 5] = [
+    ("libasan.", "AddressSanitizer", Weight::Harmful),
+    ("libclang_rt.asan", "AddressSanitizer", Weight::Harmful),
+    ("libtsan.", "ThreadSanitizer", Weight::Harmful),
+    ("libclang_rt.tsan", "ThreadSanitizer", Weight::Harmful),
+    ("liblsan.", "LeakSanitizer", Weight::Note),
+];
+const SANITIZER_IS_FIRST: &str = "The sanitizer brings a malloc of its own and must come before everything \
+     else: behind a preload the program stops at its start or crashes.";
+const WITHOUT_SANITIZER: &str = "Use a build without it; there the hardened library (--hardened) finds \
+     overflows, double frees and uses after free.";
+
+fn sanitizer(library: &str) -> Option<&'static (&'static str, &'static str, Weight)> {
+    SANITIZERS.iter().find(|(beginning, _, _)| library.starts_with(beginning))
+}
+
+fn linked_sanitizer(what: String, weight: Weight) -> Finding {
+    match weight {
+        Weight::Note => Finding::new(
+            weight,
+            what,
+            "It sees what its own malloc gave, which is nothing on vcmalloc, so it finds no leaks.",
+            "Look for leaks without vcmalloc.",
+        ),
+        _ => Finding::new(weight, what, SANITIZER_IS_FIRST, WITHOUT_SANITIZER),
+    }
 }
 
 fn is_ours(path: &Path) -> bool {
