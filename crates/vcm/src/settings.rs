@@ -4,6 +4,7 @@
 //! knows no option by name: what is declared there is listed, checked and explained here.
 
 use crate::config_file::{self, ConfigFile, MAY_NOT_READ};
+use crate::inspect::process::Process;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +22,9 @@ const PREFIX: &str = "VCM_";
 
 /// What is said where a variable may have set an option and the environment cannot be read.
 pub const NOT_KNOWN: &str = "not known";
+/// Of a setuid or otherwise privileged start.
+const OBEYS_NOTHING: &str = "it was started with more rights than its caller had (setuid, setgid or file \
+    capabilities): it reads no variable and no config file";
 /// Behind the origin of a value from the file, which a variable would outweigh.
 pub const UNLESS_SET: &str = ", unless a variable says otherwise";
 
@@ -117,6 +121,20 @@ impl Effective {
             effective.take_variable(variable.as_bytes(), text.as_bytes());
         }
         effective
+    }
+
+    /// What a process was started with. `--file` of the caller counts as if it could be read.
+    pub fn of_process(
+        process: &Process,
+        environment: &[(OsString, OsString)],
+        file: ConfigFile,
+        program: &[u8],
+    ) -> Self {
+        if !process.was_privileged() {
+            return Effective::read(environment, file, program);
+        }
+        let warnings = vec![OBEYS_NOTHING.to_owned()];
+        Effective { options: Options::new(), file: file.path, file_read: false, warnings }
     }
 
     fn take_file(&mut self, content: &[u8], program: &[u8]) {

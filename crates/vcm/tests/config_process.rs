@@ -130,3 +130,22 @@ fn what_a_variable_may_have_set_is_not_known_without_the_environment() {
     assert!(line("cache_limit ").ends_with("= not known"), "{}", shown.out);
     assert!(line("retain ").ends_with(unless), "{}", shown.out);
 }
+
+#[test]
+fn a_process_that_gained_rights_at_its_start_obeys_neither_variable_nor_file() {
+    if !nix::unistd::getuid().is_root() {
+        eprintln!("not tested: only root can start a process of another user");
+        return;
+    }
+    let place = Place::new();
+    let file = config_file(&place, "retain = 1M\n");
+    let program = program(&place, "privileged", "");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let mut command = started(&place, &program, &file);
+    let process = Sleeper::start(command.env("VCM_CACHE_LIMIT", "9M").uid(NOBODY).gid(NOBODY));
+    let answer = config(&[&process.id()]);
+    for name in ["cache_limit", "retain"] {
+        assert_eq!(option(&answer["options"], name).1, "default");
+    }
+    assert!(answer["warnings"][0].as_str().unwrap().contains("reads no variable and no config file"));
+}

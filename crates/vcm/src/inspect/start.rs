@@ -26,6 +26,11 @@ impl Process {
         Ok(if is_changed { StartName { name, now: Some(now) } } else { StartName { name: now, now: None } })
     }
 
+    /// Whether the start gave it rights that its caller had not: the C library and ours obey no variable then.
+    pub fn was_privileged(&self) -> bool {
+        self.at_start(libc::AT_SECURE) == Some(1)
+    }
+
     /// An entry of the auxiliary vector; none where it may not be read.
     pub(super) fn at_start(&self, kind: u64) -> Option<u64> {
         const WORD: usize = size_of::<u64>();

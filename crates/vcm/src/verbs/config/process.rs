@@ -58,7 +58,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let library = library_in(process, &environment)?;
     // A file that is tried counts as if the process could read it.
     let file = file.map_or_else(|| ConfigFile::of_process(process, &environment), ConfigFile::named);
-    let effective = Effective::read(&environment, file, &name);
+    let effective = Effective::of_process(process, &environment, file, &name);
     let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();
     warnings.extend(now.map(|now| settings::renamed(&name, &now)));
@@ -67,7 +67,8 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
                    redis and postgres do); what a variable may have set is not known";
         warnings.push(why.into());
     }
-    let values = if environment.is_empty() { values_without_environment } else { values };
+    let depends = environment.is_empty() && !process.was_privileged();
+    let values = if depends { values_without_environment } else { values };
     let changed = std::fs::metadata(&effective.file).and_then(|file| file.modified()).ok();
     let settled = process.started().map(|started| started + START_IS_KNOWN_TO);
     if effective.file_read && changed > settled {

@@ -88,7 +88,7 @@ fn not_known(name: &str) -> AllocatorSetting {
 }
 
 fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
-    let is_known = daemon.environment.is_some();
+    let is_known = daemon.environment.is_some() || daemon.process.was_privileged();
     let environment = daemon.environment.clone().unwrap_or_default();
     let file = ConfigFile::of(&environment).path;
     let seen = ConfigFile::of_process(&daemon.process, &environment);
@@ -97,7 +97,7 @@ fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
     let renamed = start.filter(|start| start.now.is_some()).map_or(String::new(), |start| {
         format!(" (its name at the start: {})", String::from_utf8_lossy(&start.name))
     });
-    let effective = Effective::read(&environment, seen, &name);
+    let effective = Effective::of_process(&daemon.process, &environment, seen, &name);
     let automatic = Automatic::of(&daemon.process);
     let settings = OptionId::ALL
         .into_iter()
