@@ -123,7 +123,7 @@ impl Effective {
         effective
     }
 
-    /// What a process was started with. `--file` of the caller counts as if it could be read.
+    /// What a process was started with: of all that, one that gained rights obeys nothing.
     pub fn of_process(
         process: &Process,
         environment: &[(OsString, OsString)],

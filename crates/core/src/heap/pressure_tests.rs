@@ -136,6 +136,10 @@ fn the_limit_of_the_cgroup_is_known_and_read_again() {
     heap.tick(true);
     let less = heap.stats().memory_limit;
     assert!(less < 61 * MIB as u64 && less > 59 * MIB as u64, "others use 30 MiB of it: {less}");
+    heap.os().group_in_use.store(100 * MIB, Relaxed);
+    heap.tick(true);
+    heap.tick(true);
+    assert_eq!(heap.stats().memory_limit, (45 * MIB) as u64, "half is ours whatever others hold");
     heap.os().group_limit.store(0, Relaxed);
     heap.tick(true);
     heap.tick(true);
