@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Place, Sleeper, done, text, vcm};
+use support::{Place, Sleeper, done, only_root_can, text, vcm};
 
 const NOBODY: u32 = 65534;
 /// Does what it is compiled for, says so, and sleeps.
@@ -49,8 +49,7 @@ fn option<'a>(options: &'a Value, name: &str) -> (&'a Value, &'a Value) {
 
 #[test]
 fn a_config_file_that_the_process_may_not_read_is_not_in_force() {
-    if !nix::unistd::getuid().is_root() {
-        eprintln!("not tested: only root can start a process of another user");
+    if !only_root_can("start a process of another user") {
         return;
     }
     let place = Place::new();
@@ -75,8 +74,7 @@ fn a_config_file_that_the_process_may_not_read_is_not_in_force() {
 
 #[test]
 fn a_process_that_gave_up_its_rights_since_has_read_its_config_file() {
-    if !nix::unistd::getuid().is_root() {
-        eprintln!("not tested: only root can become another user");
+    if !only_root_can("become another user") {
         return;
     }
     let place = Place::new();
@@ -133,8 +131,7 @@ fn what_a_variable_may_have_set_is_not_known_without_the_environment() {
 
 #[test]
 fn a_process_that_gained_rights_at_its_start_obeys_neither_variable_nor_file() {
-    if !nix::unistd::getuid().is_root() {
-        eprintln!("not tested: only root can start a process of another user");
+    if !only_root_can("start a process of another user") {
         return;
     }
     let place = Place::new();

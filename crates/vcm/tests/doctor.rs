@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Done, Place, Sleeper, done, text, vcm};
+use support::{Done, Place, Sleeper, done, only_root_can, text, vcm};
 
 impl Sleeper {
     /// Python under a preload, once it has mapped what it was told to.
@@ -181,8 +181,7 @@ fn what_is_no_running_process_is_named() {
 
 #[test]
 fn another_users_process_is_reported_as_far_as_it_can_be_seen() {
-    if !nix::unistd::getuid().is_root() {
-        eprintln!("not tested: only root can ask as another user");
+    if !only_root_can("ask as another user") {
         return;
     }
     let process = Sleeper::python("", &[]);
@@ -205,8 +204,7 @@ fn another_users_process_is_reported_as_far_as_it_can_be_seen() {
 
 #[test]
 fn a_process_in_a_chroot_or_a_container_is_told_by_its_own_files() {
-    if !nix::unistd::getuid().is_root() {
-        eprintln!("not tested: only root can change the root");
+    if !only_root_can("change the root") {
         return;
     }
     let place = Place::new();

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use support::{Done, Place, done, text, vcm};
+use support::{Done, Place, done, only_root_can, text, vcm};
 
 /// A machine with a service `foo` and without the library.
 fn machine(place: &Place) -> PathBuf {
@@ -129,8 +129,7 @@ fn a_program_that_allocates_past_the_preload_is_enabled_with_a_note() {
 
 #[test]
 fn a_setuid_program_is_refused_where_its_user_would_change() {
-    if !nix::unistd::getuid().is_root() {
-        eprintln!("not tested: only root can give a file to another user");
+    if !only_root_can("give a file to another user") {
         return;
     }
     let place = Place::new();

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{Done, Place, done, text, vcm};
+use support::{Done, Place, done, only_root_can, text, vcm};
 
 const USES_MALLOC: &str = "#include <stdlib.h>\nint main(void) { return malloc(9) == 0; }";
 const OWN_MALLOC: &str = "#include <stddef.h>\nstatic char room[1 << 20]; static size_t used;\n\
@@ -73,8 +73,7 @@ fn a_static_interpreter_of_a_script_is_told() {
 
 #[test]
 fn a_setuid_program_is_told() {
-    if !nix::unistd::getuid().is_root() {
-        eprintln!("not tested: only root can give a file to another user");
+    if !only_root_can("give a file to another user") {
         return;
     }
     let place = Place::new();

@@ -127,22 +127,20 @@ fn a_limit_of_0_is_none_and_a_share_is_one_of_the_cgroup() {
 fn the_limit_of_the_cgroup_is_known_and_read_again() {
     let heap = heap();
     heap.allocate(1);
+    // At every second tick.
+    let read_again = || (0..2).for_each(|_| heap.tick(true));
     heap.os().group_limit.store(100 * MIB, Relaxed);
-    heap.tick(true);
-    heap.tick(true);
+    read_again();
     assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64);
     heap.os().group_in_use.store(30 * MIB, Relaxed);
-    heap.tick(true);
-    heap.tick(true);
+    read_again();
     let less = heap.stats().memory_limit;
     assert!(less < 61 * MIB as u64 && less > 59 * MIB as u64, "others use 30 MiB of it: {less}");
     heap.os().group_in_use.store(100 * MIB, Relaxed);
-    heap.tick(true);
-    heap.tick(true);
+    read_again();
     assert_eq!(heap.stats().memory_limit, (45 * MIB) as u64, "half is ours whatever others hold");
     heap.os().group_limit.store(0, Relaxed);
-    heap.tick(true);
-    heap.tick(true);
+    read_again();
     assert_eq!(heap.stats().memory_limit, 0);
     heap.os().group_limit.store(100 * MIB, Relaxed);
     heap.set_option(b"memory_limit", b"50%").unwrap();

@@ -51,6 +51,15 @@ impl Place {
     }
 }
 
+/// True for root; to anybody else it says what is not tested.
+pub fn only_root_can(act: &str) -> bool {
+    let is_root = nix::unistd::getuid().is_root();
+    if !is_root {
+        eprintln!("not tested: only root can {act}");
+    }
+    is_root
+}
+
 /// A process that sleeps, ended with the test.
 pub struct Sleeper(Child);
 

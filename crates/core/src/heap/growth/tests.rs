@@ -6,18 +6,45 @@ use crate::heap::Heap;
 use crate::heap::janitor_tests::{MIB, fill, free, heap};
 use crate::os::fake::{Fake, Request};
 
+/// Frees all blocks but one in so many.
+fn free_but(heap: &Heap<Fake>, blocks: &[usize], survivor: usize) {
+    free(heap, blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block));
+}
+
+/// A heap with 64 MiB in spans, of which one KiB in so many is in use.
+fn sparse(survivor: usize) -> Box<Heap<Fake>> {
+    let heap = heap();
+    let blocks = fill(&heap, 64 << 10, 1024);
+    heap.reclaim();
+    // From now on only growth gives something back.
+    heap.tick(true);
+    free_but(&heap, &blocks, survivor);
+    heap.reclaim();
+    heap
+}
+
+/// A heap with 50 MiB in large blocks and 150 MiB of free runs between them, of which the system takes nothing.
+fn with_free_runs() -> Box<Heap<Fake>> {
+    let heap = heap();
+    let blocks = fill(&heap, 400, MIB / 2);
+    free_but(&heap, &blocks, 4);
+    heap.os.refuse_after(Request::GiveBack, 0);
+    // What large blocks swung by is forgotten.
+    (0..3).for_each(|_| heap.tick(true));
+    heap
+}
+
+/// What a portion gave back, in bytes.
+fn portion(heap: &Heap<Fake>) -> usize {
+    let before = heap.stats().given_back;
+    heap.shed();
+    (heap.stats().given_back - before) as usize
+}
+
 #[test]
 fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_tick() {
     let held_after_growth = |survivor: usize| {
-        let heap = heap();
-        let blocks = fill(&heap, 64 << 10, 1024);
-        heap.reclaim();
-        heap.tick(true);
-        free(
-            &heap,
-            blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
-        );
-        heap.reclaim();
+        let heap = sparse(survivor);
         fill(&heap, 16 << 10, 4096);
         let stats = heap.stats();
         (stats.resident - stats.metadata) as usize
@@ -29,39 +56,12 @@ fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_ti
 
 #[test]
 fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
-    let heap = heap();
-    let blocks = fill(&heap, 400, MIB / 2);
-    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
-    heap.os.refuse_after(Request::GiveBack, 0);
-    // What large blocks swung by is forgotten.
-    (0..3).for_each(|_| heap.tick(true));
+    let heap = with_free_runs();
     let before = heap.os.asked(Request::GiveBack);
     fill(&heap, 60, 2 * MIB);
     let asked = heap.os.asked(Request::GiveBack) - before;
     // Each step asks about some hundred runs. Were it each slow path, it would be seven times as often.
     assert!((1..3000).contains(&asked), "{asked} times in a growth of 120 MiB");
-}
-
-/// A heap with 64 MiB in spans, of which one KiB in so many is in use.
-fn sparse(survivor: usize) -> Box<Heap<Fake>> {
-    let heap = heap();
-    let blocks = fill(&heap, 64 << 10, 1024);
-    heap.reclaim();
-    // From now on only growth gives something back.
-    heap.tick(true);
-    free(
-        &heap,
-        blocks.iter().enumerate().filter(|(index, _)| index % survivor != 0).map(|(_, block)| *block),
-    );
-    heap.reclaim();
-    heap
-}
-
-/// What a portion gave back, in bytes.
-fn portion(heap: &Heap<Fake>) -> usize {
-    let before = heap.stats().given_back;
-    heap.shed();
-    (heap.stats().given_back - before) as usize
 }
 
 #[test]
@@ -79,12 +79,7 @@ fn idle_pages_go_in_portions_until_no_more_is_plenty() {
 
 #[test]
 fn free_runs_go_in_portions_too() {
-    let heap = heap();
-    let blocks = fill(&heap, 400, MIB / 2);
-    free(&heap, blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0).map(|(_, block)| *block));
-    heap.os.refuse_after(Request::GiveBack, 0);
-    // What large blocks swung by is forgotten.
-    (0..3).for_each(|_| heap.tick(true));
+    let heap = with_free_runs();
     heap.os.grant(Request::GiveBack);
     let portions: Vec<usize> = (0..100).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
     assert!(portions.iter().all(|bytes| *bytes <= 2 * BYTES_PER_PORTION), "{portions:?}");
@@ -117,6 +112,24 @@ fn it_is_looked_at_again_when_the_heap_has_grown_by_a_step() {
     };
     let near = |bytes: usize, step: usize| (step..step + MIB).contains(&bytes);
     assert!(near(is_due(0), LEAST_GROWTH) && near(is_due(256 * MIB), 32 * MIB));
+}
+
+#[test]
+fn once_it_has_begun_it_goes_on_until_no_more_is_plenty() {
+    let heap = with_free_runs();
+    heap.os.grant(Request::GiveBack);
+    // Somebody is at it, so what is due stays due. The free runs are too short for these blocks.
+    heap.growth.shedding.store(true, Ordering::Relaxed);
+    while !heap.pages.limits.is_above_watermark() {
+        fill(&heap, 1, 2 * MIB);
+    }
+    heap.growth.shedding.store(false, Ordering::Relaxed);
+    assert!(heap.holding_now().free > 64 * MIB);
+    while heap.pages.limits.is_above_watermark() {
+        heap.shed();
+    }
+    let holding = heap.holding_now();
+    assert!(holding.free <= holding.most, "{} of {} bytes", holding.free, holding.most);
 }
 
 #[test]
