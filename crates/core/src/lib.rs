@@ -21,7 +21,7 @@
 pub mod base;
 
 // Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array,
-// budget.
+// budget, posted blocks.
 #[cfg(loom)]
 pub mod central {
     mod budget;
@@ -32,6 +32,10 @@ pub mod os {
     mod bell;
     mod mutex;
     pub use mutex::{Mutex, Wait};
+}
+#[cfg(loom)]
+pub mod pages {
+    mod posted;
 }
 
 #[cfg(not(loom))]

@@ -55,7 +55,7 @@ pub enum Mapping {
 
 impl<O: Os> Pages<O> {
     pub fn stats(&self) -> PageStats {
-        let state = self.state.lock();
+        let state = self.lock();
         let unit = UNIT_BYTES as u64;
         PageStats {
             mapped: state.runs.blocks as u64 * BLOCK_BYTES as u64 - state.runs.lost * unit,
@@ -81,7 +81,7 @@ impl<O: Os> Pages<O> {
 
     /// An upper bound of the bytes that the heap's blocks hold in memory.
     pub fn footprint(&self) -> usize {
-        self.footprint_of(&self.state.lock())
+        self.footprint_of(&self.lock())
     }
 
     /// The same, where nobody holds the lock that it takes.
@@ -110,32 +110,32 @@ impl<O: Os> Pages<O> {
     /// tick `from` counts no more from now on.
     pub fn came_back(&self, from: u32) -> u64 {
         self.too_soon_from.store(from, Ordering::Relaxed);
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         state.runs.too_soon_from = from;
         state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
     }
 
     /// By how many bytes there were more large blocks at most, since this was asked last, than there are now.
     pub fn large_swing(&self) -> usize {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let now = state.large.bytes;
         core::mem::replace(&mut state.large_most, now).saturating_sub(now) as usize
     }
 
     /// The same, and counting goes on.
     pub fn large_swing_now(&self) -> usize {
-        let state = self.state.lock();
+        let state = self.lock();
         state.large_most.saturating_sub(state.large.bytes) as usize
     }
 
     /// Bytes of free memory that nobody needed since this was asked last.
     pub fn low_water(&self) -> usize {
-        self.state.lock().runs.low_water() as usize * UNIT_BYTES
+        self.lock().runs.low_water() as usize * UNIT_BYTES
     }
 
     /// Bytes of free memory.
     pub fn dirty_free_bytes(&self) -> usize {
-        self.state.lock().runs.dirty_free as usize * UNIT_BYTES
+        self.lock().runs.dirty_free as usize * UNIT_BYTES
     }
 
     /// Bytes of pages inside spans that were given back.
@@ -145,7 +145,7 @@ impl<O: Os> Pages<O> {
 
     /// Descriptors of spans that were ever in use.
     pub fn span_count(&self) -> u32 {
-        self.state.lock().spans
+        self.lock().spans
     }
 
     /// The same where this thread, the only one, may hold the lock: the number grows, and descriptors below
@@ -157,7 +157,7 @@ impl<O: Os> Pages<O> {
 
     /// Calls `take` for every open span.
     pub fn each_span(&self, mut take: impl FnMut(SpanId, &Span)) {
-        let count = self.state.lock().spans;
+        let count = self.lock().spans;
         for id in (0..count).map(SpanId) {
             // It may change while we read: the caller wants a picture.
             let span = self.span(id);
@@ -169,7 +169,7 @@ impl<O: Os> Pages<O> {
 
     /// The free units of a 2 MiB block and those units of it that may hold memory; none past the last block.
     pub fn free_units_of(&self, number: u32) -> Option<(u128, u128)> {
-        let state = self.state.lock();
+        let state = self.lock();
         if number >= state.runs.blocks {
             return None;
         }

@@ -54,7 +54,7 @@ impl<O: Os> Pages<O> {
     /// The next block from `from` on that has something to give; false with one behind which the search goes
     /// on: the lock is not held for long. None where there is no more to do.
     fn next_to_give_back(&self, from: u32, wish: Wish) -> Option<(u32, bool)> {
-        let state = self.state.lock();
+        let state = self.lock();
         let end = state.runs.blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
         if from >= end || state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep {
             return None;
@@ -72,7 +72,7 @@ impl<O: Os> Pages<O> {
 
     fn give_back_block(&self, os: &O, number: u32, wish: Wish) -> usize {
         let _held = self.giving_back.lock();
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep
             || !self.has_what_is_wished(&state, number, wish)
         {
@@ -102,7 +102,7 @@ impl<O: Os> Pages<O> {
         self.give_back_bits(os, number, withheld, dirty);
         let undumped =
             unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if refused != dirty {
             self.note_given_back(&mut state, number, unused, undumped);
         }
@@ -155,7 +155,7 @@ impl<O: Os> Pages<O> {
 
     /// Notes that pages inside a used block were given back: its huge page, if it had one, is in pieces.
     pub fn note_broken(&self, unit: u32) {
-        let _held = self.state.lock();
+        let _held = self.lock();
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &mut *self.blocks.at((unit / BLOCK_UNITS) as usize) };
         if block.huge == Huge::Yes {
@@ -183,7 +183,7 @@ impl<O: Os> Pages<O> {
             }
             // Whoever takes or frees blocks there meanwhile is not disturbed: the contents stay.
             let huge = os.collapse(address, BLOCK_BYTES);
-            let _held = self.state.lock();
+            let _held = self.lock();
             // SAFETY: blocks belong to the holder of the state.
             unsafe { (*self.blocks.at(number as usize)).huge = if huge { Huge::Yes } else { Huge::Broken } };
             self.huge_blocks.fetch_add(usize::from(huge), Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl<O: Os> Pages<O> {
 
     /// The next block in turn that could have a huge page; none in the rest of this round.
     fn next_full_since(&self, ticks: u32) -> Option<u32> {
-        let state = self.state.lock();
+        let state = self.lock();
         let (blocks, from) = (state.runs.blocks, self.next_collapse.load(Ordering::Relaxed));
         let end = blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
         let found = (from..end).find(|number| self.is_full_since(&state, *number, ticks));

@@ -12,6 +12,7 @@ mod grow;
 mod limits;
 mod map;
 mod open;
+mod posted;
 mod repair;
 mod runs;
 mod span;
@@ -29,8 +30,9 @@ pub use table::Table;
 use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
-use crate::os::{Mutex, Os};
+use crate::os::{Guard, Mutex, Os};
 use bits::BLOCK_UNITS;
+use posted::Posted;
 use runs::{Blocks, Runs};
 
 pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
@@ -61,6 +63,7 @@ pub struct Pages<O: Os> {
     untidy: Table<Noted<u8>>,
     blocks: Table<Block>,
     state: Mutex<State, O>,
+    posted: Posted,
     /// The heap's time in ticks, moved by whoever keeps it.
     pub clock: AtomicU32,
     pub limits: Limits,
@@ -92,6 +95,8 @@ struct State {
     /// The most bytes of large blocks at a time since somebody asked last.
     large_most: u64,
     grown_blocks_most: u32,
+    /// The address of a block that was found posted although it had been freed; 0 for none.
+    freed_twice: usize,
 }
 
 impl State {
@@ -143,7 +148,9 @@ impl<O: Os> Pages<O> {
                 large: LargeStats::NONE,
                 large_most: 0,
                 grown_blocks_most: 0,
+                freed_twice: 0,
             }),
+            posted: Posted::new(),
             clock: AtomicU32::new(FIRST_TICK),
             limits: Limits::new(),
             released: AtomicUsize::new(0),
@@ -156,6 +163,14 @@ impl<O: Os> Pages<O> {
             allow_huge_pages: AtomicBool::new(false),
             given_by_call: AtomicBool::new(false),
         }
+    }
+
+    /// Takes the lock, and first closes what was freed while others had it.
+    #[inline]
+    fn lock(&self) -> Guard<'_, State, O> {
+        let mut state = self.state.lock();
+        self.settle(&mut state);
+        state
     }
 
     /// Takes the lock across `fork`.

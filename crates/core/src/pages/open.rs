@@ -1,6 +1,7 @@
 //! The life of a span: opened for a class or a large block, resized, closed.
 
 use super::grow::Place;
+use super::posted::Post;
 use super::{Pages, Span, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -36,7 +37,7 @@ impl<O: Os> Pages<O> {
         if units as usize > self.classes.capacity() || !self.fits_limits(os, units as usize * UNIT_BYTES) {
             return None;
         }
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if !self.is_allowed(&state, units) {
             return None;
         }
@@ -88,19 +89,53 @@ impl<O: Os> Pages<O> {
     /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any
     /// more.
     pub fn close_span(&self, id: SpanId, at: u32) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         self.close_under_lock(&mut state, id, at);
     }
 
     /// Closes the span of the large block at an address; false where another thread has done so since the
-    /// caller looked.
+    /// caller looked. Where the lock is taken the block is closed later, by who takes it next.
     pub fn close_large(&self, id: SpanId, address: usize, at: u32) -> bool {
-        let mut state = self.state.lock();
+        let mut state = match self.state.try_lock() {
+            Some(state) => state,
+            None => match self.posted.post(address) {
+                Post::Left => return true,
+                Post::Twice => return false,
+                Post::Full => self.state.lock(),
+            },
+        };
+        self.settle(&mut state);
         let is_open = self.is_large_at(&state, id, address);
         if is_open {
             self.close_under_lock(&mut state, id, at);
         }
         is_open
+    }
+
+    /// Closes what was freed while others held the lock.
+    #[inline]
+    pub(super) fn settle(&self, state: &mut Guard<'_, State, O>) {
+        if self.posted.has_any() {
+            self.close_posted(state);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_posted(&self, state: &mut Guard<'_, State, O>) {
+        let at = self.clock.load(Ordering::Relaxed);
+        for address in self.posted.take() {
+            match self.span_of(address).filter(|id| self.is_large_at(state, *id, address)) {
+                Some(id) => self.close_under_lock(state, id, at),
+                // Another thread freed it between the look of this one and the lock.
+                None => state.freed_twice = address,
+            }
+        }
+    }
+
+    /// A large block that two threads freed at the same moment, neither of whom was told.
+    pub fn freed_twice(&self) -> Option<usize> {
+        Some(self.lock().freed_twice).filter(|address| *address != 0)
     }
 
     /// Whether the span is that of the large block that starts at an address. Both may have another owner
@@ -130,7 +165,7 @@ impl<O: Os> Pages<O> {
         if missing() > 0 && !self.fits_limits(os, missing() as usize * UNIT_BYTES) {
             return false;
         }
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if !self.is_large_at(&state, id, address) {
             return false;
         }

@@ -259,3 +259,36 @@ fn what_nobody_needed_and_what_was_wanted_again_is_counted() {
     pages.count_returned(8192, now + 1);
     assert_eq!(pages.came_back(now), 50 * unit as u64 + 8192);
 }
+
+#[test]
+fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_takes_it_next() {
+    let (os, pages) = pages();
+    let blocks: Vec<_> = (0..20).map(|_| pages.open_large(&os, 30, 1, 0).unwrap().0).collect();
+    let starts: Vec<_> = blocks.iter().map(|id| address(&pages, *id)).collect();
+    let held = pages.state.lock();
+    // This thread would wait for itself.
+    assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], 0)));
+    assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], 0));
+        assert_eq!(pages.class_of(starts[16]), SizeClass::LARGE);
+        drop(held);
+        assert!(waits.join().unwrap());
+    });
+    assert_eq!(pages.stats().large.blocks, 3);
+    assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
+    assert_eq!(pages.freed_twice(), None);
+    pages.verify();
+}
+
+#[test]
+fn a_large_block_that_two_threads_freed_at_one_moment_is_closed_once_and_known() {
+    let (os, pages) = pages();
+    let id = pages.open_large(&os, 30, 1, 0).unwrap().0;
+    let start = address(&pages, id);
+    assert!(pages.close_large(id, start, 0));
+    // The other thread looked before that, and saw the lock taken.
+    assert_eq!(pages.posted.post(start), posted::Post::Left);
+    assert_eq!(pages.freed_twice(), Some(start));
+    pages.verify();
+}

@@ -9,7 +9,7 @@ use crate::os::Os;
 impl<O: Os> Pages<O> {
     /// Panics where the structures contradict each other.
     pub fn verify(&self) {
-        let state = self.state.lock();
+        let state = self.lock();
         state.runs.verify(&self.blocks);
         let (mut open, mut open_units, mut released, mut large) = (0, 0, 0, LargeStats::NONE);
         for id in (0..state.spans).map(SpanId) {
