@@ -4,7 +4,6 @@
 
 use super::Heap;
 use super::patience::{Patience, Seen};
-use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::cache::Stillness;
 use crate::class::SizeClass;
@@ -190,9 +189,7 @@ impl<O: Os> Heap<O> {
         let still = Stillness { slab: STILL_TICKS * factor, class };
         let look = self.obeyed(self.cache.drain_still(self.below(), still, free_since));
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
-        if let Some(address) = self.pages.freed_twice() {
-            self.stop(Misuse::at(Fault::DoubleFree, address));
-        }
+        self.obeyed(self.large.audit(&self.pages));
         for class in SizeClass::all() {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
         }

@@ -44,6 +44,7 @@ impl<O: Os> Heap<O> {
         for class in SizeClass::all() {
             self.obeyed(self.central.drain(&self.pages, class, usize::MAX));
         }
+        self.obeyed(self.large.audit(&self.pages));
     }
 
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes

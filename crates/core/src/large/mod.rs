@@ -106,12 +106,16 @@ impl Large {
         if class != SizeClass::LARGE || pages.address_of(start) != address {
             return Err(fault(Fault::InteriorPointer));
         }
+        if pages.is_posted(id, address) {
+            return Err(fault(Fault::DoubleFree));
+        }
         Ok(id)
     }
 
     pub fn free<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
         let id = self.find(pages, address)?;
-        if !pages.close_large(id, address, pages.clock.load(Ordering::Relaxed)) {
+        let is_closed = pages.close_large(id, address, pages.clock.load(Ordering::Relaxed));
+        if !is_closed {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
         // Not one step: where two threads take the same turn one address is forgotten, and a locked
@@ -120,6 +124,11 @@ impl Large {
         self.frees.store((turn + 1) % REMEMBERED, Ordering::Relaxed);
         self.freed.iter().skip(turn).take(1).for_each(|place| place.store(address, Ordering::Relaxed));
         Ok(())
+    }
+
+    /// An error where a large block was freed twice by threads of which none was told. Once.
+    pub fn audit<O: Os>(&self, pages: &Pages<O>) -> Result<(), Misuse> {
+        pages.take_freed_twice().map_or(Ok(()), |address| Err(Misuse::at(Fault::DoubleFree, address)))
     }
 
     /// True for the start of a large block that was one of the last to be freed.

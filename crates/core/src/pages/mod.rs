@@ -85,6 +85,9 @@ pub struct Pages<O: Os> {
     given_by_call: AtomicBool,
 }
 
+/// On cache lines of its own, beginning with one: where it began 40 bytes into a line, an operation of two threads on large
+/// blocks took a quarter more (decision 0023).
+#[repr(align(128))]
 struct State {
     runs: Runs,
     unused_spans: SpanId,
@@ -95,8 +98,6 @@ struct State {
     /// The most bytes of large blocks at a time since somebody asked last.
     large_most: u64,
     grown_blocks_most: u32,
-    /// The address of a block that was found posted although it had been freed; 0 for none.
-    freed_twice: usize,
 }
 
 impl State {
@@ -148,7 +149,6 @@ impl<O: Os> Pages<O> {
                 large: LargeStats::NONE,
                 large_most: 0,
                 grown_blocks_most: 0,
-                freed_twice: 0,
             }),
             posted: Posted::new(),
             clock: AtomicU32::new(FIRST_TICK),
@@ -197,6 +197,7 @@ impl<O: Os> Pages<O> {
             self.state.reset();
             self.giving_back.reset();
         }
+        self.posted.forget_threads();
     }
 }
 

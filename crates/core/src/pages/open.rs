@@ -37,13 +37,24 @@ impl<O: Os> Pages<O> {
         if units as usize > self.classes.capacity() || !self.fits_limits(os, units as usize * UNIT_BYTES) {
             return None;
         }
-        let mut state = self.lock();
-        if !self.is_allowed(&state, units) {
+        self.open_locked(os, &mut self.lock(), class, place, requested)
+    }
+
+    fn open_locked(
+        &self,
+        os: &O,
+        state: &mut Guard<'_, State, O>,
+        class: SizeClass,
+        place: Place,
+        requested: usize,
+    ) -> Option<(SpanId, bool)> {
+        let units = place.units;
+        if !self.is_allowed(state, units) {
             return None;
         }
-        let id = self.unused_span(os, &mut state)?;
-        let Some(run) = self.take_run(os, &mut state, place) else {
-            self.recycle_span(&mut state, id);
+        let id = self.unused_span(os, state)?;
+        let Some(run) = self.take_run(os, state, place) else {
+            self.recycle_span(state, id);
             return None;
         };
         let span = self.span(id);
@@ -51,9 +62,9 @@ impl<O: Os> Pages<O> {
         span.requested.set(requested);
         span.touched_at.set(self.clock.load(Ordering::Relaxed));
         state.opened(span);
-        self.limits.note(self.footprint_of(&state));
+        self.limits.note(self.footprint_of(state));
         self.set_untidy(id, class.is_small());
-        self.admit_to_dumps(os, &mut state, run.start, units);
+        self.admit_to_dumps(os, state, run.start, units);
         self.set_owner(run.start, units, class, id);
         Some((id, run.zeroed))
     }
@@ -94,22 +105,37 @@ impl<O: Os> Pages<O> {
     }
 
     /// Closes the span of the large block at an address; false where another thread has done so since the
-    /// caller looked. Where the lock is taken the block is closed later, by who takes it next.
+    /// caller looked. It does not wait for the lock: where that is taken, who takes it next closes the block.
     pub fn close_large(&self, id: SpanId, address: usize, at: u32) -> bool {
-        let mut state = match self.state.try_lock() {
-            Some(state) => state,
-            None => match self.posted.post(address) {
-                Post::Left => return true,
-                Post::Twice => return false,
-                Post::Full => self.state.lock(),
-            },
-        };
-        self.settle(&mut state);
-        let is_open = self.is_large_at(&state, id, address);
+        if let Some(mut state) = self.state.try_lock() {
+            return self.close_locked(&mut state, id, address, at);
+        }
+        match self.posted.post(self.posting(id, address)) {
+            Post::Left => true,
+            Post::Twice => false,
+            Post::Full => self.close_locked(&mut self.state.lock(), id, address, at),
+        }
+    }
+
+    fn close_locked(&self, state: &mut Guard<'_, State, O>, id: SpanId, address: usize, at: u32) -> bool {
+        self.settle(state);
+        let is_open = self.is_large_at(state, id, address);
         if is_open {
-            self.close_under_lock(&mut state, id, at);
+            self.close_under_lock(state, id, at);
         }
         is_open
+    }
+
+    /// Whether the large block at an address was freed and waits to be closed.
+    #[inline]
+    pub fn is_posted(&self, id: SpanId, address: usize) -> bool {
+        self.posted.has_any() && self.posted.holds(self.posting(id, address))
+    }
+
+    /// A large block as it is posted: its span, and where the caller says that it starts, one unit on, so that this
+    /// is never 0.
+    pub(super) fn posting(&self, id: SpanId, address: usize) -> u64 {
+        (u64::from(self.unit_of(address)) + 1) << u32::BITS | u64::from(id.0)
     }
 
     /// Closes what was freed while others held the lock.
@@ -124,18 +150,22 @@ impl<O: Os> Pages<O> {
     #[inline(never)]
     fn close_posted(&self, state: &mut Guard<'_, State, O>) {
         let at = self.clock.load(Ordering::Relaxed);
-        for address in self.posted.take() {
-            match self.span_of(address).filter(|id| self.is_large_at(state, *id, address)) {
-                Some(id) => self.close_under_lock(state, id, at),
-                // Another thread freed it between the look of this one and the lock.
-                None => state.freed_twice = address,
+        for posting in self.posted.take() {
+            let (id, address) = (SpanId(posting as u32), self.address_of((posting >> u32::BITS) as u32 - 1));
+            if self.is_large_at(state, id, address) {
+                self.close_under_lock(state, id, at);
+            } else {
+                // Two threads freed it at the same moment; one of them may have been told.
+                self.posted.freed_twice.store(address, Ordering::Relaxed);
             }
         }
     }
 
-    /// A large block that two threads freed at the same moment, neither of whom was told.
-    pub fn freed_twice(&self) -> Option<usize> {
-        Some(self.lock().freed_twice).filter(|address| *address != 0)
+    /// A large block that was posted although another thread had freed it at the same moment: who posted it was not
+    /// told. Once.
+    pub fn take_freed_twice(&self) -> Option<usize> {
+        let address = self.posted.freed_twice.load(Ordering::Relaxed);
+        if address != 0 { Some(self.posted.freed_twice.swap(0, Ordering::Relaxed)) } else { None }
     }
 
     /// Whether the span is that of the large block that starts at an address. Both may have another owner
@@ -160,21 +190,32 @@ impl<O: Os> Pages<O> {
     /// into the units behind it, or gives its last ones back. False where that cannot be, and where another
     /// thread has freed the block since the caller looked.
     pub fn resize_large(&self, os: &O, id: SpanId, address: usize, units: u32, requested: usize) -> bool {
+        let missing = units.saturating_sub(self.span(id).units.get());
+        if missing > 0 && !self.fits_limits(os, missing as usize * UNIT_BYTES) {
+            return false;
+        }
+        self.resize_locked(os, &mut self.lock(), id, address, units, requested)
+    }
+
+    fn resize_locked(
+        &self,
+        os: &O,
+        state: &mut Guard<'_, State, O>,
+        id: SpanId,
+        address: usize,
+        units: u32,
+        requested: usize,
+    ) -> bool {
+        if !self.is_large_at(state, id, address) {
+            return false;
+        }
         let span = self.span(id);
-        let missing = || units.saturating_sub(span.units.get());
-        if missing() > 0 && !self.fits_limits(os, missing() as usize * UNIT_BYTES) {
-            return false;
-        }
-        let mut state = self.lock();
-        if !self.is_large_at(&state, id, address) {
-            return false;
-        }
         state.large.remove(span);
         // Of two threads that resize one block, the other may have been first.
-        let more = missing();
-        let fits = more == 0 || self.extend(os, &mut state, span, more);
+        let more = units.saturating_sub(span.units.get());
+        let fits = more == 0 || self.extend(os, state, span, more);
         if fits {
-            self.shrink(&mut state, span, units);
+            self.shrink(state, span, units);
             span.requested.set(requested);
         }
         state.large_grew_by(span);

@@ -277,7 +277,7 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
     });
     assert_eq!(pages.stats().large.blocks, 3);
     assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
-    assert_eq!(pages.freed_twice(), None);
+    assert_eq!(pages.take_freed_twice(), None);
     pages.verify();
 }
 
@@ -285,10 +285,61 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
 fn a_large_block_that_two_threads_freed_at_one_moment_is_closed_once_and_known() {
     let (os, pages) = pages();
     let id = pages.open_large(&os, 30, 1, 0).unwrap().0;
-    let start = address(&pages, id);
+    let (start, posting) = (address(&pages, id), pages.posting(id, address(&pages, id)));
     assert!(pages.close_large(id, start, 0));
     // The other thread looked before that, and saw the lock taken.
-    assert_eq!(pages.posted.post(start), posted::Post::Left);
-    assert_eq!(pages.freed_twice(), Some(start));
+    assert_eq!(pages.posted.post(posting), posted::Post::Left);
+    assert!(pages.is_posted(id, start));
+    pages.stats();
+    assert_eq!(pages.take_freed_twice(), Some(start));
+    pages.verify();
+}
+
+#[test]
+fn large_blocks_that_threads_open_and_close_beside_each_other_are_each_theirs_alone() {
+    let (os, pages) = pages();
+    let work = |mark: u8| {
+        for round in 0..300 {
+            let (id, _) = pages.open_large(&os, 20 + round % 7, 1, 0).unwrap();
+            let (start, bytes) = (address(&pages, id), 20 * UNIT_BYTES);
+            fill(start, bytes, mark);
+            assert!(holds(start, bytes, mark), "round {round}");
+            assert!(pages.close_large(id, start, 0), "round {round}");
+        }
+    };
+    std::thread::scope(|scope| {
+        for mark in 1..=4 {
+            scope.spawn(move || work(mark));
+        }
+    });
+    let after = pages.stats();
+    assert_eq!((after.large.blocks, after.used), (0, 0));
+    assert_eq!(pages.take_freed_twice(), None);
+    pages.verify();
+}
+
+#[test]
+fn of_two_threads_that_free_a_large_block_one_is_told_or_the_pages_know() {
+    let (os, pages) = pages();
+    for round in 0..500 {
+        let id = pages.open_large(&os, 20, 1, 0).unwrap().0;
+        let start = address(&pages, id);
+        let begin = std::sync::Barrier::new(3);
+        let done = std::thread::scope(|scope| {
+            let free = || {
+                begin.wait();
+                pages.close_large(id, start, 0)
+            };
+            let frees = [scope.spawn(free), scope.spawn(free)];
+            begin.wait();
+            // Somebody else has the lock now and then.
+            pages.stats();
+            frees.map(|thread| thread.join().unwrap())
+        });
+        // Who has the lock next.
+        let large_blocks = pages.stats().large.blocks;
+        assert!(done != [true, true] || pages.take_freed_twice() == Some(start), "round {round}: {done:?}");
+        assert_eq!(large_blocks, 0, "round {round}");
+    }
     pages.verify();
 }
