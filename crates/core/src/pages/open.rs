@@ -37,24 +37,13 @@ impl<O: Os> Pages<O> {
         if units as usize > self.classes.capacity() || !self.fits_limits(os, units as usize * UNIT_BYTES) {
             return None;
         }
-        self.open_locked(os, &mut self.lock(), class, place, requested)
-    }
-
-    fn open_locked(
-        &self,
-        os: &O,
-        state: &mut Guard<'_, State, O>,
-        class: SizeClass,
-        place: Place,
-        requested: usize,
-    ) -> Option<(SpanId, bool)> {
-        let units = place.units;
-        if !self.is_allowed(state, units) {
+        let mut state = self.lock();
+        if !self.is_allowed(&state, units) {
             return None;
         }
-        let id = self.unused_span(os, state)?;
-        let Some(run) = self.take_run(os, state, place) else {
-            self.recycle_span(state, id);
+        let id = self.unused_span(os, &mut state)?;
+        let Some(run) = self.take_run(os, &mut state, place) else {
+            self.recycle_span(&mut state, id);
             return None;
         };
         let span = self.span(id);
@@ -62,9 +51,9 @@ impl<O: Os> Pages<O> {
         span.requested.set(requested);
         span.touched_at.set(self.clock.load(Ordering::Relaxed));
         state.opened(span);
-        self.limits.note(self.footprint_of(state));
+        self.limits.note(self.footprint_of(&state));
         self.set_untidy(id, class.is_small());
-        self.admit_to_dumps(os, state, run.start, units);
+        self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
         Some((id, run.zeroed))
     }
@@ -190,32 +179,21 @@ impl<O: Os> Pages<O> {
     /// into the units behind it, or gives its last ones back. False where that cannot be, and where another
     /// thread has freed the block since the caller looked.
     pub fn resize_large(&self, os: &O, id: SpanId, address: usize, units: u32, requested: usize) -> bool {
-        let missing = units.saturating_sub(self.span(id).units.get());
-        if missing > 0 && !self.fits_limits(os, missing as usize * UNIT_BYTES) {
-            return false;
-        }
-        self.resize_locked(os, &mut self.lock(), id, address, units, requested)
-    }
-
-    fn resize_locked(
-        &self,
-        os: &O,
-        state: &mut Guard<'_, State, O>,
-        id: SpanId,
-        address: usize,
-        units: u32,
-        requested: usize,
-    ) -> bool {
-        if !self.is_large_at(state, id, address) {
-            return false;
-        }
         let span = self.span(id);
+        let missing = || units.saturating_sub(span.units.get());
+        if missing() > 0 && !self.fits_limits(os, missing() as usize * UNIT_BYTES) {
+            return false;
+        }
+        let mut state = self.lock();
+        if !self.is_large_at(&state, id, address) {
+            return false;
+        }
         state.large.remove(span);
         // Of two threads that resize one block, the other may have been first.
-        let more = units.saturating_sub(span.units.get());
-        let fits = more == 0 || self.extend(os, state, span, more);
+        let more = missing();
+        let fits = more == 0 || self.extend(os, &mut state, span, more);
         if fits {
-            self.shrink(state, span, units);
+            self.shrink(&mut state, span, units);
             span.requested.set(requested);
         }
         state.large_grew_by(span);
