@@ -132,13 +132,14 @@ pub fn most_cached(class: SizeClass) -> usize {
     ((next - base) / ENTRY).saturating_sub(1)
 }
 
-/// 8 MiB of large blocks, 8,192 small ones.
+/// 8 MiB of large blocks, 8,192 small ones, 16,384 of the smallest.
 const fn most_cached_of(block_bytes: usize) -> usize {
+    let most = if block_bytes <= 128 { 16384 } else { 8192 };
     let by_bytes = (8 << 20) / block_bytes;
     if by_bytes < 16 {
         16
-    } else if by_bytes > 8192 {
-        8192
+    } else if by_bytes > most {
+        most
     } else {
         by_bytes
     }
@@ -237,6 +238,13 @@ mod tests {
         ends.sort();
         assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0));
         assert!(ends.last().unwrap().1 <= SLAB_BYTES);
+    }
+
+    #[test]
+    fn small_classes_have_long_arrays_and_large_ones_at_least_sixteen_places() {
+        let most = |bytes| most_cached(SizeClass::for_small(bytes));
+        assert_eq!([16, 128, 144, 1024, 4096, 256 << 10].map(most), [16384, 16384, 8192, 8192, 2048, 32]);
+        assert!(SizeClass::all().all(|class| most_cached(class) >= 16));
     }
 
     #[test]

@@ -7,13 +7,13 @@
 
 mod budget;
 mod lists;
+mod places;
 mod transfer;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
 pub use budget::Budget;
 pub use lists::locate;
-pub use transfer::MOST_ENTRIES;
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -27,8 +27,6 @@ use transfer::Transfer;
 const TRANSFER_SHARE: usize = 4;
 /// Refusals of room before a class tries to take unused room from another.
 const REFUSALS_BEFORE_STEALING: u32 = 16;
-/// The memory of one transfer array.
-const ARRAY_BYTES: usize = MOST_ENTRIES * size_of::<usize>();
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
 
@@ -37,7 +35,7 @@ pub struct Central<O: Os> {
     pub budget: Budget,
     /// The part of the budget that transfer arrays hold.
     transfer_taken: AtomicUsize,
-    /// Memory of the transfer arrays, `MOST_ENTRIES` words for each class; 0 before it is there.
+    /// Memory of the transfer arrays; 0 before it is there.
     arrays: AtomicUsize,
     classes: [Class<O>; TABLE_LEN],
 }
@@ -97,18 +95,14 @@ impl<O: Os> Central<O> {
     /// Reserves the transfer arrays; each gets memory when it is first used. Without them the heap works,
     /// only slower.
     pub fn start(&self, os: &O) {
-        if let Some(base) = os.reserve(Self::arrays_bytes()) {
+        if let Some(base) = os.reserve(places::ALL_BYTES) {
             self.arrays.store(base, Ordering::Relaxed);
         }
     }
 
-    const fn arrays_bytes() -> usize {
-        TABLE_LEN * ARRAY_BYTES
-    }
-
     /// Address and bytes of the transfer arrays.
     pub fn arrays(&self) -> (usize, usize) {
-        (self.arrays.load(Ordering::Relaxed), Self::arrays_bytes())
+        (self.arrays.load(Ordering::Relaxed), places::ALL_BYTES)
     }
 
     fn class(&self, class: SizeClass) -> &Class<O> {
@@ -248,14 +242,15 @@ impl<O: Os> Central<O> {
     /// False where the budget has no room.
     fn grow(&self, os: &O, transfer: &mut Transfer, class: SizeClass, missing: usize) -> bool {
         if !transfer.has_memory() {
+            let (offset, bytes) = places::place_of(class);
             let arrays = self.arrays.load(Ordering::Relaxed);
-            let array = arrays + class.index() * ARRAY_BYTES;
-            if arrays == 0 || !os.commit(array, ARRAY_BYTES) {
+            let array = arrays + offset;
+            if arrays == 0 || !os.commit(array, bytes) {
                 return true;
             }
-            transfer.provide(core::ptr::with_exposed_provenance_mut(array));
+            transfer.provide(core::ptr::with_exposed_provenance_mut(array), bytes / size_of::<usize>());
         }
-        let wanted = missing.min(MOST_ENTRIES - transfer.capacity());
+        let wanted = missing.min(transfer.may_grow());
         let bytes = wanted * class.block_bytes();
         if !self.take_room(bytes) {
             return false;

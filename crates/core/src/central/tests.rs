@@ -317,7 +317,7 @@ fn the_arrays_are_found_where_they_are() {
     let blocks = middle.take(class, 8);
     middle.give(class, &blocks).unwrap();
     let (start, bytes) = middle.central.arrays();
-    assert_eq!(bytes, TABLE_LEN * MOST_ENTRIES * size_of::<usize>());
+    assert_eq!(bytes, places::ALL_BYTES);
     assert_eq!(middle.os.resident_bytes(start, bytes).map(|resident| resident > 0), Some(true));
 }
 

@@ -2,12 +2,11 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-/// The most blocks that one array holds.
-pub const MOST_ENTRIES: usize = 8192;
-
 /// A stack of free blocks in memory that somebody else provides. Belongs to the lock of its class.
 pub struct Transfer {
     entries: *mut usize,
+    /// Blocks that the memory has places for.
+    places: u32,
     len: u32,
     /// Blocks that the budget allows here.
     capacity: u32,
@@ -20,11 +19,14 @@ unsafe impl Send for Transfer {}
 
 impl Transfer {
     pub const fn new() -> Self {
-        Transfer { entries: core::ptr::null_mut(), len: 0, capacity: 0, low: 0 }
+        Transfer { entries: core::ptr::null_mut(), places: 0, len: 0, capacity: 0, low: 0 }
     }
 
-    /// Provides the memory: `MOST_ENTRIES` words that nobody else uses, for as long as the heap lives.
-    pub fn provide(&mut self, entries: *mut usize) {
+    /// Provides the memory: so many words that nobody else uses, for as long as the heap lives.
+    pub fn provide(&mut self, entries: *mut usize, places: usize) {
+        self.places = places as u32;
+        // In a child process that is made here there is no memory yet.
+        compiler_fence(Ordering::Release);
         self.entries = entries;
     }
 
@@ -40,6 +42,11 @@ impl Transfer {
         self.capacity as usize
     }
 
+    /// How much more could be allowed.
+    pub fn may_grow(&self) -> usize {
+        (self.places - self.capacity) as usize
+    }
+
     /// Blocks that were here all the time since this was asked last.
     pub fn low_water(&mut self) -> usize {
         core::mem::replace(&mut self.low, self.len) as usize
@@ -47,10 +54,7 @@ impl Transfer {
 
     /// Allows `more` further blocks, as far as the array is long enough; returns how many.
     pub fn grow(&mut self, more: usize) -> usize {
-        let granted = more.min(MOST_ENTRIES - self.capacity());
-        if self.entries.is_null() {
-            return 0;
-        }
+        let granted = more.min(self.may_grow());
         self.capacity += granted as u32;
         granted
     }
@@ -65,7 +69,7 @@ impl Transfer {
     /// Keeps as many of `blocks` as there is room for; returns how many.
     pub fn put(&mut self, blocks: &[usize]) -> usize {
         let count = blocks.len().min(self.capacity() - self.len());
-        // SAFETY: len + count is at most capacity, which is at most MOST_ENTRIES and 0 without memory.
+        // SAFETY: len + count is at most capacity, which is at most `places` and 0 without memory.
         unsafe { core::ptr::copy_nonoverlapping(blocks.as_ptr(), self.entries.add(self.len()), count) };
         // A child process may be made here: what counts is there already.
         compiler_fence(Ordering::Release);
@@ -90,10 +94,10 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_beyond_the_capacity_and_everything_kept_comes_back() {
-        let mut memory = vec![0usize; MOST_ENTRIES];
+        let mut memory = vec![0usize; 8];
         let mut transfer = Transfer::new();
         assert_eq!((transfer.grow(10), transfer.put(&[1])), (0, 0), "without memory nothing is kept");
-        transfer.provide(memory.as_mut_ptr());
+        transfer.provide(memory.as_mut_ptr(), 8);
         assert_eq!(transfer.put(&[1]), 0, "without capacity neither");
         assert_eq!(transfer.grow(3), 3);
         assert_eq!(transfer.put(&[1, 2, 3, 4]), 3);
@@ -101,14 +105,14 @@ mod tests {
         let mut out = [0; 2];
         assert_eq!((transfer.take(&mut out), out), (2, [2, 3]));
         assert_eq!((transfer.shrink(5), transfer.capacity()), (2, 1));
-        assert_eq!(transfer.grow(usize::MAX), MOST_ENTRIES - 1);
+        assert_eq!((transfer.grow(usize::MAX), transfer.capacity()), (7, 8), "no more than there are places");
     }
 
     #[test]
     fn the_low_water_mark_is_what_nobody_took() {
-        let mut memory = vec![0usize; MOST_ENTRIES];
+        let mut memory = vec![0usize; 10];
         let mut transfer = Transfer::new();
-        transfer.provide(memory.as_mut_ptr());
+        transfer.provide(memory.as_mut_ptr(), 10);
         transfer.grow(10);
         transfer.put(&[1, 2, 3, 4, 5]);
         assert_eq!(transfer.low_water(), 0, "they came only now");
@@ -144,7 +148,7 @@ mod loom_tests {
         model.preemption_bound = Some(3);
         model.check(|| {
             let mut transfer = Transfer::new();
-            transfer.provide(Box::leak(Box::new([0usize; MOST_ENTRIES])).as_mut_ptr());
+            transfer.provide(Box::leak(Box::new([0usize; 2])).as_mut_ptr(), 2);
             transfer.grow(2);
             transfer.put(&[16, 32]);
             let shared = Arc::new(Mutex::<Transfer, Yield>::new(transfer));
