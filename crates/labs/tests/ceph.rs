@@ -26,7 +26,7 @@ fn request(action: &str, folder: &Path) -> vcm_labs::engine::request::Request {
     };
     vcm_labs::engine::request::Request {
         action: action.to_owned(),
-        allocators: vec!["glibc".to_owned()],
+        allocators: if action == "up" { vec!["glibc".to_owned()] } else { Vec::new() },
         no_install: true,
         state: folder.join("state"),
         work: folder.join("work"),

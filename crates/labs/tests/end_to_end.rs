@@ -227,6 +227,21 @@ fn settings_that_cannot_be_meant_start_nothing() {
 }
 
 #[test]
+fn flags_of_experiments_are_refused_for_a_cluster_by_itself() {
+    let ground = Ground::new();
+    let refusals = [
+        (&["up", "--json"][..], "--json is for experiments; `up` does not take it"),
+        (&["run", "--out", "x"], "--out is for experiments; `run` does not take it"),
+        (&["down", "--from", "x"], "--from is for experiments; `down` does not take it"),
+    ];
+    for (words, message) in refusals {
+        let output = ground.run(words);
+        assert_eq!((output.status.code(), stderr(&output).contains(message)), (Some(2), true), "{words:?}");
+    }
+    assert!(!ground.place("state").exists());
+}
+
+#[test]
 fn places_are_the_same_ones_wherever_down_is_typed() {
     let ground = Ground::new();
     let words = ["up", "--state", "state", "--work", "work"];

@@ -105,6 +105,10 @@ impl Journal {
         let mut inner = self.lock();
         let number = inner.next;
         inner.write(&Line::Made { number, undo: undo.clone() })?;
+        if undo.outlives_boot() {
+            // The thing may be on the disk after a crash of the machine; so must be what undoes it.
+            inner.file.sync_data().context("cannot write the undo journal")?;
+        }
         inner.next += 1;
         inner.made.push((number, undo));
         Ok(number)

@@ -65,6 +65,25 @@ impl Request {
     }
 }
 
+/// That no flag was given which has no effect on a cluster by itself (`up`, `run`, `down`).
+pub fn check_flags(request: &Request) -> Result<(), NotUnderstood> {
+    let action = request.action.as_str();
+    let given = [
+        ("--full", !request.quick),
+        ("--repeat", request.repetitions.is_some()),
+        ("--out", request.out.is_some()),
+        ("--from", request.from.is_some()),
+        ("--allocators", !request.allocators.is_empty() && action != "up"),
+        ("--json", request.json && action != "run"),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            Err(NotUnderstood(format!("{flag} is for experiments; `{action}` does not take it")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// That directories are there or can be made below what is there.
 pub fn check_places(request: &Request) -> Result<()> {
     let places = [("--state", &request.state), ("--work", &request.work), ("--cache", &request.cache)];
@@ -108,6 +127,28 @@ impl Default for Request {
             cache: DEFAULT_CACHE.into(),
             library: Err("not looked for".to_owned()),
             settings: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_without_effect_is_named_and_one_with_effect_is_taken() {
+        let plain = |action: &str| Request { action: action.to_owned(), ..Request::default() };
+        let glibc = vec!["glibc".to_owned()];
+        let refused = |request: Request| check_flags(&request).err().map(|error| error.0);
+        for action in ["up", "run", "down"] {
+            assert_eq!(refused(plain(action)), None);
+            let full = refused(Request { quick: false, ..plain(action) });
+            assert_eq!(full, Some(format!("--full is for experiments; `{action}` does not take it")));
+            assert!(refused(Request { repetitions: Some(2), ..plain(action) }).is_some());
+            let named = refused(Request { allocators: glibc.clone(), ..plain(action) });
+            assert_eq!(named.is_none(), action == "up");
+            let json = refused(Request { json: true, ..plain(action) });
+            assert_eq!(json.is_none(), action == "run");
         }
     }
 }

@@ -7,7 +7,7 @@ use super::journal;
 use super::lab::{ACTIONS, Lab, Tool, check_settings};
 use super::machine::{Machine, package_version};
 use super::plan::{Cell, Choice, cells};
-use super::request::{NotUnderstood, Request, check_library, check_places};
+use super::request::{NotUnderstood, Request, check_flags, check_library, check_places};
 use super::results::{Results, Row, SCHEMA};
 use super::session::{Session, complain};
 use super::stop::{Stop, is_stopped};
@@ -30,13 +30,16 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
     let stop = Stop::on_signals()?;
     let request = request.grounded()?;
     check_settings(lab.settings, lab.name, &request)?;
-    if request.action == "down" {
-        return down(lab, &request);
-    }
     let experiment = match ACTIONS.contains(&request.action.as_str()) {
         true => None,
         false => Some(lab.experiment(&request.action)?),
     };
+    if experiment.is_none() {
+        check_flags(&request)?;
+    }
+    if request.action == "down" {
+        return down(lab, &request);
+    }
     if let (Some(experiment), Some(from)) = (experiment, &request.from) {
         return publish_again(&request, experiment, from);
     }
