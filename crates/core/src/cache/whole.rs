@@ -141,7 +141,7 @@ macro_rules! find_word {
 }
 
 /// Both sequences. Follows the entry that falls into the first, which returns a block of the class; the
-/// second takes the block at rdi.
+/// second takes the block at rdi. It begins a quarter into a cache line: of all places the fastest (decision 0018).
 #[macro_export]
 macro_rules! sequences {
     () => {
@@ -157,7 +157,8 @@ macro_rules! sequences {
             jnz .Lvcm_commit
             jmp .Lvcm_leave
 
-            .balign 16
+            .p2align 6, 0xcc
+            .skip 16, 0xcc
             .type vcm_sequence_push, @function
             vcm_sequence_push:
             ",
