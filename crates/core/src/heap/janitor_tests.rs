@@ -78,6 +78,69 @@ fn a_cache_in_use_is_left_alone() {
     assert_eq!(heap.stats().vcpu_caches, 0);
 }
 
+/// A new heap, and one that learned to wait twice as long.
+fn plain_and_patient() -> [Box<Heap<Fake>>; 2] {
+    let (plain, patient) = (heap(), heap());
+    free(&patient, fill(&patient, 1, MIB));
+    patient.release(0);
+    free(&patient, fill(&patient, 1, MIB));
+    // From the second tick on what went before the first may come back.
+    (0..2).for_each(|_| patient.tick(true));
+    assert_eq!([&plain, &patient].map(|heap| heap.is_patient()), [false, true]);
+    [plain, patient]
+}
+
+#[test]
+fn idle_pages_in_spans_wait_for_the_delay_where_free_memory_is_no_plenty() {
+    let ticks = plain_and_patient().map(|heap| {
+        // To retain less than is free is no reason to hurry.
+        heap.set_option(b"retain", b"0").unwrap();
+        let blocks = fill(&heap, 4 << 10, 1024);
+        free(&heap, blocks.into_iter().filter(|block| block / 1024 % 64 != 0));
+        let goes = |_: &usize| {
+            // As many slow paths at each tick, or it would rest.
+            free(&heap, fill(&heap, 600, 2048));
+            heap.reclaim();
+            heap.tick(true);
+            heap.stats().released > 3 * MIB as u64
+        };
+        (1..20).find(goes)
+    });
+    assert_eq!(ticks, [Some(4), Some(8)]);
+}
+
+#[test]
+fn what_stands_still_in_a_cache_waits_for_the_delay_or_half_of_it_where_all_of_the_cache_does() {
+    let ticks_in = |is_in_use: bool| {
+        plain_and_patient().map(|heap| {
+            free(&heap, fill(&heap, 40, 64));
+            free(&heap, fill(&heap, 40, 2048));
+            let goes = |_: &usize| {
+                let before = heap.stats().vcpu_caches;
+                if is_in_use {
+                    heap.allocate(2048);
+                }
+                // The first one sees what is there.
+                heap.tick(true);
+                before - heap.stats().vcpu_caches > 2048
+            };
+            (0..20).find(goes)
+        })
+    };
+    assert_eq!([true, false].map(ticks_in), [[Some(4), Some(8)], [Some(2), Some(4)]]);
+}
+
+#[test]
+fn what_caches_held_when_the_program_stopped_goes_with_the_tick_that_empties_them() {
+    for (heap, ticks) in plain_and_patient().into_iter().zip([2, 4]) {
+        free(&heap, fill(&heap, 100, 2048));
+        (0..ticks).for_each(|_| heap.tick(true));
+        assert!(heap.stats().vcpu_caches > 0);
+        heap.tick(false);
+        assert_eq!((heap.stats().vcpu_caches, heap.stats().dirty_free), (0, 0));
+    }
+}
+
 #[test]
 fn a_refused_give_back_is_tried_again() {
     let heap = heap();
@@ -106,6 +169,26 @@ fn one_thread_does_the_work_on_its_slow_paths_when_the_time_has_come() {
 }
 
 #[test]
+fn slow_paths_tick_once_in_a_quarter_of_the_delay_unless_a_thread_does() {
+    let heap = heap();
+    // As long as there is no memory for its tables a heap has no ticks.
+    heap.os().refuse_after(Request::Reserve, 0);
+    heap.tick(true);
+    heap.os().grant(Request::Reserve);
+    let ticks_at = |milliseconds: u64| {
+        heap.os().clock.store(milliseconds * 1_000_000, Relaxed);
+        let before = heap.stats().ticks;
+        (0..64).for_each(|_| heap.free(heap.allocate(MIB)));
+        heap.stats().ticks - before
+    };
+    assert_eq!([0, 249, 251, 499, 502].map(ticks_at), [1, 0, 1, 0, 1]);
+    assert!(heap.claim_janitor());
+    assert_eq!(ticks_at(5000), 0);
+    heap.unclaim_janitor();
+    assert_eq!([5000, 5001].map(ticks_at), [1, 0]);
+}
+
+#[test]
 fn dense_warm_blocks_get_huge_pages_a_few_at_a_time_and_sparse_ones_never() {
     let heap = heap();
     let dense = fill(&heap, 40, 2 * MIB);
@@ -122,6 +205,23 @@ fn dense_warm_blocks_get_huge_pages_a_few_at_a_time_and_sparse_ones_never() {
     quiet_ticks(&heap, 40);
     assert_eq!(heap.os().asked(Request::Collapse), 40, "untouched blocks are not dense");
     free(&heap, sparse);
+}
+
+#[test]
+fn huge_pages_take_a_thousandth_of_a_cpu() {
+    const MILLISECOND: u64 = 1_000_000;
+    let mut os = Fake::default();
+    os.collapse_takes = MILLISECOND;
+    let heap = Box::new(Heap::new(os));
+    fill(&heap, 40, 2 * MIB);
+    let made_at = |milliseconds: u64| {
+        heap.os().clock.store(milliseconds * MILLISECOND, Relaxed);
+        quiet_ticks(&heap, 20);
+        (heap.os().asked(Request::Collapse), heap.stats().huge_stall / MILLISECOND)
+    };
+    // At first one is warm, then two at a tick are; from the beginning on a thousand times as long is waited.
+    let times = [10_000, 10_999, 11_000, 12_999, 13_000];
+    assert_eq!(times.map(made_at), [(1, 1), (1, 1), (3, 3), (3, 3), (5, 5)]);
 }
 
 #[test]
@@ -158,6 +258,8 @@ fn the_janitor_is_claimed_once_and_can_be_switched_off() {
     let heap = heap();
     assert!(heap.claim_janitor() && !heap.claim_janitor());
     heap.unclaim_janitor();
+    assert!(heap.claim_janitor(), "its thread could not be made, or has ended");
+    heap.unclaim_janitor();
     heap.set_option(b"janitor", b"off").unwrap();
     assert!(!heap.claim_janitor());
     assert!(!heap.options.is_on(OptionId::janitor));
@@ -182,4 +284,48 @@ fn the_thread_sleeps_when_all_is_done_wakes_by_a_slow_path_and_ends_when_told() 
     assert!(heap.stats().ticks > asleep.ticks && heap.stats().resident < MIB as u64);
     assert!(heap.stop_janitor());
     thread.join().unwrap();
+}
+
+/// Whether something is so within some seconds.
+fn is_so_soon(is_so: impl Fn() -> bool) -> bool {
+    let mut looks = 0..5000;
+    looks.any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        is_so()
+    })
+}
+
+#[test]
+fn the_thread_does_not_sleep_before_what_was_freed_last_is_gone_however_long_no_cache_has_moved() {
+    let heap: &'static Heap<Fake> = Box::leak(heap());
+    heap.set_option(b"release_delay", b"40ms").unwrap();
+    assert!(heap.claim_janitor());
+    let thread = std::thread::spawn(|| heap.run_janitor());
+    let works_for_ticks = || {
+        free(heap, fill(heap, 1, MIB));
+        heap.stats().ticks >= 9
+    };
+    // Were these ticks quiet ones it would sleep soon.
+    assert!(is_so_soon(works_for_ticks));
+    assert!(is_so_soon(|| heap.stats().dirty_free == 0));
+    assert!(heap.stop_janitor());
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_janitor_that_is_retired_ends_and_there_is_no_other() {
+    let heap: &'static Heap<Fake> = Box::leak(heap());
+    heap.allocate(1);
+    assert!(!heap.janitor_is_retired() && !heap.stop_janitor(), "there is no thread yet");
+    let run = || std::thread::spawn(|| heap.run_janitor());
+    let ends = |thread: std::thread::JoinHandle<()>| is_so_soon(|| thread.is_finished());
+    assert!(heap.claim_janitor());
+    let thread = run();
+    heap.retire_janitor();
+    assert!(ends(thread));
+    heap.unclaim_janitor();
+    assert!(heap.janitor_is_retired() && !heap.claim_janitor());
+    let ticks = heap.stats().ticks;
+    assert!(ends(run()), "one that was being made meanwhile");
+    assert_eq!(heap.stats().ticks, ticks);
 }

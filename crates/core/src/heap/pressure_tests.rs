@@ -3,7 +3,7 @@
 use super::Heap;
 use super::janitor_tests::{MIB, fill, free, heap};
 use crate::os::fake::Fake;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 #[test]
 fn the_hard_limit_refuses_and_the_heap_works_afterwards() {
@@ -68,6 +68,33 @@ fn what_the_callback_frees_is_free() {
     assert_eq!(heap.stats().large_blocks, more.len() as u64);
 }
 
+static STEPS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_step(_: usize, _: usize) {
+    STEPS.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn over_the_soft_limit_the_program_is_told_at_each_step_of_growth_and_anew_after_a_fall() {
+    let heap = heap();
+    heap.on_pressure(Some(count_step));
+    heap.set_option(b"memory_limit", b"128M").unwrap();
+    let mut blocks = Vec::new();
+    let mut told_in_growth = |count: usize, freed: usize| {
+        let before = STEPS.load(Relaxed);
+        free(&heap, blocks.split_off(blocks.len() - freed));
+        blocks.extend((0..count).map(|_| heap.allocate(MIB / 2)));
+        STEPS.load(Relaxed) - before
+    };
+    assert_eq!(told_in_growth(256, 0), 0, "the limit itself is within it");
+    // A step is a 64th of the limit, four of these blocks.
+    assert_eq!(told_in_growth(61, 0), 16);
+    assert_eq!(told_in_growth(1, 3), 0, "it fell by less than a step");
+    assert_eq!(told_in_growth(1, 3), 1, "now by a step");
+    assert_eq!(told_in_growth(56, 113), 0, "below the limit");
+    assert_eq!(told_in_growth(1, 0), 1);
+}
+
 static REENTERED: std::sync::Mutex<(usize, usize, usize)> = std::sync::Mutex::new((0, 0, 0));
 
 extern "C" fn allocate_more_than_a_step(_: usize, _: usize) {
@@ -93,6 +120,40 @@ fn a_callback_that_allocates_more_than_a_step_is_not_called_within_itself() {
     free(&heap, blocks);
     let (_, inside, most) = *REENTERED.lock().unwrap();
     assert_eq!((inside, most), (0, 1));
+}
+
+static WAITING_CALLS: AtomicUsize = AtomicUsize::new(0);
+static MAY_RETURN: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn wait_in_the_first_call(_: usize, _: usize) {
+    if WAITING_CALLS.fetch_add(1, Relaxed) == 0 {
+        while !MAY_RETURN.load(Relaxed) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_child_calls_back_although_a_thread_of_its_parent_was_in_the_function_when_it_was_forked() {
+    let heap = heap();
+    heap.on_pressure(Some(wait_in_the_first_call));
+    heap.set_option(b"memory_limit", b"8M").unwrap();
+    let calls = std::thread::scope(|scope| {
+        let other = scope.spawn(|| fill(&heap, 12, MIB));
+        while WAITING_CALLS.load(Relaxed) == 0 && !other.is_finished() {
+            std::thread::yield_now();
+        }
+        let calls_after_growth = || {
+            fill(&heap, 4, MIB);
+            WAITING_CALLS.load(Relaxed)
+        };
+        let in_parent = calls_after_growth();
+        heap.forget_janitor();
+        let in_child = calls_after_growth();
+        MAY_RETURN.store(true, Relaxed);
+        [in_parent, in_child]
+    });
+    assert!(calls[0] == 1 && calls[1] > 1, "{calls:?}");
 }
 
 #[test]
@@ -159,6 +220,20 @@ fn pressure_makes_everything_go_at_once() {
 }
 
 #[test]
+fn what_relief_gives_back_is_counted_in_spans_and_beside_them() {
+    let heap = heap();
+    let (stay, mut go): (Vec<_>, Vec<_>) =
+        fill(&heap, 8 << 10, 1024).into_iter().partition(|block| block / 1024 % 64 == 0);
+    go.extend(fill(&heap, 3, MIB));
+    free(&heap, go);
+    let before = heap.pages.footprint();
+    let given = heap.relieve();
+    assert_eq!((heap.pages.footprint() + given, heap.stats().given_back), (before, given as u64));
+    assert!(heap.stats().released > MIB as u64 && given > 4 * MIB);
+    free(&heap, stay);
+}
+
+#[test]
 fn the_limit_of_the_cgroup_is_known_before_the_first_tick_once_the_heap_is_no_longer_small() {
     let heap = heap();
     heap.os().group_limit.store(100 * MIB, Relaxed);
@@ -166,7 +241,31 @@ fn the_limit_of_the_cgroup_is_known_before_the_first_tick_once_the_heap_is_no_lo
     assert_eq!(heap.stats().memory_limit, 0, "small heaps do not ask");
     blocks.extend(fill(&heap, 9, MIB));
     assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64);
+    heap.os().group_limit.store(50 * MIB, Relaxed);
+    blocks.extend(fill(&heap, 9, MIB));
+    assert_eq!(heap.stats().memory_limit, (90 * MIB) as u64, "until a tick reads it again");
     free(&heap, blocks);
+}
+
+static READ: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_read(_: usize, _: usize) {
+    READ.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn a_limit_that_falls_to_what_is_held_is_not_passed() {
+    let heap = heap();
+    heap.on_pressure(Some(count_read));
+    fill(&heap, 8, MIB);
+    let told_at = |limit: usize| {
+        heap.set_option(b"memory_limit", limit.to_string().as_bytes()).unwrap();
+        heap.read_limits();
+        heap.call_back_if_due();
+        READ.load(Relaxed)
+    };
+    let held = heap.pages.footprint();
+    assert_eq!([held, held - 1].map(told_at), [0, 1]);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct Fake {
     /// Bytes of messages, printed or not.
     pub said: AtomicUsize,
     pub huge_pages: HugePages,
+    /// Nanoseconds of the clock in which a huge page is made.
+    pub collapse_takes: u64,
     pub variables: &'static [(&'static str, &'static str)],
     pub file: &'static str,
     /// Why there is no file where its text is empty.
@@ -77,6 +79,7 @@ impl Default for Fake {
             stack_depth: AtomicUsize::new(3),
             said: AtomicUsize::new(0),
             huge_pages: HugePages::OnRequest,
+            collapse_takes: 0,
             variables: &[],
             file: "",
             unread: Unread::Missing,
@@ -194,6 +197,7 @@ impl Os for Fake {
         }
     }
     fn collapse(&self, _: usize, _: usize) -> bool {
+        self.clock.fetch_add(self.collapse_takes, Relaxed);
         self.grants(Request::Collapse)
     }
     fn huge_pages(&self) -> HugePages {

@@ -46,6 +46,16 @@ fn a_large_span_grows_and_shrinks_in_place() {
 }
 
 #[test]
+fn a_large_span_with_room_grows_to_that_in_place_whatever_was_opened_after_it() {
+    let (os, pages) = pages();
+    let ids = [0; 4].map(|_| pages.open_large_with_room(&os, 4, 16, 0).unwrap().0);
+    for id in ids {
+        assert!(pages.resize_large(&os, id, address(&pages, id), 16, 0));
+    }
+    assert_eq!(pages.stats().used, 64 * UNIT_BYTES as u64);
+}
+
+#[test]
 fn large_alignment_is_met() {
     let (os, pages) = pages();
     for align in [1u32, 2, 64, 128, 1024] {
@@ -110,6 +120,31 @@ fn the_range_is_an_end_that_is_reported() {
     }
     assert_eq!(opened, 32);
     assert!(pages.open_span(&os, SizeClass::for_small(1)).is_none());
+}
+
+#[test]
+fn one_block_can_have_the_whole_range_and_so_can_the_smallest_spans() {
+    let os = Fake::default();
+    os.address_budget.store(64 << 20, Ordering::Relaxed);
+    let pages = Pages::new();
+    assert!(pages.start(&os));
+    let units = (pages.range_bytes() / UNIT_BYTES) as u32;
+    assert!(pages.open_large(&os, units + 1, 1, 0).is_none());
+    let (all, _) = pages.open_large(&os, units, 1, 0).unwrap();
+    pages.close_span(all, 0);
+    let spans = (0..).map_while(|_| pages.open_span(&os, SizeClass::for_small(16)));
+    assert_eq!(spans.count(), units as usize);
+}
+
+#[test]
+fn a_block_that_grows_into_what_is_left_out_of_core_files_lets_it_in_again() {
+    let (os, pages) = pages();
+    let [id, gone] = [BLOCK_UNITS; 2].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
+    pages.close_span(gone, 0);
+    pages.give_back(&os, 0, 0);
+    let left_out = os.asked(Request::SetDumped);
+    assert!(pages.resize_large(&os, id, address(&pages, id), BLOCK_UNITS + 2, 0));
+    assert_eq!((left_out, os.asked(Request::SetDumped)), (1, 2));
 }
 
 #[test]
@@ -220,6 +255,45 @@ fn the_soft_limit_is_told_once_when_giving_back_does_not_help() {
 }
 
 #[test]
+fn a_block_that_grows_in_place_is_under_the_limits_as_a_new_one_is_and_may_always_shrink() {
+    let (os, pages) = pages();
+    let [id, gone] = [20, 10].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
+    let start = address(&pages, id);
+    pages.close_span(gone, 0);
+    pages.limits.set(Some(32 * UNIT_BYTES), None);
+    assert!(pages.resize_large(&os, id, start, 25, 0));
+    assert_eq!(pages.dirty_free_bytes(), 0, "what was free went first");
+    assert!(!pages.limits.take_passed());
+    assert!(pages.resize_large(&os, id, start, 33, 0) && pages.limits.take_passed());
+    pages.limits.set(None, Some(10 * UNIT_BYTES));
+    assert!(pages.resize_large(&os, id, start, 30, 0), "however far it stays above the limit");
+    pages.limits.set(Some(40 * UNIT_BYTES), None);
+    assert!(pages.open_large(&os, 11, 1, 0).is_some() && pages.limits.take_passed());
+}
+
+#[test]
+fn a_limit_that_comes_while_a_thread_waits_for_the_lock_holds_for_that_thread() {
+    let (os, pages) = pages();
+    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
+    let start = address(&pages, id);
+    let waits_under_limit = |take: &(dyn Fn() -> bool + Sync)| {
+        pages.limits.set(None, None);
+        let held = pages.state.lock();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(take);
+            // It finds no limit; should it come too late for that, it is refused all the same.
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            pages.limits.set(None, Some(22 * UNIT_BYTES));
+            drop(held);
+            waits.join().unwrap()
+        })
+    };
+    assert!(!waits_under_limit(&|| pages.open_large(&os, 3, 1, 0).is_some()));
+    assert!(!waits_under_limit(&|| pages.resize_large(&os, id, start, 23, 0)));
+    assert!(waits_under_limit(&|| pages.resize_large(&os, id, start, 22, 0)));
+}
+
+#[test]
 fn a_block_is_handed_out_and_taken_back_by_one_caller() {
     let (os, pages) = pages();
     pages.give_by_call();
@@ -269,6 +343,7 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
     // This thread would wait for itself.
     assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], 0)));
     assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
+    assert_eq!([15, 16].map(|at| pages.is_posted(blocks[at], starts[at])), [true, false]);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], 0));
         assert_eq!(pages.class_of(starts[16]), SizeClass::LARGE);

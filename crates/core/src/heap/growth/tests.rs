@@ -142,3 +142,14 @@ fn a_child_sheds_although_a_thread_of_its_parent_did_when_it_was_forked() {
     heap.forget_janitor();
     assert!(portion(&heap) > 0);
 }
+
+#[test]
+fn a_little_that_is_needed_again_of_much_that_was_shed_is_no_reason_for_patience() {
+    let heap = sparse(64);
+    let shed: usize = (0..40).map(|_| portion(&heap)).sum();
+    fill(&heap, 4 << 10, 1024);
+    // The next tick itself gives nothing.
+    heap.os.refuse_after(Request::GiveBack, 0);
+    heap.tick(true);
+    assert!(shed > 32 * MIB && !heap.is_patient());
+}
