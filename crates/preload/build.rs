@@ -12,7 +12,6 @@ fn main() {
         println!("cargo:rustc-cfg=whole_paths");
     }
     compile("../preload/src/new_handler.cc", "-std=c++17", shared);
-    compile_unwind(shared);
     if tcmalloc {
         // Up to C++17 std::string comes from libstdc++; since then it is compiled where it is used.
         compile("../tcmalloc/src/containers.cc", "-std=c++20", shared);
@@ -51,16 +50,6 @@ fn compile(source: &str, standard: &str, shared: bool) {
         .opt_level(2)
         .file(source)
         .compile(&format!("vcm_{stem}"));
-}
-
-fn compile_unwind(shared: bool) {
-    const SOURCE: &str = "../preload/src/unwind.c";
-    println!("cargo:rerun-if-changed={SOURCE}");
-    cc::Build::new()
-        .define("VCM_SHARED", if shared { "1" } else { "0" })
-        .opt_level(2)
-        .file(SOURCE)
-        .compile("vcm_unwind");
 }
 
 fn compile_operators() {

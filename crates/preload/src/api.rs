@@ -22,9 +22,6 @@ pub unsafe extern "C" fn vcm_option_set(name: Name, value: Name) -> c_int {
     }
     // SAFETY: by the caller's promise.
     let (name, value) = unsafe { (CStr::from_ptr(name).to_bytes(), CStr::from_ptr(value).to_bytes()) };
-    if name == b"profile" {
-        super::unwind::find();
-    }
     match undisturbed(|| HEAP.set_option(name, value)) {
         Ok(()) => 0,
         Err(Refused::UnknownName) => libc::ENOENT,
@@ -141,7 +138,6 @@ pub extern "C" fn vcm_on_pressure(callback: Option<extern "C" fn(usize, usize)>)
 /// Starts the live heap profile anew; 0, or `ENOMEM` where there is no memory for its tables.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_profile_start(interval: usize) -> c_int {
-    super::unwind::find();
     if undisturbed(|| HEAP.start_profile(interval as u64)) { 0 } else { libc::ENOMEM }
 }
 

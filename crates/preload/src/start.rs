@@ -38,9 +38,6 @@ extern "C" fn on_load() {
     }
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     HEAP.free(HEAP.allocate(1));
-    if HEAP.is_profiling() {
-        super::unwind::find();
-    }
     #[cfg(feature = "tcmalloc")]
     super::tcmalloc::on_load();
     prove();

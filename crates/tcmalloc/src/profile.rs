@@ -37,7 +37,6 @@ pub unsafe extern "C" fn HeapProfilerStart(prefix: Name) {
 }
 
 fn start(prefix: &[u8]) {
-    crate::unwind::find();
     let mut state = STATE.lock();
     if state.running {
         return;
@@ -48,7 +47,6 @@ fn start(prefix: &[u8]) {
     room.copy_from_slice(prefix);
     state.length = prefix.len();
     state.dumps = 0;
-    crate::unwind::find();
     state.running = HEAP.start_profile(0);
     let text =
         if state.running { "Starting tracking the heap (sampled)" } else { "no memory for a heap profile" };

@@ -11,6 +11,8 @@ mod linux;
 mod mutex;
 
 pub use bell::Bell;
+#[cfg(target_arch = "x86_64")]
+pub use linux::unwind;
 pub use linux::{Interrupted, Linux};
 pub use mutex::{Guard, Mutex, Wait};
 

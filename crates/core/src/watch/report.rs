@@ -84,7 +84,7 @@ fn put_trace<O: Os>(os: &O, what: &str, trace: &Trace) {
 fn put_stack<O: Os>(os: &O, stack: &Stack) {
     if stack.frames().is_empty() {
         put_line(os, |line| {
-            put_str(line, "    (no stack: no libgcc_s in this process, and code without frame pointers)");
+            put_str(line, "    (no stack: code without tables for unwinding and without frame pointers)");
         });
     }
     for (number, frame) in stack.frames().iter().enumerate() {

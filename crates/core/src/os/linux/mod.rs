@@ -9,6 +9,8 @@ mod process;
 #[cfg(target_arch = "x86_64")]
 mod sequences;
 mod stack;
+#[cfg(target_arch = "x86_64")]
+pub mod unwind;
 
 pub use stack::Interrupted;
 

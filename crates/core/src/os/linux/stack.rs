@@ -68,8 +68,11 @@ pub(super) fn walk(frame: usize, stack: usize, frames: &mut [usize]) -> usize {
 }
 
 /// Asks the kernel to read a signal set there: it refuses the nonsense that is to be done with it, but reads
-/// first.
-fn is_readable(address: usize) -> bool {
+/// first. Null would be no set, and is not read.
+pub(super) fn is_readable(address: usize) -> bool {
+    if address == 0 {
+        return false;
+    }
     const NO_SUCH_WAY: i32 = -1;
     const SET_BYTES: usize = 8;
     let set = core::ptr::with_exposed_provenance::<c_void>(address);
@@ -213,7 +216,7 @@ mod tests {
         super::super::process::set_error_number(33);
         let word = 0usize;
         assert!(is_readable((&raw const word).expose_provenance() & !(PAGE - 1)));
-        assert!(!is_readable(PAGE) && !is_readable(1 << 60));
+        assert!(!is_readable(0) && !is_readable(PAGE) && !is_readable(1 << 60));
         assert_eq!(super::super::process::error_number(), 33);
     }
 

@@ -1,0 +1,154 @@
+//! The stack of calls by the tables that compilers leave for exceptions, read by ourselves (decision 0025).
+//!
+//! An unwinder that serves exceptions cannot serve an allocator: it calls malloc under its locks, and ends the
+//! process over tables that it cannot follow. This one takes no lock where glibc has `_dl_find_object`,
+//! allocates nothing and believes nothing: each page of a stack is read only after the system said that it can
+//! be. Code without tables, such as a compiler's at run time, ends the walk.
+//!
+//! The format is that of the Linux Standard Base, "Exception Frames", and of DWARF 5, section 6.4.
+
+mod bytes;
+mod expression;
+mod objects;
+mod rows;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use objects::FindObject;
+
+use super::stack::is_readable;
+use core::ops::Range;
+use rows::{Base, Rule};
+use tables::Frame;
+
+/// Registers by their number in DWARF: 7 is the stack pointer, 16 the return address.
+const REGISTERS: usize = 17;
+const STACK: usize = 7;
+const CODE: usize = 16;
+
+type Registers = [usize; REGISTERS];
+
+/// Calls that are walked over in search of those that are asked for.
+const MOST_CALLS: usize = 128;
+/// No frame is larger: what looks so is a wrong table.
+const LARGEST_FRAME: usize = 64 << 20;
+const PAGE: usize = 4096;
+
+/// The stack's words, each page asked for once.
+struct Memory {
+    readable: usize,
+}
+
+impl Memory {
+    const fn new() -> Memory {
+        // No page begins there.
+        Memory { readable: 1 }
+    }
+
+    fn word(&mut self, address: usize) -> Option<usize> {
+        let last = address.checked_add(size_of::<usize>() - 1)?;
+        for page in [address, last].map(|at| at & !(PAGE - 1)) {
+            if page != self.readable && !is_readable(page) {
+                return None;
+            }
+            self.readable = page;
+        }
+        let word = core::ptr::with_exposed_provenance::<usize>(address);
+        // SAFETY: on readable pages; whatever is there is only a number.
+        Some(unsafe { word.read_unaligned() })
+    }
+}
+
+/// Where the loaded object lies that has code at `address`.
+pub fn object_of(address: usize, find: Option<FindObject>) -> Option<Range<usize>> {
+    objects::object_of(address, find).map(|object| object.range)
+}
+
+/// Return addresses of this thread's calls, innermost first, without those in `own`; returns how many.
+#[inline(never)]
+pub fn stack(frames: &mut [usize], own: &Range<usize>, find: Option<FindObject>) -> usize {
+    let mut registers: Registers = [0; REGISTERS];
+    // What a call preserves, by its number, and where we are.
+    // SAFETY: writes into the array.
+    unsafe {
+        core::arch::asm!(
+            "mov [{0} + 8 * 3], rbx",
+            "mov [{0} + 8 * 6], rbp",
+            "mov [{0} + 8 * 7], rsp",
+            "mov [{0} + 8 * 12], r12",
+            "mov [{0} + 8 * 13], r13",
+            "mov [{0} + 8 * 14], r14",
+            "mov [{0} + 8 * 15], r15",
+            "lea {1}, [rip]",
+            "mov [{0} + 8 * 16], {1}",
+            in(reg) registers.as_mut_ptr(), out(reg) _, options(nostack, preserves_flags)
+        );
+    }
+    walk(registers, frames, own, find)
+}
+
+fn walk(
+    mut registers: Registers,
+    frames: &mut [usize],
+    own: &Range<usize>,
+    find: Option<FindObject>,
+) -> usize {
+    let mut memory = Memory::new();
+    let (mut depth, mut is_exact) = (0, true);
+    for _ in 0..MOST_CALLS {
+        let code = registers[CODE];
+        if code == 0 {
+            break;
+        }
+        if !own.contains(&code) {
+            let Some(place) = frames.get_mut(depth) else { break };
+            *place = code;
+            depth += 1;
+        }
+        // A return address may be the first of the next function; what was interrupted is where it is.
+        let Some(frame) = tables::find(code - usize::from(!is_exact), find) else { break };
+        is_exact = frame.is_signal;
+        let Some(caller) = caller(&frame, &registers, &mut memory) else { break };
+        registers = caller;
+    }
+    depth
+}
+
+/// The registers as they were when the function of `frame` was called.
+fn caller(frame: &Frame, registers: &Registers, memory: &mut Memory) -> Option<Registers> {
+    let row = rows::row(frame)?;
+    let base = match row.base {
+        Base::Unknown => return None,
+        Base::Register { number, offset } => {
+            registers.get(number as usize)?.wrapping_add_signed(offset as isize)
+        }
+        Base::Expression(program) => expression::value(program, registers, None, memory)?,
+    };
+    // A stack grows downwards, so callers lie above. A handler may have a stack of its own.
+    if !frame.is_signal && base.wrapping_sub(registers[STACK]).wrapping_sub(1) >= LARGEST_FRAME {
+        return None;
+    }
+    let mut caller = *registers;
+    caller[STACK] = base;
+    for (number, rule) in row.rules.iter().enumerate() {
+        let value = match *rule {
+            Rule::Same => continue,
+            // The outermost call has no return address.
+            Rule::Undefined => 0,
+            Rule::At(offset) => memory.word(base.wrapping_add_signed(offset as isize))?,
+            Rule::Is(offset) => base.wrapping_add_signed(offset as isize),
+            Rule::Register(other) => *registers.get(other as usize)?,
+            Rule::AtExpression(program) => {
+                let address = expression::value(program, registers, Some(base), memory)?;
+                memory.word(address)?
+            }
+            Rule::IsExpression(program) => expression::value(program, registers, Some(base), memory)?,
+        };
+        *caller.get_mut(number)? = value;
+    }
+    // Where nothing is said of the return address there is none.
+    let is_told = !matches!(row.rules.get(frame.return_address as usize)?, Rule::Same);
+    caller[CODE] = if is_told { *caller.get(frame.return_address as usize)? } else { 0 };
+    Some(caller)
+}

@@ -1,0 +1,183 @@
+//! The row of rules that holds at one instruction: the result of a small program.
+
+use super::bytes::Bytes;
+use super::tables::Frame;
+use super::{CODE, REGISTERS};
+
+/// How the value of a register before the call is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// As it is.
+    Same,
+    Undefined,
+    /// In memory, so far from the frame's base; or that address itself.
+    At(i64),
+    Is(i64),
+    Register(u64),
+    AtExpression(Bytes),
+    IsExpression(Bytes),
+}
+
+/// Where the frame's base is: the stack pointer before the call (`CFA`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    Unknown,
+    Register { number: u64, offset: i64 },
+    Expression(Bytes),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub base: Base,
+    pub rules: [Rule; REGISTERS],
+}
+
+impl Row {
+    /// The base becomes so far from the register that it is counted from.
+    fn set_offset(&mut self, value: i64) -> Option<()> {
+        let Base::Register { offset, .. } = &mut self.base else { return None };
+        *offset = value;
+        Some(())
+    }
+
+    /// Registers that nobody passes on, such as those of vectors, are left out.
+    fn set(&mut self, number: u64, rule: Rule) {
+        if let Some(place) = self.rules.get_mut(number as usize) {
+            *place = rule;
+        }
+    }
+}
+
+/// Rows put aside at a time. Compilers put one aside; more make the stack of this function longer than a
+/// thread's small one should bear.
+const MOST_KEPT: usize = 3;
+
+struct Machine<'a> {
+    frame: &'a Frame,
+    row: Row,
+    /// What `frame.common` says.
+    first: Row,
+    kept: [Row; MOST_KEPT],
+    depth: usize,
+    at: usize,
+}
+
+/// The row at `frame.code`; none where the program has instructions that are not known.
+pub fn row(frame: &Frame) -> Option<Row> {
+    if frame.return_address as usize > CODE {
+        return None;
+    }
+    let row = Row { base: Base::Unknown, rules: [Rule::Same; REGISTERS] };
+    let mut machine = Machine { frame, row, first: row, kept: [row; MOST_KEPT], depth: 0, at: frame.start };
+    machine.run(frame.common)?;
+    machine.first = machine.row;
+    machine.run(frame.program)?;
+    Some(machine.row)
+}
+
+impl Machine<'_> {
+    fn run(&mut self, mut program: Bytes) -> Option<()> {
+        while !program.is_empty() && self.at <= self.frame.code {
+            let instruction = program.u8()?;
+            let operand = u64::from(instruction & 0x3f);
+            match instruction >> 6 {
+                1 => self.advance(operand),
+                2 => {
+                    let offset = self.data(program.unsigned()? as i64);
+                    self.row.set(operand, Rule::At(offset));
+                }
+                3 => self.restore(operand),
+                _ => self.extended(instruction, &mut program)?,
+            }
+        }
+        Some(())
+    }
+
+    fn advance(&mut self, units: u64) {
+        self.at = self.at.wrapping_add(units.wrapping_mul(self.frame.code_unit) as usize);
+    }
+
+    fn data(&self, units: i64) -> i64 {
+        units.wrapping_mul(self.frame.data_unit)
+    }
+
+    fn restore(&mut self, number: u64) {
+        let rule = self.first.rules.get(number as usize).copied();
+        self.row.set(number, rule.unwrap_or(Rule::Same));
+    }
+
+    fn extended(&mut self, instruction: u8, program: &mut Bytes) -> Option<()> {
+        match instruction {
+            0x00 => {}
+            0x01 => self.at = program.encoded(0, 0)?,
+            0x02 => self.advance(u64::from(program.u8()?)),
+            0x03 => self.advance(u64::from(program.u16()?)),
+            0x04 => self.advance(u64::from(program.u32()?)),
+            0x05 => {
+                let (number, offset) = (program.unsigned()?, program.unsigned()? as i64);
+                self.row.set(number, Rule::At(self.data(offset)));
+            }
+            0x06 => self.restore(program.unsigned()?),
+            0x07 => self.row.set(program.unsigned()?, Rule::Undefined),
+            0x08 => self.row.set(program.unsigned()?, Rule::Same),
+            0x09 => {
+                let (number, other) = (program.unsigned()?, program.unsigned()?);
+                self.row.set(number, Rule::Register(other));
+            }
+            0x0a => {
+                *self.kept.get_mut(self.depth)? = self.row;
+                self.depth += 1;
+            }
+            0x0b => {
+                self.depth = self.depth.checked_sub(1)?;
+                self.row = *self.kept.get(self.depth)?;
+            }
+            0x0c => {
+                let (number, offset) = (program.unsigned()?, program.unsigned()? as i64);
+                self.row.base = Base::Register { number, offset };
+            }
+            0x0d => {
+                let number = program.unsigned()?;
+                let Base::Register { number: place, .. } = &mut self.row.base else { return None };
+                *place = number;
+            }
+            0x0e => self.row.set_offset(program.unsigned()? as i64)?,
+            0x0f => self.row.base = Base::Expression(expression(program)?),
+            0x10 => {
+                let number = program.unsigned()?;
+                self.row.set(number, Rule::AtExpression(expression(program)?));
+            }
+            0x11 => {
+                let (number, offset) = (program.unsigned()?, program.signed()?);
+                self.row.set(number, Rule::At(self.data(offset)));
+            }
+            0x12 => {
+                let (number, offset) = (program.unsigned()?, program.signed()?);
+                self.row.base = Base::Register { number, offset: self.data(offset) };
+            }
+            0x13 => {
+                let offset = program.signed()?;
+                self.row.set_offset(self.data(offset))?;
+            }
+            0x14 | 0x15 => {
+                let number = program.unsigned()?;
+                let offset =
+                    if instruction == 0x14 { program.unsigned()? as i64 } else { program.signed()? };
+                self.row.set(number, Rule::Is(self.data(offset)));
+            }
+            0x16 => {
+                let number = program.unsigned()?;
+                self.row.set(number, Rule::IsExpression(expression(program)?));
+            }
+            // The size of arguments on the stack, which only exceptions need.
+            0x2e => _ = program.unsigned()?,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn expression(program: &mut Bytes) -> Option<Bytes> {
+    let length = program.unsigned()?;
+    program.part(length as usize)
+}

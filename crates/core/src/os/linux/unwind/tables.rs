@@ -1,0 +1,132 @@
+//! What the tables of an object say of one of its functions.
+
+use super::bytes::Bytes;
+use super::objects::{self, FindObject};
+
+/// A function's rules for unwinding at one of its instructions.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    /// Where we are, and where the function begins.
+    pub code: usize,
+    pub start: usize,
+    /// What holds at the beginning of every function of its kind, and what changes on the way.
+    pub common: Bytes,
+    pub program: Bytes,
+    pub code_unit: u64,
+    pub data_unit: i64,
+    /// The column of the return address.
+    pub return_address: u64,
+    /// The kernel made this frame, to call a signal handler.
+    pub is_signal: bool,
+}
+
+/// Signed differences of 32 bits, to the start of the table's header: what every linker writes.
+const SORTED_TABLE: u8 = 0x3b;
+/// The longest header without its table: four bytes that say how the two numbers after them are written.
+const HEADER_BYTES: usize = 4 + 2 * 10;
+/// What follows lengths of 32 bits that are none.
+const LONG: u32 = u32::MAX;
+
+/// The rules for `code`; none where no table has any.
+pub fn find(code: usize, find: Option<FindObject>) -> Option<Frame> {
+    let header = objects::object_of(code, find)?.tables;
+    // SAFETY: the loader says that there is a header.
+    let table = unsafe { Bytes::new(header, header.checked_add(HEADER_BYTES)?) };
+    frame_at(entry_for(table, code)?, code)
+}
+
+/// The description of the last function that begins at or before `code`.
+fn entry_for(mut table: Bytes, code: usize) -> Option<usize> {
+    let header = table.address();
+    let [version, frames, counts, sorted] = [table.u8()?, table.u8()?, table.u8()?, table.u8()?];
+    if version != 1 || sorted != SORTED_TABLE {
+        return None;
+    }
+    table.encoded(frames, header)?;
+    let count = table.encoded(counts, header)?;
+    let pairs = table.address();
+    let pair = |index: usize| {
+        // SAFETY: the header says that there are so many.
+        let mut pair = unsafe { Bytes::new(pairs + 8 * index, pairs + 8 * index + 8) };
+        Some((header.wrapping_add(pair.i32()? as usize), header.wrapping_add(pair.i32()? as usize)))
+    };
+    let (mut first, mut after) = (0, count);
+    while first < after {
+        let middle = first + (after - first) / 2;
+        if pair(middle)?.0 <= code { first = middle + 1 } else { after = middle }
+    }
+    Some(pair(first.checked_sub(1)?)?.1)
+}
+
+/// The contents of the entry at `address`, behind its length.
+fn entry(address: usize) -> Option<Bytes> {
+    // SAFETY: an entry begins with a length of 32 bits.
+    let length = unsafe { Bytes::new(address, address + 4) }.u32()?;
+    // SAFETY: and is as long as it says.
+    (length != 0 && length != LONG).then(|| unsafe { Bytes::new(address + 4, address + 4 + length as usize) })
+}
+
+pub(super) fn frame_at(address: usize, code: usize) -> Option<Frame> {
+    let mut body = entry(address)?;
+    let here = body.address();
+    let common = Common::at(here.wrapping_sub(body.u32()? as usize))?;
+    let start = body.encoded(common.encoding, 0)?;
+    let bytes = body.plain(common.encoding)?;
+    if code.wrapping_sub(start) >= bytes {
+        return None;
+    }
+    if common.is_augmented {
+        let more = body.unsigned()?;
+        body.part(more as usize)?;
+    }
+    Some(Frame { code, start, program: body, ..common.frame })
+}
+
+/// What many functions share.
+struct Common {
+    encoding: u8,
+    is_augmented: bool,
+    frame: Frame,
+}
+
+impl Common {
+    fn at(address: usize) -> Option<Common> {
+        let mut body = entry(address)?;
+        let (is_common, version) = (body.u32()? == 0, body.u8()?);
+        if !is_common || !matches!(version, 1 | 3) {
+            return None;
+        }
+        let mut letters = body;
+        while body.u8()? != 0 {}
+        let (code_unit, data_unit) = (body.unsigned()?, body.signed()?);
+        let return_address = if version == 1 { u64::from(body.u8()?) } else { body.unsigned()? };
+        let (mut encoding, mut is_signal, mut is_augmented) = (0, false, false);
+        while let letter @ 1.. = letters.u8()? {
+            match letter {
+                b'z' => {
+                    is_augmented = true;
+                    body.unsigned()?;
+                }
+                b'R' => encoding = body.u8()?,
+                b'L' => _ = body.u8()?,
+                b'P' => {
+                    let encoding = body.u8()?;
+                    body.encoded(encoding, 0)?;
+                }
+                b'S' => is_signal = true,
+                _ => return None,
+            }
+        }
+        let frame = Frame {
+            code: 0,
+            start: 0,
+            common: body,
+            program: body,
+            code_unit,
+            data_unit,
+            return_address,
+            is_signal,
+        };
+        Some(Common { encoding, is_augmented, frame })
+    }
+}
