@@ -9,6 +9,7 @@
 mod actions;
 mod api;
 mod cxx;
+mod extended;
 #[cfg(whole_paths)]
 mod fast;
 mod faults;

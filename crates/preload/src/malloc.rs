@@ -270,23 +270,3 @@ pub extern "C" fn free_sized(block: Pointer, bytes: usize) {
 pub extern "C" fn free_aligned_sized(block: Pointer, align: usize, bytes: usize) {
     checked_free(block, bytes, align);
 }
-
-/// The alignment in the flags of jemalloc's extended calls: its logarithm in the lowest six bits.
-fn align_of_flags(flags: c_int) -> usize {
-    1usize << (flags as u32 & 63)
-}
-
-/// The bytes that `mallocx` would return a block of; 0 where it would fail.
-#[unsafe(no_mangle)]
-pub extern "C" fn nallocx(bytes: usize, flags: c_int) -> usize {
-    match bytes {
-        0 => 0,
-        _ if bytes > vcmalloc_core::heap::LARGEST_REQUEST => 0,
-        _ => super::Policy::block_bytes_for(bytes, align_of_flags(flags)),
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn sdallocx(block: Pointer, bytes: usize, flags: c_int) {
-    checked_free(block, bytes, align_of_flags(flags));
-}

@@ -4,6 +4,7 @@
 use super::class::Name;
 use super::new_mode;
 use crate::cxx;
+use crate::extended;
 use crate::introspection;
 use crate::malloc::{self, Pointer};
 use core::ffi::c_int;
@@ -35,7 +36,7 @@ also! {
     tc_pvalloc(bytes: usize) -> Pointer = malloc::pvalloc;
     tc_malloc_size(block: Pointer) -> usize = malloc::malloc_usable_size;
     malloc_size(block: Pointer) -> usize = malloc::malloc_usable_size;
-    tc_nallocx(bytes: usize, flags: c_int) -> usize = malloc::nallocx;
+    tc_nallocx(bytes: usize, flags: c_int) -> usize = extended::nallocx;
     tc_malloc_stats() = introspection::malloc_stats;
     tc_mallopt(parameter: c_int, value: c_int) -> c_int = introspection::mallopt;
     tc_mallinfo() -> libc::mallinfo = introspection::mallinfo;

@@ -286,7 +286,7 @@ fn linked_jemalloc(what: String) -> Finding {
     Finding::new(
         Weight::Note,
         what,
-        "malloc goes to vcmalloc, but mallctl and MALLOC_CONF reach an idle jemalloc: its statistics and \
+        "malloc and mallocx go to vcmalloc, but mallctl and MALLOC_CONF reach an idle jemalloc: its statistics and \
          settings mean nothing.",
         "Read 'VCM_STATS_AT_EXIT=1' instead, or use a build without jemalloc.",
     )

@@ -157,7 +157,7 @@ impl<O: Os> Heap<O> {
     pub fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
         let Some(total) = count.checked_mul(bytes) else { return 0 };
         if total > LARGEST_BYTES {
-            return self.allocate_large_zeroed(total);
+            return self.allocate_large_zeroed(MIN_ALIGN, total);
         }
         let block = match self.allocate_fast(total) {
             0 if total >= OFTEN_UNTOUCHED_FROM => return self.allocate_untouched(total),
@@ -167,6 +167,22 @@ impl<O: Os> Heap<O> {
         if block != 0 {
             // SAFETY: the block is ours and at least `total` bytes long.
             unsafe { core::ptr::with_exposed_provenance_mut::<u8>(block).write_bytes(0, total) };
+        }
+        block
+    }
+
+    /// A zeroed block of at least `bytes` at a multiple of `align`, a power of two.
+    pub fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize {
+        if align <= MIN_ALIGN {
+            return self.allocate_zeroed(1, bytes);
+        }
+        if SizeClass::for_aligned(bytes, align).is_none() {
+            return self.allocate_large_zeroed(align, bytes);
+        }
+        let block = self.allocate_aligned(align, bytes);
+        if block != 0 {
+            // SAFETY: the block is ours and at least `bytes` long.
+            unsafe { core::ptr::with_exposed_provenance_mut::<u8>(block).write_bytes(0, bytes) };
         }
         block
     }
@@ -196,14 +212,14 @@ impl<O: Os> Heap<O> {
 
     #[cold]
     #[inline(never)]
-    fn allocate_large_zeroed(&self, bytes: usize) -> usize {
+    fn allocate_large_zeroed(&self, align: usize, bytes: usize) -> usize {
         let cleared = |fresh| {
             self.large.clear(&self.os, fresh, bytes);
             self.note_large(fresh.address, bytes);
             fresh.address
         };
-        self.in_slow_path(|| self.allocate_large(bytes, MIN_ALIGN).map_or(0, cleared))
+        self.in_slow_path(|| self.allocate_large(bytes, align).map_or(0, cleared))
             // Emergency memory is zero.
-            .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
+            .unwrap_or_else(|| self.allocate_in_emergency(bytes, align))
     }
 }

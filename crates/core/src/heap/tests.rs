@@ -341,3 +341,44 @@ fn room_for_what_grows_takes_no_more_addresses_than_blocks_do() {
     blocks.iter().for_each(|block| heap.free(*block));
     heap.verify();
 }
+
+#[test]
+fn a_block_is_resized_to_an_alignment_wherever_it_lay() {
+    let heap = heap();
+    for bytes in [50, 5000, 50_000, 500_000] {
+        for align in [1, 64, 4096, 1 << 20] {
+            let block = heap.allocate(bytes);
+            fill(block, bytes, 8);
+            let other = heap.reallocate_aligned(block, align, bytes);
+            assert!(other.is_multiple_of(align) && holds(other, bytes, 8), "{bytes} at {align}");
+            heap.check_size(other, bytes, align);
+            heap.free(other);
+        }
+    }
+}
+
+#[test]
+fn zeroed_blocks_are_zero_at_every_alignment() {
+    let heap = heap();
+    for bytes in [50, 5000, 50_000, 500_000] {
+        for align in [1, 64, 4096, 1 << 20] {
+            let dirty = heap.allocate_aligned(align, bytes);
+            fill(dirty, bytes, 8);
+            heap.free(dirty);
+            let block = heap.allocate_aligned_zeroed(align, bytes);
+            assert!(block.is_multiple_of(align) && holds(block, bytes, 0), "{bytes} at {align}");
+            heap.free(block);
+        }
+    }
+}
+
+#[test]
+fn only_a_large_block_is_resized_where_it_lies() {
+    let heap = heap();
+    let (small, large) = (heap.allocate(100), heap.allocate(4 << 20));
+    assert!(!heap.resize_in_place(small, 1, 50) && !heap.resize_in_place(large, 1, 100));
+    assert!(heap.resize_in_place(large, 16, 1 << 20) && heap.usable_bytes(large) == 1 << 20);
+    assert!(heap.resize_in_place(large, 16, 2 << 20) && heap.usable_bytes(large) == 2 << 20);
+    assert!(!heap.resize_in_place(large, 1 << 40, 1 << 20) && !heap.resize_in_place(large, 1, usize::MAX));
+    assert_eq!(heap.usable_bytes(large), 2 << 20);
+}

@@ -206,6 +206,11 @@ impl<O: Os> Hardened<O> {
         count.checked_mul(bytes).map_or(0, |total| self.allocate(total))
     }
 
+    /// As `Heap::allocate_aligned_zeroed`.
+    pub fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize {
+        self.allocate_aligned(align, bytes)
+    }
+
     /// As `Heap::free`, for blocks of malloc's family.
     pub fn free(&self, address: usize) {
         self.free_slow(address);
@@ -239,13 +244,17 @@ impl<O: Os> Hardened<O> {
 
     fn take_back(&self, address: usize, by: Maker) -> Result<(), Misuse> {
         let live = self.inspect(address)?;
-        if live.frame.maker != by {
-            let fault = Fault::WrongFunction { made: live.frame.maker, freed: by };
-            return Err(self.about(fault, &live));
-        }
+        self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
         self.states.take_back(self.offset_of(address)).map_err(|state| self.no_block(address, state))?;
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
+    }
+
+    fn check_maker(&self, live: &Live, by: Maker) -> Result<(), Misuse> {
+        if live.frame.maker == by {
+            return Ok(());
+        }
+        Err(self.about(Fault::WrongFunction { made: live.frame.maker, freed: by }, live))
     }
 
     fn about(&self, fault: Fault, live: &Live) -> Misuse {
@@ -362,10 +371,7 @@ impl<O: Os> Hardened<O> {
             return;
         }
         let live = self.heap.obeyed(self.inspect(address));
-        if live.frame.maker != from {
-            let fault = Fault::WrongFunction { made: live.frame.maker, freed: from };
-            self.heap.obeyed(Err(self.about(fault, &live)))
-        }
+        self.heap.obeyed(self.check_maker(&live, from));
         self.reframe(&live, Frame { maker: to, ..live.frame });
     }
 

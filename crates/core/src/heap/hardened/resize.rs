@@ -1,8 +1,8 @@
-//! realloc.
+//! realloc, also with an alignment, and resizing without moving.
 
 use super::frame::{self, Frame, TAIL_LEAST};
 use super::{GUARDED_FROM, Hardened, Live};
-use crate::base::fault::{Fault, Maker, Misuse};
+use crate::base::fault::{Maker, Misuse};
 use crate::os::Os;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
@@ -13,32 +13,34 @@ const PIECE: usize = 4096;
 impl<O: Os> Hardened<O> {
     /// As `Heap::reallocate`.
     pub fn reallocate(&self, address: usize, bytes: usize) -> usize {
+        // Its owner's next free says nothing of an alignment.
+        self.reallocate_aligned(address, 1, bytes)
+    }
+
+    /// As `Heap::reallocate_aligned`.
+    pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
         if address == 0 {
-            return self.allocate(bytes);
+            return self.allocate_aligned(align, bytes);
         }
         if self.is_outside(address) {
-            return self.move_from_outside(address, bytes);
+            return self.move_from_outside(address, align, bytes);
         }
-        let live = self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use));
-        if live.frame.maker != Maker::Malloc {
-            let fault = Fault::WrongFunction { made: live.frame.maker, freed: Maker::Malloc };
-            self.heap.obeyed(Err(self.about(fault, &live)))
-        }
+        let live = self.heap.obeyed(self.owned(address));
         if bytes > super::MOST_BYTES {
             return 0;
         }
         // A block stays where it is unless it is too small or less than half used.
         let may_stay = bytes >= live.frame.bytes / 2;
-        if may_stay && self.resizes_in_place(&live, bytes) {
+        if may_stay && self.resizes_in_place(&live, align, bytes) {
             return address;
         }
         let block = match bytes > live.frame.bytes && bytes >= GUARDED_FROM {
-            true => self.allocate_growing(bytes),
-            false => self.allocate(bytes),
+            true => self.allocate_growing(align, bytes),
+            false => self.allocate_aligned(align, bytes),
         };
         if block == 0 {
             // What shrinks can stay, as long as there is no memory to move it to.
-            let stays = bytes <= live.frame.bytes && self.resizes_in_place(&live, bytes);
+            let stays = bytes <= live.frame.bytes && self.resizes_in_place(&live, align, bytes);
             return if stays { address } else { 0 };
         }
         copy_to_zeros(address, block, live.frame.bytes.min(bytes));
@@ -46,28 +48,47 @@ impl<O: Os> Hardened<O> {
         block
     }
 
+    /// As `Heap::resize_in_place`.
+    pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
+        if self.is_outside(address) || bytes > super::MOST_BYTES {
+            return false;
+        }
+        let live = self.heap.obeyed(self.owned(address));
+        self.resizes_in_place(&live, align, bytes)
+    }
+
+    /// The live block at `address`, which a function of malloc's family made.
+    fn owned(&self, address: usize) -> Result<Live, Misuse> {
+        let live = self.inspect(address).map_err(Misuse::of_use)?;
+        self.check_maker(&live, Maker::Malloc)?;
+        Ok(live)
+    }
+
     /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all
     /// stays in proportion to what it grows to.
-    fn allocate_growing(&self, bytes: usize) -> usize {
-        match self.heap.obeyed(self.make_guarded(1, bytes, true)) {
-            0 => self.allocate(bytes),
+    fn allocate_growing(&self, align: usize, bytes: usize) -> usize {
+        match self.heap.obeyed(self.make_guarded(align, bytes, true)) {
+            0 => self.allocate_aligned(align, bytes),
             block => block,
         }
     }
 
-    fn move_from_outside(&self, address: usize, bytes: usize) -> usize {
+    fn move_from_outside(&self, address: usize, align: usize, bytes: usize) -> usize {
         let before = self.usable_bytes(address);
-        let block = self.allocate(bytes);
+        let block = self.allocate_aligned(align, bytes);
         if block != 0 {
             copy(address, block, before.min(bytes));
         }
         block
     }
 
-    fn resizes_in_place(&self, live: &Live, bytes: usize) -> bool {
+    /// False where the block can not have so many bytes, or lies at no multiple of `align`.
+    fn resizes_in_place(&self, live: &Live, align: usize, bytes: usize) -> bool {
+        if !live.user.is_multiple_of(align) {
+            return false;
+        }
         let before = live.frame;
-        // Its owner's next free says nothing of an alignment.
-        let after = Frame { bytes, asked: 0, ..before };
+        let after = Frame { bytes, asked: align.trailing_zeros(), ..before };
         if !live.class.is_small() {
             if bytes <= before.bytes {
                 self.shrink_guarded(live, bytes);

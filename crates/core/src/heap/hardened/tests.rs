@@ -248,3 +248,30 @@ fn a_block_that_realloc_makes_longer_and_longer_is_copied_a_few_times() {
     heap.free(grown);
     heap.audit();
 }
+
+#[test]
+fn a_block_that_is_resized_forgets_its_old_alignment_and_keeps_to_the_new_one() {
+    let heap = hardened();
+    for bytes in [100, 50_000] {
+        for (old, new) in [(4, 12), (12, 4), (0, 20)] {
+            let block = heap.allocate_aligned(1 << old, bytes);
+            fill(block, bytes, 6);
+            let other = heap.reallocate_aligned(block, 1 << new, bytes + 8);
+            assert!(other.is_multiple_of(1 << new) && holds(other, bytes, 6));
+            heap.check_size(other, bytes + 8, 1 << new);
+            heap.free(other);
+        }
+    }
+}
+
+#[test]
+fn a_block_is_resized_where_it_lies_or_not_at_all() {
+    let heap = hardened();
+    let (small, large) = (heap.allocate(100), heap.allocate(300_000));
+    assert!(heap.resize_in_place(small, 1, 60) && !heap.resize_in_place(small, 1, 5000));
+    assert!(heap.resize_in_place(large, 16, 100_000) && !heap.resize_in_place(large, 1 << 40, 100_000));
+    assert!(!heap.resize_in_place(large, 1, usize::MAX));
+    heap.check_size(small, 60, 1);
+    heap.check_size(large, 100_000, 16);
+    [small, large].into_iter().for_each(|block| heap.free(block));
+}

@@ -9,8 +9,9 @@ pub const CHECK: Check = Check {
     severity: Severity::Note,
     looks_for: "a jemalloc that a program, no Ceph daemon, is linked with, and another malloc in its place",
     test: Test::Each(every, test),
-    why: "malloc and free go to the preload, so nothing is mixed; but mallctl and MALLOC_CONF reach an idle \
-          jemalloc: its statistics, and what the program does by them, mean nothing.",
+    why: "malloc and free go to the preload, and with vcmalloc jemalloc's calls from mallocx to sdallocx \
+          too, so nothing is mixed; but mallctl and MALLOC_CONF reach an idle jemalloc: its statistics, and \
+          what the program does by them, mean nothing.",
     source: Source {
         name: "docs/guides/vcm.md, When it does not take effect",
         url: "docs/guides/vcm.md#when-it-does-not-take-effect",
