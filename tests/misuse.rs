@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use allocators::Allocator;
 use libtest_mimic::{Arguments, Trial};
-use suite::{CRIMES, KNOWN_OPEN, OPEN_ACROSS_CPUS, Promise};
+use suite::{CRIMES, KNOWN_OPEN, OPEN_ACROSS_CPUS, Promise, Verdict};
 
 const TRIES: u64 = 200_000;
 
@@ -34,7 +34,54 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(&allocator, program, crime, promise)?)));
         }
     }
+    trials.push(Trial::test("the_line_of_a_wrong_function_is_exact", || Ok(the_line_is_exact()?)));
+    trials.push(Trial::test("functions_may_be_mixed_where_the_option_says_so", || Ok(mixing_goes_on()?)));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn the_line_is_exact() -> Result<(), String> {
+    let mixtures = [
+        ("malloc_then_delete", "malloc", "operator delete"),
+        ("new_then_free", "operator new", "free or realloc"),
+        ("new_array_then_delete", "operator new[]", "operator delete"),
+    ];
+    for (crime, maker, freer) in mixtures {
+        let verdict = suite::commit(&Allocator::hardened()?, "frees", crime, TRIES)?;
+        let Verdict::Message { line, .. } = &verdict else { return Err(format!("{crime}: {verdict:?}")) };
+        let address = line.split([' ', ',']).find(|word| word.starts_with("0x")).unwrap_or("no address");
+        let meant = format!(
+            "vcmalloc: free by the wrong function: address {address}, block {address} of 100 bytes, made by \
+             {maker}, given to {freer}; VCM_WRONG_FUNCTION_CHECK=off lets it pass, thread "
+        );
+        if !line.starts_with(&meant) {
+            return Err(format!("{line}\nshould begin with\n{meant}"));
+        }
+    }
+    Ok(())
+}
+
+/// What the program mixes passes; what else it does wrong does not.
+fn mixing_goes_on() -> Result<(), String> {
+    let mixed = Allocator { mixed: true, ..Allocator::hardened()? };
+    for crime in ["malloc_then_delete", "new_then_free", "new_array_then_delete"] {
+        match suite::commit(&mixed, "frees", crime, TRIES)? {
+            Verdict::WentOn { word, .. } if word == "harmless" => {}
+            verdict => return Err(format!("{crime} should be harmless, not {verdict:?}")),
+        }
+    }
+    let others = [
+        ("frees", "sized_delete_too_small", "free with the wrong size or alignment"),
+        ("frees", "aligned_block_deleted_as_unaligned", "free with the wrong size or alignment"),
+        ("frees", "double_free_at_once", "double free"),
+        ("writes", "overflow_1", "write behind the end of a block"),
+    ];
+    for (program, crime, line) in others {
+        let verdict = suite::commit(&mixed, program, crime, TRIES)?;
+        if !matches!(&verdict, Verdict::Message { line: said, .. } if said.contains(line)) {
+            return Err(format!("{crime} should be stopped with '{line}', not {verdict:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn every_build_of_ours() -> Result<Vec<Allocator>, String> {

@@ -17,6 +17,8 @@ pub struct Allocator {
     pub locked: bool,
     /// With the option that stops every second free at the call.
     pub checked: bool,
+    /// With the option that lets a block be freed by another family of functions than made it.
+    pub mixed: bool,
 }
 
 const DEBIAN: &str = "/usr/lib/x86_64-linux-gnu";
@@ -28,45 +30,43 @@ const PEERS: [(&str, &str, &str); 4] = [
 ];
 
 impl Allocator {
+    fn plain(name: &'static str, library: Option<PathBuf>) -> Allocator {
+        Allocator { name, library, locked: false, checked: false, mixed: false }
+    }
+
     /// Ours, with and without restartable sequences.
     #[allow(dead_code)] // the tables run each once
     pub fn ours() -> Result<[Allocator; 2], String> {
-        let library = Some(library::shared()?);
-        Ok([("vcmalloc", false), ("locked", true)].map(|(name, locked)| Allocator {
-            name,
-            library: library.clone(),
-            locked,
-            checked: false,
-        }))
+        let library = library::shared()?;
+        let ours = |(name, locked)| Allocator { locked, ..Allocator::plain(name, Some(library.clone())) };
+        Ok([("vcmalloc", false), ("locked", true)].map(ours))
     }
 
     /// Ours with the option that stops every second free at the call.
     #[allow(dead_code)] // the robustness test runs the default build
     pub fn checked() -> Result<Allocator, String> {
-        Ok(Allocator { name: "checked", library: Some(library::shared()?), locked: false, checked: true })
+        Ok(Allocator { checked: true, ..Allocator::plain("checked", Some(library::shared()?)) })
     }
 
     /// Ours that checks every block.
     #[allow(dead_code)] // the robustness test runs the default build
     pub fn hardened() -> Result<Allocator, String> {
-        Ok(Allocator { name: "hardened", library: Some(library::hardened()?), locked: false, checked: false })
+        Ok(Allocator::plain("hardened", Some(library::hardened()?)))
     }
 
     /// glibc, every peer that is installed, and ours in three ways.
     #[allow(dead_code)] // the tests run ours alone
     pub fn all() -> Result<Vec<Allocator>, String> {
         let ours = library::our_shared()?;
-        let preloaded =
-            |name, library| Allocator { name, library: Some(library), locked: false, checked: false };
-        let mut all = vec![Allocator { name: "glibc", library: None, locked: false, checked: false }];
+        let mut all = vec![Allocator::plain("glibc", None)];
         for (name, folder, file) in PEERS {
             let library = PathBuf::from(folder).join(file);
             match library.exists() {
-                true => all.push(preloaded(name, library)),
+                true => all.push(Allocator::plain(name, Some(library))),
                 false => eprintln!("{name} is left out: there is no {}", library.display()),
             }
         }
-        all.push(preloaded("vcmalloc", ours));
+        all.push(Allocator::plain("vcmalloc", Some(ours)));
         all.push(Allocator::checked()?);
         all.push(Allocator::hardened()?);
         Ok(all)
@@ -93,6 +93,9 @@ impl Allocator {
         command.env("VCM_GUARDED_RATE", "0");
         if self.checked {
             command.env("VCM_DOUBLE_FREE_CHECK", "on");
+        }
+        if self.mixed {
+            command.env("VCM_WRONG_FUNCTION_CHECK", "off");
         }
         if self.locked {
             command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");

@@ -164,6 +164,10 @@ impl Misuse {
     }
 }
 
+/// The one fault that a whole program can have without being wrong: a library in it that has its own operator
+/// new and not its own delete.
+const WAY_OUT: &str = "; VCM_WRONG_FUNCTION_CHECK=off lets it pass";
+
 impl Misuse {
     /// What is printed before the process is stopped, without the end of the line.
     pub fn put(&self, sink: &mut dyn Sink) {
@@ -179,6 +183,7 @@ impl Misuse {
             text::put_str(sink, made.makes());
             text::put_str(sink, ", given to ");
             text::put_str(sink, freed.frees());
+            text::put_str(sink, WAY_OUT);
         }
         if let Some(bytes) = self.said {
             text::put_str(sink, ", freed as one of ");

@@ -101,6 +101,8 @@ options! {
         "allocations a second, at most, that get a page of their own between guard pages; 0: none";
     double_free_check: Flag = "off", "0" ..= "1", start,
         "stop every second free of a block at the call, whichever thread makes it; malloc and free take a slower way";
+    wrong_function_check: Flag = "on", "0" ..= "1", start,
+        "hardened library: stop a free by another family of functions (malloc, new, new[]) than made the block; off: for a library that has its own operator new but not the delete";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
     stats_at_exit: Flag = "off", "0" ..= "1", live,

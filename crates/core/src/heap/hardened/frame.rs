@@ -60,6 +60,16 @@ impl Frame {
         })
     }
 
+    /// True where an operator new of libstdc++'s that was asked for `bytes` at a multiple of `align` may have
+    /// asked malloc's family for this: for one byte at least; where an alignment is given, for that of a
+    /// pointer at least, and for a multiple of it (libsupc++/new_op.cc, new_opa.cc).
+    pub fn serves_foreign_new(self, bytes: usize, align: usize) -> bool {
+        let aligns = [align.max(1), align.max(size_of::<usize>())];
+        self.maker == Maker::Malloc
+            && aligns.contains(&(1 << self.asked))
+            && bytes.max(1).checked_next_multiple_of(1 << self.asked) == Some(self.bytes)
+    }
+
     /// The distance from the start of its memory to a small block.
     pub fn front(self) -> usize {
         FRONT.max(1 << self.laid)

@@ -16,6 +16,7 @@ use super::{Heap, LARGEST_REQUEST};
 use crate::base::fault::{Fault, Maker, Misuse};
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{MIN_ALIGN, SizeClass};
+use crate::options::OptionId;
 use crate::os::Os;
 use core::ops::Deref;
 use core::ptr::with_exposed_provenance_mut as at_mut;
@@ -251,10 +252,15 @@ impl<O: Os> Hardened<O> {
     }
 
     fn check_maker(&self, live: &Live, by: Maker) -> Result<(), Misuse> {
-        if live.frame.maker == by {
+        if live.frame.maker == by || !self.makers_count() {
             return Ok(());
         }
         Err(self.about(Fault::WrongFunction { made: live.frame.maker, freed: by }, live))
+    }
+
+    /// False where a block may be freed by another family of functions than made it.
+    fn makers_count(&self) -> bool {
+        self.heap.options.is_on(OptionId::wrong_function_check)
     }
 
     fn about(&self, fault: Fault, live: &Live) -> Misuse {
@@ -382,13 +388,16 @@ impl<O: Os> Hardened<O> {
         unsafe { frame::write(self.secret(), live.user, frame, room) };
     }
 
-    /// Stops the process unless the block at `address` was asked for with exactly this size and alignment.
+    /// Stops the process unless the block at `address` was asked for with exactly this size and alignment, or
+    /// may have been for a request of them.
     pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
         if self.is_outside(address) {
             return;
         }
         let live = self.heap.obeyed(self.inspect(address));
-        if live.frame.bytes != bytes || live.frame.asked != align.max(1).trailing_zeros() {
+        let frame = live.frame;
+        let is_exact = frame.bytes == bytes && frame.asked == align.max(1).trailing_zeros();
+        if !is_exact && (self.makers_count() || !frame.serves_foreign_new(bytes, align)) {
             let said = Some(bytes);
             self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))
         }

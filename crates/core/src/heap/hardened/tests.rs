@@ -1,5 +1,7 @@
 use super::*;
 use crate::base::memory::{fill, holds};
+use crate::base::text::Buffer;
+use crate::options::{Origin, VARIABLE_PREFIX, spec};
 use crate::os::fake::{Fake, Request};
 use proptest::prelude::*;
 
@@ -247,6 +249,51 @@ fn a_block_that_realloc_makes_longer_and_longer_is_copied_a_few_times() {
     fill(grown, end, 4);
     heap.free(grown);
     heap.audit();
+}
+
+#[test]
+fn where_the_option_says_so_any_family_frees_what_another_made() {
+    let heap = hardened();
+    heap.options.set(b"wrong_function_check", b"off", Origin::Environment).unwrap();
+    for (made, freed) in Maker::ALL.into_iter().flat_map(|made| Maker::ALL.map(|freed| (made, freed))) {
+        let block = heap.allocate(100);
+        heap.mark(block, made);
+        heap.hand_over(block, freed);
+        assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None, "{made:?} {freed:?}");
+    }
+    let block = heap.allocate(100);
+    heap.mark(block, Maker::New);
+    fill(heap.reallocate(block, 50) + 50, 1, 1);
+    assert_eq!(fault_of(heap.take_back(block, Maker::New)), Some(Fault::Overflow), "the rest is checked");
+}
+
+#[test]
+fn a_block_that_a_foreign_new_asked_malloc_for_fits_what_that_was_asked_for() {
+    let frame = |bytes, align: usize| {
+        let asked = align.trailing_zeros();
+        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false }
+    };
+    assert!(frame(1, 1).serves_foreign_new(0, 1) && frame(100, 1).serves_foreign_new(100, 1));
+    assert!(frame(128, 64).serves_foreign_new(100, 64) && frame(104, 8).serves_foreign_new(100, 4));
+    assert!(!frame(2, 1).serves_foreign_new(0, 1) && !frame(100, 1).serves_foreign_new(99, 1));
+    assert!(!frame(192, 64).serves_foreign_new(100, 64) && !frame(128, 64).serves_foreign_new(100, 32));
+    let by_new = Frame { maker: Maker::New, ..frame(1, 1) };
+    assert!(!by_new.serves_foreign_new(0, 1));
+}
+
+#[test]
+fn the_line_of_a_wrong_function_names_the_option_that_lets_it_pass() {
+    let mut memory = [0; 300];
+    let mut line = Buffer::new(&mut memory);
+    Misuse::at(Fault::WrongFunction { made: Maker::Malloc, freed: Maker::New }, 4096).put(&mut line);
+    let option = spec(OptionId::wrong_function_check).name.to_uppercase();
+    assert_eq!(
+        std::str::from_utf8(line.as_bytes()).unwrap(),
+        format!(
+            "vcmalloc: free by the wrong function: address 0x1000, made by malloc, given to operator delete; \
+             {VARIABLE_PREFIX}{option}=off lets it pass"
+        )
+    );
 }
 
 #[test]
