@@ -23,14 +23,12 @@ mod tables {
         }
         // SAFETY: what the name stands for.
         let find = unsafe { FindObject::new(FIND.load(Ordering::Relaxed)) };
-        unwind::stack(frames, &own(find), find)
-    }
-
-    /// Where this library's own code is: its frames say nothing about the program. In a program that links it
-    /// statically nothing tells its code from the program's.
-    fn own(find: Option<FindObject>) -> Range<usize> {
-        let own = || unwind::object_of(stack as *const () as usize, find);
-        if cfg!(feature = "shared") { own().unwrap_or(0..0) } else { 0..0 }
+        // Programs that are linked with -static have no tables unless they ask for them.
+        let Some(here) = unwind::object_of(stack as *const () as usize, find) else { return 0 };
+        // Frames of this library say nothing about the program. In a program that links it statically nothing tells
+        // its code from the program's.
+        let own: Range<usize> = if cfg!(feature = "shared") { here } else { 0..0 };
+        unwind::stack(frames, &own, find)
     }
 }
 

@@ -81,9 +81,10 @@ pub(super) fn is_readable(address: usize) -> bool {
     unsafe {
         libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_WAY, set, core::ptr::null_mut::<c_void>(), SET_BYTES)
     };
-    let is_fault = super::process::error_number() == libc::EFAULT;
+    // A filter of system calls refuses in its own way, and has not read.
+    let is_read = super::process::error_number() == libc::EINVAL;
     super::process::set_error_number(before);
-    !is_fault
+    is_read
 }
 
 /// What a thread was doing when a signal came.

@@ -31,14 +31,23 @@ impl Stack {
     }
 }
 
-/// The value of an expression, which begins with `start` on its stack; none where it has steps that are not
-/// known.
+/// The longest number that says how long an expression is.
+const LENGTH_BYTES: usize = 10;
+
+/// The value of the expression at `address`, which begins with `start` on its stack; none where it has steps that are
+/// not known.
+#[inline(never)]
 pub(super) fn value(
-    mut program: Bytes,
+    address: usize,
     registers: &Registers,
     start: Option<usize>,
     memory: &mut Memory,
 ) -> Option<usize> {
+    // SAFETY: `rows` has found it whole, its length included.
+    let mut length = unsafe { Bytes::new(address, address.checked_add(LENGTH_BYTES)?) };
+    let bytes = length.unsigned()? as usize;
+    // SAFETY: as above.
+    let mut program = unsafe { Bytes::new(length.address(), length.address().checked_add(bytes)?) };
     let mut stack = Stack { values: [0; DEPTH], depth: 0 };
     if let Some(start) = start {
         stack.push(start)?;

@@ -13,17 +13,22 @@ pub enum Rule {
     /// In memory, so far from the frame's base; or that address itself.
     At(i64),
     Is(i64),
-    Register(u64),
-    AtExpression(Bytes),
-    IsExpression(Bytes),
+    Register(u8),
+    /// By the expression at this address.
+    AtExpression(usize),
+    IsExpression(usize),
 }
 
 /// Where the frame's base is: the stack pointer before the call (`CFA`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     Unknown,
-    Register { number: u64, offset: i64 },
-    Expression(Bytes),
+    Register {
+        number: u8,
+        offset: i64,
+    },
+    /// At this address.
+    Expression(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +55,7 @@ impl Row {
 
 /// Rows put aside at a time. Compilers put one aside; more make the stack of this function longer than a
 /// thread's small one should bear.
-const MOST_KEPT: usize = 3;
+const MOST_KEPT: usize = 2;
 
 struct Machine<'a> {
     frame: &'a Frame,
@@ -62,7 +67,9 @@ struct Machine<'a> {
     at: usize,
 }
 
-/// The row at `frame.code`; none where the program has instructions that are not known.
+/// The row at `frame.code`; none where the program has instructions that are not known. By itself, so that its rows are
+/// not on the stack while memory is read.
+#[inline(never)]
 pub fn row(frame: &Frame) -> Option<Row> {
     if frame.return_address as usize > CODE {
         return None;
@@ -109,7 +116,6 @@ impl Machine<'_> {
     fn extended(&mut self, instruction: u8, program: &mut Bytes) -> Option<()> {
         match instruction {
             0x00 => {}
-            0x01 => self.at = program.encoded(0, 0)?,
             0x02 => self.advance(u64::from(program.u8()?)),
             0x03 => self.advance(u64::from(program.u16()?)),
             0x04 => self.advance(u64::from(program.u32()?)),
@@ -121,7 +127,7 @@ impl Machine<'_> {
             0x07 => self.row.set(program.unsigned()?, Rule::Undefined),
             0x08 => self.row.set(program.unsigned()?, Rule::Same),
             0x09 => {
-                let (number, other) = (program.unsigned()?, program.unsigned()?);
+                let (number, other) = (program.unsigned()?, register(program)?);
                 self.row.set(number, Rule::Register(other));
             }
             0x0a => {
@@ -133,11 +139,11 @@ impl Machine<'_> {
                 self.row = *self.kept.get(self.depth)?;
             }
             0x0c => {
-                let (number, offset) = (program.unsigned()?, program.unsigned()? as i64);
+                let (number, offset) = (register(program)?, program.unsigned()? as i64);
                 self.row.base = Base::Register { number, offset };
             }
             0x0d => {
-                let number = program.unsigned()?;
+                let number = register(program)?;
                 let Base::Register { number: place, .. } = &mut self.row.base else { return None };
                 *place = number;
             }
@@ -152,7 +158,7 @@ impl Machine<'_> {
                 self.row.set(number, Rule::At(self.data(offset)));
             }
             0x12 => {
-                let (number, offset) = (program.unsigned()?, program.signed()?);
+                let (number, offset) = (register(program)?, program.signed()?);
                 self.row.base = Base::Register { number, offset: self.data(offset) };
             }
             0x13 => {
@@ -177,7 +183,14 @@ impl Machine<'_> {
     }
 }
 
-fn expression(program: &mut Bytes) -> Option<Bytes> {
+fn register(program: &mut Bytes) -> Option<u8> {
+    u8::try_from(program.unsigned()?).ok()
+}
+
+/// The address of an expression, which begins with its length.
+fn expression(program: &mut Bytes) -> Option<usize> {
+    let address = program.address();
     let length = program.unsigned()?;
-    program.part(length as usize)
+    program.part(length as usize)?;
+    Some(address)
 }
