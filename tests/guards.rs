@@ -11,23 +11,23 @@ use vcmalloc_tests::{Finished, Ground, compile, library, machine, run};
 /// With and without restartable sequences.
 const FRONTS: [&str; 2] = ["auto", "locked"];
 
-fn program(name: &str, ground: Ground) -> PathBuf {
+fn program(name: &str, ground: Ground, flags: &[&str]) -> PathBuf {
     let source = library::repository().join("tests/guards").join(name);
-    compile::program(&source, ground, &["-w".into(), "-fno-omit-frame-pointer".into()])
-        .unwrap_or_else(|error| panic!("{error}"))
+    let flags = ["-w", "-fno-omit-frame-pointer"].iter().chain(flags).map(|flag| flag.to_string());
+    compile::program(&source, ground, &flags.collect::<Vec<_>>()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs a program whose every small allocation is a guarded sample as long as there are slots.
 fn guarded(name: &str, arguments: &[&str], front: &str) -> Finished {
-    let mut command = on(Ground::Preload, name);
+    let mut command = on(Ground::Preload, name, &[]);
     command.args(arguments);
     command.envs([("VCM_SAMPLE_INTERVAL", "1"), ("VCM_GUARDED_RATE", "1000000000"), ("VCM_FRONT", front)]);
     finish(&mut command)
 }
 
 /// The program with the variables of this ground and no others.
-fn on(ground: Ground, name: &str) -> Command {
-    let mut command = machine::command(&program(name, ground));
+fn on(ground: Ground, name: &str, flags: &[&str]) -> Command {
+    let mut command = machine::command(&program(name, ground, flags));
     ground.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
     command
 }
@@ -173,7 +173,7 @@ fn a_program_without_fault_is_not_stopped() {
 
 #[test]
 fn the_programs_own_action_for_the_signal_is_done_exactly() {
-    let without = |arguments: &[&str]| finish(on(Ground::Glibc, "handlers.c").args(arguments));
+    let without = |arguments: &[&str]| finish(on(Ground::Glibc, "handlers.c", &[]).args(arguments));
     for case in ["default", "info", "plain", "once", "ignore", "sent", "vfork", "forked"] {
         for when in ["early", "late"] {
             let (alone, ours) = (without(&[case, when]), guarded("handlers.c", &[case, when], "auto"));
@@ -213,15 +213,16 @@ fn bytes_through(profile: &str, function: std::ops::Range<u64>) -> u64 {
 fn a_profile_tells_who_holds_how_much() {
     let folder = tempfile::tempdir().expect("a folder");
     // The fast path does not count bytes yet: what comes and goes within a cache is seen under locks only.
-    let ways = [
-        (Ground::Preload, "auto", None),
-        (Ground::Preload, "locked", None),
-        (Ground::Preload, "locked", Some("churn")),
-        (Ground::Static, "auto", None),
+    let ways: [(_, _, _, &[&str]); 5] = [
+        (Ground::Preload, "auto", None, &[]),
+        (Ground::Preload, "locked", None, &[]),
+        (Ground::Preload, "locked", Some("churn"), &[]),
+        (Ground::Static, "auto", None, &[]),
+        (Ground::Static, "auto", None, &["-static", "-Wl,--eh-frame-hdr"]),
     ];
-    for (ground, front, churn) in ways {
+    for (ground, front, churn, flags) in ways {
         let path = folder.path().join(front);
-        let mut command = on(ground, "profile.c");
+        let mut command = on(ground, "profile.c", flags);
         let output = finish(command.arg(&path).args(churn).env("VCM_FRONT", front));
         assert!(output.status.success(), "{}", output.complaints);
         let said = output.text();
@@ -244,7 +245,7 @@ fn a_profile_tells_who_holds_how_much() {
             // At 32 KiB a sample, 40 MiB are 1,280 samples: 2.8 % is one standard deviation.
             assert!(
                 found.abs_diff(*held) * 5 <= *held,
-                "{ground:?} {front} {churn:?}: {found} instead of {held}"
+                "{ground:?} {front} {churn:?} {flags:?}: {found} instead of {held}"
             );
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
-use vcmalloc_tests::{Ground, library, machine, run};
+use vcmalloc_tests::{Finished, Ground, library, machine, run};
 
 /// Runs on a ground in an empty folder; the output is compared with that of the run on glibc.
 type Scenario = fn(Ground, &Path) -> Outcome;
@@ -107,17 +107,17 @@ fn expect_same(output: &[u8], control: &[u8]) -> Result<(), String> {
 fn output_of(ground: Ground, folder: &Path, program: &str, arguments: &[&str]) -> Outcome {
     let mut command = machine::debians(program);
     command.args(arguments);
-    finish(ground, folder, &mut command)
+    Ok(finish(ground, folder, &mut command)?.output)
 }
 
-fn finish(ground: Ground, folder: &Path, command: &mut Command) -> Outcome {
+fn finish(ground: Ground, folder: &Path, command: &mut Command) -> Result<Finished, String> {
     ground.prepare(command)?;
     command.current_dir(folder).env("HOME", folder).env("TMPDIR", folder);
     let finished = run(command, machine::patience(Duration::from_secs(150)))?;
     finished.succeeded().map_err(|error| format!("{command:?}: {error}"))?;
     match finished.complaints.contains("vcmalloc") {
         true => Err(format!("the library complained:\n{}", finished.complaints)),
-        false => Ok(finished.output),
+        false => Ok(finished),
     }
 }
 
@@ -129,7 +129,7 @@ fn beside(file: &str) -> String {
 fn python(ground: Ground, folder: &Path, arguments: &[&str]) -> Outcome {
     let mut command = machine::debians("/usr/bin/python3");
     command.args(arguments).env("PYTHONMALLOC", "malloc").env("PYTHONHASHSEED", "0");
-    finish(ground, folder, &mut command)
+    Ok(finish(ground, folder, &mut command)?.output)
 }
 
 fn python_tests(ground: Ground, folder: &Path, names: &[&str]) -> Outcome {
@@ -155,7 +155,7 @@ fn python_script(ground: Ground, folder: &Path) -> Outcome {
 fn perl_script(ground: Ground, folder: &Path) -> Outcome {
     let mut command = Command::new("/usr/bin/perl");
     command.arg(beside("work.pl")).env("PERL_HASH_SEED", "0");
-    finish(ground, folder, &mut command)
+    Ok(finish(ground, folder, &mut command)?.output)
 }
 
 fn gcc(ground: Ground, folder: &Path) -> Outcome {
@@ -196,7 +196,7 @@ fn git(ground: Ground, folder: &Path) -> Outcome {
             command.env(format!("GIT_{role}_NAME"), "A").env(format!("GIT_{role}_EMAIL"), "a@example.org");
             command.env(format!("GIT_{role}_DATE"), "2020-01-01T00:00:00Z");
         }
-        output.extend(finish(ground, folder, &mut command)?);
+        output.extend(finish(ground, folder, &mut command)?.output);
     }
     // The size of the pack depends on which thread found which delta first.
     let text = String::from_utf8_lossy(&output);
@@ -235,7 +235,15 @@ fn db_bench(ground: Ground, folder: &Path) -> Outcome {
 fn valgrind(ground: Ground, folder: &Path) -> Outcome {
     let script =
         "my %h = map { $_ => \"x\" x ($_ % 900) } 1 .. 3000; my $n = 0; $n += length for values %h; print $n";
-    output_of(ground, folder, "valgrind", &["-q", "--tool=none", "perl", "-e", script])
+    let mut command = machine::debians("valgrind");
+    command.args(["-q", "--tool=none", "perl", "-e", script]);
+    // Each miss is a sample, and each has a stack.
+    command.envs([("VCM_PROFILE", "on"), ("VCM_SAMPLE_INTERVAL", "1")]);
+    let finished = finish(ground, folder, &mut command)?;
+    match finished.complaints.as_str() {
+        "" => Ok(finished.output),
+        complaints => Err(format!("valgrind says of it:\n{complaints}")),
+    }
 }
 
 fn shell(ground: Ground, folder: &Path) -> Outcome {

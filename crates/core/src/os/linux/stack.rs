@@ -221,6 +221,32 @@ mod tests {
         assert_eq!(super::super::process::error_number(), 33);
     }
 
+    /// In a thread of its own, for which alone the filter is.
+    #[test]
+    fn a_page_that_the_system_may_not_be_asked_about_is_not_read() {
+        let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+        // The number of the call is the first word of what a filter sees.
+        let filter = [
+            statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_rt_sigprocmask as u32),
+            statement(libc::BPF_RET | libc::BPF_K, 0, 0, refuse),
+            statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let refused = std::thread::spawn(move || {
+            let mut filter = filter;
+            let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+            // SAFETY: for this thread only, which ends at once.
+            let installed = unsafe {
+                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+                    | libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+            };
+            let word = 0usize;
+            installed == 0 && !is_readable((&raw const word).expose_provenance() & !(PAGE - 1))
+        });
+        assert!(refused.join().unwrap());
+    }
+
     #[cfg(target_arch = "aarch64")]
     #[test]
     fn the_syndrome_behind_the_registers_says_whether_it_was_a_write() {

@@ -1,18 +1,13 @@
 //! Numbers as tables have them, one after the other.
 
+use super::dwarf::eh_pe;
+
 /// What is left to read of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
     at: usize,
     end: usize,
 }
-
-const ABSOLUTE: u8 = 0x00;
-const RELATIVE_TO_ITSELF: u8 = 0x10;
-const RELATIVE_TO_HEADER: u8 = 0x30;
-const INDIRECT: u8 = 0x80;
-/// Instead of an encoding: there is no number.
-const OMITTED: u8 = 0xff;
 
 impl Bytes {
     /// # Safety
@@ -86,18 +81,18 @@ impl Bytes {
 
     /// A number in one of the encodings of `DW_EH_PE_*`; `header` is what some are relative to.
     pub fn encoded(&mut self, encoding: u8, header: usize) -> Option<usize> {
-        if encoding == OMITTED {
+        if encoding == eh_pe::OMIT {
             return None;
         }
-        let base = match encoding & 0x70 {
-            ABSOLUTE => 0,
-            RELATIVE_TO_ITSELF => self.at,
-            RELATIVE_TO_HEADER => header,
+        let base = match encoding & eh_pe::BASE {
+            eh_pe::ABSPTR => 0,
+            eh_pe::PCREL => self.at,
+            eh_pe::DATAREL => header,
             _ => return None,
         };
         let value = self.plain(encoding)?;
         let address = if value == 0 { 0 } else { base.wrapping_add(value) };
-        if encoding & INDIRECT == 0 {
+        if encoding & eh_pe::INDIRECT == 0 {
             return Some(address);
         }
         // Only personalities are so, and those are skipped.
@@ -106,14 +101,14 @@ impl Bytes {
 
     /// The same without what it is relative to.
     pub fn plain(&mut self, encoding: u8) -> Option<usize> {
-        Some(match encoding & 0x0f {
-            0x00 | 0x04 | 0x0c => self.u64()? as usize,
-            0x01 => self.unsigned()? as usize,
-            0x02 => self.u16()? as usize,
-            0x03 => self.u32()? as usize,
-            0x09 => self.signed()? as usize,
-            0x0a => self.u16()? as i16 as usize,
-            0x0b => self.i32()? as usize,
+        Some(match encoding & eh_pe::FORM {
+            eh_pe::ABSPTR | eh_pe::UDATA8 | eh_pe::SDATA8 => self.u64()? as usize,
+            eh_pe::ULEB128 => self.unsigned()? as usize,
+            eh_pe::UDATA2 => self.u16()? as usize,
+            eh_pe::UDATA4 => self.u32()? as usize,
+            eh_pe::SLEB128 => self.signed()? as usize,
+            eh_pe::SDATA2 => self.u16()? as i16 as usize,
+            eh_pe::SDATA4 => self.i32()? as usize,
             _ => return None,
         })
     }

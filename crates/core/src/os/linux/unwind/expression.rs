@@ -1,6 +1,7 @@
 //! Values that need a computation: the frames of realigned stacks, of the linker's stubs and of signal handlers.
 
 use super::bytes::Bytes;
+use super::dwarf::op;
 use super::{Memory, Registers};
 
 /// Numbers on an expression's stack.
@@ -58,46 +59,46 @@ pub(super) fn value(
         }
         let step = program.u8()?;
         match step {
-            0x03 => stack.push(program.u64()? as usize)?,
-            0x06 => {
+            op::ADDR => stack.push(program.u64()? as usize)?,
+            op::DEREF => {
                 let address = stack.pop()?;
                 stack.push(memory.word(address)?)?;
             }
-            0x08 => stack.push(program.u8()? as usize)?,
-            0x09 => stack.push(program.u8()? as i8 as usize)?,
-            0x0a => stack.push(program.u16()? as usize)?,
-            0x0b => stack.push(program.u16()? as i16 as usize)?,
-            0x0c => stack.push(program.u32()? as usize)?,
-            0x0d => stack.push(program.i32()? as usize)?,
-            0x0e | 0x0f => stack.push(program.u64()? as usize)?,
-            0x10 => stack.push(program.unsigned()? as usize)?,
-            0x11 => stack.push(program.signed()? as usize)?,
-            0x12 => {
+            op::CONST1U => stack.push(program.u8()? as usize)?,
+            op::CONST1S => stack.push(program.u8()? as i8 as usize)?,
+            op::CONST2U => stack.push(program.u16()? as usize)?,
+            op::CONST2S => stack.push(program.u16()? as i16 as usize)?,
+            op::CONST4U => stack.push(program.u32()? as usize)?,
+            op::CONST4S => stack.push(program.i32()? as usize)?,
+            op::CONST8U | op::CONST8S => stack.push(program.u64()? as usize)?,
+            op::CONSTU => stack.push(program.unsigned()? as usize)?,
+            op::CONSTS => stack.push(program.signed()? as usize)?,
+            op::DUP => {
                 let value = stack.pop()?;
                 stack.push(value)?;
                 stack.push(value)?;
             }
-            0x13 => _ = stack.pop()?,
-            0x1a => stack.combine(|first, second| first & second)?,
-            0x1c => stack.combine(usize::wrapping_sub)?,
-            0x1e => stack.combine(usize::wrapping_mul)?,
-            0x21 => stack.combine(|first, second| first | second)?,
-            0x22 => stack.combine(usize::wrapping_add)?,
-            0x23 => {
+            op::DROP => _ = stack.pop()?,
+            op::AND => stack.combine(|first, second| first & second)?,
+            op::MINUS => stack.combine(usize::wrapping_sub)?,
+            op::MUL => stack.combine(usize::wrapping_mul)?,
+            op::OR => stack.combine(|first, second| first | second)?,
+            op::PLUS => stack.combine(usize::wrapping_add)?,
+            op::PLUS_UCONST => {
                 let (value, more) = (stack.pop()?, program.unsigned()?);
                 stack.push(value.wrapping_add(more as usize))?;
             }
-            0x24 => stack.combine(|first, second| first.checked_shl(second as u32).unwrap_or(0))?,
-            0x25 => stack.combine(|first, second| first.checked_shr(second as u32).unwrap_or(0))?,
-            0x29 => stack.combine(|first, second| usize::from(first == second))?,
-            0x2a => stack.combine(|first, second| usize::from(first as isize >= second as isize))?,
-            0x2b => stack.combine(|first, second| usize::from(first as isize > second as isize))?,
-            0x2c => stack.combine(|first, second| usize::from(first as isize <= second as isize))?,
-            0x2d => stack.combine(|first, second| usize::from((first as isize) < second as isize))?,
-            0x2e => stack.combine(|first, second| usize::from(first != second))?,
-            0x30..=0x4f => stack.push(usize::from(step - 0x30))?,
-            0x70..=0x8f => {
-                let register = *registers.get(usize::from(step - 0x70))?;
+            op::SHL => stack.combine(|first, second| first.checked_shl(second as u32).unwrap_or(0))?,
+            op::SHR => stack.combine(|first, second| first.checked_shr(second as u32).unwrap_or(0))?,
+            op::EQ => stack.combine(|first, second| usize::from(first == second))?,
+            op::GE => stack.combine(|first, second| usize::from(first as isize >= second as isize))?,
+            op::GT => stack.combine(|first, second| usize::from(first as isize > second as isize))?,
+            op::LE => stack.combine(|first, second| usize::from(first as isize <= second as isize))?,
+            op::LT => stack.combine(|first, second| usize::from((first as isize) < second as isize))?,
+            op::NE => stack.combine(|first, second| usize::from(first != second))?,
+            op::LIT0..=op::LIT31 => stack.push(usize::from(step - op::LIT0))?,
+            op::BREG0..=op::BREG31 => {
+                let register = *registers.get(usize::from(step - op::BREG0))?;
                 stack.push(register.wrapping_add_signed(program.signed()? as isize))?;
             }
             _ => return None,

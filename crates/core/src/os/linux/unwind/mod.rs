@@ -8,6 +8,7 @@
 //! The format is that of the Linux Standard Base, "Exception Frames", and of DWARF 5, section 6.4.
 
 mod bytes;
+mod dwarf;
 mod expression;
 mod objects;
 mod rows;

@@ -1,6 +1,7 @@
 //! The row of rules that holds at one instruction: the result of a small program.
 
 use super::bytes::Bytes;
+use super::dwarf::cfa;
 use super::tables::Frame;
 use super::{CODE, REGISTERS};
 
@@ -88,12 +89,12 @@ impl Machine<'_> {
             let instruction = program.u8()?;
             let operand = u64::from(instruction & 0x3f);
             match instruction >> 6 {
-                1 => self.advance(operand),
-                2 => {
+                cfa::ADVANCE_LOC => self.advance(operand),
+                cfa::OFFSET => {
                     let offset = self.data(program.unsigned()? as i64);
                     self.row.set(operand, Rule::At(offset));
                 }
-                3 => self.restore(operand),
+                cfa::RESTORE => self.restore(operand),
                 _ => self.extended(instruction, &mut program)?,
             }
         }
@@ -115,68 +116,67 @@ impl Machine<'_> {
 
     fn extended(&mut self, instruction: u8, program: &mut Bytes) -> Option<()> {
         match instruction {
-            0x00 => {}
-            0x02 => self.advance(u64::from(program.u8()?)),
-            0x03 => self.advance(u64::from(program.u16()?)),
-            0x04 => self.advance(u64::from(program.u32()?)),
-            0x05 => {
+            cfa::NOP => {}
+            cfa::ADVANCE_LOC1 => self.advance(u64::from(program.u8()?)),
+            cfa::ADVANCE_LOC2 => self.advance(u64::from(program.u16()?)),
+            cfa::ADVANCE_LOC4 => self.advance(u64::from(program.u32()?)),
+            cfa::OFFSET_EXTENDED => {
                 let (number, offset) = (program.unsigned()?, program.unsigned()? as i64);
                 self.row.set(number, Rule::At(self.data(offset)));
             }
-            0x06 => self.restore(program.unsigned()?),
-            0x07 => self.row.set(program.unsigned()?, Rule::Undefined),
-            0x08 => self.row.set(program.unsigned()?, Rule::Same),
-            0x09 => {
+            cfa::RESTORE_EXTENDED => self.restore(program.unsigned()?),
+            cfa::UNDEFINED => self.row.set(program.unsigned()?, Rule::Undefined),
+            cfa::SAME_VALUE => self.row.set(program.unsigned()?, Rule::Same),
+            cfa::REGISTER => {
                 let (number, other) = (program.unsigned()?, register(program)?);
                 self.row.set(number, Rule::Register(other));
             }
-            0x0a => {
+            cfa::REMEMBER_STATE => {
                 *self.kept.get_mut(self.depth)? = self.row;
                 self.depth += 1;
             }
-            0x0b => {
+            cfa::RESTORE_STATE => {
                 self.depth = self.depth.checked_sub(1)?;
                 self.row = *self.kept.get(self.depth)?;
             }
-            0x0c => {
+            cfa::DEF_CFA => {
                 let (number, offset) = (register(program)?, program.unsigned()? as i64);
                 self.row.base = Base::Register { number, offset };
             }
-            0x0d => {
+            cfa::DEF_CFA_REGISTER => {
                 let number = register(program)?;
                 let Base::Register { number: place, .. } = &mut self.row.base else { return None };
                 *place = number;
             }
-            0x0e => self.row.set_offset(program.unsigned()? as i64)?,
-            0x0f => self.row.base = Base::Expression(expression(program)?),
-            0x10 => {
+            cfa::DEF_CFA_OFFSET => self.row.set_offset(program.unsigned()? as i64)?,
+            cfa::DEF_CFA_EXPRESSION => self.row.base = Base::Expression(expression(program)?),
+            cfa::EXPRESSION => {
                 let number = program.unsigned()?;
                 self.row.set(number, Rule::AtExpression(expression(program)?));
             }
-            0x11 => {
+            cfa::OFFSET_EXTENDED_SF => {
                 let (number, offset) = (program.unsigned()?, program.signed()?);
                 self.row.set(number, Rule::At(self.data(offset)));
             }
-            0x12 => {
+            cfa::DEF_CFA_SF => {
                 let (number, offset) = (register(program)?, program.signed()?);
                 self.row.base = Base::Register { number, offset: self.data(offset) };
             }
-            0x13 => {
+            cfa::DEF_CFA_OFFSET_SF => {
                 let offset = program.signed()?;
                 self.row.set_offset(self.data(offset))?;
             }
-            0x14 | 0x15 => {
+            cfa::VAL_OFFSET | cfa::VAL_OFFSET_SF => {
                 let number = program.unsigned()?;
-                let offset =
-                    if instruction == 0x14 { program.unsigned()? as i64 } else { program.signed()? };
+                let is_signed = instruction == cfa::VAL_OFFSET_SF;
+                let offset = if is_signed { program.signed()? } else { program.unsigned()? as i64 };
                 self.row.set(number, Rule::Is(self.data(offset)));
             }
-            0x16 => {
+            cfa::VAL_EXPRESSION => {
                 let number = program.unsigned()?;
                 self.row.set(number, Rule::IsExpression(expression(program)?));
             }
-            // The size of arguments on the stack, which only exceptions need.
-            0x2e => _ = program.unsigned()?,
+            cfa::GNU_ARGS_SIZE => _ = program.unsigned()?,
             _ => return None,
         }
         Some(())

@@ -1,6 +1,7 @@
 //! What the tables of an object say of one of its functions.
 
 use super::bytes::Bytes;
+use super::dwarf::eh_pe;
 use super::objects::{self, FindObject};
 
 /// A function's rules for unwinding at one of its instructions.
@@ -21,7 +22,7 @@ pub struct Frame {
 }
 
 /// Signed differences of 32 bits, to the start of the table's header: what every linker writes.
-const SORTED_TABLE: u8 = 0x3b;
+const SORTED_TABLE: u8 = eh_pe::DATAREL | eh_pe::SDATA4;
 /// The longest header without its table: four bytes that say how the two numbers after them are written.
 const HEADER_BYTES: usize = 4 + 2 * 10;
 /// What follows lengths of 32 bits that are none.
@@ -100,23 +101,28 @@ impl Common {
         while body.u8()? != 0 {}
         let (code_unit, data_unit) = (body.unsigned()?, body.signed()?);
         let return_address = if version == 1 { u64::from(body.u8()?) } else { body.unsigned()? };
-        let (mut encoding, mut is_signal, mut is_augmented) = (0, false, false);
+        let (mut encoding, mut is_signal) = (eh_pe::ABSPTR, false);
+        // What the letters behind a 'z' have to say: as long as it tells, whatever they mean.
+        let mut said = None;
         while let letter @ 1.. = letters.u8()? {
-            match letter {
-                b'z' => {
-                    is_augmented = true;
-                    body.unsigned()?;
+            match (letter, &mut said) {
+                (b'z', None) => {
+                    let length = body.unsigned()? as usize;
+                    said = Some(body.part(length)?);
                 }
-                b'R' => encoding = body.u8()?,
-                b'L' => _ = body.u8()?,
-                b'P' => {
-                    let encoding = body.u8()?;
-                    body.encoded(encoding, 0)?;
+                (b'R', Some(said)) => encoding = said.u8()?,
+                (b'L', Some(said)) => _ = said.u8()?,
+                (b'P', Some(said)) => {
+                    let encoding = said.u8()?;
+                    said.encoded(encoding, 0)?;
                 }
-                b'S' => is_signal = true,
+                (b'S', Some(_)) => is_signal = true,
+                // Of no use here, and so is all behind it.
+                (_, Some(_)) => break,
                 _ => return None,
             }
         }
+        let is_augmented = said.is_some();
         let frame = Frame {
             code: 0,
             start: 0,

@@ -115,9 +115,13 @@ fn no_more_calls_are_taken_than_there_is_place_for_and_own_ones_are_left_out() {
 
 /// An entry for 16 bytes of code at 0x1000, with these programs; what it says of the code at `offset`.
 fn row_of(common: &[u8], program: &[u8], offset: usize) -> Option<rows::Row> {
-    let mut bytes = vec![0, 0, 0, 0];
-    // Version 1, no augmentation, units of 1 and -8 bytes, the return address in column 16.
-    bytes.extend([1, 0, 1, 0x78, 16]);
+    rows::row(&frame_of("", common, program, offset)?)
+}
+
+/// The entry, whose common part has this augmentation and begins with what belongs to it.
+fn frame_of(augmentation: &str, common: &[u8], program: &[u8], offset: usize) -> Option<Frame> {
+    // Version 1, units of 1 and -8 bytes, the return address in column 16.
+    let mut bytes = [&[0, 0, 0, 0, 1], augmentation.as_bytes(), &[0, 1, 0x78, 16]].concat();
     bytes.extend(common);
     let common_length = bytes.len() as u32;
     let mut whole = common_length.to_ne_bytes().to_vec();
@@ -128,8 +132,29 @@ fn row_of(common: &[u8], program: &[u8], offset: usize) -> Option<rows::Row> {
     whole.extend(0x1000u64.to_ne_bytes());
     whole.extend(16u64.to_ne_bytes());
     whole.extend(program);
-    let address = whole.as_ptr().expose_provenance() + entry;
-    rows::row(&tables::frame_at(address, 0x1000 + offset)?)
+    let address = whole.leak().as_ptr().expose_provenance() + entry;
+    tables::frame_at(address, 0x1000 + offset)
+}
+
+#[test]
+fn augmentations_are_read_as_far_as_they_are_known() {
+    // A personality of four bytes, one byte for the rest, and where the function's own part is empty.
+    let common = [7, 0x03, 1, 2, 3, 4, 0x1b, 0x00, 0x0c, 7, 8, 0x90, 1];
+    let row = |augmentation: &str, common: &[u8]| {
+        let frame = frame_of(augmentation, common, &[0, 0x0e, 16], 8)?;
+        Some((rows::row(&frame)?.base, frame.is_signal))
+    };
+    let base = Base::Register { number: 7, offset: 16 };
+    assert_eq!(row("zPLR", &common), Some((base, false)));
+    assert_eq!(row("zPLRS", &common), Some((base, true)));
+    assert_eq!(row("zPLRX", &common), Some((base, false)), "what is not known is passed over");
+    assert_eq!(row("X", &common), None, "nothing tells how long it is");
+    assert_eq!(row("zPLR", &common[..5]), None);
+    assert_eq!(
+        row("", &[0x0c, 7, 8, 0x90, 1]).map(|(base, _)| base),
+        Some(base),
+        "a program may begin with nothing"
+    );
 }
 
 #[test]
