@@ -1,6 +1,6 @@
 //! fork.
 //!
-//! A thread that forks holds every lock of the heap, taken in rank order - starting, watch, cache, central,
+//! A thread that forks holds every lock of the heap, taken in rank order - starting, pressure, watch, cache, central,
 //! pages - so that the child gets a heap that nobody was changing. Restartable sequences need no lock: in the
 //! child an unfinished one has not happened. Blocks that other threads held in their slow paths stay live in
 //! the child, as all their blocks do. `orphan` is for children that come about otherwise.
@@ -17,6 +17,7 @@ impl<O: Os> Heap<O> {
         let Some(entry) = self.enter_slow_path() else { return false };
         core::mem::forget(entry);
         self.starting.hold();
+        self.pressure.hold();
         self.profile.hold();
         self.guards.hold();
         self.cache.hold();
@@ -35,6 +36,7 @@ impl<O: Os> Heap<O> {
             self.cache.release();
             self.guards.release();
             self.profile.release();
+            self.pressure.release();
             self.starting.release();
         }
         self.slow_paths.leave::<O>();
@@ -50,6 +52,7 @@ impl<O: Os> Heap<O> {
             self.cache.reset();
             self.guards.reset();
             self.profile.reset();
+            self.pressure.reset();
             self.starting.reset();
         }
         // The janitor's thread stayed in the parent.

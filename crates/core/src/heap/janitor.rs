@@ -83,7 +83,7 @@ impl<O: Os> Heap<O> {
         {
             self.tick_if_due();
         }
-        if self.pages.limits.take_passed() {
+        if self.pages.limits.is_passed() {
             self.relieve_if_grown();
         }
         if self.pages.limits.is_above_watermark() {

@@ -84,7 +84,7 @@ pub struct Heap<O: Os> {
     janitor: Janitor<O>,
     keep: Keep,
     growth: Growth,
-    pressure: Pressure,
+    pressure: Pressure<O>,
     emergency: Emergency,
     slow_paths: SlowPaths,
     profile: Profile<O>,

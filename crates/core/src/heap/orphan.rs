@@ -105,6 +105,7 @@ impl<O: Os> Heap<O> {
             if self.starting.seize() {
                 self.starting.release();
             }
+            self.pressure.repair();
             self.profile.repair();
             self.guards.repair();
             self.pages.repair();

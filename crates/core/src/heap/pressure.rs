@@ -5,7 +5,7 @@
 use super::Heap;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::options::{AUTO, OptionId, percent_of};
-use crate::os::{MemoryGroup, Os};
+use crate::os::{MemoryGroup, Mutex, Os};
 use core::sync::atomic::AtomicPtr;
 
 /// The soft limit, of what the cgroup allows: the rest is for stacks, code and page tables.
@@ -16,7 +16,10 @@ const SMALL_HEAP: usize = 8 << 20;
 const RELIEF_STEP: usize = 64;
 
 /// What is remembered about limits and the program's function.
-pub struct Pressure {
+pub struct Pressure<O: Os> {
+    /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
+    /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
+    relieving: Mutex<(), O>,
     /// The footprint at which the heap relieves itself again.
     relieve_at: AtomicU64,
     limits_known: AtomicBool,
@@ -27,14 +30,45 @@ pub struct Pressure {
     calling_back: AtomicBool,
 }
 
-impl Pressure {
+impl<O: Os> Pressure<O> {
     pub const fn new() -> Self {
         Pressure {
+            relieving: Mutex::new(()),
             relieve_at: AtomicU64::new(0),
             limits_known: AtomicBool::new(false),
             callback: AtomicPtr::new(core::ptr::null_mut()),
             callback_due: AtomicBool::new(false),
             calling_back: AtomicBool::new(false),
+        }
+    }
+
+    /// For a fork: nobody relieves the heap until `release` or `reset`.
+    pub fn hold(&self) {
+        self.relieving.hold();
+    }
+
+    /// # Safety
+    /// This thread called `hold` and has not released since.
+    pub unsafe fn release(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.relieving.release() };
+    }
+
+    /// # Safety
+    /// The process has one thread, which called `hold` before it was forked.
+    pub unsafe fn reset(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.relieving.reset() };
+    }
+
+    /// # Safety
+    /// All threads that could relieve the heap, but this one, stayed in the parent process.
+    pub unsafe fn repair(&self) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            if self.relieving.seize() {
+                self.relieving.release();
+            }
         }
     }
 
@@ -89,12 +123,17 @@ impl<O: Os> Heap<O> {
         allowed.saturating_sub(others).max(allowed / 2)
     }
 
-    /// Relieves the heap where it has grown by a step since the last time. Over the limit with nothing left
-    /// to give, each slow path would otherwise try again for nothing.
+    /// Relieves the heap where it has grown by a step since the last time, or waits for who does. Over the limit
+    /// with nothing left to give, each slow path would otherwise try again for nothing.
+    #[cold]
+    #[inline(never)]
     pub(super) fn relieve_if_grown(&self) {
-        let limit = self.pages.limits.soft().unwrap_or(0);
-        let (step, at) = (limit / RELIEF_STEP, self.pressure.relieve_at.load(Ordering::Relaxed) as usize);
-        let footprint = self.pages.footprint();
+        let step = self.pages.limits.soft().unwrap_or(0) / RELIEF_STEP;
+        let _held = self.pressure.relieving.lock();
+        // What passes the limit from here on is seen anew, and its thread waits for this one.
+        self.pages.limits.forget_passed();
+        let (at, footprint) =
+            (self.pressure.relieve_at.load(Ordering::Relaxed) as usize, self.pages.footprint());
         if footprint < at && footprint + 2 * step > at {
             return;
         }

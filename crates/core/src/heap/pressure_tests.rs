@@ -48,6 +48,34 @@ fn over_the_soft_limit_free_memory_goes_before_more_is_taken_and_the_program_is_
     free(&heap, blocks);
 }
 
+#[test]
+fn who_passes_the_soft_limit_while_another_thread_gives_back_grows_the_heap_no_further() {
+    let heap = heap();
+    heap.set_option(b"memory_limit", b"32M").unwrap();
+    let (done, most) = (AtomicUsize::new(0), 64);
+    let had_meanwhile = std::thread::scope(|scope| {
+        heap.pressure.hold();
+        let grower = || {
+            (0..most).for_each(|_| {
+                fill(&heap, 1, MIB);
+                done.fetch_add(1, Relaxed);
+            });
+        };
+        scope.spawn(grower);
+        while done.load(Relaxed) < 31 {
+            std::thread::yield_now();
+        }
+        // Time enough for all it wants.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let had_meanwhile = done.load(Relaxed);
+        // SAFETY: held above.
+        unsafe { heap.pressure.release() };
+        had_meanwhile
+    });
+    assert!(had_meanwhile <= 32, "{had_meanwhile} MiB");
+    assert_eq!(done.load(Relaxed), most, "it waits no longer than the other gives back");
+}
+
 static TO_DROP: std::sync::Mutex<(usize, Vec<usize>)> = std::sync::Mutex::new((0, Vec::new()));
 
 extern "C" fn drop_all(_: usize, _: usize) {

@@ -10,7 +10,7 @@ const NONE: usize = usize::MAX;
 pub struct Limits {
     soft: AtomicUsize,
     hard: AtomicUsize,
-    /// The soft limit was passed since somebody last asked.
+    /// The soft limit was passed since `forget_passed`.
     passed: AtomicBool,
     /// The footprint that is worth a look, and whether it was passed since.
     watermark: AtomicUsize,
@@ -59,9 +59,13 @@ impl Limits {
         self.above.load(Ordering::Relaxed)
     }
 
-    /// True once after the soft limit was passed.
-    pub fn take_passed(&self) -> bool {
-        self.passed.load(Ordering::Relaxed) && self.passed.swap(false, Ordering::Relaxed)
+    /// Whether the soft limit was passed since `forget_passed`.
+    pub fn is_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    pub fn forget_passed(&self) {
+        self.passed.store(false, Ordering::Relaxed);
     }
 }
 

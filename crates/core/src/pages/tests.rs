@@ -236,22 +236,24 @@ fn the_hard_limit_is_the_last_byte_that_can_be_had() {
     assert!(pages.open_span(&os, SizeClass::for_small(16)).is_none());
     assert!(pages.resize_large(&os, id, start, 20, 0));
     assert!(pages.open_large(&os, 10, 1, 0).is_some(), "what was given up counts no more");
-    assert!(!pages.limits.take_passed(), "there is no soft limit");
+    assert!(!pages.limits.is_passed(), "there is no soft limit");
 }
 
 #[test]
-fn the_soft_limit_is_told_once_when_giving_back_does_not_help() {
+fn the_soft_limit_is_told_until_it_is_forgotten_when_giving_back_does_not_help() {
     let (os, pages) = pages();
     pages.limits.set(Some(30 * UNIT_BYTES), None);
     let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
     pages.close_span(id, 0);
     assert_eq!(pages.footprint(), 20 * UNIT_BYTES, "free, and in memory");
     pages.open_large(&os, 25, 1, 0).unwrap();
-    assert_eq!((pages.footprint(), pages.limits.take_passed()), (25 * UNIT_BYTES, false));
+    assert_eq!((pages.footprint(), pages.limits.is_passed()), (25 * UNIT_BYTES, false));
     pages.open_large(&os, 5, 1, 0).unwrap();
-    assert!(!pages.limits.take_passed(), "the limit itself is within it");
+    assert!(!pages.limits.is_passed(), "the limit itself is within it");
     pages.open_large(&os, 1, 1, 0).unwrap();
-    assert_eq!([pages.limits.take_passed(), pages.limits.take_passed()], [true, false]);
+    assert!(pages.limits.is_passed());
+    pages.limits.forget_passed();
+    assert!(!pages.limits.is_passed());
 }
 
 #[test]
@@ -263,12 +265,13 @@ fn a_block_that_grows_in_place_is_under_the_limits_as_a_new_one_is_and_may_alway
     pages.limits.set(Some(32 * UNIT_BYTES), None);
     assert!(pages.resize_large(&os, id, start, 25, 0));
     assert_eq!(pages.dirty_free_bytes(), 0, "what was free went first");
-    assert!(!pages.limits.take_passed());
-    assert!(pages.resize_large(&os, id, start, 33, 0) && pages.limits.take_passed());
+    assert!(!pages.limits.is_passed());
+    assert!(pages.resize_large(&os, id, start, 33, 0) && pages.limits.is_passed());
+    pages.limits.forget_passed();
     pages.limits.set(None, Some(10 * UNIT_BYTES));
     assert!(pages.resize_large(&os, id, start, 30, 0), "however far it stays above the limit");
     pages.limits.set(Some(40 * UNIT_BYTES), None);
-    assert!(pages.open_large(&os, 11, 1, 0).is_some() && pages.limits.take_passed());
+    assert!(pages.open_large(&os, 11, 1, 0).is_some() && pages.limits.is_passed());
 }
 
 #[test]
