@@ -117,7 +117,7 @@ fn prepared(allocator: &Allocator, case: &Case, setting: Setting, folder: &Path)
     }
     command.env("ROBUSTNESS_PLUGIN", compile::shared_library(&source("plugin.c"), "robustness_plugin", &[])?);
     let name = match setting {
-        Setting::Plain | Setting::Late | Setting::EmptyRoot => case.name,
+        Setting::Plain | Setting::Limited(_) | Setting::Late | Setting::EmptyRoot => case.name,
         Setting::Static => "a_thousand_threads",
         _ => "plain_work",
     };
@@ -125,6 +125,9 @@ fn prepared(allocator: &Allocator, case: &Case, setting: Setting, folder: &Path)
     match setting {
         Setting::NoSequences => {
             command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+        }
+        Setting::Limited(limit) => {
+            command.env("VCM_MEMORY_LIMIT", limit);
         }
         Setting::Audited => {
             command.env("LD_AUDIT", compile::shared_library(&source("audit.c"), "robustness_audit", &[])?);

@@ -1,4 +1,5 @@
 // A daemon whose handler of SIGABRT builds maps, formats text and opens files before it ends: the way Ceph's does.
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -86,9 +87,46 @@ static void stopped_after_an_overflow() {
     expect_to_be_stopped();
 }
 
-static void with_a_handler(void (*crime)()) {
+static std::atomic<bool> may_fork, has_forked;
+
+/* Ends well only if another thread of the process can still fork. */
+static void has_another_thread_fork(int) {
+    may_fork = true;
+    for (int i = 0; i < 1000 && !has_forked; i++)
+        usleep(10000);
+    _exit(has_forked ? 0 : 6);
+}
+
+/* Over its limit the heap is looked through, and that finds the block that was freed twice. */
+static void stopped_over_the_limit() {
+    std::thread([] {
+        while (!may_fork)
+            usleep(1000);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        has_forked = child > 0;
+    }).detach();
+    std::vector<void *> block(4000);
+    for (int round = 0; round < 5; round++) {
+        for (void *&one : block)
+            one = malloc(64);
+        for (void *one : block)
+            free(one);
+    }
+    for (int i = 0; i < 20; i++)
+        block[i] = malloc(64);
+    for (int i = 0; i < 10; i++)
+        free(block[i]);
+    free(block[3]);
+    for (int i = 0; i < 100; i++)
+        memset(malloc(1 << 20), 1, 1 << 20);
+    expect_to_be_stopped();
+}
+
+static void with_a_handler(void (*crime)(), void (*handler)(int) = last_words) {
     struct sigaction action = {};
-    action.sa_handler = last_words;
+    action.sa_handler = handler;
     sigaction(SIGABRT, &action, nullptr);
     sigaction(SIGSEGV, &action, nullptr);
     crime();
@@ -105,8 +143,11 @@ int main(int argc, char **argv) {
         with_a_handler(stopped_while_threads_work);
     if (name == "handler_after_an_overflow")
         with_a_handler(stopped_after_an_overflow);
+    if (name == "handler_while_the_heap_is_relieved")
+        with_a_handler(stopped_over_the_limit, has_another_thread_fork);
     for (const char *crime : {"handler_after_a_bad_pointer", "handler_after_a_double_free",
-                              "handler_while_threads_work", "handler_after_an_overflow"})
+                              "handler_while_threads_work", "handler_after_an_overflow",
+                              "handler_while_the_heap_is_relieved"})
         dprintf(2, "  %s\n", crime);
     return 2;
 }

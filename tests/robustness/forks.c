@@ -261,7 +261,9 @@ static const struct Case CASES[] = {
     CASE(fork_from_64_threads), CASE(fork_beside_streams), CASE(a_child_frees_what_threads_allocated),
     CASE(children_of_children), CASE(fork_in_a_handler),
     CASE(work_goes_on_in_the_child_of_a_handler), CASE(vfork_and_exec), CASE(spawn), CASE(clone_as_fork),
-    CASE(clone3_as_fork), CASE(underscore_fork), CASE(vforked_child_allocates),
+    {"fork_over_the_limit", fork_from_64_threads},
+    {"fork_in_a_handler_over_the_limit", work_goes_on_in_the_child_of_a_handler},
+    {"clone_over_the_limit", clone_as_fork}, CASE(clone3_as_fork), CASE(underscore_fork), CASE(vforked_child_allocates),
 };
 
 int main(int argc, char **argv) { return RUN(CASES); }

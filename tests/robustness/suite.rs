@@ -10,6 +10,8 @@ pub enum Setting {
     EmptyEnvironment,
     /// glibc does not register threads for restartable sequences.
     NoSequences,
+    /// With such a soft limit of memory, which the program passes: ours know it.
+    Limited(&'static str),
     /// With an auditing library.
     Audited,
     /// In a folder with libraries and nothing else; `loading` changes its root.
@@ -57,6 +59,9 @@ pub const CASES: &[Case] = &[
     case("exhaustion.c", "out_of_memory_in_8_threads", Plain, 60),
     case("exhaustion.c", "out_of_memory_in_64_threads", Plain, 60),
     case("forks.c", "fork_from_64_threads", Plain, 60),
+    case("forks.c", "fork_over_the_limit", Limited("1M"), 60),
+    case("forks.c", "fork_in_a_handler_over_the_limit", Limited("1M"), 60),
+    case("forks.c", "clone_over_the_limit", Limited("1M"), 60),
     case("forks.c", "fork_beside_streams", Plain, 90),
     case("forks.c", "a_child_frees_what_threads_allocated", Plain, 60),
     case("forks.c", "children_of_children", Plain, 60),
@@ -106,6 +111,7 @@ pub const CASES: &[Case] = &[
     case("crash.cc", "handler_after_a_double_free", Plain, 30),
     case("crash.cc", "handler_while_threads_work", Plain, 30),
     case("crash.cc", "handler_after_an_overflow", Plain, 30),
+    case("crash.cc", "handler_while_the_heap_is_relieved", Limited("32M"), 30),
     case("inject/workloads.c", "mmap_refused", Refusing("mmap"), 3600),
     case("inject/workloads.c", "munmap_refused", Refusing("munmap"), 3600),
     case("inject/workloads.c", "mremap_refused", Refusing("mremap"), 3600),

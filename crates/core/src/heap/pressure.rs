@@ -3,6 +3,7 @@
 //! The limits themselves are kept by `pages`, which asks before memory comes into use.
 
 use super::Heap;
+use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::options::{AUTO, OptionId, percent_of};
 use crate::os::{MemoryGroup, Mutex, Os};
@@ -128,27 +129,48 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn relieve_if_grown(&self) {
-        let step = self.pages.limits.soft().unwrap_or(0) / RELIEF_STEP;
-        let _held = self.pressure.relieving.lock();
+        if !self.is_relief_due() {
+            return self.pages.limits.forget_passed();
+        }
+        let held = self.pressure.relieving.lock();
         // What passes the limit from here on is seen anew, and its thread waits for this one.
         self.pages.limits.forget_passed();
-        let (at, footprint) =
-            (self.pressure.relieve_at.load(Ordering::Relaxed) as usize, self.pages.footprint());
-        if footprint < at && footprint + 2 * step > at {
+        if self.is_stopped() || !self.is_relief_due() {
             return;
         }
-        self.relieve();
-        self.pressure.relieve_at.store((self.pages.footprint() + step) as u64, Ordering::Relaxed);
+        let outcome = self.try_relieve();
+        let footprint = self.pages.footprint();
+        self.pressure.relieve_at.store((footprint + self.relief_step(footprint)) as u64, Ordering::Relaxed);
         self.pressure.callback_due.store(true, Ordering::Relaxed);
+        drop(held);
+        self.obeyed(outcome);
+    }
+
+    /// Whether the heap has grown by a step since the last relief, or fallen by two.
+    fn is_relief_due(&self) -> bool {
+        let (at, footprint) =
+            (self.pressure.relieve_at.load(Ordering::Relaxed) as usize, self.pages.footprint());
+        footprint >= at || footprint + 2 * self.relief_step(footprint) <= at
+    }
+
+    /// A part of the limit; of what the heap holds where that is more: a heap far over its limit would
+    /// otherwise do little else.
+    fn relief_step(&self, footprint: usize) -> usize {
+        self.pages.limits.soft().unwrap_or(0).max(footprint) / RELIEF_STEP
     }
 
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
-    #[inline(never)]
     pub(super) fn relieve(&self) -> usize {
-        self.reclaim();
+        self.obeyed(self.try_relieve())
+    }
+
+    /// The same for one who has a lock to leave before the process ends.
+    #[inline(never)]
+    fn try_relieve(&self) -> Result<usize, Misuse> {
+        self.try_reclaim()?;
         let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);
         self.count_given_back(given);
-        given
+        Ok(given)
     }
 
     /// Calls the program's function for memory pressure, if the limit was passed and there is one. Never from

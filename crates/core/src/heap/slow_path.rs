@@ -1,6 +1,7 @@
 //! What every slow path stands in, and the slow paths that move no single block.
 
 use super::Heap;
+use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::Os;
@@ -36,15 +37,20 @@ impl<O: Os> Heap<O> {
     }
 
     /// Brings everything that is cached back to its spans.
-    #[inline(never)]
     pub fn reclaim(&self) {
-        if !self.obeyed(self.cache.drain(self.below())) {
+        self.obeyed(self.try_reclaim());
+    }
+
+    /// The same for one who has a lock to leave before the process ends.
+    #[inline(never)]
+    pub(super) fn try_reclaim(&self) -> Result<(), Misuse> {
+        if !self.cache.drain(self.below())? {
             self.fences_refused.fetch_add(1, Ordering::Relaxed);
         }
         for class in SizeClass::all() {
-            self.obeyed(self.central.drain(&self.pages, class, usize::MAX));
+            self.central.drain(&self.pages, class, usize::MAX)?;
         }
-        self.obeyed(self.large.audit(&self.pages));
+        self.large.audit(&self.pages)
     }
 
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes
