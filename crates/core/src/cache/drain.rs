@@ -146,6 +146,7 @@ impl<O: Os> Cache<O> {
             }
             unset(below, slab, class);
         }
+        slab.forget_big_arrays(below.os);
         outcome
     }
 }

@@ -15,6 +15,7 @@
 use crate::base::round_up;
 use crate::base::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
+use crate::os::Os;
 
 /// Blocks in a small array.
 pub const SMALL_BLOCKS: usize = 7;
@@ -40,7 +41,7 @@ pub struct Info {
     /// Fast paths that found nothing, and that found no place.
     pub underflows: AtomicU64,
     pub overflows: AtomicU64,
-    /// The big arrays have memory.
+    /// The big arrays have memory, or had when a class moved to its own last.
     pub has_big: AtomicU32,
     /// Misses of each class, the older ones counted for less.
     pub misses: [AtomicU32; TABLE_LEN],
@@ -188,6 +189,18 @@ impl Slab {
         debug_assert!(offset < SLAB_BYTES);
         // SAFETY: as for words; the arrays that words point into are mapped before the word does.
         unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
+    }
+
+    /// Gives the memory of the big arrays back, if they have any and no class is set up: what is left there are
+    /// copies of addresses. Nobody else uses the slab.
+    pub fn forget_big_arrays<O: Os>(self, os: &O) {
+        let has_big = &self.info().has_big;
+        let is_idle = || SizeClass::all().all(|class| self.read(class) == Word::UNSET);
+        if has_big.load(Ordering::Relaxed) != 0 && is_idle() {
+            let start = round_up(BIG_START, os.page_bytes());
+            os.give_back(self.0 + start, SLAB_BYTES - start);
+            has_big.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Notes the words of this tick. True where any of them has changed since the last one.

@@ -16,6 +16,7 @@ pub use budget::Budget;
 pub use lists::locate;
 
 use crate::base::fault::{Fault, Misuse};
+use crate::base::round_up;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
@@ -29,6 +30,8 @@ const TRANSFER_SHARE: usize = 4;
 const REFUSALS_BEFORE_STEALING: u32 = 16;
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
+/// The memory of an empty transfer array went back to the system.
+const FORGOTTEN: u32 = u32::MAX;
 
 /// The middle of a heap. Any thread may call.
 pub struct Central<O: Os> {
@@ -50,6 +53,8 @@ struct Class<O: Os> {
     /// Times that the budget had no room for this class. Counted here, where only those write who use the
     /// class anyway.
     refusals: AtomicU32,
+    /// For how many ticks the transfer array was empty, or FORGOTTEN.
+    empty_for: AtomicU32,
     spans: Mutex<SpanLists, O>,
 }
 
@@ -58,6 +63,7 @@ impl<O: Os> Class<O> {
     fn note(&self, transfer: &Transfer) {
         self.cached.store(transfer.len() as u32, Ordering::Relaxed);
         self.capacity.store(transfer.capacity() as u32, Ordering::Relaxed);
+        self.empty_for.store(0, Ordering::Relaxed);
     }
 
     /// Whether the array has no place, as far as the copies tell.
@@ -86,6 +92,7 @@ impl<O: Os> Central<O> {
                     cached: AtomicU32::new(0),
                     capacity: AtomicU32::new(0),
                     refusals: AtomicU32::new(0),
+                    empty_for: AtomicU32::new(FORGOTTEN),
                     spans: Mutex::new(SpanLists::new()),
                 }
             }; TABLE_LEN],
@@ -192,6 +199,26 @@ impl<O: Os> Central<O> {
             left = if count == 0 { 0 } else { left - count };
         }
         outcome
+    }
+
+    /// Gives the memory of a transfer array back that nobody has used for so many calls of this. What is refused
+    /// stays until the array was used again.
+    pub fn forget_array(&self, os: &O, class: SizeClass, calls: u32) {
+        let place = self.class(class);
+        let empty_for = place.empty_for.load(Ordering::Relaxed);
+        if empty_for == FORGOTTEN || place.cached.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        if empty_for < calls {
+            return place.empty_for.store(empty_for + 1, Ordering::Relaxed);
+        }
+        let mut transfer = place.transfer.lock();
+        if let Some((address, used)) = transfer.forget() {
+            os.give_back(address, round_up(used, os.page_bytes()));
+        }
+        if transfer.len() == 0 {
+            place.empty_for.store(FORGOTTEN, Ordering::Relaxed);
+        }
     }
 
     /// What is wrong with freeing an address of a small class where no block starts that its span gave out.

@@ -12,6 +12,8 @@ pub struct Transfer {
     capacity: u32,
     /// The least number of blocks since `low_water` was asked last: nobody needed those.
     low: u32,
+    /// The most blocks at a time since `forget` was called last: so many places have memory.
+    most: u32,
 }
 
 // SAFETY: the array behind `entries` is used by the holder of the lock only.
@@ -19,7 +21,7 @@ unsafe impl Send for Transfer {}
 
 impl Transfer {
     pub const fn new() -> Self {
-        Transfer { entries: core::ptr::null_mut(), places: 0, len: 0, capacity: 0, low: 0 }
+        Transfer { entries: core::ptr::null_mut(), places: 0, len: 0, capacity: 0, low: 0, most: 0 }
     }
 
     /// Provides the memory: so many words that nobody else uses, for as long as the heap lives.
@@ -74,7 +76,18 @@ impl Transfer {
         // A child process may be made here: what counts is there already.
         compiler_fence(Ordering::Release);
         self.len += count as u32;
+        self.most = self.most.max(self.len);
         count
+    }
+
+    /// Where nothing is in the array: the address of its memory and the bytes that were used, which the caller
+    /// may give back.
+    pub fn forget(&mut self) -> Option<(usize, usize)> {
+        if self.len > 0 || self.most == 0 {
+            return None;
+        }
+        let used = core::mem::take(&mut self.most) as usize * size_of::<usize>();
+        Some((self.entries.expose_provenance(), used))
     }
 
     /// Fills `out` from the block put last on; returns how many.
@@ -106,6 +119,20 @@ mod tests {
         assert_eq!((transfer.take(&mut out), out), (2, [2, 3]));
         assert_eq!((transfer.shrink(5), transfer.capacity()), (2, 1));
         assert_eq!((transfer.grow(usize::MAX), transfer.capacity()), (7, 8), "no more than there are places");
+    }
+
+    #[test]
+    fn what_was_used_is_forgotten_once_and_only_when_nothing_is_in_it() {
+        let mut memory = vec![0usize; 10];
+        let mut transfer = Transfer::new();
+        transfer.provide(memory.as_mut_ptr(), 10);
+        transfer.grow(10);
+        transfer.put(&[1, 2, 3]);
+        transfer.take(&mut [0; 2]);
+        assert_eq!(transfer.forget(), None);
+        transfer.take(&mut [0; 1]);
+        assert_eq!(transfer.forget(), Some((memory.as_mut_ptr().expose_provenance(), 24)));
+        assert_eq!(transfer.forget(), None);
     }
 
     #[test]

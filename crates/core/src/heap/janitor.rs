@@ -192,6 +192,7 @@ impl<O: Os> Heap<O> {
         self.obeyed(self.large.audit(&self.pages));
         for class in SizeClass::all() {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
+            self.central.forget_array(&self.os, class, STILL_TICKS * factor);
         }
         let given = self.tidy_spans(self.ticks_in_spans(plenty && holding.free > holding.retained, factor))
             + self.pages.give_back(&self.os, self.kept_bytes(holding, waits, factor), 0)

@@ -63,6 +63,42 @@ fn what_the_heap_knows_about_blocks_goes_with_their_memory() {
     free(&heap, again);
 }
 
+/// Bytes in memory of what caches and transfer arrays are made of.
+fn bytes_of_caches(heap: &Heap<Fake>) -> [u64; 2] {
+    let mut caches = 0;
+    heap.cache.each_mapping(|start, length| caches += heap.resident(start, length));
+    let (start, length) = heap.central.arrays();
+    [caches, heap.resident(start, length)]
+}
+
+#[test]
+fn what_caches_are_made_of_goes_when_nobody_uses_them() {
+    type Idle = fn(&Heap<Fake>);
+    let ways: [Idle; 2] = [|heap| quiet_ticks(heap, 11), |heap| _ = heap.release(0)];
+    for idle in ways {
+        let heap = heap();
+        let work = || {
+            for bytes in [16, 64, 256, 1024] {
+                let blocks = fill(&heap, 40_000, bytes);
+                free(&heap, blocks);
+            }
+        };
+        work();
+        let used = bytes_of_caches(&heap);
+        heap.tick(true);
+        assert_eq!(bytes_of_caches(&heap), used, "it may be wanted");
+        idle(&heap);
+        let [caches, arrays] = bytes_of_caches(&heap);
+        assert!(used[0] >= 2 * caches && used[1] > 64 << 10, "{used:?} bytes");
+        assert_eq!(arrays, 0);
+        work();
+        assert!(bytes_of_caches(&heap)[0] >= 2 * caches, "as large as before");
+        heap.verify();
+        idle(&heap);
+        assert_eq!(bytes_of_caches(&heap), [caches, arrays], "once more");
+    }
+}
+
 #[test]
 fn a_cache_in_use_is_left_alone() {
     let heap = heap();

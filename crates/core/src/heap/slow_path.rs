@@ -49,6 +49,7 @@ impl<O: Os> Heap<O> {
         }
         for class in SizeClass::all() {
             self.central.drain(&self.pages, class, usize::MAX)?;
+            self.central.forget_array(&self.os, class, 0);
         }
         self.large.audit(&self.pages)
     }
