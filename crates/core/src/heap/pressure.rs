@@ -138,7 +138,9 @@ impl<O: Os> Heap<O> {
         if self.is_stopped() || !self.is_relief_due() {
             return;
         }
-        let outcome = self.try_relieve();
+        // What lies outside the caches first: where that makes room for a step of growth, they stay as they are.
+        self.give_back_idle();
+        let outcome = if self.has_room_for_a_step() { Ok(0) } else { self.try_relieve() };
         let footprint = self.pages.footprint();
         self.pressure.relieve_at.store((footprint + self.relief_step(footprint)) as u64, Ordering::Relaxed);
         self.pressure.callback_due.store(true, Ordering::Relaxed);
@@ -168,9 +170,18 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn try_relieve(&self) -> Result<usize, Misuse> {
         self.try_reclaim()?;
+        Ok(self.give_back_idle())
+    }
+
+    fn give_back_idle(&self) -> usize {
         let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);
         self.count_given_back(given);
-        Ok(given)
+        given
+    }
+
+    fn has_room_for_a_step(&self) -> bool {
+        let footprint = self.pages.footprint();
+        footprint + self.relief_step(footprint) <= self.pages.limits.soft().unwrap_or(0)
     }
 
     /// Calls the program's function for memory pressure, if the limit was passed and there is one. Never from

@@ -2,6 +2,7 @@
 
 use super::Heap;
 use super::janitor_tests::{MIB, fill, free, heap};
+use crate::class::SizeClass;
 use crate::os::fake::Fake;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -74,6 +75,23 @@ fn who_passes_the_soft_limit_while_another_thread_gives_back_grows_the_heap_no_f
     });
     assert!(had_meanwhile <= 32, "{had_meanwhile} MiB");
     assert_eq!(done.load(Relaxed), most, "it waits no longer than the other gives back");
+}
+
+#[test]
+fn caches_keep_what_they_hold_where_idle_pages_make_room_below_the_soft_limit() {
+    for (bytes_freed, is_kept) in [(24 * MIB, true), (0, false)] {
+        let heap = heap();
+        heap.set_option(b"memory_limit", b"32M").unwrap();
+        free(&heap, fill(&heap, 40, 64));
+        let cached = || heap.cache.cached_blocks(SizeClass::for_small(64));
+        assert!(cached() > 0);
+        // One block of each span stays.
+        let (_stay, rest): (Vec<_>, Vec<_>) =
+            fill(&heap, 30 * MIB / 1024, 1024).into_iter().partition(|block| block % (64 << 10) == 0);
+        free(&heap, rest.into_iter().take(bytes_freed / 1024));
+        fill(&heap, 8 * MIB / 8192, 8192);
+        assert_eq!(cached() > 0, is_kept);
+    }
 }
 
 static TO_DROP: std::sync::Mutex<(usize, Vec<usize>)> = std::sync::Mutex::new((0, Vec::new()));
