@@ -42,9 +42,11 @@ fn still_classes(slab: Slab, ticks: u32) -> impl Iterator<Item = SizeClass> {
         .filter(move |class| slab.read(*class) != Word::UNSET && slab.ticks_still(*class) >= ticks)
 }
 
-/// Whether classes that have stood still for so many ticks have something that somebody else may want.
+/// Whether classes that have stood still for so many ticks have something that somebody else may want; or all
+/// of them have, and had long arrays.
 fn has_something(slab: Slab, ticks: u32) -> bool {
     still_classes(slab, ticks).any(|class| ticks == 0 || slab.read(class).holds_anything(class))
+        || slab.has_used_big_arrays() && still_classes(slab, 0).all(|class| slab.ticks_still(class) >= ticks)
 }
 
 impl<O: Os> Cache<O> {

@@ -32,6 +32,11 @@ const BIG_BASES: [u32; TABLE_LEN + 1] = big_bases();
 /// The length of a slab's mapping. Most of it is never touched.
 pub const SLAB_BYTES: usize = round_up(BIG_BASES[TABLE_LEN] as usize, 64 << 10);
 
+/// The big arrays are mapped and have no memory, as far as known.
+pub const MAPPED: u32 = 1;
+/// Some class had a big array since then.
+pub const USED: u32 = 2;
+
 /// What the slow path knows about a slab. Plain counters: threads that share the virtual CPU take turns.
 pub struct Info {
     /// Room of the budget that this slab's capacities hold.
@@ -41,8 +46,8 @@ pub struct Info {
     /// Fast paths that found nothing, and that found no place.
     pub underflows: AtomicU64,
     pub overflows: AtomicU64,
-    /// The big arrays have memory, or had when a class moved to its own last.
-    pub has_big: AtomicU32,
+    /// How far the big arrays are there: unmapped, MAPPED or USED.
+    pub big: AtomicU32,
     /// Misses of each class, the older ones counted for less.
     pub misses: [AtomicU32; TABLE_LEN],
     /// Bytes of the heap, and the time of that look in units of `worth`.
@@ -191,15 +196,19 @@ impl Slab {
         unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
     }
 
+    pub fn has_used_big_arrays(self) -> bool {
+        self.info().big.load(Ordering::Relaxed) == USED
+    }
+
     /// Gives the memory of the big arrays back, if they have any and no class is set up: what is left there are
-    /// copies of addresses. Nobody else uses the slab.
+    /// copies of addresses. Nobody else uses the slab. What is refused stays until the arrays were used again:
+    /// each try stops other CPUs.
     pub fn forget_big_arrays<O: Os>(self, os: &O) {
-        let has_big = &self.info().has_big;
-        let is_idle = || SizeClass::all().all(|class| self.read(class) == Word::UNSET);
-        if has_big.load(Ordering::Relaxed) != 0 && is_idle() {
+        if self.has_used_big_arrays() && SizeClass::all().all(|class| self.read(class) == Word::UNSET) {
+            // First: a thread that is about to use them says so from here on.
+            self.info().big.store(MAPPED, Ordering::Relaxed);
             let start = round_up(BIG_START, os.page_bytes());
             os.give_back(self.0 + start, SLAB_BYTES - start);
-            has_big.store(0, Ordering::Relaxed);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Cache;
 use super::locked::Locked;
 use super::sequence::Current;
-use super::slab::{SLAB_BYTES, SLAB_HEAD_BYTES, Slab};
+use super::slab::{MAPPED, SLAB_BYTES, SLAB_HEAD_BYTES, Slab, USED};
 use super::tray::Tray;
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -107,18 +107,23 @@ impl<O: Os> Cache<O> {
         }
     }
 
-    /// Gives the big arrays of a slab memory, when the first class needs more than its small one.
+    /// Makes the big arrays of a slab usable, when a class needs more than its small one.
     pub(super) fn has_big_arrays(&self, os: &O, slab: Slab) -> bool {
-        let has_big = &slab.info().has_big;
-        if has_big.load(Ordering::Acquire) == 0 {
+        let big = &slab.info().big;
+        if big.load(Ordering::Acquire) == USED {
+            return true;
+        }
+        if big.load(Ordering::Acquire) != MAPPED {
             let _held = self.freezer.lock();
             // With the head, which has memory already: where it ends, a system with longer pages has none that
             // begins.
-            if os.commit(slab.0, SLAB_BYTES) {
-                has_big.store(1, Ordering::Release);
+            if !os.commit(slab.0, SLAB_BYTES) {
+                return false;
             }
         }
-        has_big.load(Ordering::Acquire) != 0
+        // Release pairs with the Acquire above: they are seen mapped.
+        big.store(USED, Ordering::Release);
+        true
     }
 
     /// This thread's cache, if it is one under a lock.

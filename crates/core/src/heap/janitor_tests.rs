@@ -2,6 +2,7 @@
 
 use super::Heap;
 use crate::base::memory;
+use crate::class::SizeClass;
 use crate::options::OptionId;
 use crate::os::fake::{Fake, Request};
 use core::sync::atomic::Ordering::Relaxed;
@@ -97,6 +98,57 @@ fn what_caches_are_made_of_goes_when_nobody_uses_them() {
         idle(&heap);
         assert_eq!(bytes_of_caches(&heap), [caches, arrays], "once more");
     }
+}
+
+#[test]
+fn long_arrays_go_too_where_classes_were_emptied_one_by_one() {
+    let heap = heap();
+    let class = SizeClass::for_small(3000);
+    for bytes in [16, 64, 256, 1024] {
+        free(&heap, fill(&heap, 40_000, bytes));
+    }
+    let used = bytes_of_caches(&heap)[0];
+    // One class goes on in its short array, until nothing is left there.
+    for _ in 0..8 {
+        fill(&heap, 1, 3000);
+        heap.tick(true);
+    }
+    while heap.cache.cached_blocks(class) > 0 {
+        fill(&heap, 1, 3000);
+    }
+    quiet_ticks(&heap, 11);
+    assert!(used >= 2 * bytes_of_caches(&heap)[0], "{used} bytes, then {:?}", bytes_of_caches(&heap));
+}
+
+#[test]
+fn a_cache_that_was_emptied_grows_again_without_the_system_and_without_waiting() {
+    let heap = heap();
+    let (tell, hear) = std::sync::mpsc::channel();
+    let (go_on, wait) = std::sync::mpsc::channel();
+    let work = || {
+        free(&heap, fill(&heap, 40_000, 64));
+        heap.stats().vcpu_caches
+    };
+    let [before, again] = std::thread::scope(|scope| {
+        // Both times by one thread: each may have a cache of its own.
+        let worker = move || {
+            tell.send(work()).unwrap();
+            wait.recv().unwrap();
+            tell.send(work()).unwrap();
+        };
+        scope.spawn(worker);
+        let before = hear.recv().unwrap();
+        heap.release(0);
+        heap.os().refuse_after(Request::Commit, 0);
+        // As one who empties the caches of others.
+        heap.cache.hold();
+        go_on.send(()).unwrap();
+        let again = hear.recv_timeout(std::time::Duration::from_secs(20));
+        // SAFETY: held above.
+        unsafe { heap.cache.release() };
+        [before, again.expect("it waits for nobody")]
+    });
+    assert!(2 * again > before, "{before} bytes cached, then {again}");
 }
 
 #[test]
