@@ -109,6 +109,10 @@ fn shown(cell: &Cell) -> String {
 fn print(wishes: &Wishes) -> Result<(), String> {
     let mut allocators = Allocator::all()?;
     if let Some(names) = &wishes.allocators {
+        let known: Vec<&str> = allocators.iter().map(|allocator| allocator.name).collect();
+        if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+            return Err(format!("--allocators: {name} is not here; there are {}", known.join(", ")));
+        }
         allocators.retain(|allocator| names.iter().any(|name| name == allocator.name));
     }
     println!("{}\n", provenance());
