@@ -13,7 +13,7 @@ use core::sync::atomic::AtomicPtr;
 const GROUP_PERCENT: usize = 90;
 /// A heap of fewer bytes does not ask what its limits are.
 const SMALL_HEAP: usize = 8 << 20;
-/// Over the soft limit the heap is tidied again when it has grown by this part of the limit.
+/// Over the soft limit the heap is relieved again when it has grown by this part of the limit, or of what it holds.
 const RELIEF_STEP: usize = 64;
 
 /// What is remembered about limits and the program's function.
