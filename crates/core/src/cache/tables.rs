@@ -110,10 +110,11 @@ impl<O: Os> Cache<O> {
     /// Makes the big arrays of a slab usable, when a class needs more than its small one.
     pub(super) fn has_big_arrays(&self, os: &O, slab: Slab) -> bool {
         let big = &slab.info().big;
-        if big.load(Ordering::Acquire) == USED {
+        let state = big.load(Ordering::Acquire);
+        if state == USED {
             return true;
         }
-        if big.load(Ordering::Acquire) != MAPPED {
+        if state != MAPPED {
             let _held = self.freezer.lock();
             // With the head, which has memory already: where it ends, a system with longer pages has none that
             // begins.

@@ -17,7 +17,7 @@ impl<O: Os> Heap<O> {
         let Some(entry) = self.enter_slow_path() else { return false };
         core::mem::forget(entry);
         self.starting.hold();
-        self.pressure.hold();
+        self.pressure.relieving.hold();
         self.profile.hold();
         self.guards.hold();
         self.cache.hold();
@@ -36,7 +36,7 @@ impl<O: Os> Heap<O> {
             self.cache.release();
             self.guards.release();
             self.profile.release();
-            self.pressure.release();
+            self.pressure.relieving.release();
             self.starting.release();
         }
         self.slow_paths.leave::<O>();
@@ -52,7 +52,7 @@ impl<O: Os> Heap<O> {
             self.cache.reset();
             self.guards.reset();
             self.profile.reset();
-            self.pressure.reset();
+            self.pressure.relieving.reset();
             self.starting.reset();
         }
         // The janitor's thread stayed in the parent.

@@ -102,10 +102,11 @@ impl<O: Os> Heap<O> {
     pub(super) unsafe fn repair(&self) {
         // SAFETY: by the caller's promise.
         unsafe {
-            if self.starting.seize() {
-                self.starting.release();
+            for guards_nothing in [&self.starting, &self.pressure.relieving] {
+                if guards_nothing.seize() {
+                    guards_nothing.release();
+                }
             }
-            self.pressure.repair();
             self.profile.repair();
             self.guards.repair();
             self.pages.repair();

@@ -20,7 +20,7 @@ const RELIEF_STEP: usize = 64;
 pub struct Pressure<O: Os> {
     /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
     /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
-    relieving: Mutex<(), O>,
+    pub(super) relieving: Mutex<(), O>,
     /// The footprint at which the heap relieves itself again.
     relieve_at: AtomicU64,
     limits_known: AtomicBool,
@@ -40,36 +40,6 @@ impl<O: Os> Pressure<O> {
             callback: AtomicPtr::new(core::ptr::null_mut()),
             callback_due: AtomicBool::new(false),
             calling_back: AtomicBool::new(false),
-        }
-    }
-
-    /// For a fork: nobody relieves the heap until `release` or `reset`.
-    pub fn hold(&self) {
-        self.relieving.hold();
-    }
-
-    /// # Safety
-    /// This thread called `hold` and has not released since.
-    pub unsafe fn release(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe { self.relieving.release() };
-    }
-
-    /// # Safety
-    /// The process has one thread, which called `hold` before it was forked.
-    pub unsafe fn reset(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe { self.relieving.reset() };
-    }
-
-    /// # Safety
-    /// All threads that could relieve the heap, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            if self.relieving.seize() {
-                self.relieving.release();
-            }
         }
     }
 

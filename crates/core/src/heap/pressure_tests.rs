@@ -55,7 +55,7 @@ fn who_passes_the_soft_limit_while_another_thread_gives_back_grows_the_heap_no_f
     heap.set_option(b"memory_limit", b"32M").unwrap();
     let (done, most) = (AtomicUsize::new(0), 64);
     let had_meanwhile = std::thread::scope(|scope| {
-        heap.pressure.hold();
+        heap.pressure.relieving.hold();
         let grower = || {
             (0..most).for_each(|_| {
                 fill(&heap, 1, MIB);
@@ -70,7 +70,7 @@ fn who_passes_the_soft_limit_while_another_thread_gives_back_grows_the_heap_no_f
         std::thread::sleep(std::time::Duration::from_millis(100));
         let had_meanwhile = done.load(Relaxed);
         // SAFETY: held above.
-        unsafe { heap.pressure.release() };
+        unsafe { heap.pressure.relieving.release() };
         had_meanwhile
     });
     assert!(had_meanwhile <= 32, "{had_meanwhile} MiB");

@@ -90,7 +90,7 @@ options! {
     retain: Amount = "25%", "0" ..= "1T", live,
         "free memory that may stay for release_delay, in bytes or as a share of live bytes, then at least 8M; more goes as soon as it is idle; auto: 25%";
     memory_limit: Amount = "auto", "0" ..= "16T", live,
-        "above this the heap gives everything free back and calls back; auto: 90% of the cgroup's limit; a share is one of that limit, or of the machine's memory; 0: no limit";
+        "above this the heap gives free memory back and calls back; auto: 90% of the cgroup's limit; a share is one of that limit, or of the machine's memory; 0: no limit";
     hard_limit: Amount = "auto", "0" ..= "16T", live,
         "the heap never holds more: allocations fail instead; a share is one of the cgroup's limit, or of the machine's memory; auto or 0: no limit";
     huge_pages: Flag = "on", "0" ..= "1", live,
