@@ -157,6 +157,14 @@ fn words(words: &[&str], program: &Path) -> Command {
     command
 }
 
+/// Copies by a process of its own: a child forked meanwhile by another thread would hold our descriptor, and
+/// what somebody writes cannot be started.
+fn install(file: &Path, target: &Path) -> Result<(), String> {
+    let mut copy = Command::new("install");
+    copy.args(["-D", "-m", "755"]).args([file, target]);
+    vcmalloc_tests::run(&mut copy, std::time::Duration::from_secs(60))?.succeeded()
+}
+
 /// Copies a program and everything that the dynamic linker needs for it.
 fn fill_root(root: &Path, program: &Path, library: Option<&Path>) -> Result<(), String> {
     let listed =
@@ -165,13 +173,9 @@ fn fill_root(root: &Path, program: &Path, library: Option<&Path>) -> Result<(), 
     let paths = listed.split_whitespace().filter(|word| word.starts_with('/') && !word.ends_with(':'));
     for path in paths.map(Path::new).chain(library) {
         let inside = root.join(path.strip_prefix("/").expect("an absolute path"));
-        let copied = fs::create_dir_all(inside.parent().expect("a file lies in a folder"));
-        copied
-            .and_then(|()| fs::copy(path, &inside))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        install(path, &inside)?;
     }
-    fs::copy(program, root.join("program")).map_err(|error| error.to_string())?;
-    Ok(())
+    install(program, &root.join("program"))
 }
 
 /// A program beside the library, in a folder that everybody may read.

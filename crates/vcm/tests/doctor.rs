@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Done, Place, Sleeper, done, only_root_can, text, vcm};
+use support::{Done, Place, Sleeper, done, install, only_root_can, text, vcm};
 
 impl Sleeper {
     /// Python under a preload, once it has mapped what it was told to.
@@ -187,7 +187,7 @@ fn another_users_process_is_reported_as_far_as_it_can_be_seen() {
     let process = Sleeper::python("", &[]);
     let place = Place::new();
     let tool = place.path("vcm");
-    std::fs::copy(env!("CARGO_BIN_EXE_vcm"), &tool).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_vcm")), &tool);
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", text(&tool), "doctor", &process.id()]);
     let result = done(&mut command);
@@ -217,9 +217,9 @@ fn a_process_in_a_chroot_or_a_container_is_told_by_its_own_files() {
     for path in needed.out.split_whitespace().filter(|word| word.starts_with('/')) {
         let target = inside.join(path.trim_start_matches('/'));
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
-        std::fs::copy(path, target).unwrap();
+        install(Path::new(path), &target);
     }
-    std::fs::copy(&program, inside.join("says")).unwrap();
+    install(&program, &inside.join("says"));
     std::fs::copy(&place.stub, inside.join("own.so")).unwrap();
     for with_own_mounts in [false, true] {
         let words: &[&str] = if with_own_mounts { &["unshare", "--mount", "chroot"] } else { &["chroot"] };

@@ -2,7 +2,8 @@
 
 mod support;
 
-use support::{Place, done, text, vcm};
+use std::path::Path;
+use support::{Place, done, install, text, vcm};
 use vcmalloc_core::options::SPECS;
 
 #[test]
@@ -91,7 +92,7 @@ fn the_library_is_found_by_variable_and_beside_the_tool() {
     let by_variable = done(vcm(&["run", "-v", "--", "true"]).env("VCM_LIBRARY", &place.stub));
     assert!(by_variable.err.contains("runs on vcmalloc 0.0-stub"), "{}", by_variable.err);
     let tool = place.path("vcm");
-    std::fs::copy(env!("CARGO_BIN_EXE_vcm"), &tool).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_vcm")), &tool);
     let beside = done(std::process::Command::new(&tool).args(["run", "-v", "--", "true"]));
     assert!(beside.err.contains("runs on vcmalloc 0.0-stub"), "{}", beside.err);
 }
@@ -101,7 +102,7 @@ fn a_library_that_is_nowhere_is_reported_with_the_places() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("x/bin")).unwrap();
     let tool = place.path("x/bin/vcm");
-    std::fs::copy(env!("CARGO_BIN_EXE_vcm"), &tool).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_vcm")), &tool);
     if ["/usr/lib", "/usr/local/lib"].iter().any(|folder| has_library(folder)) {
         eprintln!("not tested: vcmalloc is installed here");
         return;

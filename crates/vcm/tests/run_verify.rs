@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{Done, Place, done, only_root_can, text, vcm};
+use support::{Done, Place, done, install, only_root_can, text, vcm};
 
 const USES_MALLOC: &str = "#include <stdlib.h>\nint main(void) { return malloc(9) == 0; }";
 const OWN_MALLOC: &str = "#include <stddef.h>\nstatic char room[1 << 20]; static size_t used;\n\
@@ -78,7 +78,7 @@ fn a_setuid_program_is_told() {
     }
     let place = Place::new();
     let program = place.path("setuid");
-    std::fs::copy("/bin/true", &program).unwrap();
+    install(Path::new("/bin/true"), &program);
     // As root only another owner makes the kernel distrust the starter.
     std::os::unix::fs::chown(&program, Some(65534), Some(65534)).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();

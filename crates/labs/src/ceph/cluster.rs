@@ -270,15 +270,17 @@ impl Drop for Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn stores_are_made_in_a_folder_of_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let (logs, fake) = (folder.path().join("a b; false"), folder.path().join("ceph-osd"));
         fs::create_dir(&logs).unwrap();
-        fs::write(&fake, "#!/bin/sh\necho \"$@\"\n[ $4 != 2 ]\n").unwrap();
-        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a child that another test forks meanwhile would hold our descriptor,
+        // and what somebody writes cannot be started.
+        let write = "printf '#!/bin/sh\\necho \"$@\"\\n[ $4 != 2 ]\\n' > \"$0\" && chmod 755 \"$0\"";
+        let written = std::process::Command::new("sh").args(["-c", write]).arg(&fake).status().unwrap();
+        assert!(written.success());
         let path = format!("{}:/usr/bin:/bin", folder.path().display());
         let make = |osds: usize| {
             let script = script_that_makes(&vec!["u-u".to_owned(); osds]);

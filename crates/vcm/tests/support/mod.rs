@@ -37,9 +37,9 @@ impl Place {
     }
 
     pub fn script(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.path(name);
-        std::fs::write(&path, content).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (path, file) = (self.path(name), self.path(&format!("{name}.written")));
+        std::fs::write(&file, content).unwrap();
+        install(&file, &path);
         path
     }
 
@@ -87,6 +87,14 @@ impl Drop for Sleeper {
 
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
+}
+
+/// Copies a program so that it can be started at once. No descriptor of this process may be open for writing
+/// on it: a child that another test forks at that moment holds the descriptor until its own exec, and the
+/// kernel refuses to start a file that somebody writes (ETXTBSY).
+pub fn install(program: &Path, target: &Path) {
+    let done = Command::new("install").args(["-m", "755"]).args([program, target]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 pub fn gcc(arguments: &[&str]) {
