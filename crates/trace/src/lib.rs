@@ -1,0 +1,30 @@
+//! Traces of what a process allocated and freed, by thread.
+//!
+//! ```text
+//!   Writer --> preamble | epoch | epoch | ... | index      Reader --> one epoch at a time, by thread
+//!                                                          order  --> its events, each object begun before it ends
+//! ```
+//!
+//! docs/reference/trace-format.md describes the bytes, docs/design/trace.md why they are as they are. Nothing here is
+//! shared between threads; a `Writer` and a `Reader` hold one epoch, about a MiB, whatever the length of the trace.
+
+pub mod art;
+mod block;
+mod error;
+mod event;
+mod order;
+mod reader;
+mod summary;
+mod varint;
+mod writer;
+
+pub use block::{Header, MAJOR, MINOR};
+pub use error::Error;
+pub use event::{Event, Object, PROCESS, StreamId};
+pub use order::in_order;
+pub use reader::{Epoch, Reader, Section, Timed};
+pub use summary::{Summary, summarize};
+pub use writer::{Writer, Written};
+
+/// What fails here fails with an [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
