@@ -10,8 +10,10 @@
 
 pub mod art;
 mod block;
+mod cut;
 mod error;
 mod event;
+pub mod gperftools;
 mod order;
 mod reader;
 mod summary;
@@ -19,6 +21,7 @@ mod varint;
 mod writer;
 
 pub use block::{Header, MAJOR, MINOR};
+pub use cut::{Part, cut};
 pub use error::Error;
 pub use event::{Event, Object, PROCESS, StreamId};
 pub use order::in_order;

@@ -6,6 +6,7 @@
 pub mod doctor;
 pub mod enable;
 pub mod lab;
+pub mod trace;
 
 use crate::{say, settings};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -70,6 +71,7 @@ pub enum Verb {
     Doctor(doctor::Doctor),
     Enable(enable::Enable),
     Disable(enable::Disable),
+    Trace(trace::TraceVerb),
     Completions(Completions),
     Man(Man),
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments, does nothing itself
-//! verbs/      one module a verb: run, config, doctor, enable, lab, man, completions
+//! verbs/      one module a verb: run, config, doctor, enable, lab, trace, man, completions
 //! inspect/    looking at things without changing them: files, processes, daemons, the machine
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),
         Verb::Disable(arguments) => verbs::enable::disable(&arguments),
+        Verb::Trace(arguments) => verbs::trace::trace(arguments),
         Verb::Completions(arguments) => verbs::completions::completions(&arguments),
         Verb::Man(arguments) => verbs::man::man(&arguments),
     };

@@ -8,3 +8,4 @@ pub mod enable;
 pub mod lab;
 pub mod man;
 pub mod run;
+pub mod trace;

@@ -1,0 +1,67 @@
+//! Opens what is read, and puts what is written in its place only when it is whole.
+
+use super::wrong;
+use crate::say::{FAILURE, Failure};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read};
+use std::path::{Path, PathBuf};
+use vcm_trace::Reader;
+
+const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+const LZ4: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(FAILURE, format!("{}: {error}", path.display()))
+}
+
+pub fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
+    let file = File::open(path).map_err(|error| failed(path, &error))?;
+    Reader::new(BufReader::with_capacity(1 << 18, file)).map_err(|error| wrong(path, &error))
+}
+
+/// Opens a file that may be packed, which its first bytes tell.
+pub fn open_packed(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    let act = || {
+        let mut input = BufReader::with_capacity(1 << 20, File::open(path)?);
+        let begin: [u8; 4] = input.fill_buf()?.first_chunk().copied().unwrap_or_default();
+        Ok(match begin {
+            ZSTD => Box::new(BufReader::with_capacity(1 << 20, zstd::Decoder::with_buffer(input)?))
+                as Box<dyn Read>,
+            LZ4 => Box::new(BufReader::with_capacity(1 << 20, lz4_flex::frame::FrameDecoder::new(input))),
+            _ => Box::new(input),
+        })
+    };
+    act().map_err(|error| failed(path, &error))
+}
+
+/// Writes a file: under another name until it is whole, so that nothing is lost where it fails. `source` is what is read meanwhile.
+pub fn write<T>(
+    path: &Path,
+    source: &Path,
+    fill: impl FnOnce(BufWriter<File>) -> Result<(BufWriter<File>, T), Failure>,
+) -> Result<T, Failure> {
+    let same = path.canonicalize().ok().zip(source.canonicalize().ok()).is_some_and(|(to, from)| to == from);
+    if same {
+        return Err(Failure::new(
+            FAILURE,
+            format!("{}: this is the file that is read; name another", path.display()),
+        ));
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    let part = Part(PathBuf::from(name));
+    let file = File::create(&part.0).map_err(|error| failed(&part.0, &error))?;
+    let (out, value) = fill(BufWriter::with_capacity(1 << 18, file))?;
+    out.into_inner().map_err(|error| failed(&part.0, error.error()))?;
+    std::fs::rename(&part.0, path).map_err(|error| failed(path, &error))?;
+    Ok(value)
+}
+
+/// A file that goes unless it was given its name.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
