@@ -22,9 +22,10 @@ pub struct Variables {
 
 /// The names of one place. A program that uses it may hold it itself, and the C library then uses that.
 const NAMES: [&str; 2] = ["__environ", "environ"];
-/// More than any start can give: the kernel's bound for one string, and a list that nobody writes by hand.
+/// As long as the kernel lets one string be, and all of them together with the arguments: what a process says of itself
+/// must not fill our memory.
 const MOST_BYTES: usize = 128 << 10;
-const MOST_VARIABLES: usize = 4096;
+const MOST_BYTES_TOGETHER: usize = 6 << 20;
 const WORD: usize = size_of::<u64>();
 
 impl Process {
@@ -41,11 +42,17 @@ impl Process {
     fn variables_in_memory(&self) -> Option<Pairs> {
         let memory = File::open(self.file("mem")).ok()?;
         let list = word(&memory, self.place_of_environ()?)?;
-        let strings = (0..MOST_VARIABLES).map_while(|at| {
+        let (mut pairs, mut bytes) = (Pairs::new(), 0);
+        for at in 0.. {
             let string = word(&memory, list.checked_add((at * WORD) as u64)?)?;
-            (string != 0).then(|| text(&memory, string)).flatten()
-        });
-        Some(strings.filter_map(|entry| super::process::pair(&entry)).collect())
+            if string == 0 || bytes > MOST_BYTES_TOGETHER {
+                break;
+            }
+            let entry = text(&memory, string)?;
+            bytes += entry.len() + WORD;
+            pairs.extend(super::process::pair(&entry));
+        }
+        Some(pairs)
     }
 
     /// The address of the variable `environ`: the program's own, else the C library's.
