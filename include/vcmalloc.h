@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* The version of the library, such as "0.1.0". */
+/* The version of the library and the commit of its sources, such as "0.1.0+d5f9679b8f"; "0.1.0" where that is not known. */
 const char *vcm_version(void);
 
 /* Sets an option ('vcm config' lists them) of the running process.

@@ -1,9 +1,12 @@
 //! Compiles the parts that must be C and C++ and sets the properties of the shared object. Shared with
 //! crates/static, crates/hardened and crates/tcmalloc.
 
+mod version;
+
 use std::env::{var, var_os};
 
 fn main() {
+    version::tell(&["core", "preload", "static", "hardened", "tcmalloc"]);
     let [shared, hardened, tcmalloc] =
         ["SHARED", "HARDENED", "TCMALLOC"].map(|name| var_os(format!("CARGO_FEATURE_{name}")).is_some());
     // The functions of fast.rs: where there are sequences, and no other work between them and the program.

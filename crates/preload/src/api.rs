@@ -10,7 +10,7 @@ use vcmalloc_core::options::{self, Refused};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_version() -> Name {
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+    super::version::c_string()
 }
 
 /// # Safety
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn vcm_options_text(buffer: *mut c_char, length: usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_stats_text(buffer: *mut c_char, length: usize) -> usize {
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_stats_text(sink))) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| super::version::put_statistics(sink))) }
 }
 
 /// # Safety

@@ -51,7 +51,7 @@ impl Sink for StreamSink {
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     let mut sink = DescriptorSink::new(2);
-    HEAP.put_stats_text(&mut sink);
+    super::version::put_statistics(&mut sink);
     sink.flush();
 }
 

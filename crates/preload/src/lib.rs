@@ -27,6 +27,7 @@ mod start;
 #[path = "../../tcmalloc/src/mod.rs"]
 mod tcmalloc;
 mod unwind;
+mod version;
 
 use vcmalloc_core::os::{Linux, Os};
 

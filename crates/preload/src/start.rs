@@ -48,7 +48,7 @@ extern "C" fn on_end() {
     super::tcmalloc::on_end();
     if HEAP.options.is_on(OptionId::stats_at_exit) {
         let mut sink = DescriptorSink::new(2);
-        HEAP.put_stats_text(&mut sink);
+        super::version::put_statistics(&mut sink);
         sink.flush();
     }
     // A block that was freed twice and is still in a cache has not been found yet.
@@ -100,7 +100,9 @@ fn prove() {
     let Some(descriptor) = proof_descriptor() else { return };
     let mut line = [0u8; 512];
     let mut buffer = Buffer::new(&mut line);
-    put_str(&mut buffer, concat!("vcmalloc ", env!("CARGO_PKG_VERSION"), " pid "));
+    put_str(&mut buffer, "vcmalloc ");
+    put_str(&mut buffer, super::version::VERSION);
+    put_str(&mut buffer, " pid ");
     // SAFETY: asks for a number.
     put_decimal(&mut buffer, unsafe { libc::getpid() } as u64);
     put_str(&mut buffer, " malloc ");

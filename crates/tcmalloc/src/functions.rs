@@ -96,5 +96,5 @@ pub unsafe extern "C" fn tc_version(major: *mut c_int, minor: *mut c_int, patch:
             *patch = c"".as_ptr();
         }
     }
-    concat!("gperftools 2.10 (vcmalloc ", env!("CARGO_PKG_VERSION"), ")\0").as_ptr().cast()
+    concat!("gperftools 2.10 (vcmalloc ", env!("VCMALLOC_VERSION"), ")\0").as_ptr().cast()
 }

@@ -68,7 +68,7 @@ fn put_bridge(text: &mut Buffer<'_>, stats: &Stats) {
 
 fn put_settings(text: &mut Buffer<'_>, stats: &Stats) {
     put_str(text, "------------------------------------------------\nvcmalloc ");
-    put_str(text, env!("CARGO_PKG_VERSION"));
+    put_str(text, env!("VCMALLOC_VERSION"));
     put_str(text, ", front ");
     put_str(text, HEAP.front_kind().name());
     put_str(text, ", caches at most ");

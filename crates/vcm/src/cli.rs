@@ -56,7 +56,7 @@ Exit status:
 
 /// Run programs on the vcmalloc memory allocator and see how it is set up.
 #[derive(Parser)]
-#[command(name = "vcm", version, after_help = EXAMPLES, subcommand_required = true)]
+#[command(name = "vcm", version = env!("VCMALLOC_VERSION"), after_help = EXAMPLES, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]

@@ -9,6 +9,7 @@
 //! automatic   what `auto` comes to
 //! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
+//! restart     how a service is restarted so that data stays available
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
@@ -22,6 +23,7 @@ mod findings;
 mod inspect;
 mod library;
 mod page;
+mod restart;
 mod say;
 mod settings;
 mod verbs;

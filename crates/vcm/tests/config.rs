@@ -20,6 +20,18 @@ fn clean(arguments: &[&str]) -> std::process::Command {
 }
 
 #[test]
+fn the_version_has_the_commit_where_there_is_a_repository() {
+    let shown = done(&mut vcm(&["--version"])).out;
+    let version = shown.trim().strip_prefix("vcm ").unwrap();
+    let (number, commit) =
+        version.split_once('+').map_or((version, None), |(number, rest)| (number, Some(rest)));
+    assert_eq!(number, env!("CARGO_PKG_VERSION"));
+    let is_repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.git").exists();
+    assert_eq!(commit.is_some(), is_repository, "{version}");
+    assert!(commit.is_none_or(|commit| commit.trim_end_matches("+changes").len() == 10), "{version}");
+}
+
+#[test]
 fn every_option_is_listed_with_its_variable_and_default() {
     let listed = done(&mut clean(&["config"]));
     let entries = json(&done(&mut clean(&["config", "--json"])).out);

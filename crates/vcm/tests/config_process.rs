@@ -111,6 +111,60 @@ fn the_section_is_that_of_the_name_at_the_start() {
     }
 }
 
+/// As redis does: keeps a copy of the environment, and writes over that of the start.
+const TITLE: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+    extern char **environ;\n\
+    int main(void) {\n\
+        int count = 0; while (environ[count]) count++;\n\
+        char *from = environ[0], *to = strchr(environ[count - 1], 0), **copy = calloc(count + 1, sizeof *copy);\n\
+        for (int at = 0; KEEPS && at < count; at++) copy[at] = strdup(environ[at]);\n\
+        environ = copy; memset(from, 0, to - from); strcpy(from, \"title\");\n\
+        puts(\"1\"); fflush(stdout); sleep(60); }";
+
+#[test]
+fn a_title_over_the_environment_hides_no_variable_that_the_process_still_has() {
+    let place = Place::new();
+    let file = config_file(&place, "retain = 1M\n");
+    // With a copy of the variable in the program itself, and with the C library's.
+    for flags in
+        [&["-DKEEPS=1", "-no-pie"][..], &["-DKEEPS=1", "-fPIE", "-pie"], &["-DKEEPS=1", "-fPIC", "-rdynamic"]]
+    {
+        let program = place.program("title", TITLE, flags);
+        let variables = [("VCM_CACHE_LIMIT", "1M"), ("VCM_JANITR", "off")];
+        let process = Sleeper::start(started(&place, &program, &file).envs(variables));
+        let answer = config(&[&process.id()]);
+        assert_eq!(
+            option(&answer["options"], "cache_limit"),
+            (&"1M".into(), &"environment".into()),
+            "{flags:?}"
+        );
+        assert_eq!(option(&answer["options"], "retain"), (&"1M".into(), &"config file".into()));
+        assert!(answer["warnings"].to_string().contains("those that its memory has now"), "{answer:#}");
+        let answer = doctor(&process.id());
+        let daemon = &answer["daemons"][0];
+        assert_eq!(daemon["allocator"]["certainty"], "certain", "{answer:#}");
+        assert_eq!(option(&daemon["settings"], "cache_limit"), (&"1M".into(), &"environment".into()));
+        let found = answer["findings"].to_string();
+        assert!(found.contains("own-settings") && found.contains("cache-limit"), "{answer:#}");
+        assert_eq!(answer["not_seen"], serde_json::json!([]));
+    }
+}
+
+#[test]
+fn where_its_memory_has_no_environment_either_nothing_is_said_to_be_right() {
+    let place = Place::new();
+    let program = place.program("cleared", TITLE, &["-DKEEPS=0"]);
+    let process = Sleeper::start(&mut started(&place, &program, Path::new("/nonexistent")));
+    assert_eq!(
+        option(&config(&[&process.id()])["options"], "cache_limit"),
+        (&Value::Null, &"not known".into())
+    );
+    let not_seen = doctor(&process.id())["not_seen"].to_string();
+    for check in ["own-settings", "cache-limit", "variables-ignored"] {
+        assert!(not_seen.contains(check), "{not_seen}");
+    }
+}
+
 #[test]
 fn what_a_variable_may_have_set_is_not_known_without_the_environment() {
     let place = Place::new();

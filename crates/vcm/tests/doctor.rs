@@ -144,7 +144,7 @@ fn exit_codes_tell_findings_from_failures() {
     let process = Sleeper::python("", &[]);
     let danger = doctor(&[&process.id(), "--severity", "danger"]);
     assert_eq!(danger.code, Some(0), "{}{}", danger.out, danger.err);
-    assert!(danger.out.ends_with("Nothing to report.\n"), "{}", danger.out);
+    assert!(danger.out.starts_with("1 process: nothing to report.\n"), "{}", danger.out);
     let absent = doctor(&["2147483647"]);
     assert_eq!((absent.code, absent.err.contains("no such process")), (Some(2), true), "{}", absent.err);
     let wrong = doctor(&["cehp"]);
@@ -194,7 +194,7 @@ fn another_users_process_is_reported_as_far_as_it_can_be_seen() {
     assert_eq!(result.code, Some(2), "{}", result.err);
     assert!(result.out.contains("allocator  not known"), "{}", result.out);
     assert!(
-        result.out.contains("run vcm as root") && !result.out.contains("Nothing to report"),
+        result.out.contains("run vcm as root") && !result.out.contains("othing to report"),
         "{}",
         result.out
     );
@@ -232,6 +232,33 @@ fn a_process_in_a_chroot_or_a_container_is_told_by_its_own_files() {
         assert_eq!(daemon["allocator"]["name"], "vcmalloc", "{answer:#}");
         assert_eq!(daemon["allocator"]["certainty"], "certain", "{answer:#}");
         assert_eq!(daemon["contained"], true);
+    }
+}
+
+#[test]
+fn a_process_with_mounts_of_its_own_is_not_taken_for_a_container() {
+    if !only_root_can("make a mount namespace") {
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs x /mnt && echo 1 && exec sleep 60"]);
+    let process = Sleeper::start(&mut command);
+    let answer = json(&[&process.id()]);
+    assert_eq!(answer["daemons"][0]["contained"], false, "{answer:#}");
+}
+
+#[test]
+fn what_systemctl_says_of_a_unit_that_does_not_run_is_answered() {
+    for target in ["0", ""] {
+        let result = doctor(&[target]);
+        assert_eq!(result.code, Some(2), "{}", result.out);
+        let words = ["systemd does not run here", "not running", "the process id is empty"];
+        assert!(words.iter().any(|words| result.err.contains(words)), "{}", result.err);
+        assert!(
+            !result.err.contains("write 'ceph', 'gluster' or process ids: vcm doctor PID"),
+            "{}",
+            result.err
+        );
     }
 }
 

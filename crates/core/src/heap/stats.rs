@@ -256,12 +256,12 @@ impl<O: Os> Heap<O> {
         self.os.resident_bytes(start, bytes).unwrap_or(bytes) as u64
     }
 
-    /// The statistics for a reader.
+    /// The statistics for a reader. Who calls names itself before.
     pub fn put_stats_text(&self, sink: &mut dyn Sink) {
         let stats = self.stats();
         let mut name = [0u8; 16];
         let length = self.os.program_name(&mut name);
-        text::put_str(sink, "vcmalloc: heap of ");
+        text::put_str(sink, "heap of ");
         sink.put(name.get(..length).unwrap_or(&[]));
         text::put_str(sink, ", process ");
         text::put_decimal(sink, self.os.process_number());

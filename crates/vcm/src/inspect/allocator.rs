@@ -154,6 +154,9 @@ pub fn of(loaded: &Loaded) -> Answer {
             );
             answer.evidence.push(line);
         }
+        if elf.is_glibc_loader() {
+            continue;
+        }
         if elf.exports("malloc") || (is_program && elf.defines("malloc")) {
             private_malloc |= is_program && !elf.exports("malloc");
             allocators.push(identify(object, elf));
@@ -267,10 +270,19 @@ fn version(object: &Object, kind: Kind) -> Option<String> {
         Kind::Glibc => b" release version ",
         Kind::Mimalloc => return in_name(&object.path),
         Kind::Jemalloc => return jemalloc_version(&fs::read(&object.file).ok()?),
+        Kind::Ours | Kind::StandIn => return own_version(&fs::read(&object.file).ok()?),
         _ => return None,
     };
     let bytes = fs::read(&object.file).ok()?;
     number_at(bytes.get(find(&bytes, before)? + before.len()..)?)
+}
+
+/// Ours has its commit behind the number.
+fn own_version(bytes: &[u8]) -> Option<String> {
+    const BEFORE: &[u8] = b"vcmalloc version ";
+    let from = bytes.get(find(bytes, BEFORE)? + BEFORE.len()..)?;
+    let text = from.get(..from.iter().position(|byte| *byte == 0)?)?;
+    Some(String::from_utf8_lossy(text).into_owned())
 }
 
 fn number_at(bytes: &[u8]) -> Option<String> {
@@ -322,6 +334,11 @@ mod tests {
     #[test]
     fn versions_are_read_from_strings() {
         assert_eq!(jemalloc_version(b"x-0-g \0 5.3.0-0-g54eaed1d\0").as_deref(), Some("5.3.0"));
+        assert_eq!(
+            own_version(b"x vcmalloc version 0.1.0+d5f9679ad6+changes\0y").unwrap(),
+            "0.1.0+d5f9679ad6+changes"
+        );
+        assert_eq!(own_version(b"vcmalloc 0.1.0"), None);
         assert_eq!(number_at(b"2.10\0").as_deref(), Some("2.10"));
         assert_eq!(number_at(b"2.36.\n").as_deref(), Some("2.36"));
         assert_eq!(number_at(b"none\0"), None);

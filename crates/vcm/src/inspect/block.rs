@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 pub struct Place {
     /// The whole disks, by the kernel's names; empty where it cannot be found out.
     pub disks: BTreeSet<String>,
-    /// True when any of the disks turns; none where none of them says.
+    /// True when any of the disks turns; none where none of them says, and where a virtual one says so: what is
+    /// behind it is not known.
     pub rotational: Option<bool>,
     /// In memory only.
     pub in_memory: bool,
@@ -95,6 +96,7 @@ fn place_of_device(root: &Root, folder: &Path) -> Place {
         } else if let Some(name) = folder.file_name() {
             place.disks.insert(name.to_string_lossy().into_owned());
             let turns = root.number(folder.join("queue/rotational")).map(|value| value == 1);
+            let turns = turns.filter(|turns| !turns || !is_virtual(root, &folder));
             place.rotational = match (place.rotational, turns) {
                 (Some(one), Some(other)) => Some(one || other),
                 (one, other) => one.or(other),
@@ -102,6 +104,19 @@ fn place_of_device(root: &Root, folder: &Path) -> Place {
         }
     }
     place
+}
+
+/// Disks of a virtual machine, of a network or of a file: the kernel calls them turning where nobody told it
+/// otherwise. No NVMe device turns.
+fn is_virtual(root: &Root, folder: &Path) -> bool {
+    const NAMES: [&str; 8] = ["vd", "xvd", "ubd", "nbd", "rbd", "loop", "drbd", "nvme"];
+    // By the words of SCSI's INQUIRY.
+    const MAKERS: [&str; 7] = ["QEMU", "VMware", "Virtual", "VBOX", "Msft", "Google", "IET"];
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let said = ["device/vendor", "device/model"].map(|file| root.text(folder.join(file)).unwrap_or_default());
+    NAMES.iter().any(|start| name.starts_with(start))
+        || folder.iter().any(|part| part.to_string_lossy().starts_with("virtio"))
+        || MAKERS.iter().any(|maker| said.iter().any(|words| words.contains(maker)))
 }
 
 #[cfg(test)]
@@ -158,6 +173,26 @@ mod tests {
         let (_folder, root, process) = machine();
         let place = place_of(&root, &process, Path::new("/pool/x"));
         assert_eq!((disks(&place), place.rotational), (vec!["nvme0n1", "sda"], Some(true)));
+    }
+
+    #[test]
+    fn a_virtual_disk_is_not_known_to_turn() {
+        let (_folder, root, process) = machine();
+        let turns = |disk: &str| {
+            root.write(&format!("/sys/devices/{disk}/queue/rotational"), "1\n");
+            root.link(&format!("/sys/devices/{disk}"), "/sys/class/block/disk");
+            root.link("/dev/disk", "/data/disk");
+            place_of(&root, &process, Path::new("/data/disk")).rotational
+        };
+        assert_eq!(turns("ata1/sdc"), Some(true));
+        for disk in ["pci/virtio1/block/vda", "pci/virtio2/host2/block/sdd", "xen/xvda", "nvme7n1", "rbd0"] {
+            assert_eq!(turns(disk), None, "{disk}");
+        }
+        root.write("/sys/devices/ata1/sdc/device/vendor", "VMware  \n");
+        assert_eq!(turns("ata1/sdc"), None);
+        root.write("/sys/devices/vdb/queue/rotational", "0\n");
+        root.link("/sys/devices/vdb", "/sys/class/block/disk");
+        assert_eq!(place_of(&root, &process, Path::new("/data/disk")).rotational, Some(false));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME};
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
-use object::read::{Architecture, FileKind, Object, ObjectSymbol, ReadCache};
+use object::read::{Architecture, FileKind, Object, ObjectSegment, ObjectSymbol, ReadCache};
 use object::{Endianness, ReadRef};
 use std::fs::File;
 use std::io;
@@ -93,6 +93,13 @@ impl Elf {
         self.exports(symbol) || self.defined.contains(&symbol)
     }
 
+    /// glibc's dynamic loader, which up to 2.31 exports a malloc that serves nothing but itself. musl's is its C
+    /// library too.
+    pub fn is_glibc_loader(&self) -> bool {
+        let names = ["ld-linux", "ld64.so", "ld.so"];
+        self.soname.as_ref().is_some_and(|soname| names.iter().any(|name| soname.starts_with(name)))
+    }
+
     /// An allocator that is built in under another name than `malloc`: its symbol and its name.
     pub fn private_copy(&self) -> Option<(&'static str, &'static str)> {
         PRIVATE_COPIES.into_iter().find(|(symbol, _)| self.defines(symbol))
@@ -128,6 +135,23 @@ pub fn look(path: &Path, depth: Depth) -> io::Result<Look> {
         Ok(FileKind::Elf32) => Ok(Look::Foreign { machine: "a 32-bit machine".into() }),
         _ => Ok(Look::Other),
     }
+}
+
+/// How far behind the first byte that is loaded of it the file's first of these symbols lies.
+pub fn offset_of(path: &Path, names: &[&str]) -> io::Result<Option<u64>> {
+    const PAGE: u64 = 4096;
+    let cache = ReadCache::new(File::open(path)?);
+    let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, format!("a damaged ELF file: {error}"));
+    let file = ElfFile64::<Endianness, _>::parse(&cache).map_err(damaged)?;
+    let is_meant = |name: object::Result<&[u8]>| {
+        name.is_ok_and(|name| names.iter().any(|wanted| wanted.as_bytes() == name))
+    };
+    let dynamic =
+        file.dynamic_symbols().find(|symbol| symbol.is_definition() && is_meant(symbol.name_bytes()));
+    let own = || file.symbols().find(|symbol| symbol.is_definition() && is_meant(symbol.name_bytes()));
+    let Some(address) = dynamic.or_else(own).map(|symbol| symbol.address()) else { return Ok(None) };
+    let start = file.segments().map(|segment| segment.address() & !(PAGE - 1)).min().unwrap_or(0);
+    Ok(address.checked_sub(start))
 }
 
 fn own_architecture() -> Architecture {

@@ -17,3 +17,4 @@ pub mod resources;
 pub mod root;
 pub mod start;
 pub mod systemd;
+pub mod variables;

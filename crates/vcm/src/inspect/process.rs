@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -50,11 +51,6 @@ impl Process {
     /// The environment it was started with; a program may have overwritten it since.
     pub fn environment(&self) -> io::Result<Vec<(OsString, OsString)>> {
         let bytes = fs::read(self.file("environ"))?;
-        let pair = |entry: &[u8]| {
-            let at = entry.iter().position(|byte| *byte == b'=')?;
-            let (name, value) = (entry.get(..at)?, entry.get(at + 1..)?);
-            Some((OsStr::from_bytes(name).to_os_string(), OsStr::from_bytes(value).to_os_string()))
-        };
         Ok(bytes.split(|byte| *byte == 0).filter_map(pair).collect())
     }
 
@@ -106,9 +102,23 @@ impl Process {
         fs::read_link(self.file("ns/mnt")).ok() == fs::read_link(own).ok()
     }
 
-    /// False in a container or a chroot.
+    /// False in a container, in a chroot, and where it has mounts of its own.
     pub fn shares_our_files(&self) -> bool {
         self.shares_our_mounts() && fs::read_link(self.file("root")).is_ok_and(|root| root == Path::new("/"))
+    }
+
+    /// False in a container or a chroot. Mounts of its own alone are a sandbox, such as systemd's PrivateTmp=.
+    pub fn has_our_root(&self) -> bool {
+        let identity = |path: PathBuf| fs::metadata(path).ok().map(|folder| (folder.dev(), folder.ino()));
+        // The link reads "/" in a container too; what counts is the folder that the kernel finds behind it. In a
+        // folder that stands for a machine it is a link like any other.
+        let behind = if self.root.is_real() {
+            self.file("root")
+        } else {
+            self.root.path(self.root.resolve(format!("/proc/{}/root", self.id)))
+        };
+        let own = identity(self.root.path("/"));
+        own.is_some() && identity(behind) == own
     }
 
     /// When it was started.
@@ -146,6 +156,13 @@ impl Process {
 const STATE: usize = 0;
 const PARENT: usize = 1;
 const START_TIME: usize = 19;
+
+/// A variable's name and value; none without `=`.
+pub(super) fn pair(entry: &[u8]) -> Option<(OsString, OsString)> {
+    let at = entry.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = (entry.get(..at)?, entry.get(at + 1..)?);
+    Some((OsStr::from_bytes(name).to_os_string(), OsStr::from_bytes(value).to_os_string()))
+}
 
 /// The ids of all processes that can be seen, in order.
 pub fn all(root: &Root) -> Vec<i32> {

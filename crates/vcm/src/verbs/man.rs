@@ -26,7 +26,8 @@ fn write_pages(folder: &Path) -> io::Result<()> {
 
 /// The name and the text of each page: one for the tool, one for each verb that is not hidden.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let tool = Cli::command();
+    // The pages are in the repository: a commit's own hash cannot be in a file of it.
+    let tool = Cli::command().version(env!("CARGO_PKG_VERSION"));
     // `vcm help` has no page of its own.
     let whole = page(tool.clone().disable_help_subcommand(true), &[files(), environment(), see_also(&tool)])?;
     let mut pages = vec![("vcm.1".to_string(), whole)];

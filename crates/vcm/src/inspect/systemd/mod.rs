@@ -60,6 +60,11 @@ pub enum NoUnit {
     BadName,
 }
 
+/// Whether systemd runs this machine (sd_booted(3)).
+pub fn is_running(root: &Root) -> bool {
+    root.path("/run/systemd/system").is_dir()
+}
+
 /// Finds a service by its name, with or without `.service`. `name@` is the template itself.
 pub fn find(root: &Root, asked: &str) -> Result<Unit, NoUnit> {
     let name = asked.strip_suffix(SUFFIX).unwrap_or(asked);

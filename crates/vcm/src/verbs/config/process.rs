@@ -10,6 +10,7 @@ use crate::config_file::ConfigFile;
 use crate::inspect::loaded::REPLACED;
 use crate::inspect::process::Process;
 use crate::inspect::start::StartName;
+use crate::inspect::variables::Variables;
 use crate::inspect::{allocator, loaded, privileges};
 use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings::{self, Effective};
@@ -53,7 +54,7 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
 
 fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let StartName { name, now } = process.name_at_start()?;
-    let environment = process.environment()?;
+    let Variables { pairs: environment, is_of_now } = process.variables()?;
     let program = process.program()?;
     let library = library_in(process, &environment)?;
     // A file that is tried counts as if the process could read it.
@@ -63,8 +64,12 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let mut warnings = effective.warnings.clone();
     warnings.extend(now.map(|now| settings::renamed(&name, &now)));
     if environment.is_empty() {
-        let why = "its environment is empty: it was started without one, or it writes its title over it (as \
-                   redis and postgres do); what a variable may have set is not known";
+        let why = "its environment is empty, in its memory too: it was started without one, or cleared it; what a \
+                   variable may have set is not known";
+        warnings.push(why.into());
+    } else if is_of_now {
+        let why = "it wrote its title over the environment of its start (as redis and postgres do): the variables are \
+                   those that its memory has now";
         warnings.push(why.into());
     }
     let depends = environment.is_empty() && !process.was_privileged();

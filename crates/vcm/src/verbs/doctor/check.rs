@@ -121,7 +121,25 @@ pub struct Finding {
 #[derive(Default)]
 pub struct Findings {
     pub found: Vec<Finding>,
-    pub not_seen: Vec<String>,
+    pub not_seen: Vec<Unseen>,
+}
+
+/// A check that could not be made.
+#[derive(Debug)]
+pub struct Unseen {
+    /// The daemon by its place in the survey; none for the machine.
+    pub daemon: Option<usize>,
+    /// Its title, empty for the machine.
+    title: String,
+    /// The check, and why.
+    pub what: String,
+}
+
+impl Unseen {
+    pub fn line(&self) -> String {
+        let whose = if self.title.is_empty() { String::new() } else { format!("{}: ", self.title) };
+        format!("{whose}{}", self.what)
+    }
 }
 
 pub fn run(checks: &'static [&'static Check], survey: &Survey) -> Findings {
@@ -146,8 +164,8 @@ impl Findings {
         match verdict {
             Verdict::Fine => {}
             Verdict::NotSeen(why) => {
-                let whose = if title.is_empty() { String::new() } else { format!("{title}: ") };
-                self.not_seen.push(format!("{whose}{}: {why}", check.id));
+                let what = format!("{}: {why}", check.id);
+                self.not_seen.push(Unseen { daemon, title: title.into(), what });
             }
             Verdict::Found(seen) => self.found.extend(seen.into_iter().map(|seen| Finding {
                 check,

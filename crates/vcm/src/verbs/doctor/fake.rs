@@ -17,7 +17,7 @@ pub const STAND_IN: &str = "/usr/lib/vcmalloc/libtcmalloc.so.4";
 pub const JEMALLOC: &str = "/usr/lib/libjemalloc.so.2";
 
 /// Name, soname, source, what it is linked with.
-const KIT: [(&str, &str, &str, &[&str]); 12] = [
+const KIT: [(&str, &str, &str, &[&str]); 13] = [
     (
         "libc",
         "libc.so.6",
@@ -46,6 +46,7 @@ const KIT: [(&str, &str, &str, &[&str]); 12] = [
         "void _ZN15MallocExtension8instanceEv(void); void *use = _ZN15MallocExtension8instanceEv;",
         &["tcmalloc", "libc"],
     ),
+    ("loader", "ld-linux-x86-64.so.2", "void *malloc(void) { return 0; }", &[]),
     ("linked-jemalloc", "", "int nothing;", &["jemalloc", "libc"]),
     ("osd-plain", "", "int nothing;", &["libc"]),
     ("static-tcmalloc", "", "TC(\"gperftools 2.10\")", &[]),
@@ -164,8 +165,8 @@ impl Fake {
         fs::create_dir_all(self.root.path(format!("{folder}/fd"))).unwrap();
         self.write(&format!("{folder}/mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
         let unit = match path.rsplit('/').next().unwrap() {
-            "ceph-osd" => "ceph-osd@3.service",
-            _ => "glusterd.service",
+            "ceph-osd" => format!("ceph-osd@{}.service", command.split("--id ").nth(1).unwrap_or("3")),
+            _ => "glusterd.service".into(),
         };
         self.write(&format!("{folder}/cgroup"), &format!("0::/system.slice/{unit}\n"));
         self.write(
@@ -191,10 +192,26 @@ impl Fake {
         Survey::of(self.root.clone(), &ids)
     }
 
+    fn run(&self, check: &'static Check) -> check::Findings {
+        let list: &'static [&'static Check] = Box::leak(Box::new([check]));
+        check::run(list, &self.survey())
+    }
+
+    /// The lines that mend what the check finds.
+    pub fn mend(&self, check: &'static Check) -> Vec<String> {
+        self.run(check).found.into_iter().flat_map(|finding| finding.mend).collect()
+    }
+
+    /// Why the check could not be made.
+    pub fn not_seen(&self, check: &'static Check) -> Vec<String> {
+        let findings = self.run(check);
+        assert!(findings.found.is_empty());
+        findings.not_seen.iter().map(|unseen| unseen.line()).collect()
+    }
+
     /// What the check says about this machine.
     pub fn findings(&self, check: &'static Check) -> Vec<String> {
-        let list: &'static [&'static Check] = Box::leak(Box::new([check]));
-        let findings = check::run(list, &self.survey());
+        let findings = self.run(check);
         assert!(findings.not_seen.is_empty(), "{:?}", findings.not_seen);
         findings.found.into_iter().map(|finding| finding.what).collect()
     }

@@ -1,6 +1,6 @@
 //! The report as JSON. The names of the fields are a promise to readers; docs/reference/doctor.md has them.
 
-use super::check::{Findings, Severity};
+use super::check::{Findings, Severity, Unseen};
 use super::settings::AllocatorSetting;
 use super::survey::{Daemon, Survey};
 use crate::inspect::allocator::{Allocator, Certainty};
@@ -18,7 +18,7 @@ struct Document<'a> {
     machine: Machine,
     daemons: Vec<DaemonEntry<'a>>,
     findings: Vec<FindingEntry<'a>>,
-    not_seen: &'a [String],
+    not_seen: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -136,7 +136,7 @@ pub fn text(survey: &Survey, findings: &Findings) -> Result<String, serde_json::
                 }
             })
             .collect(),
-        not_seen: &findings.not_seen,
+        not_seen: findings.not_seen.iter().map(Unseen::line).collect(),
     };
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }

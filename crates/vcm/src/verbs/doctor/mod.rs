@@ -3,19 +3,23 @@
 //! ```text
 //! survey     looks at daemons and machine, once; settings: the allocator's settings and their origin
 //! check      what a check is; runs all of them over the survey
-//! checks/    one declaration a file
-//! report     the text; json: the same for programs; markdown: the reference page's list of checks
+//! checks/    one declaration a file; commands: what they propose, as it fits the way in which the daemon runs
+//! report     the text: totals and findings; blocks: the daemons; names: many of them in few words
+//! json       the same for programs; markdown: the reference page's list of checks
 //! fake       a machine in a folder, for the checks' tests
 //! ```
 //!
 //! Reads only. Without the rights for a file it goes on and says what it could not see.
 
+mod blocks;
 mod check;
 mod checks;
+mod commands;
 #[cfg(test)]
 mod fake;
 mod json;
 mod markdown;
+mod names;
 mod report;
 mod settings;
 mod survey;
@@ -24,6 +28,7 @@ use crate::cli::doctor::Doctor;
 use crate::inspect::daemon::Role;
 use crate::inspect::process::Process;
 use crate::inspect::root::Root;
+use crate::inspect::systemd;
 use crate::page::Page;
 use crate::say::{self, Failure, Outcome};
 use survey::{Survey, daemons_on};
@@ -95,12 +100,25 @@ fn ids_of(root: &Root, targets: &[String]) -> Result<Vec<i32>, Failure> {
                 }
                 ids.push(id);
             }
+            _ if matches!(target.as_str(), "" | "0") => return Err(cannot(no_main_process(root, target))),
             _ => return Err(cannot(unknown(&recognised, target))),
         }
     }
     ids.sort_unstable();
     ids.dedup();
     Ok(ids)
+}
+
+/// What `systemctl show --property MainPID` leads to where nothing runs.
+fn no_main_process(root: &Root, target: &str) -> String {
+    if !systemd::is_running(root) {
+        return "systemd does not run here, so systemctl knows no process: write 'ceph', 'gluster' or process ids".into();
+    }
+    match target {
+        "0" => "0: that is what systemd says of a unit that is not running; 'systemctl status UNIT' says why"
+            .into(),
+        _ => "the process id is empty: 'systemctl show --property MainPID --value UNIT' has none".into(),
+    }
 }
 
 fn unknown(recognised: &[(i32, Role)], target: &str) -> String {

@@ -1,29 +1,14 @@
-//! The report as text: what runs, then what is wrong, worst first.
+//! The report as text: totals, what is wrong, worst first, then what runs.
 //!
-//! Owns the layout. Daemons that look the same are shown once, and a check's findings stand together, so that
-//! a machine with twenty OSDs is read as fast as one with two.
+//! Owns the layout. A check's findings stand together, and what several daemons have in common is said once, so
+//! that a machine with twenty OSDs is read as fast as one with two.
 
-use super::check::{Check, Finding, Findings, Severity};
-use super::settings::AllocatorSetting;
+use super::blocks::{counted, head, put, put_daemons, titles};
+use super::check::{Check, Finding, Findings, Severity, Unseen};
+use super::names::names;
 use super::survey::{Daemon, Survey};
-use crate::automatic;
-use crate::inspect::allocator::{Allocator, Certainty};
-use crate::inspect::ceph::Source as SettingsSource;
 use crate::inspect::daemon::Role;
 use crate::page::Page;
-use crate::settings::NOT_KNOWN;
-
-const LABEL: usize = 11;
-
-/// The settings of an OSD that decide about memory and speed.
-const SHOWN: [&str; 6] = [
-    "osd_objectstore",
-    "osd_memory_target",
-    "bluestore_cache_autotune",
-    "osd_enable_op_tracker",
-    "ms_type",
-    "debug_osd",
-];
 
 pub fn list(checks: &[&Check]) -> String {
     let width = checks.iter().map(|check| check.id.len()).max().unwrap_or(0);
@@ -36,13 +21,7 @@ pub fn list(checks: &[&Check]) -> String {
 
 pub fn text(survey: &Survey, findings: &Findings, mut page: Page) -> String {
     let text = &mut page;
-    if survey.daemons.is_empty() {
-        text.line("No Ceph or GlusterFS daemon runs here. For another process: vcm doctor PID\n");
-    }
-    for group in alike(&survey.daemons) {
-        put_daemons(text, &group);
-    }
-    put_summary(text, survey, findings);
+    put_totals(text, survey, findings);
     let mut rest: &[Finding] = &findings.found;
     while let Some(first) = rest.first() {
         let same =
@@ -52,203 +31,133 @@ pub fn text(survey: &Survey, findings: &Findings, mut page: Page) -> String {
         // The findings are sorted by severity and stand by check, so the others begin behind these.
         rest = rest.get(rest.len() - others.len()..).unwrap_or_default();
     }
-    if !findings.not_seen.is_empty() {
-        text.line("\nCould not be checked:");
-        findings.not_seen.iter().for_each(|line| put(text, "", line));
-    }
+    put_not_seen(text, survey, &findings.not_seen);
+    put_daemons(text, &survey.daemons);
     page.into_text()
 }
 
-/// Daemons with the same role, allocator and settings, in the order of the first of each.
-fn alike(daemons: &[Daemon]) -> Vec<Vec<&Daemon>> {
-    let mut groups: Vec<Vec<&Daemon>> = Vec::new();
-    let object = |daemon: &Daemon| daemon.allocator.serving.as_ref().map(|found| found.object.clone());
-    for daemon in daemons {
-        let same = |group: &&mut Vec<&Daemon>| {
-            group.first().is_some_and(|first| {
-                first.role == daemon.role
-                    && first.role != Role::Other
-                    && object(first) == object(daemon)
-                    && first.allocator.certainty == daemon.allocator.certainty
-                    && first.settings == daemon.settings
-                    && first.not_seen.len() == daemon.not_seen.len()
-            })
-        };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.push(daemon),
-            None => groups.push(vec![daemon]),
-        }
+/// What was looked at, and what that came to.
+fn put_totals(text: &mut Page, survey: &Survey, findings: &Findings) {
+    if survey.daemons.is_empty() {
+        text.line("No Ceph or GlusterFS daemon runs here. For another process: vcm doctor PID");
     }
-    groups
-}
-
-fn put_daemons(text: &mut Page, group: &[&Daemon]) {
-    let Some(first) = group.first() else { return };
-    let titles: Vec<String> = group.iter().map(|daemon| daemon.title()).collect();
-    let contained = if first.is_contained { ", in a container or chroot" } else { "" };
-    text.paragraph("", &format!("{}{contained}", titles.join(", ")));
-    let answer = &first.allocator;
-    let serving = answer.serving.as_ref().map_or("not known".into(), shown);
-    let certainty = if answer.certainty == Certainty::Probable { ", probably" } else { "" };
-    put(text, "allocator", &format!("{serving}{certainty}"));
-    answer.evidence.iter().for_each(|step| put(text, "", step));
-    let own: Vec<String> = answer
-        .others
-        .iter()
-        .filter(|other| other.kind != crate::inspect::allocator::Kind::Glibc)
-        .map(shown)
-        .collect();
-    if !own.is_empty() {
-        put(text, "loaded too", &own.join("; "));
-    }
-    put_settings(text, &first.settings);
-    for daemon in group {
-        let name = if group.len() > 1 { format!("{}: ", daemon.label) } else { String::new() };
-        put(
-            text,
-            if std::ptr::eq(*daemon, *first) { "uses" } else { "" },
-            &format!("{name}{}", uses(daemon)),
-        );
-    }
-    put_ceph(text, first);
-    first.not_seen.iter().for_each(|line| put(text, "not seen", line));
-    text.line("");
-}
-
-fn put_settings(text: &mut Page, settings: &[AllocatorSetting]) {
-    let (unknown, known): (Vec<_>, Vec<_>) = settings.iter().partition(|set| set.value == NOT_KNOWN);
-    let mut lines: Vec<String> = known
-        .into_iter()
-        .map(|set| {
-            let value = automatic::shown(&set.value, set.comes_to.as_deref());
-            format!("{} = {value} ({})", set.name, set.origin)
-        })
-        .collect();
-    // They are not known for one reason.
-    if let Some(first) = unknown.first() {
-        let names: Vec<&str> = unknown.iter().map(|set| set.name.as_str()).collect();
-        lines.push(format!("not known, because {}: {}", first.origin, names.join(", ")));
-    }
-    for (at, line) in lines.iter().enumerate() {
-        put(text, if at == 0 { "settings" } else { "" }, line);
-    }
-}
-
-fn shown(allocator: &Allocator) -> String {
-    let version = allocator.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
-    format!("{}{version}, {}", allocator.kind.name(), allocator.object.display())
-}
-
-fn counted(count: u64, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
-}
-
-fn uses(daemon: &Daemon) -> String {
-    let process = &daemon.process;
-    let mut parts = Vec::new();
-    let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
-    parts.extend(process.status_bytes("VmRSS").map(|bytes| format!("{} resident", mebibytes(bytes))));
-    let swapped = process.status_bytes("VmSwap").filter(|bytes| *bytes > 0);
-    parts.extend(swapped.map(|bytes| format!("{} swapped", mebibytes(bytes))));
-    parts.extend(process.memory_limit().map(|bytes| format!("limit {}", mebibytes(bytes))));
-    parts.extend(process.threads().map(|count| counted(count, "thread")));
-    parts.extend(process.mappings().map(|count| counted(count, "mapping")));
-    parts.extend(process.open_files().map(|count| counted(count, "open file")));
-    parts.extend(daemon.bricks.map(|count| counted(count, "brick")));
-    parts.join(", ")
-}
-
-fn put_ceph(text: &mut Page, daemon: &Daemon) {
-    let Some(settings) = &daemon.ceph else { return };
-    let from = match &settings.source {
-        SettingsSource::Socket(path) => format!("by its socket {}", path.display()),
-        SettingsSource::File(path) => format!("by {}", path.display()),
-        SettingsSource::Nothing => "defaults; neither its socket nor ceph.conf can be read".into(),
-    };
-    put(text, "ceph", &from);
-    if daemon.role != Role::CephOsd {
-        return;
-    }
-    for name in SHOWN {
-        if let Some(set) = settings.get(name) {
-            put(text, "", &format!("{name} = {} ({})", set.value, set.origin));
-        }
-    }
-}
-
-fn put_summary(text: &mut Page, survey: &Survey, findings: &Findings) {
-    let unknown: Vec<String> = survey.without_allocator().map(|daemon| daemon.title()).collect();
+    let unknown: Vec<&Daemon> = survey.without_allocator().collect();
     // A check's findings stand together, so they count as one.
     let count = |severity: Severity| {
-        let mut checks: Vec<&str> = findings
-            .found
-            .iter()
-            .filter(|finding| finding.severity == severity)
-            .map(|finding| finding.check.id)
-            .collect();
+        let of_it = findings.found.iter().filter(|finding| finding.severity == severity);
+        let mut checks: Vec<&str> = of_it.map(|finding| finding.check.id).collect();
         checks.dedup();
         checks.len() as u64
     };
-    let parts: Vec<String> = [Severity::Danger, Severity::Problem, Severity::Note]
+    let mut parts: Vec<String> = [Severity::Danger, Severity::Problem, Severity::Note]
         .into_iter()
         .filter(|severity| count(*severity) > 0)
         .map(|severity| counted(count(severity), severity.name()))
         .collect();
-    if !unknown.is_empty() {
-        text.paragraph("", &format!("Not known which allocator serves {}.", unknown.join(", ")));
+    if parts.is_empty() && unknown.is_empty() {
+        parts
+            .push(if survey.daemons.is_empty() { "Nothing to report." } else { "nothing to report." }.into());
     }
+    let looked_at = looked_at(survey);
+    let looked_at = if looked_at.is_empty() { looked_at } else { format!("{looked_at}: ") };
     if !parts.is_empty() {
-        text.line(&parts.join(", "));
-    } else if unknown.is_empty() {
-        text.line("Nothing to report.");
+        text.paragraph("", &format!("{looked_at}{}", parts.join(", ")));
     }
+    if !unknown.is_empty() {
+        text.paragraph("", &format!("Not known which allocator serves {}.", titles(&unknown)));
+    }
+}
+
+/// `24 ceph-osd, 1 ceph-mon`.
+fn looked_at(survey: &Survey) -> String {
+    let mut kinds: Vec<(Role, u64)> = Vec::new();
+    for daemon in &survey.daemons {
+        match kinds.iter_mut().find(|(role, _)| *role == daemon.role) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((daemon.role, 1)),
+        }
+    }
+    let words = kinds.into_iter().map(|(role, count)| match (role, count) {
+        (Role::Other, 1) => "1 process".into(),
+        (Role::Other, _) => format!("{count} processes"),
+        _ => format!("{count} {}", role.name()),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Checks that could not be made, each reason once with the daemons that it is about.
+fn put_not_seen(text: &mut Page, survey: &Survey, not_seen: &[Unseen]) {
+    if not_seen.is_empty() {
+        return;
+    }
+    text.line("\nCould not be checked:");
+    let said = by_words(survey, not_seen.iter().map(|unseen| (unseen.what.as_str(), unseen.daemon)));
+    said.iter().for_each(|line| put(text, "", line));
+}
+
+/// Of what a check says in other words about each daemon only the first are told.
+const MOST_SAID: usize = 4;
+
+/// Each text once, behind the names of the daemons that it is about.
+fn by_words<'a>(survey: &Survey, all: impl Iterator<Item = (&'a str, Option<usize>)>) -> Vec<String> {
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (what, daemon) in all {
+        let name = daemon.and_then(|at| survey.daemons.get(at)).map(|daemon| daemon.label.as_str());
+        match said.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, names)) => names.extend(name),
+            None => said.push((what, name.into_iter().collect())),
+        }
+    }
+    let line = |(what, of): &(&str, Vec<&str>)| match names(of.iter().copied()) {
+        names if names.is_empty() => (*what).to_string(),
+        names => format!("{names}: {what}"),
+    };
+    let mut lines: Vec<String> = said.iter().take(MOST_SAID).map(line).collect();
+    let rest = names(said.iter().skip(MOST_SAID).flat_map(|(_, of)| of.iter().copied()));
+    if !rest.is_empty() {
+        lines.push(format!("and with other numbers {rest} (--json has all)"));
+    }
+    lines
 }
 
 /// All findings of one check, of one severity.
 fn put_finding(text: &mut Page, survey: &Survey, findings: &[&Finding]) {
     let Some(first) = findings.first() else { return };
     text.line(&format!("\n{} {}", first.severity.name().to_uppercase(), first.check.id));
-    let name = |finding: &Finding| {
-        let daemon = finding.daemon.and_then(|at| survey.daemons.get(at));
-        daemon.map_or(String::new(), |daemon| daemon.label.clone())
-    };
-    let mut said: Vec<(&str, Vec<String>)> = Vec::new();
-    for finding in findings {
-        match said.iter_mut().find(|(what, _)| *what == finding.what) {
-            Some((_, names)) => names.push(name(finding)),
-            None => said.push((&finding.what, vec![name(finding)])),
-        }
-    }
-    for (at, (what, names)) in said.iter().enumerate() {
-        let names = names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(", ");
-        let names = if names.is_empty() { names } else { format!("{names}: ") };
-        put(text, if at == 0 { "what" } else { "" }, &format!("{names}{what}"));
+    let said = by_words(survey, findings.iter().map(|finding| (finding.what.as_str(), finding.daemon)));
+    for (at, line) in said.iter().enumerate() {
+        put(text, if at == 0 { "what" } else { "" }, line);
     }
     put(text, "why", first.check.why);
     put(text, "source", &format!("{} <{}>", first.check.source.name, first.check.source.url));
-    let mut lines: Vec<&String> = Vec::new();
-    for line in findings.iter().flat_map(|finding| &finding.mend) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    const MOST: usize = 8;
-    for (at, line) in lines.iter().take(MOST).enumerate() {
-        let head = format!("  {:LABEL$}", if at == 0 { "mend" } else { "" });
-        match line.strip_prefix("# ") {
-            Some(words) => text.wrapped(&format!("{head}# "), &format!("  {:LABEL$}# ", ""), words),
-            // A command stays on one line, to be copied.
-            None => text.line(&format!("{head}{line}")),
-        }
-    }
-    if lines.len() > MOST {
-        put(text, "", &format!("# and so on for the others; all {} lines are in --json", lines.len()));
-    }
+    put_mend(text, findings);
 }
 
-/// A labelled paragraph, wrapped under itself.
-fn put(text: &mut Page, label: &str, paragraph: &str) {
-    text.paragraph(&format!("  {label:LABEL$}"), paragraph);
+/// The lines that mend it, each once. Where they are many the first daemons' stand for all; those of one are never
+/// cut, since the last may start again what the first has stopped.
+fn put_mend(text: &mut Page, findings: &[&Finding]) {
+    const MOST: usize = 8;
+    let mut lines: Vec<&String> = Vec::new();
+    let mut shown = None;
+    for finding in findings {
+        let before = lines.len();
+        let new = finding.mend.iter().filter(|line| !lines.contains(line)).collect::<Vec<_>>();
+        lines.extend(new);
+        if shown.is_none() && before > 0 && lines.len() > MOST {
+            shown = Some(before);
+        }
+    }
+    for (at, line) in lines.iter().take(shown.unwrap_or(lines.len())).enumerate() {
+        let first = head(if at == 0 { "mend" } else { "" });
+        match line.strip_prefix("# ") {
+            Some(words) => text.wrapped(&format!("{first}# "), &format!("{}# ", head("")), words),
+            // A command stays on one line, to be copied.
+            None => text.line(&format!("{first}{line}")),
+        }
+    }
+    if shown.is_some() {
+        put(text, "", &format!("# and so on for the others; all {} lines are in --json", lines.len()));
+    }
 }
 
 #[cfg(test)]
@@ -265,11 +174,10 @@ mod tests {
         let survey = fake.survey();
         let text = text(&survey, &check::run(&checks::ALL, &survey), Page::of_width(100));
         for words in [
-            "osd.3 (pid 103)\n  allocator  TCMalloc (gperftools, full) 2.10, /usr/lib/libtcmalloc.so.4\n",
+            "1 ceph-osd: 2 problems, 1 note\n\nPROBLEM thread-cache-share\n  what       osd.3: 32 MiB",
+            "\n\nosd.3 (pid 103)\n  allocator  TCMalloc (gperftools, full) 2.10, /usr/lib/libtcmalloc.so.4\n",
             "libtcmalloc.so.4; the first of 3 objects in lookup order\n             that exports malloc (number 2)",
             "settings   TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES = 33554432 (default)",
-            "osd_memory_target = 4294967296 (default)",
-            "\n2 problems, 1 note\n",
             "\nPROBLEM thread-cache-share\n  what       osd.3: 32 MiB (the default) for 215 threads: 152 KiB each\n",
             "\nPROBLEM cpu-governor\n  what       the frequency governor is powersave",
             "  mend       sudo cpupower",
@@ -294,7 +202,7 @@ mod tests {
             // A word that is longer than the column has a line to itself.
             assert!(line.len() <= 60 || line.rfind(' ').is_some_and(|at| at <= 15), "{line}\n{text}");
         }
-        assert!(text.contains("1 thread") && !text.contains("1 threads"), "{text}");
+        assert!(text.contains("1 to 215 threads"), "{text}");
     }
 
     #[test]
@@ -305,11 +213,73 @@ mod tests {
         other.load(crate::verbs::doctor::fake::TCMALLOC, "tcmalloc").threads(215);
         let survey = fake.survey();
         let text = text(&survey, &check::run(&checks::ALL, &survey), Page::of_width(100));
-        assert!(text.starts_with("osd.3 (pid 103), osd.4 (pid 105)\n"), "{text}");
+        assert!(text.starts_with("2 ceph-osd: 1 problem, 1 note\n"), "a heading counts as one: {text}");
+        assert!(text.contains("\n\nosd.3 (pid 103), osd.4 (pid 105): the same\n"), "{text}");
         assert!(text.contains("osd.3, osd.4: osd_enable_op_tracker is on (default)"), "{text}");
         assert_eq!(text.matches("The op tracker notes").count(), 1);
         assert_eq!(text.matches("\nPROBLEM ").count(), 1, "{text}");
-        assert!(text.contains("\n1 problem, 1 note\n"), "a heading counts as one: {text}");
+    }
+
+    #[test]
+    fn of_many_daemons_the_report_is_as_long_as_of_one() {
+        let fake = Fake::new();
+        fake.write("/proc/meminfo", "MemTotal: 268435456 kB\n");
+        for number in 0..24 {
+            let command = format!("/usr/bin/ceph-osd -f --cluster ceph --id {number}");
+            let osd = fake.process(200 + number, &command, "osd-linked");
+            osd.load(crate::verbs::doctor::fake::TCMALLOC, "tcmalloc").threads(200 + number as u64);
+        }
+        let survey = fake.survey();
+        let findings = check::run(&checks::ALL, &survey);
+        for width in [40, 80] {
+            let text = text(&survey, &findings, Page::of_width(width));
+            let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}\n{text}"));
+            assert!(text.starts_with("24 ceph-osd: 1 problem, 1 note\n"), "{text}");
+            assert!(at("PROBLEM thread-cache-share") < at("NOTE op-tracker"));
+            assert!(at("NOTE op-tracker") < at("\n\nosd.0 to osd.23: the same\n"));
+            let what = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(what.contains("200 to 223 threads"), "{text}");
+            assert!(what.contains("osd.3: 32 MiB (the default) for 203 threads: 161 KiB each"), "{text}");
+            assert!(what.contains("and with other numbers osd.4 to osd.23"), "{text}");
+            assert!(text.lines().count() < 60 * 80 / width, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_stopped_is_started_again_also_where_the_rest_is_left_out() {
+        let fake = Fake::new();
+        for number in 0..5 {
+            let command = format!("/usr/bin/ceph-osd -f --cluster ceph --id {number}");
+            let osd = fake.process(200 + number, &command, "osd-linked");
+            osd.load(crate::verbs::doctor::fake::TCMALLOC, "tcmalloc");
+            fake.link("/dev/sda", &format!("/var/lib/ceph/osd/ceph-{number}/block"));
+        }
+        let survey = fake.survey();
+        let text = text(&survey, &check::run(&checks::ALL, &survey), Page::of_width(100));
+        let count = |words: &str| text.matches(words).count();
+        assert!(count("systemctl stop ceph-osd@") > 0 && text.contains("# and so on"), "{text}");
+        assert_eq!(count("systemctl stop ceph-osd@"), count("systemctl start ceph-osd@"), "{text}");
+    }
+
+    #[test]
+    fn of_settings_only_what_is_not_the_default_is_shown() {
+        let fake = Fake::new();
+        let osd = fake.plain_osd();
+        osd.load(crate::verbs::doctor::fake::OURS, "ours");
+        osd.environment(&[("LD_PRELOAD", crate::verbs::doctor::fake::OURS), ("VCM_RETAIN", "1M")]);
+        fake.write("/etc/ceph/ceph.conf", "[osd]\nosd memory target = 2G\n");
+        let survey = fake.survey();
+        let text = text(&survey, &check::run(&checks::ALL, &survey), Page::of_width(100));
+        for words in [
+            "settings   cache_limit = auto",
+            "retain = 1M (environment)",
+            "osd_memory_target = 2G (/etc/ceph/ceph.conf)",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+        for words in ["osd_objectstore", "double_free_check", "bluestore_cache_autotune = "] {
+            assert!(!text.contains(words), "{words}\n{text}");
+        }
     }
 
     #[test]
@@ -322,7 +292,7 @@ mod tests {
         for words in [
             "settings   retain = 1M (config file, /etc/vcmalloc.conf, unless a variable says otherwise)\n",
             "not known, because its environment cannot be read: cache_limit, front,",
-            "not seen   its environment: it is empty",
+            "not seen   its environment: it is empty, in its memory too",
         ] {
             assert!(text.contains(words), "{words}\n{text}");
         }

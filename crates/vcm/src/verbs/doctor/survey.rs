@@ -11,14 +11,16 @@ use crate::inspect::elf::{self, Depth, Look};
 use crate::inspect::process::{self, Process};
 use crate::inspect::root::Root;
 use crate::inspect::{dependencies, loaded, privileges, systemd};
-use crate::say;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-const NO_ENVIRONMENT: &str = "it is empty: the process was started without one, or it writes its title over it \
-                              (as redis and postgres do)";
+const NO_ENVIRONMENT: &str =
+    "it is empty, in its memory too: the process was started without one, or cleared it";
+
+/// Where an OSD keeps its data unless it is told otherwise.
+pub const OSD_DATA: &str = "/var/lib/ceph/osd/$cluster-$id";
 
 pub struct Survey {
     pub root: Root,
@@ -36,8 +38,10 @@ pub struct Daemon {
     pub settings_files: Vec<(String, PathBuf)>,
     pub program: Option<PathBuf>,
     pub command: Vec<OsString>,
-    /// None where it may not be read, or the process has written over it.
+    /// None where it may not be read, or the process has written over it and its memory has none either.
     pub environment: Option<Vec<(OsString, OsString)>>,
+    /// The process has written over that of its start, so this one is out of its memory.
+    pub is_environment_of_now: bool,
     pub allocator: Answer,
     /// Entries of LD_PRELOAD that are not in the process.
     pub refused_preloads: Vec<String>,
@@ -96,7 +100,9 @@ impl Daemon {
         let command = process.command_line().ok()?;
         let role = role_of(&process);
         let mut not_seen = Vec::new();
-        let environment = note(&mut not_seen, "its environment", process.environment());
+        let environment = note(&mut not_seen, "its environment", process.variables());
+        let is_of_now = environment.as_ref().is_some_and(|environment| environment.is_of_now);
+        let environment = environment.map(|environment| environment.pairs);
         let environment = environment.filter(|environment| {
             if environment.is_empty() && !command.is_empty() {
                 not_seen.push(format!("its environment: {NO_ENVIRONMENT}"));
@@ -116,7 +122,8 @@ impl Daemon {
             setting_warnings: Vec::new(),
             ceph: None,
             bricks: None,
-            is_contained: program.is_some() && !process.shares_our_files(),
+            is_contained: program.is_some() && !process.has_our_root(),
+            is_environment_of_now: is_of_now,
             process,
             role,
             unit,
@@ -152,46 +159,21 @@ impl Daemon {
         self.label.split_once('.').map_or("", |(_, id)| id)
     }
 
+    /// What an OSD keeps its data with, by the data's own note, else by the setting.
+    pub fn object_store(&self) -> Option<String> {
+        let note = self.process.as_seen_by_it(&self.data_folder().join("type"));
+        let set = || self.ceph.as_ref()?.get("osd_objectstore").map(|set| set.value);
+        std::fs::read_to_string(note).ok().map(|kind| kind.trim().to_string()).or_else(set)
+    }
+
+    pub fn data_folder(&self) -> PathBuf {
+        self.ceph_path("osd_data", OSD_DATA)
+    }
+
     /// The file of its unit that sets a variable.
     pub fn settings_file_of(&self, variable: &str) -> Option<String> {
         let set = self.settings_files.iter().find(|(name, _)| name == variable);
         set.map(|(_, file)| file.display().to_string())
-    }
-
-    /// What `vcm enable` and `systemctl` call it, as far as it can be known.
-    pub fn service(&self) -> String {
-        match (&self.unit_name, self.role) {
-            (Some(unit), _) if self.unit.is_some() => unit.trim_end_matches(".service").to_string(),
-            // Bricks are started by glusterd and inherit its environment.
-            (_, role) if role.is_gluster() => "glusterd".into(),
-            (_, Role::Radosgw) => format!("ceph-radosgw@{}", self.ceph_id()),
-            (_, role) if role.is_ceph() => format!("{}@{}", role.name(), self.ceph_id()),
-            _ => "UNIT".into(),
-        }
-    }
-
-    /// The commands that put it onto vcmalloc.
-    pub fn enabling(&self) -> Vec<String> {
-        if self.is_contained {
-            let guide = if self.role.is_gluster() { "gluster.md" } else { "ceph.md" };
-            return vec![format!("# in a container: docs/guides/{guide}, 'Containers'")];
-        }
-        if self.unit.is_none() {
-            // Bricks have the environment of the glusterd that starts them.
-            let command = match self.role {
-                Role::Glusterfsd => "glusterd".into(),
-                _ => say::typed(self.command.iter().map(|word| word.to_string_lossy())),
-            };
-            return vec![
-                "# not started by systemd: start it on vcmalloc by hand:".into(),
-                format!("vcm run -- {command}"),
-            ];
-        }
-        let service = self.service();
-        vec![
-            format!("sudo vcm enable {service}"),
-            format!("sudo systemctl daemon-reload && sudo systemctl restart {service}"),
-        ]
     }
 
     fn look_at_allocator(&mut self, root: &Root) {
@@ -302,5 +284,25 @@ mod tests {
         fake.write("/proc/103/cgroup", "0::/user.slice\n");
         let enabling = fake.survey().daemons[0].enabling();
         assert_eq!(enabling[1], "vcm run -- /usr/bin/ceph-mon -i 'a;reboot'");
+    }
+
+    #[test]
+    fn mounts_of_its_own_alone_make_no_container() {
+        let fake = Fake::new();
+        fake.osd();
+        fake.link("mnt:[2]", "/proc/103/ns/mnt");
+        assert!(!fake.survey().daemons[0].is_contained);
+        fake.write("/container/etc/hostname", "x");
+        fake.link("/container", "/proc/103/root");
+        assert!(fake.survey().daemons[0].is_contained);
+    }
+
+    #[test]
+    fn the_malloc_of_glibcs_loader_is_no_allocator() {
+        let fake = Fake::new();
+        fake.osd().load("/usr/lib/ld-2.31.so", "loader");
+        let allocator = &fake.survey().daemons[0].allocator;
+        let names: Vec<&str> = allocator.all().map(|found| found.kind.name()).collect();
+        assert_eq!(names, ["TCMalloc (gperftools, full)", "glibc malloc"]);
     }
 }

@@ -3,20 +3,22 @@
 //! ```text
 //! plan       which library, which variables, in which form; refuses what would do harm
 //! drop_in    the files: their text, how they are recognised, written and removed
+//! applying   the commands that apply, prove and undo it
 //! ```
 //!
 //! Writes only files of its own, each at once or not at all; prints exactly what it wrote.
 
+mod applying;
 mod drop_in;
 mod plan;
 #[cfg(test)]
 mod tests;
 
 use crate::cli::enable::{Disable, Enable};
-use crate::inspect::daemon::Role;
 use crate::inspect::root::Root;
 use crate::inspect::systemd::{self, NoUnit, Unit};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use applying::Service;
 use drop_in::{Found, Place};
 use plan::{Plan, Wanted};
 use std::fmt::Write;
@@ -58,7 +60,9 @@ pub fn disable(arguments: &Disable) -> Outcome {
             let mut text = String::new();
             removed.iter().for_each(|path| put(&mut text, &format!("{verb} {}", root.path(path).display())));
             put(&mut text, "");
-            put_applying(&mut text, &root, stem(&name));
+            let unit = systemd::find(&root, &name).ok();
+            let service = unit.as_ref().map_or(Service::gone(stem(&name)), |unit| Service::of(&root, unit));
+            applying::applying(&root, &service).iter().for_each(|line| put(&mut text, line));
             say::result(&text)
         }
         found @ (Found::Foreign(_) | Found::Edited(_)) => {
@@ -185,48 +189,16 @@ fn enabled_text(root: &Root, unit: &Unit, plan: &Plan, files: &[drop_in::File], 
     }
     put(&mut text, "");
     let name = unit.stem();
-    put_applying(&mut text, root, name);
+    let service = Service::of(root, unit);
+    applying::applying(root, &service).iter().for_each(|line| put(&mut text, line));
     if !root.is_real() {
         let folder = root.path("/");
         put(&mut text, &format!("To undo it:\n    sudo vcm disable {name} --root {}", folder.display()));
         return text;
     }
-    put(&mut text, "To prove it:");
-    let all = name.ends_with('@');
-    if all {
-        put(&mut text, "    sudo vcm doctor");
-    } else {
-        put(&mut text, &format!("    sudo vcm doctor $(systemctl show --property MainPID --value {name})"));
-    }
-    let role = plan.program.file_name().map_or(Role::Other, |file| Role::of_program(&file.to_string_lossy()));
-    if plan.is_stand_in && role.is_ceph() && !all {
-        let id = name.split_once('@').map_or("ID", |(_, id)| id);
-        put(
-            &mut text,
-            &format!(
-                "    ceph tell {}.{id} heap stats    # begins with vcmalloc's figures",
-                role.ceph_kind()
-            ),
-        );
-    }
-    if role.is_gluster() {
-        put(&mut text, "    sudo vcm doctor gluster    # bricks inherit it when they are started again");
+    if systemd::is_running(root) {
+        applying::proving(&service, plan.is_stand_in).iter().for_each(|line| put(&mut text, line));
     }
     put(&mut text, &format!("To undo it:\n    sudo vcm disable {name}"));
     text
-}
-
-fn put_applying(text: &mut String, root: &Root, name: &str) {
-    if !root.is_real() {
-        return put(text, "It takes effect when the machine whose files these are is started.");
-    }
-    put(text, "To apply it:");
-    put(text, "    sudo systemctl daemon-reload");
-    match name.strip_suffix('@') {
-        // One at a time keeps the data available.
-        Some(template) => {
-            put(text, &format!("    sudo systemctl restart {template}@0    # one after the other"))
-        }
-        None => put(text, &format!("    sudo systemctl restart {name}")),
-    }
 }

@@ -17,6 +17,7 @@ use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::settings;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use vcmalloc_core::options::{OptionId, Options, spec};
 
 const PRELOAD: &str = "LD_PRELOAD";
 
@@ -27,7 +28,6 @@ pub struct Wanted<'a> {
 }
 
 pub struct Plan {
-    pub program: PathBuf,
     pub is_stand_in: bool,
     /// Said before the files.
     pub notes: Vec<String>,
@@ -64,6 +64,7 @@ impl Plan {
             notes.push(format!("LD_PRELOAD={} ({}) is kept behind it.", before.value, before.file.display()));
             notes.extend(kept_allocators(root, before));
         }
+        notes.extend(taken_over(&others, &variables));
         let by_file = others.iter().any(|set| {
             let is_ours_too = variables.iter().any(|(name, _)| *name == set.name);
             is_ours_too && (set.is_from_environment_file || comes_later(&set.file))
@@ -75,14 +76,7 @@ impl Plan {
                 unit.name
             ));
         }
-        Ok(Plan {
-            program,
-            is_stand_in: tcmalloc.is_some(),
-            notes,
-            unit: unit.stem().into(),
-            variables,
-            by_file,
-        })
+        Ok(Plan { is_stand_in: tcmalloc.is_some(), notes, unit: unit.stem().into(), variables, by_file })
     }
 
     pub fn files(&self, place: &Place) -> Vec<File> {
@@ -268,6 +262,28 @@ fn kept_allocators(root: &Root, before: &Assignment) -> Vec<String> {
         .collect()
 }
 
+/// TCMalloc's bound in the unit's files, which ours reads as its own where nobody gives it one.
+fn taken_over(others: &[Assignment], variables: &[(String, String)]) -> Option<String> {
+    let id = OptionId::cache_limit;
+    let alias = spec(id).alias?;
+    let own = settings::variable(spec(id).name);
+    let is_given = |name: &str| name == own;
+    if variables.iter().any(|(name, _)| is_given(name)) || others.iter().any(|set| is_given(&set.name)) {
+        return None;
+    }
+    let set = others.iter().rev().find(|set| set.name == alias)?;
+    let options = Options::new();
+    // A value that is refused changes nothing.
+    options.set_foreign(alias.as_bytes(), set.value.as_bytes())?.ok()?;
+    let value = settings::value(spec(id).kind, options.get(id));
+    Some(format!(
+        "{alias}={} ({}) becomes vcmalloc's cache_limit, {value}; for its own: --option cache_limit={}",
+        set.value,
+        set.file.display(),
+        spec(id).default
+    ))
+}
+
 /// A drop-in whose name is behind ours is read after it.
 fn comes_later(file: &Path) -> bool {
     let is_drop_in = file.parent().is_some_and(|folder| folder.extension().is_some_and(|end| end == "d"));
@@ -277,6 +293,26 @@ fn comes_later(file: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tcmallocs_bound_in_the_units_files_is_told_as_what_it_becomes() {
+        let set = |name: &str, value: &str| Assignment {
+            name: name.into(),
+            value: value.into(),
+            file: "/etc/default/ceph".into(),
+            is_from_environment_file: true,
+        };
+        let bound = set("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "134217728");
+        let told = taken_over(std::slice::from_ref(&bound), &[]).unwrap();
+        assert!(
+            told.contains("134217728 (/etc/default/ceph) becomes vcmalloc's cache_limit, 128M;"),
+            "{told}"
+        );
+        let given = [("VCM_CACHE_LIMIT".to_string(), "64M".to_string())];
+        assert_eq!(taken_over(std::slice::from_ref(&bound), &given), None);
+        assert_eq!(taken_over(&[bound, set("VCM_CACHE_LIMIT", "64M")], &[]), None);
+        assert_eq!(taken_over(&[set("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "much")], &[]), None);
+    }
 
     #[test]
     fn a_library_in_a_build_folder_is_warned_of() {

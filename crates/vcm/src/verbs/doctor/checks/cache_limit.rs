@@ -1,6 +1,7 @@
 //! Our own bound, against the CPUs and the memory that the process may use.
 
 use crate::inspect::machine;
+use crate::settings::NOT_KNOWN;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 
@@ -27,16 +28,13 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let Some(set) = daemon.settings.iter().find(|set| set.name == "cache_limit") else {
         return Verdict::Fine;
     };
+    if set.value == NOT_KNOWN {
+        return Verdict::NotSeen("its environment".into());
+    }
     // "auto" follows the CPUs by itself.
     let Some(bytes) = bytes(&set.value) else { return Verdict::Fine };
     let cpus = machine::cpus(&survey.root).unwrap_or(1);
-    let mend = |value: &str| {
-        let service = daemon.service();
-        vec![
-            format!("sudo vcm enable {service} --option cache_limit={value}"),
-            format!("sudo systemctl daemon-reload && sudo systemctl restart {service}"),
-        ]
-    };
+    let mend = |value: &str| daemon.setting(&set.name, value);
     if bytes < cpus * LEAST_FOR_A_CPU {
         let what = format!("cache_limit = {} ({}) for {cpus} CPUs", set.value, set.origin);
         return Verdict::found(what, &mend("auto"));

@@ -1,7 +1,7 @@
 //! BlueStore's database on a turning disk.
 
-use super::journal_place::data_folder;
 use crate::inspect::block;
+use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 
@@ -19,26 +19,44 @@ pub const CHECK: Check = Check {
 };
 
 fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
-    let folder = data_folder(daemon);
+    let folder = daemon.data_folder();
     let is_there = |name: &str| daemon.process.as_seen_by_it(&folder.join(name)).symlink_metadata().is_ok();
     if !is_there("block") {
         return Verdict::Fine;
     }
-    let turns = |name: &str| block::place_of(&survey.root, &daemon.process, &folder.join(name)).rotational;
-    let database = if is_there("block.db") { "block.db" } else { "block" };
-    match turns(database) {
-        Some(true) => Verdict::found(
-            format!("{} and with it the database is on a turning disk", folder.join(database).display()),
-            &[
-                format!("sudo systemctl stop {}", daemon.service()),
-                format!(
-                    "sudo ceph-volume lvm new-db --osd-id {} --osd-fsid FSID --target VG/LV",
-                    daemon.ceph_id()
-                ),
-            ],
+    let name = if is_there("block.db") { "block.db" } else { "block" };
+    let place = block::place_of(&survey.root, &daemon.process, &folder.join(name));
+    let path = folder.join(name).display().to_string();
+    match place.rotational {
+        Some(true) if name == "block" => Verdict::found(
+            format!("{path} and with it the database is on a turning disk"),
+            &mend(daemon, "data", Some("new-db")),
         ),
+        Some(true) => Verdict::found(format!("{path} is on a turning disk"), &mend(daemon, "db", None)),
+        None if !place.disks.is_empty() => {
+            let disks = place.disks.into_iter().collect::<Vec<_>>().join(", ");
+            Verdict::NotSeen(format!("a virtual disk does not tell whether it turns ({disks})"))
+        }
         _ => Verdict::Fine,
     }
+}
+
+/// ceph-volume attaches a place for the database, and moves it there in a step of its own.
+fn mend(daemon: &Daemon, from: &str, attach: Option<&str>) -> Vec<String> {
+    let note = daemon.process.as_seen_by_it(&daemon.data_folder().join("fsid"));
+    let fsid = std::fs::read_to_string(note).map_or("FSID".into(), |text| say::typed([text.trim()]));
+    let names = format!("--osd-id {} --osd-fsid {fsid}", say::typed([daemon.ceph_id()]));
+    let inside = if daemon.is_contained { ", in 'cephadm shell'" } else { "" };
+    let mut lines = vec![
+        format!(
+            "# VG/LV is a logical volume on flash that you make before{inside}; 1 to 4 % of the data's size"
+        ),
+        daemon.stopping(),
+    ];
+    lines.extend(attach.map(|verb| format!("sudo ceph-volume lvm {verb} {names} --target VG/LV")));
+    lines.push(format!("sudo ceph-volume lvm migrate {names} --from {from} --target VG/LV"));
+    lines.push(daemon.starting());
+    lines
 }
 
 #[cfg(test)]
@@ -55,5 +73,39 @@ mod tests {
         assert!(fake.finding(&CHECK).contains("ceph-3/block and with it the database"));
         fake.link("/dev/nvme0n1", "/var/lib/ceph/osd/ceph-3/block.db");
         fake.assert_fine(&CHECK);
+    }
+
+    #[test]
+    fn the_database_is_moved_and_the_osd_started_again() {
+        let fake = Fake::new();
+        fake.osd();
+        fake.write("/var/lib/ceph/osd/ceph-3/fsid", "2b1f\n");
+        fake.link("/dev/sda", "/var/lib/ceph/osd/ceph-3/block");
+        let lines = fake.mend(&CHECK);
+        let commands: Vec<&str> = lines.iter().skip(1).map(String::as_str).collect();
+        assert_eq!(
+            commands,
+            [
+                "ceph osd ok-to-stop 3 && sudo systemctl stop ceph-osd@3",
+                "sudo ceph-volume lvm new-db --osd-id 3 --osd-fsid 2b1f --target VG/LV",
+                "sudo ceph-volume lvm migrate --osd-id 3 --osd-fsid 2b1f --from data --target VG/LV",
+                "sudo systemctl start ceph-osd@3",
+            ]
+        );
+        fake.link("/dev/sda1", "/var/lib/ceph/osd/ceph-3/block.db");
+        fake.link("/sys/devices/sda", "/sys/class/block/sda1");
+        let lines = fake.mend(&CHECK).join("\n");
+        assert!(lines.contains("--from db") && !lines.contains("new-db"), "{lines}");
+    }
+
+    #[test]
+    fn a_virtual_disk_is_not_taken_for_a_turning_one() {
+        let fake = Fake::new();
+        fake.osd();
+        fake.write("/sys/devices/virtio1/vda/queue/rotational", "1\n");
+        fake.link("/sys/devices/virtio1/vda", "/sys/class/block/vda");
+        fake.link("/dev/vda", "/var/lib/ceph/osd/ceph-3/block");
+        let not_seen = fake.not_seen(&CHECK);
+        assert!(not_seen[0].ends_with("a virtual disk does not tell whether it turns (vda)"), "{not_seen:?}");
     }
 }

@@ -10,12 +10,11 @@ pub const CHECK: Check = Check {
     looks_for: "a process with four fifths of its open files used, or a brick process with room for less \
                 than half as many bricks again (256 directories each)",
     test: Test::Each(every, test),
-    why: "A brick keeps the 256 folders of .glusterfs open, and multiplexed bricks share one process: \
-          under a limit of 20,000 it stops at about 77 bricks, with 'Too many open files' for all of them \
-          at once.",
+    why: "At the limit a process can open no file and accept no connection: everything that it serves fails \
+          at once, with 'Too many open files'.",
     source: Source {
-        name: "GlusterFS issue 4134 (Too many open files in bricks)",
-        url: "https://github.com/gluster/glusterfs/issues/4134",
+        name: "getrlimit(2), RLIMIT_NOFILE; GlusterFS issue 4134 for bricks",
+        url: "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
     },
 };
 
@@ -30,7 +29,8 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
         let fits = soft / FILES_OF_A_BRICK;
         if fits < bricks + bricks / 2 {
             let what = format!(
-                "{bricks} bricks in one process whose limit of {soft} open files is enough for {fits}"
+                "{bricks} bricks in one process whose limit of {soft} open files is enough for {fits}: each \
+                 keeps the 256 folders of .glusterfs open"
             );
             seen.push(Seen::new(what, &mend));
         }
@@ -46,11 +46,12 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
 }
 
 fn mend(daemon: &Daemon) -> Vec<String> {
-    let service = daemon.service();
-    let mut mend = vec![
-        format!("sudo systemctl edit {service}    # [Service] LimitNOFILE=1048576"),
-        format!("sudo systemctl restart {service}"),
-    ];
+    let mut mend = vec![match daemon.service() {
+        _ if daemon.is_contained => "# podman and docker: --ulimit nofile=1048576:1048576, then:".into(),
+        Some(service) => format!("sudo systemctl edit {service}    # [Service] LimitNOFILE=1048576"),
+        None => "# ulimit -n 1048576 where it is started, then:".into(),
+    }];
+    mend.extend(daemon.restarting());
     if daemon.role == Role::Glusterfsd {
         mend.push(
             "sudo gluster volume set all cluster.max-bricks-per-process 100    # several processes instead"
@@ -72,8 +73,10 @@ mod tests {
         brick.bricks(60).file_limit("20000", "20000");
         assert_eq!(
             fake.finding(&CHECK),
-            "60 bricks in one process whose limit of 20000 open files is enough for 78"
+            "60 bricks in one process whose limit of 20000 open files is enough for 78: each keeps the 256 \
+             folders of .glusterfs open"
         );
+        assert!(fake.mend(&CHECK).contains(&"sudo pkill -x glusterfsd    # bricks outlive their glusterd, on the allocator that they have".into()));
         brick.file_limit("1048576", "1048576");
         fake.assert_fine(&CHECK);
     }
@@ -87,6 +90,7 @@ mod tests {
         }
         osd.file_limit("10", "10");
         assert_eq!(fake.finding(&CHECK), "9 open files of 10");
+        assert!(!CHECK.why.contains("brick"), "an OSD has none");
         osd.file_limit("unlimited", "unlimited");
         fake.assert_fine(&CHECK);
     }

@@ -1,8 +1,9 @@
 //! FileStore's journal: on the data's disk, on a turning disk, or in memory.
 
 use crate::inspect::block::{self, Place};
+use crate::say;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, osd};
-use crate::verbs::doctor::survey::{Daemon, Survey};
+use crate::verbs::doctor::survey::{Daemon, OSD_DATA, Survey};
 use std::path::PathBuf;
 
 pub const CHECK: Check = Check {
@@ -19,21 +20,12 @@ pub const CHECK: Check = Check {
     },
 };
 
-const DATA: &str = "/var/lib/ceph/osd/$cluster-$id";
-
-/// True for FileStore, by the data's own note, else by the setting.
 pub fn is_filestore(daemon: &Daemon) -> bool {
-    let note = daemon.process.as_seen_by_it(&data_folder(daemon).join("type"));
-    let set = || daemon.ceph.as_ref().and_then(|ceph| ceph.get("osd_objectstore")).map(|set| set.value);
-    std::fs::read_to_string(note).ok().or_else(set).is_some_and(|kind| kind.trim() == "filestore")
-}
-
-pub fn data_folder(daemon: &Daemon) -> PathBuf {
-    daemon.ceph_path("osd_data", DATA)
+    daemon.object_store().is_some_and(|kind| kind == "filestore")
 }
 
 pub fn journal_file(daemon: &Daemon) -> PathBuf {
-    daemon.ceph_path("osd_journal", &format!("{DATA}/journal"))
+    daemon.ceph_path("osd_journal", &format!("{OSD_DATA}/journal"))
 }
 
 pub fn journal_place(daemon: &Daemon, survey: &Survey) -> Place {
@@ -45,7 +37,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
         return Verdict::Fine;
     }
     let journal = journal_place(daemon, survey);
-    let data = block::place_of(&survey.root, &daemon.process, &data_folder(daemon));
+    let data = block::place_of(&survey.root, &daemon.process, &daemon.data_folder());
     let shown = journal_file(daemon).display().to_string();
     if journal.in_memory {
         let what = format!("the journal {shown} is in memory: after a power cut the OSD cannot start");
@@ -69,13 +61,15 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
 }
 
 fn mend(daemon: &Daemon) -> Vec<String> {
-    let (id, service) = (daemon.ceph_id(), daemon.service());
+    let id = say::typed([daemon.ceph_id()]);
     let journal = journal_file(daemon).display().to_string();
     vec![
         "# measure the new device first: vcm lab journal-test DEVICE-OR-DIR".into(),
-        format!("sudo systemctl stop {service} && sudo ceph-osd -i {id} --flush-journal"),
+        daemon.stopping(),
+        format!("sudo ceph-osd -i {id} --flush-journal"),
         format!("sudo ln -sf /dev/disk/by-partuuid/NEW {journal} && sudo ceph-osd -i {id} --mkjournal"),
-        format!("sudo systemctl start {service}    # FileStore has ended with Ceph 18: plan for BlueStore"),
+        daemon.starting(),
+        "# FileStore has ended with Ceph 18: plan for BlueStore".into(),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! FileStore's journal against the rule for its size.
 
 use super::journal_place::{is_filestore, journal_file, journal_place};
+use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 
@@ -35,7 +36,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
         return Verdict::NotSeen("the size of its journal".into());
     };
     let interval = ceph.number("filestore_max_sync_interval").unwrap_or(5.0);
-    let throughput = if place.rotational == Some(true) { TURNING } else { FLASH };
+    let throughput = if place.rotational == Some(false) { FLASH } else { TURNING };
     let wanted = 2.0 * throughput * interval;
     let has = (bytes >> 20) as f64;
     if has >= wanted {
@@ -44,13 +45,14 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let what = format!(
         "the journal has {has} MB; 2 x {throughput} MB/s x {interval} s (filestore_max_sync_interval) is {wanted} MB"
     );
-    let (id, service) = (daemon.ceph_id(), daemon.service());
+    let id = say::typed([daemon.ceph_id()]);
     Verdict::found(
         what,
         &[
             format!("# [osd] osd journal size = {wanted} in ceph.conf, or a larger partition; then:"),
-            format!("sudo systemctl stop {service} && sudo ceph-osd -i {id} --flush-journal"),
-            format!("sudo ceph-osd -i {id} --mkjournal && sudo systemctl start {service}"),
+            daemon.stopping(),
+            format!("sudo ceph-osd -i {id} --flush-journal && sudo ceph-osd -i {id} --mkjournal"),
+            daemon.starting(),
         ],
     )
 }

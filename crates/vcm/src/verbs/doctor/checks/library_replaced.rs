@@ -20,7 +20,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     match daemon.allocator.all().find(|allocator| allocator.is_replaced) {
         Some(old) => Verdict::found(
             format!("{} was replaced since the start; the process runs on the old one", old.object.display()),
-            &[format!("sudo systemctl restart {}", daemon.service())],
+            &daemon.restarting(),
         ),
         None => Verdict::Fine,
     }

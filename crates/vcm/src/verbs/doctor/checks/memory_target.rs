@@ -25,8 +25,10 @@ const OVERSHOOT: f64 = 1.15;
 fn test(survey: &Survey) -> Verdict {
     let osds: Vec<(&Daemon, f64)> = survey
         .with_role(Role::CephOsd)
-        // Elsewhere the target has no effect; 'no-memory-target' says so.
+        // Elsewhere the target has no effect: only BlueStore's caches follow it, and without TCMalloc's interface
+        // they do not either ('no-memory-target' says so).
         .filter(|osd| osd.allocator.asks_malloc_extension)
+        .filter(|osd| osd.object_store().is_none_or(|store| store == "bluestore"))
         .filter_map(|osd| Some((osd, osd.ceph.as_ref()?.number("osd_memory_target")?)))
         .collect();
     let mut seen: Vec<Seen> = osds.iter().flat_map(|(osd, target)| of_one(osd, *target)).collect();
@@ -35,8 +37,8 @@ fn test(survey: &Survey) -> Verdict {
         && together > memory as f64 * SHARE_OF_A_LIMIT
     {
         let what = format!(
-            "{} OSDs with targets of {} GiB together on a machine with {} GiB",
-            osds.len(),
+            "{} with targets of {} GiB together on a machine with {} GiB",
+            if osds.len() == 1 { "1 OSD".into() } else { format!("{} OSDs", osds.len()) },
             gib(together),
             gib(memory as f64)
         );
@@ -111,9 +113,20 @@ mod tests {
         fake.osd();
         fake.write("/proc/meminfo", "MemTotal: 4194304 kB\n");
         assert!(
-            fake.finding(&CHECK)
-                .contains("1 OSDs with targets of 4.0 GiB together on a machine with 4.0 GiB")
+            fake.finding(&CHECK).contains("1 OSD with targets of 4.0 GiB together on a machine with 4.0 GiB")
         );
+    }
+
+    #[test]
+    fn a_store_in_memory_has_no_target() {
+        let fake = Fake::new();
+        fake.osd();
+        fake.write("/proc/meminfo", "MemTotal: 4194304 kB\n");
+        fake.write("/etc/ceph/ceph.conf", "[osd]\nosd objectstore = memstore\n");
+        fake.assert_fine(&CHECK);
+        // The data's own note is stronger than a setting for OSDs to come.
+        fake.write("/var/lib/ceph/osd/ceph-3/type", "bluestore\n");
+        assert_eq!(fake.findings(&CHECK).len(), 1);
     }
 
     #[test]

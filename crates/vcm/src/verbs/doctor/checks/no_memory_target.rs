@@ -21,7 +21,7 @@ pub const CHECK: Check = Check {
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let answer = &daemon.allocator;
     let Some(serving) = &answer.serving else { return Verdict::NotSeen("its allocator is not known".into()) };
-    let store = daemon.ceph.as_ref().and_then(|ceph| ceph.get("osd_objectstore")).map(|set| set.value);
+    let store = daemon.object_store();
     if answer.asks_malloc_extension || store.is_some_and(|store| store != "bluestore") {
         return Verdict::Fine;
     }

@@ -1,6 +1,7 @@
 //! Options of vcmalloc that the library would not take.
 
 use crate::config_file::MAY_NOT_READ;
+use crate::settings::NOT_KNOWN;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 
@@ -15,29 +16,35 @@ pub const CHECK: Check = Check {
 };
 
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
-    Verdict::of(
-        daemon.setting_warnings.iter().map(|warning| Seen::new(warning, &mend(daemon, warning))).collect(),
-    )
+    let warnings = &daemon.setting_warnings;
+    if warnings.is_empty() && daemon.settings.iter().any(|set| set.value == NOT_KNOWN) {
+        return Verdict::NotSeen("its environment".into());
+    }
+    // One restart for all of them, behind the last.
+    let seen = warnings.iter().enumerate().map(|(at, warning)| {
+        let mut mend = vec![place(daemon, warning)];
+        if at + 1 == warnings.len() {
+            mend.extend(daemon.reloading());
+            mend.push(format!("vcm config {}    # value and origin of every option", daemon.process.id));
+        }
+        Seen::new(warning, &mend)
+    });
+    Verdict::of(seen.collect())
 }
 
-fn mend(daemon: &Daemon, warning: &str) -> Vec<String> {
+/// Where it is mended, before the restart that follows.
+fn place(daemon: &Daemon, warning: &str) -> String {
     let variable = warning.strip_prefix("vcmalloc: ").and_then(|words| words.split(':').next());
-    let place = match variable {
+    match variable {
         Some(name) => {
             let file = daemon.settings_file_of(name).unwrap_or_else(|| "the place that sets it".into());
-            format!("# correct {name} in {file}, then restart it:")
+            format!("# correct {name} in {file}, then:")
         }
         None if warning.ends_with(MAY_NOT_READ) => {
-            "# let its user read that file, and enter the folders above it, then restart it:".into()
+            "# let its user read that file, and enter the folders above it, then:".into()
         }
-        None => "# correct that line of the config file, then restart it:".into(),
-    };
-    let restart = match &daemon.unit {
-        Some(_) => format!("sudo systemctl daemon-reload && sudo systemctl restart {}", daemon.service()),
-        None => "# it was not started by systemd: restart it by hand".into(),
-    };
-    let look = format!("vcm config {}    # value and origin of every option", daemon.process.id);
-    vec![place, restart, look]
+        None => "# correct that line of the config file, then:".into(),
+    }
 }
 
 #[cfg(test)]
@@ -73,7 +80,7 @@ mod tests {
         let survey = fake.survey();
         let daemon = &survey.daemons[0];
         assert!(daemon.settings.iter().all(|set| set.origin == "default"), "{:?}", daemon.settings);
-        assert!(mend(daemon, &daemon.setting_warnings[0])[0].contains("let its user read that file"));
+        assert!(place(daemon, &daemon.setting_warnings[0]).contains("let its user read that file"));
     }
 
     #[test]
@@ -82,9 +89,30 @@ mod tests {
         fake.write("/etc/default/ceph", "VCM_CACHE_LIMT=1M\n");
         let osd = fake.plain_osd();
         osd.load(OURS, "ours").environment(&[("LD_PRELOAD", OURS), ("VCM_CACHE_LIMT", "1M")]);
-        let survey = fake.survey();
-        let mend = mend(&survey.daemons[0], &survey.daemons[0].setting_warnings[0]);
-        assert_eq!(mend[0], "# correct VCM_CACHE_LIMT in /etc/default/ceph, then restart it:");
+        let mend = fake.mend(&CHECK);
+        assert_eq!(mend[0], "# correct VCM_CACHE_LIMT in /etc/default/ceph, then:");
         assert!(mend[1].ends_with("systemctl restart ceph-osd@3"), "{mend:?}");
+    }
+
+    #[test]
+    fn two_wrong_variables_are_both_corrected_before_the_one_restart() {
+        let fake = Fake::new();
+        let osd = fake.plain_osd();
+        let pairs = [("LD_PRELOAD", OURS), ("VCM_CACHE_LIMT", "1M"), ("VCM_JANITOR", "maybe")];
+        osd.load(OURS, "ours").environment(&pairs);
+        let mend = fake.mend(&CHECK);
+        let correct = |line: &&String| line.starts_with("# correct VCM_");
+        assert_eq!(mend.iter().take_while(correct).count(), 2, "{mend:?}");
+        assert_eq!(mend.iter().filter(|line| line.contains("systemctl restart")).count(), 1, "{mend:?}");
+        assert!(mend.last().unwrap().starts_with("vcm config 103"), "{mend:?}");
+    }
+
+    #[test]
+    fn behind_a_lost_environment_nothing_is_said_to_be_right() {
+        let fake = Fake::new();
+        fake.plain_osd().load(OURS, "ours").environment(&[]);
+        for check in [&CHECK, &super::super::cache_limit::CHECK] {
+            assert_eq!(fake.not_seen(check), [format!("osd.3 (pid 103): {}: its environment", check.id)]);
+        }
     }
 }

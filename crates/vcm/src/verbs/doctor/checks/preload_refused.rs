@@ -28,13 +28,24 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
             (true, true) => ", which exists: put there after the start, or refused",
             _ => "",
         };
-        let mend = [format!(
-            "journalctl -u {} | grep 'from LD_PRELOAD'    # the loader's own reason",
-            daemon.service()
-        )];
+        let mend = [loaders_reason(daemon)];
         Seen::new(format!("LD_PRELOAD names {entry}{why}; it is not in the process"), &mend)
     });
     Verdict::of(seen.collect())
+}
+
+fn loaders_reason(daemon: &Daemon) -> String {
+    match daemon.service() {
+        Some(service) => {
+            format!("journalctl -u {service} | grep 'from LD_PRELOAD'    # the loader's own reason")
+        }
+        None if daemon.is_contained => {
+            "# the container's log has the loader's own reason, behind 'from LD_PRELOAD'".into()
+        }
+        None => {
+            "# start it in a terminal: the loader gives its reason on stderr, behind 'from LD_PRELOAD'".into()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +58,20 @@ mod tests {
         let fake = Fake::new();
         fake.plain_osd().environment(&[("LD_PRELOAD", "/opt/none.so")]);
         assert!(fake.finding(&CHECK).contains("/opt/none.so, which does not exist"));
+    }
+
+    #[test]
+    fn the_loaders_reason_is_where_the_daemon_says_it() {
+        let fake = Fake::new();
+        fake.plain_osd().environment(&[("LD_PRELOAD", "/opt/none.so")]);
+        assert!(fake.mend(&CHECK)[0].starts_with("journalctl -u ceph-osd@3 | grep"));
+        fake.write("/proc/103/cgroup", "0::/user.slice\n");
+        assert!(fake.mend(&CHECK)[0].starts_with("# start it in a terminal"));
+        fake.remove("/proc/103/cmdline");
+        let other = fake.process(105, "/usr/bin/other", "osd-plain");
+        other.environment(&[("LD_PRELOAD", "/opt/none.so")]);
+        fake.write("/proc/105/cgroup", "0::/user.slice\n");
+        assert!(!fake.mend(&CHECK).concat().contains("UNIT"));
     }
 
     #[test]

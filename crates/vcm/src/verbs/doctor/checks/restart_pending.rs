@@ -18,8 +18,6 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let assignments = unit.assignments(&survey.root);
     let wanted = assignments.iter().rev().find(|set| set.name == "LD_PRELOAD");
     let has = daemon.variable("LD_PRELOAD").map(|value| value.to_string_lossy().into_owned());
-    let service = daemon.service();
-    let restart = format!("sudo systemctl daemon-reload && sudo systemctl restart {service}");
     match (wanted, has) {
         (Some(wanted), has) if has.as_deref() != Some(wanted.value.as_str()) => {
             let has = has.map_or("none".into(), |has| format!("'{has}'"));
@@ -28,12 +26,12 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
                 wanted.file.display(),
                 wanted.value
             );
-            Verdict::found(what, &[restart])
+            Verdict::found(what, &daemon.reloading())
         }
         (None, Some(has)) if has.contains("vcmalloc") => {
             let what =
                 format!("LD_PRELOAD={has} is no longer in the unit's files, and the process still has it");
-            Verdict::found(what, &[restart])
+            Verdict::found(what, &daemon.reloading())
         }
         _ => Verdict::Fine,
     }

@@ -22,13 +22,15 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     match set {
         Some(set) if set.value == "simple" => Verdict::found(
             format!("ms_type = simple ({}), {} threads", set.origin, daemon.process.threads().unwrap_or(0)),
-            &[
-                format!("ceph config set {} ms_type async+posix", daemon.role.ceph_kind()),
-                format!("sudo systemctl restart {}", daemon.service()),
-            ],
+            &mend(daemon),
         ),
         _ => Verdict::Fine,
     }
+}
+
+fn mend(daemon: &Daemon) -> Vec<String> {
+    let set = format!("ceph config set {} ms_type async+posix", daemon.role.ceph_kind());
+    std::iter::once(set).chain(daemon.restarting()).collect()
 }
 
 #[cfg(test)]
@@ -43,5 +45,8 @@ mod tests {
         fake.assert_fine(&CHECK);
         fake.write("/etc/ceph/ceph.conf", "[global]\nms type = simple\n");
         assert_eq!(fake.finding(&CHECK), "ms_type = simple (/etc/ceph/ceph.conf), 40 threads");
+        assert!(fake.mend(&CHECK)[1].ends_with("sudo systemctl restart ceph-osd@3"));
+        fake.write("/proc/103/cgroup", "0::/user.slice\n");
+        assert!(fake.mend(&CHECK)[1].starts_with("# not started by systemd: "));
     }
 }

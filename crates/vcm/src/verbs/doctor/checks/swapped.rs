@@ -30,11 +30,14 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let all = machine::swap(&survey.root).unwrap_or(0) >> 20;
     Verdict::found(
         format!("{} MiB are swapped out ({all} MiB of swap on this machine{inclined})", swapped >> 20),
-        &[
-            "echo vm.swappiness=1 | sudo tee /etc/sysctl.d/60-swappiness.conf && sudo sysctl --system".into(),
-            format!("sudo systemctl restart {}    # brings it back into memory", daemon.service()),
-        ],
+        &mend(daemon),
     )
+}
+
+fn mend(daemon: &Daemon) -> Vec<String> {
+    let less = "echo vm.swappiness=1 | sudo tee /etc/sysctl.d/60-swappiness.conf && sudo sysctl --system";
+    let lines = [less, "# what is swapped out comes back by a restart:"].map(str::to_string);
+    lines.into_iter().chain(daemon.restarting()).collect()
 }
 
 #[cfg(test)]

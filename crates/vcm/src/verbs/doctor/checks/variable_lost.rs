@@ -54,7 +54,7 @@ fn mend(daemon: &Daemon, name: &str, value: &str) -> Vec<String> {
     if daemon.unit.is_none() {
         return vec![format!("# not started by systemd: start it with {name}={value} in its environment")];
     }
-    vec![format!("sudo systemctl restart {}", daemon.service())]
+    daemon.restarting()
 }
 
 #[cfg(test)]
