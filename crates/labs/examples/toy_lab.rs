@@ -44,8 +44,22 @@ static NAP: Experiment = Experiment {
         Step { name: "full", what: "after it was written" },
     ],
     measures: &[
-        Measure { name: "bytes", unit: "bytes", what: "what the file holds", digits: 0, shown: true },
-        Measure { name: "rss", unit: "MiB", what: "resident memory of sleep", digits: 1, shown: true },
+        Measure {
+            name: "bytes",
+            unit: "bytes",
+            what: "what the file holds",
+            digits: 0,
+            shown: true,
+            whole: false,
+        },
+        Measure {
+            name: "rss",
+            unit: "MiB",
+            what: "resident memory of sleep",
+            digits: 1,
+            shown: true,
+            whole: false,
+        },
     ],
     controls: &[Control { what: "a larger file is larger", higher: LARGE, lower: SMALL, at_least: 2.0 }],
     claims: &[Claim {
@@ -60,10 +74,18 @@ static NAP: Experiment = Experiment {
         Picture::Lines { title: "Bytes by bytes", measure: "bytes", axis: "bytes", step: "full" },
     ],
     packages: &[],
-    prepare: nothing_to_prepare,
+    prepare,
     skip: nothing_to_skip,
     cell: nap,
 };
+
+/// A package that is missing, if a test says so.
+fn prepare(session: &Session) -> Result<()> {
+    match std::env::var("TOY_NEEDS") {
+        Ok(name) => session.packages(&[(name, "a test asks for it".to_owned())]),
+        Err(_) => Ok(()),
+    }
+}
 
 fn nap(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     let cluster = session.fixture(cell.text("bytes"), |session| Cluster::up(session, cell))?;
@@ -128,6 +150,7 @@ static LAB: Lab = Lab {
         help: "run: how long to sleep",
     }],
     check: nothing_to_check,
+    lives_here: || std::env::var("TOY_LIVES_HERE").ok(),
     up: |session| {
         started_on(session, "sleep").arg("1002").start("kept")?;
         session.keep(&session.directory())

@@ -17,6 +17,7 @@ mod reports;
 use crate::engine::experiment::Package;
 use crate::engine::lab::{Lab, Setting, Values};
 use crate::engine::measure::Usage;
+use crate::engine::neighbours;
 use crate::engine::request::{NotUnderstood, Request, check_library};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -30,6 +31,7 @@ pub static LAB: Lab = Lab {
     experiments: &[&detach::DETACH, &multiplex::MULTIPLEX, &pools::POOLS],
     settings: SETTINGS,
     check,
+    lives_here,
     up,
     run,
 };
@@ -82,6 +84,11 @@ fn check(request: &Request) -> Result<()> {
     }
 }
 
+/// A Gluster on this machine that is not the lab's.
+fn lives_here() -> Option<String> {
+    neighbours::first(&["glusterd", "glusterfsd"], &["/var/lib/glusterd/vols", "/var/lib/glusterd/peers"])
+}
+
 fn check_rights() -> Result<()> {
     if !nix::unistd::geteuid().is_root() {
         bail!("the gluster lab mounts, makes a network and starts daemons: run it as root");
@@ -97,6 +104,11 @@ fn usage_row(row: Row, usage: &Usage) -> Row {
         ("threads", usage.threads as f64),
         ("cpu_seconds", usage.cpu_seconds()),
     ])
+}
+
+/// The quick plan has fewer files: the page says how many there were.
+fn note_load(session: &Session, files: u64, bytes: u64) {
+    session.note(format!("Each load created, wrote and deleted {files} files of {bytes} bytes."));
 }
 
 fn on_or_off(session: &Session, name: &str) -> Result<bool> {
