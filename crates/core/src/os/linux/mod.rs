@@ -1,5 +1,6 @@
 //! Linux by way of glibc.
 
+mod background;
 mod cgroup;
 mod cpus;
 mod files;
