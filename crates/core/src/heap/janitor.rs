@@ -64,6 +64,8 @@ pub struct Janitor<O: Os> {
     thread: AtomicUsize,
     /// The program makes threads.
     threaded: AtomicBool,
+    /// The janitor's thread where it has descriptors of its own, else 0.
+    aside: AtomicUsize,
     found: Found,
     events: AtomicU32,
     next_tick: AtomicU64,
@@ -86,6 +88,7 @@ impl<O: Os> Janitor<O> {
             retired: AtomicBool::new(false),
             thread: AtomicUsize::new(TAKEN),
             threaded: AtomicBool::new(false),
+            aside: AtomicUsize::new(0),
             found: Found::new(),
             events: AtomicU32::new(0),
             next_tick: AtomicU64::new(0),
@@ -139,6 +142,7 @@ impl<O: Os> Heap<O> {
     /// functions would find theirs missing.
     pub fn run_janitor(&self, aside: bool) {
         let (janitor, ticker) = (&self.janitor, if aside { Ticker::Aside } else { Ticker::Janitor });
+        janitor.aside.store(if aside { O::thread_id() } else { 0 }, Ordering::Relaxed);
         while self.janitor_goes_on() {
             self.os.wait_for(&janitor.stop, 0, self.tick_nanoseconds());
             let (rung, told) = (janitor.bell.take(), janitor.found.is_told());
@@ -156,6 +160,12 @@ impl<O: Os> Heap<O> {
                 janitor.quiet_ticks.store(0, Ordering::Relaxed);
             }
         }
+        janitor.aside.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this is the janitor's thread, with descriptors of its own.
+    pub(super) fn is_aside(&self) -> bool {
+        self.janitor.aside.load(Ordering::Relaxed) == O::thread_id()
     }
 
     fn janitor_goes_on(&self) -> bool {
@@ -254,6 +264,7 @@ impl<O: Os> Heap<O> {
     pub(super) fn forget_janitor(&self) {
         self.unclaim_janitor();
         self.janitor.thread.store(TAKEN, Ordering::Relaxed);
+        self.janitor.aside.store(0, Ordering::Relaxed);
         self.janitor.threaded.store(false, Ordering::Relaxed);
         self.janitor.retired.store(false, Ordering::Relaxed);
         self.janitor.ticking.store(false, Ordering::Relaxed);

@@ -2,7 +2,6 @@
 
 use super::Linux;
 use core::ffi::c_long;
-use core::ptr;
 
 impl Linux {
     /// Whether a system call may be made now.
@@ -32,16 +31,35 @@ impl Linux {
     }
 }
 
-/// The program's descriptor of this number, for a thread that has a table of its own; -1 where there is none.
-pub(super) fn borrow_descriptor(number: i32) -> i32 {
-    // SAFETY: the calls take no pointers but a null one; what they open is ours.
+/// Descriptors that are looked for where a thread takes the program's back.
+const MOST_DESCRIPTORS: libc::c_long = 1024;
+
+/// Copies of the program's descriptors under their numbers, for a thread that left them and now runs what the
+/// program does at its end.
+pub(super) fn copy_descriptors(os: &Linux) {
+    let calls = [libc::SYS_pidfd_open, libc::SYS_pidfd_getfd, libc::SYS_dup3];
+    if !calls.into_iter().all(|number| os.may_ask(number)) {
+        return;
+    }
+    // SAFETY: the calls take no pointers. The table is this thread's own: what is closed was opened here.
     unsafe {
         let process = libc::syscall(libc::SYS_pidfd_open, libc::syscall(libc::SYS_getpid), 0);
         if process < 0 {
-            return -1;
+            return;
         }
-        let borrowed = libc::syscall(libc::SYS_pidfd_getfd, process, number, ptr::null::<u8>());
-        libc::syscall(libc::SYS_close, process);
-        borrowed as i32
+        // Out of the way, where the limit on descriptors lets it.
+        let above = libc::syscall(libc::SYS_fcntl, process, libc::F_DUPFD_CLOEXEC, MOST_DESCRIPTORS);
+        let source = if above < 0 { process } else { above };
+        if source != process {
+            libc::syscall(libc::SYS_close, process);
+        }
+        for number in (0..MOST_DESCRIPTORS).filter(|number| *number != source) {
+            let copy = libc::syscall(libc::SYS_pidfd_getfd, source, number, 0);
+            if copy >= 0 && copy != number {
+                libc::syscall(libc::SYS_dup3, copy, number, 0);
+                libc::syscall(libc::SYS_close, copy);
+            }
+        }
+        libc::syscall(libc::SYS_close, source);
     }
 }

@@ -117,14 +117,7 @@ pub(super) fn write_new(path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> boo
 }
 
 pub(super) fn write(descriptor: i32, bytes: &[u8]) {
-    if !write_all(descriptor, bytes) && super::process::error_number() == libc::EBADF {
-        // The janitor's thread has none of the program's.
-        let borrowed = super::background::borrow_descriptor(descriptor);
-        if borrowed >= 0 {
-            write_all(borrowed, bytes);
-            close(borrowed);
-        }
-    }
+    write_all(descriptor, bytes);
 }
 
 /// False where not all could be written.

@@ -159,6 +159,9 @@ impl Os for Linux {
     fn write(&self, descriptor: i32, bytes: &[u8]) {
         files::write(descriptor, bytes);
     }
+    fn copy_descriptors(&self) {
+        background::copy_descriptors(self);
+    }
     fn abort(&self) -> ! {
         process::abort()
     }
