@@ -3,8 +3,10 @@
 //! `run_janitor` is the life of the maintenance thread; without one, slow paths call `tick_if_due`.
 
 use super::Heap;
+use super::found::Found;
 use super::patience::{Patience, Seen};
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::fault::Misuse;
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::cache::Stillness;
 use crate::class::SizeClass;
 use crate::options::OptionId;
@@ -31,6 +33,24 @@ const TIMES_UNTIL_NEXT_COLLAPSE: u64 = 1000;
 /// Slow paths look at the clock every so many events.
 const EVENTS_PER_LOOK: u32 = 64;
 
+/// No handles of threads.
+const UNTOLD: usize = 0;
+const TAKEN: usize = 1;
+/// How long the thread waits, in nanoseconds, until its maker has noted it.
+const UNTOLD_WAIT: u64 = 100_000;
+
+/// Who does a tick.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ticker {
+    /// A thread of the program, in a slow path.
+    Program,
+    /// The janitor's thread, which shares the program's descriptors.
+    Janitor,
+    /// The janitor's thread, with descriptors of its own: it may open files, and runs nothing of the
+    /// program's.
+    Aside,
+}
+
 /// What the janitor remembers, and how it is called.
 pub struct Janitor<O: Os> {
     bell: Bell<O>,
@@ -39,6 +59,14 @@ pub struct Janitor<O: Os> {
     pub(super) running: AtomicBool,
     /// There will be no thread any more in this process.
     retired: AtomicBool,
+    /// The thread's handle: `UNTOLD` until its maker knows it, `TAKEN` where somebody waits for its end or
+    /// nobody has to.
+    thread: AtomicUsize,
+    /// The program makes threads.
+    threaded: AtomicBool,
+    /// The janitor's thread where it has descriptors of its own, else 0.
+    aside: AtomicUsize,
+    found: Found,
     events: AtomicU32,
     next_tick: AtomicU64,
     /// One tick at a time.
@@ -58,6 +86,10 @@ impl<O: Os> Janitor<O> {
             stop: AtomicU32::new(0),
             running: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            thread: AtomicUsize::new(TAKEN),
+            threaded: AtomicBool::new(false),
+            aside: AtomicUsize::new(0),
+            found: Found::new(),
             events: AtomicU32::new(0),
             next_tick: AtomicU64::new(0),
             ticking: AtomicBool::new(false),
@@ -101,32 +133,123 @@ impl<O: Os> Heap<O> {
         let due = next.load(Ordering::Relaxed);
         let after = now.saturating_add(self.tick_nanoseconds());
         if now >= due && next.compare_exchange(due, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.tick(true);
+            self.tick_by(true, Ticker::Program);
         }
     }
 
-    /// The janitor's thread: returns when `stop_janitor` was called. It blocks no signal itself.
-    pub fn run_janitor(&self) {
-        let janitor = &self.janitor;
-        while janitor.stop.load(Ordering::Acquire) == 0 && !janitor.retired.load(Ordering::Acquire) {
+    /// The janitor's thread: returns when `stop_janitor` was called, or the option is off. It blocks no signal
+    /// itself. `aside`: it has descriptors of its own, so files of ours may be open in it and the program's
+    /// functions would find theirs missing.
+    pub fn run_janitor(&self, aside: bool) {
+        let (janitor, ticker) = (&self.janitor, if aside { Ticker::Aside } else { Ticker::Janitor });
+        janitor.aside.store(if aside { O::thread_id() } else { 0 }, Ordering::Relaxed);
+        while self.janitor_goes_on() {
             self.os.wait_for(&janitor.stop, 0, self.tick_nanoseconds());
-            let rung = janitor.bell.take();
-            self.tick(rung);
-            self.call_back_if_due();
+            let (rung, told) = (janitor.bell.take(), janitor.found.is_told());
+            self.tick_by(rung, ticker);
+            if told {
+                // No thread of the program came by.
+                self.stop_if_told();
+            }
+            if !aside {
+                self.call_back_if_due();
+            }
             let quiet = janitor.quiet_ticks.load(Ordering::Relaxed) > QUIET_TICKS;
-            if quiet && janitor.stop.load(Ordering::Acquire) == 0 {
+            if quiet && self.janitor_goes_on() && !janitor.found.is_told() {
                 janitor.bell.sleep();
                 janitor.quiet_ticks.store(0, Ordering::Relaxed);
             }
+        }
+        janitor.aside.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this is the janitor's thread, with descriptors of its own.
+    pub(super) fn is_aside(&self) -> bool {
+        self.janitor.aside.load(Ordering::Relaxed) == O::thread_id()
+    }
+
+    fn janitor_goes_on(&self) -> bool {
+        self.janitor.stop.load(Ordering::Acquire) == 0
+            && !self.janitor.retired.load(Ordering::Acquire)
+            && self.options.is_on(OptionId::janitor)
+    }
+
+    /// A file that is open for an instant takes a number that another thread may count on, and a child that is
+    /// made meanwhile keeps it: only where the process has no other thread, or this one's are its own.
+    fn may_open_files(&self, ticker: Ticker) -> bool {
+        match ticker {
+            Ticker::Program => !self.is_threaded(),
+            Ticker::Janitor => false,
+            Ticker::Aside => true,
+        }
+    }
+
+    /// What a tick came upon. The janitor aside leaves the end of the process to a thread of the program, which
+    /// has the descriptors and the stack that the program's handler of SIGABRT expects, if one comes by before
+    /// the next tick.
+    fn obeyed_by<T: Default>(&self, ticker: Ticker, outcome: Result<T, Misuse>) -> T {
+        match outcome {
+            Err(misuse) if ticker == Ticker::Aside => {
+                self.janitor.found.tell(misuse);
+                T::default()
+            }
+            outcome => self.obeyed(outcome),
+        }
+    }
+
+    /// Ends the process where the janitor found that the program misused the heap.
+    #[inline]
+    pub(super) fn stop_if_told(&self) {
+        if let Some(misuse) = self.janitor.found.take() {
+            self.stop(misuse);
         }
     }
 
     /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is
     /// switched off.
     pub fn claim_janitor(&self) -> bool {
-        self.options.is_on(OptionId::janitor)
+        let claimed = self.options.is_on(OptionId::janitor)
             && !self.janitor.retired.load(Ordering::Acquire)
-            && !self.janitor.running.swap(true, Ordering::AcqRel)
+            && !self.janitor.running.swap(true, Ordering::AcqRel);
+        if claimed {
+            self.janitor.thread.store(UNTOLD, Ordering::Relaxed);
+        }
+        claimed
+    }
+
+    /// Notes the handle of the janitor's thread, for whoever is to wait for its end.
+    pub fn note_janitor(&self, thread: usize) {
+        self.janitor.thread.store(thread, Ordering::Release);
+    }
+
+    /// The handle, for one caller, who is to wait for the thread's end. None where there is no thread, or the
+    /// caller is it.
+    pub fn take_janitor(&self, caller: usize) -> Option<usize> {
+        let thread = self.janitor.thread.load(Ordering::Acquire);
+        let taken = ![UNTOLD, TAKEN, caller].contains(&thread)
+            && self
+                .janitor
+                .thread
+                .compare_exchange(thread, TAKEN, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        taken.then_some(thread)
+    }
+
+    /// For the thread itself, at its end: false where somebody waits for that.
+    pub fn leave_janitor(&self) -> bool {
+        while self.janitor.thread.load(Ordering::Acquire) == UNTOLD {
+            self.os.wait_for(&self.emergency.never, 0, UNTOLD_WAIT);
+        }
+        self.janitor.thread.swap(TAKEN, Ordering::AcqRel) != TAKEN
+    }
+
+    /// Notes that the program makes threads in this process; true the first time.
+    pub fn meet_threads(&self) -> bool {
+        !self.janitor.threaded.load(Ordering::Relaxed) && !self.janitor.threaded.swap(true, Ordering::Relaxed)
+    }
+
+    pub fn is_threaded(&self) -> bool {
+        self.janitor.threaded.load(Ordering::Relaxed)
     }
 
     /// Ends `claim_janitor`: no thread could be made, or it has ended.
@@ -136,9 +259,14 @@ impl<O: Os> Heap<O> {
         self.janitor.running.store(false, Ordering::Release);
     }
 
-    /// In a forked child: there is no thread and no tick under way.
+    /// In a new process: there is no thread and no tick under way, and whatever became of the parent's main
+    /// thread, this one has a thread that lives.
     pub(super) fn forget_janitor(&self) {
         self.unclaim_janitor();
+        self.janitor.thread.store(TAKEN, Ordering::Relaxed);
+        self.janitor.aside.store(0, Ordering::Relaxed);
+        self.janitor.threaded.store(false, Ordering::Relaxed);
+        self.janitor.retired.store(false, Ordering::Relaxed);
         self.janitor.ticking.store(false, Ordering::Relaxed);
         self.growth.forget_thread();
         self.pressure.forget_thread();
@@ -172,8 +300,13 @@ impl<O: Os> Heap<O> {
         self.janitor.bell.ring();
     }
 
-    /// One tick. `rung`: something happened since the last one.
+    /// One tick, as slow paths do it. `rung`: something happened since the last one.
+    #[cfg(any(test, feature = "fake-os"))]
     pub fn tick(&self, rung: bool) {
+        self.tick_by(rung, Ticker::Program);
+    }
+
+    fn tick_by(&self, rung: bool, ticker: Ticker) {
         if !self.is_started() || self.janitor.ticking.swap(true, Ordering::Acquire) {
             return;
         }
@@ -187,11 +320,11 @@ impl<O: Os> Heap<O> {
         let free_since = |ticks: u32| now.wrapping_sub(if waits { ticks } else { TICKS_PER_DELAY * factor });
         let class = if plenty { STILL_TICKS } else { TICKS_PER_DELAY * factor };
         let still = Stillness { slab: STILL_TICKS * factor, class };
-        let look = self.obeyed(self.cache.drain_still(self.below(), still, free_since));
+        let look = self.obeyed_by(ticker, self.cache.drain_still(self.below(), still, free_since));
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
-        self.obeyed(self.large.audit(&self.pages));
+        self.obeyed_by(ticker, self.large.audit(&self.pages));
         for class in SizeClass::all() {
-            self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
+            self.obeyed_by(ticker, self.central.trim(&self.pages, class, free_since(1)));
             self.central.forget_array(&self.os, class, STILL_TICKS * factor);
         }
         let given = self.tidy_spans(self.ticks_in_spans(plenty && holding.free > holding.retained, factor))
@@ -201,7 +334,7 @@ impl<O: Os> Heap<O> {
         self.learn(now, rung, given + self.growth.take_shed());
         self.watch_growth(holding.live);
         self.make_huge_pages();
-        if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) {
+        if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.may_open_files(ticker) {
             self.read_limits();
             if self.os.is_under_pressure() {
                 self.relieve();

@@ -359,7 +359,7 @@ fn the_thread_sleeps_when_all_is_done_wakes_by_a_slow_path_and_ends_when_told() 
     heap.set_option(b"release_delay", b"20ms").unwrap();
     let blocks = fill(heap, 3000, 2000);
     assert!(heap.claim_janitor());
-    let thread = std::thread::spawn(|| heap.run_janitor());
+    let thread = std::thread::spawn(|| heap.run_janitor(false));
     free(heap, blocks);
     let wait = |milliseconds| std::thread::sleep(std::time::Duration::from_millis(milliseconds));
     wait(400);
@@ -388,7 +388,7 @@ fn the_thread_does_not_sleep_before_what_was_freed_last_is_gone_however_long_no_
     let heap: &'static Heap<Fake> = Box::leak(heap());
     heap.set_option(b"release_delay", b"40ms").unwrap();
     assert!(heap.claim_janitor());
-    let thread = std::thread::spawn(|| heap.run_janitor());
+    let thread = std::thread::spawn(|| heap.run_janitor(false));
     let works_for_ticks = || {
         free(heap, fill(heap, 1, MIB));
         heap.stats().ticks >= 9
@@ -405,7 +405,7 @@ fn a_janitor_that_is_retired_ends_and_there_is_no_other() {
     let heap: &'static Heap<Fake> = Box::leak(heap());
     heap.allocate(1);
     assert!(!heap.janitor_is_retired() && !heap.stop_janitor(), "there is no thread yet");
-    let run = || std::thread::spawn(|| heap.run_janitor());
+    let run = || std::thread::spawn(|| heap.run_janitor(false));
     let ends = |thread: std::thread::JoinHandle<()>| is_so_soon(|| thread.is_finished());
     assert!(heap.claim_janitor());
     let thread = run();
