@@ -16,7 +16,7 @@ INSTALLED = vcm libvcmalloc.so libvcmalloc-hardened.so libvcmalloc.a libtcmalloc
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall demo test bench labs-test lint loom golden soak fuzz mutants races aarch64 clean setup-build setup-test setup-demo
+.PHONY: help build install uninstall demo test bench labs-test citizens lint loom golden soak fuzz mutants races aarch64 clean setup-build setup-test setup-demo setup-citizens
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -76,6 +76,10 @@ bench: setup-demo build ## every pattern against every allocator, interleaved: C
 labs-test: build ## a real Gluster cluster on glibc and vcmalloc, quick; as root
 	$(TARGET)/release/vcm lab gluster detach --quick --allocators glibc,vcmalloc
 
+# Not a part of `make test`: it installs daemons and a browser, and takes some ten minutes. As root.
+citizens: build setup-citizens ## programs that shut themselves in, and Python's tests of processes, on glibc and both libraries
+	scripts/citizens
+
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -p vcmalloc -p vcmalloc-static -- -D warnings
@@ -131,3 +135,6 @@ setup-test:
 
 setup-demo:
 	@scripts/setup build demo
+
+setup-citizens:
+	@scripts/setup build citizens

@@ -34,6 +34,13 @@ fn exists(suite: &str, name: &str) -> bool {
         "robustness" => listed("robustness/suite.rs"),
         "guards" => function(read(&tests.join("guards.rs"))),
         "core" => function(sources(&repository().join("crates/core/src"))),
+        // Their cases are listed by `CASE(name)` in one program for each kind of behaviour.
+        "probes" => fs::read_dir(tests.join("probes"))
+            .expect("the probes have a folder")
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "c"))
+            .any(|entry| read(&entry.path()).contains(&format!("CASE({name}),"))),
+        "sshd" => read(&tests.join("sshd.rs")).contains(&format!("\"{name}::")),
         "conformance" => {
             ["c", "cc"].iter().any(|kind| tests.join(format!("conformance/{name}.{kind}")).exists())
         }
