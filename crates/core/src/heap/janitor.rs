@@ -189,6 +189,7 @@ impl<O: Os> Heap<O> {
         let still = Stillness { slab: STILL_TICKS * factor, class };
         let look = self.obeyed(self.cache.drain_still(self.below(), still, free_since));
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
+        self.keep_bound_at_tick();
         self.obeyed(self.large.audit(&self.pages));
         for class in SizeClass::all() {
             self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
