@@ -1,7 +1,7 @@
 //! Samples: allocations that are placed and written down one by one.
 
 use super::Heap;
-use crate::base::fault::{Access, Misuse};
+use crate::base::fault::{Access, Fault, Misuse};
 use crate::base::text::Sink;
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
@@ -179,7 +179,10 @@ impl<O: Os> Heap<O> {
         if !self.guards.owns(address) {
             return;
         }
-        if let Some(misuse) = self.guards.misuse_of(address, access) {
+        if let Some(mut misuse) = self.guards.misuse_of(address, access) {
+            if access == Access::Execute {
+                misuse.fault = Fault::Jump;
+            }
             self.stop_with(misuse, here);
         }
     }
