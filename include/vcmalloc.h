@@ -49,7 +49,8 @@ void vcm_on_pressure(void (*callback)(size_t in_memory, size_t limit));
 int vcm_janitor_start(void);
 
 /* Starts the live heap profile, with about one sample in interval bytes (0: the option sample_interval). What was
-   allocated before is not in it. 0; ENOMEM where there is no memory for its tables. */
+   allocated before is not in it. 0; ENOMEM where there is no memory for its tables, or in a signal handler that
+   interrupted the heap. */
 int vcm_profile_start(size_t interval);
 
 /* Ends the profile. It can be written until the next start. */

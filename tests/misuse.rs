@@ -8,10 +8,12 @@ mod allocators;
 mod suite;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use allocators::Allocator;
+use allocators::{Allocator, End};
 use libtest_mimic::{Arguments, Trial};
 use suite::{CRIMES, KNOWN_OPEN, OPEN_ACROSS_CPUS, Promise, Verdict};
+use vcmalloc_tests::{Ground, compile, library, machine};
 
 const TRIES: u64 = 200_000;
 
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(&allocator, program, crime, promise)?)));
         }
     }
+    trials.push(Trial::test("double_free_in_a_late_destructor", || Ok(late_destructors_are_seen()?)));
+    trials.push(Trial::test("sizes_may_lie_where_the_option_says_so", || Ok(lies_about_sizes_go_on()?)));
     trials.push(Trial::test("the_line_of_a_wrong_function_is_exact", || Ok(the_line_is_exact()?)));
     trials.push(Trial::test("functions_may_be_mixed_where_the_option_says_so", || Ok(mixing_goes_on()?)));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -55,6 +59,44 @@ fn the_line_is_exact() -> Result<(), String> {
         );
         if !line.starts_with(&meant) {
             return Err(format!("{line}\nshould begin with\n{meant}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whichever destructor comes last.
+fn late_destructors_are_seen() -> Result<(), String> {
+    let source = library::repository().join("tests/misuse/late.c");
+    let late = compile::shared_library(&source, "misuse_late", &["-DLIBRARY", "-Wno-use-after-free"])?;
+    let folder = late.parent().expect("a library lies in a folder").display();
+    let flags = [late.display().to_string(), format!("-Wl,-rpath,{folder}")];
+    let program = compile::program(&source, Ground::Preload, &flags)?;
+    for allocator in every_build_of_ours()? {
+        let mut command = machine::command(&program);
+        allocator.prepare(&mut command)?;
+        let run = allocators::run(&mut command, Duration::from_secs(20))?;
+        if run.end != End::Signal(libc::SIGABRT) || !run.complaints.starts_with("vcmalloc: double free") {
+            return Err(format!("{}: {:?}\n{}", allocator.name, run.end, run.complaints));
+        }
+    }
+    Ok(())
+}
+
+/// A size that is not the block's passes; what else the program does wrong does not.
+fn lies_about_sizes_go_on() -> Result<(), String> {
+    for allocator in [Allocator::hardened()?, Allocator::ours()?[0].clone()] {
+        let lying = Allocator { lying: true, ..allocator };
+        for crime in ["sized_delete_too_small", "sized_delete_too_large", "sized_delete_small_as_large"] {
+            match suite::commit(&lying, "frees", crime, TRIES)? {
+                Verdict::WentOn { word, .. } if word == "harmless" => {}
+                verdict => {
+                    return Err(format!("{}: {crime} should be harmless, not {verdict:?}", lying.name));
+                }
+            }
+        }
+        let verdict = suite::commit(&lying, "frees", "double_free_at_once", TRIES)?;
+        if !verdict.is_message() {
+            return Err(format!("{}: {verdict:?}", lying.name));
         }
     }
     Ok(())

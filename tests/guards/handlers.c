@@ -1,6 +1,7 @@
 // The program's own actions for SIGSEGV beside ours: `handlers CASE early|late`. The action is set before the first
 // guarded sample, or after it. Prints what happened; each case must read the same with and without the library.
 #define _GNU_SOURCE
+#define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,6 +46,26 @@ static void use_the_heap(void) {
         free(malloc(100));
 }
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+extern void (*bsd_signal(int, void (*)(int)))(int); /* not declared any more */
+
+/* Older functions for actions, each seen by the others. */
+static void set_as_system_v(void) {
+    struct sigaction now;
+    if (sigset(SIGSEGV, SIG_HOLD) != SIG_DFL || sigset(SIGSEGV, SIG_HOLD) != SIG_HOLD)
+        say("sigset: not the default before, or not held\n");
+    if (sigset(SIGSEGV, once) != SIG_HOLD || sigset(SIGSEGV, plain) != once)
+        say("sigset: not what was before\n");
+    if (sigaction(SIGSEGV, NULL, &now) != 0 || now.sa_handler != plain || now.sa_flags & SA_RESTART)
+        say("sigaction: not what sigset set\n");
+    if (sigignore(SIGSEGV) != 0 || sigset(SIGSEGV, plain) != SIG_IGN)
+        say("sigset: not ignored before\n");
+    if (bsd_signal(SIGSEGV, plain) != plain || sigaction(SIGSEGV, NULL, &now) != 0 || !(now.sa_flags & SA_RESTART))
+        say("bsd_signal: not ours before, or not BSD's flags\n");
+    if (sigset(SIGUSR2, plain) != SIG_DFL || sigset(SIGUSR2, SIG_DFL) != plain || sigset(999, plain) != SIG_ERR)
+        say("sigset: another signal\n");
+}
+
 static void set(const char *name) {
     struct sigaction action = {0}, before;
     if (strcmp(name, "info") == 0) {
@@ -61,6 +82,9 @@ static void set(const char *name) {
             say("signal: not the default before\n");
         if (signal(SIGSEGV, plain) != plain)
             say("signal: not ours before\n");
+        return;
+    } else if (strcmp(name, "sigset") == 0) {
+        set_as_system_v();
         return;
     } else {
         return;
@@ -99,6 +123,20 @@ int main(int count, char **arguments) {
     if (strcmp(name, "forked") == 0) {
         set("info");
         if (fork() == 0) {
+            signal(SIGSEGV, SIG_DFL);
+            closed[5] = 1;
+            _exit(0);
+        }
+        int status;
+        wait(&status);
+        say(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV ? "child died of it\n" : "child lived\n");
+    }
+    if (strcmp(name, "underscore") == 0) {
+        set("info");
+        if (_Fork() == 0) {
+            struct sigaction inherited;
+            sigaction(SIGSEGV, NULL, &inherited);
+            say(inherited.sa_sigaction == with_info ? "the program's own\n" : "somebody else's\n");
             signal(SIGSEGV, SIG_DFL);
             closed[5] = 1;
             _exit(0);

@@ -19,6 +19,8 @@ pub struct Allocator {
     pub checked: bool,
     /// With the option that lets a block be freed by another family of functions than made it.
     pub mixed: bool,
+    /// With the option that lets a free say any size.
+    pub lying: bool,
 }
 
 const DEBIAN: &str = "/usr/lib/x86_64-linux-gnu";
@@ -31,7 +33,7 @@ const PEERS: [(&str, &str, &str); 4] = [
 
 impl Allocator {
     fn plain(name: &'static str, library: Option<PathBuf>) -> Allocator {
-        Allocator { name, library, locked: false, checked: false, mixed: false }
+        Allocator { name, library, locked: false, checked: false, mixed: false, lying: false }
     }
 
     /// Ours, with and without restartable sequences.
@@ -96,6 +98,9 @@ impl Allocator {
         }
         if self.mixed {
             command.env("VCM_WRONG_FUNCTION_CHECK", "off");
+        }
+        if self.lying {
+            command.env("VCM_WRONG_SIZE_CHECK", "off");
         }
         if self.locked {
             command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");

@@ -22,9 +22,11 @@ pub enum Promise {
     ManyStopped,
     /// Two owners may share a block: the second free looks like an honest one.
     Overlap,
+    /// The machine itself ends it.
+    Killed,
 }
 
-use Promise::{Overlap, Stopped, StoppedLater, Unhurt};
+use Promise::{Killed, Overlap, Stopped, StoppedLater, Unhurt};
 
 const DOUBLE: Promise = Stopped(&["double free"]);
 const INTERIOR: Promise = Stopped(&["free of an interior pointer"]);
@@ -32,7 +34,7 @@ const FOREIGN: Promise = Stopped(&["free of a pointer that is not from this heap
 const WRONG_SIZE: Promise = Stopped(&["free with the wrong size or alignment"]);
 
 /// Program, crime, promise.
-pub const CRIMES: [(&str, &str, Promise); 49] = [
+pub const CRIMES: [(&str, &str, Promise); 53] = [
     ("frees", "double_free_at_once", DOUBLE),
     ("frees", "double_free_large", DOUBLE),
     ("frees", "double_free_a_b_a", DOUBLE),
@@ -86,6 +88,10 @@ pub const CRIMES: [(&str, &str, Promise); 49] = [
     ("writes", "read_after_free_small", Unhurt),
     ("writes", "read_after_free_large", Unhurt),
     ("writes", "calloc_after_write_after_free", Unhurt),
+    ("writes", "read_of_no_bytes", Unhurt),
+    ("writes", "write_to_no_bytes", Unhurt),
+    ("writes", "jump_into_a_small_block", Killed),
+    ("writes", "jump_into_a_large_block", Killed),
 ];
 
 const OVERFLOW: Promise = StoppedLater("write behind the end of a block");
@@ -96,7 +102,7 @@ const WRONG_FUNCTION: Promise = Stopped(&["free by the wrong function"]);
 
 /// What the hardened build promises beyond that. Nothing can stop the reading of a freed small block, whose
 /// page holds others; but it reads zeros.
-const HARDENED: [(&str, Promise); 22] = [
+const HARDENED: [(&str, Promise); 26] = [
     ("double_free_after_reuse", DOUBLE),
     ("sized_delete_too_small", WRONG_SIZE),
     ("sized_delete_large_as_small", WRONG_SIZE),
@@ -119,6 +125,10 @@ const HARDENED: [(&str, Promise); 22] = [
     ("steer_page", WRITE_AFTER_FREE),
     ("steer_large", USE_AFTER_FREE),
     ("read_after_free_large", USE_AFTER_FREE),
+    ("read_of_no_bytes", Stopped(&["read behind the end of a block"])),
+    ("write_to_no_bytes", Stopped(&["write behind the end of a block"])),
+    ("jump_into_a_small_block", Stopped(&["jump into the heap"])),
+    ("jump_into_a_large_block", Stopped(&["jump into the heap"])),
 ];
 
 /// What the hardened build promises about a crime for which the default build promises `promise`.
@@ -214,6 +224,7 @@ impl Verdict {
             Promise::ManyStopped => went(&["stopped"]),
             Unhurt => message || went(&["harmless", "neighbour", "stale"]),
             Overlap => message || went(&["overlap", "harmless"]),
+            Killed => matches!(self, Verdict::Killed { signal, .. } if *signal == libc::SIGSEGV),
         }
     }
 }

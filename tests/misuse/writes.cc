@@ -177,12 +177,38 @@ static void calloc_after_write_after_free() {
     committed();
 }
 
+static void read_of_no_bytes() {
+    volatile char *block = (volatile char *)malloc(0);
+    (void)*block;
+    committed();
+    free((void *)block);
+}
+
+static void write_to_no_bytes() {
+    volatile char *block = (volatile char *)malloc(0);
+    *block = 1;
+    committed();
+    free((void *)block);
+    go_on_working();
+}
+
+static void jump_into(size_t size) {
+    // A function that returns at once, on x86-64.
+    void *block = memset(malloc(size), 0xc3, size);
+    ((void (*)())((char *)block + 16))();
+    committed();
+}
+
+static void jump_into_a_small_block() { jump_into(100); }
+static void jump_into_a_large_block() { jump_into(MIB); }
+
 #define CRIME(name) {#name, name}
 static const Crime CRIMES[] = {
     CRIME(overflow_1), CRIME(overflow_8), CRIME(overflow_16), CRIME(overflow_64), CRIME(overflow_page),
     CRIME(underflow_1), CRIME(underflow_8), CRIME(underflow_16), CRIME(underflow_64), CRIME(underflow_page),
     CRIME(steer_small), CRIME(steer_page), CRIME(steer_large), CRIME(steer_at_random),
     CRIME(read_after_free_small), CRIME(read_after_free_large), CRIME(calloc_after_write_after_free),
+    CRIME(read_of_no_bytes), CRIME(write_to_no_bytes), CRIME(jump_into_a_small_block), CRIME(jump_into_a_large_block),
 };
 
 int main(int count, char **arguments) { return commit(CRIMES, count, arguments); }

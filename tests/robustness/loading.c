@@ -38,8 +38,21 @@ static void plugins_come_and_go(void) {
     work_and_free(1, 5000);
 }
 
+/* The plugin has a function of this name too. */
+int which(void) { return 1; }
+
+static int which_of(void *plugin) {
+    int (*function)(void) = dlsym(plugin, "plugin_which");
+    return function();
+}
+
+/* It is bound to its own functions first, and yet to the heap of all. */
 static void deeply_bound_plugin(void) {
-    void *plugin = open_plugin(RTLD_NOW | RTLD_DEEPBIND);
+    void *plugin = open_plugin(RTLD_NOW);
+    EXPECT(which_of(plugin) == 1, "the program's function in a plugin that is bound as usual");
+    EXPECT(dlclose(plugin) == 0, "the plugin to go");
+    plugin = open_plugin(RTLD_NOW | RTLD_DEEPBIND);
+    EXPECT(which_of(plugin) == 2, "its own function in a plugin that is bound to its own first");
     exchange_with(plugin);
     EXPECT(dlclose(plugin) == 0, "the plugin to go");
     EXPECT(dlopen("libnot-there.so", RTLD_NOW | RTLD_DEEPBIND) == NULL && strstr(dlerror(), "libnot-there.so"),

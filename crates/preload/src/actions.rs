@@ -2,14 +2,16 @@
 //!
 //! The shared library's `sigaction` and `signal` come before libc's: for SIGSEGV they exchange the program's
 //! action here and leave ours with the kernel, so a program never sees our handler, and one that installs its
-//! own later does not end the reports. All is async-signal-safe. In the static library a handler that the
-//! program installs simply wins.
+//! own later does not end the reports. The same for the older functions that do it. All is async-signal-safe. In the
+//! static library a handler that the program installs simply wins.
 
+use super::HEAP;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering, fence};
+use vcmalloc_core::os::Os;
 
 unsafe extern "C" {
     /// libc's own name, which nobody puts another function before.
@@ -34,18 +36,58 @@ static PLACES_OF_ACTIONS: [Place; PLACES] =
         PLACES];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
-/// The process whose action this is; 0 while ours is not installed. A child of vfork shares our memory, not
-/// our actions.
+/// Ours is installed in this process, or was in the one that it was forked from.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// The process whose action this is, where the system has no word as below. A child of vfork shares our memory, not our
+/// actions.
 static OWNER: AtomicI32 = AtomicI32::new(0);
+/// The address of a word for the same that the kernel zeroes in a child with a memory of its own, however it was made.
+static OWNERS_WORD: AtomicUsize = AtomicUsize::new(0);
 
 pub fn is_handler(action: &libc::sigaction) -> bool {
     action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN
 }
 
-fn owner_is_here() -> bool {
-    let owner = OWNER.load(Ordering::Acquire);
+fn owner() -> &'static AtomicI32 {
+    match OWNERS_WORD.load(Ordering::Acquire) {
+        0 => &OWNER,
+        // SAFETY: the word is ours and stays mapped.
+        word => unsafe { &*ptr::with_exposed_provenance(word) },
+    }
+}
+
+fn own_number() -> i32 {
     // SAFETY: asks for a number.
-    owner != 0 && owner == unsafe { libc::getpid() }
+    unsafe { libc::getpid() }
+}
+
+fn owner_is_here() -> bool {
+    if !INSTALLED.load(Ordering::Acquire) {
+        return false;
+    }
+    match owner().load(Ordering::Acquire) {
+        // A child that was made without fork's handlers.
+        0 => is_inherited(),
+        owner => owner == own_number(),
+    }
+}
+
+/// Whether a new process has its parent's action with the kernel, which `clone3` can leave behind.
+fn is_inherited() -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: fills the structure, which is valid when zeroed.
+    let now = unsafe {
+        __sigaction(libc::SIGSEGV, ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction
+    };
+    // What the program ignores is ignored by the kernel.
+    let inherited = [super::faults::handler(), current().sa_sigaction].contains(&now);
+    if inherited {
+        inherit();
+    } else {
+        INSTALLED.store(false, Ordering::Release);
+    }
+    inherited
 }
 
 /// The program's action.
@@ -103,16 +145,18 @@ pub fn take_over(ours: usize) {
     // SAFETY: filled.
     let program = unsafe { program.assume_init() };
     exchange(&program);
-    // SAFETY: asks for a number.
-    OWNER.store(unsafe { libc::getpid() }, Ordering::Release);
+    if let Some(word) = HEAP.os().process_word() {
+        OWNERS_WORD.store(word, Ordering::Release);
+    }
+    owner().store(own_number(), Ordering::Release);
+    INSTALLED.store(true, Ordering::Release);
     install(&program, ours);
 }
 
 /// In a forked child, which has copies of our actions and of the kernel's.
 pub fn inherit() {
-    if OWNER.load(Ordering::Relaxed) != 0 {
-        // SAFETY: asks for a number.
-        OWNER.store(unsafe { libc::getpid() }, Ordering::Release);
+    if INSTALLED.load(Ordering::Relaxed) {
+        owner().store(own_number(), Ordering::Release);
     }
 }
 
@@ -205,4 +249,56 @@ pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: libc::sighandler_
     }
     // SAFETY: by the caller's promise.
     unsafe { sysv_signal(number, handler) }
+}
+
+/// BSD's name of `signal`.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bsd_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    // SAFETY: by the caller's promise.
+    unsafe { signal(number, handler) }
+}
+
+/// System V's way to an action, which lets the signal through or holds it too.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigset(number: c_int, disposition: libc::sighandler_t) -> libc::sighandler_t {
+    const SIG_HOLD: libc::sighandler_t = 2;
+    let hold = disposition == SIG_HOLD;
+    // SAFETY: sets and actions of ours.
+    unsafe {
+        let mut set = MaybeUninit::<libc::sigset_t>::zeroed().assume_init();
+        let mut blocked = set;
+        let mut old = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        let new = libc::sigaction { sa_sigaction: disposition, ..old };
+        if libc::sigaddset(&mut set, number) != 0
+            || sigaction(number, if hold { ptr::null() } else { &new }, &mut old) != 0
+        {
+            return libc::SIG_ERR;
+        }
+        let how = if hold { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+        libc::sigprocmask(how, &set, &mut blocked);
+        if libc::sigismember(&blocked, number) == 1 { SIG_HOLD } else { old.sa_sigaction }
+    }
+}
+
+/// System V's way to ignore a signal.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigignore(number: c_int) -> c_int {
+    // SAFETY: an action of ours.
+    unsafe {
+        let zeroed = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        let ignore = libc::sigaction { sa_sigaction: libc::SIG_IGN, ..zeroed };
+        sigaction(number, &ignore, ptr::null_mut())
+    }
 }

@@ -24,24 +24,27 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().expose_provenance()) };
     // Above zero: the machine's own fault, not a signal that somebody sent.
     if code > 0 {
-        if let Some(misuse) = HEAP.explain(address) {
+        // SAFETY: the kernel's argument.
+        let interrupted = unsafe { Interrupted::from_context(context) };
+        let access = access_to(address, &interrupted);
+        if let Some(misuse) = HEAP.explain(address, access) {
             HEAP.stop(misuse);
         }
         if HEAP.is_guarded(address) {
-            // SAFETY: the kernel's argument.
-            stop_for(address, &unsafe { Interrupted::from_context(context) });
+            HEAP.stop_for_access(address, access, || stack_of(&interrupted));
         }
     }
     pass_on(signal, info, context, code);
 }
 
-fn stop_for(address: usize, interrupted: &Interrupted) {
-    let access = match interrupted.is_write {
+fn access_to(address: usize, interrupted: &Interrupted) -> Access {
+    match interrupted.is_write {
+        // The instruction itself could not be read.
+        _ if address == interrupted.instruction => Access::Execute,
         Some(true) => Access::Write,
         Some(false) => Access::Read,
         None => Access::Unknown,
-    };
-    HEAP.stop_for_access(address, access, || stack_of(interrupted));
+    }
 }
 
 /// The stack of the access: what the unwinder finds below the handler, or frame pointers.

@@ -1,53 +1,111 @@
-//! Names looked up where there is no dlsym: before glibc 2.34 a program may have loaded libpthread and not
-//! libdl.
+//! Names looked up in the loaded objects' own tables: where there is no dlsym, since before glibc 2.34 a program may have
+//! loaded libpthread and not libdl, and for who wants the table's entry and not the function.
 //!
 //! Walks the loaded objects and reads the hash table that each carries for the dynamic linker (DT_GNU_HASH).
 //! Versions are not compared: the functions looked for have one. Slow, and asked for a few names when the
-//! library is loaded.
+//! library is loaded, or a plugin is.
 
 use super::malloc::{Pointer, pointer};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 
-struct Wanted<'a> {
-    name: &'a CStr,
-    /// An address in the object that is passed over.
-    not_in: usize,
-    found: usize,
+/// What is looked for in the dynamic linker's list, object by object, until it says that it was found.
+struct Search<'a> {
+    is_found: &'a mut dyn FnMut(Object) -> bool,
+}
+
+/// The first object that `is_found` says yes to ends the search.
+fn search(is_found: &mut dyn FnMut(Object) -> bool) {
+    let mut search = Search { is_found };
+    // SAFETY: the callback gets a pointer to `search`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut search).cast()) };
+}
+
+unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, found: Pointer) -> c_int {
+    // SAFETY: the dynamic linker passes an object of its list, and `found` is what `search` passed.
+    unsafe {
+        let (info, search) = (&*info, &mut *found.cast::<Search<'_>>());
+        let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+        let base = info.dlpi_addr as usize;
+        let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC);
+        let tables = dynamic.map(|dynamic| Tables::of(base, base + dynamic.p_vaddr as usize));
+        c_int::from((search.is_found)(Object { headers, tables: tables.unwrap_or_default(), base }))
+    }
 }
 
 /// The first object that defines a function of this name, but for the one that holds `not_in`; null where
 /// none does.
 pub fn function(name: &CStr, not_in: usize) -> Pointer {
-    let mut wanted = Wanted { name, not_in, found: 0 };
-    // SAFETY: the callback gets a pointer to `wanted`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut wanted).cast()) };
-    pointer(wanted.found)
+    pointer(defining(name, not_in).map_or(0, |object| object.function(name)))
 }
 
-unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, wanted: Pointer) -> c_int {
-    // SAFETY: the dynamic linker passes an object of its list, and `wanted` is what `function` passed.
-    unsafe {
-        let (info, wanted) = (&*info, &mut *wanted.cast::<Wanted<'_>>());
-        let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-        let base = info.dlpi_addr as usize;
-        let holds = |header: &libc::Elf64_Phdr| {
-            header.p_type == libc::PT_LOAD
-                && wanted.not_in.wrapping_sub(base + header.p_vaddr as usize) < header.p_memsz as usize
-        };
-        if !headers.iter().any(holds)
-            && let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)
-        {
-            wanted.found = Tables::of(base, base + dynamic.p_vaddr as usize).function(wanted.name);
+/// The object itself.
+pub fn defining(name: &CStr, not_in: usize) -> Option<Object> {
+    let mut found = None;
+    search(&mut |object| {
+        let is_it = object.flags_at(not_in).is_none() && object.function(name) != 0;
+        if is_it {
+            found = Some(object);
         }
-        c_int::from(wanted.found != 0)
+        is_it
+    });
+    found
+}
+
+/// The object that holds an address.
+#[allow(dead_code)] // the test of this module asks for names only
+pub fn holding(address: usize) -> Option<Object> {
+    let mut found = None;
+    search(&mut |object| {
+        let is_it = object.flags_at(address).is_some();
+        if is_it {
+            found = Some(object);
+        }
+        is_it
+    });
+    found
+}
+
+/// An object that is loaded. Those that the program was started with stay so.
+#[derive(Clone, Copy)]
+pub struct Object {
+    headers: &'static [libc::Elf64_Phdr],
+    tables: Tables,
+    pub base: usize,
+}
+
+impl Object {
+    /// How the part of the object that holds an address is mapped: PF_R and its like.
+    pub fn flags_at(&self, address: usize) -> Option<u32> {
+        let holds = |header: &&libc::Elf64_Phdr| {
+            header.p_type == libc::PT_LOAD
+                && address.wrapping_sub(self.base + header.p_vaddr as usize) < header.p_memsz as usize
+        };
+        self.headers.iter().find(holds).map(|header| header.p_flags)
+    }
+
+    /// The address of a function that the object defines, or 0.
+    pub fn function(&self, name: &CStr) -> usize {
+        // SAFETY: the entry of a loaded object.
+        self.symbol(name).map_or(0, |symbol| unsafe { self.base + (*symbol).value })
+    }
+
+    /// The address of the entry that says where a function of this name is.
+    #[allow(dead_code)] // as above
+    pub fn value_of(&self, name: &CStr) -> Option<usize> {
+        // SAFETY: makes an address, and reads nothing.
+        self.symbol(name).map(|symbol| unsafe { (&raw const (*symbol).value).expose_provenance() })
+    }
+
+    fn symbol(&self, name: &CStr) -> Option<*const Symbol> {
+        // SAFETY: the tables are those of a loaded object.
+        unsafe { self.tables.symbol(name) }
     }
 }
 
 /// The addresses of an object's tables; 0 where it has none.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Tables {
-    base: usize,
     symbols: usize,
     strings: usize,
     hashes: usize,
@@ -73,7 +131,7 @@ impl Tables {
         const STRINGS: usize = 5;
         const SYMBOLS: usize = 6;
         const HASHES: usize = 0x6fff_fef5;
-        let mut tables = Tables { base, ..Tables::default() };
+        let mut tables = Tables::default();
         let mut entry = ptr::with_exposed_provenance::<[usize; 2]>(dynamic);
         // SAFETY: an entry with tag 0 ends the section.
         unsafe {
@@ -96,13 +154,13 @@ impl Tables {
         tables
     }
 
-    /// The address of a function that the object defines, or 0.
+    /// The entry of a function that the object defines.
     ///
     /// # Safety
     /// The tables are those of a loaded object.
-    unsafe fn function(&self, name: &CStr) -> usize {
+    unsafe fn symbol(&self, name: &CStr) -> Option<*const Symbol> {
         if self.hashes == 0 || self.symbols == 0 || self.strings == 0 {
-            return 0;
+            return None;
         }
         // The table: number of buckets, first symbol, words of the filter, shift; filter; buckets; chains.
         let head = ptr::with_exposed_provenance::<u32>(self.hashes);
@@ -120,19 +178,19 @@ impl Tables {
                 None => 0,
             };
             if index < first {
-                return 0;
+                return None;
             }
             let chains = table.add(buckets as usize);
             loop {
-                let (symbol, chained) =
-                    (&*symbols.add(index as usize), *chains.add((index - first) as usize));
+                let (place, chained) = (symbols.add(index as usize), *chains.add((index - first) as usize));
+                let symbol = &*place;
                 let text = ptr::with_exposed_provenance::<c_char>(self.strings + symbol.name as usize);
                 let is_function = symbol.section != 0 && symbol.kind & 15 == FUNCTION;
                 if chained | 1 == hash | 1 && is_function && CStr::from_ptr(text) == name {
-                    return self.base + symbol.value;
+                    return Some(place);
                 }
                 if chained & 1 == 1 {
-                    return 0;
+                    return None;
                 }
                 index += 1;
             }

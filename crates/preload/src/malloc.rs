@@ -199,9 +199,15 @@ pub extern "C" fn memalign(align: usize, bytes: usize) -> Pointer {
     aligned(align, bytes)
 }
 
+/// C17, and glibc from 2.38 on: an alignment that is no power of two is refused. A size that is no multiple of it is
+/// taken.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, bytes: usize) -> Pointer {
-    aligned(align, bytes)
+    if !align.is_power_of_two() {
+        set_errno(EINVAL);
+        return ptr::null_mut();
+    }
+    aligned_block(align, bytes)
 }
 
 /// # Safety

@@ -40,6 +40,8 @@ pub enum Fault {
     AfterFree(Access),
     /// An access to a guard page that no block is beside.
     NoBlock(Access),
+    /// Memory of the heap was to be executed.
+    Jump,
 }
 
 /// How memory was touched.
@@ -47,6 +49,8 @@ pub enum Fault {
 pub enum Access {
     Read,
     Write,
+    /// An instruction was to be read there.
+    Execute,
     /// The machine does not tell.
     Unknown,
 }
@@ -57,7 +61,7 @@ impl Access {
         match self {
             Access::Read => read,
             Access::Write => write,
-            Access::Unknown => either,
+            Access::Execute | Access::Unknown => either,
         }
     }
 }
@@ -132,6 +136,7 @@ impl Fault {
                 "write to memory that holds no block",
                 "access to memory that holds no block",
             ),
+            Fault::Jump => "jump into the heap",
         }
     }
 }
@@ -164,9 +169,11 @@ impl Misuse {
     }
 }
 
-/// The one fault that a whole program can have without being wrong: a library in it that has its own operator
-/// new and not its own delete.
-const WAY_OUT: &str = "; VCM_WRONG_FUNCTION_CHECK=off lets it pass";
+/// A fault that a whole program can have without being wrong: a library in it that has its own operator new and not its
+/// own delete.
+const WAY_OUT_OF_FUNCTION: &str = "; VCM_WRONG_FUNCTION_CHECK=off lets it pass";
+/// A fault that hurts nobody as long as the size is used for nothing else.
+const WAY_OUT_OF_SIZE: &str = "; VCM_WRONG_SIZE_CHECK=off lets it pass";
 
 impl Misuse {
     /// What is printed before the process is stopped, without the end of the line.
@@ -183,12 +190,15 @@ impl Misuse {
             text::put_str(sink, made.makes());
             text::put_str(sink, ", given to ");
             text::put_str(sink, freed.frees());
-            text::put_str(sink, WAY_OUT);
+            text::put_str(sink, WAY_OUT_OF_FUNCTION);
         }
         if let Some(bytes) = self.said {
             text::put_str(sink, ", freed as one of ");
             text::put_decimal(sink, bytes as u64);
             text::put_str(sink, " bytes");
+        }
+        if self.fault == Fault::WrongSize {
+            text::put_str(sink, WAY_OUT_OF_SIZE);
         }
         if let Some(frees) = self.frees_between {
             put_age(sink, frees);

@@ -110,14 +110,24 @@ impl<O: Os> Cache<O> {
         outcome.map(|()| stopped)
     }
 
-    /// The lock of a slot, if its holder leaves it soon: he may be this thread, interrupted by the handler we
-    /// are in.
+    /// The lock of a slot, if its holder leaves it soon. Not waited for: a signal handler may have interrupted its
+    /// holder, and wait for the freezer, which we hold. Who must have it empty comes back (`Heap::keep_bound`).
     fn patient_lock(&self, slot: usize) -> Option<Guard<'_, (), O>> {
         const LOOKS: usize = 4096;
+        let lock = self.lock_of(slot);
+        if lock.is_own() {
+            return None;
+        }
         (0..LOOKS).find_map(|_| {
             pause();
-            self.lock_of(slot).try_lock()
+            lock.try_lock()
         })
+    }
+
+    /// Whether this thread was interrupted while it used a cache under a lock: that one cannot be emptied here.
+    pub fn is_interrupted(&self) -> bool {
+        let under_locks = self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Acquire);
+        under_locks.into_iter().any(|slot| self.lock_of(slot).is_own())
     }
 
     /// Puts slabs in use again whose emptying stopped half-way, without the blocks that were in them: some of

@@ -199,7 +199,10 @@ impl<O: Os> Heap<O> {
         }
         match self.emergency.bytes_of(address) {
             Some(_) => self.emergency.free(address),
-            None => _ = self.slow_paths.defer(address),
+            None => {
+                let memory = |bytes| self.emergency.allocate(&self.os, bytes, MIN_ALIGN);
+                self.slow_paths.defer(address, memory);
+            }
         }
     }
 }

@@ -68,9 +68,11 @@ pub enum RangeState {
     GivenBack,
 }
 
+// What takes a lock is noted as inside the heap: a signal handler that comes meanwhile and allocates must not wait for
+// it. In a handler that interrupted the heap itself these figures are zeros.
 impl<O: Os> Heap<O> {
     pub fn committed(&self) -> Committed {
-        let pages = self.pages.stats();
+        let pages = self.inside(|| self.pages.stats()).unwrap_or_default();
         Committed {
             mapped: pages.mapped,
             in_spans: pages.used,
@@ -98,12 +100,17 @@ impl<O: Os> Heap<O> {
     }
 
     pub fn tiers(&self) -> Tiers {
+        self.inside(|| self.tiers_inside()).unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn tiers_inside(&self) -> Tiers {
         let pages = self.pages.stats();
         let large = pages.large.bytes;
         let mut tiers = Tiers { live: large, ..Tiers::default() };
         let mut span_bytes = large;
         for class in SizeClass::all() {
-            let (of, bytes) = (self.class_stats(class), class.block_bytes() as u64);
+            let (of, bytes) = (self.class_stats_inside(class), class.block_bytes() as u64);
             tiers.live += of.live_blocks * bytes;
             tiers.vcpu_caches += of.cached_blocks * bytes;
             tiers.transfer += of.transfer_blocks * bytes;
@@ -142,7 +149,8 @@ impl<O: Os> Heap<O> {
 
     /// Calls `take` for every span and every free part, with no lock held: `take` may use the heap.
     pub fn each_range(&self, mut take: impl FnMut(Range)) {
-        self.pages.each_span(|_, span| {
+        let spans = self.inside(|| self.pages.span_count()).unwrap_or(0);
+        for (_, span) in self.pages.open_spans(spans) {
             let bytes = span.units.get() as usize * UNIT_BYTES;
             let in_use = match span.class().is_small() {
                 true => span.blocks().saturating_sub(span.free.get()) as usize * span.class().block_bytes(),
@@ -150,9 +158,9 @@ impl<O: Os> Heap<O> {
             };
             let state = RangeState::InUse { bytes: in_use };
             take(Range { address: self.pages.address_of(span.start.get()), bytes, state });
-        });
+        }
         let mut number = 0;
-        while let Some((free, dirty)) = self.pages.free_units_of(number) {
+        while let Some(Some((free, dirty))) = self.inside(|| self.pages.free_units_of(number)) {
             for (units, state) in [(free & dirty, RangeState::Free), (free & !dirty, RangeState::GivenBack)] {
                 bits::each_run(units, |start, length| {
                     let address = self.pages.address_of(number * bits::BLOCK_UNITS + start);

@@ -322,6 +322,7 @@ impl<O: Os> Heap<O> {
         let still = Stillness { slab: STILL_TICKS * factor, class };
         let look = self.obeyed_by(ticker, self.cache.drain_still(self.below(), still, free_since));
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
+        self.obeyed_by(ticker, self.keep_bound_at_tick());
         self.obeyed_by(ticker, self.large.audit(&self.pages));
         for class in SizeClass::all() {
             self.obeyed_by(ticker, self.central.trim(&self.pages, class, free_since(1)));

@@ -35,7 +35,7 @@ pub use sampling::Hooks;
 pub use settings::Setup;
 pub use stats::Stats;
 
-use crate::base::fault::{Maker, Misuse};
+use crate::base::fault::{Access, Maker, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::cache::{Below, Cache, FrontKind};
 use crate::central::Central;
@@ -176,7 +176,7 @@ impl<O: Os> Heap<O> {
     pub fn hand_over(&self, _: usize, _: Maker) {}
 
     /// What an access that the system refused means, if it was to memory of ours.
-    pub fn explain(&self, _: usize) -> Option<Misuse> {
+    pub fn explain(&self, _: usize, _: Access) -> Option<Misuse> {
         None
     }
 

@@ -15,7 +15,10 @@ const BUCKETS: usize = 256;
 const PLACES: usize = 8;
 /// Buckets after its own in which a thread may stand that found its own full.
 const NEIGHBOURS: usize = 3;
+/// Blocks that handlers freed and that wait without memory for a note of them.
 const DEFERRED: usize = 64;
+/// What is noted of each further one, in emergency memory: the block, and the note made before.
+const NOTE_BYTES: usize = 2 * size_of::<usize>();
 
 /// Which threads are inside a slow path, and what their signal handlers freed meanwhile.
 pub struct SlowPaths {
@@ -23,6 +26,9 @@ pub struct SlowPaths {
     /// At least as many as stand outside their own bucket.
     strays: AtomicUsize,
     deferred: [AtomicUsize; DEFERRED],
+    /// The last note, from which a chain leads to the others. In memory of their own and not in the blocks: a block
+    /// that is freed twice would close the chain to a ring, and what is freed need not be a block.
+    notes: AtomicUsize,
     deferred_count: AtomicUsize,
 }
 
@@ -61,6 +67,7 @@ impl SlowPaths {
             buckets: [const { Bucket([const { AtomicUsize::new(0) }; PLACES]) }; BUCKETS],
             strays: AtomicUsize::new(0),
             deferred: [const { AtomicUsize::new(0) }; DEFERRED],
+            notes: AtomicUsize::new(0),
             deferred_count: AtomicUsize::new(0),
         }
     }
@@ -116,16 +123,44 @@ impl SlowPaths {
         place.map(|place| Entry { place, strays: Some(&self.strays) })
     }
 
-    /// Keeps a block that a signal handler freed; false where there is no place, and the block is lost.
-    pub fn defer(&self, block: usize) -> bool {
+    /// Keeps a block that a signal handler freed. `memory` gives the address of so many bytes for a note where all
+    /// places are taken, 0 if it has none: only then the block is lost.
+    pub fn defer(&self, block: usize, memory: impl FnOnce(usize) -> usize) {
         // Release pairs with the Acquire in `free_deferred`: what the handler wrote comes before what the
         // next owner writes.
-        let kept = self
-            .deferred
-            .iter()
-            .any(|place| place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_ok());
-        self.deferred_count.fetch_add(usize::from(kept), Ordering::Relaxed);
-        kept
+        let keep = |place: &AtomicUsize| {
+            place.load(Ordering::Relaxed) == 0
+                && place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_ok()
+        };
+        if self.deferred.iter().any(keep) || self.note(block, memory(NOTE_BYTES)) {
+            self.deferred_count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn note(&self, block: usize, note: usize) -> bool {
+        if note == 0 {
+            return false;
+        }
+        let place = core::ptr::with_exposed_provenance_mut::<[usize; 2]>(note);
+        let link = |last| {
+            // SAFETY: the memory is ours alone until the chain leads to it.
+            unsafe { place.write([block, last]) };
+            Some(note)
+        };
+        // Notes are only taken all at once, so one that is in the chain stays there while this one is put before it.
+        self.notes.fetch_update(Ordering::Release, Ordering::Relaxed, link).is_ok()
+    }
+
+    /// Takes all notes; calls `take` with each, and the block in it.
+    fn take_notes(&self, mut take: impl FnMut(usize, usize)) {
+        let mut note = self.notes.swap(0, Ordering::Acquire);
+        while note != 0 {
+            // SAFETY: a note in the chain is whole, and the exchange made this one ours.
+            let [block, before] = unsafe { core::ptr::with_exposed_provenance::<[usize; 2]>(note).read() };
+            self.deferred_count.fetch_sub(1, Ordering::Relaxed);
+            take(note, block);
+            note = before;
+        }
     }
 
     fn all_places(&self) -> impl Iterator<Item = &AtomicUsize> {
@@ -184,6 +219,10 @@ impl<O: Os> Heap<O> {
                 self.free(block);
             }
         }
+        self.slow_paths.take_notes(|note, block| {
+            self.emergency.free(note);
+            self.free(block);
+        });
     }
 }
 
@@ -240,5 +279,33 @@ mod tests {
             }
         });
         assert!(entry.is_some() && waited == 3, "it does not go in unnoted");
+    }
+
+    #[test]
+    fn a_handler_may_free_any_number_of_blocks_and_each_is_freed_once() {
+        let heap = Box::new(Heap::new(Fake::default()));
+        let blocks: Vec<usize> = (0..5000).map(|_| heap.allocate(300_000)).collect();
+        let entry = heap.slow_paths.enter::<Fake>(|| ());
+        blocks.iter().for_each(|block| heap.free(*block));
+        drop(entry);
+        heap.free(heap.allocate(400_000));
+        assert_eq!(heap.stats().large_blocks, 0);
+        assert_eq!(heap.slow_paths.deferred_count.load(Ordering::Relaxed), 0);
+        // The memory of the notes can be had again.
+        assert_ne!(heap.emergency.allocate(&Fake::default(), 4_000_000, 16), 0);
+    }
+
+    #[test]
+    fn a_block_that_a_handler_frees_twice_is_known_when_the_slow_path_ends() {
+        let mut os = Fake::default();
+        (os.panics, os.quiet) = (true, true);
+        let heap = Box::new(Heap::new(os));
+        let block = heap.allocate(300_000);
+        let others: Vec<usize> = (0..DEFERRED).map(|_| heap.allocate(300_000)).collect();
+        let entry = heap.slow_paths.enter::<Fake>(|| ());
+        others.iter().chain([&block, &block]).for_each(|block| heap.free(*block));
+        drop(entry);
+        let end = std::panic::AssertUnwindSafe(|| heap.free(heap.allocate(400_000)));
+        assert!(std::panic::catch_unwind(end).is_err(), "a double free, and no ring of notes");
     }
 }

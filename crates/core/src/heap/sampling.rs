@@ -1,7 +1,7 @@
 //! Samples: allocations that are placed and written down one by one.
 
 use super::Heap;
-use crate::base::fault::{Access, Misuse};
+use crate::base::fault::{Access, Fault, Misuse};
 use crate::base::text::Sink;
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
@@ -29,8 +29,13 @@ fn counted_bytes(bytes: usize, align: usize) -> usize {
 
 impl<O: Os> Heap<O> {
     /// Starts the live profile anew: about one sample in `interval` bytes, 0 for the option's. False where
-    /// there is no memory for its tables, and in a heap without samples.
+    /// there is no memory for its tables, in a heap without samples, and in a signal handler that interrupted
+    /// the heap.
     pub fn start_profile(&self, interval: u64) -> bool {
+        self.inside(|| self.start_profile_inside(interval)).unwrap_or(false)
+    }
+
+    fn start_profile_inside(&self, interval: u64) -> bool {
         let interval = match interval {
             0 => self.options.get(OptionId::sample_interval),
             given => given,
@@ -50,18 +55,19 @@ impl<O: Os> Heap<O> {
         self.profile.is_on()
     }
 
+    /// All zeros in a signal handler that interrupted the heap.
     pub fn profile_stats(&self) -> ProfileStats {
-        self.profile.stats()
+        self.inside(|| self.profile.stats()).unwrap_or_default()
     }
 
     /// Calls `take` for each sampled block in use. No lock is held in the call, so it may allocate and free.
     pub fn each_live_sample(&self, take: impl FnMut(&LiveSample)) {
-        self.profile.each_live(take);
+        self.profile.each_live(|look| _ = self.inside(look), take);
     }
 
     /// Writes the profile as gperftools' heap profiler does.
     pub fn put_profile(&self, sink: &mut dyn Sink) {
-        self.profile.put(&self.os, sink);
+        self.profile.put(&self.os, sink, |look| _ = self.inside(look));
     }
 
     /// Writes the profile to a new file; false where it cannot be made.
@@ -74,7 +80,7 @@ impl<O: Os> Heap<O> {
         let mean = if self.hooks.is_none() {
             0
         } else if self.profile.is_on() {
-            self.profile.stats().interval
+            self.profile.interval()
         } else if self.options.get(OptionId::guarded_rate) != 0 {
             self.options.get(OptionId::sample_interval)
         } else {
@@ -91,10 +97,10 @@ impl<O: Os> Heap<O> {
         self.settle_sampling();
     }
 
-    /// Does what follows from a new value of an option, if it is one of these.
+    /// Does what follows from a new value of an option, if it is one of these. Called inside.
     pub(super) fn apply_sampling_option(&self, id: OptionId) {
         match (id, self.options.is_on(OptionId::profile)) {
-            (OptionId::profile, true) if !self.is_profiling() => _ = self.start_profile(0),
+            (OptionId::profile, true) if !self.is_profiling() => _ = self.start_profile_inside(0),
             (OptionId::profile, false) => self.stop_profile(),
             (OptionId::sample_interval | OptionId::guarded_rate, _) => self.settle_sampling(),
             _ => {}
@@ -173,7 +179,10 @@ impl<O: Os> Heap<O> {
         if !self.guards.owns(address) {
             return;
         }
-        if let Some(misuse) = self.guards.misuse_of(address, access) {
+        if let Some(mut misuse) = self.guards.misuse_of(address, access) {
+            if access == Access::Execute {
+                misuse.fault = Fault::Jump;
+            }
             self.stop_with(misuse, here);
         }
     }

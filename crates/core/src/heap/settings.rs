@@ -1,6 +1,7 @@
 //! Start of the heap, and options while it runs.
 
 use super::{FAILED, Heap, NEW, READY, STOPPED};
+use crate::base::fault::Misuse;
 use crate::base::rare;
 use crate::base::sync::Ordering;
 use crate::base::text::{self, Buffer, Sink};
@@ -147,12 +148,38 @@ impl<O: Os> Heap<O> {
         if id == OptionId::cache_limit && self.is_started() {
             self.bound_is_final.store(1, Ordering::Relaxed);
             self.apply_bound(self.os.usable_cpus());
-            // Room that was taken under the old bound comes back only when the caches are emptied. Growth
-            // meanwhile is refused, so one round is enough unless the system refuses to stop the sequences.
-            if self.central.budget.taken() > self.central.budget.limit() {
-                self.reclaim();
-            }
+            self.keep_bound();
         }
+    }
+
+    fn is_over_bound(&self) -> bool {
+        self.central.budget.taken() > self.central.budget.limit()
+    }
+
+    /// Room that was taken under the old bound comes back only when the caches are emptied. Growth meanwhile is
+    /// refused, so one round is enough for caches by virtual CPU, unless the system refuses to stop the sequences.
+    /// A cache under a lock is passed over while its holder does not run; it will, while we wait and hold no lock.
+    /// Not for ever: somebody may have stopped that thread. Then the next tick does it.
+    fn keep_bound(&self) {
+        const ROUNDS: u32 = 2000;
+        const WAIT: u64 = 500_000;
+        let refused = || self.fences_refused.load(Ordering::Relaxed);
+        let before = refused();
+        for _ in 0..ROUNDS {
+            if !self.is_over_bound() {
+                return;
+            }
+            self.reclaim();
+            if !self.is_over_bound() || refused() != before || self.cache.is_interrupted() {
+                return;
+            }
+            self.os.wait_for(&self.emergency.never, 0, WAIT);
+        }
+    }
+
+    /// Empties the caches where a lower bound found some of them in use.
+    pub(super) fn keep_bound_at_tick(&self) -> Result<(), Misuse> {
+        if self.is_over_bound() { self.try_reclaim() } else { Ok(()) }
     }
 
     fn read_settings(&self) {

@@ -4,15 +4,22 @@ use super::Heap;
 use crate::base::fault::{Fault, Misuse};
 use crate::central::locate;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, UNIT_BYTES};
+use crate::options::OptionId;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
-    /// Stops the process unless the block at `address` can have been asked for with this size and alignment.
+    /// Stops the process unless the block at `address` can have been asked for with this size and alignment, or
+    /// nobody is to look.
     #[inline]
     pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
-        if address != 0 && !self.fits(address, bytes, align) {
+        if address != 0 && !self.fits(address, bytes, align) && self.sizes_count() {
             self.stop(Misuse { block: self.block_of(address), ..Misuse::at(Fault::WrongSize, address) });
         }
+    }
+
+    /// False where a free may say any size and alignment.
+    pub(super) fn sizes_count(&self) -> bool {
+        self.options.is_on(OptionId::wrong_size_check)
     }
 
     pub(super) fn fits(&self, address: usize, bytes: usize, align: usize) -> bool {

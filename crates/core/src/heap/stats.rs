@@ -168,7 +168,7 @@ impl<O: Os> Heap<O> {
     }
 
     #[inline(never)]
-    fn class_stats_inside(&self, class: SizeClass) -> ClassStats {
+    pub(super) fn class_stats_inside(&self, class: SizeClass) -> ClassStats {
         let middle = self.central.stats(class);
         let cached_blocks = self.cache.cached_blocks(class);
         let all = middle.spans * class.shape().blocks as u64;

@@ -103,6 +103,8 @@ options! {
         "stop every second free of a block at the call, whichever thread makes it; malloc and free take a slower way";
     wrong_function_check: Flag = "on", "0" ..= "1", start,
         "hardened library: stop a free by another family of functions (malloc, new, new[]) than made the block; off: for a library that has its own operator new but not the delete";
+    wrong_size_check: Flag = "on", "0" ..= "1", start,
+        "stop a free that says another size or alignment than the block can have (hardened library: than it was asked for with); off: for a program that lies there";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
     stats_at_exit: Flag = "off", "0" ..= "1", live,

@@ -81,6 +81,11 @@ impl<T, W: Wait> Mutex<T, W> {
         if self.take_if_free() { Some(Guard { mutex: self }) } else { None }
     }
 
+    /// Whether it is this thread that holds the mutex: a signal handler may have interrupted it there.
+    pub fn is_own(&self) -> bool {
+        self.holder.load(Ordering::Relaxed) == W::mark()
+    }
+
     /// Overtakes those that wait.
     #[inline]
     fn take_if_free(&self) -> bool {

@@ -158,13 +158,14 @@ impl<O: Os> Pages<O> {
     /// Calls `take` for every open span.
     pub fn each_span(&self, mut take: impl FnMut(SpanId, &Span)) {
         let count = self.lock().spans;
-        for id in (0..count).map(SpanId) {
-            // It may change while we read: the caller wants a picture.
-            let span = self.span(id);
-            if span.class() != SizeClass::NONE {
-                take(id, span);
-            }
-        }
+        self.open_spans(count).for_each(|(id, span)| take(id, span));
+    }
+
+    /// The open spans among the first `count`, without a lock: they may change while we read; the caller wants a
+    /// picture.
+    pub fn open_spans(&self, count: u32) -> impl Iterator<Item = (SpanId, &Span)> {
+        let spans = (0..count).map(SpanId).map(|id| (id, self.span(id)));
+        spans.filter(|(_, span)| span.class() != SizeClass::NONE)
     }
 
     /// The free units of a 2 MiB block and those units of it that may hold memory; none past the last block.

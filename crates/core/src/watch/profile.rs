@@ -341,16 +341,21 @@ impl<O: Os> Profile<O> {
     }
 
     /// Calls `take` for every sample that is live from the beginning to the end of this call, with no lock
-    /// held.
-    pub fn each_live(&self, mut take: impl FnMut(&LiveSample)) {
-        let (births, count) = {
+    /// held. Each look at the tables under the lock is made by `within`, which can refuse: then that was all.
+    pub fn each_live(&self, within: impl Fn(&mut dyn FnMut()), mut take: impl FnMut(&LiveSample)) {
+        let (mut births, mut count) = (0, 0);
+        within(&mut || {
             let state = self.state.lock();
-            (state.births, state.records)
-        };
+            (births, count) = (state.births, state.records);
+        });
         let mut next = 1;
         while next < count {
             let mut copies = [const { None }; COPIED];
-            self.copy_live(&mut next, count, births, &mut copies);
+            let before = next;
+            within(&mut || self.copy_live(&mut next, count, births, &mut copies));
+            if next == before {
+                return;
+            }
             for (record, stack) in copies.iter().flatten() {
                 take(&LiveSample {
                     address: record.address,
@@ -381,27 +386,31 @@ impl<O: Os> Profile<O> {
         }
     }
 
-    /// Calls `take` for every stack that was ever sampled, with no lock held.
-    pub fn each_stack(&self, mut take: impl FnMut(&OfStack)) {
-        let mut number = 1;
-        loop {
-            let copy = {
+    /// Calls `take` for every stack that was ever sampled, with no lock held. `within`: as in `each_live`.
+    pub fn each_stack(&self, within: impl Fn(&mut dyn FnMut()), mut take: impl FnMut(&OfStack)) {
+        for number in 1.. {
+            let mut copy = None;
+            within(&mut || {
                 let state = self.state.lock();
-                if number >= state.stacks {
-                    return;
+                if number < state.stacks {
+                    copy = Some(*self.of_stack(&state, number));
                 }
-                *self.of_stack(&state, number)
-            };
-            take(&copy);
-            number += 1;
+            });
+            let Some(of_stack) = copy else { return };
+            take(&of_stack);
         }
+    }
+
+    /// Mean bytes between samples, of this profile or the last.
+    pub fn interval(&self) -> u64 {
+        self.interval.load(Ordering::Relaxed)
     }
 
     pub fn stats(&self) -> ProfileStats {
         let state = self.state.lock();
         let live = state.allocated.without(state.freed);
         ProfileStats {
-            interval: self.interval.load(Ordering::Relaxed),
+            interval: self.interval(),
             live_samples: state.live,
             dropped: state.dropped,
             allocated_objects: state.allocated.objects(),

@@ -24,8 +24,10 @@ fn a_sample_is_known_from_its_allocation_to_its_free() {
         profile.add(&os, 0x1000, whole(100), &stack(1)) && profile.add(&os, 0x2000, whole(200), &stack(2))
     );
     let mut seen = Vec::new();
-    profile
-        .each_live(|sample| seen.push((sample.address, sample.bytes, sample.weight, sample.stack.to_vec())));
+    profile.each_live(
+        |look| look(),
+        |sample| seen.push((sample.address, sample.bytes, sample.weight, sample.stack.to_vec())),
+    );
     assert_eq!(seen, [(0x1000, 100, 100, vec![1, 0x1000]), (0x2000, 200, 200, vec![2, 0x1000])]);
     profile.remove(0x1000);
     profile.remove(0x3000);
@@ -52,16 +54,20 @@ fn weights_add_up_to_what_was_allocated() {
             }
         }
     }
-    profile.each_stack(|of| {
-        let bytes = sizes[of.stack.frames()[0]];
-        let (objects, total) = (of.allocated.objects() as f64, of.allocated.bytes as f64);
-        let error = 5.0 / (rounds as f64 * crate::base::chance::sampled_chance(bytes as u64, mean)).sqrt();
-        assert!((objects / rounds as f64 - 1.0).abs() < error.max(0.001), "{bytes}: {objects} objects");
-        assert!(
-            (total / (rounds as f64 * bytes as f64) - 1.0).abs() < error.max(0.001),
-            "{bytes}: {total} bytes"
-        );
-    });
+    profile.each_stack(
+        |look| look(),
+        |of| {
+            let bytes = sizes[of.stack.frames()[0]];
+            let (objects, total) = (of.allocated.objects() as f64, of.allocated.bytes as f64);
+            let error =
+                5.0 / (rounds as f64 * crate::base::chance::sampled_chance(bytes as u64, mean)).sqrt();
+            assert!((objects / rounds as f64 - 1.0).abs() < error.max(0.001), "{bytes}: {objects} objects");
+            assert!(
+                (total / (rounds as f64 * bytes as f64) - 1.0).abs() < error.max(0.001),
+                "{bytes}: {total} bytes"
+            );
+        },
+    );
 }
 
 #[test]
@@ -70,15 +76,19 @@ fn a_reader_sees_what_lives_throughout_and_nothing_younger() {
     profile.start(&os, 1);
     (1..=100).for_each(|number| assert!(profile.add(&os, number * 16, whole(1), &stack(number % 3))));
     let mut seen = Vec::new();
-    profile.each_live(|sample| {
-        // What happens meanwhile: one in two is freed, and others come in their places.
-        if seen.is_empty() {
-            (1..=100).filter(|number| number % 2 == 0).for_each(|number| profile.remove(number * 16));
-            (0..60)
-                .for_each(|number| assert!(profile.add(&os, 0x10_0000 + number * 16, whole(1), &stack(9))));
-        }
-        seen.push(sample.address / 16);
-    });
+    profile.each_live(
+        |look| look(),
+        |sample| {
+            // What happens meanwhile: one in two is freed, and others come in their places.
+            if seen.is_empty() {
+                (1..=100).filter(|number| number % 2 == 0).for_each(|number| profile.remove(number * 16));
+                (0..60).for_each(|number| {
+                    assert!(profile.add(&os, 0x10_0000 + number * 16, whole(1), &stack(9)))
+                });
+            }
+            seen.push(sample.address / 16);
+        },
+    );
     assert!((1..=100).filter(|number| number % 2 == 1).all(|number| seen.contains(&number)));
     assert!(seen.iter().all(|number| *number <= 100), "none that began later");
 }
@@ -110,7 +120,7 @@ fn the_text_has_the_form_that_pprof_reads() {
     profile.remove(0x2000);
     let mut bytes = [0u8; 1024];
     let mut text = crate::base::text::Buffer::new(&mut bytes);
-    profile.put(&os, &mut text);
+    profile.put(&os, &mut text, |look| look());
     assert_eq!(
         core::str::from_utf8(text.as_bytes()).unwrap(),
         "heap profile: 2: 107 [3: 157] @ heapprofile\n\

@@ -8,15 +8,22 @@ use crate::base::text::{Sink, put_decimal, put_hex, put_str};
 use crate::os::Os;
 
 impl<O: Os> Profile<O> {
-    /// Writes all stacks that hold memory or ever did, and where the process's files are mapped.
-    pub fn put(&self, os: &O, sink: &mut dyn Sink) {
-        self.put_stacks(sink, |of| (of.in_use(), of.allocated));
+    /// Writes all stacks that hold memory or ever did, and where the process's files are mapped. `within`: as
+    /// in `each_live`; what is written is written outside.
+    pub fn put(&self, os: &O, sink: &mut dyn Sink, within: impl Fn(&mut dyn FnMut())) {
+        self.put_stacks(sink, within, |of| (of.in_use(), of.allocated));
         put_str(sink, "\nMAPPED_LIBRARIES:\n");
         os.read_through(c"/proc/self/maps", &mut |piece| sink.put(piece));
     }
 
-    fn put_stacks(&self, sink: &mut dyn Sink, of: impl Fn(&super::profile::OfStack) -> (Tally, Tally)) {
-        let stats = self.stats();
+    fn put_stacks(
+        &self,
+        sink: &mut dyn Sink,
+        within: impl Fn(&mut dyn FnMut()),
+        of: impl Fn(&super::profile::OfStack) -> (Tally, Tally),
+    ) {
+        let mut stats = super::ProfileStats::default();
+        within(&mut || stats = self.stats());
         put_str(sink, "heap profile: ");
         put_counts(
             sink,
@@ -26,7 +33,7 @@ impl<O: Os> Profile<O> {
             stats.allocated_bytes,
         );
         put_str(sink, " heapprofile\n");
-        self.each_stack(|stack| {
+        self.each_stack(within, |stack| {
             let (in_use, allocated) = of(stack);
             put_counts(sink, in_use.objects(), in_use.bytes, allocated.objects(), allocated.bytes);
             for frame in stack.stack.frames() {

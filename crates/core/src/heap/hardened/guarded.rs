@@ -7,11 +7,11 @@
 //!
 //! A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all
 //! access, and waits so until others have been freed. Where the system refuses, or the process has many such
-//! blocks, there are no guards: the canaries remain.
+//! blocks, there are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
 
 use super::frame::{self, FRONT, Frame};
 use super::{Hardened, Live, State};
-use crate::base::fault::{Fault, Misuse};
+use crate::base::fault::{Access, Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -21,7 +21,7 @@ use crate::os::Os;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 
 /// Each fenced run can cost two mappings, of which a process may have 65,530.
-const MOST_FENCED: usize = 12 << 10;
+pub(super) const MOST_FENCED: usize = 12 << 10;
 /// Freed runs that wait, and the longest that does.
 const WAITING: usize = 32;
 const LONGEST_WAITING: usize = 4 << 20;
@@ -78,10 +78,14 @@ impl<O: Os> Hardened<O> {
     pub(super) fn make_guarded(&self, align: usize, bytes: usize, growing: bool) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
-        let fresh = self.heap.in_slow_path(|| {
-            let placed = if growing { self.place_with_room(layout) } else { None };
-            placed.or_else(|| self.heap.allocate_large(layout.total, layout.align))
-        });
+        let reused = self.reuse(layout);
+        let fresh = match reused {
+            Some(address) => Some(Some(Fresh { address, zeroed: false })),
+            None => self.heap.in_slow_path(|| {
+                let placed = if growing { self.place_with_room(layout) } else { None };
+                placed.or_else(|| self.heap.allocate_large(layout.total, layout.align))
+            }),
+        };
         let Some(fresh) = fresh else {
             return Ok(self.heap.allocate_in_emergency(bytes, align.max(FRONT)));
         };
@@ -89,11 +93,15 @@ impl<O: Os> Hardened<O> {
         let run = fresh.address;
         let user = run + layout.user;
         if !self.hand_out(user)? {
-            self.heap.free(run);
+            match reused {
+                Some(_) => self.stuck.put(run, layout.guard),
+                None => self.heap.free(run),
+            }
             return Ok(0);
         }
         self.clear(fresh, run + layout.body, layout.guard - layout.body);
-        let frame = Frame { fenced: self.fence(run, layout), ..self.frame_for(align, bytes) };
+        let fenced = reused.is_some() || self.fence(run, layout);
+        let frame = Frame { fenced, ..self.frame_for(align, bytes) };
         // SAFETY: the block and what lies around it up to the guards is ours.
         unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };
         Ok(user)
@@ -120,9 +128,11 @@ impl<O: Os> Hardened<O> {
             self.fenced.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        let denied = self.heap.os.close_pages(run + layout.guard, bytes - layout.guard)
-            && self.heap.os.close_pages(run, layout.body);
-        denied || !self.unfence(run)
+        if !self.heap.os.close_pages(run + layout.guard, bytes - layout.guard) {
+            self.fenced.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        self.heap.os.close_pages(run, layout.body) || !self.unfence(run)
     }
 
     /// Gives access back; false where the system refuses even that.
@@ -167,9 +177,12 @@ impl<O: Os> Hardened<O> {
             self.heap.free(run);
         } else if bytes <= LONGEST_WAITING && self.heap.os.close_pages(run, bytes) {
             let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
-            self.let_go(self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel)));
+            let older = self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel));
+            self.let_go(older, 0);
         } else {
-            self.let_go(run);
+            // Between its guards it is open. Not every run has its first guard where another block would.
+            let is_common = body == run + self.heap.os.page_bytes();
+            self.let_go(run, if is_common { guard - run } else { 0 });
         }
         Ok(())
     }
@@ -188,15 +201,38 @@ impl<O: Os> Hardened<O> {
         Ok(())
     }
 
-    /// Gives a run that waited back to the heap. One that the system does not open stays closed for good.
-    fn let_go(&self, run: usize) {
-        if run != 0 && self.unfence(run) {
+    /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard`: as in `Stuck`.
+    fn let_go(&self, run: usize, guard: usize) {
+        if run != 0 && !self.give(run) {
+            self.stuck.put(run, guard);
+        }
+    }
+
+    fn give(&self, run: usize) -> bool {
+        let opened = self.unfence(run);
+        if opened {
             self.heap.free(run);
+        }
+        opened
+    }
+
+    /// A run that is stuck with its guards where this layout has them. Those that can be opened by now are given back.
+    fn reuse(&self, layout: Layout) -> Option<usize> {
+        let page = self.heap.os.page_bytes();
+        let suits = |run: usize, guard: usize| {
+            guard == layout.guard && layout.body == page && run.is_multiple_of(layout.align)
+        };
+        loop {
+            let run = self.stuck.take(suits)?;
+            if !self.give(run) {
+                return Some(run);
+            }
         }
     }
 
     pub(super) fn empty_runs(&self) {
-        self.runs.waiting.iter().for_each(|place| self.let_go(place.swap(0, Ordering::AcqRel)));
+        self.runs.waiting.iter().for_each(|place| self.let_go(place.swap(0, Ordering::AcqRel), 0));
+        while self.stuck.take(|run, _| self.give(run)).is_some() {}
     }
 
     /// Lets a live block end earlier, its guard with it.
@@ -259,17 +295,33 @@ impl<O: Os> Hardened<O> {
         true
     }
 
-    /// What an access that the system refused means, if it was to one of our pages.
-    pub fn explain(&self, address: usize) -> Option<Misuse> {
+    /// What an access that the system refused means, if it was to memory of ours.
+    pub fn explain(&self, address: usize, access: Access) -> Option<Misuse> {
+        if self.empties.owns(address) {
+            let (start, is_live) = self.empties.around(address);
+            let fault = if is_live { Fault::PastEnd(access) } else { Fault::UseAfterFree };
+            let fault = if access == Access::Execute { Fault::Jump } else { fault };
+            return Some(Misuse { block: is_live.then_some((start, 0)), ..Misuse::at(fault, address) });
+        }
+        if access == Access::Execute {
+            let is_ours = self.offset_of(address) < self.heap.pages.mapped_bytes();
+            let block = self.around(address, self.heap.pages.class_of(address));
+            return is_ours.then(|| Misuse { block, ..Misuse::at(Fault::Jump, address) });
+        }
+        let Some(live) = self.live_in_run(address)? else {
+            return Some(Misuse::at(Fault::UseAfterFree, address));
+        };
+        let fault = if address < live.user { Fault::BeforeStart(access) } else { Fault::PastEnd(access) };
+        Some(Misuse { address, ..self.about(fault, &live) })
+    }
+
+    /// The live block in the run that an address lies in, if that is a run of a large block.
+    pub(super) fn live_in_run(&self, address: usize) -> Option<Option<Live>> {
         let (run, bytes) = self.run_around(address)?;
         // Small alignments leave few places for the block.
         let places = (run..run + bytes).step_by(FRONT).take(1 << 20);
         let mut live = places.filter(|user| self.states.of(self.offset_of(*user)) == State::Live);
-        let Some(live) = live.find_map(|user| self.inspect(user).ok()) else {
-            return Some(Misuse::at(Fault::UseAfterFree, address));
-        };
-        let fault = if address < live.user { Fault::Underflow } else { Fault::Overflow };
-        Some(Misuse { address, ..self.about(fault, &live) })
+        Some(live.find_map(|user| self.inspect(user).ok()))
     }
 
     /// Start and bytes of the run that an address lies in.

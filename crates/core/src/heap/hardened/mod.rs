@@ -6,11 +6,13 @@
 //! its memory is handed out again; and that freed memory holds nothing. `exports` calls it where a library is
 //! built with it; sits on `Heap`, whose methods it puts its own before. "Hardened" in docs/design tells more.
 
+mod empty;
 mod frame;
 mod guarded;
 mod quarantine;
 mod resize;
 mod states;
+mod stuck;
 
 use super::{Heap, LARGEST_REQUEST};
 use crate::base::fault::{Fault, Maker, Misuse};
@@ -20,10 +22,12 @@ use crate::options::OptionId;
 use crate::os::Os;
 use core::ops::Deref;
 use core::ptr::with_exposed_provenance_mut as at_mut;
+use empty::{Empties, Empty};
 use frame::{FRONT, Frame, TAIL_LEAST};
 use guarded::Runs;
 use quarantine::Quarantine;
 use states::{State, States};
+use stuck::Stuck;
 
 /// From here on a block has pages of its own between pages that nobody may touch.
 const GUARDED_FROM: usize = 32 << 10;
@@ -40,6 +44,8 @@ pub struct Hardened<O: Os> {
     states: States,
     quarantine: Quarantine,
     runs: Runs,
+    stuck: Stuck,
+    empties: Empties,
     /// Blocks with guard pages now.
     fenced: AtomicUsize,
 }
@@ -71,6 +77,8 @@ impl<O: Os> Hardened<O> {
             states: States::new(),
             quarantine: Quarantine::new(),
             runs: Runs::new(),
+            stuck: Stuck::new(),
+            empties: Empties::new(),
             fenced: AtomicUsize::new(0),
         }
     }
@@ -100,6 +108,12 @@ impl<O: Os> Hardened<O> {
     pub fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
         if bytes > MOST_BYTES {
             return 0;
+        }
+        if bytes == 0
+            && !self.heap.is_stopped()
+            && let Some(block) = self.empties.make(&self.heap.os, align)
+        {
+            return block;
         }
         let attempt = || self.heap.obeyed(self.make(align, bytes));
         match attempt() {
@@ -244,6 +258,11 @@ impl<O: Os> Hardened<O> {
     }
 
     fn take_back(&self, address: usize, by: Maker) -> Result<(), Misuse> {
+        if self.empties.owns(address) {
+            let empty = self.empties.inspect(address)?;
+            self.check_empty_maker(empty, by)?;
+            return self.empties.take_back(empty);
+        }
         let live = self.inspect(address)?;
         self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
@@ -256,6 +275,14 @@ impl<O: Os> Hardened<O> {
             return Ok(());
         }
         Err(self.about(Fault::WrongFunction { made: live.frame.maker, freed: by }, live))
+    }
+
+    fn check_empty_maker(&self, empty: Empty, by: Maker) -> Result<(), Misuse> {
+        let made = empty.maker();
+        if made == by || !self.makers_count() {
+            return Ok(());
+        }
+        Err(empty.misuse(Fault::WrongFunction { made, freed: by }))
     }
 
     /// False where a block may be freed by another family of functions than made it.
@@ -330,7 +357,8 @@ impl<O: Os> Hardened<O> {
     /// The live block around an address.
     fn around(&self, address: usize, class: SizeClass) -> Option<(usize, usize)> {
         if !class.is_small() {
-            return self.explain(address)?.block;
+            let live = self.live_in_run(address)??;
+            return Some((live.user, live.frame.bytes));
         }
         let (start, bytes) = self.heap.block_of(address)?;
         let fronts = core::iter::once(FRONT).chain((5..=12).map(|shift| 1 << shift));
@@ -376,6 +404,11 @@ impl<O: Os> Hardened<O> {
         if self.is_outside(address) {
             return;
         }
+        if self.empties.owns(address) {
+            let empty = self.heap.obeyed(self.empties.inspect(address));
+            self.heap.obeyed(self.check_empty_maker(empty, from));
+            return self.empties.set_maker(empty, to);
+        }
         let live = self.heap.obeyed(self.inspect(address));
         self.heap.obeyed(self.check_maker(&live, from));
         self.reframe(&live, Frame { maker: to, ..live.frame });
@@ -389,9 +422,16 @@ impl<O: Os> Hardened<O> {
     }
 
     /// Stops the process unless the block at `address` was asked for with exactly this size and alignment, or
-    /// may have been for a request of them.
+    /// may have been for a request of them, or nobody is to look.
     pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
-        if self.is_outside(address) {
+        if self.is_outside(address) || !self.heap.sizes_count() {
+            return;
+        }
+        if self.empties.owns(address) {
+            let empty = self.heap.obeyed(self.empties.inspect(address));
+            if bytes != 0 || empty.asked() != align.max(1).trailing_zeros() {
+                self.heap.obeyed(Err(Misuse { said: Some(bytes), ..empty.misuse(Fault::WrongSize) }))
+            }
             return;
         }
         let live = self.heap.obeyed(self.inspect(address));
@@ -408,6 +448,10 @@ impl<O: Os> Hardened<O> {
         if self.is_outside(address) {
             return self.heap.emergency.bytes_of(address).unwrap_or(0);
         }
+        if self.empties.owns(address) {
+            self.heap.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
+            return 0;
+        }
         self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use)).frame.bytes
     }
 
@@ -421,7 +465,7 @@ impl<O: Os> Hardened<O> {
         self.heap.release(keep)
     }
 
-    /// Looks whether anybody wrote to the blocks in quarantine. For the end of a process.
+    /// Looks whether anybody wrote to the blocks in quarantine.
     pub fn audit(&self) {
         let mut outcome = Ok(());
         self.quarantine.empty(|start| {
@@ -429,6 +473,12 @@ impl<O: Os> Hardened<O> {
         });
         self.heap.obeyed(outcome);
         self.heap.audit();
+    }
+
+    /// The same for the end of a process.
+    pub fn audit_for_good(&self) {
+        self.audit();
+        self.heap.audit_for_good();
     }
 }
 

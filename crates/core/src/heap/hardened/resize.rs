@@ -25,6 +25,9 @@ impl<O: Os> Hardened<O> {
         if self.is_outside(address) {
             return self.move_from_outside(address, align, bytes);
         }
+        if self.empties.owns(address) {
+            return self.reallocate_empty(address, align, bytes);
+        }
         let live = self.heap.obeyed(self.owned(address));
         if bytes > super::MOST_BYTES {
             return 0;
@@ -48,10 +51,29 @@ impl<O: Os> Hardened<O> {
         block
     }
 
+    /// Another block for one of no bytes.
+    fn reallocate_empty(&self, address: usize, align: usize, bytes: usize) -> usize {
+        self.check_empty(address);
+        let block = self.allocate_aligned(align, bytes);
+        if block != 0 {
+            self.heap.obeyed(self.take_back(address, Maker::Malloc));
+        }
+        block
+    }
+
+    fn check_empty(&self, address: usize) {
+        let empty = self.heap.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
+        self.heap.obeyed(self.check_empty_maker(empty, Maker::Malloc));
+    }
+
     /// As `Heap::resize_in_place`.
     pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
         if self.is_outside(address) || bytes > super::MOST_BYTES {
             return false;
+        }
+        if self.empties.owns(address) {
+            self.check_empty(address);
+            return bytes == 0 && address.is_multiple_of(align);
         }
         let live = self.heap.obeyed(self.owned(address));
         self.resizes_in_place(&live, align, bytes)

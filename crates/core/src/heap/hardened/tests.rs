@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::fault::Access;
 use crate::base::memory::{fill, holds};
 use crate::base::text::Buffer;
 use crate::options::{Origin, VARIABLE_PREFIX, spec};
@@ -54,7 +55,7 @@ fn a_block_that_nobody_got_cannot_be_freed() {
 
 #[test]
 fn one_byte_outside_is_found_at_the_free() {
-    for bytes in [0, 1, 104, 4000, 40_002, 300_007] {
+    for bytes in [1, 104, 4000, 40_002, 300_007] {
         for (place, fault) in [(-1, Fault::Underflow), (-16, Fault::Underflow), (0, Fault::Overflow)] {
             let heap = hardened();
             let block = heap.allocate(bytes);
@@ -143,13 +144,95 @@ fn every_alignment_is_met_and_taken_back() {
 fn accesses_beside_a_large_block_and_after_its_free_are_explained() {
     let heap = hardened();
     let block = heap.allocate(100_000);
-    let fault = |address| heap.explain(address).map(|misuse| (misuse.fault, misuse.block));
+    let of = |address, access| heap.explain(address, access).map(|misuse| (misuse.fault, misuse.block));
+    let fault = |address| of(address, Access::Write);
     let meant = Some((block, 100_000));
-    assert_eq!(fault(block + 100_000 + 4096), Some((Fault::Overflow, meant)));
-    assert_eq!(fault((block & !4095) - 1), Some((Fault::Underflow, meant)));
+    assert_eq!(fault(block + 100_000 + 4096), Some((Fault::PastEnd(Access::Write), meant)));
+    assert_eq!(fault((block & !4095) - 1), Some((Fault::BeforeStart(Access::Write), meant)));
+    assert_eq!(of(block + 200, Access::Execute), Some((Fault::Jump, meant)));
     heap.free(block);
     assert_eq!(fault(block), Some((Fault::UseAfterFree, None)));
-    assert_eq!(fault(0x1000), None);
+    assert_eq!(of(block, Access::Execute), Some((Fault::Jump, None)));
+    assert_eq!((fault(0x1000), of(0x1000, Access::Execute)), (None, None));
+    let small = heap.allocate(100);
+    assert_eq!(fault(small), None, "no page of it is closed");
+    assert_eq!(of(small + 8, Access::Execute), Some((Fault::Jump, Some((small, 100)))));
+}
+
+#[test]
+fn a_block_of_no_bytes_is_like_any_other_but_that_nobody_may_touch_it() {
+    let heap = hardened();
+    for maker in Maker::ALL {
+        let block = heap.allocate(0);
+        heap.mark(block, maker);
+        assert_eq!((heap.usable_bytes(block), block % 16), (0, 0));
+        let other = Maker::ALL[(maker as usize + 1) % Maker::ALL.len()];
+        let wrong = Fault::WrongFunction { made: maker, freed: other };
+        assert_eq!(fault_of(heap.take_back(block, other)), Some(wrong));
+        let free = |address| fault_of(heap.take_back(address, maker));
+        assert_eq!(free(block + 1), Some(Fault::InteriorPointer));
+        assert_eq!(free(block + 16), Some(Fault::FreeMemory));
+        assert_eq!((free(block), free(block)), (None, Some(Fault::DoubleFree)));
+    }
+    let read = |address| heap.explain(address, Access::Read).map(|misuse| (misuse.fault, misuse.block));
+    let block = heap.allocate(0);
+    assert_eq!(read(block + 3), Some((Fault::PastEnd(Access::Read), Some((block, 0)))));
+    let grown = heap.reallocate(block, 100);
+    assert!(holds(grown, 100, 0) && read(block) == Some((Fault::UseAfterFree, None)));
+    let aligned = heap.allocate_aligned(512, 0);
+    heap.check_size(aligned, 0, 512);
+    assert!(aligned.is_multiple_of(512) && heap.resize_in_place(aligned, 512, 0));
+    assert!(!heap.resize_in_place(aligned, 1, 1));
+    [grown, aligned].into_iter().for_each(|block| heap.free(block));
+}
+
+#[test]
+fn where_no_empty_block_can_be_had_an_ordinary_one_is() {
+    let heap = hardened();
+    heap.free(heap.allocate(1));
+    heap.os.refuse_after(Request::Reserve, 0);
+    let block = heap.allocate(0);
+    assert!(block != 0 && !heap.empties.owns(block) && heap.usable_bytes(block) == 0);
+    heap.free(block);
+}
+
+#[test]
+fn runs_whose_guards_the_system_does_not_open_are_had_again() {
+    let heap = hardened();
+    let blocks: Vec<usize> = (0..100).map(|_| heap.allocate(100_000)).collect();
+    blocks.iter().for_each(|block| fill(*block, 100_000, 3));
+    for request in [Request::Commit, Request::ClosePages, Request::MapAt] {
+        heap.os.refuse_after(request, 0);
+    }
+    blocks.iter().for_each(|block| heap.free(*block));
+    for round in 0..3 {
+        let again: Vec<usize> = (0..100).map(|_| heap.allocate(100_000)).collect();
+        assert!(!again.contains(&0), "round {round}");
+        for block in again {
+            assert!(holds(block, 100_000, 0));
+            fill(block, 100_000, 4);
+            heap.free(block);
+        }
+    }
+    [Request::Commit, Request::ClosePages].into_iter().for_each(|request| heap.os.grant(request));
+    heap.empty_quarantine();
+    assert_eq!((heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0), "all went back");
+}
+
+#[test]
+fn where_the_option_says_so_a_free_may_lie_about_size_and_alignment() {
+    let heap = hardened();
+    heap.options.set(b"wrong_size_check", b"off", Origin::Environment).unwrap();
+    for (bytes, said, align) in [(28, 16, 1), (100, 5000, 1), (0, 8, 1), (100, 100, 64)] {
+        let block = heap.allocate(bytes);
+        heap.check_size(block, said, align);
+        heap.free(block);
+        assert_eq!(
+            fault_of(heap.take_back(block, Maker::Malloc)),
+            Some(Fault::DoubleFree),
+            "the rest is checked"
+        );
+    }
 }
 
 #[test]
@@ -282,7 +365,7 @@ fn a_block_that_a_foreign_new_asked_malloc_for_fits_what_that_was_asked_for() {
 }
 
 #[test]
-fn the_line_of_a_wrong_function_names_the_option_that_lets_it_pass() {
+fn the_lines_of_a_wrong_function_and_size_name_the_options_that_let_it_pass() {
     let mut memory = [0; 300];
     let mut line = Buffer::new(&mut memory);
     Misuse::at(Fault::WrongFunction { made: Maker::Malloc, freed: Maker::New }, 4096).put(&mut line);
@@ -291,6 +374,16 @@ fn the_line_of_a_wrong_function_names_the_option_that_lets_it_pass() {
         std::str::from_utf8(line.as_bytes()).unwrap(),
         format!(
             "vcmalloc: free by the wrong function: address 0x1000, made by malloc, given to operator delete; \
+             {VARIABLE_PREFIX}{option}=off lets it pass"
+        )
+    );
+    let mut line = Buffer::new(&mut memory);
+    Misuse { said: Some(16), ..Misuse::at(Fault::WrongSize, 4096) }.put(&mut line);
+    let option = spec(OptionId::wrong_size_check).name.to_uppercase();
+    assert_eq!(
+        std::str::from_utf8(line.as_bytes()).unwrap(),
+        format!(
+            "vcmalloc: free with the wrong size or alignment: address 0x1000, freed as one of 16 bytes; \
              {VARIABLE_PREFIX}{option}=off lets it pass"
         )
     );
