@@ -6,7 +6,7 @@
 use anyhow::{Result, bail};
 use std::time::Duration;
 use vcm_labs::engine::experiment::*;
-use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_to_check};
+use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_lives_here, nothing_to_check};
 use vcm_labs::engine::measure::Usage;
 use vcm_labs::engine::plan::Cell;
 use vcm_labs::engine::process::{Process, Program};
@@ -128,6 +128,7 @@ static LAB: Lab = Lab {
         help: "run: how long to sleep",
     }],
     check: nothing_to_check,
+    lives_here: nothing_lives_here,
     up: |session| {
         started_on(session, "sleep").arg("1002").start("kept")?;
         session.keep(&session.directory())

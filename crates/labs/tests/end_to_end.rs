@@ -291,7 +291,14 @@ fn while_one_run_goes_on_another_neither_ends_nor_doubles_its_cluster() {
     assert!(stderr(&down).contains("`run` is running"), "{}", stderr(&down));
     assert_eq!(ground.processes().len(), 1, "the cluster that it uses is up");
     drop(running);
-    assert!(ground.run(&["down"]).status.success());
+    let experiment = beside("nap");
+    let down = ground.run(&["down"]);
+    assert!(down.status.success(), "an experiment has a cluster of its own: {}", stderr(&down));
+    assert!(stderr(&down).contains("`nap` (pid") && stderr(&down).contains("goes on"), "{}", stderr(&down));
+    assert_eq!(ground.processes(), [""; 0]);
+    let nothing = ground.run(&["down"]);
+    assert!(stderr(&nothing).contains("`nap` is running"), "{}", stderr(&nothing));
+    drop(experiment);
     assert_eq!(ground.left(), [] as [&str; 0]);
 }
 

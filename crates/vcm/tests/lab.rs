@@ -1,5 +1,6 @@
 //! `vcm lab` as it is typed. No daemon is started here: that is `make labs-test`.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn lab(words: &[&str]) -> Output {
@@ -69,4 +70,89 @@ fn down_where_nothing_is_up_is_no_failure() {
     let output = lab(&["gluster", "down", "--state", state.path().to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("nothing of the gluster lab is there"));
+}
+
+#[test]
+fn a_lab_without_a_name_behind_it_lists_what_can_follow() {
+    let output = lab(&["ceph"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    for part in ["which one?", "thread-cache ", "memory-target ", "up, run, down"] {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn the_long_list_tells_a_report_that_several_rerun_once() {
+    let list = text(&lab(&["list", "--long"]).stdout);
+    assert_eq!(list.matches("brick multiplexing (2016): as above").count(), 2, "{list}");
+    assert!(text(&lab(&["list"]).stdout).lines().count() < 50);
+}
+
+/// What `make build` makes; without it there is nothing to install.
+fn is_built() -> bool {
+    let is_built = Path::new(LIBRARY).exists();
+    if !is_built {
+        eprintln!("not tested: {LIBRARY} is not built");
+    }
+    is_built
+}
+
+const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/libvcmalloc.so");
+
+/// What `make install` leaves, with this build's vcm.
+fn installed(below: &Path) -> PathBuf {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut make = Command::new("make");
+    let destination = format!("DESTDIR={}", below.display());
+    make.args(["--silent", "-C", root, "install", "PREFIX=/opt/x", &destination]);
+    let made = make.output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let prefix = below.join("opt/x");
+    let copied =
+        Command::new("cp").arg(env!("CARGO_BIN_EXE_vcm")).arg(prefix.join("bin/vcm")).status().unwrap();
+    assert!(copied.success());
+    prefix
+}
+
+#[test]
+fn an_installed_vcm_finds_the_stand_in_for_ceph_and_misses_it_before_anything_is_downloaded() {
+    if !is_built() {
+        return;
+    }
+    let ground = tempfile::tempdir().unwrap();
+    let prefix = installed(ground.path());
+    let place = |name: &str| ground.path().join(name).display().to_string();
+    let run = |words: &[&str]| {
+        let mut vcm = Command::new(prefix.join("bin/vcm"));
+        vcm.args(["lab", "ceph"]).args(words).args(["--no-install", "--state", &place("state")]);
+        vcm.args(["--work", &place("work"), "--cache", &place("cache")]);
+        // It stops where it would begin.
+        vcm.env("VCM_LABS_FAULT", "signal:1").env_remove("VCM_LIBRARY").output().unwrap()
+    };
+    let needs: [&[&str]; 3] = [&["many-threads"], &["memory-target"], &["up", "--release", "18.2"]];
+    for words in needs {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(130), "{words:?}: {}", text(&output.stderr));
+    }
+    std::fs::remove_file(prefix.join("lib/vcmalloc/libtcmalloc.so.4")).unwrap();
+    for words in needs {
+        let output = run(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("lib/vcmalloc/libtcmalloc.so.4") && said.contains("make install"), "{said}");
+        assert!(!ground.path().join("cache").exists());
+    }
+    assert_eq!(run(&["up", "--release", "16.2"]).status.code(), Some(130), "linked with no TCMalloc");
+}
+
+#[test]
+fn the_results_name_what_the_library_says_of_itself() {
+    if !is_built() {
+        return;
+    }
+    let mut vcm = Command::new(env!("CARGO_BIN_EXE_vcm"));
+    let said = vcm.args(["lab", "library-version"]).env("LD_PRELOAD", LIBRARY).output().unwrap();
+    assert!(said.status.success(), "{}", text(&said.stderr));
+    assert!(text(&said.stdout).starts_with(env!("CARGO_PKG_VERSION")), "{}", text(&said.stdout));
 }

@@ -12,9 +12,12 @@ use super::pool;
 use super::shape::{JournalPlace, Shape, Store};
 use super::{other_system, release};
 use crate::engine::allocators::Allocator;
-use crate::engine::process::Program;
+use crate::engine::process::{Process, Program};
 use crate::engine::session::Session;
-use anyhow::{Context, Result, bail};
+use crate::engine::space;
+use crate::engine::stop::is_stopped;
+use crate::engine::tell::counted;
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::Signal;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -26,6 +29,8 @@ use std::time::Duration;
 /// Below the ephemeral ports, away from Ceph's own 3300 and 6789 to 7300.
 const PORT_RANGE: std::ops::Range<u16> = 17_000..31_000;
 const JOURNALS_IN_MEMORY: &str = "/dev/shm";
+/// So many of its last lines are shown where a cluster does not come up.
+const MONITOR_LINES: usize = 6;
 
 pub struct Cluster {
     pub shape: Shape,
@@ -43,8 +48,19 @@ pub struct Cluster {
 impl Cluster {
     /// Brings it up. The OSDs get `allocators` in turn, from the first again where there are more OSDs.
     pub fn up(session: &Session, shape: &Shape, allocators: &[&str]) -> Result<Cluster> {
-        session.step(&format!("a cluster: {} OSDs on {}", shape.osds, shape.store.name()))?;
+        session.step(&format!(
+            "a cluster: {} on {}",
+            counted(shape.osds as u64, "OSD"),
+            shape.store.name()
+        ))?;
+        space::check(session.directory(), shape.disk_mib(), "the cluster")?;
         let directory = make_directory(session)?;
+        let up = Cluster::up_in(session, shape, allocators, &directory);
+        up.map_err(|error| with_reason(error, &directory))
+    }
+
+    fn up_in(session: &Session, shape: &Shape, allocators: &[&str], directory: &Path) -> Result<Cluster> {
+        let directory = directory.to_owned();
         let root = enter_release(session, shape, &directory)?;
         let port = free_ports()?;
         let journals = make_journals(session, shape, &directory)?;
@@ -54,7 +70,7 @@ impl Cluster {
         let text = configuration::text(&ground, shape, &journals);
         fs::write(&client.conf, text).with_context(|| format!("cannot write {}", client.conf.display()))?;
         let fresh_copies = AtomicUsize::new(shape.copies);
-        let cluster = Cluster {
+        let mut cluster = Cluster {
             shape: shape.clone(),
             directory,
             client,
@@ -64,7 +80,7 @@ impl Cluster {
             kept: false,
         };
         cluster.make_keys(session)?;
-        cluster.start_monitor(session, &fsid, port)?;
+        cluster.client.monitor = Some(cluster.start_monitor(session, &fsid, port)?);
         cluster.make_osds(session)?;
         let wanted =
             (0..shape.osds).map(|number| cluster.allocator(session, allocators[number % allocators.len()]));
@@ -103,7 +119,7 @@ impl Cluster {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    fn start_monitor(&self, session: &Session, fsid: &str, port: u16) -> Result<()> {
+    fn start_monitor(&self, session: &Session, fsid: &str, port: u16) -> Result<Process> {
         let map = self.directory.join("monmap");
         let host = configuration::monitor_host(port);
         let tool = self.program(session, "monmaptool").args(["--create", "--clobber", "--fsid", fsid]);
@@ -116,7 +132,8 @@ impl Cluster {
             monitor.check()?;
             let status = super::admin_socket::ask(&socket, "mon_status");
             Ok(status.is_ok_and(|status| status["state"] == "leader").then_some(()))
-        })
+        })?;
+        Ok(monitor)
     }
 
     /// Registers the OSDs and lets each make its store.
@@ -185,6 +202,21 @@ impl Cluster {
             osd.process.identity.signal(Signal::KILL);
         }
     }
+}
+
+/// What a reader needs who sees only that something was waited for in vain: a full disk, and the monitor's last
+/// words.
+fn with_reason(error: anyhow::Error, directory: &Path) -> anyhow::Error {
+    if is_stopped(&error) {
+        return error;
+    }
+    let full = [directory, Path::new(JOURNALS_IN_MEMORY)].into_iter().find_map(space::fullness);
+    let said = fs::read_to_string(directory.join("log/mon.a.log")).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    let end = lines[lines.len().saturating_sub(MONITOR_LINES)..].join("\n    ");
+    let end = (!end.is_empty()).then(|| format!("the end of the monitor's log:\n    {end}"));
+    let reasons: Vec<String> = full.into_iter().chain(end).collect();
+    if reasons.is_empty() { error } else { anyhow!("{error:#}\n{}", reasons.join("\n")) }
 }
 
 /// All OSDs' stores at the same time. The folder of their logs comes as a variable: the operator chose it.

@@ -1,13 +1,13 @@
 //! A cluster by itself: brought up and left, or one that lives here already, under the load of
 //! `thread-cache`.
 //!
-//! Owns `up` and `run`, and finding the OSDs of a cluster on this machine. On a cluster that is not the lab's
+//! Owns `up` and `run`. On a cluster that is not the lab's
 //! it promises to start, stop and change nothing: it writes objects of its own into the named pool and
 //! removes them, also when it is stopped.
 
-use super::admin_socket;
 use super::cluster::Cluster;
 use super::counters::{Moment, Work};
+use super::found::{Found, found};
 use super::load::Load;
 use super::load::rados_bench::Bench;
 use super::monitor::Client;
@@ -15,7 +15,7 @@ use super::pool::POOL;
 use super::release::{CLUSTER_PACKAGES, Release};
 use super::settings::{self, OWN_ID};
 use super::shape::{Shape, Store};
-use crate::engine::identity;
+use crate::engine::neighbours;
 use crate::engine::session::Session;
 use crate::engine::tell;
 use anyhow::{Context, Result, bail};
@@ -24,6 +24,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// A Ceph on this machine that is not the lab's.
+pub fn lives_here() -> Option<String> {
+    let places = ["/etc/ceph/ceph.conf", "/var/lib/ceph/osd", "/var/lib/ceph/mon"];
+    neighbours::first(&["ceph-osd", "ceph-mon", "ceph-mds", "radosgw"], &places)
+}
 
 /// What `up` leaves for `run`.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -50,14 +56,6 @@ pub fn up(session: &Session) -> Result<()> {
          vcm lab ceph run     loads it and shows what each OSD used\nvcm lab ceph down    ends it\n",
         cluster.client.conf.display()
     ))
-}
-
-/// An OSD on this machine, whoever started it.
-struct Found {
-    number: u64,
-    pid: i32,
-    socket: PathBuf,
-    allocator: String,
 }
 
 pub fn run(session: &Session) -> Result<()> {
@@ -106,7 +104,7 @@ fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
     if let Some(conf) = session.setting("conf") {
         let pool = session.setting("pool").context("--conf needs --pool POOL")?;
         let name = session.setting("id").unwrap_or(OWN_ID).to_owned();
-        let client = Client { conf: PathBuf::from(conf).canonicalize()?, name };
+        let client = Client { conf: PathBuf::from(conf).canonicalize()?, name, monitor: None };
         let mut sockets = vec![PathBuf::from("/run/ceph"), PathBuf::from("/var/run/ceph")];
         sockets.extend(socket_folder(session, &client.conf)?);
         return Ok((client, pool.to_owned(), sockets));
@@ -123,70 +121,6 @@ fn socket_folder(session: &Session, conf: &Path) -> Result<Option<PathBuf>> {
     let said = ask.args(["--lookup", "admin_socket"]).output()?;
     let path = said.status.success().then(|| PathBuf::from(said.stdout.trim()));
     Ok(path.and_then(|path| path.parent().map(Path::to_owned)).filter(|folder| folder.is_absolute()))
-}
-
-/// The OSDs on this machine that say they belong to this cluster, by their admin sockets.
-fn found(folders: &[PathBuf], fsid: &str) -> Vec<Found> {
-    let is_named = |pid: &i32| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == "ceph-osd")
-    };
-    let pids: Vec<i32> = identity::pids().filter(is_named).collect();
-    let mut osds: Vec<Found> = Vec::new();
-    for socket in folders.iter().flat_map(|folder| sockets_below(folder)) {
-        let Ok(status) = admin_socket::ask(&socket, "status") else { continue };
-        let Some(number) = status["whoami"].as_u64().filter(|_| status["cluster_fsid"] == fsid) else {
-            continue;
-        };
-        let Some(pid) = pids.iter().copied().find(|pid| is_osd(*pid, number)) else { continue };
-        if !osds.iter().any(|osd| osd.pid == pid) {
-            osds.push(Found { number, pid, socket, allocator: allocator_of(pid) });
-        }
-    }
-    osds.sort_by_key(|osd| osd.number);
-    osds
-}
-
-/// cephadm has a directory for each cluster.
-fn sockets_below(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_socket = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.contains("osd") && name.ends_with(".asok")
-    };
-    let below =
-        entries(folder).filter(|path| path.is_dir()).flat_map(|path| entries(&path).collect::<Vec<_>>());
-    entries(folder).chain(below).filter(is_socket).collect()
-}
-
-fn is_osd(pid: i32, number: u64) -> bool {
-    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<&str> =
-        words.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok()).collect();
-    let after = words.windows(2).find(|pair| ["-i", "--id"].contains(&pair[0])).map(|pair| pair[1]);
-    after == Some(number.to_string().as_str())
-}
-
-/// By what is mapped: what is preloaded counts before what is linked.
-fn allocator_of(pid: i32) -> String {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let known = ["libvcmalloc", "libjemalloc", "libmimalloc", "libtcmalloc"];
-    let mapped = |name: &&str| maps.lines().find(|line| line.contains(&format!("/{name}")));
-    let Some((name, line)) = known.into_iter().find_map(|name| Some((name, mapped(&name)?))) else {
-        return "glibc".to_owned();
-    };
-    let path = line.find('/').map_or("", |begin| &line[begin..]);
-    match name == "libtcmalloc" && is_stand_in(&PathBuf::from(format!("/proc/{pid}/root{path}"))) {
-        true => "vcmalloc".to_owned(),
-        false => name.trim_start_matches("lib").to_owned(),
-    }
-}
-
-/// Our library under TCMalloc's name: it exports functions that gperftools does not have.
-fn is_stand_in(library: &Path) -> bool {
-    const OURS: &[u8] = b"vcm_option_get";
-    let bytes = std::fs::read(library).unwrap_or_default();
-    bytes.windows(OURS.len()).any(|window| window == OURS)
 }
 
 fn moments(osds: &[Found]) -> Result<Vec<Moment>> {
@@ -297,30 +231,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_found_in_the_directory_and_one_below() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("1234")).unwrap();
-        for name in ["ceph-osd.0.asok", "ceph-mon.a.asok", "1234/ceph-osd.1.asok", "note"] {
-            std::fs::write(folder.path().join(name), "").unwrap();
-        }
-        let mut found = sockets_below(folder.path());
-        found.sort();
-        assert_eq!(found, ["1234/ceph-osd.1.asok", "ceph-osd.0.asok"].map(|name| folder.path().join(name)));
-        assert!(sockets_below(Path::new("/nowhere")).is_empty());
-    }
-
-    #[test]
-    fn the_stand_in_is_told_from_tcmalloc_by_its_symbols() {
-        let folder = tempfile::tempdir().unwrap();
-        let library = folder.path().join("libtcmalloc.so.4");
-        std::fs::write(&library, b"\x7fELF tc_version\0MallocExtension\0").unwrap();
-        assert!(!is_stand_in(&library));
-        std::fs::write(&library, b"\x7fELF tc_version\0vcm_option_get\0").unwrap();
-        assert!(is_stand_in(&library));
-        assert!(!is_stand_in(Path::new("/nowhere")));
-    }
-
-    #[test]
     fn a_cluster_that_does_not_answer_is_not_waited_for_longer_than_its_limit() {
         let begin = Instant::now();
         assert_eq!(succeeded(Command::new("sleep").arg("600"), Duration::from_millis(50)), None);
@@ -331,12 +241,5 @@ mod tests {
             [ends("true"), ends("false"), ends("/nowhere/rados")],
             [Some(true), Some(false), Some(false)]
         );
-    }
-
-    #[test]
-    fn this_process_is_no_osd_and_runs_on_some_allocator() {
-        let own = std::process::id() as i32;
-        assert!(!is_osd(own, 0));
-        assert!(!allocator_of(own).is_empty());
     }
 }

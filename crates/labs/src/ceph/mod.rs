@@ -7,6 +7,7 @@
 //! load/          clients: rados bench, fio, S3
 //! counters  latency  sampling  written  held   looking at an OSD: perf dump, its histograms, perf, what it wrote, holds
 //! gateway        object gateways of a cluster
+//! found          the OSDs of any cluster on this machine
 //! cluster        bringing one up; pool, osd, monitor, admin_socket, configuration, shape
 //! settings       the lab's flags
 //! other_system   Debian 11 and 13 in directories of their own; release
@@ -20,6 +21,7 @@ pub mod configuration;
 pub mod counters;
 pub mod existing;
 pub mod experiments;
+pub mod found;
 pub mod gateway;
 pub mod held;
 pub mod journal_test;
@@ -44,6 +46,7 @@ pub static LAB: Lab = Lab {
     experiments: experiments::ALL,
     settings: settings::SETTINGS,
     check: settings::check,
+    lives_here: existing::lives_here,
     up: existing::up,
     run: existing::run,
 };

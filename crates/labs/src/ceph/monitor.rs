@@ -3,7 +3,7 @@
 //! Owns how commands are given. Several go into one session of it: each start of it costs half a second of
 //! processor time. Works on clusters of the lab and on those it is pointed at.
 
-use crate::engine::process::Program;
+use crate::engine::process::{Process, Program};
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -20,11 +20,14 @@ pub struct Client {
     pub conf: PathBuf,
     /// Without `client.`.
     pub name: String,
+    /// The monitor, where it is the lab's: who waits for its answer need not wait for one that has ended.
+    #[serde(skip)]
+    pub monitor: Option<Process>,
 }
 
 impl Client {
     pub fn of(conf: &Path) -> Client {
-        Client { conf: conf.to_owned(), name: "admin".to_owned() }
+        Client { conf: conf.to_owned(), name: "admin".to_owned(), monitor: None }
     }
 
     /// One of Ceph's programs of this system, pointed at the cluster.
@@ -35,6 +38,7 @@ impl Client {
             .arg(&self.conf)
             .args(["--id", &self.name])
             .env("CEPH_CONF", &self.conf)
+            .needs(self.monitor.as_ref())
     }
 
     /// A question to the monitors, answered in JSON.
@@ -64,6 +68,8 @@ impl Client {
         let each = r#"ceph -c "$CEPH_CONF" --id "$WHO" --connect-timeout 30 <"$file" >"$file.out" 2>&1"#;
         let script = format!("for file in \"$@\"; do {each} & done; wait");
         let shell = session.command("sh").args(["-c", &script, "ceph"]).args(&files);
+        let count: usize = lists.iter().map(Vec::len).sum();
+        let shell = shell.called(told(count, lists)).needs(self.monitor.as_ref());
         shell.env("CEPH_CONF", &self.conf).env("WHO", &self.name).limit(LIMIT).run()?;
         for file in files {
             let answers = file.with_extension("out");
@@ -77,6 +83,12 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// The commands in messages.
+fn told(count: usize, lists: &[Vec<String>]) -> String {
+    let first = lists.iter().flatten().next().map_or("", String::as_str);
+    if count == 1 { format!("ceph {first}") } else { format!("ceph {first}, and {} more", count - 1) }
 }
 
 /// The session's exit status is that of its last command, so failures are looked for in what it said.

@@ -6,15 +6,12 @@
 use super::admin_socket;
 use super::cluster::Cluster;
 use super::sampling::Looked;
-use crate::engine::allocators::Allocator;
+use crate::engine::allocators::{self, Allocator, Library};
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// The stand-in for gperftools, beside libvcmalloc.so.
-const STAND_IN: &str = "libtcmalloc.so.4";
 
 pub struct Osd {
     pub number: usize,
@@ -66,13 +63,11 @@ fn real_name(path: &Path, root: Option<&Path>) -> String {
 /// An allocator for this cluster's OSDs.
 pub fn allocator(session: &Session, cluster: &Cluster, name: &str) -> Result<Allocator> {
     let Some(root) = cluster.root.as_deref() else { return session.allocator(name) };
-    let ours = bring_in(session, cluster)?;
+    let ours = match allocators::named(name)?.library {
+        Library::Ours => Some(bring_in(session, cluster)?),
+        _ => None,
+    };
     let allocator = session.allocator_in(name, Some(root), ours.as_deref())?;
-    if name.starts_with("vcmalloc") && ours.is_none() {
-        bail!(
-            "{STAND_IN} of vcmalloc is not built; an OSD that is linked with TCMalloc needs it: make build"
-        );
-    }
     if allocator.library.is_none() && cluster.shape.release.links_tcmalloc() {
         return glibc_before_tcmalloc(root, allocator);
     }
@@ -80,18 +75,16 @@ pub fn allocator(session: &Session, cluster: &Cluster, name: &str) -> Result<All
 }
 
 /// Puts our library where the other system sees it.
-fn bring_in(session: &Session, cluster: &Cluster) -> Result<Option<PathBuf>> {
-    let Ok(library) = session.library() else { return Ok(None) };
-    let beside = library.with_file_name(STAND_IN);
-    let source = if cluster.shape.release.links_tcmalloc() { beside } else { library.to_owned() };
-    if !source.is_file() {
-        return Ok(None);
-    }
+fn bring_in(session: &Session, cluster: &Cluster) -> Result<PathBuf> {
+    let source = match cluster.shape.release.links_tcmalloc() {
+        true => session.stand_in()?,
+        false => session.library()?,
+    };
     let inside = cluster.directory.join("lib").join(source.file_name().unwrap_or_default());
     if !inside.exists() {
-        fs::copy(&source, &inside).with_context(|| format!("cannot copy {}", source.display()))?;
+        fs::copy(source, &inside).with_context(|| format!("cannot copy {}", source.display()))?;
     }
-    Ok(Some(inside))
+    Ok(inside)
 }
 
 /// The daemon is linked with TCMalloc; whoever comes first in the search order is called, so the system's own

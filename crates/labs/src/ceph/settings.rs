@@ -5,7 +5,7 @@
 use super::release::Release;
 use super::shape::Store;
 use crate::engine::lab::{Setting, Values};
-use crate::engine::request::{NotUnderstood, Request, check_library};
+use crate::engine::request::{NotUnderstood, Request, check_library, check_stand_in};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 
@@ -59,6 +59,10 @@ pub static SETTINGS: &[Setting] = &[
     },
 ];
 
+/// Experiments whose OSDs are of a release that is linked with TCMalloc: they download a Debian first, so what
+/// they need beside it is looked for before.
+const LINKED_WITH_TCMALLOC: [&str; 2] = ["many-threads", "memory-target"];
+
 /// Who we are in a cluster unless `--id` says otherwise.
 pub const OWN_ID: &str = "admin";
 
@@ -81,6 +85,9 @@ pub fn check(request: &Request) -> Result<()> {
                  `vcm lab ceph up` left is loaded"
             ))
         }
+        action if LINKED_WITH_TCMALLOC.contains(&action) => {
+            check_stand_in(request, &allocators_of(request, &["vcmalloc"]))
+        }
         "up" => {
             let number = |name: &str| given(name).and_then(|text| text.parse().ok()).unwrap_or(1);
             let (osds, copies, allocators) = (number("osds"), number("copies"), request.allocators.len());
@@ -93,7 +100,11 @@ pub fn check(request: &Request) -> Result<()> {
             if (given("release"), given("store")) == (Some("18.2"), Some("filestore")) {
                 return refused("Ceph 18.2 has no filestore; 14.2 and 16.2 have".to_owned());
             }
-            check_library(request, &allocators_of_up(request))
+            let release = given("release").and_then(Release::of);
+            match release.is_some_and(Release::links_tcmalloc) {
+                true => check_stand_in(request, &allocators_of_up(request)),
+                false => check_library(request, &allocators_of_up(request)),
+            }
         }
         _ => Ok(()),
     }
@@ -101,8 +112,12 @@ pub fn check(request: &Request) -> Result<()> {
 
 /// What the OSDs of `up` take turns among.
 pub fn allocators_of_up(request: &Request) -> Vec<&str> {
+    allocators_of(request, &["vcmalloc"])
+}
+
+fn allocators_of<'a>(request: &'a Request, otherwise: &[&'a str]) -> Vec<&'a str> {
     match request.allocators.is_empty() {
-        true => vec!["vcmalloc"],
+        true => otherwise.to_vec(),
         false => request.allocators.iter().map(String::as_str).collect(),
     }
 }

@@ -127,6 +127,26 @@ impl Shape {
         Shape { keys: true, ..self }
     }
 
+    /// About what it writes to the disk of the run's directory: the monitor's store, and for each OSD what a lab's
+    /// loads leave in its store.
+    pub fn disk_mib(&self) -> u64 {
+        const MONITOR: u64 = 150;
+        const LOGS: u64 = 4;
+        let (osds, copies) = (self.osds as u64, self.copies as u64);
+        let journals = match self.journal {
+            JournalPlace::Memory => 0,
+            _ => self.journal_mib,
+        };
+        let each = match self.store {
+            Store::Memstore => LOGS,
+            Store::Bluestore if self.journal == JournalPlace::Loop => LOGS + 200 + journals,
+            Store::Bluestore | Store::Kstore => LOGS + 300,
+            Store::Filestore => LOGS + 200 + journals,
+        };
+        let image = if self.store == Store::Memstore { 0 } else { self.image_mib * copies };
+        MONITOR + osds * each + image
+    }
+
     pub fn global(mut self, line: &str) -> Shape {
         self.global_settings.push(line.to_owned());
         self

@@ -48,7 +48,7 @@ pub static ALLOCATORS: &[Declaration] = &[
         name: "tcmalloc",
         library: TCMALLOC,
         environment: &[],
-        what: "gperftools' TCMalloc, thread caches of 32 MiB together (its default)",
+        what: "gperftools' TCMalloc with thread caches of 32 MiB together, the library's default",
     },
     Declaration {
         name: "tcmalloc-1M",
@@ -60,7 +60,7 @@ pub static ALLOCATORS: &[Declaration] = &[
         name: "tcmalloc-128M",
         library: TCMALLOC,
         environment: &[(TCMALLOC_BOUND, "134217728")],
-        what: "TCMalloc with thread caches of 128 MiB together",
+        what: "TCMalloc with thread caches of 128 MiB together, which Ceph's packages set in /etc/default/ceph",
     },
     Declaration { name: "mimalloc", library: MIMALLOC, environment: &[], what: "mimalloc as packaged" },
     Declaration { name: "vcmalloc", library: Library::Ours, environment: &[], what: "vcmalloc" },

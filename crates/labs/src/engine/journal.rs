@@ -268,6 +268,11 @@ impl Found {
 
     /// Undoes all of it and removes the file, unless something stays.
     pub fn replay(&self) -> Leftovers {
+        self.replay_telling(|_| {})
+    }
+
+    /// The same, saying each thing before it is undone: a daemon may take its time to end.
+    pub fn replay_telling(&self, tell: impl Fn(&Undo)) -> Leftovers {
         let same_boot = self.header.boot == boot();
         if same_boot {
             end_errands(&self.header);
@@ -277,6 +282,7 @@ impl Found {
             if !same_boot && !undo.outlives_boot() {
                 continue;
             }
+            tell(undo);
             if let Err(error) = undo.act() {
                 leftovers.push((undo.clone(), error));
             }

@@ -18,6 +18,9 @@ pub struct Lab {
     /// What can be known before anything is installed or made: settings that do not go together, files that
     /// cannot be read, missing rights.
     pub check: fn(&Request) -> Result<()>,
+    /// What of this kind lives on this machine and is not the lab's, in a few words: beside it nothing is installed
+    /// without being told to.
+    pub lives_here: fn() -> Option<String>,
     /// Brings a cluster up and leaves it; `down` is the journal's work.
     pub up: fn(&Session) -> Result<()>,
     /// Puts load on the cluster that is up (or that the settings point at) and prints what is measured.
@@ -96,6 +99,11 @@ pub fn check_settings(settings: &[Setting], lab: &str, request: &Request) -> Res
 /// For a lab without such needs.
 pub fn nothing_to_check(_: &Request) -> Result<()> {
     Ok(())
+}
+
+/// For a lab whose packages no cluster has.
+pub fn nothing_lives_here() -> Option<String> {
+    None
 }
 
 /// A measurement without a cluster: `vcm lab NAME OPERAND`.

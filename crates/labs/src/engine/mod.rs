@@ -1,7 +1,7 @@
 //! What all labs share. See docs/design/labs.md.
 //!
 //! From the top: `run` drives an `experiment` by its `plan` in a `session`; the session makes and starts
-//! things through `undo`, `process`, `ground` and `packages`; `measure`, `beside` and `statistics` look;
+//! things through `undo`, `process`, `ground`, `space` and `packages`; `measure`, `beside` and `statistics` look;
 //! `verdict` judges; `results` and `page` tell, `tell` is how text leaves.
 
 pub mod allocators;
@@ -14,6 +14,7 @@ pub mod lab;
 pub mod machine;
 pub mod measure;
 pub mod nearest;
+pub mod neighbours;
 pub mod packages;
 pub mod page;
 pub mod plan;
@@ -23,6 +24,7 @@ pub mod request;
 pub mod results;
 pub mod run;
 pub mod session;
+pub mod space;
 pub mod statistics;
 pub mod stop;
 pub mod tell;

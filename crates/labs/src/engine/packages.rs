@@ -1,10 +1,13 @@
-//! Debian packages that an experiment needs: found missing, told, installed.
+//! Debian packages that an experiment needs: found missing, told with their number and size, asked for, installed.
 //!
-//! Promises that nothing is installed without a line that says so, and nothing at all with `--no-install`.
+//! Promises that nothing is installed without a line that says what, that a terminal is asked first, and that nothing
+//! at all is installed with `--no-install`, or beside a cluster that lives here already unless `--yes` was typed.
 
 use super::machine::package_version;
 use super::session::Session;
-use anyhow::{Context, Result, bail};
+use super::tell::counted;
+use anyhow::{Result, bail};
+use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 
 /// Makes sure that these packages (name, why) are on the machine.
@@ -15,23 +18,130 @@ pub fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
     }
     let names: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
     let command = format!("apt-get update && apt-get install --no-install-recommends {}", names.join(" "));
-    if session.request().no_install {
+    refuse(session, &command)?;
+    session.step("looking what has to be installed")?;
+    let plan = plan(session, &names, &command)?;
+    let from_here = counted(names.len() as u64, "package");
+    session
+        .say(&format!("missing: {from_here}; with what they need {plan}. They stay when the lab has ended."));
+    for (name, why) in &missing {
+        session.say(&format!("    {name}: {why}"));
+    }
+    if !session.request().yes && !agreed(session) {
+        bail!("nothing was installed. By hand, then the same command again:\n    {command}");
+    }
+    session.step(&format!("installing {plan}"))?;
+    // A package must not start its daemon here: the lab starts its own.
+    install(session, &names)
+        .env("RUNLEVEL", "1")
+        .arg("--yes")
+        .run()
+        .map_err(|error| shortened(error, &command))?;
+    Ok(())
+}
+
+/// Where nothing is to be installed, with what to type.
+fn refuse(session: &Session, command: &str) -> Result<()> {
+    let request = session.request();
+    if request.no_install {
         bail!("missing packages, and --no-install was given. Run this first:\n    {command}");
     }
     if !nix::unistd::geteuid().is_root() {
         bail!("missing packages. Run this as root, then the same command again:\n    {command}");
     }
-    session.say("installing what is missing:");
-    for (name, why) in &missing {
-        session.say(&format!("    {name}: {why}"));
+    if let Some(own) = (session.lab().lives_here)().filter(|_| !request.yes) {
+        bail!(
+            "missing packages, and this machine has a cluster of its own ({own}): nothing is installed beside it by \
+             itself. Run this, or the same command again with --yes:\n    {command}"
+        );
     }
-    let apt = |words: &[&str]| {
-        let program = session.command("apt-get").args(["--quiet", "--yes"]).args(words);
-        // A package must not start its daemon here: the lab starts its own.
-        let program = program.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
-        program.limit(Duration::from_secs(1800)).run().context(format!("by hand: {command}"))
-    };
-    apt(&["update"])?;
-    apt(&[&["install", "--no-install-recommends"], names.as_slice()].concat())?;
     Ok(())
+}
+
+fn install<'a>(session: &'a Session, names: &[&str]) -> super::process::Program<'a> {
+    let program =
+        session.command("apt-get").args(["--quiet", "install", "--no-install-recommends"]).args(names);
+    program.env("DEBIAN_FRONTEND", "noninteractive").limit(Duration::from_secs(1800))
+}
+
+/// What apt would do, in words; its lists are renewed first, as an old one names files that are gone.
+fn plan(session: &Session, names: &[&str], command: &str) -> Result<String> {
+    let update = session.command("apt-get").args(["--quiet", "update"]).limit(Duration::from_secs(1800));
+    update.run().map_err(|error| shortened(error, command))?;
+    let asked = install(session, names).arg("--assume-no").output()?;
+    if asked.stdout.contains("newly installed") {
+        return Ok(summary(&asked.stdout));
+    }
+    let said = if asked.stderr.is_empty() { asked.stdout } else { asked.stderr };
+    let said: Vec<&str> = said.lines().filter(|line| line.starts_with("E:")).collect();
+    bail!("apt-get cannot install them: {}; by hand: {command}", said.join(" "))
+}
+
+/// `27 packages, 21.3 MB to fetch, 96.1 MB on the disk`, of what apt says before it asks.
+fn summary(said: &str) -> String {
+    let after = |begin: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(begin))?;
+        Some(
+            line.split(" of ")
+                .next()?
+                .split("/")
+                .next()?
+                .trim_end_matches(" additional disk space will be used.")
+                .to_owned(),
+        )
+    };
+    let count = said.lines().find(|line| line.contains(" newly installed"));
+    let count = count.and_then(|line| line.split(", ").nth(1)?.split(' ').next()?.parse().ok()).unwrap_or(0);
+    let fetched = after("Need to get ").map(|size| format!(", {size} to fetch"));
+    let used = after("After this operation, ").map(|size| format!(", {size} on the disk"));
+    format!("{}{}{}", counted(count, "package"), fetched.unwrap_or_default(), used.unwrap_or_default())
+}
+
+/// A terminal is asked; a script has been told.
+fn agreed(session: &Session) -> bool {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() || !std::io::stderr().is_terminal() {
+        return true;
+    }
+    session.progress().suspended(|| {
+        super::tell::line("Install them? [y/N] (--yes does not ask)");
+        let mut answer = String::new();
+        stdin.lock().read_line(&mut answer).is_ok_and(|_| answer.trim().eq_ignore_ascii_case("y"))
+    })
+}
+
+/// The first thing that went wrong: without a network apt says it once for each file.
+fn shortened(error: anyhow::Error, command: &str) -> anyhow::Error {
+    if super::stop::is_stopped(&error) {
+        return error;
+    }
+    let said = format!("{error:#}");
+    let first = said.lines().find(|line| line.starts_with("E:") || line.starts_with("Err:"));
+    let first = first.unwrap_or(said.as_str()).trim();
+    anyhow::anyhow!("apt-get did not do it: {first}\nby hand: {command}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "Reading package lists...\nThe following NEW packages will be installed:\n  a b c\n\
+        0 upgraded, 27 newly installed, 0 to remove and 3 not upgraded.\nNeed to get 21.3 MB/40.1 MB of archives.\n\
+        After this operation, 96.1 MB of additional disk space will be used.\nDo you want to continue? [Y/n] N\n";
+
+    #[test]
+    fn what_apt_would_do_is_told_in_a_line() {
+        assert_eq!(summary(SAID), "27 packages, 21.3 MB to fetch, 96.1 MB on the disk");
+        assert_eq!(summary("0 upgraded, 1 newly installed, 0 to remove"), "1 package");
+    }
+
+    #[test]
+    fn of_twenty_lines_without_a_network_the_first_that_matters_is_shown() {
+        let lines: String = (0..20).map(|n| format!("W: Failed to fetch http://mirror/{n}\n")).collect();
+        let error = anyhow::anyhow!(
+            "`apt-get` failed: Err:1 http://mirror bookworm\nErr:2 x\n{lines}E: Some failed\n"
+        );
+        let said = shortened(error, "apt-get install x").to_string();
+        assert!(said.lines().count() == 2 && said.ends_with("by hand: apt-get install x"), "{said}");
+    }
 }

@@ -34,6 +34,8 @@ pub struct Program<'a> {
     own_mounts: Vec<PathBuf>,
     open_files: Option<u64>,
     limit: Duration,
+    called: Option<String>,
+    needs: Option<Process>,
 }
 
 /// What an errand left.
@@ -66,6 +68,8 @@ impl<'a> Program<'a> {
             own_mounts: Vec::new(),
             open_files: None,
             limit: Duration::from_secs(120),
+            called: None,
+            needs: None,
         }
     }
 
@@ -118,6 +122,18 @@ impl<'a> Program<'a> {
         self
     }
 
+    /// In messages, where the command line says nothing to a reader.
+    pub fn called(mut self, name: impl Into<String>) -> Self {
+        self.called = Some(name.into());
+        self
+    }
+
+    /// An errand that waits for this daemon ends when the daemon does, with the daemon's reason.
+    pub fn needs(mut self, daemon: Option<&Process>) -> Self {
+        self.needs = daemon.cloned();
+        self
+    }
+
     /// Runs an errand to its end and fails, with what it said, if it failed.
     pub fn run(self) -> Result<Output> {
         let shown = self.shown();
@@ -132,7 +148,8 @@ impl<'a> Program<'a> {
     /// Runs an errand to its end, whatever that is.
     pub fn output(self) -> Result<Output> {
         let shown = self.shown();
-        let (stop, limit) = (self.session.stop().clone(), self.limit);
+        let (session, needs) = (self.session, self.needs.clone());
+        let (stop, limit) = (session.stop().clone(), self.limit);
         stop.check()?;
         let (mut stdout, mut stderr) = (unnamed_file()?, unnamed_file()?);
         let mark = self.session.journal().errand_mark();
@@ -145,6 +162,11 @@ impl<'a> Program<'a> {
             // Looks often at first: most errands take a few milliseconds.
             let pause = begin.elapsed().min(Duration::from_millis(50)).max(Duration::from_millis(1));
             if let Err(error) = stop.sleep(pause) {
+                identity.end(Duration::from_secs(1));
+                return Err(error.context(format!("during `{shown}`")));
+            }
+            session.progress().still(&shown);
+            if let Some(Err(error)) = needs.as_ref().map(Process::check) {
                 identity.end(Duration::from_secs(1));
                 return Err(error.context(format!("during `{shown}`")));
             }
@@ -172,6 +194,9 @@ impl<'a> Program<'a> {
 
     /// What is typed to run it.
     fn shown(&self) -> String {
+        if let Some(called) = &self.called {
+            return called.clone();
+        }
         let words = std::iter::once(&self.program).chain(&self.arguments);
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }

@@ -1,10 +1,18 @@
 //! What the operator sees while a run lasts: a bar at a terminal, plain lines elsewhere, all on stderr.
+//!
+//! Before the cells are known (packages, another Debian, a cluster by itself) there is no share to show: what is
+//! being done, and for how long.
 
 use super::tell::line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+const BEFORE_CELLS: &str = "{spinner} {elapsed_precise} {wide_msg}";
+const CELLS: &str = "[{bar:24}] {pos}/{len} {elapsed_precise} {wide_msg}";
+/// How often a line says that something long still goes on.
+const STILL_EVERY: Duration = Duration::from_secs(30);
 
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -16,20 +24,20 @@ struct State {
     done: usize,
     cell: String,
     since: Instant,
+    /// When the last line was written.
+    told: Instant,
 }
 
 impl Progress {
     pub fn new() -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-            let template = "[{bar:24}] {pos}/{len} {elapsed_precise} {wide_msg}";
-            bar.set_style(
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-            );
+            bar.set_style(style(BEFORE_CELLS));
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        let state = State { total: 0, done: 0, cell: String::new(), since: Instant::now() };
+        let now = Instant::now();
+        let state = State { total: 0, done: 0, cell: String::new(), since: now, told: now };
         Progress { bar, state: Mutex::new(state) }
     }
 
@@ -41,6 +49,7 @@ impl Progress {
         self.state().total = cells;
         if let Some(bar) = &self.bar {
             bar.set_length(cells as u64);
+            bar.set_style(style(CELLS));
         }
     }
 
@@ -48,18 +57,38 @@ impl Progress {
         let mut state = self.state();
         state.cell = what.to_owned();
         state.since = Instant::now();
+        state.told = state.since;
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
             None => line(&format!("[{}/{}] {what}", state.done + 1, state.total)),
         }
     }
 
-    /// What the present cell is doing.
+    /// What the present cell is doing, or what is done before there are any.
     pub fn step(&self, what: &str) {
-        let state = self.state();
-        match &self.bar {
-            Some(bar) => bar.set_message(format!("{}: {what}", state.cell)),
-            None => line(&format!("    {what} ({:.0} s)", state.since.elapsed().as_secs_f64())),
+        self.passing(what);
+        if self.bar.is_none() {
+            let mut state = self.state();
+            line(&format!("    {what} ({:.0} s)", state.since.elapsed().as_secs_f64()));
+            state.told = Instant::now();
+        }
+    }
+
+    /// The same where only a terminal needs to know.
+    pub fn passing(&self, what: &str) {
+        let Some(bar) = &self.bar else { return };
+        match self.state().cell.as_str() {
+            "" => bar.set_message(what.to_owned()),
+            cell => bar.set_message(format!("{cell}: {what}")),
+        }
+    }
+
+    /// Something that takes long goes on: to be called often, told now and then. A terminal sees the time pass.
+    pub fn still(&self, what: &str) {
+        let mut state = self.state();
+        if self.bar.is_none() && state.told.elapsed() >= STILL_EVERY {
+            line(&format!("    still: {what} ({:.0} s)", state.since.elapsed().as_secs_f64()));
+            state.told = Instant::now();
         }
     }
 
@@ -79,11 +108,23 @@ impl Progress {
         }
     }
 
+    /// For a question: nothing is drawn over it.
+    pub fn suspended<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(work),
+            None => work(),
+        }
+    }
+
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 impl Default for Progress {

@@ -49,6 +49,13 @@ pub struct Request {
     pub cache: PathBuf,
     /// libvcmalloc.so, or why it was not found.
     pub library: Result<PathBuf, String>,
+    /// The library that takes TCMalloc's place in a daemon that is linked with it, or why it was not found.
+    pub stand_in: Result<PathBuf, String>,
+    /// What the library says of itself, and what the tool does, each with the commit that it was made from.
+    pub library_version: Option<String>,
+    pub tool_version: String,
+    /// Packages may be installed without a question.
+    pub yes: bool,
     /// Values for the lab's own settings, by name.
     pub settings: BTreeMap<String, String>,
 }
@@ -106,6 +113,17 @@ pub fn check_library(request: &Request, allocators: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// That what takes TCMalloc's place is there if one of these allocators is ours.
+pub fn check_stand_in(request: &Request, allocators: &[&str]) -> Result<()> {
+    check_library(request, allocators)?;
+    for name in allocators {
+        if allocators::named(name)?.library == Library::Ours {
+            request.stand_in.as_ref().map_err(|why| anyhow!("{why}"))?;
+        }
+    }
+    Ok(())
+}
+
 pub const DEFAULT_STATE: &str = "/var/lib/vcmalloc-labs";
 pub const DEFAULT_WORK: &str = "/var/tmp";
 pub const DEFAULT_CACHE: &str = "/var/cache/vcmalloc-labs";
@@ -126,6 +144,10 @@ impl Default for Request {
             work: DEFAULT_WORK.into(),
             cache: DEFAULT_CACHE.into(),
             library: Err("not looked for".to_owned()),
+            stand_in: Err("not looked for".to_owned()),
+            library_version: None,
+            tool_version: String::new(),
+            yes: false,
             settings: BTreeMap::new(),
         }
     }

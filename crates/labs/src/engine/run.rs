@@ -7,11 +7,12 @@ use super::journal;
 use super::lab::{ACTIONS, Lab, Tool, check_settings};
 use super::machine::{Machine, package_version};
 use super::plan::{Cell, Choice, cells};
+use super::progress::Progress;
 use super::request::{NotUnderstood, Request, check_flags, check_library, check_places};
 use super::results::{Results, Row, SCHEMA};
 use super::session::{Session, complain};
 use super::stop::{Stop, is_stopped};
-use super::{allocators, page, tell, verdict};
+use super::{allocators, page, space, tell, verdict};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
 
@@ -135,21 +136,26 @@ fn down(lab: &Lab, request: &Request) -> Result<Ending> {
     if journals.is_empty() {
         tell::line(&format!("nothing of the {} lab is there", lab.name));
     }
-    // Looked at before anything is undone: a run may be using the cluster that is up.
-    for found in &journals {
+    let (running, over): (Vec<_>, Vec<_>) =
+        journals.into_iter().partition(|found| !found.kept && found.owner_is_alive());
+    // Looked at before anything is undone: a run may be using the cluster that is up. An experiment has its own.
+    for found in &running {
         let (what, owner) = (&found.header.what, found.header.owner.pid);
-        if !found.kept && found.owner_is_alive() {
+        if over.is_empty() || ["up", "run"].contains(&what.as_str()) {
             bail!(
                 "`{what}` is running (pid {owner}); stop it with Ctrl-C or `kill {owner}`, it cleans up itself"
             );
         }
-        found.check_rights()?;
+        tell::line(&format!("`{what}` (pid {owner}) goes on: its cluster is its own"));
     }
+    over.iter().try_for_each(|found| found.check_rights())?;
+    let progress = Progress::new();
     let mut failed = Vec::new();
-    for found in journals {
-        tell::line(&format!("undoing {} things of `{}`", found.made.len(), found.header.what));
-        failed.extend(found.replay());
+    for found in over {
+        progress.say(&format!("undoing {} things of `{}`", found.made.len(), found.header.what));
+        failed.extend(found.replay_telling(|undo| progress.passing(&undo.tell())));
     }
+    progress.end();
     complain(failed)?;
     Ok(Ending::Done)
 }
@@ -233,16 +239,16 @@ fn ensure_packages(session: &Session, experiment: &Experiment, choice: &Choice) 
     session.packages(&packages)
 }
 
-/// Which build it was that took part.
+/// Which build it was that took part: what library and tool say of themselves, with their commit.
 fn note_library(session: &Session) {
-    let Ok(library) = session.library() else { return };
-    let built = std::fs::metadata(library).and_then(|metadata| metadata.modified()).ok();
-    let built = built.map(|time| chrono::DateTime::<chrono::Utc>::from(time).format("%F %R UTC").to_string());
-    let version = env!("CARGO_PKG_VERSION");
-    session.version(
-        "vcmalloc",
-        format!("{version} (built {})", built.as_deref().unwrap_or("at an unknown time")),
-    );
+    let request = session.request();
+    let unknown = || "a version that it does not say".to_owned();
+    if session.library().is_ok() {
+        session.version("vcmalloc", request.library_version.clone().unwrap_or_else(unknown));
+    }
+    if !request.tool_version.is_empty() {
+        session.version("vcm", request.tool_version.clone());
+    }
 }
 
 impl Course<'_> {
@@ -263,7 +269,11 @@ impl Course<'_> {
                     session.say(&format!("failed: {}: {error:#}", cell.tell()));
                     self.failures.push(format!("{}: {error:#}", cell.tell()));
                     in_a_row += 1;
+                    let full = space::fullness(session.directory());
                     session.end_fixture()?;
+                    if let Some(full) = full {
+                        return Err(error).context(format!("giving up, as {full}"));
+                    }
                     if in_a_row == FAILURES_IN_A_ROW {
                         return Err(error)
                             .context(format!("{in_a_row} cells in a row failed, giving up; the last"));

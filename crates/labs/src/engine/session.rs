@@ -197,6 +197,11 @@ impl Session {
         self.request.library.as_deref().map_err(|why| anyhow!("{why}"))
     }
 
+    /// What takes TCMalloc's place.
+    pub fn stand_in(&self) -> Result<&Path> {
+        self.request.stand_in.as_deref().map_err(|why| anyhow!("{why}"))
+    }
+
     /// Makes sure of packages and puts their versions among the results.
     pub fn packages(&self, packages: &[(String, String)]) -> Result<()> {
         super::packages::ensure(self, packages)?;

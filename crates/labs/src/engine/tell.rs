@@ -16,6 +16,11 @@ pub fn result(text: &str) -> Result<()> {
     }
 }
 
+/// `1 OSD`, `3 OSDs`.
+pub fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
 /// A line for the operator, on stderr.
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");

@@ -10,6 +10,7 @@ use crate::engine::measure::{self, Usage};
 use crate::engine::process::{Output, Process};
 use crate::engine::session::Session;
 use crate::engine::stop::is_stopped;
+use crate::engine::tell::counted;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -171,7 +172,7 @@ impl Cluster {
             // 0: one process takes them all.
             self.cli(session, &["volume", "set", "all", "cluster.max-bricks-per-process", "0"])?;
         }
-        session.step(&format!("creating {} volumes", self.shape.volumes))?;
+        session.step(&format!("creating {}", counted(self.shape.volumes, "volume")))?;
         for volume in 1..=self.shape.volumes {
             let name = format!("v{volume}");
             let mut words = vec!["volume".to_owned(), "create".to_owned(), name.clone()];
@@ -234,7 +235,7 @@ impl Cluster {
 
     /// Files are created, written and deleted through libgfapi, over the first so many volumes.
     pub fn load(&self, session: &Session, volumes: u64, files: u64, bytes: u64) -> Result<Loaded> {
-        session.step(&format!("load: {files} files over {volumes} volumes"))?;
+        session.step(&format!("load: {files} files over {}", counted(volumes, "volume")))?;
         let program = session.command(&self.helpers.load).arg(HOST);
         let program = program.args([volumes, files, bytes].map(|number| number.to_string()));
         let program = program.arg(self.directory.join("log/load.log")).network(Some(&self.network));

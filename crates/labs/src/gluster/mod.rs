@@ -17,6 +17,7 @@ mod reports;
 use crate::engine::experiment::Package;
 use crate::engine::lab::{Lab, Setting, Values};
 use crate::engine::measure::Usage;
+use crate::engine::neighbours;
 use crate::engine::request::{NotUnderstood, Request, check_library};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -30,6 +31,7 @@ pub static LAB: Lab = Lab {
     experiments: &[&detach::DETACH, &multiplex::MULTIPLEX, &pools::POOLS],
     settings: SETTINGS,
     check,
+    lives_here,
     up,
     run,
 };
@@ -80,6 +82,11 @@ fn check(request: &Request) -> Result<()> {
         "up" => check_library(request, &[request.settings.get("allocator").map_or(DEFAULT, String::as_str)]),
         _ => Ok(()),
     }
+}
+
+/// A Gluster on this machine that is not the lab's.
+fn lives_here() -> Option<String> {
+    neighbours::first(&["glusterd", "glusterfsd"], &["/var/lib/glusterd/vols", "/var/lib/glusterd/peers"])
 }
 
 fn check_rights() -> Result<()> {

@@ -11,7 +11,7 @@ use vcm_labs::{LABS, TOOLS};
 
 const EXAMPLES: &str = "\
 Examples:
-  vcm lab list                             what can be rerun, and whose report it was
+  vcm lab list                             what can be rerun, and whose report it was (--long: all of it)
   vcm lab gluster detach --quick           one experiment, in about five minutes
   vcm lab gluster detach --full --out results
   vcm lab gluster down                     undo what a killed run has left
@@ -29,16 +29,36 @@ pub struct LabVerb {
 
 /// The subcommand of `vcm lab`.
 pub enum Chosen {
-    List { json: bool },
-    Act { lab: &'static Lab, request: Box<Request>, library: Option<PathBuf> },
-    Use { tool: &'static Tool, request: Box<Request>, library: Option<PathBuf> },
+    List {
+        json: bool,
+        long: bool,
+    },
+    /// Of the library that this process runs on, for the results.
+    LibraryVersion,
+    Act {
+        lab: &'static Lab,
+        request: Box<Request>,
+        library: Option<PathBuf>,
+    },
+    Use {
+        tool: &'static Tool,
+        request: Box<Request>,
+        library: Option<PathBuf>,
+    },
 }
 
 impl Args for Chosen {
     fn augment_args(command: Command) -> Command {
         let list = Command::new("list")
             .about("List the labs, their experiments and the reports behind them")
-            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"));
+            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
+            .arg(
+                Arg::new("long")
+                    .long("long")
+                    .action(ArgAction::SetTrue)
+                    .help("With what each asks and what was found"),
+            );
+        let command = command.subcommand(Command::new("library-version").hide(true));
         let command = command.subcommand(list).disable_help_subcommand(true);
         let command = LABS.iter().fold(command, |command, lab| command.subcommand(lab_command(lab)));
         TOOLS.iter().fold(command, |command, tool| command.subcommand(tool_command(tool)))
@@ -63,7 +83,10 @@ impl FromArgMatches for Chosen {
             let request = Box::new(request(matches, tool.settings));
             return Ok(Chosen::Use { tool, request, library: library(matches) });
         }
-        Ok(Chosen::List { json: matches.get_flag("json") })
+        if name == "library-version" {
+            return Ok(Chosen::LibraryVersion);
+        }
+        Ok(Chosen::List { json: matches.get_flag("json"), long: matches.get_flag("long") })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -76,9 +99,9 @@ fn lab_command(lab: &'static Lab) -> Command {
     let names: Vec<&str> = lab.experiments.iter().map(|experiment| experiment.name).chain(ACTIONS).collect();
     let action = Arg::new("action")
         .value_name("EXPERIMENT")
-        .required(true)
         .help(format!("One of: {} (the last three: a cluster by itself)", names.join(", ")));
-    let command = Command::new(lab.name).about(lab.what).arg(action);
+    let usage = format!("vcm lab {} <EXPERIMENT|up|run|down> [OPTIONS]", lab.name);
+    let command = Command::new(lab.name).about(lab.what).override_usage(usage).arg(action);
     let command = with_common(command).arg(
         Arg::new("quick")
             .long("quick")
@@ -136,8 +159,10 @@ fn with_common(command: Command) -> Command {
     };
     let library = Arg::new("library").long("library").value_name("PATH").value_parser(value_parser!(PathBuf));
     let no_install = Arg::new("no-install").long("no-install").action(ArgAction::SetTrue);
+    let yes = Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue).conflicts_with("no-install");
     command
         .arg(no_install.help("Fail, and name the command, when a package is missing"))
+        .arg(yes.help("Install missing packages without a question, also beside a cluster that lives here"))
         .arg(library.help("The libvcmalloc.so to use, instead of the one that is found by itself"))
         .arg(folder("state", DEFAULT_STATE, "Undo journals"))
         .arg(folder("work", DEFAULT_WORK, "The cluster's files while it runs"))
@@ -175,8 +200,9 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
         state: path("state").unwrap_or_else(|| DEFAULT_STATE.into()),
         work: path("work").unwrap_or_else(|| DEFAULT_WORK.into()),
         cache: path("cache").unwrap_or_else(|| DEFAULT_CACHE.into()),
-        library: Err("not looked for".to_owned()),
+        yes: flag("yes"),
         settings: values,
+        ..Request::default()
     }
 }
 

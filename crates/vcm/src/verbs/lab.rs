@@ -1,12 +1,17 @@
 //! `vcm lab`: hands what was typed to the labs, and their ending to the shell.
 
+use crate::cli::Cli;
 use crate::cli::lab::{Chosen, LabVerb};
-use crate::library;
+use crate::library::{self, Library};
 use crate::page::Page;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use clap::CommandFactory;
 use serde_json::json;
-use std::path::{Path, PathBuf};
-use vcm_labs::engine::request::is_not_understood;
+use std::ffi::{CStr, c_char};
+use std::path::Path;
+use std::process::Command;
+use vcm_labs::engine::experiment::{Experiment, Report};
+use vcm_labs::engine::request::{Request, is_not_understood};
 use vcm_labs::engine::run::{self, Ending};
 use vcm_labs::engine::stop::is_stopped;
 use vcm_labs::{LABS, Lab};
@@ -18,13 +23,16 @@ const INTERRUPTED: u8 = 130;
 
 pub fn lab(verb: LabVerb) -> Outcome {
     let ending = match verb.chosen {
-        Chosen::List { json } => return list(json),
+        Chosen::List { json: true, .. } => return list_as_json(),
+        Chosen::List { long, .. } => return list(long),
+        Chosen::LibraryVersion => return own_library_version(),
+        Chosen::Act { lab, request, .. } if request.action.is_empty() => return Err(which_one(lab)),
         Chosen::Act { lab, mut request, library } => {
-            request.library = found(library.as_deref(), request.action == "down")?;
+            find_libraries(&mut request, library.as_deref())?;
             run::act(lab, *request)
         }
         Chosen::Use { tool, mut request, library } => {
-            request.library = found(library.as_deref(), false)?;
+            find_libraries(&mut request, library.as_deref())?;
             run::act_tool(tool, *request)
         }
     };
@@ -37,48 +45,124 @@ pub fn lab(verb: LabVerb) -> Outcome {
     }
 }
 
-/// Not finding it fails only what needs it, unless it was named; `down` goes on in any case.
-fn found(asked_for: Option<&Path>, goes_down: bool) -> Result<Result<PathBuf, String>, Failure> {
+/// The libraries that `vcm run` would take. Not finding one fails only what needs it, unless it was named; `down`
+/// goes on in any case.
+fn find_libraries(request: &mut Request, asked_for: Option<&Path>) -> Result<(), Failure> {
+    let version = Cli::command().render_version();
+    version.trim().trim_start_matches("vcm ").clone_into(&mut request.tool_version);
     match library::find(asked_for, false) {
-        Ok(library) => Ok(Ok(library.path)),
-        Err(failure) if asked_for.is_none() || goes_down => Ok(Err(failure.message)),
-        Err(failure) => Err(Failure::new(FAILURE, failure.message)),
+        Ok(library) => {
+            request.stand_in = match library.stand_in() {
+                Some(stand_in) => Ok(stand_in.path),
+                None => Err(no_stand_in(&library)),
+            };
+            request.library_version = version_of(&library.path);
+            request.library = Ok(library.path);
+        }
+        Err(failure) if asked_for.is_none() || request.action == "down" => {
+            request.stand_in = Err(failure.message.clone());
+            request.library = Err(failure.message);
+        }
+        Err(failure) => return Err(Failure::new(FAILURE, failure.message)),
     }
+    Ok(())
 }
 
-fn list(as_json: bool) -> Outcome {
-    if as_json {
-        let experiments = |lab: &Lab| -> Vec<_> {
-            let one = |experiment: &&vcm_labs::engine::experiment::Experiment| {
-                json!({ "name": experiment.name, "title": experiment.title, "question": experiment.question,
-                        "allocators": experiment.allocators, "quick": experiment.quick.about,
-                        "full": experiment.full.about })
-            };
-            lab.experiments.iter().map(one).collect()
-        };
-        let labs: Vec<_> = LABS
-            .iter()
-            .map(|lab| json!({ "lab": lab.name, "what": lab.what, "experiments": experiments(lab) }))
-            .collect();
-        return say::result(&format!("{:#}\n", json!(labs)));
+fn no_stand_in(library: &Library) -> String {
+    let name = library::STAND_IN_FILE_NAME;
+    let folder = library.path.parent().unwrap_or(Path::new("/")).display();
+    format!(
+        "vcmalloc's {name} was not found, and a daemon that is linked with TCMalloc needs it. Looked at:\n  \
+         {folder}/{name}\n  {folder}/vcmalloc/{name}\n'make build' makes it and 'make install' puts it there; or name \
+         the libvcmalloc.so that it lies beside: --library PATH"
+    )
+}
+
+/// What the library says of itself: this program, started on it, asks.
+fn version_of(library: &Path) -> Option<String> {
+    let own = std::env::current_exe().ok()?;
+    let said = Command::new(own).args(["lab", "library-version"]).env("LD_PRELOAD", library).output().ok()?;
+    let text = String::from_utf8(said.stdout).ok()?;
+    said.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn own_library_version() -> Outcome {
+    // SAFETY: looks a name up among what is loaded.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vcm_version".as_ptr()) };
+    if found.is_null() {
+        return Err(Failure::new(FAILURE, "vcm does not run on vcmalloc"));
     }
+    // SAFETY: vcmalloc.h declares it so, and what it returns is a text that stays.
+    let version = unsafe {
+        let version: extern "C" fn() -> *const c_char = std::mem::transmute(found);
+        CStr::from_ptr(version())
+    };
+    say::result(&format!("{}\n", version.to_string_lossy()))
+}
+
+/// What can be typed after the name of a lab.
+fn which_one(lab: &Lab) -> Failure {
+    let one = |experiment: &&Experiment| format!("  {:<16} {}\n", experiment.name, experiment.title);
+    let experiments: String = lab.experiments.iter().map(one).collect();
+    Failure::new(
+        NOT_UNDERSTOOD,
+        format!("lab {0}: which one?\n{experiments}  {1:<16} a cluster by itself", lab.name, "up, run, down"),
+    )
+}
+
+fn list_as_json() -> Outcome {
+    let experiments = |lab: &Lab| -> Vec<_> {
+        let one = |experiment: &&Experiment| {
+            json!({ "name": experiment.name, "title": experiment.title, "question": experiment.question,
+                    "allocators": experiment.allocators, "quick": experiment.quick.about,
+                    "full": experiment.full.about })
+        };
+        lab.experiments.iter().map(one).collect()
+    };
+    let labs: Vec<_> = LABS
+        .iter()
+        .map(|lab| json!({ "lab": lab.name, "what": lab.what, "experiments": experiments(lab) }))
+        .collect();
+    say::result(&format!("{:#}\n", json!(labs)))
+}
+
+/// With `long` what each asks and what its reports found; a report that several rerun is told once.
+fn list(long: bool) -> Outcome {
     let mut page = Page::new();
+    let mut told: Vec<&Report> = Vec::new();
     for lab in LABS {
         page.paragraph("", &format!("{}: {}", lab.name, lab.what));
         for experiment in lab.experiments {
-            page.line(&format!("\n  vcm lab {} {}", lab.name, experiment.name));
+            let blank = if long { "\n" } else { "" };
+            page.line(&format!("{blank}  vcm lab {} {}", lab.name, experiment.name));
             let mut put = |paragraph: &str| page.wrapped("    ", "      ", paragraph);
+            let (quick, full) = (experiment.quick.about, experiment.full.about);
+            if !long {
+                put(&format!("{} ({quick}; {full} with --full)", experiment.title));
+                put(&format!("after {}", whose(experiment)));
+                continue;
+            }
             put(experiment.title);
             put(experiment.question);
             for report in experiment.reports {
-                put(&format!("{} ({}): {}", report.who, report.year, report.found));
+                let known = told.iter().any(|one| (one.who, one.found) == (report.who, report.found));
+                let found = if known { "as above" } else { report.found };
+                put(&format!("{} ({}): {found}", report.who, report.year));
+                told.push(report);
             }
-            let (quick, full) = (experiment.quick.about, experiment.full.about);
             put(&format!("takes {quick} with --quick, {full} with --full"));
         }
         page.line("");
     }
+    if !long {
+        page.line("What each asks and what was found: vcm lab list --long");
+    }
     say::result(&page.into_text())
+}
+
+fn whose(experiment: &Experiment) -> String {
+    let reports = experiment.reports.iter().filter(|report| !report.who.starts_with("our own"));
+    reports.map(|report| format!("{} ({})", report.who, report.year)).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

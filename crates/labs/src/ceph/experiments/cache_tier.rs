@@ -42,7 +42,7 @@ pub static CACHE_TIER: Experiment = Experiment {
     then: "The reports had flash in front of spinning disks. One machine with one disk has only the costs: the tier is \
            on the same device. flashcache and bcache need a kernel module and a second device; the tier is the nearest \
            that runs here.",
-    allocators: &["glibc", "tcmalloc", "jemalloc", "vcmalloc"],
+    allocators: &["glibc", "tcmalloc", "tcmalloc-128M", "jemalloc", "vcmalloc"],
     axes: &[
         Axis {
             name: "tier",

@@ -48,7 +48,7 @@ pub static JOURNAL: Experiment = Experiment {
     then: "The reports had a disk and a flash device for each OSD and a network between copies. Here all OSDs share \
            one disk and copies go over loopback: a loop device for the journal is on the same disk, so only the journal in \
            memory (tmpfs) shows what a device of its own would bring.",
-    allocators: &["glibc", "tcmalloc", "jemalloc", "vcmalloc"],
+    allocators: &["glibc", "tcmalloc", "tcmalloc-128M", "jemalloc", "vcmalloc"],
     axes: &[
         Axis {
             name: "store",
@@ -94,7 +94,7 @@ pub static JOURNAL: Experiment = Experiment {
     figures: &[],
     pictures: &[
         Picture::Ratios {
-            title: "Processor time per operation over copies, TCMalloc = 1",
+            title: "Processor time per operation over copies, TCMalloc with 32 MiB = 1",
             measure: "cpu_ms_per_op",
             over: "tcmalloc",
             axis: "copies",

@@ -39,7 +39,7 @@ pub static KEY_VALUE: Experiment = Experiment {
     ],
     then: "The reports had LevelDB or RocksDB of 2014 and runs of hours. A run of seconds sees the log and the first \
            levels only, so the amplification here is a lower bound.",
-    allocators: &["glibc", "tcmalloc", "jemalloc", "vcmalloc"],
+    allocators: &["glibc", "tcmalloc", "tcmalloc-128M", "jemalloc", "vcmalloc"],
     axes: &[
         Axis {
             name: "store",
@@ -58,7 +58,7 @@ pub static KEY_VALUE: Experiment = Experiment {
     controls: &[Control {
         // With three copies an OSD has three times the operations: with one, some hundred a second say
         // little.
-        what: "glibc costs more than TCMalloc on BlueStore with three copies",
+        what: "glibc costs more than TCMalloc with 32 MiB on BlueStore with three copies",
         higher: on_bluestore("glibc"),
         lower: on_bluestore("tcmalloc"),
         at_least: 1.02,
@@ -67,7 +67,7 @@ pub static KEY_VALUE: Experiment = Experiment {
     figures: &[],
     pictures: &[
         Picture::Ratios {
-            title: "Processor time per write, TCMalloc = 1",
+            title: "Processor time per write, TCMalloc with 32 MiB = 1",
             measure: "cpu_ms_per_op",
             over: "tcmalloc",
             axis: "store",

@@ -29,9 +29,10 @@ pub static OBJECT_GATEWAY: Experiment = Experiment {
                 TCMalloc, containers often start without it",
         source: "",
     }],
-    then: "The reports had many thousands of clients for each gateway. Here a real S3 client (boto3) keeps a few requests in \
+    then: "Processor time is shown and not compared: no allocator was seen to cost a gateway more than the repetitions differ by. \
+           The reports had many thousands of clients for each gateway. Here a real S3 client (boto3) keeps a few requests in \
            flight at each gateway, all gateways at the same time, in front of one cluster on memstore.",
-    allocators: &["glibc", "tcmalloc-1M", "tcmalloc", "jemalloc", "mimalloc", "vcmalloc"],
+    allocators: &["glibc", "tcmalloc-1M", "tcmalloc", "tcmalloc-128M", "jemalloc", "mimalloc", "vcmalloc"],
     axes: &[Axis {
         name: "kib",
         what: "size of an object in KiB",
@@ -54,26 +55,29 @@ pub static OBJECT_GATEWAY: Experiment = Experiment {
         measure("threads", "", 0, false, "threads of the gateway"),
     ],
     controls: &[Control {
-        what: "mimalloc's gateway holds more memory than glibc's",
-        higher: Point { allocator: "mimalloc", axes: &[("kib", "4")], step: "put", measure: "rss_mib" },
-        lower: Point { allocator: "glibc", axes: &[("kib", "4")], step: "put", measure: "rss_mib" },
+        what: "mimalloc's gateway holds more memory than glibc's: the claims are about memory",
+        higher: memory("mimalloc"),
+        lower: memory("glibc"),
         at_least: 1.1,
     }],
-    claims: &[Claim {
-        what: "processor time per PUT of 4 KiB, vcmalloc over TCMalloc with 32 MiB",
-        point: put("vcmalloc"),
-        over: Some(put("tcmalloc")),
-        at_most: 1.0,
-    }],
-    figures: &[],
-    pictures: &[
-        Picture::Ratios {
-            title: "Processor time per request, TCMalloc with 32 MiB = 1",
-            measure: "cpu_ms_per_op",
-            over: "tcmalloc",
-            axis: "",
-            step: "",
+    claims: &[
+        Claim {
+            what: "memory of the gateway after PUTs of 4 KiB, vcmalloc over TCMalloc with 32 MiB",
+            point: memory("vcmalloc"),
+            over: Some(memory("tcmalloc")),
+            at_most: 1.0,
         },
+        Claim {
+            what: "the same over TCMalloc with 128 MiB, which Ceph's packages set",
+            point: memory("vcmalloc"),
+            over: Some(memory("tcmalloc-128M")),
+            at_most: 1.0,
+        },
+    ],
+    figures: &[],
+    // No ratios of processor time: no allocator was seen to cost a gateway more than noise (glibc 0.99 of TCMalloc,
+    // 1 MiB of thread caches 1.01), so nothing shows that a difference would be seen.
+    pictures: &[
         Picture::Steps { title: "Processor time per request", measure: "cpu_ms_per_op" },
         Picture::Steps { title: "Memory of the gateway", measure: "rss_mib" },
     ],
@@ -83,8 +87,8 @@ pub static OBJECT_GATEWAY: Experiment = Experiment {
     cell,
 };
 
-const fn put(allocator: &'static str) -> Point {
-    Point { allocator, axes: &[("kib", "4")], step: "put", measure: "cpu_ms_per_op" }
+const fn memory(allocator: &'static str) -> Point {
+    Point { allocator, axes: &[("kib", "4")], step: "put", measure: "rss_mib" }
 }
 
 fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {

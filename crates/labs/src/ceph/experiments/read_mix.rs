@@ -63,13 +63,25 @@ pub static READ_MIX: Experiment = Experiment {
     }],
     claims: &[
         Claim {
-            what: "processor time per write, vcmalloc over TCMalloc with 128 MiB",
+            what: "processor time per write, vcmalloc over TCMalloc with 32 MiB",
+            point: writing("vcmalloc"),
+            over: Some(writing("tcmalloc")),
+            at_most: 1.0,
+        },
+        Claim {
+            what: "the same over TCMalloc with 128 MiB, which Ceph's packages set",
             point: writing("vcmalloc"),
             over: Some(writing("tcmalloc-128M")),
             at_most: 1.0,
         },
         Claim {
-            what: "processor time per read, vcmalloc over TCMalloc with 128 MiB",
+            what: "processor time per read, vcmalloc over TCMalloc with 32 MiB",
+            point: reading("vcmalloc"),
+            over: Some(reading("tcmalloc")),
+            at_most: 1.0,
+        },
+        Claim {
+            what: "the same over TCMalloc with 128 MiB",
             point: reading("vcmalloc"),
             over: Some(reading("tcmalloc-128M")),
             at_most: 1.0,

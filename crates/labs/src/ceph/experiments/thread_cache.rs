@@ -94,6 +94,12 @@ pub static THREAD_CACHE: Experiment = Experiment {
             at_most: 0.95,
         },
         Claim {
+            what: "the same over TCMalloc with 128 MiB, which Ceph's packages set",
+            point: on_memstore("vcmalloc", "write 32"),
+            over: Some(on_memstore("tcmalloc-128M", "write 32")),
+            at_most: 1.0,
+        },
+        Claim {
             what: "the same over jemalloc",
             point: on_memstore("vcmalloc", "write 32"),
             over: Some(on_memstore("jemalloc", "write 32")),
@@ -106,7 +112,7 @@ pub static THREAD_CACHE: Experiment = Experiment {
             at_most: 1.0,
         },
         Claim {
-            what: "the same with 1 MiB of caches on both, vcmalloc over TCMalloc",
+            what: "the same with 1 MiB of caches on both, vcmalloc over TCMalloc with 1 MiB",
             point: on_memstore("vcmalloc-1M", "write 32"),
             over: Some(on_memstore("tcmalloc-1M", "write 32")),
             at_most: 0.80,
@@ -115,6 +121,12 @@ pub static THREAD_CACHE: Experiment = Experiment {
             what: "memory at equal work, vcmalloc over TCMalloc with 32 MiB",
             point: memory("vcmalloc"),
             over: Some(memory("tcmalloc")),
+            at_most: 1.0,
+        },
+        Claim {
+            what: "memory at equal work, vcmalloc over TCMalloc with 128 MiB",
+            point: memory("vcmalloc"),
+            over: Some(memory("tcmalloc-128M")),
             at_most: 1.0,
         },
         Claim {
