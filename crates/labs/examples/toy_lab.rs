@@ -44,8 +44,22 @@ static NAP: Experiment = Experiment {
         Step { name: "full", what: "after it was written" },
     ],
     measures: &[
-        Measure { name: "bytes", unit: "bytes", what: "what the file holds", digits: 0, shown: true },
-        Measure { name: "rss", unit: "MiB", what: "resident memory of sleep", digits: 1, shown: true },
+        Measure {
+            name: "bytes",
+            unit: "bytes",
+            what: "what the file holds",
+            digits: 0,
+            shown: true,
+            whole: false,
+        },
+        Measure {
+            name: "rss",
+            unit: "MiB",
+            what: "resident memory of sleep",
+            digits: 1,
+            shown: true,
+            whole: false,
+        },
     ],
     controls: &[Control { what: "a larger file is larger", higher: LARGE, lower: SMALL, at_least: 2.0 }],
     claims: &[Claim {

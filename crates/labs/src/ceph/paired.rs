@@ -26,8 +26,18 @@ pub const fn measure(
     shown: bool,
     what: &'static str,
 ) -> Measure {
-    Measure { name, unit, what, digits, shown }
+    Measure { name, unit, what, digits, shown, whole: false }
 }
+
+/// One number of the whole cluster.
+pub const fn of_all(name: &'static str, unit: &'static str, digits: usize, what: &'static str) -> Measure {
+    Measure { name, unit, what, digits, shown: true, whole: true }
+}
+
+pub const CLIENT_IOPS: Measure =
+    of_all("client_iops", "1/s", 0, "operations per second of all OSDs together, as the client saw it");
+pub const CLIENT_MS: Measure =
+    of_all("client_ms", "ms", 2, "mean latency as the client saw it, over all OSDs");
 
 pub const MEASURES: &[Measure] = &[
     measure("cpu_ms_per_op", "ms", 4, true, "processor time of the OSD, user and system, per own operation"),
@@ -60,14 +70,8 @@ pub const MEASURES: &[Measure] = &[
     measure("operations", "", 0, true, "own operations in the step"),
     measure("rss_mib", "MiB", 1, false, "memory at the end of the step"),
     measure("threads", "", 0, true, "the most threads that the OSD had during the step"),
-    measure(
-        "client_iops",
-        "1/s",
-        0,
-        false,
-        "operations per second of all OSDs together, as the client saw it",
-    ),
-    measure("client_ms", "ms", 2, false, "mean latency as the client saw it, over all OSDs"),
+    CLIENT_IOPS,
+    CLIENT_MS,
     measure("load_average", "", 1, false, "runnable processes of the machine: other work disturbs"),
 ];
 
@@ -122,6 +126,7 @@ impl Round<'_> {
         row = row.value("rss_mib", work.usage.rss_mib).value("rss_equal_mib", work.rss_at(fewest));
         row = row.value("load_average", load_average());
         row = row.value("client_iops", client.per_second()).value("client_ms", client.mean_ms);
+        row = row.value("client_operations", client.operations);
         row = row.values(work.latency_ms("osd", latency).map(|ms| ("op_ms", ms)));
         let process = if self.reads { "op_r_process_latency" } else { "op_w_process_latency" };
         let parts = [

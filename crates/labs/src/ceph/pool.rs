@@ -53,6 +53,14 @@ pub fn create(session: &Session, cluster: &Cluster, pool: &str, copies: usize) -
     )
 }
 
+/// A pool beside the first, with its groups where they are wanted.
+pub fn create_level(session: &Session, cluster: &Cluster, pool: &str, copies: usize) -> Result<()> {
+    create(session, cluster, pool, copies)?;
+    settle(session, cluster, pool, SETTLED_WITHIN[1])?;
+    level(session, cluster, pool, copies)?;
+    settle(session, cluster, pool, SETTLED_WITHIN[1])
+}
+
 pub fn remove(session: &Session, cluster: &Cluster, pool: &str) -> Result<()> {
     let line = format!("osd pool delete {pool} {pool} --yes-i-really-really-mean-it");
     cluster.client.command(session, &[line])
@@ -69,8 +77,10 @@ fn make_settled(session: &Session, cluster: &Cluster, copies: usize) -> Result<(
             remove(session, cluster, POOL)?;
         }
         create(session, cluster, POOL, copies)?;
-        let settled = settle(session, cluster, limit).and_then(|()| match cluster.shape.level {
-            true => level(session, cluster, copies).and_then(|()| settle(session, cluster, limit)),
+        let settled = settle(session, cluster, POOL, limit).and_then(|()| match cluster.shape.level {
+            true => {
+                level(session, cluster, POOL, copies).and_then(|()| settle(session, cluster, POOL, limit))
+            }
             false => Ok(()),
         });
         match settled {
@@ -94,10 +104,10 @@ pub fn fresh(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> 
 
 /// Puts group n on OSD n modulo their number, its copies on the next ones, while the pool is still empty, and
 /// waits until they are there: until then the former OSD does the work.
-fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
+fn level(session: &Session, cluster: &Cluster, pool: &str, copies: usize) -> Result<()> {
     let pools = cluster.client.ask(session, &["osd", "lspools"])?;
     let pools = pools.as_array().context("no list of pools")?;
-    let ours = pools.iter().find(|pool| pool["poolname"] == POOL);
+    let ours = pools.iter().find(|one| one["poolname"] == pool);
     let number = ours.and_then(|pool| pool["poolnum"].as_u64()).context("the pool is not listed")?;
     // 14.2 still expects clients that do not know of pinned groups.
     cluster.client.command(session, &["osd set-require-min-compat-client luminous".to_owned()])?;
@@ -111,7 +121,8 @@ fn level(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     session.wait_for("the placement groups to be where they were put", MOVED_WITHIN, || {
         let led = cluster.osds().iter().map(groups_led_by).collect::<Result<Vec<usize>>>()?;
         let (groups, osds) = (cluster.shape.placement_groups, cluster.shape.osds);
-        let wanted = |osd: usize| groups / osds + usize::from(osd < groups % osds);
+        // Every pool here is level and has as many groups.
+        let wanted = |osd: usize| pools.len() * (groups / osds + usize::from(osd < groups % osds));
         if led.iter().enumerate().any(|(osd, led)| *led < wanted(osd)) {
             return Ok(None);
         }
@@ -127,7 +138,7 @@ fn groups_led_by(osd: &Osd) -> Result<usize> {
 }
 
 /// An operation waits until its placement group is active, so some to each of them settle it.
-fn settle(session: &Session, cluster: &Cluster, limit: Duration) -> Result<()> {
-    let bench = cluster.client.program(session, "rados").args(["--pool", POOL, "bench", "1", "write"]);
+fn settle(session: &Session, cluster: &Cluster, pool: &str, limit: Duration) -> Result<()> {
+    let bench = cluster.client.program(session, "rados").args(["--pool", pool, "bench", "1", "write"]);
     bench.args(["-b", "1", "-t", "64", "--run-name", "settle"]).limit(limit).run().map(drop)
 }

@@ -91,6 +91,8 @@ pub struct Measure {
     pub digits: usize,
     /// Shown in the tables; others are in the JSON only.
     pub shown: bool,
+    /// Of all daemons together: one line or bar whatever the allocators, as every row has the same number.
+    pub whole: bool,
 }
 
 /// A value of the summary: the median over repetitions at one place.

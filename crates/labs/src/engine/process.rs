@@ -165,7 +165,7 @@ impl<'a> Program<'a> {
                 identity.end(Duration::from_secs(1));
                 return Err(error.context(format!("during `{shown}`")));
             }
-            session.progress().still(&shown);
+            session.progress().still(brief(&shown));
             if let Some(Err(error)) = needs.as_ref().map(Process::check) {
                 identity.end(Duration::from_secs(1));
                 return Err(error.context(format!("during `{shown}`")));
@@ -296,6 +296,17 @@ impl Process {
             true => Ok(()),
             false => bail!("{} (pid {}) does not end", self.name, self.identity.pid),
         }
+    }
+}
+
+/// Enough of a command to know it by.
+fn brief(shown: &str) -> &str {
+    const MOST: usize = 48;
+    let blanks = shown.match_indices(' ').map(|(at, _)| at);
+    if shown.len() <= MOST {
+        shown
+    } else {
+        &shown[..blanks.take_while(|at| *at <= MOST).last().unwrap_or(shown.len())]
     }
 }
 

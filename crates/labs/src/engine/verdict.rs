@@ -53,10 +53,29 @@ fn judge_claim(claim: &Claim, rows: &[Row]) -> Judged {
     };
     let measured = median(&values);
     let remark = match values.len() {
-        0 => "not measured in this run".to_owned(),
+        0 => missing(claim, rows),
         1 => "one repetition".to_owned(),
         several => format!("median of {several}"),
     };
     let holds = measured.map(|value| value <= claim.at_most);
     Judged { what: claim.what.to_owned(), measured, bound: claim.at_most, holds, remark }
+}
+
+/// Why a claim has no number: the first thing of its points that no row has.
+fn missing(claim: &Claim, rows: &[Row]) -> String {
+    let points = [Some(&claim.point), claim.over.as_ref()];
+    let reason = points.into_iter().flatten().find_map(|point| {
+        if rows.iter().all(|row| row.allocator != point.allocator) {
+            return Some(format!("it needs {} in the run", point.allocator));
+        }
+        let (name, value) = point.axes.iter().find(|(name, value)| {
+            rows.iter().all(|row| row.axes.get(*name).is_none_or(|own| own != value))
+        })?;
+        let mut ran: Vec<&str> =
+            rows.iter().filter_map(|row| row.axes.get(*name).map(String::as_str)).collect();
+        ran.sort_unstable();
+        ran.dedup();
+        Some(format!("it is about {name} {value}, and this run had {}; --full has it", ran.join(", ")))
+    });
+    reason.unwrap_or_else(|| "not measured in this run".to_owned())
 }

@@ -106,6 +106,11 @@ fn usage_row(row: Row, usage: &Usage) -> Row {
     ])
 }
 
+/// The quick plan has fewer files: the page says how many there were.
+fn note_load(session: &Session, files: u64, bytes: u64) {
+    session.note(format!("Each load created, wrote and deleted {files} files of {bytes} bytes."));
+}
+
 fn on_or_off(session: &Session, name: &str) -> Result<bool> {
     match session.setting(name) {
         Some("on") => Ok(true),

@@ -62,6 +62,7 @@ pub static POOLS: Experiment = Experiment {
             what: "resident memory of the brick process",
             digits: 1,
             shown: true,
+            whole: false,
         },
         Measure {
             name: "cpu_ms_per_file",
@@ -69,6 +70,7 @@ pub static POOLS: Experiment = Experiment {
             what: "processor time of the bricks a file",
             digits: 3,
             shown: true,
+            whole: false,
         },
         Measure {
             name: "create_seconds",
@@ -76,10 +78,25 @@ pub static POOLS: Experiment = Experiment {
             what: "files created and written",
             digits: 2,
             shown: false,
+            whole: false,
         },
-        Measure { name: "delete_seconds", unit: "s", what: "files deleted", digits: 2, shown: false },
-        Measure { name: "anonymous_mib", unit: "MiB", what: "anonymous memory", digits: 1, shown: false },
-        Measure { name: "threads", unit: "", what: "threads", digits: 0, shown: false },
+        Measure {
+            name: "delete_seconds",
+            unit: "s",
+            what: "files deleted",
+            digits: 2,
+            shown: false,
+            whole: false,
+        },
+        Measure {
+            name: "anonymous_mib",
+            unit: "MiB",
+            what: "anonymous memory",
+            digits: 1,
+            shown: false,
+            whole: false,
+        },
+        Measure { name: "threads", unit: "", what: "threads", digits: 0, shown: false, whole: false },
     ],
     controls: &[
         Control {
@@ -137,6 +154,7 @@ fn pools(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
         let shape = Shape { pools: cell.is_on("pools"), ..Shape::of(cell.number("bricks")) };
         let (volumes, files) = (shape.volumes, if cell.quick { 4_000 } else { 20_000 });
         let leaving = STAYING / shape.bricks_each + 1..=volumes;
+        super::note_load(session, files, FILE_BYTES);
         let cluster = Cluster::up(session, "cluster", shape, &allocator)?;
         let row = |step: &str| Row::of(cell, cell.allocator()).step(step);
         let before = cluster.usage()?;

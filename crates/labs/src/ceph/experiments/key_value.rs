@@ -74,7 +74,7 @@ pub static KEY_VALUE: Experiment = Experiment {
             step: "",
         },
         Picture::Bars {
-            title: "Writes per second of the whole cluster, all allocators together",
+            title: "Writes per second of the whole cluster",
             measure: "client_iops",
             axis: "store",
             step: "",

@@ -103,7 +103,7 @@ pub static READ_MIX: Experiment = Experiment {
             step: "",
         },
         Picture::Lines {
-            title: "Operations per second of the whole cluster, all allocators together",
+            title: "Operations per second of the whole cluster",
             measure: "client_iops",
             axis: "reads",
             step: "",

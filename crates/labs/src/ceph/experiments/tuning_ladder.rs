@@ -130,7 +130,7 @@ pub static TUNING_LADDER: Experiment = Experiment {
             },
         },
         Picture::Bars {
-            title: "4 KiB writes per second of the whole cluster, all allocators together",
+            title: "4 KiB writes per second of the whole cluster",
             measure: "client_iops",
             axis: "rung",
             step: "write 4K",

@@ -2,6 +2,7 @@
 
 use super::markdown::{verdict, what_was_run};
 use super::picture::Drawn;
+use super::said;
 use super::tables::{Table, Value, tables};
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
@@ -14,14 +15,20 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
        background: Canvas; color: CanvasText; }
 h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
 table { border-collapse: collapse; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .25rem .8rem .25rem 0;
+th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
          border-bottom: 1px solid color-mix(in srgb, CanvasText 18%, Canvas); }
-td.number { text-align: right; white-space: nowrap; } tr.ours { font-weight: 600; }
-.report { opacity: .65; font-weight: 400; font-size: .85em; }
+.number { text-align: right; white-space: nowrap; } th.number { white-space: normal; } tr.ours { font-weight: 600; }
+.report, .range { opacity: .65; font-weight: 400; font-size: .85em; } .range { display: block; }
+.outcome { font-size: 1.1rem; border-left: .3rem solid #2c7be5; padding: .2rem 1rem; }
 .holds { color: light-dark(#17743a, #6fd08e); } .missed { color: light-dark(#b3261e, #ff8a80); }
 .void { border-left: .3rem solid #de4238; padding: .2rem 1rem; }
 svg { width: 100%; height: auto; } figure { margin: 1rem 0 2rem; } figcaption { font-weight: 600; }
-small, footer { opacity: .8; } code { font-size: .9em; } .scroll { overflow-x: auto; }
+small, footer { opacity: .8; } code { font-size: .9em; } 
+.scroll { overflow-x: auto; margin-right: calc((min(62rem, 100vw) - 100vw) / 2);
+          background: linear-gradient(to right, Canvas 2rem, transparent) 0 / 2rem 100% no-repeat local,
+                      linear-gradient(to left, Canvas 2rem, transparent) 100% / 2rem 100% no-repeat local,
+                      linear-gradient(to right, #8886, transparent) 0 / .6rem 100% no-repeat scroll,
+                      linear-gradient(to left, #8886, transparent) 100% / .6rem 100% no-repeat scroll; }
 ";
 
 pub fn page(experiment: &Experiment, results: &Results, pictures: &[Drawn]) -> String {
@@ -36,19 +43,22 @@ pub fn page(experiment: &Experiment, results: &Results, pictures: &[Drawn]) -> S
             }
             body {
                 h1 { (results.title) }
-                p { (experiment.question) }
-                p { small { (what_was_run(results)) } }
+                p.outcome[results.verdict.void.is_empty()] { (ticked(&said::outcome(results))) }
+                p { (ticked(experiment.question)) }
+                @if let Some(sizes) = said::sizes(experiment, results) { p { (sizes) } }
+                p { small { (ticked(&what_was_run(results))) } }
                 h2 { "What was reported" }
                 @for report in experiment.reports {
-                    p { strong { (report.who) ", " (report.year) } ". " (report.found)
+                    p { strong { (report.who) ", " (report.year) } ". " (ticked(report.found))
                         @if !report.source.is_empty() { " " a href=(report.source) { (report.source) } } }
                 }
-                p { strong { "What was different then." } " " (experiment.then) }
+                p { strong { "What was different then." } " " (ticked(experiment.then)) }
                 h2 { "What was measured" }
                 (measured(experiment, results, pictures))
                 (judged("Positive controls", &results.verdict.controls, "at least"))
                 (list("Notes", &results.notes))
                 (list("Cells that failed", &results.failures))
+                (meanings(results))
                 (footer(results))
             }
         }
@@ -75,20 +85,23 @@ fn measured(experiment: &Experiment, results: &Results, pictures: &[Drawn]) -> M
             }
         }
         @if !experiment.steps.is_empty() {
-            ul { @for step in experiment.steps { li { em { (step.name) } ": " (step.what) } } }
+            ul { @for step in experiment.steps { li { em { (step.name) } ": " (ticked(step.what)) } } }
         }
-        @for table in tables(experiment, results) { (one_table(&table)) }
         (judged("What this project says", &results.verdict.claims, "at most"))
+        @let tables = tables(experiment, results);
+        @if !tables.is_empty() { h2 { "All numbers" } }
+        @if tables.iter().any(Table::has_report) { p { small { "In brackets: the report's number." } } }
+        @for table in &tables { (one_table(table)) }
     }
 }
 
 fn one_table(table: &Table) -> Markup {
     html! {
-        h3 { (table.title) }
+        h3 { (ticked(&table.title)) }
         div.scroll { table {
             tr {
                 @for key in &table.keys { th { (key) } }
-                @for column in &table.columns { th { (column) } }
+                @for column in &table.columns { th.number { (column) } }
             }
             @for line in &table.lines {
                 @let ours = line.keys.last().is_some_and(|name| name.starts_with("vcmalloc"));
@@ -106,8 +119,9 @@ fn one_value(value: &Option<Value>) -> Markup {
         @match value {
             None => "-",
             Some(value) => {
-                (value.text())
+                (value.middle())
                 @if let Some(report) = value.report_text() { " " span.report title="the report" { "[" (report) "]" } }
+                @if let Some((least, greatest)) = value.range() { span.range { (least) " to " (greatest) } }
             }
         }
     }
@@ -120,10 +134,10 @@ fn judged(head: &str, all: &[Judged], word: &str) -> Markup {
     html! {
         h2 { (head) }
         div.scroll { table {
-            tr { th { "what" } th { "measured" } th { (word) } th { "" } }
+            tr { th { "what" } th.number { "measured" } th.number { (word) } th { "" } }
             @for one in all {
                 tr {
-                    td { (one.what) }
+                    td { (ticked(&one.what)) }
                     td.number { @match one.measured { Some(value) => { (format!("{value:.2}")) } None => "-" } }
                     td.number { (one.bound) }
                     td.holds[one.holds == Some(true)].missed[one.holds == Some(false)] {
@@ -135,11 +149,27 @@ fn judged(head: &str, all: &[Judged], word: &str) -> Markup {
     }
 }
 
+/// What is between two backticks is code, as in Markdown.
+fn ticked(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+fn meanings(results: &Results) -> Markup {
+    html! {
+        h2 { "Allocators" }
+        ul { @for (name, what) in said::allocators(results) { li { em { (name) } ": " (what) } } }
+    }
+}
+
 fn list(head: &str, lines: &[String]) -> Markup {
     html! {
         @if !lines.is_empty() {
             h2 { (head) }
-            ul { @for line in lines { li { (line) } } }
+            ul { @for line in lines { li { (ticked(line)) } } }
         }
     }
 }

@@ -1,14 +1,20 @@
 //! The results as Markdown, for docs/results, and as plain text for the terminal.
 
 use super::picture_name;
-use super::tables::{Line, Table, tables};
+use super::said;
+use super::tables::{Line, Table, Value, tables};
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
 use std::fmt::Write;
+use std::ops::Range;
 
 pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: usize) -> String {
     let mut text = format!("# {}: `vcm lab {} {}`\n\n", results.title, results.lab, results.experiment);
+    let _ = writeln!(text, "**{}**\n", said::outcome(results));
     let _ = writeln!(text, "{}\n", experiment.question);
+    if let Some(sizes) = said::sizes(experiment, results) {
+        let _ = writeln!(text, "{sizes}\n");
+    }
     let _ = writeln!(text, "{}\n", what_was_run(results));
     text += "## The reports\n\n";
     for report in experiment.reports {
@@ -26,10 +32,12 @@ pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: us
         for step in experiment.steps {
             let _ = writeln!(text, "- *{}*: {}", step.name, step.what);
         }
-        text += "\nIn brackets: the report's number.\n\n";
-        for table in tables(experiment, results) {
-            text += &markdown_table(&table);
-        }
+        let tables = tables(experiment, results);
+        text += match tables.iter().any(Table::has_report) {
+            true => "\nIn brackets: the report's number.\n\n",
+            false => "\n",
+        };
+        tables.iter().for_each(|table| text += &markdown_table(table));
         text += &judged("What this project says", &results.verdict.claims, "at most");
     }
     text += &judged("Positive controls", &results.verdict.controls, "at least");
@@ -40,6 +48,7 @@ pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: us
             text += &(list + "\n");
         }
     }
+    text += &meanings(results);
     text += &versions(results);
     let _ = writeln!(
         text,
@@ -64,6 +73,12 @@ pub fn what_was_run(results: &Results) -> String {
     )
 }
 
+fn meanings(results: &Results) -> String {
+    let one = |(name, what): (&str, &str)| format!("- *{name}*: {what}\n");
+    let all: String = said::allocators(results).into_iter().map(one).collect();
+    format!("## Allocators\n\n{all}\n")
+}
+
 fn versions(results: &Results) -> String {
     if results.versions.is_empty() {
         return String::new();
@@ -85,7 +100,7 @@ fn judged(head: &str, all: &[Judged], word: &str) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let mut text = format!("## {head}\n\n| what | measured | {word} | |\n|---|---|---|---|\n");
+    let mut text = format!("## {head}\n\n| what | measured | {word} | |\n|---|--:|--:|---|\n");
     for one in all {
         let measured = one.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         let (verdict, bound) = (verdict(one), one.bound);
@@ -102,12 +117,12 @@ pub fn verdict(one: &Judged) -> &'static str {
     }
 }
 
-fn cells(line: &Line) -> Vec<String> {
-    let value = |value: &Option<super::tables::Value>| match value {
+fn cells(line: &Line, text: impl Fn(&Value) -> String) -> Vec<String> {
+    let value = |value: &Option<Value>| match value {
         None => "-".to_owned(),
         Some(value) => match value.report_text() {
-            Some(report) => format!("{} [{report}]", value.text()),
-            None => value.text(),
+            Some(report) => format!("{} [{report}]", text(value)),
+            None => text(value),
         },
     };
     line.keys.iter().cloned().chain(line.values.iter().map(value)).collect()
@@ -115,38 +130,73 @@ fn cells(line: &Line) -> Vec<String> {
 
 fn markdown_table(table: &Table) -> String {
     let head: Vec<String> = table.keys.iter().chain(&table.columns).cloned().collect();
-    let rule = vec!["---"; head.len()].join("|");
+    let rule: Vec<&str> =
+        table.keys.iter().map(|_| "---").chain(table.columns.iter().map(|_| "--:")).collect();
+    let rule = rule.join("|");
     let mut text = format!("### {}\n\n| {} |\n|{rule}|\n", table.title, head.join(" | "));
     for line in &table.lines {
-        let _ = writeln!(text, "| {} |", cells(line).join(" | "));
+        let _ = writeln!(text, "| {} |", cells(line, Value::text).join(" | "));
     }
     text + "\n"
 }
 
-/// Short: verdict, tables in columns, and what is missing in them.
-pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
+/// What came out, then tables that fit, then each claim and what is missing: the end is what a terminal still shows.
+pub fn for_terminal(experiment: &Experiment, results: &Results, width: usize) -> String {
     let mut text = format!("\n{}\n\n", results.title);
     let failures: String = results.failures.iter().map(|failure| format!("failed: {failure}\n")).collect();
     if !results.verdict.void.is_empty() {
         return text + &void(results).replace("**", "") + &failures;
     }
+    let _ = writeln!(text, "{}\n", said::outcome(results));
+    if let Some(sizes) = said::sizes(experiment, results) {
+        let _ = writeln!(text, "{sizes}\n");
+    }
     for table in tables(experiment, results) {
-        let head: Vec<String> = table.keys.iter().chain(&table.columns).cloned().collect();
-        let lines: Vec<Vec<String>> = std::iter::once(head).chain(table.lines.iter().map(cells)).collect();
-        let _ = writeln!(text, "{}{}", table.title, bracket_hint(&table));
-        text += &in_columns(&lines);
+        let hint = if table.has_report() { " [the report's number]" } else { "" };
+        let _ = writeln!(text, "{}{hint}", table.title);
+        text += &fitted(&table, width);
         text.push('\n');
     }
     for claim in &results.verdict.claims {
-        let measured = claim.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
-        let _ = writeln!(text, "{}: {} ({measured})", claim.what, verdict(claim));
+        let _ = writeln!(text, "{}", said::in_words(claim));
     }
     text + &failures
 }
 
-fn bracket_hint(table: &Table) -> &'static str {
-    let has = table.lines.iter().any(|line| line.values.iter().flatten().any(|value| value.report.is_some()));
-    if has { " [the report's number]" } else { "" }
+/// With the ranges where the lines fit with them, without where they do not, and then in parts: what a terminal
+/// breaks inside a number cannot be read.
+fn fitted(table: &Table, width: usize) -> String {
+    let whole = 0..table.columns.len();
+    let full = in_columns(&part(table, whole.clone(), Value::text));
+    if fits(&full, width) {
+        return full;
+    }
+    let middles = |value: &Value| value.middle();
+    let mut begin = 0;
+    let mut text = String::new();
+    while begin < whole.end {
+        let ends = (begin + 1..=whole.end).rev();
+        let mut parts = ends.map(|end| (end, in_columns(&part(table, begin..end, middles))));
+        let found = parts.find(|(end, shown)| *end == begin + 1 || fits(shown, width));
+        let Some((end, shown)) = found else { break };
+        text += &shown;
+        begin = end;
+    }
+    text
+}
+
+fn fits(text: &str, width: usize) -> bool {
+    text.lines().all(|line| line.chars().count() <= width)
+}
+
+/// Some of the columns, behind the keys.
+fn part(table: &Table, columns: Range<usize>, text: impl Fn(&Value) -> String + Copy) -> Vec<Vec<String>> {
+    let head: Vec<String> = table.keys.iter().chain(&table.columns[columns.clone()]).cloned().collect();
+    let line = |line: &Line| {
+        let keys = line.keys.clone();
+        cells(&Line { keys, values: line.values[columns.clone()].to_vec() }, text)
+    };
+    std::iter::once(head).chain(table.lines.iter().map(line)).collect()
 }
 
 fn in_columns(lines: &[Vec<String>]) -> String {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! tables     rows, summed up: medians beside the report's numbers      picture   one SVG for each picture
+//! said       what came out, in sentences
 //! html       one file that needs no other                             markdown  for docs/results and the terminal
 //! ```
 //!
@@ -12,6 +13,7 @@
 mod html;
 mod markdown;
 mod picture;
+mod said;
 mod tables;
 
 use super::experiment::Experiment;
@@ -30,12 +32,18 @@ pub fn publish(request: &Request, experiment: &Experiment, results: &Results) ->
         Some(out) => write_pages(out, experiment, results, &json),
         None => Ok(()),
     };
-    let text = if request.json { json.clone() } else { markdown::for_terminal(experiment, results) };
+    let text = if request.json { json.clone() } else { markdown::for_terminal(experiment, results, width()) };
     let told = tell::result(&text);
     let kept_elsewhere = request.out.is_some() || request.from.is_some();
     let told =
         told.map_err(|error| if kept_elsewhere { error } else { rescue(request, results, &json, error) });
     written.and(told)
+}
+
+/// Of the terminal that shows it; what goes into a file or a pipe is as wide as it is.
+fn width() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
 }
 
 fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &str) -> Result<()> {

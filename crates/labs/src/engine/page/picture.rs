@@ -4,7 +4,7 @@
 //! that stands out on both. A short line across a bar is the report's number; ratios are points with their
 //! range.
 
-use super::tables::report_of;
+use super::tables::{limited, of_all, report_of};
 use crate::engine::experiment::{Experiment, Picture};
 use crate::engine::results::{Results, Row};
 use crate::engine::statistics::{median, range, relative};
@@ -45,13 +45,12 @@ impl Bar {
 
 /// None if the run has no rows for it; several if there are axes that it does not show.
 pub fn draw(experiment: &Experiment, results: &Results, picture: &Picture) -> Result<Vec<Drawn>> {
-    if let Picture::Only { axes, picture } = picture {
-        let fits =
-            |row: &Row| axes.iter().all(|(name, value)| row.axes.get(*name).is_some_and(|own| own == value));
-        let mut some = results.clone();
-        some.rows.retain(fits);
-        return draw(experiment, &some, picture);
+    if let Picture::Only { picture: inner, .. } = picture {
+        let some = Results { rows: limited(&results.rows, picture), ..results.clone() };
+        return draw(experiment, &some, inner);
     }
+    let whole = experiment.measure(measure_of(picture)).is_some_and(|measure| measure.whole);
+    let results = if whole { &of_all(results) } else { results };
     let mut drawn = Vec::new();
     for (name, rows) in apart(experiment, results, picture) {
         let some = Results { rows, ..results.clone() };
@@ -94,6 +93,16 @@ fn apart(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<(
     all
 }
 
+fn measure_of(picture: &Picture) -> &'static str {
+    match picture {
+        Picture::Steps { measure, .. }
+        | Picture::Lines { measure, .. }
+        | Picture::Bars { measure, .. }
+        | Picture::Ratios { measure, .. } => measure,
+        Picture::Only { picture, .. } => measure_of(picture),
+    }
+}
+
 /// The axis that a picture shows; none of those that show steps.
 fn axis_of(picture: &Picture) -> &'static str {
     match picture {
@@ -120,7 +129,8 @@ fn draw_one(experiment: &Experiment, results: &Results, picture: &Picture) -> Re
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
         let drawn = match picture {
-            Picture::Lines { axis, .. } => lines(&area, results, &groups, axis),
+            // One value of the axis makes no line: dots on the edge of a picture say less than bars.
+            Picture::Lines { axis, .. } if groups.len() > 1 => lines(&area, results, &groups, axis),
             Picture::Ratios { .. } => dots(&area, results, &groups),
             _ => bars(&area, results, &groups),
         };
@@ -129,7 +139,8 @@ fn draw_one(experiment: &Experiment, results: &Results, picture: &Picture) -> Re
             .map_err(|error| anyhow!("cannot draw '{title}': {error}"))?;
     }
     let svg = svg.replace("\"#000000\"", "\"currentColor\"");
-    let bars = !matches!(picture, Picture::Lines { .. } | Picture::Ratios { .. });
+    let is_line = matches!(picture, Picture::Lines { .. }) && groups.len() > 1;
+    let bars = !is_line && !matches!(picture, Picture::Ratios { .. });
     Ok(Some(Drawn { title: title.to_owned(), svg, has_report: has_report && bars }))
 }
 
@@ -143,12 +154,10 @@ pub fn standing_alone(svg: &str) -> String {
 }
 
 fn groups(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<Group> {
-    let (measure, step) = match picture {
-        Picture::Steps { measure, .. } => (*measure, ""),
-        Picture::Lines { measure, step, .. }
-        | Picture::Bars { measure, step, .. }
-        | Picture::Ratios { measure, step, .. } => (*measure, *step),
-        Picture::Only { picture, .. } => return groups(experiment, results, picture),
+    let measure = measure_of(picture);
+    let step = match picture {
+        Picture::Lines { step, .. } | Picture::Bars { step, .. } | Picture::Ratios { step, .. } => *step,
+        Picture::Steps { .. } | Picture::Only { .. } => "",
     };
     let relative = match picture {
         Picture::Ratios { over, .. } => Some(relative(&results.rows, measure, over)),

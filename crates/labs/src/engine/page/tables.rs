@@ -1,7 +1,8 @@
 //! Rows summed up: one table for each measure that is shown.
 //!
 //! Owns which table a number stands in. A measure that was taken at several steps has a column a step; one
-//! that was taken at one step has a column for each value of the last axis.
+//! that was taken at one step has a column for each value of the last axis. A measure of all daemons together has
+//! one line, not the same number for each allocator.
 
 use crate::engine::experiment::{Experiment, Measure, Picture};
 use crate::engine::results::{Results, Row};
@@ -34,14 +35,35 @@ pub struct Value {
 impl Value {
     /// `29.3`, or `29.3 (28.9 to 30.1)` where repetitions differ.
     pub fn text(&self) -> String {
+        match self.range() {
+            None => self.middle(),
+            Some((least, greatest)) => format!("{} ({least} to {greatest})", self.middle()),
+        }
+    }
+
+    pub fn middle(&self) -> String {
+        self.rounded(self.median)
+    }
+
+    /// The least and the greatest, where repetitions differ.
+    pub fn range(&self) -> Option<(String, String)> {
+        let (least, greatest) = (self.rounded(self.least), self.rounded(self.greatest));
+        (least != greatest).then_some((least, greatest))
+    }
+
+    fn rounded(&self, value: f64) -> String {
         let digits = self.digits;
-        let [middle, least, greatest] =
-            [self.median, self.least, self.greatest].map(|value| format!("{value:.digits$}"));
-        if least == greatest { middle } else { format!("{middle} ({least} to {greatest})") }
+        format!("{value:.digits$}")
     }
 
     pub fn report_text(&self) -> Option<String> {
         self.report.map(|value| format!("{value}"))
+    }
+}
+
+impl Table {
+    pub fn has_report(&self) -> bool {
+        self.lines.iter().any(|line| line.values.iter().flatten().any(|value| value.report.is_some()))
     }
 }
 
@@ -53,8 +75,30 @@ enum Columns {
 
 pub fn tables(experiment: &Experiment, results: &Results) -> Vec<Table> {
     let shown = experiment.measures.iter().filter(|measure| measure.shown);
-    let own = shown.filter_map(|measure| table(experiment, results, measure));
+    let own = shown.filter_map(|measure| match measure.whole {
+        true => table(experiment, &of_all(results), measure),
+        false => table(experiment, results, measure),
+    });
     ratios(experiment, results).into_iter().chain(own).collect()
+}
+
+/// How the line or bar of what all daemons did together is named.
+const ALL: &str = "all together";
+
+/// The rows of one allocator stand for those of all: each has the number of the whole.
+pub fn of_all(results: &Results) -> Results {
+    let first = results.allocators.iter().find(|name| results.rows.iter().any(|row| row.allocator == **name));
+    let rows = results.rows.iter().filter(|row| Some(&row.allocator) == first).cloned();
+    let rows = rows.map(|row| Row { allocator: ALL.to_owned(), ..row }).collect();
+    Results { rows, allocators: vec![ALL.to_owned()], ..results.clone() }
+}
+
+/// The rows that a picture is limited to.
+pub fn limited(rows: &[Row], picture: &Picture) -> Vec<Row> {
+    let Picture::Only { axes, picture } = picture else { return rows.to_vec() };
+    let fits =
+        |row: &&Row| axes.iter().all(|(name, value)| row.axes.get(*name).is_some_and(|own| own == value));
+    limited(&rows.iter().filter(fits).cloned().collect::<Vec<_>>(), picture)
 }
 
 /// What the pictures of ratios show parts of, as a whole: each measure once.
@@ -67,7 +111,8 @@ fn ratios(experiment: &Experiment, results: &Results) -> Vec<Table> {
             continue;
         };
         known.push(measure);
-        let some = Results { rows: relative(&results.rows, measure, over), ..results.clone() };
+        let rows = relative(&limited(&results.rows, picture), measure, over);
+        let some = Results { rows, ..results.clone() };
         let ratio = Measure { unit: "", digits: 3, ..*declared };
         let what = format!("{}: ratio to {over} in the same repetition", declared.what);
         tables.extend(table(experiment, &some, &ratio).map(|table| Table { title: what, ..table }));
