@@ -6,7 +6,7 @@
 use anyhow::{Result, bail};
 use std::time::Duration;
 use vcm_labs::engine::experiment::*;
-use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_lives_here, nothing_to_check};
+use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_to_check};
 use vcm_labs::engine::measure::Usage;
 use vcm_labs::engine::plan::Cell;
 use vcm_labs::engine::process::{Process, Program};
@@ -74,10 +74,18 @@ static NAP: Experiment = Experiment {
         Picture::Lines { title: "Bytes by bytes", measure: "bytes", axis: "bytes", step: "full" },
     ],
     packages: &[],
-    prepare: nothing_to_prepare,
+    prepare,
     skip: nothing_to_skip,
     cell: nap,
 };
+
+/// A package that is missing, if a test says so.
+fn prepare(session: &Session) -> Result<()> {
+    match std::env::var("TOY_NEEDS") {
+        Ok(name) => session.packages(&[(name, "a test asks for it".to_owned())]),
+        Err(_) => Ok(()),
+    }
+}
 
 fn nap(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     let cluster = session.fixture(cell.text("bytes"), |session| Cluster::up(session, cell))?;
@@ -142,7 +150,7 @@ static LAB: Lab = Lab {
         help: "run: how long to sleep",
     }],
     check: nothing_to_check,
-    lives_here: nothing_lives_here,
+    lives_here: || std::env::var("TOY_LIVES_HERE").ok(),
     up: |session| {
         started_on(session, "sleep").arg("1002").start("kept")?;
         session.keep(&session.directory())

@@ -125,7 +125,10 @@ fn a_run_with_a_failed_cell_shows_the_others_and_names_it_and_fails() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).ends_with("1 of 4 cells failed; the results are those of the others\n"));
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(table.contains("a file of 300,000 bytes holds no more: holds"), "{table}");
+    assert!(
+        table.contains("a file of 300,000 bytes holds no more: 300000.00 (300000 at most: holds)"),
+        "{table}"
+    );
     assert!(table.contains(&format!("failed: {failing}: as asked for\n")), "{table}");
     assert!(fs::read_to_string(out.join("toy-nap.md")).unwrap().contains("Cells that failed"));
     assert_eq!(ground.left(), [] as [&str; 0]);
@@ -361,4 +364,20 @@ fn names_that_do_not_exist_start_nothing() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("did you mean 'nap'?"), "{}", stderr(&output));
     assert!(!ground.place("state").exists());
+}
+
+#[test]
+fn beside_a_cluster_that_lives_here_nothing_is_installed_and_the_command_is_named() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("skipped: without root nothing is ever installed");
+    }
+    let ground = Ground::new();
+    let mut nap = ground.command(&["nap"]);
+    let needs = nap.env("TOY_NEEDS", "vcm-no-such-package").env("TOY_LIVES_HERE", "toyd, pid 7");
+    let output = needs.output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("a cluster of its own (toyd, pid 7)") && said.contains("--yes"), "{said}");
+    assert!(said.contains("apt-get install --no-install-recommends vcm-no-such-package"), "{said}");
+    assert_eq!(ground.left(), [] as [&str; 0]);
 }

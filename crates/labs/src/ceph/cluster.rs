@@ -304,6 +304,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_cluster_that_does_not_come_up_shows_the_last_words_of_its_monitor() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = || anyhow!("waited 60 s in vain for the monitor");
+        assert_eq!(with_reason(error(), folder.path()).to_string(), error().to_string());
+        fs::create_dir(folder.path().join("log")).unwrap();
+        fs::write(folder.path().join("log/mon.a.log"), "first\n".repeat(9) + "no space: shutting down\n")
+            .unwrap();
+        let said = with_reason(error(), folder.path()).to_string();
+        assert!(said.starts_with("waited 60 s") && said.ends_with("no space: shutting down"), "{said}");
+        assert_eq!(said.matches("first").count(), MONITOR_LINES - 1);
+    }
+
+    #[test]
     fn stores_are_made_in_a_folder_of_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let (logs, fake) = (folder.path().join("a b; false"), folder.path().join("ceph-osd"));

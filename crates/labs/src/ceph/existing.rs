@@ -59,7 +59,9 @@ pub fn up(session: &Session) -> Result<()> {
 }
 
 pub fn run(session: &Session) -> Result<()> {
+    ensure_clients(session)?;
     let (client, pool, sockets) = target(session)?;
+    check_pool(session, &client, &pool)?;
     let fsid = client.ask(session, &["fsid"])?["fsid"].as_str().unwrap_or_default().to_owned();
     let osds = found(&sockets, &fsid);
     if osds.is_empty() {
@@ -97,6 +99,29 @@ pub fn run(session: &Session) -> Result<()> {
         false => as_text(step, load, &osds, work),
     };
     tell::result(&steps.iter().map(shown).collect::<String>())
+}
+
+/// What speaks to the cluster; a node of it may have it from another place than Debian.
+fn ensure_clients(session: &Session) -> Result<()> {
+    let there = ["ceph", "rados", "ceph-conf"].iter().all(|name| Path::new("/usr/bin").join(name).exists());
+    if there {
+        return Ok(());
+    }
+    session
+        .packages(&[("ceph-common".to_owned(), "ceph and rados, which ask and load the cluster".to_owned())])
+}
+
+/// Before anything is written: a name that was mistyped would be told as objects that may be left.
+fn check_pool(session: &Session, client: &Client, pool: &str) -> Result<()> {
+    let pools = client.ask(session, &["osd", "lspools"])?;
+    let named = pools.as_array().into_iter().flatten().filter_map(|one| one["poolname"].as_str());
+    let names: Vec<&str> = named.collect();
+    if names.contains(&pool) {
+        return Ok(());
+    }
+    let there =
+        if names.is_empty() { "It has none".to_owned() } else { format!("There are: {}", names.join(", ")) };
+    bail!("that cluster has no pool '{pool}'. {there}")
 }
 
 /// The cluster that the settings name, or the one that `up` left.

@@ -4,7 +4,9 @@
 //! renamed, under the lock `CACHE/SUITE.lock`; what an interrupted run left is recognised and made again.
 //! Promises that a cluster changes nothing in it. `cluster` calls it.
 
+use crate::engine::packages;
 use crate::engine::session::Session;
+use crate::engine::space;
 use crate::engine::stop::is_stopped;
 use crate::engine::undo::{Undo, is_mounted};
 use anyhow::{Context, Result, bail};
@@ -15,6 +17,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// What such a system takes, with Ceph in it.
+const SYSTEM_MIB: u64 = 1200;
 const AN_HOUR: Duration = Duration::from_secs(3600);
 /// Where releases go that the mirrors no longer carry.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
@@ -30,6 +34,9 @@ pub fn provide(session: &Session, suite: &str, packages: &[&str]) -> Result<Path
     }
     if !nix::unistd::geteuid().is_root() {
         bail!("Debian {suite} has to be set up in {}: run as root", system.display());
+    }
+    if session.request().no_install {
+        bail!("Debian {suite} is not set up in {}, and --no-install was given", system.display());
     }
     let _lock = lock(session, &cache.join(format!("{suite}.lock")))?;
     if !is_whole(&system) {
@@ -80,7 +87,15 @@ fn make(session: &Session, suite: &str, system: &Path) -> Result<()> {
             Undo::RemoveDirectory { path: half_made }.act()?;
         }
     }
-    session.say(&format!("setting up Debian {suite} in {} (some minutes, about 1 GiB)", system.display()));
+    space::check_place(&session.request().cache, SYSTEM_MIB, &format!("Debian {suite}"), "--cache DIR")?;
+    let shown = system.display();
+    session.say(&format!(
+        "Debian {suite} has to be set up in {shown}: some minutes, about 1 GiB, kept for later runs"
+    ));
+    if !packages::agreed(session) {
+        bail!("nothing was set up");
+    }
+    session.step(&format!("setting up Debian {suite}"))?;
     let new = with_suffix(system, ".new");
     let made = session.scope(|session| {
         session.journal().add(Undo::RemoveDirectory { path: new.clone() })?;
@@ -130,7 +145,7 @@ fn proxied<'a>(
 }
 
 fn install(session: &Session, system: &Path, packages: &[&str]) -> Result<()> {
-    session.say(&format!("installing in {}: {}", system.display(), packages.join(" ")));
+    session.step(&format!("installing in {}: {}", system.display(), packages.join(" ")))?;
     // Nothing may start there.
     let policy = system.join("usr/sbin/policy-rc.d");
     fs::write(&policy, "#!/bin/sh\nexit 101\n")?;

@@ -27,7 +27,7 @@ pub fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
     for (name, why) in &missing {
         session.say(&format!("    {name}: {why}"));
     }
-    if !session.request().yes && !agreed(session) {
+    if !agreed(session) {
         bail!("nothing was installed. By hand, then the same command again:\n    {command}");
     }
     session.step(&format!("installing {plan}"))?;
@@ -97,14 +97,14 @@ fn summary(said: &str) -> String {
     format!("{}{}{}", counted(count, "package"), fetched.unwrap_or_default(), used.unwrap_or_default())
 }
 
-/// A terminal is asked; a script has been told.
-fn agreed(session: &Session) -> bool {
+/// A terminal is asked, unless it said `--yes`; a script has been told.
+pub fn agreed(session: &Session) -> bool {
     let stdin = std::io::stdin();
-    if !stdin.is_terminal() || !std::io::stderr().is_terminal() {
+    if session.request().yes || !stdin.is_terminal() || !std::io::stderr().is_terminal() {
         return true;
     }
     session.progress().suspended(|| {
-        super::tell::line("Install them? [y/N] (--yes does not ask)");
+        super::tell::line("Do that? [y/N] (with --yes nobody asks)");
         let mut answer = String::new();
         stdin.lock().read_line(&mut answer).is_ok_and(|_| answer.trim().eq_ignore_ascii_case("y"))
     })

@@ -18,17 +18,22 @@ fn free(path: &Path) -> Option<(u64, f64)> {
     let disk = statvfs(there).ok()?;
     let free = disk.blocks_available() as u64;
     let percent = 100.0 * free as f64 / (disk.blocks() as f64).max(1.0);
-    Some((free * disk.fragment_size() as u64 >> 20, percent))
+    Some(((free * disk.fragment_size() as u64) >> 20, percent))
 }
 
-/// That there is so much room, for what is named.
+/// That there is so much room for what is named in the run's directory.
 pub fn check(path: &Path, needed_mib: u64, what: &str) -> Result<()> {
+    check_place(path, needed_mib, what, "--work DIR")
+}
+
+/// The same for a place that another flag names.
+pub fn check_place(path: &Path, needed_mib: u64, what: &str, flag: &str) -> Result<()> {
     let Some((mib, percent)) = free(path) else { return Ok(()) };
     if mib < needed_mib || percent < LEAST_PERCENT {
         let least = if mib < needed_mib { String::new() } else { format!(" ({percent:.1} % of the disk)") };
         bail!(
             "{what} needs about {needed_mib} MiB in {}, and {mib} MiB{least} are free there; make room, or name another \
-             place with --work DIR",
+             place with {flag}",
             path.display()
         );
     }

@@ -24,7 +24,7 @@ th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
 .void { border-left: .3rem solid #de4238; padding: .2rem 1rem; }
 svg { width: 100%; height: auto; } figure { margin: 1rem 0 2rem; } figcaption { font-weight: 600; }
 small, footer { opacity: .8; } code { font-size: .9em; } 
-.scroll { overflow-x: auto; margin-right: calc((min(62rem, 100vw) - 100vw) / 2);
+.scroll.narrow { margin-right: 0; } .scroll { overflow-x: auto; margin-right: calc((min(62rem, 100vw) - 100vw) / 2);
           background: linear-gradient(to right, Canvas 2rem, transparent) 0 / 2rem 100% no-repeat local,
                       linear-gradient(to left, Canvas 2rem, transparent) 100% / 2rem 100% no-repeat local,
                       linear-gradient(to right, #8886, transparent) 0 / .6rem 100% no-repeat scroll,
@@ -133,7 +133,7 @@ fn judged(head: &str, all: &[Judged], word: &str) -> Markup {
     }
     html! {
         h2 { (head) }
-        div.scroll { table {
+        div.scroll.narrow { table {
             tr { th { "what" } th.number { "measured" } th.number { (word) } th { "" } }
             @for one in all {
                 tr {

@@ -16,6 +16,7 @@ pub fn outcome(results: &Results) -> String {
         [one] => {
             format!(" The known cost was seen ({}: {}), so the numbers may be read.", one.what, one.remark)
         }
+        [_, _] => " Both known costs were seen, so the numbers may be read.".to_owned(),
         all => format!(" All {} known costs were seen, so the numbers may be read.", all.len()),
     };
     format!("{}{controls}", claims(&verdict.claims))
@@ -49,7 +50,7 @@ pub fn in_words(claim: &Judged) -> String {
     match (claim.measured, claim.holds) {
         (Some(measured), Some(holds)) => {
             let verdict = if holds { "holds" } else { "does not hold" };
-            format!("{}: {measured:.2}, {} at most: {verdict}", claim.what, claim.bound)
+            format!("{}: {measured:.2} ({} at most: {verdict})", claim.what, claim.bound)
         }
         _ => format!("{}: not judged ({})", claim.what, claim.remark),
     }

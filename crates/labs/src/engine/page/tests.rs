@@ -150,7 +150,7 @@ fn results_can_be_read_back_from_their_json() {
 fn every_page_begins_with_what_came_out() {
     let results = results([250.0, 251.0], [80.0, 81.0]);
     let said =
-        "Of 1 claim of this project: 1 missed. The first: it drains: 80.50, 50 at most: does not hold.";
+        "Of 1 claim of this project: 1 missed. The first: it drains: 80.50 (50 at most: does not hold).";
     let html = html_of(&results);
     assert!(html.find(said).unwrap() < html.find("Does it drain?").unwrap(), "{html}");
     let markdown = markdown::page(&EXPERIMENT, &results, "toy-drain", 1);
