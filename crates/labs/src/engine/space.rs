@@ -43,8 +43,12 @@ pub fn check_place(path: &Path, needed_mib: u64, what: &str, flag: &str) -> Resu
 /// A sentence if the disk of this path is full.
 pub fn fullness(path: &Path) -> Option<String> {
     let (mib, percent) = free(path)?;
-    (mib < FULL_MIB || percent < LEAST_PERCENT)
-        .then(|| format!("the disk of {} is full: {mib} MiB free ({percent:.1} %)", path.display()))
+    let left = match (mib < FULL_MIB, percent < LEAST_PERCENT) {
+        (true, _) => format!("{mib} MiB"),
+        (_, true) => format!("{percent:.1} %"),
+        _ => return None,
+    };
+    Some(format!("the disk of {} is full: {left} free", path.display()))
 }
 
 #[cfg(test)]
