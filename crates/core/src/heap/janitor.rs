@@ -41,7 +41,7 @@ const UNTOLD_WAIT: u64 = 100_000;
 
 /// Who does a tick.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ticker {
+pub(super) enum Ticker {
     /// A thread of the program, in a slow path.
     Program,
     /// The janitor's thread, which shares the program's descriptors.
@@ -66,7 +66,7 @@ pub struct Janitor<O: Os> {
     threaded: AtomicBool,
     /// The janitor's thread where it has descriptors of its own, else 0.
     aside: AtomicUsize,
-    found: Found,
+    pub(super) found: Found,
     events: AtomicU32,
     next_tick: AtomicU64,
     /// One tick at a time.
@@ -176,7 +176,7 @@ impl<O: Os> Heap<O> {
 
     /// A file that is open for an instant takes a number that another thread may count on, and a child that is
     /// made meanwhile keeps it: only where the process has no other thread, or this one's are its own.
-    fn may_open_files(&self, ticker: Ticker) -> bool {
+    pub(super) fn may_open_files(&self, ticker: Ticker) -> bool {
         match ticker {
             Ticker::Program => !self.is_threaded(),
             Ticker::Janitor => false,
@@ -243,9 +243,15 @@ impl<O: Os> Heap<O> {
         self.janitor.thread.swap(TAKEN, Ordering::AcqRel) != TAKEN
     }
 
-    /// Notes that the program makes threads in this process; true the first time.
+    /// Notes that the program is about to make threads in this process; true the first time.
     pub fn meet_threads(&self) -> bool {
-        !self.janitor.threaded.load(Ordering::Relaxed) && !self.janitor.threaded.swap(true, Ordering::Relaxed)
+        if self.is_threaded() {
+            return false;
+        }
+        if self.is_started() {
+            self.inside(|| self.learn_limits_alone());
+        }
+        !self.janitor.threaded.swap(true, Ordering::Relaxed)
     }
 
     pub fn is_threaded(&self) -> bool {
@@ -306,7 +312,7 @@ impl<O: Os> Heap<O> {
         self.tick_by(rung, Ticker::Program);
     }
 
-    fn tick_by(&self, rung: bool, ticker: Ticker) {
+    pub(super) fn tick_by(&self, rung: bool, ticker: Ticker) {
         if !self.is_started() || self.janitor.ticking.swap(true, Ordering::Acquire) {
             return;
         }
