@@ -14,17 +14,14 @@ use core::ffi::CStr;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Enough for a thread that only looks at tables; more where the program's thread-local storage needs it.
 const STACK_BYTES: usize = 128 << 10;
 
 type Start = extern "C" fn(Pointer) -> Pointer;
 
-/// The thread's handle and the process it belongs to, for whoever waits for its end.
-static THREAD: AtomicU64 = AtomicU64::new(0);
-static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// The main thread, where it was the one that loaded this library.
+/// The main thread: the one that loaded this library, or the one that a child was forked in.
 #[cfg(feature = "shared")]
 static MAIN: AtomicU64 = AtomicU64::new(0);
 
@@ -131,13 +128,8 @@ pub unsafe extern "C" fn pthread_create(
     argument: Pointer,
 ) -> c_int {
     let Some(create) = next::create() else { return libc::EAGAIN };
-    HEAP.look_at_process();
     // SAFETY: by the caller's promise.
-    let outcome = unsafe { create(thread, attributes, start, argument) };
-    if outcome == 0 {
-        start_with(create);
-    }
-    outcome
+    with_janitor(create, libc::EAGAIN, || unsafe { create(thread, attributes, start, argument) })
 }
 
 /// C11's way to a new thread, which goes past `pthread_create` inside libc.
@@ -148,20 +140,66 @@ pub unsafe extern "C" fn pthread_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: Pointer) -> c_int {
     const THRD_ERROR: c_int = 2;
-    let Some(create) = next::create_c11() else { return THRD_ERROR };
-    HEAP.look_at_process();
+    let (Some(create_c11), Some(create)) = (next::create_c11(), next::create()) else { return THRD_ERROR };
     // SAFETY: by the caller's promise.
-    let outcome = unsafe { create(thread, start, argument) };
-    if let (0, Some(create)) = (outcome, next::create()) {
-        start_with(create);
+    with_janitor(create, THRD_ERROR, || unsafe { create_c11(thread, start, argument) })
+}
+
+/// Makes a thread of the program, and the janitor's where there is none. The program's comes first: where the
+/// system allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
+#[cfg(feature = "shared")]
+fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_int {
+    HEAP.look_at_process();
+    if HEAP.meet_threads() {
+        meet_main_thread();
     }
+    let mut outcome = make();
+    if outcome == refusal && stop() {
+        outcome = make();
+        if outcome == 0 {
+            HEAP.retire_janitor();
+        }
+    } else if outcome != 0 {
+        return outcome;
+    }
+    start_with(create);
     outcome
 }
 
-/// A process whose main thread leaves ends with its last thread, which must not be ours: it is told to end.
-/// Nobody waits for that here, where a thread may be cancelled itself, or be ours, in a function of the
-/// program.
-///
+/// The main thread of a forked child may be one that was not its parent's: the process then goes on when its
+/// start function returns, until the last thread has ended, which must not be the janitor's. A thread's own
+/// values are destroyed just before libc counts the threads that are left.
+#[cfg(feature = "shared")]
+fn meet_main_thread() {
+    // SAFETY: asks for a number.
+    let own = unsafe { libc::pthread_self() };
+    if !is_main_thread() || MAIN.swap(own, Ordering::Relaxed) == own {
+        return;
+    }
+    let (Some(create), Some(set)) = (moved::pthread_key_create(), moved::pthread_setspecific()) else {
+        return;
+    };
+    let mut key = 0;
+    // SAFETY: the destructor is ours and lives as long as the process.
+    unsafe {
+        if create(&mut key, Some(at_end_of_main_thread)) == 0 {
+            set(key, ptr::without_provenance(1));
+        }
+    }
+}
+
+#[cfg(feature = "shared")]
+extern "C" fn at_end_of_main_thread(_: Pointer) {
+    leave_process();
+}
+
+/// A process whose main thread leaves ends with its last thread, which must not be ours.
+#[cfg(feature = "shared")]
+fn leave_process() {
+    HEAP.retire_janitor();
+    stop();
+}
+
 /// # Safety
 /// As libc's function of this name.
 #[cfg(feature = "shared")]
@@ -169,7 +207,7 @@ pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: 
 pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
     use vcmalloc_core::os::Os;
     if is_main_thread() {
-        HEAP.retire_janitor();
+        leave_process();
     }
     match next::exit() {
         // SAFETY: by the caller's promise.
@@ -185,7 +223,7 @@ pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
 pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
     use vcmalloc_core::os::Os;
     if is_main_thread() {
-        HEAP.retire_janitor();
+        leave_process();
     }
     match next::exit_c11() {
         // SAFETY: by the caller's promise.
@@ -270,8 +308,7 @@ fn create_janitor(create: Create) -> bool {
             || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         if made {
-            PROCESS.store(libc::getpid(), Ordering::Relaxed);
-            THREAD.store(thread, Ordering::Release);
+            HEAP.note_janitor(thread as usize);
         }
         made
     }
@@ -281,35 +318,51 @@ extern "C" fn janitor(_: *mut c_void) -> Pointer {
     // SAFETY: the name is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
     HEAP.run_janitor();
-    if HEAP.janitor_is_retired() {
+    if HEAP.leave_janitor() {
         // Nobody waits for its end.
+        if let Some(detach) = moved::pthread_detach() {
+            // SAFETY: this thread, which nobody joins.
+            unsafe { detach(libc::pthread_self()) };
+        }
         HEAP.unclaim_janitor();
     }
     ptr::null_mut()
 }
 
-/// Ends the janitor's thread and waits for it; true if there was one.
+/// Ends the janitor's thread and waits for it; true if there was one. Not where a signal handler interrupted
+/// work of this thread for whose locks the janitor may wait.
 #[cfg(feature = "shared")]
 fn stop() -> bool {
-    let thread = THREAD.swap(0, Ordering::AcqRel);
-    // SAFETY: asks for numbers.
-    let (process, own) = unsafe { (libc::getpid(), libc::pthread_self()) };
-    if thread == 0 || thread == own {
-        return false;
-    }
-    if PROCESS.load(Ordering::Relaxed) != process {
-        // A child that was made without fork's handlers: the thread is its parent's.
-        HEAP.unclaim_janitor();
-        return false;
-    }
-    if let Some(join) = moved::pthread_join()
-        && HEAP.stop_janitor()
-    {
-        // SAFETY: the swap made us the only one who knows the handle of a thread that nobody detached.
-        unsafe { join(thread, ptr::null_mut()) };
-        HEAP.unclaim_janitor();
-    }
+    HEAP.look_at_process();
+    // SAFETY: asks for a number.
+    let own = unsafe { libc::pthread_self() };
+    let (Some(join), false) = (moved::pthread_join(), HEAP.is_inside()) else { return false };
+    let Some(thread) = HEAP.take_janitor(own as usize) else { return false };
+    HEAP.stop_janitor();
+    without_cancellation(|| {
+        // SAFETY: we are the only one who was given the handle of a thread that nobody detached.
+        unsafe { join(thread as libc::pthread_t, ptr::null_mut()) };
+    });
+    HEAP.unclaim_janitor();
     true
+}
+
+/// To wait for a thread is a place where the waiting one can be cancelled.
+#[cfg(feature = "shared")]
+fn without_cancellation(act: impl FnOnce()) {
+    const DISABLE: c_int = 1;
+    let mut before = 0;
+    let set = moved::pthread_setcancelstate();
+    // SAFETY: changes the state of this thread, and back.
+    unsafe {
+        if let Some(set) = set {
+            set(DISABLE, &mut before);
+        }
+        act();
+        if let Some(set) = set {
+            set(before, ptr::null_mut());
+        }
+    }
 }
 
 /// Tries a call again without the janitor, where it may have been refused because of it.
@@ -326,14 +379,6 @@ fn alone(call: impl Fn() -> c_int) -> c_int {
         start_with(create);
     }
     again
-}
-
-/// In a forked child the handle names nobody.
-pub fn forget() {
-    THREAD.store(0, Ordering::Relaxed);
-    #[cfg(feature = "shared")]
-    // SAFETY: asks for a number.
-    MAIN.store(unsafe { libc::pthread_self() }, Ordering::Relaxed);
 }
 
 /// # Safety

@@ -5,10 +5,9 @@ use super::malloc::{Pointer, exported_malloc};
 use super::{HEAP, moved};
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
 use vcmalloc_core::options::OptionId;
-use vcmalloc_core::os::{Linux, Os};
+use vcmalloc_core::os::Os;
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -18,18 +17,11 @@ static ON_LOAD: extern "C" fn() = on_load;
 #[unsafe(link_section = ".fini_array")]
 static ON_END: extern "C" fn() = on_end;
 
-unsafe extern "C" {
-    // glibc's own fork takes its lock of the list of streams after the prepare handlers ran. A thread that
-    // holds that lock and allocates would wait for us for ever, so we take it first; it is recursive.
-    fn _IO_list_lock();
-    fn _IO_list_unlock();
-    fn _IO_list_resetlock();
-}
-
 extern "C" fn on_load() {
-    // Registered as early as can be: prepare handlers run last first, so those of others may still allocate.
-    // SAFETY: the three functions live as long as the process (the library is never unloaded).
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    // Libraries that the program is linked with have registered theirs before us, whatever we do, so nothing
+    // depends on the order: before a fork we do nothing, and in the child nothing that others wait for.
+    // SAFETY: the function lives as long as the process (the library is never unloaded).
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
     super::unwind::ready();
     super::janitor::find_next();
     super::replaced::look();
@@ -55,43 +47,9 @@ extern "C" fn on_end() {
     HEAP.audit();
 }
 
-unsafe extern "C" fn before_fork() {
-    // SAFETY: released by one of the two handlers below.
-    unsafe { _IO_list_lock() };
-    if !HEAP.before_fork() {
-        UNLOCKED.store(Linux::thread_id(), Ordering::Relaxed);
-    }
-}
-
-/// The thread that forks without the heap's locks, which is rare enough for one word.
-static UNLOCKED: AtomicUsize = AtomicUsize::new(0);
-
-fn forked_unlocked() -> bool {
-    UNLOCKED.compare_exchange(Linux::thread_id(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-}
-
-unsafe extern "C" fn after_fork_in_parent() {
-    // SAFETY: `before_fork` ran in this thread.
-    unsafe {
-        if !forked_unlocked() {
-            HEAP.after_fork_in_parent();
-        }
-        _IO_list_unlock();
-    }
-}
-
 unsafe extern "C" fn after_fork_in_child() {
-    // SAFETY: `before_fork` ran in the thread that is now the only one.
-    unsafe {
-        if forked_unlocked() {
-            HEAP.after_unlocked_fork_in_child();
-        } else {
-            HEAP.after_fork_in_child();
-        }
-        super::actions::inherit();
-        super::janitor::forget();
-        _IO_list_resetlock();
-    }
+    HEAP.after_fork_in_child();
+    super::actions::inherit();
 }
 
 /// Tells `vcm run`, which passes a sealed memory file, that the library was loaded and whose malloc the

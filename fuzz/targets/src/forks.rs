@@ -1,5 +1,5 @@
-//! Any sequence of calls with children in between: forks by the handlers, and processes that come about while
-//! another thread holds locks, which is then no thread of theirs.
+//! Any sequence of calls with children in between: processes that come about while other threads hold locks,
+//! which are then no threads of theirs.
 
 use arbitrary::Arbitrary;
 
@@ -8,19 +8,17 @@ use crate::support::{Oracle, Step as Call, TestHeap, steps};
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
     Call(Call),
-    /// The handlers, as in the parent.
-    Fork,
-    /// The handlers, as in the child.
+    /// A child while nobody held a lock.
     Child,
     /// A child while another thread held every lock.
-    Orphan,
-    /// The same in a signal handler inside a slow path.
-    OrphanOfAHandler,
+    ChildOfThreads,
+    /// The same in a signal handler inside a slow path, in whose child the handler allocates.
+    ChildOfAHandler,
 }
 
 fn die_with_all_locks(heap: &TestHeap) {
     std::thread::scope(|scope| {
-        scope.spawn(|| assert!(heap.before_fork()));
+        scope.spawn(|| heap.hold_for_test());
     });
 }
 
@@ -29,29 +27,20 @@ pub fn run(input: &[u8]) {
     for step in steps::<Step>(input, 200) {
         match step {
             Step::Call(call) => oracle.step(&heap, call),
-            // SAFETY, here and below: this thread called `before_fork`, or no other thread is left.
-            Step::Fork => unsafe {
-                assert!(heap.before_fork());
-                assert!(!heap.before_fork(), "a handler that forks in between takes nothing");
-                heap.after_fork_in_parent();
-            },
-            Step::Child => unsafe {
-                assert!(heap.before_fork());
-                heap.after_fork_in_child();
-            },
-            Step::Orphan => unsafe {
+            // SAFETY, here and below: no other thread is left.
+            Step::Child => unsafe { heap.repair_for_test() },
+            Step::ChildOfThreads => unsafe {
                 die_with_all_locks(&heap);
                 heap.repair_for_test();
             },
-            Step::OrphanOfAHandler => unsafe {
-                assert!(heap.before_fork());
-                assert!(!heap.before_fork());
-                heap.after_unlocked_fork_in_child();
+            Step::ChildOfAHandler => heap.inside_for_test(|| {
+                die_with_all_locks(&heap);
+                // SAFETY: as above.
+                unsafe { heap.repair_for_test() };
                 let block = heap.allocate(100);
                 assert_ne!(block, 0, "the handler is served");
                 heap.free(block);
-                heap.after_fork_in_parent();
-            },
+            }),
         }
     }
     oracle.end(&heap);

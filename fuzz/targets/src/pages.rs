@@ -145,7 +145,7 @@ impl Test {
             scope.spawn(|| self.pages.hold());
         });
         // SAFETY: the thread that held the locks has ended.
-        unsafe { self.pages.repair() };
+        unsafe { self.pages.repair(true) };
     }
 }
 

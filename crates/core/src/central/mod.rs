@@ -368,22 +368,11 @@ impl<O: Os> Central<O> {
         ClassStats { transfer_blocks, free_blocks: spans.free_blocks as u64, spans: spans.spans as u64 }
     }
 
-    /// Takes all locks in rank order, across `fork`.
+    /// Takes all locks in rank order, as threads that stay in the parent may have them.
+    #[cfg(any(test, feature = "fake-os"))]
     pub fn hold(&self) {
         self.classes.iter().for_each(|class| class.transfer.hold());
         self.classes.iter().for_each(|class| class.spans.hold());
-    }
-
-    /// # Safety
-    /// After `hold` by this thread, in the parent.
-    pub unsafe fn release(&self) {
-        for class in &self.classes {
-            // SAFETY: by the caller's promise.
-            unsafe {
-                class.spans.release();
-                class.transfer.release();
-            }
-        }
     }
 
     /// Takes over the locks of threads that are not in this process, and puts right what those were changing.
@@ -408,18 +397,6 @@ impl<O: Os> Central<O> {
                     }
                     place.spans.release();
                 }
-            }
-        }
-    }
-
-    /// # Safety
-    /// After `hold`, in the forked child.
-    pub unsafe fn reset(&self) {
-        for class in &self.classes {
-            // SAFETY: by the caller's promise.
-            unsafe {
-                class.spans.reset();
-                class.transfer.reset();
             }
         }
     }

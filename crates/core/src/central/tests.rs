@@ -391,20 +391,3 @@ fn idle_pages_go_back_wherever_in_the_span_they_lie() {
         assert_eq!(middle.pages.released_bytes(), given);
     }
 }
-
-#[test]
-fn a_fork_holds_every_lock_and_parent_and_child_let_go_of_them() {
-    let middle = middle(0);
-    let are_free = || {
-        let free =
-            |class: &Class<Fake>| (class.transfer.try_lock().is_some(), class.spans.try_lock().is_some());
-        middle.central.classes.iter().map(free).collect::<HashSet<_>>()
-    };
-    for child in [false, true] {
-        middle.central.hold();
-        assert_eq!(are_free(), HashSet::from([(false, false)]));
-        // SAFETY: held by the line above the last.
-        unsafe { if child { middle.central.reset() } else { middle.central.release() } };
-        assert_eq!(are_free(), HashSet::from([(true, true)]));
-    }
-}

@@ -1,73 +1,178 @@
-//! fork.
+//! Children: processes with a copy of this heap, and with one of the threads that used it.
 //!
-//! A thread that forks holds every lock of the heap, taken in rank order - starting, pressure, watch, cache, central,
-//! pages - so that the child gets a heap that nobody was changing. Restartable sequences need no lock: in the
-//! child an unfinished one has not happened. Blocks that other threads held in their slow paths stay live in
-//! the child, as all their blocks do. `orphan` is for children that come about otherwise.
+//! Whoever forks takes no lock. The child has the locks as they were, some held by threads that stayed in the
+//! parent, and what those guard half changed. It is recognised by a word that the kernel zeroes in every
+//! child, however that was made; its first slow path then takes such locks over and puts right what they
+//! guard. A lock that this very thread holds, in the work that a signal handler interrupted, is left alone:
+//! that work goes on. docs/design/fork.md tells the whole.
 
 use super::Heap;
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, pause};
 use crate::os::Os;
 
-impl<O: Os> Heap<O> {
-    /// False where nothing was taken, because a signal handler forks inside a slow path of its own thread:
-    /// that slow path holds some of the locks itself, and goes on in the child as in the parent.
-    pub fn before_fork(&self) -> bool {
-        // Noted until one of the handlers below: signals are delivered before those run, and a handler that
-        // allocates must not wait for the locks that its own thread holds.
-        let Some(entry) = self.enter_slow_path() else { return false };
-        core::mem::forget(entry);
-        self.starting.hold();
-        self.pressure.relieving.hold();
-        self.profile.hold();
-        self.guards.hold();
-        self.cache.hold();
-        self.central.hold();
-        self.pages.hold();
-        true
+const NEW: u32 = 0;
+const KNOWN: u32 = 1;
+/// One thread puts the heap right; the others wait.
+const REPAIRED: u32 = 2;
+
+/// Whether this process is the one that the heap was last used in.
+pub struct Process {
+    /// The address of the word that tells: one that the kernel zeroes, or `own`; 0 before the heap has
+    /// started.
+    word: AtomicUsize,
+    /// Where the system zeroes none: set by `look_for_fork`, which compares the numbers of processes.
+    own: AtomicU32,
+    number: AtomicU64,
+}
+
+impl Process {
+    pub const fn new() -> Self {
+        Process { word: AtomicUsize::new(0), own: AtomicU32::new(KNOWN), number: AtomicU64::new(0) }
     }
 
-    /// # Safety
-    /// In the parent, by the thread that called `before_fork`.
-    pub unsafe fn after_fork_in_parent(&self) {
-        // SAFETY: by the caller's promise; in the reverse order.
-        unsafe {
-            self.pages.release();
-            self.central.release();
-            self.cache.release();
-            self.guards.release();
-            self.profile.release();
-            self.pressure.relieving.release();
-            self.starting.release();
+    pub fn start<O: Os>(&self, os: &O) {
+        if self.word.load(Ordering::Relaxed) != 0 {
+            return;
         }
-        self.slow_paths.leave::<O>();
-    }
-
-    /// # Safety
-    /// In the child, whose only thread is the one that called `before_fork`.
-    pub unsafe fn after_fork_in_child(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            self.pages.reset();
-            self.central.reset();
-            self.cache.reset();
-            self.guards.reset();
-            self.profile.reset();
-            self.pressure.relieving.reset();
-            self.starting.reset();
+        if let Some(word) = os.process_word() {
+            self.word.store(word, Ordering::Relaxed);
+            self.set(KNOWN);
+        } else {
+            self.number.store(os.process_number(), Ordering::Relaxed);
+            self.word.store(self.own.as_ptr().expose_provenance(), Ordering::Relaxed);
         }
-        // The janitor's thread stayed in the parent.
-        self.forget_janitor();
-        self.slow_paths.forget_all();
-        self.process_is_known();
     }
 
-    /// For a fork whose `before_fork` took nothing: what other threads were changing is put right, and what
-    /// this thread holds in the work that its signal handler interrupted goes on being held.
-    ///
-    /// # Safety
-    /// In the child, whose only thread is the one that called `before_fork`.
-    pub unsafe fn after_unlocked_fork_in_child(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe { self.repair() };
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn address(&self) -> usize {
+        match self.word.load(Ordering::Relaxed) {
+            own if own == self.own.as_ptr().addr() => 0,
+            word => word,
+        }
+    }
+
+    #[inline]
+    fn state(&self) -> Option<&AtomicU32> {
+        match self.word.load(Ordering::Relaxed) {
+            0 => None,
+            // SAFETY: the word is ours and stays mapped.
+            word => Some(unsafe { &*core::ptr::with_exposed_provenance(word) }),
+        }
+    }
+
+    #[inline]
+    fn is_known(&self) -> bool {
+        self.state().is_none_or(|state| state.load(Ordering::Acquire) == KNOWN)
+    }
+
+    /// Whether nobody has begun to put the heap right.
+    fn is_new(&self) -> bool {
+        self.state().is_some_and(|state| state.load(Ordering::Relaxed) == NEW)
+    }
+
+    fn set(&self, value: u32) {
+        if let Some(state) = self.state() {
+            // Release pairs with the Acquire in `is_known`: who finds the process known finds the heap right.
+            state.store(value, Ordering::Release);
+        }
+    }
+
+    /// True for the one thread that is to put the heap right.
+    fn claim(&self) -> bool {
+        self.state().is_some_and(|state| {
+            state.compare_exchange(NEW, REPAIRED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// Does the kernel's part where it does not do it: a number that is not the one before says that this is
+    /// a new process. For children of `fork` and for those that are about to be threaded.
+    fn look_for_fork<O: Os>(&self, os: &O) {
+        let before = self.number.load(Ordering::Relaxed);
+        if before == 0 {
+            return;
+        }
+        let number = os.process_number();
+        if number != before && self.number.swap(number, Ordering::Relaxed) != number {
+            self.set(NEW);
+        }
     }
 }
+
+impl<O: Os> Heap<O> {
+    /// Puts the heap right if this is a new process. `outermost`: this thread is not in the middle of a slow
+    /// path.
+    #[inline]
+    pub(super) fn know_process(&self, outermost: bool) {
+        if !self.process.is_known() {
+            self.meet_process(outermost);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet_process(&self, outermost: bool) {
+        if self.process.claim() {
+            // SAFETY: the process is new, and its other threads, if it has any yet, wait below.
+            unsafe { self.repair(outermost) };
+        }
+        // A handler that interrupted the repair must not wait for it.
+        while outermost && !self.process.is_known() {
+            pause();
+        }
+    }
+
+    /// # Safety
+    /// All threads that were in slow paths, but this one, stayed in the parent process. `outermost`: this one
+    /// is in none that a signal handler interrupted.
+    pub(super) unsafe fn repair(&self, outermost: bool) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            for guards_nothing in [&self.starting, &self.pressure.relieving] {
+                if guards_nothing.seize() {
+                    guards_nothing.release();
+                }
+            }
+            self.profile.repair();
+            self.guards.repair();
+            self.pages.repair(outermost);
+            self.central.repair(&self.pages);
+            self.cache.repair(self.below());
+        }
+        self.forget_janitor();
+        self.slow_paths.forget_others::<O>();
+        self.process.set(KNOWN);
+    }
+
+    /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:
+    /// it must stand there itself before it puts the rest right, or its handlers would wait for it.
+    pub(super) fn forget_absent(&self) {
+        if self.process.is_new() {
+            self.slow_paths.forget_others::<O>();
+        }
+    }
+
+    /// Looks whether this is a new process: for those who are about to make a thread in it, or to use what
+    /// belongs to one process.
+    pub fn look_at_process(&self) {
+        self.process.look_for_fork(&self.os);
+        self.inside(|| ());
+    }
+
+    /// Whether this thread is in a slow path that a signal handler interrupted.
+    pub fn is_inside(&self) -> bool {
+        self.slow_paths.is_inside::<O>()
+    }
+
+    /// For the handler of `fork` in the child. Where a signal handler forked inside a slow path of its own
+    /// thread, that goes on when the handler returns, and may wait for a lock of a thread that stayed behind
+    /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
+    pub fn after_fork_in_child(&self) {
+        self.process.look_for_fork(&self.os);
+        if self.is_inside() {
+            self.know_process(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 
 use super::Heap;
 use super::patience::{Patience, Seen};
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::cache::Stillness;
 use crate::class::SizeClass;
 use crate::options::OptionId;
@@ -31,6 +31,12 @@ const TIMES_UNTIL_NEXT_COLLAPSE: u64 = 1000;
 /// Slow paths look at the clock every so many events.
 const EVENTS_PER_LOOK: u32 = 64;
 
+/// No handles of threads.
+const UNTOLD: usize = 0;
+const TAKEN: usize = 1;
+/// How long the thread waits, in nanoseconds, until its maker has noted it.
+const UNTOLD_WAIT: u64 = 100_000;
+
 /// What the janitor remembers, and how it is called.
 pub struct Janitor<O: Os> {
     bell: Bell<O>,
@@ -39,6 +45,11 @@ pub struct Janitor<O: Os> {
     pub(super) running: AtomicBool,
     /// There will be no thread any more in this process.
     retired: AtomicBool,
+    /// The thread's handle: `UNTOLD` until its maker knows it, `TAKEN` where somebody waits for its end or
+    /// nobody has to.
+    thread: AtomicUsize,
+    /// The program makes threads.
+    threaded: AtomicBool,
     events: AtomicU32,
     next_tick: AtomicU64,
     /// One tick at a time.
@@ -58,6 +69,8 @@ impl<O: Os> Janitor<O> {
             stop: AtomicU32::new(0),
             running: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            thread: AtomicUsize::new(TAKEN),
+            threaded: AtomicBool::new(false),
             events: AtomicU32::new(0),
             next_tick: AtomicU64::new(0),
             ticking: AtomicBool::new(false),
@@ -124,9 +137,48 @@ impl<O: Os> Heap<O> {
     /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is
     /// switched off.
     pub fn claim_janitor(&self) -> bool {
-        self.options.is_on(OptionId::janitor)
+        let claimed = self.options.is_on(OptionId::janitor)
             && !self.janitor.retired.load(Ordering::Acquire)
-            && !self.janitor.running.swap(true, Ordering::AcqRel)
+            && !self.janitor.running.swap(true, Ordering::AcqRel);
+        if claimed {
+            self.janitor.thread.store(UNTOLD, Ordering::Relaxed);
+        }
+        claimed
+    }
+
+    /// Notes the handle of the janitor's thread, for whoever is to wait for its end.
+    pub fn note_janitor(&self, thread: usize) {
+        self.janitor.thread.store(thread, Ordering::Release);
+    }
+
+    /// The handle, for one caller, who is to wait for the thread's end. None where there is no thread, or the
+    /// caller is it.
+    pub fn take_janitor(&self, caller: usize) -> Option<usize> {
+        let thread = self.janitor.thread.load(Ordering::Acquire);
+        let taken = ![UNTOLD, TAKEN, caller].contains(&thread)
+            && self
+                .janitor
+                .thread
+                .compare_exchange(thread, TAKEN, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        taken.then_some(thread)
+    }
+
+    /// For the thread itself, at its end: false where somebody waits for that.
+    pub fn leave_janitor(&self) -> bool {
+        while self.janitor.thread.load(Ordering::Acquire) == UNTOLD {
+            self.os.wait_for(&self.emergency.never, 0, UNTOLD_WAIT);
+        }
+        self.janitor.thread.swap(TAKEN, Ordering::AcqRel) != TAKEN
+    }
+
+    /// Notes that the program makes threads in this process; true the first time.
+    pub fn meet_threads(&self) -> bool {
+        !self.janitor.threaded.load(Ordering::Relaxed) && !self.janitor.threaded.swap(true, Ordering::Relaxed)
+    }
+
+    pub fn is_threaded(&self) -> bool {
+        self.janitor.threaded.load(Ordering::Relaxed)
     }
 
     /// Ends `claim_janitor`: no thread could be made, or it has ended.
@@ -136,9 +188,13 @@ impl<O: Os> Heap<O> {
         self.janitor.running.store(false, Ordering::Release);
     }
 
-    /// In a forked child: there is no thread and no tick under way.
+    /// In a new process: there is no thread and no tick under way, and whatever became of the parent's main
+    /// thread, this one has a thread that lives.
     pub(super) fn forget_janitor(&self) {
         self.unclaim_janitor();
+        self.janitor.thread.store(TAKEN, Ordering::Relaxed);
+        self.janitor.threaded.store(false, Ordering::Relaxed);
+        self.janitor.retired.store(false, Ordering::Relaxed);
         self.janitor.ticking.store(false, Ordering::Relaxed);
         self.growth.forget_thread();
         self.pressure.forget_thread();

@@ -10,8 +10,7 @@ use crate::base::sync::{AtomicUsize, Ordering};
 use crate::os::Os;
 use core::sync::atomic::compiler_fence;
 
-/// A power of two. A thousand threads may wait inside slow paths while a fork holds all locks, and each has
-/// its place.
+/// A power of two. A thousand threads may wait inside slow paths for one lock, and each has its place.
 const BUCKETS: usize = 256;
 const PLACES: usize = 8;
 /// Buckets after its own in which a thread may stand that found its own full.
@@ -85,7 +84,7 @@ impl SlowPaths {
     pub fn enter<O: Os>(&self, mut full: impl FnMut()) -> Option<Entry<'_>> {
         let thread = O::thread_id();
         // All places first: the thread may stand behind one that has become free since.
-        if self.place_of(thread).is_some() {
+        if self.holds(thread) {
             return None;
         }
         loop {
@@ -99,17 +98,11 @@ impl SlowPaths {
         }
     }
 
-    /// Where a thread stands that is inside, and what counts it there.
     #[inline]
-    fn place_of(&self, thread: usize) -> Option<(&AtomicUsize, Option<&AtomicUsize>)> {
-        let own = |place: &&AtomicUsize| place.load(Ordering::Relaxed) == thread;
-        if let Some(place) = self.places(thread, 0).find(own) {
-            return Some((place, None));
-        }
-        if self.strays.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        self.places_elsewhere(thread).find(own).map(|place| (place, Some(&self.strays)))
+    fn holds(&self, thread: usize) -> bool {
+        let own = |place: &AtomicUsize| place.load(Ordering::Relaxed) == thread;
+        self.places(thread, 0).any(own)
+            || self.strays.load(Ordering::Relaxed) != 0 && self.places_elsewhere(thread).any(own)
     }
 
     #[cold]
@@ -139,32 +132,18 @@ impl SlowPaths {
         self.buckets.iter().flat_map(|Bucket(places)| places)
     }
 
-    /// Ends an entry that was forgotten on purpose.
-    pub fn leave<O: Os>(&self) {
-        if let Some((place, strays)) = self.place_of(O::thread_id()) {
-            drop(Entry { place, strays });
-        }
+    /// Whether this thread is in a slow path that a signal handler interrupted.
+    pub fn is_inside<O: Os>(&self) -> bool {
+        self.holds(O::thread_id())
     }
 
     /// In a child process the threads of others are gone. They stay counted: this thread may be about to
-    /// stray.
+    /// stray. Writes only where somebody stands: what is written is a page that a child does not share with
+    /// its parent any more.
     pub fn forget_others<O: Os>(&self) {
-        self.forget(|thread| thread != O::thread_id());
-    }
-
-    /// In a forked child the threads of others are gone, and this one is through with its fork. Strays stay
-    /// counted as above: a handler may have forked that interrupted this thread just before it took its
-    /// place.
-    pub fn forget_all(&self) {
-        self.forget(|_| true);
-    }
-
-    /// Writes only where somebody stands: what is written is a page that a child does not share with its
-    /// parent any more.
-    fn forget(&self, gone: impl Fn(usize) -> bool) {
         for place in self.all_places() {
             let thread = place.load(Ordering::Relaxed);
-            if thread != 0 && gone(thread) {
+            if thread != 0 && thread != O::thread_id() {
                 place.store(0, Ordering::Relaxed);
             }
         }
@@ -246,9 +225,10 @@ mod tests {
         assert!(paths.enter::<Fake>(|| ()).is_none(), "not even where its own has room again");
         drop(entry);
         own[0].store(64, Ordering::Relaxed);
-        let entry = core::mem::ManuallyDrop::new(paths.enter::<Fake>(|| ()));
-        assert!(entry.is_some());
-        paths.leave::<Fake>();
+        let entry = paths.enter::<Fake>(|| ());
+        assert!(entry.is_some() && paths.is_inside::<Fake>());
+        drop(entry);
+        assert!(!paths.is_inside::<Fake>());
         assert_eq!(paths.strays.load(Ordering::Relaxed), 0);
 
         paths.all_places().for_each(|place| place.store(64, Ordering::Relaxed));
@@ -260,16 +240,5 @@ mod tests {
             }
         });
         assert!(entry.is_some() && waited == 3, "it does not go in unnoted");
-    }
-
-    #[test]
-    fn a_fork_that_forgets_a_stray_does_not_lose_count() {
-        let paths = SlowPaths::new();
-        let Bucket(own) = &paths.buckets[bucket_of(Fake::thread_id())];
-        own.iter().for_each(|place| place.store(64, Ordering::Relaxed));
-        let entry = paths.enter::<Fake>(|| ());
-        paths.forget_all();
-        drop(entry);
-        assert_eq!(paths.strays.load(Ordering::Relaxed), 0);
     }
 }

@@ -46,12 +46,29 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Takes every lock of the heap, inside a slow path, as threads that stay in the parent may have them.
+    pub fn hold_for_test(&self) {
+        core::mem::forget(self.enter_slow_path());
+        self.starting.hold();
+        self.pressure.relieving.hold();
+        self.profile.hold();
+        self.guards.hold();
+        self.cache.hold();
+        self.central.hold();
+        self.pages.hold();
+    }
+
+    /// Does `work` as a signal handler that interrupted a slow path.
+    pub fn inside_for_test(&self, work: impl FnOnce()) {
+        self.inside(work);
+    }
+
     /// Puts the heap right as in a child process: for tests, whose other threads have ended.
     ///
     /// # Safety
     /// No other thread uses the heap.
     pub unsafe fn repair_for_test(&self) {
         // SAFETY: by the caller's promise.
-        unsafe { self.repair() };
+        unsafe { self.repair(!self.slow_paths.is_inside::<O>()) };
     }
 }

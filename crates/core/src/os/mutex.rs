@@ -30,7 +30,7 @@ pub trait Wait {
     fn mark() -> u32;
 }
 
-/// Mutual exclusion over a `T`. Any thread may call; not recursive; a forked child calls `reset` or `seize`.
+/// Mutual exclusion over a `T`. Any thread may call; not recursive; a child process calls `seize`.
 pub struct Mutex<T, W> {
     state: AtomicU32,
     /// Counts the wake-ups: what waiters sleep on.
@@ -157,25 +157,17 @@ impl<T, W: Wait> Mutex<T, W> {
         }
     }
 
-    /// Takes the lock without a guard, across `fork`.
+    /// Takes the lock without a guard.
     pub fn hold(&self) {
         core::mem::forget(self.lock());
     }
 
-    /// Ends `hold`.
+    /// Ends `hold` or `seize`.
     ///
     /// # Safety
-    /// This thread called `hold` and has not released since.
+    /// This thread called one of them and has not released since.
     pub unsafe fn release(&self) {
         self.unlock();
-    }
-
-    /// Ends `hold` in a forked child, where no thread waits.
-    ///
-    /// # Safety
-    /// The process has one thread.
-    pub unsafe fn reset(&self) {
-        self.state.store(0, Ordering::Release);
     }
 
     /// Takes the mutex over from a holder that does not exist; false where it is free, or this thread's own.
@@ -193,6 +185,12 @@ impl<T, W: Wait> Mutex<T, W> {
         self.state.fetch_and(!WOKEN, Ordering::Relaxed);
         self.holder.store(mark, Ordering::Relaxed);
         true
+    }
+
+    /// The mutex as it is in a child where it was free and others waited for it in the parent, one of them woken.
+    #[cfg(test)]
+    pub fn leave_as_with_waiters_that_are_gone(&self) {
+        self.state.fetch_add(WOKEN + 2 * WAITER, Ordering::Relaxed);
     }
 
     /// Where the guarded value is, for a look without the mutex.

@@ -173,31 +173,24 @@ impl<O: Os> Pages<O> {
         state
     }
 
-    /// Takes the lock across `fork`.
+    /// Takes the locks, as a thread that stays in the parent may have them.
+    #[cfg(any(test, feature = "fake-os"))]
     pub fn hold(&self) {
         self.giving_back.hold();
         self.state.hold();
     }
 
+    /// Ends `hold`.
+    ///
     /// # Safety
-    /// After `hold` by this thread, in the parent.
+    /// After `hold` by this thread.
+    #[cfg(any(test, feature = "fake-os"))]
     pub unsafe fn release(&self) {
         // SAFETY: by the caller's promise.
         unsafe {
             self.state.release();
             self.giving_back.release();
         }
-    }
-
-    /// # Safety
-    /// After `hold`, in the forked child.
-    pub unsafe fn reset(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            self.state.reset();
-            self.giving_back.reset();
-        }
-        self.posted.forget_threads();
     }
 }
 

@@ -82,7 +82,9 @@ impl Posted {
     /// In a forked child: no thread is about to post.
     pub fn forget_threads(&self) {
         let waiting = self.places.iter().filter(|place| place.load(Ordering::Relaxed) != 0).count();
-        self.count.store(waiting, Ordering::Relaxed);
+        if self.count.load(Ordering::Relaxed) != waiting {
+            self.count.store(waiting, Ordering::Relaxed);
+        }
     }
 
     /// True where something was posted, or is about to be.

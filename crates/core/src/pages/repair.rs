@@ -13,10 +13,14 @@ use crate::os::Os;
 
 impl<O: Os> Pages<O> {
     /// Takes over the locks of threads that are not in this process, and puts right what those were changing.
+    /// `outermost`: this thread is not in work here that a signal handler interrupted.
     ///
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self) {
+    pub unsafe fn repair(&self, outermost: bool) {
+        if outermost {
+            self.posted.forget_threads();
+        }
         // SAFETY: by the caller's promise.
         let (withheld, mut broken) = unsafe { (self.giving_back.seize(), self.state.seize()) };
         // Units were withheld with the state unlocked. Where this thread holds the state itself, they stay

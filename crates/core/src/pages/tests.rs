@@ -210,19 +210,6 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
 }
 
 #[test]
-fn a_fork_holds_both_locks_and_parent_and_child_let_go_of_them() {
-    let (_, pages) = pages();
-    let are_free = || (pages.state.try_lock().is_some(), pages.giving_back.try_lock().is_some());
-    for child in [false, true] {
-        pages.hold();
-        assert_eq!(are_free(), (false, false));
-        // SAFETY: held by the line above the last.
-        unsafe { if child { pages.reset() } else { pages.release() } };
-        assert_eq!(are_free(), (true, true));
-    }
-}
-
-#[test]
 fn the_hard_limit_is_the_last_byte_that_can_be_had() {
     let (os, pages) = pages();
     pages.limits.set(None, Some(30 * UNIT_BYTES));

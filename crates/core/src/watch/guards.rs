@@ -300,23 +300,10 @@ impl<O: Os> Guards<O> {
         }
     }
 
-    /// Takes the lock across `fork`.
+    /// Takes the lock, as a thread that stays in the parent may have it.
+    #[cfg(any(test, feature = "fake-os"))]
     pub fn hold(&self) {
         self.state.hold();
-    }
-
-    /// # Safety
-    /// After `hold` by this thread, in the parent.
-    pub unsafe fn release(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe { self.state.release() };
-    }
-
-    /// # Safety
-    /// After `hold`, in the forked child.
-    pub unsafe fn reset(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe { self.state.reset() };
     }
 }
 

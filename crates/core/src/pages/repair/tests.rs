@@ -16,7 +16,7 @@ fn first_unit(pages: &Pages<Fake>, id: SpanId) -> u32 {
 fn repaired(pages: &Pages<Fake>) {
     std::thread::scope(|scope| scope.spawn(|| pages.state.hold()).join()).unwrap();
     // SAFETY: the thread that held the locks is gone.
-    unsafe { pages.repair() };
+    unsafe { pages.repair(true) };
     pages.verify();
 }
 
@@ -73,7 +73,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
     });
     assert_ne!(pages.stats().used, 0);
     // SAFETY: the thread that held the locks is gone.
-    unsafe { pages.repair() };
+    unsafe { pages.repair(true) };
     pages.verify();
     assert_eq!(pages.stats().used, 0);
 }

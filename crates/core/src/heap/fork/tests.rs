@@ -2,6 +2,7 @@ use crate::heap::Heap;
 use crate::os::fake::Fake;
 use crate::os::{Linux, Os};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 fn heap_in_use() -> (Box<Heap<Fake>>, Vec<usize>) {
@@ -29,7 +30,7 @@ fn works(heap: &Heap<Fake>, blocks: Vec<usize>) {
 
 /// Lets a thread take all locks, as one that forks does, and end with them.
 fn die_with_all_locks(heap: &Heap<Fake>) {
-    thread::scope(|scope| scope.spawn(|| assert!(heap.before_fork())).join()).unwrap();
+    thread::scope(|scope| scope.spawn(|| heap.hold_for_test()).join()).unwrap();
 }
 
 #[test]
@@ -37,7 +38,7 @@ fn locks_of_threads_that_are_gone_are_taken_over() {
     let (heap, blocks) = heap_in_use();
     die_with_all_locks(&heap);
     // SAFETY: the threads that held the locks are gone.
-    unsafe { heap.repair() };
+    unsafe { heap.repair(true) };
     works(&heap, blocks);
 }
 
@@ -58,14 +59,72 @@ fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
     // This thread is in a slow path and forks in a handler there; another thread holds everything else.
     let entry = heap.slow_paths.enter::<Fake>(|| ());
     heap.starting.hold();
-    assert!(!heap.before_fork(), "a fork here takes nothing");
-    // SAFETY: this thread plays the only one of a child.
-    unsafe { heap.after_unlocked_fork_in_child() };
-    assert!(heap.starting.try_lock().is_none(), "the interrupted work still holds what it held");
+    thread::scope(|scope| scope.spawn(|| heap.pages.hold()).join()).unwrap();
+    heap.process.set(super::NEW);
+    heap.after_fork_in_child();
+    assert!(heap.process.is_known(), "the interrupted work must not find locks of threads that are gone");
+    assert!(heap.starting.try_lock().is_none(), "it still holds what it held");
     assert!(heap.slow_paths.enter::<Fake>(|| ()).is_none(), "and is still known to be under way");
     // SAFETY: held since `hold` above.
     unsafe { heap.starting.release() };
     drop(entry);
+    works(&heap, blocks);
+}
+
+#[test]
+fn a_child_that_does_not_use_the_heap_does_not_pay_for_it() {
+    let (heap, blocks) = heap_in_use();
+    die_with_all_locks(&heap);
+    heap.process.set(super::NEW);
+    heap.after_fork_in_child();
+    assert!(!heap.process.is_known());
+    assert_ne!(heap.allocate(1 << 20), 0);
+    assert!(heap.process.is_known());
+    drop(blocks);
+}
+
+#[test]
+fn without_a_word_that_the_system_zeroes_the_number_of_the_process_tells() {
+    let (heap, blocks) = heap_in_use();
+    let kernel = heap.process.address();
+    heap.process.word.store(heap.process.own.as_ptr().expose_provenance(), Ordering::Relaxed);
+    heap.process.number.store(heap.os.process_number(), Ordering::Relaxed);
+    heap.look_at_process();
+    assert!(heap.process.is_known() && heap.process.address() == 0);
+    die_with_all_locks(&heap);
+    // As in a child: the number that is known is another's.
+    heap.process.number.store(heap.os.process_number() + 1, Ordering::Relaxed);
+    heap.after_fork_in_child();
+    assert!(!heap.process.is_known());
+    heap.look_at_process();
+    assert!(heap.process.is_known());
+    works(&heap, blocks);
+    heap.os.unmap(kernel, heap.os.page_bytes());
+}
+
+#[test]
+fn threads_that_waited_for_a_lock_in_the_parent_do_not_matter() {
+    let (heap, blocks) = heap_in_use();
+    // A lock that is free, with a waiter that was woken and one that was not: neither is in this process.
+    heap.starting.leave_as_with_waiters_that_are_gone();
+    heap.process.set(super::NEW);
+    heap.look_at_process();
+    let turns = &std::sync::atomic::AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let heap = &heap;
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    let held = heap.starting.lock();
+                    let turn = turns.load(Ordering::Relaxed);
+                    thread::yield_now();
+                    turns.store(turn + 1, Ordering::Relaxed);
+                    drop(held);
+                }
+            });
+        }
+    });
+    assert_eq!(turns.load(Ordering::Relaxed), 2000);
     works(&heap, blocks);
 }
 
