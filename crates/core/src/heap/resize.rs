@@ -48,7 +48,9 @@ impl<O: Os> Heap<O> {
         }
         let kept = usable.min(bytes);
         if was_large && bytes > LARGEST_BYTES {
-            self.large.carry(&self.os, address, block, kept);
+            if !self.large.carry(&self.os, address, block, kept) {
+                return if bytes <= usable && is_aligned { address } else { 0 };
+            }
         } else {
             // SAFETY: both blocks are at least `kept` bytes long, and do not overlap.
             unsafe {

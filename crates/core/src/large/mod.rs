@@ -7,7 +7,7 @@ use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
-use crate::os::Os;
+use crate::os::{Moved, Os};
 use crate::pages::{Pages, SpanId};
 
 /// From here on page tables are moved instead of bytes.
@@ -15,6 +15,8 @@ const MOVE_PAGES_FROM: usize = 16 << 20;
 /// Moved pages stay a mapping of their own for good, and a process may have 65,530: so many moves, then bytes
 /// are copied.
 const MOST_MOVES: u64 = 512;
+/// Of a block in several mappings, parts of at least this are moved.
+const MOVED_PART: usize = 2 << 20;
 /// Freed blocks that are remembered.
 const REMEMBERED: usize = 64;
 /// A block that grew once is put where it can grow to so many times its size.
@@ -154,19 +156,44 @@ impl Large {
         Ok(units_for(bytes).is_some_and(|units| pages.resize_large(os, id, address, units, bytes)))
     }
 
-    /// Brings the first `bytes` of one large block to another that nobody has seen yet.
-    pub fn carry<O: Os>(&self, os: &O, from: usize, to: usize, bytes: usize) {
-        let whole = bytes & !(os.page_bytes() - 1);
-        let worth = whole >= MOVE_PAGES_FROM && self.moves.fetch_add(1, Ordering::Relaxed) < MOST_MOVES;
-        let moved = if worth && os.move_pages(from, to, whole) { whole } else { 0 };
-        // SAFETY: both blocks are at least `bytes` long, and do not overlap.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                core::ptr::with_exposed_provenance::<u8>(from + moved),
-                core::ptr::with_exposed_provenance_mut::<u8>(to + moved),
-                bytes - moved,
-            );
+    /// Brings the first `bytes` of one large block to another that nobody has seen yet. False where that cannot be: then
+    /// the old block is as it was, and the new one, part of which is not mapped any more, must stay nobody's for good.
+    pub fn carry<O: Os>(&self, os: &O, from: usize, to: usize, bytes: usize) -> bool {
+        let page = os.page_bytes();
+        let whole = if bytes >= MOVE_PAGES_FROM { bytes & !(page - 1) } else { 0 };
+        let (mut done, mut part) = (0, whole);
+        while done < whole {
+            let may_move = part >= MOVED_PART && self.moves.load(Ordering::Relaxed) < MOST_MOVES;
+            let outcome = if may_move { os.move_pages(from + done, to + done, part) } else { Moved::Nothing };
+            match outcome {
+                Moved::All => _ = self.moves.fetch_add(1, Ordering::Relaxed),
+                // The first half may be one mapping. What is left is asked for as a whole again.
+                Moved::Several => {
+                    part = (part / 2) & !(page - 1);
+                    continue;
+                }
+                Moved::Nothing => copy(from + done, to + done, part),
+                Moved::Hole => {
+                    copy(to, from, done);
+                    return false;
+                }
+            }
+            (done, part) = (done + part, whole - done - part);
         }
+        copy(from + whole, to + whole, bytes - whole);
+        true
+    }
+}
+
+/// Copies from one block to another.
+fn copy(from: usize, to: usize, bytes: usize) {
+    // SAFETY: both blocks are the caller's and so long, and do not overlap.
+    unsafe {
+        core::ptr::copy_nonoverlapping(
+            core::ptr::with_exposed_provenance::<u8>(from),
+            core::ptr::with_exposed_provenance_mut::<u8>(to),
+            bytes,
+        );
     }
 }
 

@@ -62,11 +62,68 @@ fn contents_are_carried_by_pages_or_by_bytes() {
         if refuse {
             os.refuse_after(Request::MovePages, 0);
         }
-        large.carry(&os, from, to, 20 * MIB - 7);
+        assert!(large.carry(&os, from, to, 20 * MIB - 7));
         assert!(bytes(to, 20 * MIB - 7).iter().enumerate().all(|(index, byte)| *byte == index as u8));
         large.free(&pages, from).unwrap();
         large.free(&pages, to).unwrap();
     }
+}
+
+#[test]
+fn what_lies_in_several_mappings_is_carried_part_by_part() {
+    let (os, pages, large) = parts();
+    for longest in [MIB, 3 * MIB, 7 * MIB + 4096, 19 * MIB] {
+        os.longest_mapping.store(longest, Ordering::Relaxed);
+        let from = large.allocate(&os, &pages, 20 * MIB, 16).unwrap().address;
+        bytes(from, 20 * MIB).iter_mut().enumerate().for_each(|(index, byte)| *byte = (index >> 7) as u8);
+        let to = large.allocate(&os, &pages, 40 * MIB, 16).unwrap().address;
+        let before = os.asked(Request::MovePages);
+        assert!(large.carry(&os, from, to, 20 * MIB - 7));
+        assert_eq!(os.asked(Request::MovePages) > before, longest >= MOVED_PART, "{longest}");
+        let is_right = |(index, byte): (usize, &u8)| *byte == (index >> 7) as u8;
+        assert!(bytes(to, 20 * MIB - 7).iter().enumerate().all(is_right), "{longest}");
+        large.free(&pages, from).unwrap();
+        large.free(&pages, to).unwrap();
+    }
+}
+
+#[test]
+fn the_pages_of_real_mappings_move_and_those_of_several_are_told() {
+    let os = Linux;
+    let pages = Pages::new();
+    assert!(pages.start(&os));
+    let large = Large::new();
+    let [from, to] =
+        [20 * MIB, 40 * MIB].map(|bytes| large.allocate(&os, &pages, bytes, 16).unwrap().address);
+    bytes(from, 20 * MIB).fill(7);
+    // Another kind of page in the middle: three mappings.
+    assert!(os.set_dumped(from + 9 * MIB, 4096, false));
+    assert_eq!(os.move_pages(from, to, 20 * MIB), Moved::Several);
+    assert!(bytes(from, 20 * MIB).iter().all(|byte| *byte == 7));
+    assert_eq!(os.move_pages(from, to, 9 * MIB), Moved::All);
+    assert!(
+        bytes(from, 9 * MIB).iter().all(|byte| *byte == 0)
+            && bytes(to, 9 * MIB).iter().all(|byte| *byte == 7)
+    );
+    assert_eq!(os.move_pages(from + 1, to, 4096), Moved::Nothing);
+    assert!(large.carry(&os, to, from, 20 * MIB), "back, in two mappings");
+    assert!(bytes(from, 9 * MIB).iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn where_the_system_leaves_a_hole_the_old_block_is_as_it_was() {
+    let (os, pages, large) = parts();
+    os.longest_mapping.store(7 * MIB, Ordering::Relaxed);
+    os.moves_leave_holes.store(true, Ordering::Relaxed);
+    let from = large.allocate(&os, &pages, 20 * MIB, 16).unwrap().address;
+    bytes(from, 20 * MIB).iter_mut().enumerate().for_each(|(index, byte)| *byte = (index >> 7) as u8);
+    let to = large.allocate(&os, &pages, 40 * MIB, 16).unwrap().address;
+    os.refuse_after(Request::MovePages, 2);
+    assert!(!large.carry(&os, from, to, 20 * MIB));
+    assert!(bytes(from, 20 * MIB).iter().enumerate().all(|(index, byte)| *byte == (index >> 7) as u8));
+    os.grant(Request::MovePages);
+    let other = large.allocate(&os, &pages, 40 * MIB, 16).unwrap().address;
+    assert!(large.carry(&os, from, other, 20 * MIB) && bytes(other, 1000)[999] == 7);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A system that counts what it is asked and refuses on demand. Its memory is real, so that heaps on it work.
 
-use super::{HugePages, Linux, MapRefusal, MemoryGroup, Os, SequenceArea, Unread, Wait};
+use super::{FreeRange, HugePages, Linux, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;
 use core::ffi::CStr;
@@ -39,6 +39,10 @@ pub struct Fake {
     refuse_from: [AtomicU64; REQUESTS],
     pub usable_cpus: AtomicUsize,
     pub address_budget: AtomicUsize,
+    /// Addresses of the range beyond the budget.
+    pub address_room: AtomicUsize,
+    /// What comes with a free range.
+    pub random_of_range: AtomicU64,
     pub clock: AtomicU64,
     pub group_limit: AtomicUsize,
     pub group_in_use: AtomicUsize,
@@ -54,8 +58,12 @@ pub struct Fake {
     /// Why there is no file where its text is empty.
     pub unread: Unread,
     pub privileged: bool,
-    /// Where the heap is to lie; 0: anywhere.
+    /// Where the heap and its tables are to lie; 0: anywhere.
     pub place: AtomicUsize,
+    /// Longer ranges are several mappings.
+    pub longest_mapping: AtomicUsize,
+    /// A move that is refused leaves a hole.
+    pub moves_leave_holes: AtomicBool,
     /// Where the process would end, the thread panics.
     pub panics: bool,
     /// Messages are not written.
@@ -72,6 +80,8 @@ impl Default for Fake {
             refuse_from: [const { AtomicU64::new(NEVER) }; REQUESTS],
             usable_cpus: AtomicUsize::new(2),
             address_budget: AtomicUsize::new(4 << 30),
+            address_room: AtomicUsize::new(0),
+            random_of_range: AtomicU64::new(0),
             clock: AtomicU64::new(0),
             group_limit: AtomicUsize::new(0),
             group_in_use: AtomicUsize::new(0),
@@ -85,6 +95,8 @@ impl Default for Fake {
             unread: Unread::Missing,
             privileged: false,
             place: AtomicUsize::new(0),
+            longest_mapping: AtomicUsize::new(usize::MAX),
+            moves_leave_holes: AtomicBool::new(false),
             panics: false,
             quiet: false,
             page: 0,
@@ -144,27 +156,34 @@ impl Os for Fake {
     fn page_bytes(&self) -> usize {
         if self.page != 0 { self.page } else { self.linux.page_bytes() }
     }
-    fn free_range(&self, bytes: usize) -> Option<usize> {
+    fn free_range(&self, bytes: usize) -> Option<FreeRange> {
         // Several heaps live in one test process, so each takes a place of its own.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         const FIRST: usize = 0x0500_0000_0000;
         // A fuzzer makes more heaps than there are places, but never so many at a time.
         let place = || NEXT.fetch_add(bytes.div_ceil(PLACE_BYTES), Relaxed) % PLACES;
-        let asked_for = self.place.load(Relaxed);
+        let (asked_for, random) = (self.place.load(Relaxed), self.random_of_range.load(Relaxed));
         if asked_for != 0 {
-            return Some(asked_for);
+            return Some(FreeRange { address: asked_for, random });
         }
-        self.grants(Request::FreeRange).then(|| FIRST + place() * PLACE_BYTES)
+        self.grants(Request::FreeRange).then(|| FreeRange { address: FIRST + place() * PLACE_BYTES, random })
     }
     fn address_budget(&self) -> usize {
         self.address_budget.load(Relaxed)
     }
+    fn address_range(&self) -> usize {
+        self.address_budget.load(Relaxed) + self.address_room.load(Relaxed)
+    }
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
-        if self.grants(Request::MapAt) {
+        if self.grants(Request::MapAt) && self.begins_a_page(address) {
             self.linux.map_at(address, bytes)
         } else {
             Err(MapRefusal::Exhausted)
         }
+    }
+    fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
+        let granted = self.grants(Request::MapAt) && self.begins_a_page(address);
+        if granted { self.linux.map_zeros_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
     }
     fn reserve(&self, bytes: usize) -> Option<usize> {
         // With room to begin at a page.
@@ -204,8 +223,18 @@ impl Os for Fake {
         self.huge_pages
     }
     fn forbid_huge_pages(&self, _: usize, _: usize) {}
-    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool {
-        self.grants(Request::MovePages) && self.linux.move_pages(from, to, bytes)
+    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
+        if bytes > self.longest_mapping.load(Relaxed) {
+            return Moved::Several;
+        }
+        if self.grants(Request::MovePages) {
+            return self.linux.move_pages(from, to, bytes);
+        }
+        if !self.moves_leave_holes.load(Relaxed) {
+            return Moved::Nothing;
+        }
+        self.linux.unmap(to, bytes);
+        Moved::Hole
     }
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
         self.linux.resident_bytes(address, bytes)

@@ -72,6 +72,25 @@ pub enum MapRefusal {
     Exhausted,
 }
 
+/// Addresses that nothing else uses, and some random bits that nobody else knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreeRange {
+    pub address: usize,
+    pub random: u64,
+}
+
+/// What became of pages that were to be moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moved {
+    All,
+    /// Nothing happened: they lie in more than one mapping.
+    Several,
+    /// Nothing happened: the system cannot, or has too few mappings left.
+    Nothing,
+    /// They are where they were, and where they were to go there is nothing mapped any more.
+    Hole,
+}
+
 /// What a heap asks of its system. Addresses and lengths are multiples of the page size.
 pub trait Os: Wait + Sync + 'static {
     /// A number that no two living threads share.
@@ -86,13 +105,17 @@ pub trait Os: Wait + Sync + 'static {
     /// The system's page size in bytes.
     fn page_bytes(&self) -> usize;
 
-    /// A range of addresses that nothing else uses now, where blocks may be mapped step by step. Not
-    /// reserved.
-    fn free_range(&self, bytes: usize) -> Option<usize>;
-    /// The most address space that this process can hope to fill: by memory and by limits.
+    /// A range of addresses that nothing else uses now, where memory may be mapped step by step, at a multiple
+    /// of 2 MiB that is drawn anew at each call. Not reserved.
+    fn free_range(&self, bytes: usize) -> Option<FreeRange>;
+    /// The most address space that this process can hope to fill with memory.
     fn address_budget(&self) -> usize;
+    /// How long a range should be in which so much is to find place, whatever others map there.
+    fn address_range(&self) -> usize;
     /// Zeroed memory at exactly `address`.
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal>;
+    /// Pages at exactly `address` that read as zeros and that nobody may write.
+    fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal>;
     /// Addresses without memory.
     fn reserve(&self, bytes: usize) -> Option<usize>;
     /// Gives a part of a reservation zeroed memory.
@@ -117,8 +140,9 @@ pub trait Os: Wait + Sync + 'static {
     fn huge_pages(&self) -> HugePages;
     /// Stops the kernel from making huge pages of a range by itself.
     fn forbid_huge_pages(&self, address: usize, bytes: usize);
-    /// Moves the pages of one mapped range to another; the old range stays mapped and reads as zeros.
-    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool;
+    /// Moves the pages of one mapping to where other pages are mapped, whose contents nobody needs; the old range
+    /// stays mapped and reads as zeros.
+    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved;
     /// Bytes of a mapped range that are in memory now.
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize>;
 

@@ -1,7 +1,7 @@
 //! The counters of this layer, and walks over what it has.
 
 use super::runs::is_since;
-use super::{BLOCK_BYTES, Pages, Span, SpanId, State};
+use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, Span, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
@@ -46,6 +46,9 @@ impl LargeStats {
     }
 }
 
+/// Blocks in a row that are looked at while the lock is held.
+const STRETCH_MOST: u32 = 1024;
+
 /// What a mapping of the heap holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapping {
@@ -74,9 +77,9 @@ impl<O: Os> Pages<O> {
         self.grown.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the whole range, mapped or not.
+    /// Bytes that the heap can have at most.
     pub fn range_bytes(&self) -> usize {
-        self.classes.capacity() * UNIT_BYTES
+        self.most_blocks.load(Ordering::Relaxed) as usize * BLOCK_BYTES
     }
 
     /// An upper bound of the bytes that the heap's blocks hold in memory.
@@ -176,19 +179,38 @@ impl<O: Os> Pages<O> {
         }
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &*self.blocks.at(number as usize) };
-        Some((!block.used, block.dirty))
+        Some((block.free, block.dirty))
+    }
+
+    /// The next blocks of ours in a row from `from` on: the first and the one behind the last.
+    pub(super) fn next_stretch(&self, from: u32) -> Option<(u32, u32)> {
+        let state = self.lock();
+        let end = state.runs.blocks;
+        if state.runs.lost < u64::from(BLOCK_UNITS) {
+            return (from < end).then_some((from, end));
+        }
+        let is_ours = |number: &u32| state.runs.is_ours(&self.blocks, *number);
+        let mut start = from;
+        while start < end && !is_ours(&start) {
+            start += state.runs.stride(&self.blocks, start);
+        }
+        // The lock is not held for long.
+        let most = end.min(start.saturating_add(STRETCH_MOST));
+        (start < end).then(|| (start, (start..most).find(|number| !is_ours(number)).unwrap_or(most)))
     }
 
     /// Address and bytes of every part of the range and of the tables that can be in memory.
     pub fn each_mapping(&self, mut take: impl FnMut(Mapping, usize, usize)) {
-        let (blocks, base) = (self.grown.load(Ordering::Acquire), self.base.load(Ordering::Relaxed));
-        if blocks > 0 {
-            take(Mapping::Blocks, base, blocks);
+        let mut from = 0;
+        while let Some((start, end)) = self.next_stretch(from) {
+            take(Mapping::Blocks, self.address_of(start * BLOCK_UNITS), (end - start) as usize * BLOCK_BYTES);
+            from = end;
         }
         for (start, bytes) in [
             self.classes.range(),
             self.owners.range(),
             self.given.range(),
+            self.marks.range(),
             self.spans.range(),
             self.untidy.range(),
             self.blocks.range(),

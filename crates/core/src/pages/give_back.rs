@@ -59,8 +59,14 @@ impl<O: Os> Pages<O> {
         if from >= end || state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep {
             return None;
         }
-        let found = (from..end).find(|number| self.has_what_is_wished(&state, *number, wish));
-        Some((found.unwrap_or(end - 1), found.is_some()))
+        let mut number = from;
+        while number < end {
+            if self.has_what_is_wished(&state, number, wish) {
+                return Some((number, true));
+            }
+            number += state.runs.stride(&self.blocks, number);
+        }
+        Some((number - 1, false))
     }
 
     fn has_what_is_wished(&self, state: &Guard<'_, State, O>, number: u32, wish: Wish) -> bool {
@@ -200,8 +206,12 @@ impl<O: Os> Pages<O> {
         let state = self.lock();
         let (blocks, from) = (state.runs.blocks, self.next_collapse.load(Ordering::Relaxed));
         let end = blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
-        let found = (from..end).find(|number| self.is_full_since(&state, *number, ticks));
-        let next = found.map_or(end, |number| number + 1);
+        let mut number = from;
+        while number < end && !self.is_full_since(&state, number, ticks) {
+            number += state.runs.stride(&self.blocks, number);
+        }
+        let found = (number < end).then_some(number);
+        let next = found.map_or(number, |number| number + 1);
         self.next_collapse.store(if next >= blocks { 0 } else { next }, Ordering::Relaxed);
         found.filter(|_| blocks >= LEAST_FOR_HUGE)
     }
@@ -210,7 +220,7 @@ impl<O: Os> Pages<O> {
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &*self.blocks.at(number as usize) };
         let age = self.clock.load(Ordering::Relaxed).wrapping_sub(block.changed_at);
-        block.used == u128::MAX && block.dirty != 0 && block.huge == Huge::No && age >= ticks
+        block.free == 0 && block.dirty != 0 && block.huge == Huge::No && age >= ticks
     }
 }
 

@@ -1,31 +1,24 @@
-//! The heap's range of addresses: found at the start, then grown upwards in whole 2 MiB blocks.
+//! The heap's range of addresses: found at the start, then grown upwards in whole 2 MiB blocks, around what others
+//! mapped there.
 
+use super::place::Layout;
 use super::runs::Run;
-use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, GRANULE_SHIFT, Pages, State};
+use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, GRANULE_SHIFT, MARKS_PER_UNIT, Pages, State};
 use crate::base::round_up;
 use crate::base::sync::Ordering;
 use crate::class::UNIT_SHIFT;
 use crate::os::{Guard, HugePages, MapRefusal, Os};
 
-/// Descriptors for a range of so many units: one for each where that is cheap, and for larger ranges enough
-/// to fill all of memory with the smallest spans (the range is eight times as long, see
-/// `Os::address_budget`).
-const fn spans_for(units: usize) -> usize {
-    const CHEAP: usize = 1 << 20;
-    if units <= CHEAP {
-        units
-    } else if units / 8 > CHEAP {
-        units / 8
-    } else {
-        CHEAP
-    }
-}
-
 const LEAST_RANGE: usize = 64 << 20;
-/// The range starts at a multiple of this where it is long enough; no larger alignment can be asked for.
-const MOST_ALIGN: usize = 1 << 30;
-/// Blocks of the range that may be skipped in one growth because somebody else lives there.
-const MOST_SKIPPED: u32 = 512;
+/// How often another place is tried where somebody has the first.
+const PLACES: u32 = 4;
+/// Past the end of what is in the way, the range is searched in so many steps.
+const SEARCHED_PLACES: u32 = 16;
+/// Of what is passed over, such a part may be free: addresses are plenty, but tables are mapped over them.
+const FREE_PART_PASSED: u32 = 16;
+/// The first units of the first block that may wait, so that nobody knows where the first span lies: half a
+/// MiB.
+const WAITING_MOST: u64 = 32;
 
 /// Where a new span is to lie, in units.
 #[derive(Clone, Copy)]
@@ -37,11 +30,12 @@ pub(super) struct Place {
 }
 
 impl<O: Os> Pages<O> {
-    /// Finds a range for the heap and reserves its tables, smaller ones where the system is tight.
+    /// Finds a range for the heap and its tables, a shorter one where the system has none so long.
     pub fn start(&self, os: &O) -> bool {
-        let mut bytes = round_up(os.address_budget().max(LEAST_RANGE), BLOCK_BYTES);
+        let most = round_up(os.address_budget().max(LEAST_RANGE), BLOCK_BYTES);
+        let mut bytes = round_up(os.address_range().max(most), BLOCK_BYTES);
         while bytes >= LEAST_RANGE {
-            if self.start_with(os, bytes) {
+            if (0..PLACES).any(|_| self.start_with(os, bytes, most.min(bytes))) {
                 // Where every touched block would become a huge page at once, small programs would hold 2
                 // MiB.
                 let rule = os.huge_pages();
@@ -54,25 +48,24 @@ impl<O: Os> Pages<O> {
         false
     }
 
-    fn start_with(&self, os: &O, bytes: usize) -> bool {
-        let units = bytes >> UNIT_SHIFT;
-        let align = MOST_ALIGN.min(bytes.next_power_of_two() / 4);
-        let Some(range) = os.free_range(bytes + align) else { return false };
-        let started = self.classes.start(os, units)
-            && self.owners.start(os, units)
-            && self.given.start(os, units * GIVEN_PER_UNIT)
-            && self.spans.start(os, spans_for(units))
-            && self.untidy.start(os, spans_for(units))
-            && self.blocks.start(os, bytes / BLOCK_BYTES);
-        if started {
-            let base = round_up(range, align);
-            self.class_of_unit
-                .store((self.classes.range().0).wrapping_sub(base >> UNIT_SHIFT), Ordering::Relaxed);
-            self.base.store(base, Ordering::Release);
-        } else {
+    fn start_with(&self, os: &O, bytes: usize, most: usize) -> bool {
+        let layout = Layout::of(bytes, most);
+        let Some(range) = os.free_range(layout.bytes) else { return false };
+        let base = layout.place(self, range.address, range.random);
+        let mut state = self.state.lock();
+        // The first entries at once: where somebody has their places, there are others.
+        if !self.prepare_blocks(os, 0, 1) {
+            drop(state);
             self.stop(os);
+            return false;
         }
-        started
+        state.runs.first_number = (base / BLOCK_BYTES) as u32;
+        state.waiting = (range.random % WAITING_MOST) as u32;
+        self.most_blocks.store((most / BLOCK_BYTES) as u32, Ordering::Relaxed);
+        let class_of_zero = self.classes.range().0.wrapping_sub(base >> UNIT_SHIFT);
+        self.class_of_unit.store(class_of_zero, Ordering::Relaxed);
+        self.base.store(base, Ordering::Release);
+        true
     }
 
     /// Undoes `start`, before anything was allocated.
@@ -83,6 +76,7 @@ impl<O: Os> Pages<O> {
         self.spans.stop(os);
         self.untidy.stop(os);
         self.blocks.stop(os);
+        self.marks.stop(os);
     }
 
     pub(super) fn take_run(&self, os: &O, state: &mut Guard<'_, State, O>, place: Place) -> Option<Run> {
@@ -96,14 +90,20 @@ impl<O: Os> Pages<O> {
         if let Some(run) = state.runs.take(&self.blocks, units, align) {
             return Some(run);
         }
-        if !self.base.load(Ordering::Relaxed).is_multiple_of((align as usize) << UNIT_SHIFT) {
-            return None;
+        if state.runs.end_waiting(&self.blocks)
+            && let Some(run) = state.runs.take(&self.blocks, units, align)
+        {
+            return Some(run);
         }
         let aligned = units.checked_add(align - 1)?;
         let wanted = if align <= BLOCK_UNITS { units.max(1) } else { aligned };
         self.grow(os, state, wanted.div_ceil(BLOCK_UNITS));
         // Growth may have added less than hoped but next to free blocks.
-        state.runs.take(&self.blocks, units, align)
+        let run = state.runs.take(&self.blocks, units, align);
+        if run.is_none() && state.runs.end_waiting(&self.blocks) {
+            return state.runs.take(&self.blocks, units, align);
+        }
+        run
     }
 
     /// Adds a block for the sake of `room` alone: where no run is twice as long, and all that is free is new,
@@ -122,27 +122,34 @@ impl<O: Os> Pages<O> {
 
     /// Maps at least `needed` further blocks in a row; fewer system calls for larger heaps.
     fn grow(&self, os: &O, state: &mut Guard<'_, State, O>, needed: u32) {
-        let mut step = needed.max((state.runs.blocks / 16).min(32));
-        let mut skipped = 0;
+        let ours = state.runs.blocks - (state.runs.lost / u64::from(BLOCK_UNITS)) as u32;
+        let left = self.most_blocks.load(Ordering::Relaxed).saturating_sub(ours);
+        if needed > left {
+            return;
+        }
+        let mut step = needed.max((state.runs.blocks / 16).min(32)).min(left);
         while self.prepare_blocks(os, state.runs.blocks, step) {
-            let first = state.runs.blocks;
-            let address = self.address_of(first * BLOCK_UNITS);
-            match os.map_at(address, step as usize * BLOCK_BYTES) {
-                Ok(()) => {
-                    if self.forbid_huge_pages.load(Ordering::Relaxed) {
-                        os.forbid_huge_pages(address, step as usize * BLOCK_BYTES);
-                    }
-                    return self.add_blocks(state, step, true);
-                }
+            match self.map_blocks(os, state, step) {
+                Ok(()) => return,
                 Err(_) if step > needed => step = needed,
-                Err(MapRefusal::Taken) if skipped < MOST_SKIPPED => {
-                    let skip = needed.min(8);
-                    self.add_blocks(state, skip, false);
-                    skipped += skip;
-                }
+                Err(MapRefusal::Taken) if self.pass_others(os, state, needed) => (),
                 Err(_) => return,
             }
         }
+    }
+
+    fn map_blocks(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> Result<(), MapRefusal> {
+        let first = state.runs.blocks;
+        let (address, bytes) = (self.address_of(first * BLOCK_UNITS), count as usize * BLOCK_BYTES);
+        os.map_at(address, bytes)?;
+        if self.forbid_huge_pages.load(Ordering::Relaxed) {
+            os.forbid_huge_pages(address, bytes);
+        }
+        (0..count).for_each(|_| state.runs.add_block(&self.blocks));
+        let waiting = core::mem::take(&mut state.waiting);
+        state.runs.let_wait(&self.blocks, first, waiting);
+        self.note_grown(state);
+        Ok(())
     }
 
     /// Makes the tables long enough for `step` more blocks. Descriptors too, for the smallest spans: when the
@@ -155,18 +162,95 @@ impl<O: Os> Pages<O> {
             && self.classes.ensure(os, units)
             && self.owners.ensure(os, units)
             && self.given.ensure(os, units * GIVEN_PER_UNIT)
+            && (!self.keeps_marks() || self.marks.ensure(os, units * MARKS_PER_UNIT))
             && self.spans.ensure(os, spans)
             && self.untidy.ensure(os, spans)
             && self.blocks.ensure(os, after)
     }
 
-    fn add_blocks(&self, state: &mut Guard<'_, State, O>, count: u32, ours: bool) {
-        for _ in 0..count {
-            state.runs.add_block(&self.blocks, ours);
+    /// Passes over what others have mapped behind the heap, to where `needed` blocks in a row are free.
+    fn pass_others(&self, os: &O, state: &mut Guard<'_, State, O>, needed: u32) -> bool {
+        let first = state.runs.blocks;
+        let Some(last) = self.last_place(first, needed) else { return false };
+        let is_free = |distance: u32| {
+            let address = self.address_of((first + distance) * BLOCK_UNITS);
+            let bytes = needed as usize * BLOCK_BYTES;
+            os.map_at(address, bytes).map(|()| os.unmap(address, bytes)).is_ok()
+        };
+        nearest_free(last, is_free).is_some_and(|distance| self.pass(os, state, distance))
+    }
+
+    /// How far from the next block the last place for `needed` blocks is.
+    fn last_place(&self, first: u32, needed: u32) -> Option<u32> {
+        (self.blocks.capacity() as u32).checked_sub(first)?.checked_sub(needed).filter(|last| *last > 0)
+    }
+
+    /// Adds a gap of `count` blocks. Over it the tables can be read, but take no memory.
+    fn pass(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> bool {
+        let (first, after) = (state.runs.blocks as usize, (state.runs.blocks + count) as usize);
+        let units = after * BLOCK_UNITS as usize;
+        let before = [
+            self.classes.range().1,
+            self.owners.range().1,
+            self.given.range().1,
+            self.marks.range().1,
+            self.blocks.range().1,
+        ];
+        let passed = self.blocks.ensure(os, first + 1)
+            && self.classes.pass(os, units)
+            && self.owners.pass(os, units)
+            && self.given.pass(os, units * GIVEN_PER_UNIT)
+            && (!self.keeps_marks() || self.marks.pass(os, units * MARKS_PER_UNIT))
+            && self.blocks.pass(os, after);
+        // What lies in a step that both sides share.
+        if passed && self.prepare_blocks(os, after as u32, 0) {
+            state.runs.add_gap(&self.blocks, count);
+            self.note_grown(state);
+            return true;
         }
+        let [classes, owners, given, marks, blocks] = before;
+        self.classes.cut(os, classes);
+        self.owners.cut(os, owners);
+        self.given.cut(os, given);
+        self.marks.cut(os, marks);
+        self.blocks.cut(os, blocks);
+        false
+    }
+
+    fn note_grown(&self, state: &mut Guard<'_, State, O>) {
         let grown = state.runs.blocks as usize * BLOCK_BYTES;
         self.grown_granules.store(grown >> GRANULE_SHIFT, Ordering::Release);
         self.grown.store(grown, Ordering::Release);
         state.grown_blocks_most = state.runs.blocks;
     }
 }
+
+/// The distance to a place that is free, at most `last`, not much farther than the nearest one: in doubling steps up,
+/// then by halves back. At distance 0 somebody is.
+fn nearest_free(last: u32, is_free: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut taken, mut distance) = (0, 1);
+    while !is_free(distance) {
+        if distance >= last {
+            return None;
+        }
+        taken = distance;
+        // Near the end of the range what is free is shorter than the next step.
+        distance = if distance <= last / 2 {
+            distance * 2
+        } else {
+            distance + (last - distance).div_ceil(SEARCHED_PLACES)
+        };
+    }
+    while distance - taken > 1 + distance / FREE_PART_PASSED {
+        let middle = taken + (distance - taken) / 2;
+        if is_free(middle) {
+            distance = middle;
+        } else {
+            taken = middle;
+        }
+    }
+    Some(distance)
+}
+
+#[cfg(test)]
+mod tests;

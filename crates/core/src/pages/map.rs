@@ -2,7 +2,7 @@
 //! there.
 
 use super::{GIVEN_BITS, GRANULE_SHIFT, Pages, Span, SpanId, Table};
-use crate::base::sync::{AtomicU32, Ordering};
+use crate::base::sync::{AtomicU8, AtomicU32, Ordering};
 use crate::class::{SizeClass, UNIT_SHIFT};
 use crate::os::Os;
 use core::mem::offset_of;
@@ -103,6 +103,22 @@ impl<O: Os> Pages<O> {
         let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
         // SAFETY: the table is as long as the grown part of the range and lives as long as the heap.
         (unsafe { self.given.shared(granule / GIVEN_BITS) }, 1 << (granule % GIVEN_BITS))
+    }
+
+    /// From its start on the heap has a byte for every 16 of its own, for who wants to note more.
+    pub const fn keep_marks(&mut self) {
+        self.marked = true;
+    }
+
+    pub(super) fn keeps_marks(&self) -> bool {
+        self.marked
+    }
+
+    /// The byte of an address; none outside the range.
+    pub fn mark_of(&self, address: usize) -> Option<&AtomicU8> {
+        let place = address.wrapping_sub(self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
+        // SAFETY: below `usable`.
+        (place < self.marks.usable()).then(|| unsafe { self.marks.shared(place) })
     }
 
     /// The span of an address in a part of the range that belongs to a span.

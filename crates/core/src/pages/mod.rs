@@ -1,6 +1,6 @@
 //! The back: address space, the page map, spans and the heap of free units.
 //!
-//! Owns the heap's range of addresses, mapped upwards in whole 2 MiB blocks; the page map (one byte a unit:
+//! Owns the heap's range of addresses, mapped upwards in whole 2 MiB blocks around what others have mapped there; the page map (one byte a unit:
 //! the class of its blocks); the table of spans; the free runs. Promises that an address is recognised as
 //! ours or not for certain, without reading it. `central` and `large` call it, with their own locks held if
 //! need be; sits on `class` and `os`.
@@ -12,6 +12,7 @@ mod grow;
 mod limits;
 mod map;
 mod open;
+mod place;
 mod posted;
 mod repair;
 mod runs;
@@ -41,6 +42,8 @@ const GRANULE_SHIFT: u32 = MIN_ALIGN.trailing_zeros();
 const GIVEN_BITS: usize = u32::BITS as usize;
 /// Words of `given` for a unit.
 const GIVEN_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / GIVEN_BITS;
+/// Bytes of `marks` for a unit.
+const MARKS_PER_UNIT: usize = UNIT_BYTES >> GRANULE_SHIFT;
 /// Time begins late enough for "long ago" to be in it: TIDY is no time.
 const FIRST_TICK: u32 = 1000;
 
@@ -58,10 +61,14 @@ pub struct Pages<O: Os> {
     owners: Table<AtomicU32>,
     /// A bit for every 16 bytes: a block starts there that its span gave out.
     given: Table<AtomicU32>,
+    /// A byte for every 16 bytes, for who wants to note more about blocks.
+    marks: Table<AtomicU8>,
     spans: Table<Span>,
     /// Not zero: the span was touched since its idle pages went.
     untidy: Table<Noted<u8>>,
     blocks: Table<Block>,
+    /// Blocks that the heap may have; the range is longer.
+    most_blocks: AtomicU32,
     state: Mutex<State, O>,
     posted: Posted,
     /// The heap's time in ticks, moved by whoever keeps it.
@@ -83,6 +90,8 @@ pub struct Pages<O: Os> {
     allow_huge_pages: AtomicBool,
     /// `given` is about calls of malloc and free, not about spans: a block in a cache is not given.
     given_by_call: AtomicBool,
+    /// `marks` grows with the heap.
+    marked: bool,
 }
 
 /// Beginning with a cache line: what one CPU writes under the lock the next must fetch, and where fields lay across lines
@@ -98,6 +107,8 @@ struct State {
     /// The most bytes of large blocks at a time since somebody asked last.
     large_most: u64,
     grown_blocks_most: u32,
+    /// Units that will wait in the first block.
+    waiting: u32,
 }
 
 impl State {
@@ -138,9 +149,11 @@ impl<O: Os> Pages<O> {
             class_of_unit: AtomicUsize::new(0),
             owners: Table::new(),
             given: Table::new(),
+            marks: Table::new(),
             spans: Table::new(),
             untidy: Table::new(),
             blocks: Table::new(),
+            most_blocks: AtomicU32::new(0),
             state: Mutex::new(State {
                 runs: Runs::new(),
                 unused_spans: SpanId::NONE,
@@ -149,6 +162,7 @@ impl<O: Os> Pages<O> {
                 large: LargeStats::NONE,
                 large_most: 0,
                 grown_blocks_most: 0,
+                waiting: 0,
             }),
             posted: Posted::new(),
             clock: AtomicU32::new(FIRST_TICK),
@@ -162,6 +176,7 @@ impl<O: Os> Pages<O> {
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),
             given_by_call: AtomicBool::new(false),
+            marked: false,
         }
     }
 

@@ -34,7 +34,8 @@ impl<O: Os> Pages<O> {
 
     fn open(&self, os: &O, class: SizeClass, place: Place, requested: usize) -> Option<(SpanId, bool)> {
         let units = place.units;
-        if units as usize > self.classes.capacity() || !self.fits_limits(os, units as usize * UNIT_BYTES) {
+        let bytes = units as usize * UNIT_BYTES;
+        if bytes > self.range_bytes() || !self.fits_limits(os, bytes) {
             return None;
         }
         let mut state = self.lock();

@@ -44,7 +44,7 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn rebuild(&self, state: &mut State) {
+    pub(super) fn rebuild(&self, state: &mut State) {
         state.runs.unlist_all(&self.blocks);
         state.unused_spans = SpanId::NONE;
         state.spans_open = 0;
@@ -94,12 +94,14 @@ impl<O: Os> Pages<O> {
     }
 
     fn clear_map_of_free_units(&self, state: &State) {
-        for number in 0..state.runs.blocks {
+        let mut number = 0;
+        while number < state.runs.blocks {
             // SAFETY: blocks belong to the holder of the state.
-            let free = unsafe { !(*self.blocks.at(number as usize)).used };
+            let free = unsafe { (*self.blocks.at(number as usize)).free };
             super::bits::each_run(free, |start, units| {
                 self.write_classes(number * BLOCK_UNITS + start, units, SizeClass::NONE);
             });
+            number += state.runs.stride(&self.blocks, number);
         }
     }
 }

@@ -7,13 +7,14 @@ use super::bits::{self, BLOCK_UNITS};
 
 pub const BLOCK_NONE: u32 = u32::MAX;
 
-/// One 2 MiB block. All fields belong to the lock of the pages.
+/// One 2 MiB block. All fields belong to the lock of the pages. One that is all zero is not ours.
 #[repr(C, align(64))]
 pub struct Block {
-    /// Units that belong to spans, or that do not belong to this heap.
-    pub used: u128,
+    /// Units that are ours and belong to no span.
+    pub free: u128,
     /// Units that may hold memory: used once and not given back since.
     pub dirty: u128,
+    /// In the first block of a gap: how many blocks it has.
     next: u32,
     previous: u32,
     /// The list that it is in: the length of its longest free run, or CLEAN.
@@ -27,16 +28,34 @@ pub struct Block {
     pub huge: Huge,
 }
 
-/// What is known about huge pages under a block. Zero when a block appears.
+/// What is known about huge pages under a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Huge {
-    No = 0,
+    /// The block is not ours: somebody else had mapped something there, or before or behind it.
+    Foreign = 0,
+    No,
     Yes,
     /// It was given back in part since: it will not be tried again while it is in use.
     Broken,
-    /// The block is not ours: somebody else had mapped something there.
-    Foreign,
+}
+
+impl Block {
+    const FOREIGN: Block = Block {
+        free: 0,
+        dirty: 0,
+        next: BLOCK_NONE,
+        previous: BLOCK_NONE,
+        list: 0,
+        changed_at: 0,
+        given_back_at: 0,
+        undumped: false,
+        huge: Huge::Foreign,
+    };
+
+    fn is_inside_gap(&self) -> bool {
+        self.huge == Huge::Foreign && self.next == 0
+    }
 }
 
 /// The list of blocks that are wholly free and hold no memory.
@@ -55,8 +74,12 @@ pub struct Runs {
     heads: [u32; LISTS],
     /// Bit n - 1: list n has a block.
     occupied: u128,
-    /// Blocks in the table; all of them are mapped or marked used.
+    /// Blocks in the table; all of them are mapped, or lie in a gap.
     pub blocks: u32,
+    /// The number of the block that lies at address 0: whole blocks are aligned by their addresses.
+    pub first_number: u32,
+    /// The first units of a block of ours that wait until all others are used: a block and how many.
+    waiting: (u32, u32),
     /// Units that are free and may hold memory.
     pub dirty_free: u64,
     /// Units in use.
@@ -91,6 +114,8 @@ impl Runs {
             heads: [BLOCK_NONE; LISTS],
             occupied: 0,
             blocks: 0,
+            first_number: 0,
+            waiting: (0, 0),
             dirty_free: 0,
             used: 0,
             lost: 0,
@@ -108,27 +133,61 @@ impl Runs {
         unsafe { &mut *blocks.block(number) }
     }
 
-    /// Adds the next block of the table: free and clean, or lost to us.
-    pub fn add_block(&mut self, blocks: &impl Blocks, ours: bool) {
+    /// Adds the next block of the table: free and clean.
+    pub fn add_block(&mut self, blocks: &impl Blocks) {
         let number = self.blocks;
         self.blocks += 1;
+        *Self::of(blocks, number) = Block { free: u128::MAX, huge: Huge::No, ..Block::FOREIGN };
+        self.insert(blocks, number);
+    }
+
+    /// Passes over blocks of the table that are lost to us. Only the first is written: the others are zero.
+    pub fn add_gap(&mut self, blocks: &impl Blocks, count: u32) {
+        *Self::of(blocks, self.blocks) = Block { next: count, ..Block::FOREIGN };
+        self.blocks += count;
+        self.lost += u64::from(count) * u64::from(BLOCK_UNITS);
+    }
+
+    /// Whether a block is not in a gap.
+    pub fn is_ours(&self, blocks: &impl Blocks, number: u32) -> bool {
+        Self::of(blocks, number).huge != Huge::Foreign
+    }
+
+    /// How many blocks on the next one lies that is worth a look.
+    pub fn stride(&self, blocks: &impl Blocks, number: u32) -> u32 {
         let block = Self::of(blocks, number);
-        *block = Block {
-            used: if ours { 0 } else { u128::MAX },
-            dirty: 0,
-            next: BLOCK_NONE,
-            previous: BLOCK_NONE,
-            list: 0,
-            changed_at: 0,
-            given_back_at: 0,
-            undumped: false,
-            huge: if ours { Huge::No } else { Huge::Foreign },
-        };
-        if ours {
+        if block.huge == Huge::Foreign { block.next.max(1) } else { 1 }
+    }
+
+    /// Lets the first units of a new block wait.
+    pub fn let_wait(&mut self, blocks: &impl Blocks, number: u32, units: u32) {
+        if units != 0 {
+            self.remove(blocks, number);
+            Self::of(blocks, number).free &= !bits::mask(0, units);
             self.insert(blocks, number);
-        } else {
-            self.lost += BLOCK_UNITS as u64;
+            self.lost += u64::from(units);
+            self.waiting = (number, units);
         }
+    }
+
+    /// Makes the units free that wait; false where there are none.
+    pub fn end_waiting(&mut self, blocks: &impl Blocks) -> bool {
+        let (number, units) = core::mem::take(&mut self.waiting);
+        if units == 0 {
+            return false;
+        }
+        self.remove(blocks, number);
+        Self::of(blocks, number).free |= bits::mask(0, units);
+        self.insert(blocks, number);
+        self.lost -= u64::from(units);
+        true
+    }
+
+    /// Units of a block that wait.
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn waiting_of(&self, number: u32) -> u128 {
+        let (first, units) = self.waiting;
+        if units != 0 && first == number { bits::mask(0, units) } else { 0 }
     }
 
     /// Finds `units` free units starting at a multiple of `align` units and marks them used.
@@ -181,7 +240,7 @@ impl Runs {
         let long_enough = self.occupied & (u128::MAX << (units + align - 2));
         let list = if long_enough != 0 { long_enough.trailing_zeros() as usize + 1 } else { CLEAN };
         let number = self.heads.get(list).copied().filter(|head| *head != BLOCK_NONE)?;
-        let start = bits::find_run(!Self::of(blocks, number).used, units, align)?;
+        let start = bits::find_run(Self::of(blocks, number).free, units, align)?;
         Some((number, start))
     }
 
@@ -190,7 +249,8 @@ impl Runs {
     fn take_across(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
         let step = (align / BLOCK_UNITS).max(1);
         let clearly = (units / 4).max(1);
-        let (mut best, mut most) = self.free_across(blocks, 0, self.blocks, units, step)?;
+        let start = self.aligned(0, step);
+        let (mut best, mut most) = self.free_across(blocks, start, self.blocks, units, step)?;
         let length = units.div_ceil(BLOCK_UNITS);
         let (mut from, end) = (best + step, self.blocks.min(best + COMPARED_WITHIN + length));
         for _ in 1..PLACES_COMPARED {
@@ -204,6 +264,12 @@ impl Runs {
             from = first + step;
         }
         Some(self.take_at(blocks, best * BLOCK_UNITS, units))
+    }
+
+    /// The first block from `number` on whose address is a multiple of `step` blocks, a power of two.
+    fn aligned(&self, number: u32, step: u32) -> u32 {
+        let above = (self.first_number.wrapping_add(number)).wrapping_neg() & (step - 1);
+        number.saturating_add(above)
     }
 
     /// The next free place for so many units that begins with a block, in blocks `from` to `end`; and how many
@@ -220,18 +286,24 @@ impl Runs {
         let length = whole + u32::from(tail != 0);
         let mut first = from;
         'places: while first.checked_add(length)? <= end {
-            let mut dirty = 0;
+            let (mut dirty, mut in_gap) = (0, false);
             for number in (first..first + length).rev() {
                 let needed = if number == first + whole { bits::mask(0, tail) } else { u128::MAX };
                 let block = Self::of(blocks, number);
-                if block.used & needed != 0 {
+                if block.is_inside_gap() {
+                    // Where the gap begins is said how long it is.
+                    in_gap = true;
+                } else if block.free & needed != needed {
                     // Nothing that contains this block can do.
-                    first = (number + step) & !(step - 1);
+                    first = self.aligned(number + self.stride(blocks, number), step);
                     continue 'places;
                 }
                 dirty += (block.dirty & needed).count_ones();
             }
-            return Some((first, dirty));
+            if !in_gap {
+                return Some((first, dirty));
+            }
+            first += step;
         }
         None
     }
@@ -252,7 +324,7 @@ impl Runs {
             return None;
         }
         let mut free = true;
-        each_part(next, more, |number, mask| free &= Self::of(blocks, number).used & mask == 0);
+        each_part(next, more, |number, mask| free &= Self::of(blocks, number).free & mask == mask);
         free.then(|| self.take_at(blocks, next, more).zeroed)
     }
 
@@ -261,7 +333,7 @@ impl Runs {
         each_part(start, units, |number, mask| {
             self.remove(blocks, number);
             let block = Self::of(blocks, number);
-            block.used &= !mask;
+            block.free |= mask;
             block.changed_at = now;
             self.used -= mask.count_ones() as u64;
             self.dirty_free += mask.count_ones() as u64;
@@ -272,12 +344,16 @@ impl Runs {
     /// Begins a repair: all units of our blocks become free and leave the lists; what each may hold in memory
     /// stays known. `claim` marks what is in use, `relist` ends the repair.
     pub fn unlist_all(&mut self, blocks: &impl Blocks) {
-        let (count, lost) = (self.blocks, self.lost);
-        *self = Runs { blocks: count, lost, ..Runs::new() };
-        for number in 0..count {
+        let Runs { blocks: count, first_number, .. } = *self;
+        let lost = self.lost - u64::from(self.waiting.1);
+        *self = Runs { blocks: count, first_number, lost, ..Runs::new() };
+        let mut number = 0;
+        while number < count {
             let block = Self::of(blocks, number);
-            block.used = if block.huge == Huge::Foreign { u128::MAX } else { 0 };
-            block.list = 0;
+            if block.huge != Huge::Foreign {
+                (block.free, block.list) = (u128::MAX, 0);
+            }
+            number += self.stride(blocks, number);
         }
     }
 
@@ -285,39 +361,41 @@ impl Runs {
     pub fn claim(&mut self, blocks: &impl Blocks, start: u32, units: u32) {
         each_part(start, units, |number, mask| {
             let block = Self::of(blocks, number);
-            block.used |= mask;
+            block.free &= !mask;
             block.dirty |= mask;
         });
     }
 
     /// Ends a repair: counts and lists every block of ours.
     pub fn relist(&mut self, blocks: &impl Blocks) {
-        for number in 0..self.blocks {
+        let mut number = 0;
+        while number < self.blocks {
             let block = Self::of(blocks, number);
             if block.huge != Huge::Foreign {
-                self.used += block.used.count_ones() as u64;
-                self.dirty_free += (block.dirty & !block.used).count_ones() as u64;
+                self.used += block.free.count_zeros() as u64;
+                self.dirty_free += (block.dirty & block.free).count_ones() as u64;
                 self.insert(blocks, number);
             }
+            number += self.stride(blocks, number);
         }
     }
 
     /// True if no unit of the block is in use.
     pub fn is_unused(&self, blocks: &impl Blocks, number: u32) -> bool {
-        Self::of(blocks, number).used == 0
+        Self::of(blocks, number).free == u128::MAX
     }
 
     /// Bytes of free memory that a block may hold.
     pub fn dirty_of(&self, blocks: &impl Blocks, number: u32) -> u128 {
         let block = Self::of(blocks, number);
-        block.dirty & !block.used
+        block.dirty & block.free
     }
 
     /// Marks the free units of a block as used if some may hold memory, so that those can be given back
     /// outside the lock. Returns the units withheld and those of them that may hold memory.
     pub fn withhold_free(&mut self, blocks: &impl Blocks, number: u32) -> (u128, u128) {
         let block = Self::of(blocks, number);
-        let (free, dirty) = (!block.used, block.dirty & !block.used);
+        let (free, dirty) = (block.free, block.dirty & block.free);
         if dirty == 0 {
             return (0, 0);
         }
@@ -329,7 +407,7 @@ impl Runs {
     pub fn return_withheld(&mut self, blocks: &impl Blocks, number: u32, mask: u128, clean: bool) {
         self.remove(blocks, number);
         let block = Self::of(blocks, number);
-        block.used &= !mask;
+        block.free |= mask;
         if clean {
             block.dirty &= !mask;
         }
@@ -365,9 +443,9 @@ impl Runs {
     fn mark_used(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
         self.remove(blocks, number);
         let block = Self::of(blocks, number);
-        debug_assert!(block.used & mask == 0);
+        debug_assert!(block.free & mask == mask);
         let was_dirty = block.dirty & mask;
-        block.used |= mask;
+        block.free &= !mask;
         block.dirty |= mask;
         self.used += mask.count_ones() as u64;
         self.dirty_free -= was_dirty.count_ones() as u64;
@@ -377,8 +455,8 @@ impl Runs {
 
     fn insert(&mut self, blocks: &impl Blocks, number: u32) {
         let block = Self::of(blocks, number);
-        let longest = bits::longest_run(!block.used) as usize;
-        let list = if block.used == 0 && block.dirty == 0 { CLEAN } else { longest };
+        let longest = bits::longest_run(block.free) as usize;
+        let list = if block.free == u128::MAX && block.dirty == 0 { CLEAN } else { longest };
         block.list = list as u8;
         block.previous = BLOCK_NONE;
         if list == 0 {
@@ -417,18 +495,24 @@ impl Runs {
 
 #[cfg(any(test, feature = "fake-os"))]
 impl Runs {
+    /// The blocks that are not in a gap.
+    pub fn numbers_of_ours(&self, blocks: &impl Blocks) -> impl Iterator<Item = u32> {
+        let next =
+            |number: &u32| Some(number + self.stride(blocks, *number)).filter(|next| *next < self.blocks);
+        let first = (self.blocks > 0).then_some(0);
+        core::iter::successors(first, next).filter(|number| self.is_ours(blocks, *number))
+    }
+
     /// Panics where lists, counters and blocks contradict each other.
     pub fn verify(&self, blocks: &impl Blocks) {
         let (mut used, mut dirty_free, mut listed) = (0, 0, 0);
-        for number in 0..self.blocks {
+        for number in self.numbers_of_ours(blocks) {
             let block = Self::of(blocks, number);
-            if block.huge == Huge::Foreign {
-                continue;
-            }
-            assert_eq!(block.used & !block.dirty, 0, "used units count as dirty");
-            used += block.used.count_ones() as u64;
-            dirty_free += (block.dirty & !block.used).count_ones() as u64;
-            listed += u32::from(block.used != u128::MAX);
+            let in_use = !block.free & !self.waiting_of(number);
+            assert_eq!(in_use & !block.dirty, 0, "used units count as dirty");
+            used += in_use.count_ones() as u64;
+            dirty_free += (block.dirty & block.free).count_ones() as u64;
+            listed += u32::from(block.free != 0);
         }
         assert_eq!((used, dirty_free), (self.used, self.dirty_free), "what is used and dirty is counted");
         let mut found = 0;
@@ -437,8 +521,8 @@ impl Runs {
             let mut previous = BLOCK_NONE;
             while number != BLOCK_NONE {
                 let block = Self::of(blocks, number);
-                let longest = bits::longest_run(!block.used) as usize;
-                let right = if block.used == 0 && block.dirty == 0 { CLEAN } else { longest };
+                let longest = bits::longest_run(block.free) as usize;
+                let right = if block.free == u128::MAX && block.dirty == 0 { CLEAN } else { longest };
                 assert_eq!((block.list as usize, list, block.previous), (list, right, previous));
                 found += 1;
                 assert!(found <= listed, "a list bites its tail");

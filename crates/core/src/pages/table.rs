@@ -1,18 +1,22 @@
-//! A table that grows inside one reservation, so that its entries never move.
+//! A table that grows where it lies, so that its entries never move: inside a reservation, or at a place where nothing
+//! else is.
 
 use crate::base::round_up;
-use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::os::Os;
 
 /// Memory is taken in steps of this many bytes.
-const STEP_BYTES: usize = 64 << 10;
+pub const STEP_BYTES: usize = 64 << 10;
 
 /// Entries of `T`, all zero when they appear. `T` must be valid when zeroed.
 pub struct Table<T> {
     base: AtomicUsize,
     committed_bytes: AtomicUsize,
-    reserved_bytes: AtomicUsize,
+    /// Bytes that it can have at most.
+    most_bytes: AtomicUsize,
     capacity: AtomicUsize,
+    /// They were reserved.
+    reserved: AtomicBool,
     entry: core::marker::PhantomData<fn() -> T>,
 }
 
@@ -24,29 +28,42 @@ impl<T> Table<T> {
         Table {
             base: AtomicUsize::new(0),
             committed_bytes: AtomicUsize::new(0),
-            reserved_bytes: AtomicUsize::new(0),
+            most_bytes: AtomicUsize::new(0),
             capacity: AtomicUsize::new(0),
+            reserved: AtomicBool::new(false),
             entry: core::marker::PhantomData,
         }
     }
 
     /// Reserves addresses for `capacity` entries. Called once, before any other thread knows the table.
     pub fn start<O: Os>(&self, os: &O, capacity: usize) -> bool {
-        let bytes = round_up(capacity * size_of::<T>(), STEP_BYTES);
-        let Some(base) = os.reserve(bytes) else { return false };
-        self.base.store(base, Ordering::Relaxed);
-        self.reserved_bytes.store(bytes, Ordering::Relaxed);
-        self.capacity.store(capacity, Ordering::Relaxed);
+        let Some(base) = os.reserve(Self::bytes_for(capacity)) else { return false };
+        self.start_at(base, capacity);
+        self.reserved.store(true, Ordering::Relaxed);
         true
+    }
+
+    /// Begins the table at an address where nothing is mapped. Called before any other thread knows the table.
+    pub fn start_at(&self, base: usize, capacity: usize) {
+        self.base.store(base, Ordering::Relaxed);
+        self.most_bytes.store(Self::bytes_for(capacity), Ordering::Relaxed);
+        self.capacity.store(capacity, Ordering::Relaxed);
+    }
+
+    /// Bytes of a table of so many entries.
+    pub const fn bytes_for(capacity: usize) -> usize {
+        round_up(capacity * size_of::<T>(), STEP_BYTES)
     }
 
     /// Undoes `start`.
     pub fn stop<O: Os>(&self, os: &O) {
         let base = self.base.swap(0, Ordering::Relaxed);
-        if base != 0 {
-            os.unmap(base, self.reserved_bytes.load(Ordering::Relaxed));
+        let committed = self.committed_bytes.swap(0, Ordering::Relaxed);
+        let reserved = self.reserved.swap(false, Ordering::Relaxed);
+        let bytes = if reserved { self.most_bytes.load(Ordering::Relaxed) } else { committed };
+        if bytes != 0 {
+            os.unmap(base, bytes);
         }
-        self.committed_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Makes entries `0..count` usable; false where the system refuses. The caller holds the lock of the
@@ -54,18 +71,39 @@ impl<T> Table<T> {
     pub fn ensure<O: Os>(&self, os: &O, count: usize) -> bool {
         let committed = self.committed_bytes.load(Ordering::Relaxed);
         let wanted = count * size_of::<T>();
-        if wanted <= committed {
-            return true;
+        wanted <= committed || self.add(os, round_up(wanted, STEP_BYTES), true)
+    }
+
+    /// Makes entries `0..count` readable, of which the new ones are zero and stay so: no memory is taken for them, but
+    /// for those that share a step with the others. The caller holds the lock of the table's owner.
+    pub fn pass<O: Os>(&self, os: &O, count: usize) -> bool {
+        let target = count * size_of::<T>() / STEP_BYTES * STEP_BYTES;
+        target <= self.committed_bytes.load(Ordering::Relaxed) || self.add(os, target, false)
+    }
+
+    /// Undoes what `ensure` and `pass` did since there were so many bytes, before anybody else knows of it.
+    pub fn cut<O: Os>(&self, os: &O, bytes: usize) {
+        let committed = self.committed_bytes.load(Ordering::Relaxed);
+        if bytes < committed {
+            os.unmap(self.base.load(Ordering::Relaxed) + bytes, committed - bytes);
+            self.committed_bytes.store(bytes, Ordering::Release);
         }
-        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
-        let target = round_up(wanted, STEP_BYTES);
-        if target > reserved || !os.commit(self.base.load(Ordering::Relaxed) + committed, target - committed)
-        {
-            return false;
+    }
+
+    fn add<O: Os>(&self, os: &O, target: usize, writable: bool) -> bool {
+        let committed = self.committed_bytes.load(Ordering::Relaxed);
+        let (start, bytes) = (self.base.load(Ordering::Relaxed) + committed, target - committed);
+        let is_there = target <= self.most_bytes.load(Ordering::Relaxed)
+            && match (self.reserved.load(Ordering::Relaxed), writable) {
+                (true, _) => os.commit(start, bytes),
+                (false, true) => os.map_at(start, bytes).is_ok(),
+                (false, false) => os.map_zeros_at(start, bytes).is_ok(),
+            };
+        if is_there {
+            // Pairs with the Acquire in `usable`: who sees the new length sees usable memory.
+            self.committed_bytes.store(target, Ordering::Release);
         }
-        // Pairs with the Acquire in `committed`: who sees the new length sees usable memory.
-        self.committed_bytes.store(target, Ordering::Release);
-        true
+        is_there
     }
 
     /// Entries that can be used now.
@@ -82,9 +120,15 @@ impl<T> Table<T> {
         (self.base.load(Ordering::Relaxed), self.committed_bytes.load(Ordering::Acquire))
     }
 
+    /// Address and length in bytes of what is reserved, or can be used.
     #[cfg(any(test, feature = "fake-os"))]
     pub fn reservation(&self) -> (usize, usize) {
-        (self.base.load(Ordering::Relaxed), self.reserved_bytes.load(Ordering::Relaxed))
+        match self.range() {
+            (base, _) if self.reserved.load(Ordering::Relaxed) => {
+                (base, self.most_bytes.load(Ordering::Relaxed))
+            }
+            range => range,
+        }
     }
 
     /// The address of an entry, which must be below `usable`.

@@ -67,22 +67,24 @@ fn large_alignment_is_met() {
 #[test]
 fn no_start_without_tables_but_a_smaller_one_where_the_system_is_tight() {
     let os = Fake::default();
-    os.refuse_after(Request::Reserve, 0);
+    os.refuse_after(Request::MapAt, 3);
     assert!(!Pages::<Fake>::new().start(&os));
-    os.grant(Request::Reserve);
+    os.grant(Request::MapAt);
     os.refuse_after(Request::FreeRange, 0);
     assert!(!Pages::<Fake>::new().start(&os));
 }
 
 #[test]
 fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
-    for request in [Request::MapAt, Request::Commit] {
+    for granted in [0, 1, 2, 7] {
         let (os, pages) = pages();
-        os.refuse_after(request, 0);
-        assert!(pages.open_large(&os, 4000, 1, 0).is_none());
-        assert_eq!(pages.stats(), PageStats::default());
-        os.grant(request);
+        os.refuse_after(Request::MapAt, granted);
+        let opened = pages.open_large(&os, 4000, 1, 0).is_some();
+        assert_eq!(opened, pages.stats().used != 0, "{granted} granted");
+        assert_eq!(opened, granted == 7);
+        os.grant(Request::MapAt);
         assert!(pages.open_large(&os, 4000, 1, 0).is_some());
+        pages.verify();
     }
 }
 

@@ -1,7 +1,6 @@
 //! What must be true of the pages whenever nobody holds their lock. For tests.
 
 use super::bits::BLOCK_UNITS;
-use super::runs::Huge;
 use super::{LargeStats, Pages, SpanId, TIDY};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
@@ -35,12 +34,13 @@ impl<O: Os> Pages<O> {
         assert_eq!(large, state.large, "what large blocks hold is counted");
         assert_eq!(released, self.released_bytes(), "what was given back inside spans is counted");
         let mut mapped = 0;
-        for number in 0..state.runs.blocks {
+        for number in state.runs.numbers_of_ours(&self.blocks) {
             // SAFETY: blocks belong to the holder of the state.
             let block = unsafe { &*self.blocks.at(number as usize) };
             for inside in 0..BLOCK_UNITS {
                 let class = self.class_of(self.address_of(number * BLOCK_UNITS + inside));
-                let used = block.used >> inside & 1 == 1 && block.huge != Huge::Foreign;
+                let unused = block.free | state.runs.waiting_of(number);
+                let used = unused >> inside & 1 == 0;
                 assert_eq!(class != SizeClass::NONE, used, "unit {inside} of block {number}");
                 mapped += u64::from(class != SizeClass::NONE);
             }
@@ -57,11 +57,19 @@ impl<O: Os> Pages<O> {
 
     /// Address and bytes of the range as far as it was grown, and of the tables with what they only reserved.
     pub fn each_reservation(&self, mut take: impl FnMut(usize, usize)) {
-        take(self.address_of(0), self.mapped_bytes());
+        let mut number = 0;
+        while let Some((start, end)) = self.next_stretch(number) {
+            take(
+                self.address_of(start * BLOCK_UNITS),
+                (end - start) as usize * UNIT_BYTES * BLOCK_UNITS as usize,
+            );
+            number = end;
+        }
         let tables = [
             self.classes.reservation(),
             self.owners.reservation(),
             self.given.reservation(),
+            self.marks.reservation(),
             self.spans.reservation(),
             self.untidy.reservation(),
             self.blocks.reservation(),

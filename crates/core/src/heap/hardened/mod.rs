@@ -26,7 +26,7 @@ use empty::{Empties, Empty};
 use frame::{FRONT, Frame, TAIL_LEAST};
 use guarded::Runs;
 use quarantine::Quarantine;
-use states::{State, States};
+use states::State;
 use stuck::Stuck;
 
 /// From here on a block has pages of its own between pages that nobody may touch.
@@ -41,7 +41,6 @@ const MOST_SMALL_ALIGN: usize = 4096;
 pub struct Hardened<O: Os> {
     heap: Heap<O>,
     secret: AtomicU64,
-    states: States,
     quarantine: Quarantine,
     runs: Runs,
     stuck: Stuck,
@@ -71,10 +70,11 @@ impl<O: Os> Hardened<O> {
     pub const HAS_GUARD_PAGES: bool = true;
 
     pub const fn new(os: O) -> Self {
+        let mut heap = Heap::new(os);
+        heap.pages.keep_marks();
         Hardened {
-            heap: Heap::new(os),
+            heap,
             secret: AtomicU64::new(0),
-            states: States::new(),
             quarantine: Quarantine::new(),
             runs: Runs::new(),
             stuck: Stuck::new(),
@@ -180,11 +180,8 @@ impl<O: Os> Hardened<O> {
 
     /// Marks a block live; false where there is no memory for the mark.
     fn hand_out(&self, user: usize) -> Result<bool, Misuse> {
-        let range = self.heap.pages.range_bytes();
-        let Some(state) = self.states.made(&self.heap.os, range, self.offset_of(user)) else {
-            return Ok(false);
-        };
-        if States::hand_out(state) {
+        let Some(mark) = self.heap.pages.mark_of(user) else { return Ok(false) };
+        if State::hand_out(mark) {
             return Ok(true);
         }
         Err(Misuse::at(Fault::HandedOutTwice, user))
@@ -266,7 +263,7 @@ impl<O: Os> Hardened<O> {
         let live = self.inspect(address)?;
         self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
-        self.states.take_back(self.offset_of(address)).map_err(|state| self.no_block(address, state))?;
+        State::take_back(self.heap.pages.mark_of(address)).map_err(|state| self.no_block(address, state))?;
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
     }
 
@@ -296,7 +293,7 @@ impl<O: Os> Hardened<O> {
 
     /// The live block at `address`, its frame intact.
     fn inspect(&self, address: usize) -> Result<Live, Misuse> {
-        let state = self.states.of(self.offset_of(address));
+        let state = State::of(self.heap.pages.mark_of(address));
         let class = self.heap.pages.class_of(address);
         if state != State::Live || class == SizeClass::NONE || !address.is_multiple_of(MIN_ALIGN) {
             return Err(self.no_block(address, state));
@@ -363,7 +360,7 @@ impl<O: Os> Hardened<O> {
         let (start, bytes) = self.heap.block_of(address)?;
         let fronts = core::iter::once(FRONT).chain((5..=12).map(|shift| 1 << shift));
         let users = fronts.map(|front| start + front).filter(|user| *user < start + bytes);
-        let mut live = users.filter(|user| self.states.of(self.offset_of(*user)) == State::Live);
+        let mut live = users.filter(|user| State::of(self.heap.pages.mark_of(*user)) == State::Live);
         let user = live.next()?;
         // SAFETY: a live block has a frame.
         unsafe { frame::read(self.secret(), user) }.ok().map(|frame| (user, frame.bytes))

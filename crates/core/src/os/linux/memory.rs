@@ -1,17 +1,22 @@
 //! Address space and pages.
 
-use super::super::MapRefusal;
+use super::super::{FreeRange, MapRefusal};
+use crate::base::round_up;
 use core::ptr;
 use libc::{
     MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, PROT_NONE, PROT_READ,
     PROT_WRITE,
 };
 
-/// The heap's usual place: far from where the kernel puts executables, libraries, stacks and the shadow
-/// memory of sanitizers, so that stepwise growth meets nothing.
-const USUAL_PLACE: usize = 0x2000_0000_0000;
-/// The place moves by a random multiple of this, up to 32 TiB.
-const PLACE_STEP: usize = 1 << 32;
+/// Where heaps lie: behind the shadow memory of sanitizers, SPDK's windows (from 0x2000_0000_0000 up) and what
+/// processes with the old layout map (from 0x2aaa_.. up); before position-independent executables (from 0x5555_..),
+/// libraries and stacks. So stepwise growth meets nothing.
+const PLACES_FROM: usize = 0x2e00_0000_0000;
+const PLACES_TO: usize = 0x5400_0000_0000;
+/// Places are multiples of this: that of huge pages.
+const PLACE_STEP: usize = 2 << 20;
+/// How often another place is drawn where one is taken.
+const DRAWS: usize = 8;
 
 pub(super) fn page_bytes() -> usize {
     // SAFETY: getauxval only reads the auxiliary vector.
@@ -25,24 +30,37 @@ fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Option<usiz
     if mapped == MAP_FAILED { None } else { Some(mapped.addr()) }
 }
 
-pub(super) fn free_range(bytes: usize) -> Option<usize> {
-    let usual = USUAL_PLACE + (random_word() % 8192) * PLACE_STEP;
-    // A trial of one page tells whether this machine has such addresses at all.
-    if map(usual, 4096, PROT_NONE, MAP_NORESERVE | MAP_FIXED_NOREPLACE).is_some_and(|at| at == usual) {
-        unmap(usual, 4096);
-        return Some(usual);
+pub(super) fn free_range(bytes: usize) -> Option<FreeRange> {
+    let length = round_up(bytes, PLACE_STEP);
+    let places = PLACES_TO.checked_sub(PLACES_FROM + length)? / PLACE_STEP;
+    for _ in 0..DRAWS {
+        let (drawn, random) = (super::process::random(), super::process::random());
+        let address = PLACES_FROM + drawn as usize % places.max(1) * PLACE_STEP;
+        if is_free(address) && is_free(address + length - PLACE_STEP) {
+            return Some(FreeRange { address, random });
+        }
     }
-    let range = reserve(bytes)?;
-    unmap(range, bytes);
-    Some(range)
+    // A machine with shorter addresses, or a system that does not take hints.
+    let with_room = length + PLACE_STEP;
+    let range = reserve(with_room)?;
+    unmap(range, with_room);
+    Some(FreeRange { address: round_up(range, PLACE_STEP), random: super::process::random() })
 }
 
-/// Sixteen random bytes come with every process; the first word is enough to place a heap.
-pub(super) fn random_word() -> usize {
+/// A trial of one page tells whether this machine has such addresses at all.
+fn is_free(address: usize) -> bool {
+    let page = page_bytes();
+    let trial = map(address, page, PROT_NONE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
+    trial.inspect(|at| unmap(*at, page)).is_some_and(|at| at == address)
+}
+
+/// Sixteen random bytes come with every process. They are glibc's secrets, its stack canary and its pointer guard: what
+/// is made of them may tell neither.
+pub(super) fn random_words() -> [u64; 2] {
     // SAFETY: AT_RANDOM is 0 or the address of 16 readable bytes that live as long as the process.
     unsafe {
-        let bytes = libc::getauxval(libc::AT_RANDOM) as *const usize;
-        if bytes.is_null() { 0 } else { bytes.read_unaligned() }
+        let bytes = libc::getauxval(libc::AT_RANDOM) as *const [u64; 2];
+        if bytes.is_null() { [0; 2] } else { bytes.read_unaligned() }
     }
 }
 
@@ -50,6 +68,8 @@ pub(super) fn random_word() -> usize {
 const BUDGET_PER_MEMORY: usize = 8;
 const LEAST_BUDGET: usize = 64 << 30;
 const MOST_BUDGET: usize = 16 << 40;
+/// Addresses cost nothing until they are used, and others may reserve hundreds of GiB in a row.
+const LEAST_RANGE: usize = 4 << 40;
 
 pub(super) fn memory_bytes() -> usize {
     // SAFETY: the call fills the structure that it is given.
@@ -60,19 +80,26 @@ pub(super) fn memory_bytes() -> usize {
     }
 }
 
+/// Not by RLIMIT_AS: nothing is taken that is not used, and a limit may be lifted again.
 pub(super) fn address_budget() -> usize {
-    let by_memory = memory_bytes().saturating_mul(BUDGET_PER_MEMORY).clamp(LEAST_BUDGET, MOST_BUDGET);
-    // SAFETY: the call fills the structure that it is given.
-    unsafe {
-        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-        libc::getrlimit(libc::RLIMIT_AS, &mut limit);
-        // Twice the limit, for places that turn out to be taken.
-        by_memory.min((limit.rlim_cur as usize).saturating_mul(2))
-    }
+    memory_bytes().saturating_mul(BUDGET_PER_MEMORY).clamp(LEAST_BUDGET, MOST_BUDGET)
+}
+
+pub(super) fn address_range() -> usize {
+    address_budget().max(LEAST_RANGE)
 }
 
 pub(super) fn map_at(address: usize, bytes: usize) -> Result<(), MapRefusal> {
-    match map(address, bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE | MAP_FIXED_NOREPLACE) {
+    map_exactly(address, bytes, PROT_READ | PROT_WRITE)
+}
+
+/// What may only be read is charged to nobody, however strict the system is, and takes no memory when it is locked.
+pub(super) fn map_zeros_at(address: usize, bytes: usize) -> Result<(), MapRefusal> {
+    map_exactly(address, bytes, PROT_READ)
+}
+
+fn map_exactly(address: usize, bytes: usize, protection: i32) -> Result<(), MapRefusal> {
+    match map(address, bytes, protection, MAP_NORESERVE | MAP_FIXED_NOREPLACE) {
         Some(at) if at == address => Ok(()),
         // Kernels before 4.17 take the flag for a hint and may map elsewhere.
         Some(elsewhere) => {
@@ -131,24 +158,6 @@ pub(super) fn set_dumped(address: usize, bytes: usize, dumped: bool) -> bool {
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, advice) == 0 }
 }
 
-pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> bool {
-    // Asked for parts of pages the system would refuse, and that is no reason to look after the target below.
-    if !(from | to | bytes).is_multiple_of(page_bytes().max(1)) {
-        return false;
-    }
-    let (from, to) = (ptr::without_provenance_mut(from), ptr::without_provenance_mut::<libc::c_void>(to));
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-    // SAFETY: both ranges are the caller's; DONTUNMAP keeps the old one mapped, so nobody can slip in there.
-    if unsafe { libc::mremap(from, bytes, bytes, flags, to) == to } {
-        return true;
-    }
-    // Kernels before 6.17 unmap the target before they find that they cannot move several mappings at once.
-    if map_at(to.addr(), bytes) == Err(MapRefusal::Exhausted) {
-        // A hole in the middle of the heap cannot be lived with.
-        super::process::abort();
-    }
-    false
-}
 #[inline(never)]
 pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
     const PAGES: usize = 512;

@@ -6,6 +6,7 @@ mod cpus;
 mod files;
 mod huge;
 mod memory;
+mod moves;
 mod process;
 #[cfg(target_arch = "x86_64")]
 mod sequences;
@@ -15,7 +16,7 @@ pub mod unwind;
 
 pub use stack::Interrupted;
 
-use super::{HugePages, MapRefusal, MemoryGroup, Os, SequenceArea, Unread, Wait};
+use super::{FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;
 use core::ffi::CStr;
@@ -54,14 +55,20 @@ impl Os for Linux {
     fn page_bytes(&self) -> usize {
         memory::page_bytes()
     }
-    fn free_range(&self, bytes: usize) -> Option<usize> {
+    fn free_range(&self, bytes: usize) -> Option<FreeRange> {
         memory::free_range(bytes)
     }
     fn address_budget(&self) -> usize {
         memory::address_budget()
     }
+    fn address_range(&self) -> usize {
+        memory::address_range()
+    }
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         memory::map_at(address, bytes)
+    }
+    fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
+        memory::map_zeros_at(address, bytes)
     }
     fn reserve(&self, bytes: usize) -> Option<usize> {
         memory::reserve(bytes)
@@ -96,8 +103,8 @@ impl Os for Linux {
     fn forbid_huge_pages(&self, address: usize, bytes: usize) {
         huge::forbid(address, bytes);
     }
-    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool {
-        memory::move_pages(from, to, bytes)
+    fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
+        moves::move_pages(from, to, bytes)
     }
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
         memory::resident_bytes(address, bytes)

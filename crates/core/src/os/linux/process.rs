@@ -1,6 +1,7 @@
 //! This process: waiting, environment, name, end.
 
 use super::files;
+use crate::base::chance::next_random;
 use crate::base::sync::AtomicU32;
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -27,8 +28,8 @@ pub(super) fn random() -> u64 {
     if got == bytes as libc::c_long {
         return word;
     }
-    // An old kernel, a filter, or a machine that has just started.
-    (super::memory::random_word() as u64).rotate_left(17) ^ now().wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    // An old kernel, a filter, or a machine that has just started. Each word hides the other.
+    super::memory::random_words().into_iter().fold(now(), |mixed, word| next_random(&mut (mixed ^ word)))
 }
 
 pub(super) fn now() -> u64 {

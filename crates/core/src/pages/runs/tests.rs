@@ -15,7 +15,7 @@ fn table(blocks: usize) -> (Table, Runs) {
     // SAFETY: a block is plain numbers.
     let table = Table((0..blocks).map(|_| UnsafeCell::new(unsafe { core::mem::zeroed() })).collect());
     let mut runs = Runs::new();
-    (0..blocks).for_each(|_| runs.add_block(&table, true));
+    (0..blocks).for_each(|_| runs.add_block(&table));
     (table, runs)
 }
 

@@ -1,0 +1,91 @@
+//! Where the tables and the heap lie in the range of addresses that was found.
+//!
+//! Nothing of it is reserved: each grows from its beginning, and none can reach the next.
+
+use super::table::STEP_BYTES;
+use super::{BLOCK_BYTES, GIVEN_PER_UNIT, MARKS_PER_UNIT, Pages, Span, Table};
+use crate::base::noted::Noted;
+use crate::base::round_up;
+use crate::base::sync::{AtomicU8, AtomicU32};
+use crate::class::UNIT_SHIFT;
+use crate::os::Os;
+use crate::pages::runs::Block;
+
+/// Between two tables nothing is ever mapped.
+const GAP_BYTES: usize = 1 << 20;
+/// The heap lies behind its tables, so much farther at most: who knows the one does not know the other.
+const MOST_BETWEEN: usize = 64 << 30;
+const _: () = assert!(GAP_BYTES.is_multiple_of(STEP_BYTES));
+
+/// Descriptors for a range of so many units: one for each where that is cheap, and for larger ranges enough
+/// to fill all of memory with the smallest spans (the range is eight times as long, see
+/// `Os::address_budget`).
+const fn spans_for(units: usize) -> usize {
+    const CHEAP: usize = 1 << 20;
+    if units <= CHEAP {
+        units
+    } else if units / 8 > CHEAP {
+        units / 8
+    } else {
+        CHEAP
+    }
+}
+
+/// How much of everything there may be.
+pub(super) struct Layout {
+    blocks: usize,
+    units: usize,
+    spans: usize,
+    between: usize,
+    /// The length of the whole.
+    pub bytes: usize,
+}
+
+impl Layout {
+    /// For a heap of `most` bytes in a range of `bytes`.
+    pub fn of(bytes: usize, most: usize) -> Layout {
+        let spans = spans_for(most >> UNIT_SHIFT);
+        // Not more than a sixteenth of a short range.
+        let between = MOST_BETWEEN.min(round_up(bytes / 16, BLOCK_BYTES));
+        let mut layout =
+            Layout { blocks: bytes / BLOCK_BYTES, units: bytes >> UNIT_SHIFT, spans, between, bytes: 0 };
+        layout.bytes = layout.heap_at() + between + bytes;
+        layout
+    }
+
+    /// Lays the tables out from an address on; returns where the heap begins.
+    pub fn place<O: Os>(&self, pages: &Pages<O>, address: usize, random: u64) -> usize {
+        let mut at = address;
+        let mut next = |bytes: usize| {
+            at += bytes + GAP_BYTES;
+            at - bytes - GAP_BYTES
+        };
+        let [marks, classes, blocks, untidy, owners, spans, given] = self.lengths();
+        pages.marks.start_at(next(marks), self.units * MARKS_PER_UNIT);
+        pages.classes.start_at(next(classes), self.units);
+        pages.blocks.start_at(next(blocks), self.blocks);
+        pages.untidy.start_at(next(untidy), self.spans);
+        pages.owners.start_at(next(owners), self.units);
+        pages.spans.start_at(next(spans), self.spans);
+        pages.given.start_at(next(given), self.units * GIVEN_PER_UNIT);
+        let between = (random >> 8) as usize % (self.between / BLOCK_BYTES).max(1) * BLOCK_BYTES;
+        address + self.heap_at() + between
+    }
+
+    /// The short tables beside each other: those that begin within a GiB share a page of the page table.
+    fn lengths(&self) -> [usize; 7] {
+        [
+            Table::<AtomicU8>::bytes_for(self.units * MARKS_PER_UNIT),
+            Table::<AtomicU8>::bytes_for(self.units),
+            Table::<Block>::bytes_for(self.blocks),
+            Table::<Noted<u8>>::bytes_for(self.spans),
+            Table::<AtomicU32>::bytes_for(self.units),
+            Table::<Span>::bytes_for(self.spans),
+            Table::<AtomicU32>::bytes_for(self.units * GIVEN_PER_UNIT),
+        ]
+    }
+
+    fn heap_at(&self) -> usize {
+        round_up(self.lengths().iter().map(|bytes| bytes + GAP_BYTES).sum(), BLOCK_BYTES)
+    }
+}
