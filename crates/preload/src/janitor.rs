@@ -68,6 +68,8 @@ pub mod next {
     pub static UNSHARE: Next = Next::new(c"unshare");
     pub static SETNS: Next = Next::new(c"setns");
     pub static DLOPEN: Next = Next::new(c"dlopen");
+    pub static PRCTL: Next = Next::new(c"prctl");
+    pub static SYSCALL: Next = Next::new(c"syscall");
 
     pub fn create() -> Option<Create> {
         // SAFETY: the type is that of libc's function; a null pointer is None.
@@ -103,8 +105,9 @@ pub mod next {
 pub fn find_next() {
     #[cfg(feature = "shared")]
     {
-        use next::{CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, SETNS, UNSHARE};
-        for next in [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &DLOPEN] {
+        use next::{CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, PRCTL, SETNS, SYSCALL, UNSHARE};
+        let threads = [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS];
+        for next in threads.into_iter().chain([&DLOPEN, &PRCTL, &SYSCALL]) {
             next.find();
         }
         if is_main_thread() {
@@ -278,8 +281,10 @@ fn create_janitor(create: Create) -> bool {
 }
 
 extern "C" fn janitor(_: *mut c_void) -> Pointer {
-    // SAFETY: the name is a C string.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
+    if HEAP.os().may_ask(libc::SYS_prctl) {
+        // SAFETY: the name is a C string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
+    }
     HEAP.run_janitor();
     if HEAP.janitor_is_retired() {
         // Nobody waits for its end.

@@ -105,6 +105,8 @@ options! {
         "hardened library: stop a free by another family of functions (malloc, new, new[]) than made the block; off: for a library that has its own operator new but not the delete";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
+    system_calls: Calls = "auto", "0" ..= "1", live,
+        "few: once loaded, or once set, ask the system only for mmap, munmap, mprotect, madvise, mremap, futex, membarrier and clock_gettime; auto: a few more, such as the cgroup's files, where no filter that the program installs refuses them";
     stats_at_exit: Flag = "off", "0" ..= "1", live,
         "print the statistics on stderr when the process ends";
 }

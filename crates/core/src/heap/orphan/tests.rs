@@ -73,7 +73,7 @@ fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
 /// not.
 #[test]
 fn the_word_is_zero_in_a_child_and_nowhere_else() {
-    let word = Linux.process_word().expect("this kernel zeroes pages in children") as *mut u32;
+    let word = Linux::new().process_word().expect("this kernel zeroes pages in children") as *mut u32;
     // SAFETY: the word lives as long as the process and nobody else writes it; the child only reads it and
     // ends.
     unsafe {

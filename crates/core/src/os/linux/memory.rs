@@ -131,15 +131,16 @@ pub(super) fn set_dumped(address: usize, bytes: usize, dumped: bool) -> bool {
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, advice) == 0 }
 }
 
+pub(super) const MOVE_FLAGS: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+
 pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> bool {
     // Asked for parts of pages the system would refuse, and that is no reason to look after the target below.
     if !(from | to | bytes).is_multiple_of(page_bytes().max(1)) {
         return false;
     }
     let (from, to) = (ptr::without_provenance_mut(from), ptr::without_provenance_mut::<libc::c_void>(to));
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     // SAFETY: both ranges are the caller's; DONTUNMAP keeps the old one mapped, so nobody can slip in there.
-    if unsafe { libc::mremap(from, bytes, bytes, flags, to) == to } {
+    if unsafe { libc::mremap(from, bytes, bytes, MOVE_FLAGS, to) == to } {
         return true;
     }
     // Kernels before 6.17 unmap the target before they find that they cannot move several mappings at once.
