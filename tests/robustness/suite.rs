@@ -54,6 +54,7 @@ pub const CASES: &[Case] = &[
     case("limits.c", "no_mappings_left", Plain, 30),
     case("limits.c", "overcommit_refused", Plain, 60),
     case("limits.c", "memory_of_a_control_group", Plain, 60),
+    case("limits.c", "page_cache_in_a_control_group", Plain, 60),
     case("limits.c", "no_open_files_left", Plain, 60),
     case("exhaustion.c", "out_of_memory_in_1_thread", Plain, 60),
     case("exhaustion.c", "out_of_memory_in_8_threads", Plain, 60),

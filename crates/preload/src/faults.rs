@@ -3,15 +3,31 @@
 
 use super::{HEAP, actions, unwind};
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
 use vcmalloc_core::base::fault::Access;
+use vcmalloc_core::options::OptionId;
 use vcmalloc_core::os::Interrupted;
 use vcmalloc_core::watch::Stack;
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Puts our handler before the program's. The heap calls this once.
+/// Puts our handler before the program's, once: when the library is loaded, or before the first block that is guarded
+/// because an option was set later. Not where a filter of system calls would end the process for that.
 pub fn catch() {
-    actions::take_over(handler());
+    static CAUGHT: AtomicBool = AtomicBool::new(false);
+    if !CAUGHT.load(Ordering::Relaxed)
+        && HEAP.os().may_ask(libc::SYS_rt_sigaction)
+        && !CAUGHT.swap(true, Ordering::Relaxed)
+    {
+        actions::take_over(handler());
+    }
+}
+
+/// The same where blocks are guarded. While the library is loaded it is too early for filters of the program's own.
+pub fn catch_if_wanted() {
+    if super::Policy::HAS_GUARD_PAGES || HEAP.options.get(OptionId::guarded_rate) != 0 {
+        catch();
+    }
 }
 
 /// Our handler, as the kernel knows it.

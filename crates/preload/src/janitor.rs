@@ -68,6 +68,8 @@ pub mod next {
     pub static SETNS: Next = Next::new(c"setns");
     pub static AFFINITY: Next = Next::new(c"pthread_setaffinity_np");
     pub static DLOPEN: Next = Next::new(c"dlopen");
+    pub static PRCTL: Next = Next::new(c"prctl");
+    pub static SYSCALL: Next = Next::new(c"syscall");
 
     pub fn set_affinity() -> Option<unsafe extern "C" fn(libc::pthread_t, usize, *const u64) -> c_int> {
         // SAFETY: as below.
@@ -107,8 +109,11 @@ pub mod next {
 pub fn find_next() {
     #[cfg(feature = "shared")]
     {
-        use next::{AFFINITY, CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, SETNS, UNSHARE};
-        for next in [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &AFFINITY, &DLOPEN] {
+        use next::{
+            AFFINITY, CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, PRCTL, SETNS, SYSCALL, UNSHARE,
+        };
+        let threads = [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &AFFINITY];
+        for next in threads.into_iter().chain([&DLOPEN, &PRCTL, &SYSCALL]) {
             next.find();
         }
         super::janitor_thread::note_cpus();

@@ -13,7 +13,9 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
 #[cfg(feature = "shared")]
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, Ordering};
+use vcmalloc_core::os::{Linux, Os, Wait};
 
 /// Enough for a thread that only looks at tables; more where the program's thread-local storage needs it.
 const STACK_BYTES: usize = 128 << 10;
@@ -87,6 +89,7 @@ fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
 fn create_janitor(create: Create) -> bool {
     let mut attributes = MaybeUninit::uninit();
     let mut thread = 0;
+    BEGUN.store(0, Ordering::Relaxed);
     // SAFETY: the attributes are initialised before use; the thread's function is ours.
     unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
@@ -100,15 +103,37 @@ fn create_janitor(create: Create) -> bool {
             #[cfg(feature = "shared")]
             put_in_background(thread);
             HEAP.note_janitor(thread as usize);
+            wait_until_begun();
         }
         made
     }
 }
 
+/// Set by a janitor that has made the system calls of its beginning, libc's for a new thread among them.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+/// Waits for the janitor's beginning: the program may install a filter for all of its threads next, which lets pass what its own
+/// threads need, and these have begun. Not for ever: a janitor that gets no CPU must not keep the program.
+fn wait_until_begun() {
+    const ROUNDS: u32 = 100;
+    const WAIT: u64 = 10_000_000;
+    for _ in 0..ROUNDS {
+        if BEGUN.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        HEAP.os().wait_for(&BEGUN, 0, WAIT);
+    }
+}
+
 extern "C" fn janitor(_: *mut c_void) -> Pointer {
-    // SAFETY: the name is a C string.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
-    HEAP.run_janitor(HEAP.os().leave_descriptors());
+    if HEAP.os().may_ask(libc::SYS_prctl) {
+        // SAFETY: the name is a C string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
+    }
+    let left = HEAP.os().leave_descriptors();
+    BEGUN.store(1, Ordering::Release);
+    Linux::wake_one(&BEGUN);
+    HEAP.run_janitor(left);
     if HEAP.leave_janitor() {
         // Nobody waits for its end.
         if let Some(detach) = moved::pthread_detach() {

@@ -13,6 +13,8 @@ mod extended;
 #[cfg(whole_paths)]
 mod fast;
 mod faults;
+#[cfg(feature = "shared")]
+mod filters;
 mod introspection;
 mod janitor;
 mod janitor_thread;
@@ -40,11 +42,11 @@ type Policy = vcmalloc_core::heap::Hardened<Linux>;
 
 #[cfg(not(feature = "hardened"))]
 static HEAP: Policy = Policy::with_hooks(
-    Linux,
+    Linux::new(),
     vcmalloc_core::heap::Hooks { before_guards: faults::catch, unwind: unwind::stack },
 );
 #[cfg(feature = "hardened")]
-static HEAP: Policy = Policy::new(Linux);
+static HEAP: Policy = Policy::new(Linux::new());
 
 /// Nothing here panics: a test on the library's symbols proves that this is never called.
 #[panic_handler]

@@ -25,11 +25,10 @@ extern "C" fn on_load() {
     super::unwind::ready();
     super::janitor::find_next();
     super::replaced::look();
-    if super::Policy::HAS_GUARD_PAGES {
-        super::faults::catch();
-    }
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     HEAP.free(HEAP.allocate(1));
+    super::faults::catch_if_wanted();
+    HEAP.after_load();
     #[cfg(feature = "tcmalloc")]
     super::tcmalloc::on_load();
     prove();

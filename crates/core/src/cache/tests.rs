@@ -128,7 +128,7 @@ fn locked_caches_keep_and_return_blocks() {
 
 #[test]
 fn vcpu_caches_keep_and_return_blocks() {
-    blocks_come_back_to_the_same_cpu(&whole(Linux, 8 << 20));
+    blocks_come_back_to_the_same_cpu(&whole(Linux::new(), 8 << 20));
 }
 
 /// Blocks of 1 KiB that stay in the cache after so many were allocated and freed again and again, so long
@@ -234,13 +234,13 @@ fn the_bound_holds_under_churn_in_locked_caches() {
 #[test]
 fn the_bound_holds_under_churn_in_vcpu_caches() {
     for limit in [0, 64 << 10, 1 << 20, 32 << 20] {
-        the_bound_holds_at_every_step(&whole(Linux, limit), limit);
+        the_bound_holds_at_every_step(&whole(Linux::new(), limit), limit);
     }
 }
 
 #[test]
 fn threads_on_all_cpus_share_no_block_while_another_drains() {
-    let whole = std::sync::Arc::new(whole(Linux, 4 << 20));
+    let whole = std::sync::Arc::new(whole(Linux::new(), 4 << 20));
     let stop = std::sync::Arc::new(AtomicBool::new(false));
     let workers: Vec<_> = (0..6)
         .map(|seed| {
@@ -337,13 +337,13 @@ fn a_double_free_is_found_at_the_bad_call_in_locked_caches() {
 
 #[test]
 fn a_double_free_is_found_at_the_bad_call_in_vcpu_caches() {
-    a_block_freed_again_at_once_is_found(&whole(Linux, 1 << 20));
+    a_block_freed_again_at_once_is_found(&whole(Linux::new(), 1 << 20));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_closed_cache_shows_nothing_but_the_empty_slab_even_to_sequences_that_do_not_ask_whether_they_are_on() {
-    let whole = whole(Linux, 1 << 20);
+    let whole = whole(Linux::new(), 1 << 20);
     let class = SizeClass::for_small(64);
     let block = whole.allocate(class);
     whole.free(class, block);

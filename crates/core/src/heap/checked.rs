@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn of_threads_that_free_the_same_block_one_succeeds() {
-        let heap = checked(Linux);
+        let heap = checked(Linux::new());
         let blocks: Vec<_> = (0..20_000).map(|_| heap.allocate(32)).collect();
         let taken = || blocks.iter().filter(|block| heap.pages.take_back(**block)).count();
         let (mine, theirs) = std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_fast_path_is_off_and_blocks_still_come_from_the_cache_of_the_virtual_cpu() {
-        let heap = checked(Linux);
+        let heap = checked(Linux::new());
         let block = heap.allocate(64);
         heap.free(block);
         assert_eq!(heap.allocate_fast(64), 0);

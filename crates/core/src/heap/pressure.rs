@@ -4,7 +4,7 @@
 
 use super::Heap;
 use crate::base::fault::Misuse;
-use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::options::{AUTO, OptionId, percent_of};
 use crate::os::{MemoryGroup, Mutex, Os};
 use core::sync::atomic::AtomicPtr;
@@ -15,15 +15,36 @@ const GROUP_PERCENT: usize = 90;
 const SMALL_HEAP: usize = 8 << 20;
 /// Over the soft limit the heap is relieved again when it has grown by this part of the limit, or of what it holds.
 const RELIEF_STEP: usize = 64;
+/// Where a relief brought the heap no further down than the limit, the next waits for twice the growth, up to so many
+/// steps; but not where fewer than these are left of what the cgroup allows.
+const MOST_STEPS: u32 = 8;
+const STEPS_OF_ROOM: usize = 4;
+
+/// What a cgroup leaves to the heap: its limit less what others in the group use. Others can be page cache that goes
+/// when it must: at least half is ours to use.
+fn limit_beside(others: usize, limit: usize) -> usize {
+    let allowed = limit / 100 * GROUP_PERCENT;
+    allowed.saturating_sub(others).max(allowed / 2)
+}
 
 /// What is remembered about limits and the program's function.
 pub struct Pressure<O: Os> {
     /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
     /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
     pub(super) relieving: Mutex<(), O>,
-    /// The footprint at which the heap relieves itself again.
+    /// The footprint at which the next step of growth ends, and that at which this one began.
     relieve_at: AtomicU64,
+    relieved: AtomicU64,
+    /// Steps until the heap is relieved again, and how many it was let go last time.
+    steps_left: AtomicU32,
+    steps: AtomicU32,
+    /// What nobody had written of what the heap holds when limits were read, and whether relief was put off for that.
+    untouched: AtomicUsize,
+    put_off: AtomicBool,
     limits_known: AtomicBool,
+    /// The cgroup's limit and what others hold of it, when it was last read; 0: there is none.
+    group_limit: AtomicUsize,
+    others: AtomicUsize,
     callback: AtomicPtr<()>,
     /// The soft limit was passed, and the program has not been told yet.
     callback_due: AtomicBool,
@@ -36,7 +57,14 @@ impl<O: Os> Pressure<O> {
         Pressure {
             relieving: Mutex::new(()),
             relieve_at: AtomicU64::new(0),
+            relieved: AtomicU64::new(0),
+            steps_left: AtomicU32::new(0),
+            steps: AtomicU32::new(0),
+            untouched: AtomicUsize::new(0),
+            put_off: AtomicBool::new(false),
             limits_known: AtomicBool::new(false),
+            group_limit: AtomicUsize::new(0),
+            others: AtomicUsize::new(0),
             callback: AtomicPtr::new(core::ptr::null_mut()),
             callback_due: AtomicBool::new(false),
             calling_back: AtomicBool::new(false),
@@ -53,9 +81,77 @@ impl<O: Os> Heap<O> {
     /// Reads the cgroup and sets the limits that follow from it and from the options.
     #[inline(never)]
     pub(super) fn read_limits(&self) {
-        self.set_limits(self.os.memory_group());
-        if self.pages.limits.soft().is_some_and(|soft| self.pages.footprint() > soft) {
+        self.learn_group();
+        // Somebody may have written meanwhile what relief was put off for.
+        if self.pressure.put_off.swap(false, Ordering::Relaxed) {
+            self.pressure.relieve_at.store(0, Ordering::Relaxed);
+        }
+        if self.is_over() {
             self.relieve_if_grown();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.pages.limits.soft().is_some_and(|soft| self.pages.footprint() > soft)
+    }
+
+    /// Reads what the cgroup allows. What it could give up counts as free, but to ask for that is dearer: only
+    /// where the heap would be over its limit without. So is what the heap holds and nobody has written.
+    fn learn_group(&self) {
+        let Ok(group) = self.os.memory_group(false) else {
+            return self.set_limits(self.known_group());
+        };
+        self.set_limits(group);
+        if self.is_over() {
+            let untouched = self.os.own_memory().map_or(0, |own| self.pages.footprint().saturating_sub(own));
+            self.pressure.untouched.store(untouched, Ordering::Relaxed);
+            if group.is_some()
+                && let Ok(group) = self.os.memory_group(true)
+            {
+                self.set_limits(group);
+            }
+        }
+    }
+
+    /// The cgroup as it was when it could be read.
+    fn known_group(&self) -> Option<MemoryGroup> {
+        let (limit, others) =
+            (self.pressure.group_limit.load(Ordering::Relaxed), self.pressure.others.load(Ordering::Relaxed));
+        (limit > 0).then(|| MemoryGroup { limit, in_use: others + self.own_footprint() })
+    }
+
+    /// What this heap has of what the cgroup counts: blocks that nobody wrote are not in it.
+    fn own_footprint(&self) -> usize {
+        let footprint = self.pages.footprint();
+        footprint - self.pressure.untouched.load(Ordering::Relaxed).min(footprint)
+    }
+
+    /// Learns all that depends on asking the system, before a filter of system calls stands in the way.
+    pub fn learn_all(&self) {
+        if self.is_started() {
+            self.inside(|| self.learn_now());
+        }
+    }
+
+    fn learn_now(&self) {
+        self.os.learn();
+        self.settle_bound();
+        if !self.pressure.limits_known.swap(true, Ordering::Relaxed) {
+            self.learn_group();
+        }
+    }
+
+    /// When the library is loaded: where the option says so, what may be needed is asked now, for the last time.
+    pub fn after_load(&self) {
+        if self.is_started() {
+            self.inside(|| self.apply_system_calls());
+        }
+    }
+
+    pub(super) fn apply_system_calls(&self) {
+        if self.options.get(OptionId::system_calls) == 1 {
+            self.learn_now();
+            self.os.keep_to_list();
         }
     }
 
@@ -80,25 +176,22 @@ impl<O: Os> Heap<O> {
 
     pub(super) fn set_limits(&self, group: Option<MemoryGroup>) {
         // A share is one of what this process may use.
-        let memory = group.map_or(self.os.memory_bytes(), |group| group.limit);
         let bytes_of = |amount: u64| match percent_of(amount) {
-            Some(percent) => memory / 100 * percent as usize,
+            Some(percent) => {
+                let memory = group.map_or_else(|| self.os.memory_bytes(), |group| group.limit);
+                memory / 100 * percent as usize
+            }
             None => amount as usize,
         };
         let limit_by = |id: OptionId, auto: Option<usize>| match self.options.get(id) {
             AUTO => auto,
             amount => Some(bytes_of(amount)).filter(|limit| *limit > 0),
         };
-        let soft = limit_by(OptionId::memory_limit, group.map(|group| self.limit_of(group)));
-        self.pages.limits.set(soft, limit_by(OptionId::hard_limit, None));
-    }
-
-    /// What the cgroup leaves to the heap: its limit less what others in the group use.
-    fn limit_of(&self, group: MemoryGroup) -> usize {
-        let others = group.in_use.saturating_sub(self.pages.footprint());
-        let allowed = group.limit / 100 * GROUP_PERCENT;
-        // Others can be page cache that goes when it must: at least half is ours to use.
-        allowed.saturating_sub(others).max(allowed / 2)
+        let others = group.map_or(0, |group| group.in_use.saturating_sub(self.own_footprint()));
+        self.pressure.group_limit.store(group.map_or(0, |group| group.limit), Ordering::Relaxed);
+        self.pressure.others.store(others, Ordering::Relaxed);
+        let auto = group.map(|group| limit_beside(others, group.limit));
+        self.pages.limits.set(limit_by(OptionId::memory_limit, auto), limit_by(OptionId::hard_limit, None));
     }
 
     /// Relieves the heap where it has grown by a step since the last time, or waits for who does. Over the limit
@@ -112,24 +205,81 @@ impl<O: Os> Heap<O> {
         let held = self.pressure.relieving.lock();
         // What passes the limit from here on is seen anew, and its thread waits for this one.
         self.pages.limits.forget_passed();
-        if self.is_stopped() || !self.is_relief_due() {
+        if self.is_stopped() || !self.is_relief_due() || self.is_put_off() {
             return;
         }
-        // What lies outside the caches first: where that makes room for a step of growth, they stay as they are.
-        self.give_back_idle();
-        let outcome = if self.has_room_for_a_step() { Ok(0) } else { self.try_relieve() };
-        let footprint = self.pages.footprint();
-        self.pressure.relieve_at.store((footprint + self.relief_step(footprint)) as u64, Ordering::Relaxed);
-        self.pressure.callback_due.store(true, Ordering::Relaxed);
+        let (outcome, was_enough) = if self.lets_go() { (Ok(0), false) } else { self.relieve_by_step() };
+        self.begin_step(self.pages.footprint(), None);
+        if !was_enough {
+            self.pressure.callback_due.store(true, Ordering::Relaxed);
+        }
         drop(held);
         self.obeyed(outcome);
     }
 
-    /// Whether the heap has grown by a step since the last relief, or fallen by two.
+    /// Relieves the heap; and whether what lay outside the caches brought it below its limit.
+    fn relieve_by_step(&self) -> (Result<usize, Misuse>, bool) {
+        // That first: where it makes room for a step of growth, the caches stay as they are.
+        self.give_back_idle();
+        let was_enough = !self.is_over();
+        let outcome = if self.has_room_for_a_step() { Ok(0) } else { self.try_relieve() };
+        let Pressure { steps, steps_left, .. } = &self.pressure;
+        // Where the heap is still over its limit there is little to be had: that is tried less and less often.
+        let next =
+            if self.is_over() { (2 * steps.load(Ordering::Relaxed) + 1).min(MOST_STEPS - 1) } else { 0 };
+        steps.store(next, Ordering::Relaxed);
+        steps_left.store(next, Ordering::Relaxed);
+        (outcome, was_enough)
+    }
+
+    /// Whether a step of growth is let go without relief, because the last one brought little. Never where the heap
+    /// has fallen since, where by now there is more to be had, and near the end of what the cgroup allows.
+    fn lets_go(&self) -> bool {
+        let Pressure { steps, steps_left: left, relieve_at, .. } = &self.pressure;
+        let (footprint, steps_left) = (self.pages.footprint(), left.load(Ordering::Relaxed));
+        let step = self.relief_step(footprint);
+        let has_grown = footprint as u64 >= relieve_at.load(Ordering::Relaxed);
+        let is_little = self.pages.dirty_free_bytes() / (steps.load(Ordering::Relaxed) as usize + 1) <= step;
+        let room = self.known_group().map_or(usize::MAX, |group| group.limit.saturating_sub(group.in_use));
+        let lets_go = steps_left > 0 && has_grown && is_little && room / STEPS_OF_ROOM >= step;
+        left.store(if lets_go { steps_left - 1 } else { 0 }, Ordering::Relaxed);
+        lets_go
+    }
+
+    fn begin_step(&self, from: usize, length: Option<usize>) {
+        let length = length.unwrap_or_else(|| self.relief_step(from));
+        self.pressure.relieved.store(from as u64, Ordering::Relaxed);
+        self.pressure.relieve_at.store((from + length) as u64, Ordering::Relaxed);
+    }
+
+    /// Whether so much of what the heap holds was never written that less than the limit is in memory; then relief
+    /// waits until the heap has grown by half of what is missing, or the limits are read again. What was not written
+    /// then already does not count: a new block is about to be.
+    fn is_put_off(&self) -> bool {
+        let (Some(soft), Some(in_memory)) = (self.pages.limits.soft(), self.os.own_memory()) else {
+            return false;
+        };
+        let footprint = self.pages.footprint();
+        let untouched =
+            self.pressure.untouched.load(Ordering::Relaxed).min(footprint.saturating_sub(in_memory));
+        self.pressure.untouched.store(untouched, Ordering::Relaxed);
+        let missing = soft.saturating_sub(footprint - untouched);
+        if missing < self.relief_step(footprint - untouched) {
+            return false;
+        }
+        self.pressure.put_off.store(true, Ordering::Relaxed);
+        self.begin_step(footprint, Some(missing / 2));
+        true
+    }
+
+    /// Whether the heap has grown by a step since the last one began, or fallen by as much.
     fn is_relief_due(&self) -> bool {
-        let (at, footprint) =
-            (self.pressure.relieve_at.load(Ordering::Relaxed) as usize, self.pages.footprint());
-        footprint >= at || footprint + 2 * self.relief_step(footprint) <= at
+        let (at, from, footprint) = (
+            self.pressure.relieve_at.load(Ordering::Relaxed) as usize,
+            self.pressure.relieved.load(Ordering::Relaxed) as usize,
+            self.pages.footprint(),
+        );
+        footprint >= at || footprint + self.relief_step(footprint) <= from
     }
 
     /// A part of the limit; of what the heap holds where that is more: a heap far over its limit would
@@ -150,7 +300,7 @@ impl<O: Os> Heap<O> {
         Ok(self.give_back_idle())
     }
 
-    fn give_back_idle(&self) -> usize {
+    pub(super) fn give_back_idle(&self) -> usize {
         let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);
         self.count_given_back(given);
         given

@@ -3,7 +3,7 @@
 use super::Heap;
 use super::janitor_tests::{MIB, fill, free, heap};
 use crate::class::SizeClass;
-use crate::os::fake::Fake;
+use crate::os::fake::{Fake, Request};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 #[test]
@@ -129,6 +129,8 @@ fn over_the_soft_limit_the_program_is_told_at_each_step_of_growth_and_anew_after
     let mut told_in_growth = |count: usize, freed: usize| {
         let before = STEPS.load(Relaxed);
         free(&heap, blocks.split_off(blocks.len() - freed));
+        // What was freed is still in memory until it is given back.
+        heap.give_back_idle();
         blocks.extend((0..count).map(|_| heap.allocate(MIB / 2)));
         STEPS.load(Relaxed) - before
     };
@@ -139,6 +141,94 @@ fn over_the_soft_limit_the_program_is_told_at_each_step_of_growth_and_anew_after
     assert_eq!(told_in_growth(1, 5), 1, "now by a step");
     assert_eq!(told_in_growth(56, 111), 0, "below the limit");
     assert_eq!(told_in_growth(1, 0), 1);
+}
+
+#[test]
+fn over_the_soft_limit_free_memory_goes_by_steps_and_less_often_where_it_brings_little() {
+    for (limit, in_steps) in [(&b"24M"[..], 30), (b"0", 0)] {
+        let heap = heap();
+        heap.set_option(b"retain", b"1G").unwrap();
+        let stay = fill(&heap, 32, MIB);
+        heap.set_option(b"memory_limit", limit).unwrap();
+        let before = heap.os().asked(Request::GiveBack);
+        for round in 0..2000usize {
+            let sizes = (0..4).map(|number| 100_000 + (round * 7919 + number * 104_729) % 400_000);
+            free(&heap, sizes.map(|bytes| heap.allocate(bytes)).collect::<Vec<_>>());
+        }
+        let asked = heap.os().asked(Request::GiveBack) - before;
+        assert!(asked <= in_steps, "{asked} calls in 8000 allocations");
+        free(&heap, stay);
+    }
+}
+
+#[test]
+fn the_hard_limit_takes_free_memory_before_it_refuses() {
+    let heap = heap();
+    heap.set_option(b"retain", b"1G").unwrap();
+    free(&heap, fill(&heap, 12, MIB));
+    heap.set_option(b"hard_limit", b"16M").unwrap();
+    assert_ne!(heap.allocate(14 * MIB), 0);
+}
+
+#[test]
+fn page_cache_of_the_group_is_not_what_others_hold() {
+    let heap = heap();
+    let blocks = fill(&heap, 60, MIB);
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.os().group_in_use.store(100 * MIB, Relaxed);
+    let limit = |cache: usize| {
+        heap.os().group_cache.store(cache, Relaxed);
+        heap.read_limits();
+        heap.stats().memory_limit / MIB as u64
+    };
+    assert_eq!(limit(0), 50);
+    assert_eq!(limit(38 * MIB), 88);
+    free(&heap, blocks);
+}
+
+#[test]
+fn blocks_that_nobody_has_written_do_not_pass_the_soft_limit() {
+    let heap = heap();
+    heap.on_pressure(Some(count_untouched));
+    heap.set_option(b"retain", b"1G").unwrap();
+    heap.os().own_memory.store(20 * MIB, Relaxed);
+    let mut blocks = fill(&heap, 50, MIB);
+    heap.set_option(b"memory_limit", b"40M").unwrap();
+    let given_back = || heap.os().asked(Request::GiveBack);
+    let before = given_back();
+    free(&heap, blocks.split_off(40));
+    blocks.extend(fill(&heap, 15, MIB));
+    assert_eq!((given_back(), UNTOUCHED.load(Relaxed)), (before, 0), "half of it is not in memory");
+    let told_with = |in_memory: usize| {
+        heap.os().own_memory.store(in_memory, Relaxed);
+        heap.read_limits();
+        heap.call_back_if_due();
+        UNTOUCHED.load(Relaxed)
+    };
+    assert_eq!(told_with(60 * MIB), 1, "now somebody has written them");
+    assert_eq!(told_with(20 * MIB), 1);
+    blocks.extend(fill(&heap, 1, 30 * MIB));
+    assert_eq!(UNTOUCHED.load(Relaxed), 2, "a new block counts: somebody is about to write it");
+    free(&heap, blocks);
+}
+
+static UNTOUCHED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_untouched(_: usize, _: usize) {
+    UNTOUCHED.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn what_was_read_of_the_group_holds_where_it_may_not_be_read_again() {
+    let heap = heap();
+    heap.os().group_limit.store(100 * MIB, Relaxed);
+    heap.set_option(b"system_calls", b"few").unwrap();
+    assert_eq!(heap.stats().memory_limit, 90 * MIB as u64, "learnt before it was forgone");
+    fill(&heap, 20, MIB);
+    heap.os().group_limit.store(10 * MIB, Relaxed);
+    (0..4).for_each(|_| heap.tick(true));
+    heap.set_option(b"hard_limit", b"50%").unwrap();
+    assert_eq!((heap.stats().memory_limit, heap.stats().hard_limit), (90 * MIB as u64, 50 * MIB as u64));
 }
 
 static REENTERED: std::sync::Mutex<(usize, usize, usize)> = std::sync::Mutex::new((0, 0, 0));

@@ -43,7 +43,7 @@ fn a_heap_that_profiles_knows_its_samples_and_forgets_freed_ones() {
 fn a_profile_says_how_much_was_requested_however_much_larger_the_blocks_are() {
     const COUNT: usize = 200_000;
     for bytes in [1, 17, 33, 100, 1025, 4097] {
-        let heap = Box::new(Heap::with_hooks(Linux, HOOKS));
+        let heap = Box::new(Heap::with_hooks(Linux::new(), HOOKS));
         heap.free(heap.allocate(1));
         // Some 3,000 samples: 2 % are the deviation to expect.
         let in_blocks = COUNT * SizeClass::for_small(bytes).block_bytes();

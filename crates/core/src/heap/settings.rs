@@ -54,7 +54,7 @@ impl<O: Os> Heap<O> {
             // calls, too many for a process that hardly allocates.
             let limits = [OptionId::memory_limit, OptionId::hard_limit];
             let asked = limits.into_iter().any(|id| percent_of(self.options.get(id)).is_some());
-            self.set_limits(if asked { self.os.memory_group() } else { None });
+            self.set_limits(if asked { self.os.memory_group(false).unwrap_or(None) } else { None });
             self.start_sampling();
         }
         started
@@ -144,6 +144,9 @@ impl<O: Os> Heap<O> {
         }
         if self.is_started() {
             self.apply_sampling_option(id);
+        }
+        if id == OptionId::system_calls && self.is_started() {
+            self.apply_system_calls();
         }
         if id == OptionId::cache_limit && self.is_started() {
             self.bound_is_final.store(1, Ordering::Relaxed);

@@ -115,12 +115,12 @@ proptest! {
 
     #[test]
     fn any_sequence_of_operations_obeys_the_oracle_in_vcpu_caches(steps in steps()) {
-        obeys_the_oracle(&*Box::new(Heap::new(Linux)), &steps);
+        obeys_the_oracle(&*Box::new(Heap::new(Linux::new())), &steps);
     }
 
     #[test]
     fn any_sequence_of_operations_obeys_the_oracle_where_every_free_is_checked(steps in steps()) {
-        let (locked, vcpu) = (heap(), Box::new(Heap::new(Linux)));
+        let (locked, vcpu) = (heap(), Box::new(Heap::new(Linux::new())));
         locked.options.set(b"double_free_check", b"on", Origin::Environment).unwrap();
         vcpu.options.set(b"double_free_check", b"on", Origin::Environment).unwrap();
         obeys_the_oracle(&*locked, &steps);
@@ -250,7 +250,7 @@ fn a_config_file_that_may_not_be_read_is_not_passed_over_in_silence() {
 
 #[test]
 fn a_lowered_bound_holds_when_the_call_returns() {
-    let heap = Heap::new(Linux);
+    let heap = Heap::new(Linux::new());
     let blocks: Vec<_> = (0..4000).map(|_| heap.allocate(1024)).collect();
     blocks.into_iter().for_each(|block| heap.free(block));
     assert!(heap.stats().cache_room > 1 << 20);
@@ -279,7 +279,7 @@ fn sized_frees_accept_what_was_asked_for() {
 
 #[test]
 fn calloc_of_new_memory_touches_none_of_it() {
-    let heap = Heap::new(Linux);
+    let heap = Heap::new(Linux::new());
     let bytes = 147_484;
     let blocks: Vec<usize> = (0..50).map(|_| heap.allocate_zeroed(1, bytes)).collect();
     let resident: usize =

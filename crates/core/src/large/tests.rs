@@ -170,7 +170,7 @@ fn the_blocks_freed_last_are_remembered() {
 
 #[test]
 fn that_two_threads_free_the_same_large_block_is_told_once() {
-    let os = Linux;
+    let os = Linux::new();
     let (pages, large) = (Pages::new(), Large::new());
     assert!(pages.start(&os));
     for _ in 0..200 {
@@ -193,7 +193,7 @@ fn that_two_threads_free_the_same_large_block_is_told_once() {
 
 #[test]
 fn threads_that_resize_and_free_the_same_block_leave_whole_runs_and_true_counts() {
-    let os = Linux;
+    let os = Linux::new();
     let (pages, large) = (Pages::new(), Large::new());
     assert!(pages.start(&os));
     for round in 0..20 {
@@ -220,7 +220,7 @@ fn threads_that_resize_and_free_the_same_block_leave_whole_runs_and_true_counts(
 
 #[test]
 fn a_block_that_waits_to_be_closed_is_a_freed_one() {
-    let os = Linux;
+    let os = Linux::new();
     let (pages, large) = (Pages::new(), Large::new());
     assert!(pages.start(&os));
     let block = large.allocate(&os, &pages, 700_000, 16).unwrap().address;

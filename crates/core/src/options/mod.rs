@@ -107,6 +107,8 @@ options! {
         "stop a free that says another size or alignment than the block can have (hardened library: than it was asked for with); off: for a program that lies there";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
+    system_calls: Calls = "auto", "0" ..= "1", live,
+        "few: once loaded, or once set, ask the system only for mmap, munmap, mprotect, madvise, mremap, futex, membarrier and clock_gettime; auto: a few more, such as the cgroup's files, where no filter that the program installs refuses them";
     stats_at_exit: Flag = "off", "0" ..= "1", live,
         "print the statistics on stderr when the process ends";
 }

@@ -22,6 +22,8 @@ pub enum Kind {
     Flag,
     /// `auto` or `locked`.
     Front,
+    /// `auto` or `few`.
+    Calls,
 }
 
 impl Kind {
@@ -36,7 +38,7 @@ impl Kind {
             Kind::Amount => "bytes or percent",
             Kind::Duration => "duration",
             Kind::Flag => "flag",
-            Kind::Front => "choice",
+            Kind::Front | Kind::Calls => "choice",
         }
     }
 }
@@ -89,7 +91,8 @@ pub(super) const fn parse(kind: Kind, text: &[u8]) -> Result<u64, BadValue> {
         Kind::Amount => parse_amount(text),
         Kind::Duration => parse_duration(text),
         Kind::Flag => parse_flag(text),
-        Kind::Front => parse_front(text),
+        Kind::Front => parse_choice(text, b"locked"),
+        Kind::Calls => parse_choice(text, b"few"),
     }
 }
 
@@ -196,10 +199,10 @@ const fn parse_flag(text: &[u8]) -> Result<u64, BadValue> {
     }
 }
 
-const fn parse_front(text: &[u8]) -> Result<u64, BadValue> {
+const fn parse_choice(text: &[u8], other: &[u8]) -> Result<u64, BadValue> {
     if is(text, b"auto") || is(text, b"0") {
         Ok(0)
-    } else if is(text, b"locked") || is(text, b"1") {
+    } else if is(text, other) || is(text, b"1") {
         Ok(1)
     } else {
         Err(BadValue::NotOfKind)
@@ -232,6 +235,7 @@ pub(super) fn put(sink: &mut dyn Sink, kind: Kind, value: u64) {
         (Kind::Duration, _) => put_scaled(sink, value, &TIME_UNITS),
         (Kind::Flag, _) => text::put_str(sink, if value == 1 { "on" } else { "off" }),
         (Kind::Front, _) => text::put_str(sink, if value == 1 { "locked" } else { "auto" }),
+        (Kind::Calls, _) => text::put_str(sink, if value == 1 { "few" } else { "auto" }),
     }
 }
 
@@ -239,6 +243,7 @@ pub(super) fn put_expected(sink: &mut dyn Sink, kind: Kind, least: u64, greatest
     match kind {
         Kind::Flag => return text::put_str(sink, "on or off"),
         Kind::Front => return text::put_str(sink, "auto or locked"),
+        Kind::Calls => return text::put_str(sink, "auto or few"),
         Kind::Bytes => text::put_str(sink, "bytes such as 32M, or auto"),
         Kind::Size => text::put_str(sink, "bytes such as 512K"),
         Kind::Count => text::put_str(sink, "a number such as 20"),

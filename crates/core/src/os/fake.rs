@@ -46,6 +46,12 @@ pub struct Fake {
     pub clock: AtomicU64,
     pub group_limit: AtomicUsize,
     pub group_in_use: AtomicUsize,
+    /// How much of that the group could give up.
+    pub group_cache: AtomicUsize,
+    /// What the system says of this process's memory; 0: nothing.
+    pub own_memory: AtomicUsize,
+    /// Nothing but memory, fences and waiting may be asked.
+    pub listed_only: AtomicBool,
     pub pressed: AtomicBool,
     pub stack_depth: AtomicUsize,
     /// Bytes of messages, printed or not.
@@ -75,7 +81,7 @@ pub struct Fake {
 impl Default for Fake {
     fn default() -> Self {
         Fake {
-            linux: Linux,
+            linux: Linux::new(),
             asked: [const { AtomicU64::new(0) }; REQUESTS],
             refuse_from: [const { AtomicU64::new(NEVER) }; REQUESTS],
             usable_cpus: AtomicUsize::new(2),
@@ -85,6 +91,9 @@ impl Default for Fake {
             clock: AtomicU64::new(0),
             group_limit: AtomicUsize::new(0),
             group_in_use: AtomicUsize::new(0),
+            group_cache: AtomicUsize::new(0),
+            own_memory: AtomicUsize::new(0),
+            listed_only: AtomicBool::new(false),
             pressed: AtomicBool::new(false),
             stack_depth: AtomicUsize::new(3),
             said: AtomicUsize::new(0),
@@ -260,9 +269,16 @@ impl Os for Fake {
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
         self.linux.wait_for(word, expected, nanoseconds);
     }
-    fn memory_group(&self) -> Option<MemoryGroup> {
+    fn memory_group(&self, exact: bool) -> Result<Option<MemoryGroup>, Unread> {
+        if self.listed_only.load(Relaxed) {
+            return Err(Unread::Refused);
+        }
         let limit = self.group_limit.load(Relaxed);
-        (limit > 0).then(|| MemoryGroup { limit, in_use: self.group_in_use.load(Relaxed) })
+        let cache = if exact { self.group_cache.load(Relaxed) } else { 0 };
+        Ok((limit > 0).then(|| MemoryGroup { limit, in_use: self.group_in_use.load(Relaxed) - cache }))
+    }
+    fn own_memory(&self) -> Option<usize> {
+        Some(self.own_memory.load(Relaxed)).filter(|bytes| *bytes > 0 && !self.listed_only.load(Relaxed))
     }
     fn memory_bytes(&self) -> usize {
         1 << 30
@@ -307,6 +323,10 @@ impl Os for Fake {
         }
     }
     fn copy_descriptors(&self) {}
+    fn learn(&self) {}
+    fn keep_to_list(&self) {
+        self.listed_only.store(true, Relaxed);
+    }
     fn abort(&self) -> ! {
         if self.panics {
             panic!("{STOPPED}");

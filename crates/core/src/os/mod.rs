@@ -13,7 +13,7 @@ mod mutex;
 pub use bell::Bell;
 #[cfg(target_arch = "x86_64")]
 pub use linux::unwind;
-pub use linux::{Interrupted, Linux};
+pub use linux::{Filter, Interrupted, Linux};
 pub use mutex::{Guard, Mutex, Wait};
 
 use crate::base::sync::AtomicU32;
@@ -96,10 +96,10 @@ pub trait Os: Wait + Sync + 'static {
     /// A number that no two living threads share.
     fn thread_id() -> usize;
 
-    /// The number that the system knows this thread by.
+    /// The number that the system knows this thread by; 0 where it may not be asked.
     fn thread_number(&self) -> u64;
 
-    /// The number that the system knows this process by.
+    /// The number that the system knows this process by; 0 where it may not be asked.
     fn process_number(&self) -> u64;
 
     /// The system's page size in bytes.
@@ -162,11 +162,15 @@ pub trait Os: Wait + Sync + 'static {
     fn now(&self) -> u64;
     /// Waits until `word` is not `expected`, for so many nanoseconds at most; may return for no reason.
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64);
-    /// The limit and the present use of the memory cgroup that leaves the least room, where there is a limit.
-    fn memory_group(&self) -> Option<MemoryGroup>;
+    /// The limit and the present use of the memory cgroup that leaves the least room, where there is a limit. The
+    /// use with all that the group could give up, or, if it is to be `exact`, without. An error where the system
+    /// may not be asked any more.
+    fn memory_group(&self, exact: bool) -> Result<Option<MemoryGroup>, Unread>;
+    /// Bytes of this process's own that are in memory; none where the system does not say.
+    fn own_memory(&self) -> Option<usize>;
     /// Bytes of memory in this machine.
     fn memory_bytes(&self) -> usize;
-    /// True while this cgroup, or the system, stalls for want of memory.
+    /// True while this cgroup stalls for want of memory, or the system where there is no cgroup that tells.
     fn is_under_pressure(&self) -> bool;
 
     /// True in a setuid or otherwise privileged start, where nothing from outside may be obeyed.
@@ -188,6 +192,10 @@ pub trait Os: Wait + Sync + 'static {
     fn write(&self, descriptor: i32, bytes: &[u8]);
     /// Gives a thread that has a table of descriptors of its own copies of the program's.
     fn copy_descriptors(&self);
+    /// Asks the system what it may not be asked later; answers are remembered.
+    fn learn(&self);
+    /// From now on the system is asked for nothing but memory, its fences and to wait.
+    fn keep_to_list(&self);
     /// Ends the process by SIGABRT.
     fn abort(&self) -> !;
 }

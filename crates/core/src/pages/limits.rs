@@ -70,15 +70,17 @@ impl Limits {
 }
 
 impl<O: Os> Pages<O> {
-    /// Tells whether `more` bytes may come into use; gives free memory back first where a limit would be
-    /// passed.
+    /// Tells whether `more` bytes may come into use; gives free memory back first where the hard limit would be
+    /// passed. That the soft one would be is only noted: who relieves the heap does so by steps, not at each call.
     pub(super) fn fits_limits(&self, os: &O, more: usize) -> bool {
         let (soft, hard) =
             (self.limits.soft.load(Ordering::Relaxed), self.limits.hard.load(Ordering::Relaxed));
         if soft.min(hard) == NONE || !self.would_pass(soft.min(hard), more) {
             return true;
         }
-        self.give_back(os, 0, 0);
+        if self.would_pass(hard, more) {
+            self.give_back(os, 0, 0);
+        }
         if self.would_pass(soft, more) {
             self.limits.passed.store(true, Ordering::Relaxed);
         }

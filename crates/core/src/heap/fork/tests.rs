@@ -132,7 +132,7 @@ fn threads_that_waited_for_a_lock_in_the_parent_do_not_matter() {
 /// not.
 #[test]
 fn the_word_is_zero_in_a_child_and_nowhere_else() {
-    let word = Linux.process_word().expect("this kernel zeroes pages in children") as *mut u32;
+    let word = Linux::new().process_word().expect("this kernel zeroes pages in children") as *mut u32;
     // SAFETY: the word lives as long as the process and nobody else writes it; the child only reads it and
     // ends.
     unsafe {

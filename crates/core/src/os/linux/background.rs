@@ -1,14 +1,8 @@
 //! What a thread of ours is to the system that works beside the program's.
 
 use super::Linux;
-use core::ffi::c_long;
 
 impl Linux {
-    /// Whether a system call may be made now.
-    pub fn may_ask(&self, _number: c_long) -> bool {
-        true
-    }
-
     /// Fills in the CPUs that this process's main thread may run on; returns the words that the system gave.
     pub fn cpus_of_main_thread(&self, mask: &mut [u64]) -> usize {
         // SAFETY: the kernel writes at most as many bytes as the slice has.

@@ -14,7 +14,7 @@ const MOUNT_HYBRID: &[u8] = b"/sys/fs/cgroup/unified";
 /// Calls `take` with the directory and version of each group of this process that `controller` may limit.
 fn each_group(controller: &[u8], mut take: impl FnMut(Group<'_>)) {
     let mut content = [0u8; 2048];
-    let length = files::read(c"/proc/self/cgroup", &mut content).unwrap_or(0);
+    let length = files::read_once(c"/proc/self/cgroup", &mut content).unwrap_or(0);
     for line in content.get(..length).unwrap_or(&[]).split(|byte| *byte == b'\n') {
         let mut fields = line.splitn(3, |byte| *byte == b':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
@@ -47,16 +47,20 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// The content of a file of the group.
-    fn read<'b>(&self, file: &[u8], content: &'b mut [u8]) -> Option<&'b [u8]> {
+    /// Calls `take` with the path of a file of the group.
+    fn with_path<T>(&self, file: &[u8], take: impl FnOnce(&CStr) -> Option<T>) -> Option<T> {
         let mut path = [0u8; 512];
         let mut used = 0;
         for part in self.parts.iter().chain(&[file]) {
             path.get_mut(used..used + part.len())?.copy_from_slice(part);
             used += part.len();
         }
-        let path = CStr::from_bytes_until_nul(path.get(..used + 1)?).ok()?;
-        let length = files::read(path, content).ok()?;
+        take(CStr::from_bytes_until_nul(path.get(..used + 1)?).ok()?)
+    }
+
+    /// The content of a small file of the group.
+    fn read<'b>(&self, file: &[u8], content: &'b mut [u8]) -> Option<&'b [u8]> {
+        let length = self.with_path(file, |path| files::read_once(path, content).ok())?;
         content.get(..length)
     }
 
@@ -100,10 +104,10 @@ fn cpus_of(group: &Group<'_>) -> Option<usize> {
 }
 
 /// The memory group that leaves the least room.
-pub(super) fn memory() -> Option<MemoryGroup> {
+pub(super) fn memory(exact: bool) -> Option<MemoryGroup> {
     let mut tightest: Option<MemoryGroup> = None;
     each_group(b"memory", |group| {
-        if let Some(found) = memory_of(&group) {
+        if let Some(found) = memory_of(&group, exact) {
             let room = |group: &MemoryGroup| group.limit.saturating_sub(group.in_use);
             if tightest.as_ref().is_none_or(|least| room(&found) < room(least)) {
                 tightest = Some(found);
@@ -113,30 +117,59 @@ pub(super) fn memory() -> Option<MemoryGroup> {
     tightest
 }
 
-fn memory_of(group: &Group<'_>) -> Option<MemoryGroup> {
+fn memory_of(group: &Group<'_>, exact: bool) -> Option<MemoryGroup> {
     /// Version 1 says "no limit" by a number near the end of the range.
     const NO_LIMIT_V1: usize = 1 << 60;
-    if group.version == 2 {
+    let (limit, in_use) = if group.version == 2 {
         let limit = smaller(group.number(b"/memory.max"), group.number(b"/memory.high"))?;
-        return Some(MemoryGroup { limit, in_use: group.number(b"/memory.current")? });
-    }
-    let limit = group.number(b"/memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT_V1)?;
-    Some(MemoryGroup { limit, in_use: group.number(b"/memory.usage_in_bytes")? })
+        (limit, group.number(b"/memory.current")?)
+    } else {
+        let limit = group.number(b"/memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT_V1)?;
+        (limit, group.number(b"/memory.usage_in_bytes")?)
+    };
+    let cache = if exact { cache_of(group) } else { 0 };
+    Some(MemoryGroup { limit, in_use: in_use.saturating_sub(cache) })
+}
+
+/// What the group gives up before anybody is ended: pages of files, and what the kernel remembers of them.
+fn cache_of(group: &Group<'_>) -> usize {
+    const V2: &[&[u8]] = &[b"inactive_file", b"active_file", b"slab_reclaimable"];
+    const V1: &[&[u8]] = &[b"total_inactive_file", b"total_active_file"];
+    let wanted = if group.version == 2 { V2 } else { V1 };
+    let (mut sum, mut found) = (0, 0);
+    group.with_path(b"/memory.stat", |path| {
+        files::each_line(path, &mut |line| {
+            let mut words = line.split(|byte| *byte == b' ');
+            if words.next().is_some_and(|name| wanted.contains(&name)) {
+                sum += words.next().and_then(number).unwrap_or(0);
+                found += 1;
+            }
+            found == wanted.len()
+        });
+        Some(())
+    });
+    sum
 }
 
 /// Stalls for want of memory in more than so many hundredths of a percent of the last ten seconds are
 /// pressure.
 const PRESSURE: usize = 500;
 
+/// The group's own file counts its own stalls, whoever is the cause. That of the system counts those of neighbours too:
+/// it is read only where there is no other.
 pub(super) fn is_under_pressure() -> bool {
-    let mut text = [0u8; 256];
-    let system = files::read(c"/proc/pressure/memory", &mut text).ok().and_then(|length| text.get(..length));
-    let mut found = system.is_some_and(|text| stalled(text) > PRESSURE);
+    let mut own = None;
     each_group(b"memory", |group| {
-        let mut text = [0u8; 256];
-        found |= group.read(b"/memory.pressure", &mut text).is_some_and(|text| stalled(text) > PRESSURE);
+        let mut text = [0u8; 64];
+        let stalls = || group.read(b"/memory.pressure", &mut text).map(stalled);
+        own = own.or_else(stalls);
     });
-    found
+    let of_system = || {
+        let mut text = [0u8; 64];
+        let length = files::read_once(c"/proc/pressure/memory", &mut text).ok()?;
+        text.get(..length).map(stalled)
+    };
+    own.or_else(of_system).is_some_and(|stalls| stalls > PRESSURE)
 }
 
 /// The `some avg10=` of a pressure file, in hundredths of a percent.

@@ -53,6 +53,50 @@ pub(super) fn read(path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
     if last < 0 { Err(Unread::Refused) } else { Ok(used) }
 }
 
+/// The beginning of a small file of the kernel's, which gives as much as there is room for at once.
+#[inline(never)]
+pub(super) fn read_once(path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
+    let descriptor = open(path, libc::O_RDONLY);
+    if descriptor < 0 {
+        return Err(Unread::Refused);
+    }
+    let count = read_some(descriptor, buffer);
+    close(descriptor);
+    usize::try_from(count).map_err(|_| Unread::Refused)
+}
+
+/// Hands the lines of a file to `take` until it says that it has enough; a longer line than 256 bytes in pieces.
+#[inline(never)]
+pub(super) fn each_line(path: &CStr, take: &mut dyn FnMut(&[u8]) -> bool) {
+    let mut line = [0u8; 256];
+    let mut used = 0;
+    let descriptor = open(path, libc::O_RDONLY);
+    if descriptor < 0 {
+        return;
+    }
+    'all: while let Some(room) = line.get_mut(used..).filter(|room| !room.is_empty()) {
+        let Ok(count @ 1..) = usize::try_from(read_some(descriptor, room)) else { break };
+        used += count;
+        let mut from = 0;
+        let text = line.get(..used).unwrap_or(&[]);
+        while let Some(length) = text.get(from..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'))
+        {
+            if take(text.get(from..from + length).unwrap_or(&[])) {
+                break 'all;
+            }
+            from += length + 1;
+        }
+        used -= from;
+        for at in 0..used {
+            let byte = line.get(from + at).copied().unwrap_or(0);
+            if let Some(place) = line.get_mut(at) {
+                *place = byte;
+            }
+        }
+    }
+    close(descriptor);
+}
+
 /// Bytes that are read or written in one go.
 const PIECE: usize = 1024;
 
@@ -132,4 +176,15 @@ fn write_all(descriptor: i32, bytes: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// What of this process is in memory and its own: /proc/self/statm counts pages, and tells apart what is shared with
+/// others or with files.
+pub(super) fn own_memory() -> Option<usize> {
+    let mut text = [0u8; 128];
+    let length = read_once(c"/proc/self/statm", &mut text).ok()?;
+    let mut numbers = text.get(..length)?.split(|byte| *byte == b' ').skip(1);
+    let mut next = || str::from_utf8(numbers.next()?).ok()?.parse::<usize>().ok();
+    let (resident, shared) = (next()?, next()?);
+    Some(resident.saturating_sub(shared).saturating_mul(super::memory::page_bytes()))
 }

@@ -5,7 +5,7 @@ use super::files;
 use core::ptr;
 
 /// Since Linux 6.1.
-const MADV_COLLAPSE: libc::c_int = 25;
+pub(super) const MADV_COLLAPSE: libc::c_int = 25;
 
 pub(super) fn collapse(address: usize, bytes: usize) -> bool {
     // SAFETY: moves the range's pages; their contents stay.

@@ -158,6 +158,8 @@ pub(super) fn set_dumped(address: usize, bytes: usize, dumped: bool) -> bool {
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, advice) == 0 }
 }
 
+pub(super) const MOVE_FLAGS: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+
 #[inline(never)]
 pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
     const PAGES: usize = 512;

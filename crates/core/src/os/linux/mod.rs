@@ -1,9 +1,11 @@
 //! Linux by way of glibc.
 
+mod allowed;
 mod background;
 mod cgroup;
 mod cpus;
 mod files;
+mod filter;
 mod huge;
 mod memory;
 mod moves;
@@ -14,16 +16,48 @@ mod stack;
 #[cfg(target_arch = "x86_64")]
 pub mod unwind;
 
+pub use filter::Filter;
 pub use stack::Interrupted;
 
 use super::{FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;
+use allowed::{Allowed, Ask};
 use core::ffi::CStr;
 
-/// The real system. Has no state: every answer is asked for anew.
-#[derive(Clone, Copy, Default)]
-pub struct Linux;
+/// The real system. Every answer is asked for anew, as long as it may be: what it remembers is what may not be asked
+/// any more (`allowed`), and what was learnt before.
+#[derive(Default)]
+pub struct Linux {
+    allowed: Allowed,
+}
+
+impl Linux {
+    pub const fn new() -> Self {
+        Linux { allowed: Allowed::new() }
+    }
+
+    /// Whether a system call may be asked: no filter that was seen stands in its way, and the program did not
+    /// forgo it.
+    pub fn may_ask(&self, number: core::ffi::c_long) -> bool {
+        self.allowed.may_ask(number)
+    }
+
+    /// The program is about to install a filter of system calls. What that does not let pass is not asked any more.
+    pub fn obey_filter(&self, filter: Filter<'_>) {
+        self.allowed.obey(filter);
+    }
+
+    /// The program forgoes all system calls: it is about to enter the strict mode of seccomp.
+    pub fn forgo_all_calls(&self) {
+        self.allowed.forgo_all();
+    }
+
+    #[inline]
+    fn may(&self, ask: Ask) -> bool {
+        self.allowed.may(ask)
+    }
+}
 
 impl Wait for Linux {
     fn wait(word: &AtomicU32, expected: u32) {
@@ -47,10 +81,10 @@ impl Os for Linux {
         process::thread_id()
     }
     fn thread_number(&self) -> u64 {
-        process::thread_number()
+        if self.may(Ask::Thread) { process::thread_number() } else { 0 }
     }
     fn process_number(&self) -> u64 {
-        process::process_number()
+        if self.may(Ask::Process) { process::process_number() } else { 0 }
     }
     fn page_bytes(&self) -> usize {
         memory::page_bytes()
@@ -65,49 +99,55 @@ impl Os for Linux {
         memory::address_range()
     }
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
-        memory::map_at(address, bytes)
+        if self.may(Ask::Map) { memory::map_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
     }
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
-        memory::map_zeros_at(address, bytes)
+        if self.may(Ask::Map) { memory::map_zeros_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
     }
     fn reserve(&self, bytes: usize) -> Option<usize> {
-        memory::reserve(bytes)
+        if self.may(Ask::Reserve) { memory::reserve(bytes) } else { None }
     }
     fn commit(&self, address: usize, bytes: usize) -> bool {
-        memory::commit(address, bytes)
+        self.may(Ask::Open) && memory::commit(address, bytes)
     }
     fn close_pages(&self, address: usize, bytes: usize) -> bool {
-        memory::close_pages(address, bytes)
+        self.may(Ask::Close) && memory::close_pages(address, bytes)
     }
     fn unmap(&self, address: usize, bytes: usize) {
-        memory::unmap(address, bytes);
+        if self.may(Ask::Unmap) {
+            memory::unmap(address, bytes);
+        }
     }
     fn process_word(&self) -> Option<usize> {
         memory::process_word()
     }
     fn populate(&self, address: usize, bytes: usize) {
-        memory::populate(address, bytes);
+        if self.may(Ask::Populate) {
+            memory::populate(address, bytes);
+        }
     }
     fn give_back(&self, address: usize, bytes: usize) -> bool {
-        memory::give_back(address, bytes)
+        self.may(Ask::GiveBack) && memory::give_back(address, bytes)
     }
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
-        memory::set_dumped(address, bytes, dumped)
+        self.may(if dumped { Ask::Dump } else { Ask::NoDump }) && memory::set_dumped(address, bytes, dumped)
     }
     fn collapse(&self, address: usize, bytes: usize) -> bool {
-        huge::collapse(address, bytes)
+        self.may(Ask::Collapse) && huge::collapse(address, bytes)
     }
     fn huge_pages(&self) -> HugePages {
         huge::rule()
     }
     fn forbid_huge_pages(&self, address: usize, bytes: usize) {
-        huge::forbid(address, bytes);
+        if self.may(Ask::NoHuge) {
+            huge::forbid(address, bytes);
+        }
     }
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
-        moves::move_pages(from, to, bytes)
+        if self.may(Ask::Move) { moves::move_pages(from, to, bytes) } else { Moved::Nothing }
     }
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
-        memory::resident_bytes(address, bytes)
+        if self.may(Ask::Resident) { memory::resident_bytes(address, bytes) } else { None }
     }
     fn sequence_area(&self) -> Option<SequenceArea> {
         #[cfg(target_arch = "x86_64")]
@@ -116,31 +156,34 @@ impl Os for Linux {
         None
     }
     fn fence_sequences(&self) -> bool {
-        cpus::fence_sequences()
+        cpus::is_single_threaded() || self.may(Ask::Fence) && cpus::fence_sequences()
     }
     fn possible_cpus(&self) -> usize {
         cpus::possible()
     }
     fn usable_cpus(&self) -> usize {
-        cpus::usable()
+        self.allowed.cpus(self.allowed.may_read(), cpus::usable)
     }
     fn random(&self) -> u64 {
-        process::random()
+        self.allowed.random(process::random)
     }
     fn now(&self) -> u64 {
-        process::now()
+        if self.may(Ask::Clock) { process::now() } else { 0 }
     }
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
         process::futex_wait_for(word, expected, nanoseconds);
     }
-    fn memory_group(&self) -> Option<MemoryGroup> {
-        cgroup::memory()
+    fn memory_group(&self, exact: bool) -> Result<Option<MemoryGroup>, Unread> {
+        if self.allowed.may_read() { Ok(cgroup::memory(exact)) } else { Err(Unread::Refused) }
+    }
+    fn own_memory(&self) -> Option<usize> {
+        if self.allowed.may_read() { files::own_memory() } else { None }
     }
     fn memory_bytes(&self) -> usize {
-        memory::memory_bytes()
+        self.allowed.memory(memory::memory_bytes)
     }
     fn is_under_pressure(&self) -> bool {
-        cgroup::is_under_pressure()
+        self.allowed.may_read() && cgroup::is_under_pressure()
     }
     fn is_privileged(&self) -> bool {
         process::is_privileged()
@@ -149,22 +192,31 @@ impl Os for Linux {
         process::each_variable(take);
     }
     fn program_name(&self, buffer: &mut [u8]) -> usize {
-        process::program_name(buffer)
+        if self.may(Ask::Name) { process::program_name(buffer) } else { 0 }
     }
     fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
-        files::read(path, buffer)
+        if self.allowed.may_read() { files::read(path, buffer) } else { Err(Unread::Refused) }
     }
     fn read_through(&self, path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
-        files::read_through(path, take)
+        self.allowed.may_read() && files::read_through(path, take)
     }
     fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
-        files::write_new(path, fill)
+        self.allowed.may_read() && self.may(Ask::Write) && files::write_new(path, fill)
     }
     fn stack(&self, frames: &mut [usize]) -> usize {
         stack::by_frame_pointers(frames)
     }
     fn write(&self, descriptor: i32, bytes: &[u8]) {
-        files::write(descriptor, bytes);
+        if self.may(Ask::Write) {
+            files::write(descriptor, bytes);
+        }
+    }
+    fn learn(&self) {
+        self.memory_bytes();
+        self.random();
+    }
+    fn keep_to_list(&self) {
+        self.allowed.keep_to_list();
     }
     fn copy_descriptors(&self) {
         background::copy_descriptors(self);

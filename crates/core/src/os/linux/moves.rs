@@ -5,7 +5,7 @@
 //! in the middle the front part is moved and the rest is not. So what is not one mapping is never asked to move.
 
 use super::super::{MapRefusal, Moved};
-use super::memory::{map_at, page_bytes};
+use super::memory::{MOVE_FLAGS, map_at, page_bytes};
 use super::process::error_number;
 use core::ptr;
 use libc::c_void;
@@ -18,9 +18,8 @@ pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> Moved {
         return Moved::Several;
     }
     let (old, new) = (ptr::without_provenance_mut(from), ptr::without_provenance_mut::<c_void>(to));
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     // SAFETY: both ranges are the caller's; DONTUNMAP keeps the old one mapped, so nobody can slip in there.
-    if unsafe { libc::mremap(old, bytes, bytes, flags, new) == new } {
+    if unsafe { libc::mremap(old, bytes, bytes, MOVE_FLAGS, new) == new } {
         return Moved::All;
     }
     // What was mapped at the target may be gone. Then all of it is: it is unmapped in one piece.

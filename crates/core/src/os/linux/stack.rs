@@ -67,24 +67,19 @@ pub(super) fn walk(frame: usize, stack: usize, frames: &mut [usize]) -> usize {
     depth
 }
 
-/// Asks the kernel to read a signal set there: it refuses the nonsense that is to be done with it, but reads
-/// first. Null would be no set, and is not read.
+/// Asks the kernel to compare a word there with a number and to wait if it is the same, but no time. It refuses at
+/// once where it is not, or cannot be read; and filters of system calls, which must let a futex pass, let this.
 pub(super) fn is_readable(address: usize) -> bool {
-    if address == 0 {
-        return false;
-    }
-    const NO_SUCH_WAY: i32 = -1;
-    const SET_BYTES: usize = 8;
-    let set = core::ptr::with_exposed_provenance::<c_void>(address);
+    const UNLIKELY: u32 = 0x9e37_79b9;
+    let word = core::ptr::with_exposed_provenance::<u32>(address & !3);
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let before = super::process::error_number();
-    // SAFETY: the call changes nothing, because there is no such way to change the set.
-    unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_WAY, set, core::ptr::null_mut::<c_void>(), SET_BYTES)
-    };
-    // A filter of system calls refuses in its own way, and has not read.
-    let is_read = super::process::error_number() == libc::EINVAL;
+    // SAFETY: the kernel reads the word, if it can, and changes nothing.
+    let asked = unsafe { libc::syscall(libc::SYS_futex, word, flags, UNLIKELY, &raw const time) };
+    let error = super::process::error_number();
     super::process::set_error_number(before);
-    is_read
+    asked == 0 || matches!(error, libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR)
 }
 
 /// What a thread was doing when a signal came.
@@ -229,7 +224,7 @@ mod tests {
         // The number of the call is the first word of what a filter sees.
         let filter = [
             statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-            statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_rt_sigprocmask as u32),
+            statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_futex as u32),
             statement(libc::BPF_RET | libc::BPF_K, 0, 0, refuse),
             statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
         ];

@@ -1,0 +1,272 @@
+//! Which system calls may still be asked, and what is known of those that may not.
+//!
+//! A filter of system calls can end the process for a call that it does not know. What the program is about to
+//! install is looked at before (`filter`); the option `system_calls=few` forgoes all but the list for good. Nothing
+//! is ever taken back: to stay careful is always right.
+
+use super::filter::{Call, Filter, Verdict};
+use crate::base::chance::next_random;
+use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
+
+/// The system calls that are asked while the program runs, a bit each.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(super) enum Ask {
+    Map,
+    Reserve,
+    Unmap,
+    Open,
+    Close,
+    GiveBack,
+    Populate,
+    Collapse,
+    NoHuge,
+    Dump,
+    NoDump,
+    Move,
+    Clock,
+    Fence,
+    OpenFile,
+    ReadFile,
+    CloseFile,
+    Write,
+    MemoryBytes,
+    Affinity,
+    Random,
+    Resident,
+    Thread,
+    Process,
+    Name,
+}
+
+/// So many of the first are needed to serve the program, or on the list that it can rely on.
+const LISTED: u32 = Ask::Fence as u32 + 1;
+/// Calls of the layer above, which asks by their number.
+const OTHERS: usize = 9;
+const COUNT: usize = Ask::Name as usize + 1 + OTHERS;
+/// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
+const CAREFUL: u64 = 1 << 63;
+
+const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+const MAPPED: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
+const NOWHERE: u64 = u32::MAX as u64;
+
+const fn advice(kind: libc::c_int) -> Call {
+    Call { number: libc::SYS_madvise, arguments: [0, 4096, kind as u64, 0, 0, 0] }
+}
+
+const fn plain(number: libc::c_long) -> Call {
+    Call { number, arguments: [0; 6] }
+}
+
+/// In the order of `Ask`, and then the others.
+const CALLS: [Call; COUNT] = [
+    Call {
+        number: libc::SYS_mmap,
+        arguments: [0, 4096, READ_WRITE, MAPPED | libc::MAP_FIXED_NOREPLACE as u64, NOWHERE, 0],
+    },
+    Call { number: libc::SYS_mmap, arguments: [0, 4096, 0, MAPPED, NOWHERE, 0] },
+    plain(libc::SYS_munmap),
+    Call { number: libc::SYS_mprotect, arguments: [0, 4096, READ_WRITE, 0, 0, 0] },
+    Call { number: libc::SYS_mprotect, arguments: [0, 4096, 0, 0, 0, 0] },
+    advice(libc::MADV_DONTNEED),
+    advice(libc::MADV_POPULATE_WRITE),
+    advice(super::huge::MADV_COLLAPSE),
+    advice(libc::MADV_NOHUGEPAGE),
+    advice(libc::MADV_DODUMP),
+    advice(libc::MADV_DONTDUMP),
+    Call { number: libc::SYS_mremap, arguments: [0, 4096, 4096, super::memory::MOVE_FLAGS as u64, 0, 0] },
+    plain(libc::SYS_clock_gettime),
+    Call {
+        number: libc::SYS_membarrier,
+        arguments: [libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ as u64, 0, 0, 0, 0, 0],
+    },
+    Call {
+        number: libc::SYS_openat,
+        arguments: [libc::AT_FDCWD as u32 as u64, 0, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0, 0, 0],
+    },
+    plain(libc::SYS_read),
+    plain(libc::SYS_close),
+    Call { number: libc::SYS_write, arguments: [2, 0, 0, 0, 0, 0] },
+    plain(libc::SYS_sysinfo),
+    plain(libc::SYS_sched_getaffinity),
+    plain(libc::SYS_getrandom),
+    plain(libc::SYS_mincore),
+    plain(libc::SYS_gettid),
+    plain(libc::SYS_getpid),
+    plain(libc::SYS_prctl),
+    plain(libc::SYS_rt_sigaction),
+    plain(libc::SYS_rt_sigprocmask),
+    plain(libc::SYS_close_range),
+    plain(libc::SYS_sched_setscheduler),
+    plain(libc::SYS_sched_setaffinity),
+    plain(libc::SYS_setpriority),
+    plain(libc::SYS_pidfd_open),
+    plain(libc::SYS_pidfd_getfd),
+    plain(libc::SYS_dup3),
+];
+
+/// What is refused, and what was learnt while it was not.
+#[derive(Default)]
+pub(super) struct Allowed {
+    refused: AtomicU64,
+    memory: AtomicUsize,
+    cpus: AtomicUsize,
+    seed: AtomicU64,
+}
+
+impl Allowed {
+    pub const fn new() -> Self {
+        Allowed {
+            refused: AtomicU64::new(0),
+            memory: AtomicUsize::new(0),
+            cpus: AtomicUsize::new(0),
+            seed: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    pub fn may(&self, ask: Ask) -> bool {
+        self.refused.load(Ordering::Relaxed) >> ask as u32 & 1 == 0
+    }
+
+    /// A file takes three calls.
+    pub fn may_read(&self) -> bool {
+        self.may(Ask::OpenFile) && self.may(Ask::ReadFile) && self.may(Ask::CloseFile)
+    }
+
+    pub fn may_ask(&self, number: libc::c_long) -> bool {
+        let refused = self.refused.load(Ordering::Relaxed);
+        let mut known = CALLS.iter().enumerate().filter(|(_, call)| call.number == number).peekable();
+        match known.peek() {
+            Some(_) => known.all(|(bit, _)| refused >> bit & 1 == 0),
+            None => refused & CAREFUL == 0,
+        }
+    }
+
+    /// Notes what a filter does not let pass. Of the calls on the list one that fails is asked all the same: it
+    /// comes back with an error, which is provided for.
+    pub fn obey(&self, filter: Filter<'_>) {
+        let mut refused = CAREFUL;
+        for (bit, call) in CALLS.iter().enumerate() {
+            let verdict = filter.verdict(*call);
+            // The clock is read without a call; only the strict mode takes that away.
+            if bit == Ask::Clock as usize {
+                continue;
+            }
+            if verdict == Verdict::Ends || verdict == Verdict::Fails && bit >= LISTED as usize {
+                refused |= 1 << bit;
+            }
+        }
+        self.refused.fetch_or(refused, Ordering::Relaxed);
+    }
+
+    /// From now on nothing may be asked.
+    pub fn forgo_all(&self) {
+        self.refused.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// From now on nothing may be asked but what is on the list.
+    pub fn keep_to_list(&self) {
+        self.refused.fetch_or(u64::MAX << LISTED, Ordering::Relaxed);
+    }
+
+    /// An answer of the system's, or the last one where it may not be asked.
+    pub fn memory(&self, ask: impl FnOnce() -> usize) -> usize {
+        remembered(&self.memory, self.may(Ask::MemoryBytes), ask)
+    }
+
+    pub fn cpus(&self, may_ask: bool, ask: impl FnOnce() -> usize) -> usize {
+        remembered(&self.cpus, may_ask && self.may(Ask::Affinity), ask).max(1)
+    }
+
+    /// A number that nobody can guess. The system is asked once, for two: the second is never handed out, and later
+    /// numbers come of it.
+    pub fn random(&self, ask: impl Fn() -> u64) -> u64 {
+        if self.seed.load(Ordering::Relaxed) == 0 && self.may(Ask::Random) {
+            self.seed.store(ask() | 1, Ordering::Relaxed);
+            return ask();
+        }
+        let [fixed, _] = super::memory::random_words();
+        let fixed = fixed.rotate_left(17);
+        let mut seed = self.seed.load(Ordering::Relaxed) ^ fixed ^ super::process::now().rotate_left(32);
+        let drawn = next_random(&mut seed);
+        self.seed.fetch_add(drawn | 1, Ordering::Relaxed);
+        next_random(&mut seed)
+    }
+}
+
+fn remembered(known: &AtomicUsize, may_ask: bool, ask: impl FnOnce() -> usize) -> usize {
+    if !may_ask {
+        return known.load(Ordering::Relaxed);
+    }
+    let answer = ask();
+    known.store(answer, Ordering::Relaxed);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt, jf, k }
+    }
+
+    /// A filter that does this with one call and lets all others pass.
+    fn filter_for(number: libc::c_long, action: u32) -> [libc::sock_filter; 4] {
+        [
+            line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number as u32),
+            line(libc::BPF_RET | libc::BPF_K, 0, 0, action),
+            line(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ]
+    }
+
+    #[test]
+    fn what_a_filter_does_not_let_pass_is_not_asked() {
+        for (number, action, is_asked) in [
+            (libc::SYS_openat, libc::SECCOMP_RET_KILL_PROCESS, false),
+            (libc::SYS_openat, libc::SECCOMP_RET_ERRNO | 13, false),
+            (libc::SYS_openat, libc::SECCOMP_RET_LOG, true),
+            (libc::SYS_madvise, libc::SECCOMP_RET_ERRNO | 1, true),
+            (libc::SYS_madvise, libc::SECCOMP_RET_TRAP, false),
+            (libc::SYS_close_range, libc::SECCOMP_RET_KILL_THREAD, false),
+        ] {
+            let allowed = Allowed::new();
+            assert!(allowed.may_ask(number) && allowed.may_ask(libc::SYS_reboot));
+            allowed.obey(Filter::of(&filter_for(number, action)));
+            assert_eq!(allowed.may_ask(number), is_asked, "{number} {action:x}");
+            assert!(allowed.may_ask(libc::SYS_munmap) && !allowed.may_ask(libc::SYS_reboot));
+        }
+    }
+
+    #[test]
+    fn the_list_stays_where_all_else_is_forgone() {
+        let allowed = Allowed::new();
+        allowed.keep_to_list();
+        for number in
+            [libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_madvise, libc::SYS_mremap]
+        {
+            assert!(allowed.may_ask(number));
+        }
+        assert!(allowed.may_ask(libc::SYS_membarrier));
+        for call in CALLS.iter().skip(LISTED as usize) {
+            assert!(!allowed.may_ask(call.number), "{}", call.number);
+        }
+        assert!(!allowed.may_read());
+        allowed.forgo_all();
+        assert!(!allowed.may_ask(libc::SYS_mmap));
+    }
+
+    #[test]
+    fn what_was_learnt_before_is_known_afterwards() {
+        let allowed = Allowed::new();
+        assert_eq!((allowed.memory(|| 7), allowed.cpus(true, || 3)), (7, 3));
+        let drawn = allowed.random(|| 5);
+        allowed.keep_to_list();
+        assert_eq!((allowed.memory(|| 8), allowed.cpus(true, || 4)), (7, 3));
+        assert_eq!(drawn, 5);
+        assert_ne!(allowed.random(|| 5), allowed.random(|| 5));
+    }
+}
