@@ -22,7 +22,7 @@ pub unsafe extern "C" fn vcm_option_set(name: Name, value: Name) -> c_int {
     }
     // SAFETY: by the caller's promise.
     let (name, value) = unsafe { (CStr::from_ptr(name).to_bytes(), CStr::from_ptr(value).to_bytes()) };
-    match undisturbed(|| HEAP.set_option(name, value)) {
+    match undisturbed(|| HEAP.set_option(name, value).inspect(|()| super::janitor::obey_option())) {
         Ok(()) => 0,
         Err(Refused::UnknownName) => libc::ENOENT,
         Err(Refused::BadValue(_)) => libc::EINVAL,

@@ -7,25 +7,27 @@
 //! to, because a process ends with its last thread. Only a main thread that ends itself by a raw system call
 //! is not seen.
 
+use super::HEAP;
+use super::janitor_thread::{start_with, stop};
 use super::malloc::Pointer;
-use super::{HEAP, moved};
+#[cfg(feature = "shared")]
+use super::moved;
 #[cfg(feature = "shared")]
 use core::ffi::CStr;
-use core::ffi::{c_int, c_void};
-use core::mem::MaybeUninit;
+use core::ffi::c_int;
+#[cfg(feature = "shared")]
 use core::ptr;
+#[cfg(feature = "shared")]
 use core::sync::atomic::{AtomicU64, Ordering};
+use vcmalloc_core::options::OptionId;
 
-/// Enough for a thread that only looks at tables; more where the program's thread-local storage needs it.
-const STACK_BYTES: usize = 128 << 10;
-
-type Start = extern "C" fn(Pointer) -> Pointer;
+pub type Start = extern "C" fn(Pointer) -> Pointer;
 
 /// The main thread: the one that loaded this library, or the one that a child was forked in.
 #[cfg(feature = "shared")]
 static MAIN: AtomicU64 = AtomicU64::new(0);
 
-type Create =
+pub type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;
 
 /// libc's functions behind ours. Looked up once when the library is loaded: later the dynamic linker's lock
@@ -64,8 +66,13 @@ pub mod next {
     pub static EXIT: Next = Next::new(c"pthread_exit");
     pub static UNSHARE: Next = Next::new(c"unshare");
     pub static SETNS: Next = Next::new(c"setns");
+    pub static AFFINITY: Next = Next::new(c"pthread_setaffinity_np");
     pub static DLOPEN: Next = Next::new(c"dlopen");
 
+    pub fn set_affinity() -> Option<unsafe extern "C" fn(libc::pthread_t, usize, *const u64) -> c_int> {
+        // SAFETY: as below.
+        unsafe { core::mem::transmute(AFFINITY.find()) }
+    }
     pub fn create() -> Option<Create> {
         // SAFETY: the type is that of libc's function; a null pointer is None.
         unsafe { core::mem::transmute(CREATE.find()) }
@@ -100,10 +107,11 @@ pub mod next {
 pub fn find_next() {
     #[cfg(feature = "shared")]
     {
-        use next::{CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, SETNS, UNSHARE};
-        for next in [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &DLOPEN] {
+        use next::{AFFINITY, CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, SETNS, UNSHARE};
+        for next in [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &AFFINITY, &DLOPEN] {
             next.find();
         }
+        super::janitor_thread::note_cpus();
         if is_main_thread() {
             // SAFETY: asks for a number.
             MAIN.store(unsafe { libc::pthread_self() }, Ordering::Relaxed);
@@ -267,101 +275,15 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
     c_int::from(!start_with(create))
 }
 
-fn start_with(create: Create) -> bool {
-    if !HEAP.claim_janitor() {
-        return false;
-    }
-    let errno = super::malloc::errno();
-    let started = with_signals_blocked(|| create_janitor(create));
-    super::malloc::set_errno(errno);
-    if !started {
-        HEAP.unclaim_janitor();
-    }
-    started
-}
-
-/// A new thread inherits the mask of the thread that makes it: no signal of the program is handled by the
-/// janitor.
-fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
-    let Some(set_mask) = moved::pthread_sigmask() else { return false };
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: each call fills or reads the set that it is given.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        set_mask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let outcome = act();
-        set_mask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-        outcome
-    }
-}
-
-fn create_janitor(create: Create) -> bool {
-    let mut attributes = MaybeUninit::uninit();
-    let mut thread = 0;
-    // SAFETY: the attributes are initialised before use; the thread's function is ours.
-    unsafe {
-        libc::pthread_attr_init(attributes.as_mut_ptr());
-        if let Some(set_stack) = moved::pthread_attr_setstacksize() {
-            set_stack(attributes.as_mut_ptr(), STACK_BYTES);
+/// Lets the option `janitor` take effect at once: its thread has ended, or been made, when this returns.
+pub fn obey_option() {
+    if HEAP.options.is_on(OptionId::janitor) {
+        #[cfg(feature = "shared")]
+        if let Some(create) = next::create().filter(|_| HEAP.is_threaded() && !HEAP.is_inside()) {
+            start_with(create);
         }
-        let made = create(&mut thread, attributes.as_ptr(), janitor, ptr::null_mut()) == 0
-            || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        if made {
-            HEAP.note_janitor(thread as usize);
-        }
-        made
-    }
-}
-
-extern "C" fn janitor(_: *mut c_void) -> Pointer {
-    // SAFETY: the name is a C string.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
-    HEAP.run_janitor();
-    if HEAP.leave_janitor() {
-        // Nobody waits for its end.
-        if let Some(detach) = moved::pthread_detach() {
-            // SAFETY: this thread, which nobody joins.
-            unsafe { detach(libc::pthread_self()) };
-        }
-        HEAP.unclaim_janitor();
-    }
-    ptr::null_mut()
-}
-
-/// Ends the janitor's thread and waits for it; true if there was one. Not where a signal handler interrupted
-/// work of this thread for whose locks the janitor may wait.
-#[cfg(feature = "shared")]
-fn stop() -> bool {
-    HEAP.look_at_process();
-    // SAFETY: asks for a number.
-    let own = unsafe { libc::pthread_self() };
-    let (Some(join), false) = (moved::pthread_join(), HEAP.is_inside()) else { return false };
-    let Some(thread) = HEAP.take_janitor(own as usize) else { return false };
-    HEAP.stop_janitor();
-    without_cancellation(|| {
-        // SAFETY: we are the only one who was given the handle of a thread that nobody detached.
-        unsafe { join(thread as libc::pthread_t, ptr::null_mut()) };
-    });
-    HEAP.unclaim_janitor();
-    true
-}
-
-/// To wait for a thread is a place where the waiting one can be cancelled.
-#[cfg(feature = "shared")]
-fn without_cancellation(act: impl FnOnce()) {
-    const DISABLE: c_int = 1;
-    let mut before = 0;
-    let set = moved::pthread_setcancelstate();
-    // SAFETY: changes the state of this thread, and back.
-    unsafe {
-        if let Some(set) = set {
-            set(DISABLE, &mut before);
-        }
-        act();
-        if let Some(set) = set {
-            set(before, ptr::null_mut());
-        }
+    } else if !stop() {
+        HEAP.stop_janitor();
     }
 }
 

@@ -15,6 +15,7 @@ mod fast;
 mod faults;
 mod introspection;
 mod janitor;
+mod janitor_thread;
 #[cfg(feature = "shared")]
 mod loader;
 #[cfg(feature = "shared")]

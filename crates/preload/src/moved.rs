@@ -55,15 +55,15 @@ moved! {
     pthread_attr_setstacksize: unsafe extern "C" fn(*mut libc::pthread_attr_t, usize) -> c_int;
     dlsym: unsafe extern "C" fn(Pointer, *const c_char) -> Pointer;
     dladdr: unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
+    pthread_join: unsafe extern "C" fn(libc::pthread_t, *mut Pointer) -> c_int;
+    pthread_setcancelstate: unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
     pthread_detach: unsafe extern "C" fn(libc::pthread_t) -> c_int;
-    pthread_setschedparam: unsafe extern "C" fn(libc::pthread_t, c_int, *const libc::sched_param) -> c_int;
     pthread_sigmask: unsafe extern "C" fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
 }
 
 #[cfg(feature = "shared")]
 moved! {
-    pthread_join: unsafe extern "C" fn(libc::pthread_t, *mut Pointer) -> c_int;
-    pthread_setcancelstate: unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
+    pthread_setschedparam: unsafe extern "C" fn(libc::pthread_t, c_int, *const libc::sched_param) -> c_int;
     pthread_key_create: unsafe extern "C" fn(*mut libc::pthread_key_t, Option<Destructor>) -> c_int;
     pthread_setspecific: unsafe extern "C" fn(libc::pthread_key_t, *const c_void) -> c_int;
 }

@@ -92,7 +92,7 @@ impl Process {
             return;
         }
         let number = os.process_number();
-        if number != before && self.number.swap(number, Ordering::Relaxed) != number {
+        if ![0, before].contains(&number) && self.number.swap(number, Ordering::Relaxed) != number {
             self.set(NEW);
         }
     }

@@ -3,7 +3,9 @@
 //! `run_janitor` is the life of the maintenance thread; without one, slow paths call `tick_if_due`.
 
 use super::Heap;
+use super::found::Found;
 use super::patience::{Patience, Seen};
+use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::cache::Stillness;
 use crate::class::SizeClass;
@@ -37,6 +39,18 @@ const TAKEN: usize = 1;
 /// How long the thread waits, in nanoseconds, until its maker has noted it.
 const UNTOLD_WAIT: u64 = 100_000;
 
+/// Who does a tick.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ticker {
+    /// A thread of the program, in a slow path.
+    Program,
+    /// The janitor's thread, which shares the program's descriptors.
+    Janitor,
+    /// The janitor's thread, with descriptors of its own: it may open files, and runs nothing of the
+    /// program's.
+    Aside,
+}
+
 /// What the janitor remembers, and how it is called.
 pub struct Janitor<O: Os> {
     bell: Bell<O>,
@@ -50,6 +64,9 @@ pub struct Janitor<O: Os> {
     thread: AtomicUsize,
     /// The program makes threads.
     threaded: AtomicBool,
+    /// The janitor's thread where it has descriptors of its own, else 0.
+    aside: AtomicUsize,
+    pub(super) found: Found,
     events: AtomicU32,
     next_tick: AtomicU64,
     /// One tick at a time.
@@ -71,6 +88,8 @@ impl<O: Os> Janitor<O> {
             retired: AtomicBool::new(false),
             thread: AtomicUsize::new(TAKEN),
             threaded: AtomicBool::new(false),
+            aside: AtomicUsize::new(0),
+            found: Found::new(),
             events: AtomicU32::new(0),
             next_tick: AtomicU64::new(0),
             ticking: AtomicBool::new(false),
@@ -114,23 +133,75 @@ impl<O: Os> Heap<O> {
         let due = next.load(Ordering::Relaxed);
         let after = now.saturating_add(self.tick_nanoseconds());
         if now >= due && next.compare_exchange(due, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.tick(true);
+            self.tick_by(true, Ticker::Program);
         }
     }
 
-    /// The janitor's thread: returns when `stop_janitor` was called. It blocks no signal itself.
-    pub fn run_janitor(&self) {
-        let janitor = &self.janitor;
-        while janitor.stop.load(Ordering::Acquire) == 0 && !janitor.retired.load(Ordering::Acquire) {
+    /// The janitor's thread: returns when `stop_janitor` was called, or the option is off. It blocks no signal
+    /// itself. `aside`: it has descriptors of its own, so files of ours may be open in it and the program's
+    /// functions would find theirs missing.
+    pub fn run_janitor(&self, aside: bool) {
+        let (janitor, ticker) = (&self.janitor, if aside { Ticker::Aside } else { Ticker::Janitor });
+        janitor.aside.store(if aside { O::thread_id() } else { 0 }, Ordering::Relaxed);
+        while self.janitor_goes_on() {
             self.os.wait_for(&janitor.stop, 0, self.tick_nanoseconds());
-            let rung = janitor.bell.take();
-            self.tick(rung);
-            self.call_back_if_due();
+            let (rung, told) = (janitor.bell.take(), janitor.found.is_told());
+            self.tick_by(rung, ticker);
+            if told {
+                // No thread of the program came by.
+                self.stop_if_told();
+            }
+            if !aside {
+                self.call_back_if_due();
+            }
             let quiet = janitor.quiet_ticks.load(Ordering::Relaxed) > QUIET_TICKS;
-            if quiet && janitor.stop.load(Ordering::Acquire) == 0 {
+            if quiet && self.janitor_goes_on() && !janitor.found.is_told() {
                 janitor.bell.sleep();
                 janitor.quiet_ticks.store(0, Ordering::Relaxed);
             }
+        }
+        janitor.aside.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this is the janitor's thread, with descriptors of its own.
+    pub(super) fn is_aside(&self) -> bool {
+        self.janitor.aside.load(Ordering::Relaxed) == O::thread_id()
+    }
+
+    fn janitor_goes_on(&self) -> bool {
+        self.janitor.stop.load(Ordering::Acquire) == 0
+            && !self.janitor.retired.load(Ordering::Acquire)
+            && self.options.is_on(OptionId::janitor)
+    }
+
+    /// A file that is open for an instant takes a number that another thread may count on, and a child that is
+    /// made meanwhile keeps it: only where the process has no other thread, or this one's are its own.
+    pub(super) fn may_open_files(&self, ticker: Ticker) -> bool {
+        match ticker {
+            Ticker::Program => !self.is_threaded(),
+            Ticker::Janitor => false,
+            Ticker::Aside => true,
+        }
+    }
+
+    /// What a tick came upon. The janitor aside leaves the end of the process to a thread of the program, which
+    /// has the descriptors and the stack that the program's handler of SIGABRT expects, if one comes by before
+    /// the next tick.
+    fn obeyed_by<T: Default>(&self, ticker: Ticker, outcome: Result<T, Misuse>) -> T {
+        match outcome {
+            Err(misuse) if ticker == Ticker::Aside => {
+                self.janitor.found.tell(misuse);
+                T::default()
+            }
+            outcome => self.obeyed(outcome),
+        }
+    }
+
+    /// Ends the process where the janitor found that the program misused the heap.
+    #[inline]
+    pub(super) fn stop_if_told(&self) {
+        if let Some(misuse) = self.janitor.found.take() {
+            self.stop(misuse);
         }
     }
 
@@ -172,9 +243,15 @@ impl<O: Os> Heap<O> {
         self.janitor.thread.swap(TAKEN, Ordering::AcqRel) != TAKEN
     }
 
-    /// Notes that the program makes threads in this process; true the first time.
+    /// Notes that the program is about to make threads in this process; true the first time.
     pub fn meet_threads(&self) -> bool {
-        !self.janitor.threaded.load(Ordering::Relaxed) && !self.janitor.threaded.swap(true, Ordering::Relaxed)
+        if self.is_threaded() {
+            return false;
+        }
+        if self.is_started() {
+            self.inside(|| self.learn_limits_alone());
+        }
+        !self.janitor.threaded.swap(true, Ordering::Relaxed)
     }
 
     pub fn is_threaded(&self) -> bool {
@@ -193,6 +270,7 @@ impl<O: Os> Heap<O> {
     pub(super) fn forget_janitor(&self) {
         self.unclaim_janitor();
         self.janitor.thread.store(TAKEN, Ordering::Relaxed);
+        self.janitor.aside.store(0, Ordering::Relaxed);
         self.janitor.threaded.store(false, Ordering::Relaxed);
         self.janitor.retired.store(false, Ordering::Relaxed);
         self.janitor.ticking.store(false, Ordering::Relaxed);
@@ -228,8 +306,13 @@ impl<O: Os> Heap<O> {
         self.janitor.bell.ring();
     }
 
-    /// One tick. `rung`: something happened since the last one.
+    /// One tick, as slow paths do it. `rung`: something happened since the last one.
+    #[cfg(any(test, feature = "fake-os"))]
     pub fn tick(&self, rung: bool) {
+        self.tick_by(rung, Ticker::Program);
+    }
+
+    pub(super) fn tick_by(&self, rung: bool, ticker: Ticker) {
         if !self.is_started() || self.janitor.ticking.swap(true, Ordering::Acquire) {
             return;
         }
@@ -243,11 +326,11 @@ impl<O: Os> Heap<O> {
         let free_since = |ticks: u32| now.wrapping_sub(if waits { ticks } else { TICKS_PER_DELAY * factor });
         let class = if plenty { STILL_TICKS } else { TICKS_PER_DELAY * factor };
         let still = Stillness { slab: STILL_TICKS * factor, class };
-        let look = self.obeyed(self.cache.drain_still(self.below(), still, free_since));
+        let look = self.obeyed_by(ticker, self.cache.drain_still(self.below(), still, free_since));
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
-        self.obeyed(self.large.audit(&self.pages));
+        self.obeyed_by(ticker, self.large.audit(&self.pages));
         for class in SizeClass::all() {
-            self.obeyed(self.central.trim(&self.pages, class, free_since(1)));
+            self.obeyed_by(ticker, self.central.trim(&self.pages, class, free_since(1)));
             self.central.forget_array(&self.os, class, STILL_TICKS * factor);
         }
         let given = self.tidy_spans(self.ticks_in_spans(plenty && holding.free > holding.retained, factor))
@@ -257,7 +340,7 @@ impl<O: Os> Heap<O> {
         self.learn(now, rung, given + self.growth.take_shed());
         self.watch_growth(holding.live);
         self.make_huge_pages();
-        if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) {
+        if now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.may_open_files(ticker) {
             self.read_limits();
             if self.os.is_under_pressure() {
                 self.relieve();

@@ -359,7 +359,7 @@ fn the_thread_sleeps_when_all_is_done_wakes_by_a_slow_path_and_ends_when_told() 
     heap.set_option(b"release_delay", b"20ms").unwrap();
     let blocks = fill(heap, 3000, 2000);
     assert!(heap.claim_janitor());
-    let thread = std::thread::spawn(|| heap.run_janitor());
+    let thread = std::thread::spawn(|| heap.run_janitor(false));
     free(heap, blocks);
     let wait = |milliseconds| std::thread::sleep(std::time::Duration::from_millis(milliseconds));
     wait(400);
@@ -388,7 +388,7 @@ fn the_thread_does_not_sleep_before_what_was_freed_last_is_gone_however_long_no_
     let heap: &'static Heap<Fake> = Box::leak(heap());
     heap.set_option(b"release_delay", b"40ms").unwrap();
     assert!(heap.claim_janitor());
-    let thread = std::thread::spawn(|| heap.run_janitor());
+    let thread = std::thread::spawn(|| heap.run_janitor(false));
     let works_for_ticks = || {
         free(heap, fill(heap, 1, MIB));
         heap.stats().ticks >= 9
@@ -405,7 +405,7 @@ fn a_janitor_that_is_retired_ends_and_there_is_no_other() {
     let heap: &'static Heap<Fake> = Box::leak(heap());
     heap.allocate(1);
     assert!(!heap.janitor_is_retired() && !heap.stop_janitor(), "there is no thread yet");
-    let run = || std::thread::spawn(|| heap.run_janitor());
+    let run = || std::thread::spawn(|| heap.run_janitor(false));
     let ends = |thread: std::thread::JoinHandle<()>| is_so_soon(|| thread.is_finished());
     assert!(heap.claim_janitor());
     let thread = run();
@@ -416,4 +416,57 @@ fn a_janitor_that_is_retired_ends_and_there_is_no_other() {
     let ticks = heap.stats().ticks;
     assert!(ends(run()), "one that was being made meanwhile");
     assert_eq!(heap.stats().ticks, ticks);
+}
+
+#[test]
+fn a_janitor_ends_when_it_is_switched_off_and_its_handle_goes_to_one_who_waits() {
+    let heap: &'static Heap<Fake> = Box::leak(heap());
+    heap.set_option(b"release_delay", b"20ms").unwrap();
+    heap.allocate(1);
+    assert!(heap.take_janitor(2).is_none(), "there is none");
+    assert!(heap.claim_janitor());
+    assert!(heap.take_janitor(2).is_none(), "its maker does not know it yet");
+    let thread = std::thread::spawn(|| {
+        heap.run_janitor(true);
+        heap.leave_janitor()
+    });
+    heap.set_option(b"janitor", b"off").unwrap();
+    heap.stop_janitor();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(!thread.is_finished(), "it waits until it is known");
+    heap.note_janitor(64);
+    assert!(heap.take_janitor(64).is_none(), "nobody waits for himself");
+    match heap.take_janitor(2) {
+        Some(handle) => assert!(handle == 64 && !thread.join().unwrap()),
+        None => assert!(thread.join().unwrap(), "it was first: nobody waits"),
+    }
+    assert!(heap.take_janitor(2).is_none());
+}
+
+#[test]
+fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
+    let mut os = Fake::default();
+    os.panics = true;
+    let heap: &'static Heap<Fake> = Box::leak(Box::new(Heap::new(os)));
+    let [first, second, third] = [(); 3].map(|()| heap.allocate(100));
+    for block in [first, second, third, first] {
+        heap.free(block);
+    }
+    for _ in 0..20 {
+        heap.tick_by(true, super::janitor::Ticker::Aside);
+    }
+    assert!(heap.janitor.found.is_told());
+    let program = std::thread::spawn(|| heap.allocate(3 << 20));
+    assert!(program.join().is_err(), "stopped");
+    assert!(heap.is_stopped() && !heap.janitor.found.is_told());
+}
+
+#[test]
+fn files_are_opened_where_no_thread_of_the_program_can_be_in_the_way() {
+    use super::janitor::Ticker::{Aside, Janitor, Program};
+    let heap = heap();
+    let may = || [Program, Janitor, Aside].map(|ticker| heap.may_open_files(ticker));
+    assert_eq!(may(), [true, false, true]);
+    assert!(heap.meet_threads() && !heap.meet_threads());
+    assert_eq!(may(), [false, false, true]);
 }

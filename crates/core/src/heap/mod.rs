@@ -9,6 +9,7 @@ mod checked;
 mod emergency;
 mod figures;
 mod fork;
+mod found;
 mod free;
 mod growth;
 mod hardened;

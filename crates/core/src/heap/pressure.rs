@@ -71,6 +71,13 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// The same before the process has a second thread, in whose way an open file could be.
+    pub(super) fn learn_limits_alone(&self) {
+        if !self.pressure.limits_known.swap(true, Ordering::Relaxed) {
+            self.read_limits();
+        }
+    }
+
     pub(super) fn set_limits(&self, group: Option<MemoryGroup>) {
         // A share is one of what this process may use.
         let memory = group.map_or(self.os.memory_bytes(), |group| group.limit);

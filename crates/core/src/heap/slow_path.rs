@@ -16,6 +16,7 @@ impl<O: Os> Heap<O> {
             self.after_slow_path();
             outcome
         });
+        self.stop_if_told();
         self.call_back_if_due();
         outcome
     }

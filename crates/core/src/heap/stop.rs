@@ -39,6 +39,10 @@ impl<O: Os> Heap<O> {
             self.park();
         }
         self.state.store(STOPPED, Ordering::Relaxed);
+        if self.is_aside() {
+            // The line is written to the program's descriptor, and its crash handler finds those that it knows.
+            self.os.copy_descriptors();
+        }
         self.cache.stop();
         let mut line = [0u8; 256];
         let mut buffer = Buffer::new(&mut line);

@@ -277,6 +277,7 @@ impl Os for Fake {
             self.linux.write(descriptor, bytes);
         }
     }
+    fn copy_descriptors(&self) {}
     fn abort(&self) -> ! {
         if self.panics {
             panic!("{STOPPED}");

@@ -162,6 +162,8 @@ pub trait Os: Wait + Sync + 'static {
     fn stack(&self, frames: &mut [usize]) -> usize;
     /// Writes a message to a descriptor; loss is not reported.
     fn write(&self, descriptor: i32, bytes: &[u8]);
+    /// Gives a thread that has a table of descriptors of its own copies of the program's.
+    fn copy_descriptors(&self);
     /// Ends the process by SIGABRT.
     fn abort(&self) -> !;
 }

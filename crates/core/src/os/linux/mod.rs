@@ -1,5 +1,6 @@
 //! Linux by way of glibc.
 
+mod background;
 mod cgroup;
 mod cpus;
 mod files;
@@ -157,6 +158,9 @@ impl Os for Linux {
     }
     fn write(&self, descriptor: i32, bytes: &[u8]) {
         files::write(descriptor, bytes);
+    }
+    fn copy_descriptors(&self) {
+        background::copy_descriptors(self);
     }
     fn abort(&self) -> ! {
         process::abort()

@@ -1,0 +1,67 @@
+//! A misuse that the janitor found, on its way to a thread that can end the process for it.
+
+use crate::base::fault::Misuse;
+use crate::base::sync::{AtomicU32, Ordering};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+
+const NOTHING: u32 = 0;
+const TELLING: u32 = 1;
+const TOLD: u32 = 2;
+const TAKEN: u32 = 3;
+
+/// The first misuse that was found; the process ends with it.
+pub struct Found {
+    state: AtomicU32,
+    misuse: UnsafeCell<MaybeUninit<Misuse>>,
+}
+
+// SAFETY: written by the one thread that makes it TELLING, read by the one that makes it TAKEN.
+unsafe impl Sync for Found {}
+
+impl Found {
+    pub const fn new() -> Self {
+        Found { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    fn moves(&self, from: u32, to: u32) -> bool {
+        // The order pairs `tell` with `take`: who takes the misuse sees all of it.
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    pub fn tell(&self, misuse: Misuse) {
+        if self.moves(NOTHING, TELLING) {
+            // SAFETY: of all threads this one made the state TELLING.
+            unsafe { (*self.misuse.get()).write(misuse) };
+            self.state.store(TOLD, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == TOLD
+    }
+
+    #[inline]
+    pub fn take(&self) -> Option<Misuse> {
+        // SAFETY: TOLD after it was written, and of all threads this one made the state TAKEN.
+        (self.is_told() && self.moves(TOLD, TAKEN))
+            .then(|| unsafe { (*self.misuse.get()).assume_init_read() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::fault::Fault;
+
+    #[test]
+    fn the_first_misuse_is_taken_by_one() {
+        let found = Found::new();
+        assert!(!found.is_told() && found.take().is_none());
+        found.tell(Misuse::at(Fault::DoubleFree, 16));
+        found.tell(Misuse::at(Fault::DoubleFree, 32));
+        assert_eq!(found.take().map(|misuse| misuse.address), Some(16));
+        assert!(!found.is_told() && found.take().is_none());
+    }
+}

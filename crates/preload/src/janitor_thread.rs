@@ -1,0 +1,155 @@
+//! The janitor's thread itself: how it is made, what it is to the system, and its end.
+//!
+//! It inherits nothing from the thread that happens to make it but its place in the process: no signal mask,
+//! no real-time policy, no binding to a CPU, and no descriptors. Sits on `janitor`, which says when there is
+//! to be one.
+
+use super::janitor::Create;
+#[cfg(feature = "shared")]
+use super::janitor::next;
+use super::malloc::Pointer;
+use super::{HEAP, moved};
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+#[cfg(feature = "shared")]
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Enough for a thread that only looks at tables; more where the program's thread-local storage needs it.
+const STACK_BYTES: usize = 128 << 10;
+#[cfg(feature = "shared")]
+const MOST_CPUS: usize = 1024;
+#[cfg(feature = "shared")]
+const SET_WORDS: usize = MOST_CPUS / u64::BITS as usize;
+
+/// The CPUs that the process was started with, a bit each: whoever binds a thread to some of them later does
+/// not mean the janitor.
+#[cfg(feature = "shared")]
+static CPUS: [AtomicU64; SET_WORDS] = [const { AtomicU64::new(0) }; SET_WORDS];
+
+/// Notes the CPUs, when the library is loaded.
+#[cfg(feature = "shared")]
+pub fn note_cpus() {
+    let mut mask = [0; SET_WORDS];
+    HEAP.os().cpus_of_main_thread(&mut mask);
+    CPUS.iter().zip(mask).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
+}
+
+/// Ends what the thread inherited from its maker: a thread that polls at a real-time priority, bound to a CPU,
+/// would keep the janitor from it for ever, with a lock in its hand. Done by the maker, since the janitor may
+/// not get to run before.
+#[cfg(feature = "shared")]
+fn put_in_background(thread: libc::pthread_t) {
+    let os = HEAP.os();
+    if let Some(set) = moved::pthread_setschedparam().filter(|_| os.may_ask(libc::SYS_sched_setscheduler)) {
+        // SAFETY: the thread was made by this one just now, and nobody joins it but by its handle.
+        unsafe { set(thread, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
+    }
+    let Some(set) = next::set_affinity().filter(|_| os.may_ask(libc::SYS_sched_setaffinity)) else { return };
+    let started_with = CPUS.each_ref().map(|word| word.load(Ordering::Relaxed));
+    // The system leaves out what is not in the process's cpuset; where that has none of these CPUs any more, all.
+    for mask in [started_with, [u64::MAX; SET_WORDS]] {
+        // SAFETY: as above; the mask is so long.
+        if mask != [0; SET_WORDS] && unsafe { set(thread, size_of_val(&mask), mask.as_ptr()) } == 0 {
+            return;
+        }
+    }
+}
+
+pub fn start_with(create: Create) -> bool {
+    if !HEAP.claim_janitor() {
+        return false;
+    }
+    let errno = super::malloc::errno();
+    let started = with_signals_blocked(|| create_janitor(create));
+    super::malloc::set_errno(errno);
+    if !started {
+        HEAP.unclaim_janitor();
+    }
+    started
+}
+
+/// A new thread inherits the mask of the thread that makes it: no signal of the program is handled by the
+/// janitor.
+fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
+    let Some(set_mask) = moved::pthread_sigmask() else { return false };
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: each call fills or reads the set that it is given.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        set_mask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let outcome = act();
+        set_mask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        outcome
+    }
+}
+
+fn create_janitor(create: Create) -> bool {
+    let mut attributes = MaybeUninit::uninit();
+    let mut thread = 0;
+    // SAFETY: the attributes are initialised before use; the thread's function is ours.
+    unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        if let Some(set_stack) = moved::pthread_attr_setstacksize() {
+            set_stack(attributes.as_mut_ptr(), STACK_BYTES);
+        }
+        let made = create(&mut thread, attributes.as_ptr(), janitor, ptr::null_mut()) == 0
+            || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if made {
+            #[cfg(feature = "shared")]
+            put_in_background(thread);
+            HEAP.note_janitor(thread as usize);
+        }
+        made
+    }
+}
+
+extern "C" fn janitor(_: *mut c_void) -> Pointer {
+    // SAFETY: the name is a C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
+    HEAP.run_janitor(HEAP.os().leave_descriptors());
+    if HEAP.leave_janitor() {
+        // Nobody waits for its end.
+        if let Some(detach) = moved::pthread_detach() {
+            // SAFETY: this thread, which nobody joins.
+            unsafe { detach(libc::pthread_self()) };
+        }
+        HEAP.unclaim_janitor();
+    }
+    ptr::null_mut()
+}
+
+/// Ends the janitor's thread and waits for it; true if there was one. Not where a signal handler interrupted
+/// work of this thread for whose locks the janitor may wait.
+pub fn stop() -> bool {
+    HEAP.look_at_process();
+    // SAFETY: asks for a number.
+    let own = unsafe { libc::pthread_self() };
+    let (Some(join), false) = (moved::pthread_join(), HEAP.is_inside()) else { return false };
+    let Some(thread) = HEAP.take_janitor(own as usize) else { return false };
+    HEAP.stop_janitor();
+    without_cancellation(|| {
+        // SAFETY: we are the only one who was given the handle of a thread that nobody detached.
+        unsafe { join(thread as libc::pthread_t, ptr::null_mut()) };
+    });
+    HEAP.unclaim_janitor();
+    true
+}
+
+/// To wait for a thread is a place where the waiting one can be cancelled.
+fn without_cancellation(act: impl FnOnce()) {
+    const DISABLE: c_int = 1;
+    let mut before = 0;
+    let set = moved::pthread_setcancelstate();
+    // SAFETY: changes the state of this thread, and back.
+    unsafe {
+        if let Some(set) = set {
+            set(DISABLE, &mut before);
+        }
+        act();
+        if let Some(set) = set {
+            set(before, ptr::null_mut());
+        }
+    }
+}
