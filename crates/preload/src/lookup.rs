@@ -1,5 +1,5 @@
-//! Names looked up where there is no dlsym: before glibc 2.34 a program may have loaded libpthread and not
-//! libdl.
+//! Names looked up where there is no dlsym, before glibc 2.34 a program may have loaded libpthread and not
+//! libdl, and names of one object alone, which dlsym does not look up.
 //!
 //! Walks the loaded objects and reads the hash table that each carries for the dynamic linker (DT_GNU_HASH).
 //! Versions are not compared: the functions looked for have one. Slow, and asked for a few names when the
@@ -11,15 +11,31 @@ use core::ptr;
 
 struct Wanted<'a> {
     name: &'a CStr,
-    /// An address in the object that is passed over.
-    not_in: usize,
+    where_to_look: Where,
     found: usize,
+}
+
+/// Objects, by an address in one of them.
+#[derive(Clone, Copy)]
+enum Where {
+    NotIn(usize),
+    In(usize),
 }
 
 /// The first object that defines a function of this name, but for the one that holds `not_in`; null where
 /// none does.
 pub fn function(name: &CStr, not_in: usize) -> Pointer {
-    let mut wanted = Wanted { name, not_in, found: 0 };
+    look(name, Where::NotIn(not_in))
+}
+
+/// The function of this name that the object with this address defines; null where it defines none. What it
+/// only refers to does not count.
+pub fn function_beside(address: usize, name: &CStr) -> Pointer {
+    look(name, Where::In(address))
+}
+
+fn look(name: &CStr, where_to_look: Where) -> Pointer {
+    let mut wanted = Wanted { name, where_to_look, found: 0 };
     // SAFETY: the callback gets a pointer to `wanted`, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut wanted).cast()) };
     pointer(wanted.found)
@@ -31,12 +47,17 @@ unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, wanted: Po
         let (info, wanted) = (&*info, &mut *wanted.cast::<Wanted<'_>>());
         let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
         let base = info.dlpi_addr as usize;
-        let holds = |header: &libc::Elf64_Phdr| {
-            header.p_type == libc::PT_LOAD
-                && wanted.not_in.wrapping_sub(base + header.p_vaddr as usize) < header.p_memsz as usize
+        let holds = |address: usize| {
+            headers.iter().any(|header| {
+                header.p_type == libc::PT_LOAD
+                    && address.wrapping_sub(base + header.p_vaddr as usize) < header.p_memsz as usize
+            })
         };
-        if !headers.iter().any(holds)
-            && let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)
+        let is_looked_at = match wanted.where_to_look {
+            Where::NotIn(address) => !holds(address),
+            Where::In(address) => holds(address),
+        };
+        if is_looked_at && let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)
         {
             wanted.found = Tables::of(base, base + dynamic.p_vaddr as usize).function(wanted.name);
         }

@@ -27,6 +27,10 @@ unsafe extern "C" {
 }
 
 extern "C" fn on_load() {
+    if stands_behind_another() {
+        // Its pthread_create calls ours as the next one.
+        return HEAP.retire_janitor();
+    }
     // Registered as early as can be: prepare handlers run last first, so those of others may still allocate.
     // SAFETY: the three functions live as long as the process (the library is never unloaded).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
@@ -41,6 +45,24 @@ extern "C" fn on_load() {
     #[cfg(feature = "tcmalloc")]
     super::tcmalloc::on_load();
     prove();
+}
+
+/// Whether another vcmalloc comes before this one, as where a program needs two of the stand-in's names: that one's
+/// functions are called, and nothing is to happen here.
+#[cfg(feature = "shared")]
+fn stands_behind_another() -> bool {
+    use super::lookup::function_beside;
+    use super::malloc::address;
+    const OWN_NAME: &CStr = c"vcm_version";
+    // The address of a name may be a place in the program that only leads to it.
+    let first = function_beside(address(moved::find(libc::RTLD_DEFAULT, OWN_NAME)), OWN_NAME);
+    let own = function_beside(stands_behind_another as *const () as usize, OWN_NAME);
+    !first.is_null() && first != own
+}
+
+#[cfg(not(feature = "shared"))]
+fn stands_behind_another() -> bool {
+    false
 }
 
 extern "C" fn on_end() {
