@@ -12,7 +12,9 @@ LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-INSTALLED = vcm libvcmalloc.so libvcmalloc-hardened.so libvcmalloc.a libtcmalloc.so.4
+# gperftools' names: programs are linked with one or the other.
+STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minimal_debug) libtcmalloc.so.4
+INSTALLED = vcm libvcmalloc.so libvcmalloc-hardened.so libvcmalloc.a $(STAND_INS)
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
@@ -27,16 +29,15 @@ help: ## this list
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
-build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc.so.4 and the tool vcm, in target/release
+build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and the tool vcm, in target/release
 	$(CARGO) build --release -p vcmalloc -p vcmalloc-static
 	$(CARGO) build --release -p vcmalloc-hardened
 	@ln -f $(TARGET)/release/libvcmalloc_hardened.so $(TARGET)/release/libvcmalloc-hardened.so
 	$(CARGO) build --release -p vcmalloc-tcmalloc
-	@ln -f $(TARGET)/release/libtcmalloc.so $(TARGET)/release/libtcmalloc.so.4
-	@ln -sf libtcmalloc.so.4 $(TARGET)/release/libtcmalloc_minimal.so.4
+	@scripts/stand-ins $(TARGET)/release
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
-	    $(TARGET)/release/libvcmalloc.a $(TARGET)/release/libtcmalloc.so.4 $(TARGET)/release/vcm
+	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
 
 # As root, after 'make build'. The stand-in has a folder of its own, so that no program finds it by accident.
 install: ## vcm and the libraries into PREFIX (/usr/local); DESTDIR is put before it
@@ -46,7 +47,7 @@ install: ## vcm and the libraries into PREFIX (/usr/local); DESTDIR is put befor
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(TARGET)/release/vcm
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(TARGET)/release/libvcmalloc.so \
 	    $(TARGET)/release/libvcmalloc-hardened.so $(TARGET)/release/libvcmalloc.a
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/vcmalloc $(TARGET)/release/libtcmalloc.so.4
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/vcmalloc $(STAND_INS:%=$(TARGET)/release/%)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include include/vcmalloc.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 man/*.1
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
@@ -57,7 +58,7 @@ install: ## vcm and the libraries into PREFIX (/usr/local); DESTDIR is put befor
 
 uninstall: ## take away what 'make install' has put there, with the same PREFIX and DESTDIR
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/vcm lib/libvcmalloc.so lib/libvcmalloc-hardened.so lib/libvcmalloc.a \
-	    lib/vcmalloc/libtcmalloc.so.4 lib/pkgconfig/vcmalloc.pc include/vcmalloc.h $(patsubst %,share/man/man1/%,$(notdir $(wildcard man/*.1))))
+	    $(STAND_INS:%=lib/vcmalloc/%) lib/pkgconfig/vcmalloc.pc include/vcmalloc.h $(patsubst %,share/man/man1/%,$(notdir $(wildcard man/*.1))))
 	@if [ -d $(DESTDIR)$(PREFIX)/lib/vcmalloc ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/vcmalloc; fi
 	$(RENEW_LOADER_CACHE)
 

@@ -42,3 +42,13 @@ fn the_object_that_asks_is_passed_over() {
     let own = functions_are_found_where_dlsym_finds_them as *const () as usize;
     assert_eq!(lookup::function(c"qsort", own), by_dlsym(c"qsort"));
 }
+
+#[test]
+fn a_function_is_found_beside_an_address_in_the_object_that_defines_it_alone() {
+    let (in_libc, here) =
+        (by_dlsym(c"qsort") as usize, functions_are_found_where_dlsym_finds_them as *const ());
+    assert_eq!(lookup::function_beside(in_libc, c"getenv"), by_dlsym(c"getenv"));
+    // This program refers to it.
+    assert!(lookup::function_beside(here as usize, c"getenv").is_null());
+    assert!(lookup::function_beside(0, c"getenv").is_null(), "no object is there");
+}

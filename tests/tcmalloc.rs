@@ -7,6 +7,8 @@
 
 #[path = "tcmalloc/costs.rs"]
 mod costs;
+#[path = "tcmalloc/names.rs"]
+mod names;
 #[path = "tcmalloc/profiles.rs"]
 mod profiles;
 #[path = "tcmalloc/symbols.rs"]
@@ -22,8 +24,9 @@ use libtest_mimic::{Arguments, Trial};
 use vcmalloc_tests::{Finished, Ground, compile, library, run};
 
 /// The programs, and what their stderr may say beside nothing.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("extension.cc", ""),
+    ("rounds.cc", ""),
     ("properties.cc", ""),
     ("c_api.c", "the hook was not added"),
     ("functions.cc", ""),
@@ -102,7 +105,14 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(source, said, on)?)));
         }
     }
-    let single: [(&str, Check); 11] = [
+    let single: [(&str, Check); 18] = [
+        ("a_program_linked_under_any_name_runs_on_ours", names::each),
+        ("several_names_in_one_process_are_one_heap", names::several),
+        ("gperftools_own_library_beside_ours_is_not_noticed", names::beside_gperftools),
+        ("the_file_of_each_name_has_it_and_all_functions", names::files),
+        ("children_write_profiles_under_their_own_names", profiles::of_children),
+        ("profiles_follow_no_link_and_wait_for_no_pipe", profiles::beside_strangers),
+        ("the_profiler_never_hangs_across_fork", profiles::across_fork),
         ("a_profile_is_read_by_pprof", profiles::read_by_pprof),
         ("heapprofile_profiles_a_program_to_its_end", profiles::from_the_environment),
         ("a_release_with_little_to_do_is_cheap", costs::releases),

@@ -81,6 +81,21 @@ pub fn stand_in() -> Result<PathBuf, String> {
     built(&BUILT, "vcmalloc-tcmalloc", "libtcmalloc.so")
 }
 
+/// The folder with our stand-in under each of gperftools' names.
+pub fn stand_ins() -> Result<PathBuf, String> {
+    static LINKED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let linked = || {
+        let folder = stand_in()?.parent().expect("a file in a folder").to_path_buf();
+        let output = Command::new(repository().join("scripts/stand-ins")).arg(&folder).output();
+        let output = output.map_err(|error| format!("scripts/stand-ins did not start: {error}"))?;
+        match output.status.success() {
+            true => Ok(folder),
+            false => Err(format!("scripts/stand-ins failed:\n{}", String::from_utf8_lossy(&output.stderr))),
+        }
+    };
+    LINKED.get_or_init(linked).clone()
+}
+
 /// The archive that programs link.
 pub fn archive() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();

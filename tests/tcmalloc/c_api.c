@@ -15,6 +15,10 @@
         }                                                                       \
     } while (0)
 
+extern double MallocExtension_GetMemoryReleaseRate(void) __attribute__((weak));
+extern void MallocExtension_SetMemoryReleaseRate(double) __attribute__((weak));
+extern const char *vcm_version(void) __attribute__((weak));
+
 static volatile int called;
 static void hook(const void *block, size_t size) {
     (void)block;
@@ -46,6 +50,15 @@ int main(void) {
     MallocExtension_ReleaseFreeMemory();
     (void)MallocExtension_GetThreadCacheSize();
     EXPECT(!IsHeapProfilerRunning());
+
+    // Since 2.14, and no part of 2.10.
+    double (*get_rate)(void) = MallocExtension_GetMemoryReleaseRate;
+    EXPECT(get_rate || !vcm_version);
+    if (get_rate) {
+        EXPECT(get_rate() == 1.0);
+        MallocExtension_SetMemoryReleaseRate(2.5);
+        EXPECT(get_rate() == 2.5);
+    }
 
     // What adding a hook answers is what happens.
     int added = MallocHook_AddNewHook(hook);

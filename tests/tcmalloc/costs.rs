@@ -8,9 +8,9 @@ use vcmalloc_tests::{library, run};
 
 use super::On;
 
-/// Ten releases of a heap of 128 MiB, ten pairs of questions. A millisecond is some three million
-/// instructions.
-const MOST_FOR_RELEASES: u64 = 10 * 20_000;
+/// Ten releases of a heap of 128 MiB, each a look at what is free in caches and spans, and ten pairs of questions. A
+/// millisecond is some three million instructions.
+const MOST_FOR_RELEASES: u64 = 10 * 50_000;
 const MOST_FOR_QUESTIONS: u64 = 10 * 2_000;
 
 pub fn releases() -> Result<(), String> {

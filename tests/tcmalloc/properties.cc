@@ -113,8 +113,22 @@ static void switches() {
     std::free(block);
 }
 
+// Newer than 2.10.
+static void newer() {
+    const char *least = "tcmalloc.min_per_thread_cache_bytes", *sampling = "tcmalloc.sample_parameter";
+    std::size_t value = 0;
+    bool is_known = MallocExtension::instance()->GetNumericProperty(least, &value);
+    EXPECT(is_known || !is_ours(), "%s", least);
+    if (is_known) {
+        EXPECT(set(least, 64 << 10) && get(least) == 64 << 10, "%zu", get(least));
+        EXPECT(get(sampling) == 0 && set(sampling, 1 << 20) && get(sampling) == 1 << 20, "%zu", get(sampling));
+        EXPECT(set(sampling, 0) && get(sampling) == 0, "%zu", get(sampling));
+    }
+}
+
 int main() {
     follows_memory();
+    newer();
     names();
     sums();
     cache_bound();

@@ -55,7 +55,7 @@ fn with<T>(path: &Path, look: impl FnOnce(&Elf) -> T) -> Result<T, String> {
 }
 
 /// Names and addresses.
-fn exported(path: &Path) -> Result<BTreeMap<String, u64>, String> {
+pub fn exported(path: &Path) -> Result<BTreeMap<String, u64>, String> {
     with(path, |elf| {
         let defined = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
         defined.filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.address()))).collect()
@@ -145,9 +145,12 @@ fn table(path: &Path) -> Result<BTreeMap<u64, (Option<String>, u64)>, String> {
 }
 
 pub fn needed() -> Result<(), String> {
-    let (path, allowed) =
-        (stand_in()?, ["libc.so.6", "ld-linux-x86-64.so.2", "libdl.so.2", "libpthread.so.0"]);
-    let output = std::process::Command::new("readelf").arg("-d").arg(&path).output();
+    needed_by(&stand_in()?, "libtcmalloc.so.4")
+}
+
+pub fn needed_by(path: &Path, soname: &str) -> Result<(), String> {
+    let allowed = ["libc.so.6", "ld-linux-x86-64.so.2", "libdl.so.2", "libpthread.so.0"];
+    let output = std::process::Command::new("readelf").arg("-d").arg(path).output();
     let text = String::from_utf8_lossy(&output.map_err(|error| error.to_string())?.stdout).into_owned();
     let bracketed = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_string());
     let needed: Vec<String> =
@@ -155,7 +158,7 @@ pub fn needed() -> Result<(), String> {
     let strangers: Vec<_> = needed.iter().filter(|name| !allowed.contains(&name.as_str())).collect();
     let name: Vec<String> =
         text.lines().filter(|line| line.contains("(SONAME)")).filter_map(bracketed).collect();
-    match strangers.is_empty() && name == ["libtcmalloc.so.4"] {
+    match strangers.is_empty() && name == [soname] {
         true => Ok(()),
         false => Err(format!("needed beside the C library: {strangers:?}; soname {name:?}")),
     }
@@ -166,14 +169,16 @@ pub fn needed() -> Result<(), String> {
 const NEWEST: (u32, u32) = (2, 17);
 
 pub fn versions() -> Result<(), String> {
-    for path in [our_shared()?, hardened()?, stand_in()?] {
-        let found = versions_of(&path)?;
-        let newest = found.iter().max().ok_or("no versions at all")?;
-        if *newest > NEWEST {
-            return Err(format!("{} asks for GLIBC_{}.{}; see moved.rs", path.display(), newest.0, newest.1));
-        }
+    [our_shared()?, hardened()?, stand_in()?].iter().try_for_each(|path| old_enough(path))
+}
+
+pub fn old_enough(path: &Path) -> Result<(), String> {
+    let found = versions_of(path)?;
+    let newest = found.iter().max().ok_or("no versions at all")?;
+    match *newest > NEWEST {
+        true => Err(format!("{} asks for GLIBC_{}.{}; see moved.rs", path.display(), newest.0, newest.1)),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn versions_of(path: &Path) -> Result<Vec<(u32, u32)>, String> {

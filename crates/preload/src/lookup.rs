@@ -39,6 +39,13 @@ pub fn function(name: &CStr, not_in: usize) -> Pointer {
     pointer(defining(name, not_in).map_or(0, |object| object.function(name)))
 }
 
+/// The function of this name that the object with this address defines; null where it defines none. What it
+/// only refers to does not count.
+#[allow(dead_code)] // the test of this module looks in all
+pub fn function_beside(address: usize, name: &CStr) -> Pointer {
+    pointer(holding(address).map_or(0, |object| object.function(name)))
+}
+
 /// The object itself.
 pub fn defining(name: &CStr, not_in: usize) -> Option<Object> {
     let mut found = None;

@@ -18,6 +18,10 @@ static ON_LOAD: extern "C" fn() = on_load;
 static ON_END: extern "C" fn() = on_end;
 
 extern "C" fn on_load() {
+    if stands_behind_another() {
+        // Its pthread_create calls ours as the next one.
+        return HEAP.retire_janitor();
+    }
     // Libraries that the program is linked with have registered theirs before us, whatever we do, so nothing
     // depends on the order: before a fork we do nothing, and in the child nothing that others wait for.
     // SAFETY: the function lives as long as the process (the library is never unloaded).
@@ -32,6 +36,24 @@ extern "C" fn on_load() {
     #[cfg(feature = "tcmalloc")]
     super::tcmalloc::on_load();
     prove();
+}
+
+/// Whether another vcmalloc comes before this one, as where a program needs two of the stand-in's names: that one's
+/// functions are called, and nothing is to happen here.
+#[cfg(feature = "shared")]
+fn stands_behind_another() -> bool {
+    use super::lookup::function_beside;
+    use super::malloc::address;
+    const OWN_NAME: &CStr = c"vcm_version";
+    // The address of a name may be a place in the program that only leads to it.
+    let first = function_beside(address(moved::find(libc::RTLD_DEFAULT, OWN_NAME)), OWN_NAME);
+    let own = function_beside(stands_behind_another as *const () as usize, OWN_NAME);
+    !first.is_null() && first != own
+}
+
+#[cfg(not(feature = "shared"))]
+fn stands_behind_another() -> bool {
+    false
 }
 
 extern "C" fn on_end() {

@@ -2,8 +2,8 @@
 //!
 //! The CPU profiler is another library (libprofiler.so.0): where the process has it, calls are passed on.
 
-use super::Once;
 use super::class::Name;
+use super::{Once, theirs};
 use crate::malloc::Pointer;
 use crate::moved;
 use core::ffi::{CStr, c_int, c_void};
@@ -13,6 +13,13 @@ fn next<F: Copy>(name: &CStr) -> Option<F> {
     let found = moved::find(libc::RTLD_NEXT, name);
     // SAFETY: libprofiler's function of this name has this type; the sizes are those of pointers.
     (!found.is_null()).then(|| unsafe { core::mem::transmute_copy(&found) })
+}
+
+const fn c_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
 }
 
 static NO_PROFILER: Once = Once::new();
@@ -30,10 +37,7 @@ macro_rules! cpu_profiler {
         /// As libprofiler's function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $function($( $argument: $kind ),*) -> $result {
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($function), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => c"",
-            };
+            const NAME: &CStr = c_name(concat!(stringify!($function), "\0"));
             match next::<unsafe extern "C" fn($( $kind ),*) -> $result>(NAME) {
                 // SAFETY: by the caller's promise.
                 Some(next) => unsafe { next($( $argument ),*) },
@@ -53,6 +57,8 @@ cpu_profiler! {
     ProfilerDisable() -> () = ();
     ProfilerRegisterThread() -> () = ();
     ProfilingIsEnabledForAllThreads() -> c_int = 0;
+    // The stack of a signal's context; no frames.
+    ProfilerGetStackTrace(_result: *mut Pointer, _depth: c_int, _skip: c_int, _context: *const c_void) -> c_int = 0;
     // Not enabled, no name, no samples.
     ProfilerGetCurrentState(state: *mut ProfilerState) -> () = {
         // SAFETY: the caller passes a state to be written.
@@ -80,13 +86,24 @@ fn refused() -> c_int {
     0
 }
 
+/// gperftools' own library, where it was loaded beside ours, ends the process if it cannot remove its own hooks, and
+/// means its own list by it: it gets its own function.
+fn refused_unless_theirs(hook: Hook, name: &CStr) -> c_int {
+    match theirs::function(hook, name) {
+        // SAFETY: gperftools' function of this name has this type.
+        Some(own) => unsafe { core::mem::transmute::<Pointer, extern "C" fn(Hook) -> c_int>(own)(hook) },
+        None => refused(),
+    }
+}
+
 type Hook = *mut c_void;
 
 macro_rules! hooks {
     ($( $function:ident )+) => { $(
         #[unsafe(no_mangle)]
-        pub extern "C" fn $function(_: Hook) -> c_int {
-            refused()
+        pub extern "C" fn $function(hook: Hook) -> c_int {
+            const NAME: &CStr = c_name(concat!(stringify!($function), "\0"));
+            refused_unless_theirs(hook, NAME)
         }
     )+ };
 }

@@ -30,6 +30,8 @@ c_api! {
     MallocExtension_GetAllocatedSize = get_allocated_size(block: Block) -> usize;
     MallocExtension_GetThreadCacheSize = get_thread_cache_size() -> usize;
     MallocExtension_GetOwnership = get_ownership(block: Block) -> c_int;
+    // Since 2.14.
+    MallocExtension_GetMemoryReleaseRate = get_memory_release_rate() -> f64;
 }
 
 macro_rules! c_api_without_result {
@@ -53,4 +55,5 @@ c_api_without_result! {
     MallocExtension_MarkThreadTemporarilyIdle = mark_thread_temporarily_idle();
     MallocExtension_ReleaseToSystem = release_to_system(bytes: usize);
     MallocExtension_ReleaseFreeMemory = release_free_memory();
+    MallocExtension_SetMemoryReleaseRate = set_memory_release_rate(rate: f64);
 }

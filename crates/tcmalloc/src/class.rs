@@ -4,7 +4,8 @@
 //! In Rust because a Rust library exports only what Rust defines. The order of `Methods` is the order of the
 //! declarations in gperftools' malloc_extension.h; callers have it compiled in.
 
-use super::methods;
+use super::{methods, theirs};
+use crate::malloc::Pointer;
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -154,9 +155,18 @@ pub extern "C" fn instance() -> This {
     }
 }
 
+/// The extension of a gperftools library that was loaded beside ours knows of no block that anybody has: it is
+/// not taken.
+///
+/// # Safety
+/// The extension is null or lives as long as it is registered.
 #[unsafe(export_name = "_ZN15MallocExtension8RegisterEPS_")]
-extern "C" fn register(extension: This) {
-    REGISTERED.store(extension, Ordering::Release);
+unsafe extern "C" fn register(extension: This) {
+    // SAFETY: by the caller's promise null or an object, which begins with the address of its functions.
+    let methods = unsafe { extension.cast::<Pointer>().as_ref() };
+    if !methods.is_some_and(|methods| theirs::owns(*methods)) {
+        REGISTERED.store(extension, Ordering::Release);
+    }
 }
 
 /// Nothing is left to set up.

@@ -27,6 +27,7 @@ also! {
     tc_malloc_skip_new_handler(bytes: usize) -> Pointer = malloc::malloc_without_handler;
     tc_free(block: Pointer) = malloc::plain_free;
     tc_free_sized(block: Pointer, bytes: usize) = malloc::free_sized;
+    tc_free_aligned_sized(block: Pointer, align: usize, bytes: usize) = malloc::free_aligned_sized;
     tc_cfree(block: Pointer) = malloc::plain_free;
     tc_realloc(block: Pointer, bytes: usize) -> Pointer = malloc::realloc;
     tc_calloc(count: usize, bytes: usize) -> Pointer = malloc::calloc;
@@ -40,6 +41,7 @@ also! {
     tc_malloc_stats() = introspection::malloc_stats;
     tc_mallopt(parameter: c_int, value: c_int) -> c_int = introspection::mallopt;
     tc_mallinfo() -> libc::mallinfo = introspection::mallinfo;
+    tc_mallinfo2() -> libc::mallinfo2 = introspection::mallinfo2;
 
     __libc_malloc(bytes: usize) -> Pointer = malloc::plain_malloc;
     __libc_free(block: Pointer) = malloc::plain_free;

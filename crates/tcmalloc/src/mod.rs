@@ -1,12 +1,14 @@
-//! The interface of gperftools 2.10 on our heap: what programs that are linked with libtcmalloc.so.4 ask for.
+//! The interface of gperftools 2.10 to 2.18 on our heap: what programs that are linked with libtcmalloc.so.4, or with it
+//! under one of its other names (scripts/stand-ins), ask for.
 //!
 //! ```text
 //!   class        MallocExtension as the C++ ABI lays it out     ─┐
 //!   methods      its virtual functions                           ├─ properties, report: what they answer
 //!   c_api        MallocExtension_* in C, through the class      ─┘
 //!   functions    tc_*, __libc_*                                 ── new_mode: what malloc does without memory
-//!   profile      HeapProfiler*                                ── stacks: GetStackTrace
+//!   profile      HeapProfiler* (old_profiles: its files)      ── stacks: GetStackTrace
 //!   absent       what is not there, and says so: CPU profiler, hooks, leak checker
+//!   theirs       what is gperftools' own, where it is in the process too
 //!   variables    TCMALLOC_*
 //! ```
 //! Owns what gperftools has beside a heap: the registered extension, the release rate, the new mode. Promises
@@ -19,11 +21,13 @@ mod class;
 mod functions;
 mod methods;
 pub mod new_mode;
+mod old_profiles;
 mod profile;
 mod properties;
 mod rate;
 mod report;
 mod stacks;
+mod theirs;
 mod variables;
 
 use core::sync::atomic::{AtomicU32, Ordering};

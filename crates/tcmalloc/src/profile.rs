@@ -5,25 +5,53 @@
 //! on.
 
 use super::class::Name;
-use super::say;
+use super::{old_profiles, say};
 use crate::HEAP;
 use crate::malloc::{Pointer, pointer};
 use core::ffi::{CStr, c_char, c_int};
 use core::slice;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use vcmalloc_core::base::text::{Buffer, Sink, put_decimal, put_str};
-use vcmalloc_core::os::{Linux, Mutex, Os};
+use vcmalloc_core::os::Os;
 
-const LONGEST_PREFIX: usize = 1000;
+pub const LONGEST_PREFIX: usize = 1000;
 
-struct State {
-    running: bool,
-    prefix: [u8; LONGEST_PREFIX],
-    length: usize,
-    dumps: u64,
+/// What goes on. A change under way carries the process that makes it: where a child of fork finds one of its parent,
+/// the thread that makes it is not there and will not end it. No lock: a handler that comes here, and a child, never
+/// wait.
+static STATE: AtomicU64 = AtomicU64::new(IDLE);
+const IDLE: u64 = 0;
+const RUNNING: u64 = 1;
+
+/// The profile's own, written while `STATE` is a change of ours.
+static PREFIX: [AtomicU8; LONGEST_PREFIX] = [const { AtomicU8::new(0) }; LONGEST_PREFIX];
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+static DUMPS: AtomicU64 = AtomicU64::new(0);
+/// The process that started it.
+static STARTED_BY: AtomicU64 = AtomicU64::new(0);
+/// How often a profile was started.
+static STARTS: AtomicU64 = AtomicU64::new(0);
+
+fn process() -> u64 {
+    // SAFETY: asks for a number.
+    unsafe { libc::getpid() as u64 }
 }
 
-static STATE: Mutex<State, Linux> =
-    Mutex::new(State { running: false, prefix: [0; LONGEST_PREFIX], length: 0, dumps: 0 });
+/// Begins a change; false where the state is another, or somebody else is at it.
+fn begin(from: u64) -> bool {
+    let changing = process() << 1 | 1 << 63;
+    let begin = |from| STATE.compare_exchange(from, changing, Ordering::Acquire, Ordering::Relaxed);
+    match begin(from) {
+        Ok(_) => true,
+        // Half made by a thread of the parent: nothing runs.
+        Err(other) if other >> 63 == 1 && other != changing => from == IDLE && begin(other).is_ok(),
+        Err(_) => false,
+    }
+}
+
+fn is_running() -> bool {
+    STATE.load(Ordering::Acquire) == RUNNING
+}
 
 /// # Safety
 /// `prefix` is a C string.
@@ -37,34 +65,34 @@ pub unsafe extern "C" fn HeapProfilerStart(prefix: Name) {
 }
 
 fn start(prefix: &[u8]) {
-    let mut state = STATE.lock();
-    if state.running {
+    if prefix.len() > LONGEST_PREFIX {
+        return say(&["HeapProfilerStart: the prefix is longer than 1000 bytes; no profile is taken"]);
+    }
+    if !begin(IDLE) {
         return;
     }
-    let Some(room) = state.prefix.get_mut(..prefix.len()) else {
-        return say(&["HeapProfilerStart: the prefix is longer than 1000 bytes; no profile is taken"]);
-    };
-    room.copy_from_slice(prefix);
-    state.length = prefix.len();
-    state.dumps = 0;
-    state.running = HEAP.start_profile(0);
-    let text =
-        if state.running { "Starting tracking the heap (sampled)" } else { "no memory for a heap profile" };
-    drop(state);
-    say(&[text]);
+    PREFIX.iter().zip(prefix).for_each(|(place, byte)| place.store(*byte, Ordering::Relaxed));
+    LENGTH.store(prefix.len(), Ordering::Relaxed);
+    DUMPS.store(0, Ordering::Relaxed);
+    STARTED_BY.store(process(), Ordering::Relaxed);
+    STARTS.fetch_add(1, Ordering::Relaxed);
+    let runs = HEAP.start_profile(0);
+    // Pairs with the Acquire in `is_running`: who sees it run sees its prefix.
+    STATE.store(if runs { RUNNING } else { IDLE }, Ordering::Release);
+    say(&[if runs { "Starting tracking the heap (sampled)" } else { "no memory for a heap profile" }]);
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn HeapProfilerStop() {
-    let mut state = STATE.lock();
-    if core::mem::take(&mut state.running) {
+    if begin(RUNNING) {
         HEAP.stop_profile();
+        STATE.store(IDLE, Ordering::Release);
     }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn IsHeapProfilerRunning() -> c_int {
-    c_int::from(STATE.lock().running)
+    c_int::from(is_running())
 }
 
 /// # Safety
@@ -77,20 +105,15 @@ pub unsafe extern "C" fn HeapProfilerDump(reason: Name) {
 }
 
 fn dump(reason: &str) {
-    let mut path = [0u8; LONGEST_PREFIX + 32];
-    {
-        let mut state = STATE.lock();
-        if !state.running {
-            return;
-        }
-        state.dumps += 1;
-        let mut text = Buffer::new(&mut path);
-        text.put(state.prefix.get(..state.length).unwrap_or(&[]));
-        put_str(&mut text, ".");
-        let digits = state.dumps.checked_ilog10().unwrap_or(0) + 1;
-        (digits..4).for_each(|_| put_str(&mut text, "0"));
-        put_decimal(&mut text, state.dumps);
-        put_str(&mut text, ".heap");
+    let starts = STARTS.load(Ordering::Relaxed);
+    if !is_running() {
+        return;
+    }
+    let mut path = [0u8; LONGEST_PREFIX + 64];
+    put_next_path(&mut Buffer::new(&mut path));
+    // Another thread stopped it meanwhile, and perhaps started the next.
+    if !is_running() || STARTS.load(Ordering::Relaxed) != starts {
+        return;
     }
     // Room for a zero was left behind the longest path.
     let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
@@ -99,6 +122,27 @@ fn dump(reason: &str) {
     if !HEAP.write_profile(path) {
         say(&["Failed dumping heap profile to ", shown]);
     }
+}
+
+/// PREFIX.0001.heap and so on; in a child of the process that started it PREFIX_PID.0001.heap: its files are not to
+/// take the place of its parent's.
+fn put_next_path(text: &mut Buffer<'_>) {
+    let length = LENGTH.load(Ordering::Relaxed);
+    PREFIX.iter().take(length).for_each(|byte| text.put(&[byte.load(Ordering::Relaxed)]));
+    if process() != STARTED_BY.load(Ordering::Relaxed) {
+        put_process(text);
+    }
+    let number = DUMPS.fetch_add(1, Ordering::Relaxed) + 1;
+    put_str(text, ".");
+    let digits = number.checked_ilog10().unwrap_or(0) + 1;
+    (digits..4).for_each(|_| put_str(text, "0"));
+    put_decimal(text, number);
+    put_str(text, ".heap");
+}
+
+fn put_process(text: &mut Buffer<'_>) {
+    put_str(text, "_");
+    put_decimal(text, process());
 }
 
 /// A sink that only counts.
@@ -188,18 +232,43 @@ pub fn start_as_told() {
     if HEAP.os().is_privileged() {
         return;
     }
-    HEAP.os().each_variable(&mut |name, value| {
-        if name == b"HEAPPROFILE" && !value.is_empty() {
-            start(value);
-            TOLD.store(true, core::sync::atomic::Ordering::Relaxed);
-        }
-    });
+    let mut prefix = [0u8; LONGEST_PREFIX + 32];
+    let mut text = Buffer::new(&mut prefix);
+    if put_prefix(&mut text) {
+        old_profiles::remove(text.as_bytes());
+        start(text.as_bytes());
+        TOLD.store(true, Ordering::Relaxed);
+    }
 }
 
-static TOLD: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+/// The prefix that the environment names. The first process takes it as it is, and marks it for those that it starts,
+/// which append their number: by a variable, as gperftools does since 2.11. Before, it set the highest bit of the
+/// first byte, which is understood too.
+fn put_prefix(text: &mut Buffer<'_>) -> bool {
+    const MARK: u8 = 128;
+    const USE_PID: &CStr = c"HEAPPROFILE_USE_PID";
+    // SAFETY: called when the library is loaded, where nobody changes the environment.
+    unsafe {
+        let value = libc::getenv(c"HEAPPROFILE".as_ptr()).cast::<u8>();
+        if value.is_null() || *value == 0 {
+            return false;
+        }
+        text.put(&[*value & !MARK]);
+        text.put(CStr::from_ptr(value.add(1).cast()).to_bytes());
+        let told = libc::getenv(USE_PID.as_ptr()).cast::<u8>();
+        if *value & MARK != 0 || (!told.is_null() && b"tTyY1\0".contains(&*told)) {
+            put_process(text);
+        } else {
+            libc::setenv(USE_PID.as_ptr(), c"1".as_ptr(), 1);
+        }
+    }
+    true
+}
+
+static TOLD: AtomicBool = AtomicBool::new(false);
 
 pub fn end_as_told() {
-    if TOLD.load(core::sync::atomic::Ordering::Relaxed) {
+    if TOLD.load(Ordering::Relaxed) {
         dump("Exiting");
     }
 }

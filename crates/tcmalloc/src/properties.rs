@@ -5,6 +5,7 @@
 //! not "unknown": the program asked for an amount, and there is none of it.
 
 use crate::HEAP;
+use core::sync::atomic::{AtomicU64, Ordering};
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
 use vcmalloc_core::heap::{Committed, Tiers};
 use vcmalloc_core::options::{AUTO, OptionId, percent_of};
@@ -53,10 +54,10 @@ static PROPERTIES: [Property; 24] = [
     read("tcmalloc.pageheap_commit_count", Of(|| 0)),
     read("tcmalloc.pageheap_decommit_count", Of(|| 0)),
     read("tcmalloc.pageheap_reserve_count", Of(|| 0)),
-    // Newer than 2.10. There are no caches of threads.
+    // Newer than 2.10.
     read("tcmalloc.impl.thread_cache_count", Of(|| HEAP.cache_count())),
-    read("tcmalloc.min_per_thread_cache_size", Of(|| 0)),
-    read("tcmalloc.sampling_period_bytes", Of(super::profile::mean_interval)),
+    written("tcmalloc.min_per_thread_cache_bytes", Of(least_cache), set_least_cache),
+    written("tcmalloc.sample_parameter", Of(super::profile::mean_interval), set_sampling),
 ];
 
 /// In spans and free, less the pages that were given back: those count as unmapped.
@@ -95,6 +96,30 @@ pub fn set_option(name: &str, number: u64, unit: &str) -> bool {
 /// Effective at once: a lowered bound empties the caches before this returns.
 fn set_cache_limit(bytes: u64) -> bool {
     set_option("cache_limit", bytes, "")
+}
+
+/// What the program wants a thread's cache to have at least. There are no caches of threads, so it is remembered and
+/// changes nothing.
+static LEAST_CACHE: AtomicU64 = AtomicU64::new(0);
+
+fn least_cache() -> u64 {
+    LEAST_CACHE.load(Ordering::Relaxed)
+}
+
+fn set_least_cache(bytes: u64) -> bool {
+    LEAST_CACHE.store(bytes, Ordering::Relaxed);
+    true
+}
+
+/// The mean bytes between two samples of the profile; 0 ends it.
+fn set_sampling(bytes: u64) -> bool {
+    match bytes {
+        0 => {
+            HEAP.stop_profile();
+            true
+        }
+        _ => HEAP.start_profile(bytes),
+    }
 }
 
 /// Whether free memory goes back at once: the janitor retains none of it.

@@ -43,38 +43,56 @@ pub fn set(rate: f64) {
     }
 }
 
-/// The last time that everything was released, in nanoseconds.
+/// The last time that a release was asked for, in nanoseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
-/// The thread that asks every now and then: not the operator's.
-static REGULAR: AtomicU64 = AtomicU64::new(0);
-/// Within this time of a release, the next does the cheap part alone.
+/// Who asks again within this time asks regularly, as an OSD does each second.
 const SOON: u64 = 10 * SECOND;
+/// Free bytes in caches and spans that the last search left there.
+static LEFT: AtomicU64 = AtomicU64::new(0);
+/// Free memory in caches and spans that may stay for one who asks regularly: a part of what lives, and these bytes.
+/// gperftools' call leaves its caches of threads alone, whatever is in them: 32 MiB, and what their spans hold.
+const LIVE_PART: u64 = 4;
+const LEAST_LEFT: u64 = 8 << 20;
 
 /// Gives back up to `most` bytes.
 ///
-/// An OSD asks for this every second while it works, and its operator once, when he wants memory back. So
-/// free memory outside spans always goes; caches are emptied and spans searched when nobody has asked for
-/// some time. The janitor gives back what stays idle in spans and caches anyway. Where the heap has found
-/// that the program keeps needing what goes, the thread that asks every second gets nothing at once; but free
-/// memory is kept small then, as the program decides by what is mapped how much it may hold.
+/// An OSD asks for this every second while it works, and its operator once, when he wants memory back. Free
+/// memory outside spans goes each time, as with gperftools. Emptying the caches and searching the spans costs
+/// more and hurts a running program: that happens where nobody asked for some time, and else where more is free
+/// there than may stay, and more than the last search could not give back.
 pub fn release(most: usize) {
     let (now, last) = (HEAP.os().now(), LAST.load(Ordering::Relaxed));
-    let soon = last != 0 && now.saturating_sub(last) < SOON;
-    let thread = HEAP.os().thread_number();
-    let regular = soon && REGULAR.load(Ordering::Relaxed) == thread;
-    if !soon || regular {
-        REGULAR.store(thread, Ordering::Relaxed);
-        LAST.store(now, Ordering::Relaxed);
-    }
-    if regular {
-        HEAP.note_steered();
-        if HEAP.is_patient() {
-            return;
-        }
-    }
+    LAST.store(now, Ordering::Relaxed);
+    let is_regular = last != 0 && now.saturating_sub(last) < SOON;
     let given = HEAP.release_free(most);
-    if given < most && !soon {
-        // What is kept is counted in free memory outside spans, of which there is none left.
-        HEAP.release(0);
+    if given >= most || (is_regular && !is_worth_a_search()) {
+        return;
     }
+    if most == usize::MAX {
+        HEAP.release(0);
+    } else {
+        // Not more than was asked for: only what the caches held together goes in whole runs.
+        HEAP.reclaim();
+        HEAP.release_free(most - given);
+    }
+    let (_, left) = below_pages();
+    LEFT.store(left, Ordering::Relaxed);
+}
+
+fn is_worth_a_search() -> bool {
+    let committed = HEAP.committed();
+    // All spans together do not hold as much: nothing has to be counted.
+    if committed.in_spans.saturating_sub(committed.given_back_in_spans) <= LEAST_LEFT {
+        return false;
+    }
+    let (live, free) = below_pages();
+    // What was in use meanwhile may be given back when it is free again.
+    free > LEFT.fetch_min(free, Ordering::Relaxed) + live / LIVE_PART + LEAST_LEFT
+}
+
+/// Bytes in use, and those in memory that are free in caches, transfer arrays and spans.
+fn below_pages() -> (u64, u64) {
+    let (tiers, given_back) = (HEAP.tiers(), HEAP.committed().given_back_in_spans);
+    let in_spans = tiers.free_in_spans.saturating_sub(given_back);
+    (tiers.live, tiers.vcpu_caches + tiers.transfer + in_spans)
 }

@@ -7,7 +7,7 @@ use vcmalloc_core::options::set_by;
 use vcmalloc_core::os::Os;
 
 /// Variables that set something that does not exist here, and why.
-const WITHOUT_EFFECT: [(&str, &str); 22] = [
+const WITHOUT_EFFECT: [(&str, &str); 30] = [
     ("TCMALLOC_TRANSFER_NUM_OBJ", "batches adapt by themselves"),
     ("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", "large allocations are not reported"),
     ("TCMALLOC_SKIP_SBRK", MMAP),
@@ -29,10 +29,19 @@ const WITHOUT_EFFECT: [(&str, &str); 22] = [
     ("HEAP_PROFILE_TIME_INTERVAL", DUMPS),
     ("HEAP_PROFILE_MMAP", "only the heap's own blocks are profiled"),
     ("HEAP_PROFILE_ONLY_MMAP", "only the heap's own blocks are profiled"),
+    ("TCMALLOC_PAGE_FENCE", CHECKS),
+    ("TCMALLOC_PAGE_FENCE_NEVER_RECLAIM", CHECKS),
+    ("TCMALLOC_PAGE_FENCE_READABLE", CHECKS),
+    ("TCMALLOC_RECLAIM_MEMORY", CHECKS),
+    ("TCMALLOC_MAX_FREE_QUEUE_SIZE", CHECKS),
+    ("TCMALLOC_SYMBOLIZE_STACKTRACE", CHECKS),
+    ("TCMALLOC_TRACE", "calls are not traced"),
+    ("TCMALLOC_TRACE_FILE", "calls are not traced"),
     ("HEAPCHECK", "there is no leak checker; take a heap profile instead"),
 ];
 
 const MMAP: &str = "the heap takes its memory from mmap";
+const CHECKS: &str = "the debug library's checks are not here; libvcmalloc-hardened.so has its own";
 const DUMPS: &str =
     "profiles are written by HeapProfilerDump and at the end of a program started with HEAPPROFILE";
 

@@ -9,7 +9,7 @@ use crate::inspect::dependencies;
 use crate::inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
 use crate::inspect::privileges::{self, Gain, Starter};
 use crate::inspect::root::Root;
-use crate::library::Library;
+use crate::library::{self, Library};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -29,8 +29,8 @@ pub struct Finding {
     /// It holds even though the library reports from the process: what it is about comes after the report, or
     /// cannot be seen from inside.
     pub outweighs_proof: bool,
-    /// The library that stands in for gperftools would mend it.
-    pub wants_stand_in: bool,
+    /// The name of gperftools' library whose place ours would have to take.
+    pub wants_stand_in: Option<String>,
     pub what: String,
     pub why: &'static str,
     pub advice: String,
@@ -41,7 +41,7 @@ impl Finding {
         Finding {
             weight,
             outweighs_proof: false,
-            wants_stand_in: false,
+            wants_stand_in: None,
             what: what.into(),
             why,
             advice: advice.into(),
@@ -55,7 +55,7 @@ impl Finding {
     /// True where the program would not run on vcmalloc. One that wants the stand-in would, for the worse.
     pub fn prevents(&self) -> bool {
         match self.weight {
-            Weight::Harmful => !self.wants_stand_in,
+            Weight::Harmful => self.wants_stand_in.is_none(),
             Weight::Prevents => true,
             Weight::Note => false,
         }
@@ -219,10 +219,12 @@ fn linked(program: &Path, elf: &Elf, library: &Library, start: &Start) -> Vec<Fi
     let mut findings = Vec::new();
     for dependency in dependencies::of_in(start.root, program, elf, start.library_path) {
         let by = dependency.wanted_by.display();
-        if dependency.name.starts_with("libtcmalloc") {
-            let stand_in = library.stands_in_for_tcmalloc || dependency.path.as_deref().is_some_and(is_ours);
-            if !stand_in {
-                findings.push(linked_tcmalloc(format!("{by} is linked with {}", dependency.name)));
+        if dependency.name.starts_with(library::STAND_IN_PREFIX) {
+            // Two of ours are one heap; the stand-in behind libvcmalloc.so would have an empty one.
+            let is_second =
+                !library.stands_in_for.is_empty() && dependency.path.as_deref().is_some_and(is_ours);
+            if !library.stands_in_for(&dependency.name) && !is_second {
+                findings.push(linked_tcmalloc(&by.to_string(), &dependency.name, library));
             }
         } else if dependency.name.starts_with("libjemalloc") {
             findings.push(linked_jemalloc(format!("{by} is linked with {}", dependency.name)));
@@ -270,16 +272,23 @@ fn is_ours(path: &Path) -> bool {
     })
 }
 
-fn linked_tcmalloc(what: String) -> Finding {
+fn linked_tcmalloc(by: &str, name: &str, library: &Library) -> Finding {
+    let mut what = format!("{by} is linked with {name}");
+    if let Some(other) = library.stands_in_for.first() {
+        what += &format!(", and {} takes the place of {other} alone", library.path.display());
+    }
     let finding = Finding::new(
         Weight::Harmful,
         what,
         "A program that asks tcmalloc's MallocExtension how much memory it uses (as ceph-osd does for \
          osd_memory_target) would read an empty heap and let its caches grow until memory runs out.",
-        "Put vcmalloc's own libtcmalloc.so.4 beside libvcmalloc.so ('make build' makes it) or name it with \
-         --library; use a build without tcmalloc; or, if the program never asks, start it with --force.",
+        format!(
+            "Put vcmalloc's own {name} beside libvcmalloc.so ('make build' makes libtcmalloc.so.4, _minimal, _debug, \
+             _minimal_debug and _and_profiler) or name it with --library; use a build without tcmalloc; or, if the \
+             program never asks, start it with --force."
+        ),
     );
-    Finding { wants_stand_in: true, ..finding }
+    Finding { wants_stand_in: Some(name.to_string()), ..finding }
 }
 
 fn linked_jemalloc(what: String) -> Finding {

@@ -20,8 +20,10 @@ pub struct Library {
     pub path: PathBuf,
     /// The same file without symbolic links, as /proc shows it.
     pub real_path: PathBuf,
-    /// True when it also stands in for gperftools, so that a linked tcmalloc's interface reads our heap.
-    pub stands_in_for_tcmalloc: bool,
+    /// The names of gperftools' libraries whose place it takes, so that their interface reads our heap.
+    pub stands_in_for: Vec<String>,
+    /// Files to be preloaded behind it: the stand-in again, where a program needs it under more names than one.
+    pub behind: Vec<PathBuf>,
 }
 
 /// As `find`, for the machine in a root: its own folders are searched, and a name is looked for there first.
@@ -78,22 +80,43 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
     }
 }
 
-/// The file name of the library that takes gperftools' place, and the folder that it has where gperftools'
+/// How the names of gperftools' libraries begin; ours in their place has the same. The folder is for where gperftools'
 /// own is installed under that name.
-pub const STAND_IN_FILE_NAME: &str = "libtcmalloc.so.4";
+pub const STAND_IN_PREFIX: &str = "libtcmalloc";
 const STAND_IN_FOLDER: &str = "vcmalloc";
 
 impl Library {
-    /// The one beside this that stands in for gperftools, if it is there.
-    pub fn stand_in(&self) -> Option<Library> {
+    /// Whether it is, or brings, what takes the place of a library of this name.
+    pub fn stands_in_for(&self, name: &str) -> bool {
+        self.stands_in_for.iter().any(|own| own == name)
+    }
+
+    /// The one beside this that takes the place of gperftools' libraries of these names, if it is there under each.
+    pub fn stand_in_for<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<Library> {
+        let mut all: Option<Library> = None;
+        for name in names {
+            let found = self.stand_in_named(name)?;
+            match &mut all {
+                None => all = Some(found),
+                Some(first) if first.stands_in_for(name) => {}
+                Some(first) => {
+                    first.behind.push(found.path);
+                    first.stands_in_for.extend(found.stands_in_for);
+                }
+            }
+        }
+        all
+    }
+
+    fn stand_in_named(&self, name: &str) -> Option<Library> {
         let folder = self.path.parent()?;
         [folder.to_path_buf(), folder.join(STAND_IN_FOLDER)]
             .iter()
-            .map(|folder| folder.join(STAND_IN_FILE_NAME))
+            .map(|folder| folder.join(name))
             .filter(|path| path.is_file())
             // gperftools' own library is none of ours, and `open` refuses it.
             .filter_map(|path| open(&path, "found by itself").ok())
-            .find(|library| library.stands_in_for_tcmalloc)
+            .find(|library| library.stands_in_for(name))
     }
 }
 
@@ -164,6 +187,8 @@ fn open(path: &Path, by: &str) -> Result<Library, Failure> {
             elf::OWN_INTERFACE
         )));
     }
-    let stands_in_for_tcmalloc = library.exports(elf::TCMALLOC_INTERFACE);
-    Ok(Library { path: absolute, real_path, stands_in_for_tcmalloc })
+    // The loader takes it for a needed library by the name inside the file alone.
+    let stands_in = library.exports(elf::TCMALLOC_INTERFACE);
+    let stands_in_for = library.soname.iter().filter(|_| stands_in).cloned().collect();
+    Ok(Library { path: absolute, real_path, stands_in_for, behind: Vec::new() })
 }

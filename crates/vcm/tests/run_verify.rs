@@ -207,11 +207,50 @@ fn a_leak_sanitizer_that_sees_no_block_is_noted() {
 #[test]
 fn our_stand_in_for_tcmalloc_is_no_obstacle() {
     let place = Place::new();
-    let source = "int inner(void) { return 0; } int vcm_version(void) { return 0; }\n\
-                  int _ZN15MallocExtension8instanceEv(void) { return 0; }";
-    let program = linked_with(&place, "libtcmalloc.so.4", source);
-    let result = done(&mut place.run(&["--strict", "--", text(&program)]));
+    let program = linked_with(&place, "libtcmalloc.so.4", "int inner(void) { return 0; }");
+    let stand_in = stand_in(&place, "libtcmalloc.so.4");
+    let result = done(&mut vcm(&["run", "--strict", "--library", text(&stand_in), "--", text(&program)]));
     assert_eq!((result.code, result.err.as_str()), (Some(0), ""));
+}
+
+/// A stub that takes the place of gperftools' library of that name.
+fn stand_in(place: &Place, name: &str) -> PathBuf {
+    let _ = std::fs::create_dir(place.path("vcmalloc"));
+    let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/stub.c");
+    let path = place.path("vcmalloc").join(name);
+    let interface = "-D_STAND_IN=_ZN15MallocExtension8instanceEv";
+    let soname = format!("-Wl,-soname,{name}");
+    // What the program asks of gperftools' library.
+    let inner = place.path("inner.c");
+    std::fs::write(&inner, "int inner(void) { return 0; }").unwrap();
+    support::gcc(&["-shared", "-fPIC", interface, &soname, "-o", text(&path), text(&stub), text(&inner)]);
+    path
+}
+
+#[test]
+fn a_program_gets_the_stand_in_under_the_name_that_it_needs() {
+    let place = Place::new();
+    let program = linked_with(&place, "libtcmalloc_minimal.so.4", "int inner(void) { return 0; }");
+    let run = || {
+        let mut command = vcm(&["run", "--strict", "-v", "--", text(&program)]);
+        command.env("VCM_LIBRARY", &place.stub);
+        done(&mut command)
+    };
+    let other = stand_in(&place, "libtcmalloc.so.4");
+    let refused = run();
+    assert_eq!(refused.code, Some(125), "{}", refused.err);
+    for words in
+        ["is not started", "linked with libtcmalloc_minimal.so.4", "vcmalloc's own libtcmalloc_minimal.so.4"]
+    {
+        assert!(refused.err.contains(words), "{words}\n{}", refused.err);
+    }
+    let named = done(&mut vcm(&["run", "--library", text(&other), "--", text(&program)]));
+    assert_eq!(named.code, Some(125), "{}", named.err);
+    assert!(named.err.contains("takes the place of libtcmalloc.so.4 alone"), "{}", named.err);
+    stand_in(&place, "libtcmalloc_minimal.so.4");
+    let result = run();
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    assert!(result.err.contains("libtcmalloc_minimal.so.4\n"), "{}", result.err);
 }
 
 #[test]
@@ -225,11 +264,7 @@ fn the_stand_in_beside_the_library_is_used_for_a_linked_tcmalloc() {
     };
     // What lies beside the library under that name so far is somebody else's.
     assert_eq!(run().code, Some(125));
-    std::fs::create_dir(place.path("vcmalloc")).unwrap();
-    let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/stub.c");
-    let stand_in = place.path("vcmalloc/libtcmalloc.so.4");
-    let interface = "-D_STAND_IN=_ZN15MallocExtension8instanceEv";
-    support::gcc(&["-shared", "-fPIC", interface, "-o", text(&stand_in), text(&stub)]);
+    stand_in(&place, "libtcmalloc.so.4");
     let result = run();
     assert_eq!(result.code, Some(0), "{}", result.err);
     // Who names a library gets that one.

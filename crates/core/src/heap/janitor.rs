@@ -318,7 +318,7 @@ impl<O: Os> Heap<O> {
         }
         let now = self.pages.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.janitor.ticks.fetch_add(1, Ordering::Relaxed);
-        let holding = self.holding_at_tick(now, rung);
+        let holding = self.holding_at_tick(rung);
         let plenty = holding.is_plenty();
         let factor = if plenty { 1 } else { self.janitor.patience.factor() };
         let waits = rung && !plenty;

@@ -1,5 +1,4 @@
-//! What may stay: how much free memory a program may hold, by what lives, by what it asked for and by what it
-//! keeps needing.
+//! What may stay: how much free memory a program may hold, by what lives and by what it keeps needing.
 //!
 //! The janitor asks at each tick, `growth` while the heap grows. Nothing here gives anything back.
 
@@ -12,11 +11,6 @@ use crate::os::Os;
 /// memory, and ends where that would be too high.
 const PATIENT_PART: usize = 2;
 const PATIENT_BYTES: usize = 16 << 20;
-/// The part where the program steers its memory by what the heap holds: what it frees has to show soon, or it
-/// frees too much.
-const STEERED_PART: usize = 16;
-/// It steers if it asked for a release in so many ticks.
-const STEERED_TICKS: u32 = 48;
 /// Free memory beyond `retain` goes when nobody needed it for so many ticks, at least.
 const UNNEEDED_TICKS: u32 = 2;
 /// What may stay where that is left to us.
@@ -31,8 +25,6 @@ pub struct Keep {
     excess: AtomicU64,
     /// By how many bytes there were more large blocks in the last tick than at its end.
     large_swing: AtomicUsize,
-    /// The tick until which the program counts as steering its memory; 0 before it ever did.
-    steered_until: AtomicU32,
 }
 
 impl Keep {
@@ -41,7 +33,6 @@ impl Keep {
             excess_ticks: AtomicU32::new(0),
             excess: AtomicU64::new(u64::MAX),
             large_swing: AtomicUsize::new(0),
-            steered_until: AtomicU32::new(0),
         }
     }
 }
@@ -76,28 +67,22 @@ impl Holding {
 
 impl<O: Os> Heap<O> {
     /// What the heap holds at a tick. `at_work`: something happened since the last one.
-    pub(super) fn holding_at_tick(&self, now: u32, at_work: bool) -> Holding {
+    pub(super) fn holding_at_tick(&self, at_work: bool) -> Holding {
         let swing = self.pages.large_swing();
         let before = self.keep.large_swing.swap(swing, Ordering::Relaxed);
-        self.holding(now, if at_work { swing.max(before) } else { 0 })
+        self.holding(if at_work { swing.max(before) } else { 0 })
     }
 
     /// What the heap holds between two ticks, in a program at work.
     pub(super) fn holding_now(&self) -> Holding {
         let swing = self.keep.large_swing.load(Ordering::Relaxed).max(self.pages.large_swing_now());
-        self.holding(self.pages.clock.load(Ordering::Relaxed), swing)
+        self.holding(swing)
     }
 
-    fn holding(&self, now: u32, swing: usize) -> Holding {
+    fn holding(&self, swing: usize) -> Holding {
         let (free, live) = self.free_and_live();
-        let retained = self.retained_bytes(live);
-        if self.is_steered(now) {
-            let most = live / STEERED_PART + PATIENT_BYTES;
-            Holding { free, live, wanted: 0, most, retained: retained.min(most) }
-        } else {
-            let most = live / PATIENT_PART + PATIENT_BYTES;
-            Holding { free, live, wanted: 2 * swing, most, retained }
-        }
+        let most = live / PATIENT_PART + PATIENT_BYTES;
+        Holding { free, live, wanted: 2 * swing, most, retained: self.retained_bytes(live) }
     }
 
     fn free_and_live(&self) -> (usize, usize) {
@@ -115,18 +100,6 @@ impl<O: Os> Heap<O> {
             Some(percent) => (live as u64 / 100).saturating_mul(percent).max(LEAST_RETAIN) as usize,
             None => amount as usize,
         }
-    }
-
-    /// Notes that the program asks for a release every now and then, because it steers what it keeps by what
-    /// is held.
-    pub fn note_steered(&self) {
-        let until = self.pages.clock.load(Ordering::Relaxed).wrapping_add(STEERED_TICKS).max(1);
-        self.keep.steered_until.store(until, Ordering::Relaxed);
-    }
-
-    fn is_steered(&self, now: u32) -> bool {
-        let until = self.keep.steered_until.load(Ordering::Relaxed);
-        until != 0 && until.wrapping_sub(now) <= STEERED_TICKS
     }
 
     /// The free memory that a tick leaves: what is to be retained, and what was needed in the last ticks. How

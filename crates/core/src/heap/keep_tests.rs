@@ -86,31 +86,6 @@ fn pages_inside_spans_that_keep_coming_back_teach_the_same() {
 }
 
 #[test]
-fn a_program_that_steers_its_memory_sees_soon_what_it_freed() {
-    let heap = heap();
-    let stay = fill(&heap, 256, MIB);
-    let held_after_a_cut = |steered: bool| {
-        // Patient: it kept needing what went.
-        for _ in 0..12 {
-            free(&heap, fill(&heap, 8, MIB));
-            heap.release(0);
-            heap.tick(true);
-        }
-        assert!(heap.is_patient());
-        let cut = fill(&heap, 100, MIB);
-        if steered {
-            heap.note_steered();
-        }
-        free(&heap, cut);
-        (0..2).for_each(|_| heap.tick(true));
-        heap.stats().dirty_free
-    };
-    assert!(held_after_a_cut(false) > 90 * MIB as u64);
-    assert!(held_after_a_cut(true) <= 32 * MIB as u64, "a sixteenth of what lives and 16 MiB");
-    free(&heap, stay);
-}
-
-#[test]
 fn free_memory_that_the_program_needs_every_now_and_then_is_no_excess() {
     let heap = heap();
     heap.set_option(b"retain", b"0").unwrap();
@@ -167,7 +142,7 @@ fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_p
 }
 
 #[test]
-fn how_much_may_be_free_follows_from_what_lives_what_swings_and_who_steers() {
+fn how_much_may_be_free_follows_from_what_lives_and_what_swings() {
     let heap = heap();
     let blocks = fill(&heap, 64, MIB);
     heap.tick(true);
@@ -180,11 +155,4 @@ fn how_much_may_be_free_follows_from_what_lives_what_swings_and_who_steers() {
     assert!((64 * MIB..66 * MIB).contains(&holding.free), "{}", holding.free);
     assert_eq!((holding.wanted, holding.retained), (128 * MIB, 8 * MIB));
     assert!(!holding.is_plenty(), "large blocks may want it again");
-    let blocks = fill(&heap, 64, MIB);
-    heap.note_steered();
-    let holding = heap.holding_now();
-    assert_eq!((holding.most, holding.wanted), (holding.live / 16 + 16 * MIB, 0));
-    heap.set_option(b"retain", b"100%").unwrap();
-    assert_eq!(heap.holding_now().retained, holding.most, "who steers sees soon what it freed");
-    free(&heap, blocks);
 }

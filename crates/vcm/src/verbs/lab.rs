@@ -45,6 +45,9 @@ pub fn lab(verb: LabVerb) -> Outcome {
     }
 }
 
+/// The name of gperftools' library that Ceph's daemons are linked with.
+const STAND_IN: &str = "libtcmalloc.so.4";
+
 /// The libraries that `vcm run` would take. Not finding one fails only what needs it, unless it was named; `down`
 /// goes on in any case.
 fn find_libraries(request: &mut Request, asked_for: Option<&Path>) -> Result<(), Failure> {
@@ -52,7 +55,7 @@ fn find_libraries(request: &mut Request, asked_for: Option<&Path>) -> Result<(),
     version.trim().trim_start_matches("vcm ").clone_into(&mut request.tool_version);
     match library::find(asked_for, false) {
         Ok(library) => {
-            request.stand_in = match library.stand_in() {
+            request.stand_in = match library.stand_in_for([STAND_IN]) {
                 Some(stand_in) => Ok(stand_in.path),
                 None => Err(no_stand_in(&library)),
             };
@@ -69,7 +72,7 @@ fn find_libraries(request: &mut Request, asked_for: Option<&Path>) -> Result<(),
 }
 
 fn no_stand_in(library: &Library) -> String {
-    let name = library::STAND_IN_FILE_NAME;
+    let name = STAND_IN;
     let folder = library.path.parent().unwrap_or(Path::new("/")).display();
     format!(
         "vcmalloc's {name} was not found, and a daemon that is linked with TCMalloc needs it. Looked at:\n  \

@@ -119,7 +119,7 @@ fn files() -> String {
             "What 'vcm enable UNIT' writes and 'vcm disable UNIT' removes.",
         ),
         (
-            "/usr/local/lib/libvcmalloc.so, libvcmalloc-hardened.so, vcmalloc/libtcmalloc.so.4",
+            "/usr/local/lib/libvcmalloc.so, libvcmalloc-hardened.so, vcmalloc/libtcmalloc*.so.4",
             "The libraries that are preloaded, where 'make install' puts them.",
         ),
     ];

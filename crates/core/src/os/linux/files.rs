@@ -148,8 +148,17 @@ impl Sink for Writer {
 }
 
 pub(super) fn write_new(path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-    let descriptor = open(path, flags);
+    // The name may be one that others can guess, in a folder that they can write to: what they put there is neither
+    // followed nor waited for nor overwritten.
+    const CAREFULLY: c_int = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut descriptor = open(path, CAREFULLY | libc::O_CREAT | libc::O_EXCL);
+    if descriptor < 0 && error_number() == libc::EEXIST {
+        descriptor = open(path, CAREFULLY);
+        if descriptor >= 0 && !make_empty(descriptor) {
+            close(descriptor);
+            return false;
+        }
+    }
     if descriptor < 0 {
         return false;
     }
@@ -158,6 +167,21 @@ pub(super) fn write_new(path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> boo
     writer.flush();
     let closed = close(descriptor);
     closed && !writer.failed
+}
+
+/// Empties a file that is this user's alone, under one name; a device needs no emptying. False for anything else.
+fn make_empty(descriptor: c_int) -> bool {
+    // SAFETY: all zeros is a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the call is told where a stat may be written.
+    let known = unsafe { libc::syscall(libc::SYS_fstat, descriptor, &raw mut status) == 0 };
+    // SAFETY: asks for a number; the descriptor is ours.
+    let (user, kind) = (unsafe { libc::syscall(libc::SYS_geteuid) } as u32, status.st_mode & libc::S_IFMT);
+    let is_own = kind == libc::S_IFREG && status.st_uid == user && status.st_nlink == 1;
+    // SAFETY: the descriptor is ours.
+    known
+        && (kind == libc::S_IFCHR
+            || (is_own && unsafe { libc::syscall(libc::SYS_ftruncate, descriptor, 0) } == 0))
 }
 
 pub(super) fn write(descriptor: i32, bytes: &[u8]) {

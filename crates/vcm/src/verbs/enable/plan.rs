@@ -46,20 +46,25 @@ impl Plan {
         let program = program_of(root, unit)?;
         let mut notes = Vec::new();
         let tcmalloc = linked_tcmalloc(root, &program);
-        let library = choose(root, wanted, tcmalloc.as_deref(), &program)?;
-        if let Some(name) = &tcmalloc {
-            let (program, library) = (program.display(), library.path.display());
-            notes.push(format!("{program} is linked with {name}, so the stand-in {library} is preloaded."));
+        let library = choose(root, wanted, &tcmalloc, &program)?;
+        if !tcmalloc.is_empty() {
+            let (program, library, names) =
+                (program.display(), library.path.display(), tcmalloc.join(" and "));
+            notes.push(format!("{program} is linked with {names}, so the stand-in {library} is preloaded."));
         }
         notes.extend(in_a_build_tree(&library.path));
         notes.extend(what_its_file_shows(root, unit, &program, &library)?);
-        let path = inside(root, &library)?;
-        check_visible(root, unit, &path)?;
+        let mut paths = Vec::new();
+        for path in [&library.path].into_iter().chain(&library.behind) {
+            let path = inside(root, path, &library)?;
+            check_visible(root, unit, &path)?;
+            paths.push(path);
+        }
 
         let others: Vec<Assignment> =
             unit.assignments(root).into_iter().filter(|set| !drop_in::is_own(root, &set.file)).collect();
         let before = others.iter().rev().find(|set| set.name == PRELOAD);
-        variables.insert(0, (PRELOAD.into(), joined(&path, before)));
+        variables.insert(0, (PRELOAD.into(), joined(&paths, before)));
         if let Some(before) = before.filter(|before| !before.value.trim().is_empty()) {
             notes.push(format!("LD_PRELOAD={} ({}) is kept behind it.", before.value, before.file.display()));
             notes.extend(kept_allocators(root, before));
@@ -76,7 +81,7 @@ impl Plan {
                 unit.name
             ));
         }
-        Ok(Plan { is_stand_in: tcmalloc.is_some(), notes, unit: unit.stem().into(), variables, by_file })
+        Ok(Plan { is_stand_in: !tcmalloc.is_empty(), notes, unit: unit.stem().into(), variables, by_file })
     }
 
     pub fn files(&self, place: &Place) -> Vec<File> {
@@ -136,19 +141,20 @@ fn what_its_file_shows(
     Ok(findings.iter().map(|finding| format!("note: {}", finding.text())).collect())
 }
 
-/// The name under which the program is linked with TCMalloc.
-fn linked_tcmalloc(root: &Root, program: &Path) -> Option<String> {
+/// The names under which the program is linked with TCMalloc.
+fn linked_tcmalloc(root: &Root, program: &Path) -> Vec<String> {
     let path = root.path(root.resolve(program));
-    let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return None };
-    let linked = dependencies::of_in(root, &path, &elf, "");
-    linked.into_iter().map(|library| library.name).find(|name| name.starts_with("libtcmalloc"))
+    let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return Vec::new() };
+    let linked = dependencies::of_in(root, &path, &elf, "").into_iter().map(|library| library.name);
+    linked.filter(|name| name.starts_with(library::STAND_IN_PREFIX)).collect()
 }
 
-fn choose(root: &Root, wanted: &Wanted, tcmalloc: Option<&str>, program: &Path) -> Result<Library, Failure> {
+fn choose(root: &Root, wanted: &Wanted, tcmalloc: &[String], program: &Path) -> Result<Library, Failure> {
     let with_code = |failure: Failure| Failure::new(FAILURE, failure.message);
-    let Some(name) = tcmalloc else {
+    if tcmalloc.is_empty() {
         return library::find_in(root, wanted.library, wanted.hardened).map_err(with_code);
-    };
+    }
+    let name = &tcmalloc.join(" and ");
     if wanted.hardened {
         return Err(refused(format!(
             "{} is linked with {name}, and the hardened library does not stand in for it; leave --hardened \
@@ -159,36 +165,38 @@ fn choose(root: &Root, wanted: &Wanted, tcmalloc: Option<&str>, program: &Path) 
     let found = library::find_in(root, wanted.library, false).map_err(with_code)?;
     let found = match wanted.library {
         Some(_) => found,
-        None => found.stand_in().ok_or_else(|| not_beside(&found, program, name))?,
+        None => {
+            let names = tcmalloc.iter().map(String::as_str);
+            found.stand_in_for(names).ok_or_else(|| not_beside(&found, program, name))?
+        }
     };
-    if found.stands_in_for_tcmalloc {
+    if tcmalloc.iter().all(|name| found.stands_in_for(name)) {
         return Ok(found);
     }
     Err(refused(format!(
         "{} is linked with {name}, and {} does not stand in for it: the program would read an empty heap and \
-         let its caches grow without end. Name vcmalloc's {}",
+         let its caches grow without end. Name vcmalloc's {name}",
         program.display(),
-        found.path.display(),
-        library::STAND_IN_FILE_NAME
+        found.path.display()
     )))
 }
 
 fn not_beside(library: &Library, program: &Path, tcmalloc: &str) -> Failure {
     refused(format!(
         "{} is linked with {tcmalloc} and asks it how much memory it uses. Preloading {} would let its caches \
-         grow without end, so vcmalloc's stand-in {} is needed, and it is not beside it. 'make build' makes it; \
-         or name it: vcm enable --library PATH ...",
+         grow without end, so vcmalloc's stand-in {tcmalloc} is needed, and it is not beside it. 'make build' makes \
+         it; or name it: vcm enable --library PATH ...",
         program.display(),
-        library.path.display(),
-        library::STAND_IN_FILE_NAME
+        library.path.display()
     ))
 }
 
 /// A library inside a root is named as the machine in that root names it.
-fn inside(root: &Root, library: &Library) -> Result<PathBuf, Failure> {
+fn inside(root: &Root, path: &Path, library: &Library) -> Result<PathBuf, Failure> {
     let folder = root.path("/");
     let real_folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-    let below = library.path.strip_prefix(&folder).or_else(|_| library.real_path.strip_prefix(&real_folder));
+    let real_path = if path == library.path { library.real_path.clone() } else { path.to_path_buf() };
+    let below = path.strip_prefix(&folder).or_else(|_| real_path.strip_prefix(&real_folder));
     below.map(|rest| Path::new("/").join(rest)).map_err(|_| {
         let (library, folder) = (library.path.display(), folder.display());
         refused(format!(
@@ -209,7 +217,7 @@ fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
     let file = library.file_name().unwrap_or_default().to_string_lossy();
     // Where everybody would find it, the stand-in would take TCMalloc's place in every program.
     let folder =
-        if file == library::STAND_IN_FILE_NAME { "/usr/local/lib/vcmalloc" } else { "/usr/local/lib" };
+        if file.starts_with(library::STAND_IN_PREFIX) { "/usr/local/lib/vcmalloc" } else { "/usr/local/lib" };
     Err(refused(format!(
         "{} is hidden from {} by its {by}=; copy it to {folder} and name it: vcm enable --library \
          {folder}/{file} {}",
@@ -232,16 +240,13 @@ fn in_a_build_tree(library: &Path) -> Option<String> {
 }
 
 /// Ours first, then what was there.
-fn joined(library: &Path, before: Option<&Assignment>) -> String {
-    let mut list = library.display().to_string();
+fn joined(libraries: &[PathBuf], before: Option<&Assignment>) -> String {
     let before = before.map_or("", |set| set.value.as_str());
-    for entry in before.split([':', ' ']).filter(|entry| !entry.is_empty()) {
-        if Path::new(entry) != library {
-            list.push(':');
-            list.push_str(entry);
-        }
-    }
-    list
+    let others = before.split([':', ' ']).filter(|entry| !entry.is_empty()).map(PathBuf::from);
+    let others = others.filter(|entry| !libraries.contains(entry));
+    let all: Vec<String> =
+        libraries.iter().cloned().chain(others).map(|path| path.display().to_string()).collect();
+    all.join(":")
 }
 
 /// Allocators that stay loaded behind ours.

@@ -25,7 +25,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use vcm_labs::engine::nearest;
 use watch::Watch;
@@ -48,8 +48,8 @@ pub fn run(arguments: Run) -> Outcome {
     // Nobody chose the library, and the program wants the one with gperftools' interface.
     if arguments.library.is_none()
         && !arguments.hardened
-        && findings.iter().any(|finding| finding.wants_stand_in)
-        && let Some(stand_in) = library.stand_in()
+        && let Some(stand_in) =
+            library.stand_in_for(findings.iter().filter_map(|finding| finding.wants_stand_in.as_deref()))
     {
         library = stand_in;
         findings = findings::of(&target, &library, &start);
@@ -122,10 +122,17 @@ fn weigh(arguments: &Run, name: &OsStr, findings: &[Finding]) -> Result<(), Fail
 /// Ours first, so that its malloc is the one that is found; then what was there, without a second of ours.
 fn preload_list(library: &Library, before: Option<&OsStr>) -> OsString {
     let mut list = library.path.clone().into_os_string();
+    for path in &library.behind {
+        list.push(":");
+        list.push(path);
+    }
     let before = before.map(OsStr::as_bytes).unwrap_or_default();
     for entry in before.split(|byte| matches!(byte, b':' | b' ')) {
         let entry = OsStr::from_bytes(entry);
-        if !entry.is_empty() && entry != library.path && entry != library.real_path {
+        let is_there = |path: &PathBuf| entry == path;
+        if !entry.is_empty()
+            && ![&library.path, &library.real_path].into_iter().chain(&library.behind).any(is_there)
+        {
             list.push(":");
             list.push(entry);
         }
@@ -174,10 +181,11 @@ mod tests {
         let library = Library {
             path: "/opt/link.so".into(),
             real_path: "/opt/real.so".into(),
-            stands_in_for_tcmalloc: false,
+            stands_in_for: Vec::new(),
+            behind: vec!["/opt/other.so".into()],
         };
-        assert_eq!(preload_list(&library, None), "/opt/link.so");
-        let before = OsStr::new("/a.so /opt/real.so:/opt/link.so::/b.so");
-        assert_eq!(preload_list(&library, Some(before)), "/opt/link.so:/a.so:/b.so");
+        assert_eq!(preload_list(&library, None), "/opt/link.so:/opt/other.so");
+        let before = OsStr::new("/a.so /opt/real.so:/opt/other.so:/opt/link.so::/b.so");
+        assert_eq!(preload_list(&library, Some(before)), "/opt/link.so:/opt/other.so:/a.so:/b.so");
     }
 }
