@@ -89,7 +89,7 @@ fn what_lies_in_several_mappings_is_carried_part_by_part() {
 
 #[test]
 fn the_pages_of_real_mappings_move_and_those_of_several_are_told() {
-    let os = Linux;
+    let os = Linux::new();
     let pages = Pages::new();
     assert!(pages.start(&os));
     let large = Large::new();
