@@ -6,6 +6,8 @@
 //! static library a handler that the program installs simply wins.
 
 use super::HEAP;
+#[cfg(feature = "shared")]
+use super::janitor::next;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -204,13 +206,6 @@ pub unsafe extern "C" fn sigaction(
 }
 
 #[cfg(feature = "shared")]
-unsafe extern "C" {
-    /// Other names of libc's `signal` and `__sysv_signal`.
-    fn ssignal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
-    fn sysv_signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
-}
-
-#[cfg(feature = "shared")]
 fn exchange_handler(handler: libc::sighandler_t, flags: c_int) -> libc::sighandler_t {
     // SAFETY: actions of ours.
     unsafe {
@@ -234,7 +229,7 @@ pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> l
         return exchange_handler(handler, libc::SA_RESTART);
     }
     // SAFETY: by the caller's promise.
-    unsafe { ssignal(number, handler) }
+    unsafe { next::signal().map_or(libc::SIG_ERR, |signal| signal(number, handler)) }
 }
 
 /// What `signal` means in programs that ask for System V's.
@@ -248,7 +243,29 @@ pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: libc::sighandler_
         return exchange_handler(handler, libc::SA_RESETHAND | libc::SA_NODEFER);
     }
     // SAFETY: by the caller's promise.
-    unsafe { sysv_signal(number, handler) }
+    unsafe { next::sysv_signal().map_or(libc::SIG_ERR, |signal| signal(number, handler)) }
+}
+
+/// Another name of `__sysv_signal`.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    // SAFETY: by the caller's promise.
+    unsafe { __sysv_signal(number, handler) }
+}
+
+/// Another name of `signal`.
+///
+/// # Safety
+/// As libc's function of this name.
+#[cfg(feature = "shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ssignal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    // SAFETY: by the caller's promise.
+    unsafe { signal(number, handler) }
 }
 
 /// BSD's name of `signal`.

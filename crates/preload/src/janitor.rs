@@ -18,8 +18,10 @@ use core::ffi::c_int;
 #[cfg(feature = "shared")]
 use core::ptr;
 #[cfg(feature = "shared")]
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vcmalloc_core::options::OptionId;
+#[cfg(feature = "shared")]
+use vcmalloc_core::os::Os;
 
 pub type Start = extern "C" fn(Pointer) -> Pointer;
 
@@ -68,12 +70,24 @@ pub mod next {
     pub static SETNS: Next = Next::new(c"setns");
     pub static AFFINITY: Next = Next::new(c"pthread_setaffinity_np");
     pub static DLOPEN: Next = Next::new(c"dlopen");
+    pub static SIGNAL: Next = Next::new(c"signal");
+    pub static SYSV_SIGNAL: Next = Next::new(c"__sysv_signal");
     pub static PRCTL: Next = Next::new(c"prctl");
     pub static SYSCALL: Next = Next::new(c"syscall");
 
     pub fn set_affinity() -> Option<unsafe extern "C" fn(libc::pthread_t, usize, *const u64) -> c_int> {
         // SAFETY: as below.
         unsafe { core::mem::transmute(AFFINITY.find()) }
+    }
+    type Signal = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
+
+    pub fn signal() -> Option<Signal> {
+        // SAFETY: as below.
+        unsafe { core::mem::transmute(SIGNAL.find()) }
+    }
+    pub fn sysv_signal() -> Option<Signal> {
+        // SAFETY: as below.
+        unsafe { core::mem::transmute(SYSV_SIGNAL.find()) }
     }
     pub fn create() -> Option<Create> {
         // SAFETY: the type is that of libc's function; a null pointer is None.
@@ -109,11 +123,14 @@ pub mod next {
 pub fn find_next() {
     #[cfg(feature = "shared")]
     {
+        // By name: a reference would keep the library from being loaded where the C library has no such variable.
+        HEAP.os().note_single_threaded(moved::find(libc::RTLD_DEFAULT, c"__libc_single_threaded").cast());
         use next::{
-            AFFINITY, CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, PRCTL, SETNS, SYSCALL, UNSHARE,
+            AFFINITY, CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, PRCTL, SETNS, SIGNAL, SYSCALL,
+            SYSV_SIGNAL, UNSHARE,
         };
         let threads = [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &AFFINITY];
-        for next in threads.into_iter().chain([&DLOPEN, &PRCTL, &SYSCALL]) {
+        for next in threads.into_iter().chain([&DLOPEN, &PRCTL, &SYSCALL, &SIGNAL, &SYSV_SIGNAL]) {
             next.find();
         }
         super::janitor_thread::note_cpus();
@@ -126,7 +143,6 @@ pub fn find_next() {
 
 #[cfg(feature = "shared")]
 fn is_main_thread() -> bool {
-    use vcmalloc_core::os::Os;
     HEAP.os().thread_number() == HEAP.os().process_number()
 }
 
@@ -158,6 +174,12 @@ pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: 
     with_janitor(create, THRD_ERROR, || unsafe { create_c11(thread, start, argument) })
 }
 
+#[cfg(feature = "shared")]
+const ROUNDS_AFTER_JANITOR: u32 = 20;
+/// In nanoseconds.
+#[cfg(feature = "shared")]
+const WAIT_AFTER_JANITOR: u64 = 1_000_000;
+
 /// Makes a thread of the program, and the janitor's where there is none. The program's comes first: where the
 /// system allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
 #[cfg(feature = "shared")]
@@ -168,7 +190,16 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
     }
     let mut outcome = make();
     if outcome == refusal && stop() {
-        outcome = make();
+        // The kernel counts a thread for an instant longer than libc waits for it.
+        for round in 0..ROUNDS_AFTER_JANITOR {
+            if round > 0 {
+                HEAP.os().wait_for(&AtomicU32::new(0), 0, WAIT_AFTER_JANITOR);
+            }
+            outcome = make();
+            if outcome != refusal {
+                break;
+            }
+        }
         if outcome == 0 {
             HEAP.retire_janitor();
         }
@@ -218,7 +249,6 @@ fn leave_process() {
 #[cfg(feature = "shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
-    use vcmalloc_core::os::Os;
     if is_main_thread() {
         leave_process();
     }
@@ -234,7 +264,6 @@ pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
 #[cfg(feature = "shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
-    use vcmalloc_core::os::Os;
     if is_main_thread() {
         leave_process();
     }
@@ -262,6 +291,7 @@ pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
 /// off.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_janitor_start() -> c_int {
+    HEAP.look_at_process();
     unsafe extern "C" {
         #[link_name = "pthread_create"]
         fn create_thread(

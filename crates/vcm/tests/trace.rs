@@ -59,10 +59,9 @@ fn what_was_imported_is_shown_in_figures_lines_and_parts() {
     assert_eq!(cut.code, Some(0), "{}", cut.err);
     let info = trace(&["info", text(&part), "--json"]);
     let info: serde_json::Value = serde_json::from_str(&info.out).unwrap();
-    assert_eq!(
-        (&info["summary"]["unknown"], &info["summary"]["live_bytes_at_end"]),
-        (&0.into(), &4096.into())
-    );
+    // The part may end within the microsecond for which a small block lives.
+    let live = info["summary"]["live_bytes_at_end"].as_u64().unwrap();
+    assert!(info["summary"]["unknown"] == 0 && (live == 4096 || live == 4160), "{info}");
 }
 
 #[test]

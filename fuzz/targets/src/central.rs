@@ -90,7 +90,7 @@ pub fn run(input: &[u8]) {
                     scope.spawn(|| central.hold());
                 });
                 // SAFETY: the thread that held the locks has ended.
-                unsafe { central.repair(&pages) };
+                unsafe { central.repair(&pages, true) };
             }
             _ => {}
         }

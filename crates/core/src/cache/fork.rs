@@ -10,18 +10,18 @@ impl<O: Os> Cache<O> {
     ///
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self, below: Below<'_, O>) {
+    pub unsafe fn repair(&self, below: Below<'_, O>, outermost: bool) {
         for slot in self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Relaxed) {
             // SAFETY: by the caller's promise; released by the thread that seized it.
             unsafe {
-                if self.lock_of(slot).seize() {
+                if self.lock_of(slot).seize(outermost) {
                     self.lock_of(slot).release();
                 }
             }
         }
         // SAFETY: as above.
         unsafe {
-            if self.freezer.seize() {
+            if self.freezer.seize(outermost) {
                 self.thaw(below);
                 self.freezer.release();
             }

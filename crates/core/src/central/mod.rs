@@ -380,18 +380,18 @@ impl<O: Os> Central<O> {
     ///
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self, pages: &Pages<O>) {
+    pub unsafe fn repair(&self, pages: &Pages<O>, outermost: bool) {
         for (index, place) in self.classes.iter().enumerate() {
             let class = SizeClass::from_byte(index as u8);
             // SAFETY: by the caller's promise; each is released by the thread that seized it.
             unsafe {
-                if place.transfer.seize() {
+                if place.transfer.seize(outermost) {
                     // Blocks count once they are there, and count no more before they are taken: nothing to
                     // put right.
                     place.note(place.transfer.seized());
                     place.transfer.release();
                 }
-                if place.spans.seize() {
+                if place.spans.seize(outermost) {
                     if class.is_small() {
                         place.spans.seized().rebuild(pages, class);
                     }

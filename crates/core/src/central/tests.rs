@@ -341,7 +341,7 @@ fn lists_are_right_again_in_a_child_whose_parent_was_changing_them() {
     };
     std::thread::scope(|scope| scope.spawn(gone).join()).unwrap();
     // SAFETY: the thread that held the locks is gone.
-    unsafe { middle.central.repair(&middle.pages) };
+    unsafe { middle.central.repair(&middle.pages, true) };
     middle.verify();
     assert_eq!([small, large].map(|class| middle.central.stats(class)), before);
     assert!(middle.take(small, 100).iter().all(|block| !kept.contains(block)));

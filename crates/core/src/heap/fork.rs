@@ -22,12 +22,18 @@ pub struct Process {
     word: AtomicUsize,
     /// Where the system zeroes none: set by `look_for_fork`, which compares the numbers of processes.
     own: AtomicU32,
+    own_first: AtomicUsize,
     number: AtomicU64,
 }
 
 impl Process {
     pub const fn new() -> Self {
-        Process { word: AtomicUsize::new(0), own: AtomicU32::new(KNOWN), number: AtomicU64::new(0) }
+        Process {
+            word: AtomicUsize::new(0),
+            own: AtomicU32::new(KNOWN),
+            own_first: AtomicUsize::new(0),
+            number: AtomicU64::new(0),
+        }
     }
 
     pub fn start<O: Os>(&self, os: &O) {
@@ -70,6 +76,23 @@ impl Process {
         self.state().is_some_and(|state| state.load(Ordering::Relaxed) == NEW)
     }
 
+    /// The thread that this process began with, where a handler of fork noted it; zeroed with the word, behind which
+    /// it stands.
+    fn first_thread(&self) -> Option<&AtomicUsize> {
+        match self.word.load(Ordering::Relaxed) {
+            0 => None,
+            word if word == self.own.as_ptr().addr() => Some(&self.own_first),
+            // SAFETY: the page is ours and stays mapped.
+            word => Some(unsafe { &*core::ptr::with_exposed_provenance(word + size_of::<usize>()) }),
+        }
+    }
+
+    /// Whether this process is new and began with another thread than this one, which was made before anybody looked.
+    fn began_with_another(&self, thread: usize) -> bool {
+        let first = self.first_thread().map_or(0, |first| first.load(Ordering::Relaxed));
+        self.is_new() && first != 0 && first != thread
+    }
+
     fn set(&self, value: u32) {
         if let Some(state) = self.state() {
             // Release pairs with the Acquire in `is_known`: who finds the process known finds the heap right.
@@ -93,6 +116,7 @@ impl Process {
         }
         let number = os.process_number();
         if ![0, before].contains(&number) && self.number.swap(number, Ordering::Relaxed) != number {
+            self.own_first.store(0, Ordering::Relaxed);
             self.set(NEW);
         }
     }
@@ -128,15 +152,15 @@ impl<O: Os> Heap<O> {
         // SAFETY: by the caller's promise.
         unsafe {
             for guards_nothing in [&self.starting, &self.pressure.relieving] {
-                if guards_nothing.seize() {
+                if guards_nothing.seize(outermost) {
                     guards_nothing.release();
                 }
             }
-            self.profile.repair();
-            self.guards.repair();
+            self.profile.repair(outermost);
+            self.guards.repair(outermost);
             self.pages.repair(outermost);
-            self.central.repair(&self.pages);
-            self.cache.repair(self.below());
+            self.central.repair(&self.pages, outermost);
+            self.cache.repair(self.below(), outermost);
         }
         self.forget_janitor();
         self.slow_paths.forget_others::<O>();
@@ -149,6 +173,18 @@ impl<O: Os> Heap<O> {
         if self.process.is_new() {
             self.slow_paths.forget_others::<O>();
         }
+    }
+
+    /// For a thread that finds itself in a slow path: it may be a new thread, made by a function of libc's that we do not
+    /// see, with the number of one that stayed in the parent. Then it stands nowhere, and its number is taken out.
+    #[cold]
+    pub(super) fn forget_namesake(&self) -> bool {
+        let thread = O::thread_id();
+        let is_namesake = self.process.began_with_another(thread);
+        if is_namesake {
+            self.slow_paths.forget_one(thread);
+        }
+        is_namesake
     }
 
     /// Looks whether this is a new process: for those who are about to make a thread in it, or to use what
@@ -168,6 +204,9 @@ impl<O: Os> Heap<O> {
     /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
     pub fn after_fork_in_child(&self) {
         self.process.look_for_fork(&self.os);
+        if let Some(first) = self.process.first_thread() {
+            first.store(O::thread_id(), Ordering::Relaxed);
+        }
         if self.is_inside() {
             self.know_process(false);
         }

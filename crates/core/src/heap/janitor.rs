@@ -249,7 +249,10 @@ impl<O: Os> Heap<O> {
             return false;
         }
         if self.is_started() {
-            self.inside(|| self.learn_limits_alone());
+            self.inside(|| {
+                self.settle_bound();
+                self.learn_limits_alone();
+            });
         }
         !self.janitor.threaded.swap(true, Ordering::Relaxed)
     }

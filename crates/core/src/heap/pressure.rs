@@ -3,6 +3,7 @@
 //! The limits themselves are kept by `pages`, which asks before memory comes into use.
 
 use super::Heap;
+use super::janitor::Ticker;
 use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::options::{AUTO, OptionId, percent_of};
@@ -256,7 +257,9 @@ impl<O: Os> Heap<O> {
     /// waits until the heap has grown by half of what is missing, or the limits are read again. What was not written
     /// then already does not count: a new block is about to be.
     fn is_put_off(&self) -> bool {
-        let (Some(soft), Some(in_memory)) = (self.pages.limits.soft(), self.os.own_memory()) else {
+        let may_open = self.is_aside() || self.may_open_files(Ticker::Program);
+        let in_memory = if may_open { self.os.own_memory() } else { None };
+        let (Some(soft), Some(in_memory)) = (self.pages.limits.soft(), in_memory) else {
             return false;
         };
         let footprint = self.pages.footprint();

@@ -172,6 +172,12 @@ impl SlowPaths {
         self.holds(O::thread_id())
     }
 
+    /// In a child process a thread of this number is gone.
+    pub fn forget_one(&self, gone: usize) {
+        let of_it = |place: &&AtomicUsize| place.load(Ordering::Relaxed) == gone;
+        self.all_places().filter(of_it).for_each(|place| place.store(0, Ordering::Relaxed));
+    }
+
     /// In a child process the threads of others are gone. They stay counted: this thread may be about to
     /// stray. Writes only where somebody stands: what is written is a page that a child does not share with
     /// its parent any more.
@@ -198,10 +204,16 @@ impl<O: Os> Heap<O> {
     /// Notes that this thread goes into a slow path; none where it is in one already.
     #[inline]
     pub(super) fn enter_slow_path(&self) -> Option<Entry<'_>> {
-        let entry = self.slow_paths.enter::<O>(|| {
-            self.forget_absent();
-            self.os.wait_for(&self.emergency.never, 0, FULL_WAIT);
-        });
+        let enter = || {
+            self.slow_paths.enter::<O>(|| {
+                self.forget_absent();
+                self.os.wait_for(&self.emergency.never, 0, FULL_WAIT);
+            })
+        };
+        let mut entry = enter();
+        if entry.is_none() && self.forget_namesake() {
+            entry = enter();
+        }
         self.know_process(entry.is_some());
         entry
     }

@@ -176,13 +176,16 @@ impl<T, W: Wait> Mutex<T, W> {
     }
 
     /// Takes the mutex over from a holder that does not exist; false where it is free, or this thread's own.
-    /// What it guards may be half changed. `release` ends it.
+    /// What it guards may be half changed. `release` ends it. `outermost`: this thread is in no work that a signal
+    /// handler interrupted, so nothing is its own, whatever the mark says: a new thread may have that of one that is
+    /// gone.
     ///
     /// # Safety
     /// All threads that could hold the mutex, but this one, stayed in the parent process.
-    pub unsafe fn seize(&self) -> bool {
+    pub unsafe fn seize(&self, outermost: bool) -> bool {
         let mark = W::mark();
-        if self.state.load(Ordering::Relaxed) & HELD == 0 || self.holder.load(Ordering::Relaxed) == mark {
+        let is_own = !outermost && self.holder.load(Ordering::Relaxed) == mark;
+        if self.state.load(Ordering::Relaxed) & HELD == 0 || is_own {
             return false;
         }
         // Waiters that do not exist stay counted: one of them may be this thread, interrupted as it waited.
@@ -312,7 +315,7 @@ mod tests {
         mutex.holder.store(0, Ordering::Relaxed);
         // SAFETY: this is the only thread; it stands where a handler would have interrupted it.
         unsafe {
-            assert!(mutex.seize());
+            assert!(mutex.seize(false));
             mutex.release();
         }
         drop(held);
@@ -325,14 +328,15 @@ mod tests {
         let mutex = Mutex::<u8, Linux>::new(7);
         // SAFETY: no other thread is left that could hold the mutex.
         unsafe {
-            assert!(!mutex.seize(), "free");
+            assert!(!mutex.seize(false) && !mutex.seize(true), "free");
             mutex.hold();
-            assert!(!mutex.seize(), "our own");
+            assert!(!mutex.seize(false), "our own");
             mutex.release();
             std::thread::scope(|scope| scope.spawn(|| mutex.hold()).join()).unwrap();
-            assert!(mutex.try_lock().is_none() && mutex.seize());
+            assert!(mutex.try_lock().is_none() && mutex.seize(false));
             assert_eq!(*mutex.seized(), 7);
-            assert!(!mutex.seize(), "our own by now");
+            assert!(!mutex.seize(false), "our own by now");
+            assert!(mutex.seize(true), "of one that is gone and had our mark");
             mutex.release();
         }
         assert!(mutex.try_lock().is_some());

@@ -22,7 +22,8 @@ impl<O: Os> Pages<O> {
             self.posted.forget_threads();
         }
         // SAFETY: by the caller's promise.
-        let (withheld, mut broken) = unsafe { (self.giving_back.seize(), self.state.seize()) };
+        let (withheld, mut broken) =
+            unsafe { (self.giving_back.seize(outermost), self.state.seize(outermost)) };
         // Units were withheld with the state unlocked. Where this thread holds the state itself, they stay
         // withheld.
         if withheld

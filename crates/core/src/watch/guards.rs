@@ -285,10 +285,10 @@ impl<O: Os> Guards<O> {
     ///
     /// # Safety
     /// All threads that could hold the lock, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self) {
+    pub unsafe fn repair(&self, outermost: bool) {
         // SAFETY: by the caller's promise; released by the thread that seized it.
         unsafe {
-            if self.state.seize() {
+            if self.state.seize(outermost) {
                 let state = self.state.seized();
                 (state.first, state.last) = (NOBODY, NOBODY);
                 state.used = self.slot_count.load(Ordering::Relaxed);

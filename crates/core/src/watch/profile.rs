@@ -443,10 +443,10 @@ impl<O: Os> Profile<O> {
     ///
     /// # Safety
     /// All threads that could hold the lock, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self) {
+    pub unsafe fn repair(&self, outermost: bool) {
         // SAFETY: by the caller's promise; released by the thread that seized it.
         unsafe {
-            if self.state.seize() {
+            if self.state.seize(outermost) {
                 self.on.store(false, Ordering::Relaxed);
                 *self.state.seized() = State { reserved: self.state.seized().reserved, ..EMPTY };
                 self.state.release();

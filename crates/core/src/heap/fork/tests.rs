@@ -71,6 +71,23 @@ fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
     works(&heap, blocks);
 }
 
+/// libc gives the stack of a thread that is gone to a new one, and with it that thread's number and mark; and it makes
+/// threads (for timers, say) that nobody announces to us.
+#[test]
+fn a_new_thread_with_the_number_of_one_that_is_gone_has_none_of_its_locks() {
+    let (heap, blocks) = heap_in_use();
+    // What the one that is gone left behind.
+    heap.hold_for_test();
+    heap.process.set(super::NEW);
+    // The child began with another thread.
+    let first = heap.process.first_thread().expect("the heap has started");
+    first.store(Fake::thread_id() + 64, Ordering::Relaxed);
+    let block = heap.allocate(1 << 20);
+    assert!(heap.process.is_known() && heap.stats().large_blocks > 0, "it is served by the heap");
+    heap.free(block);
+    works(&heap, blocks);
+}
+
 #[test]
 fn a_child_that_does_not_use_the_heap_does_not_pay_for_it() {
     let (heap, blocks) = heap_in_use();

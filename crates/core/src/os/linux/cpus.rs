@@ -35,23 +35,3 @@ pub(super) fn usable() -> usize {
     let allowed = (allowed as usize).max(1);
     cgroup::cpus().map_or(allowed, |quota| allowed.min(quota))
 }
-
-/// Whether this is the only thread, where glibc (2.32 and later) tells: then no sequence is under way while this is
-/// asked. A name that nobody defines has address 0.
-pub(super) fn is_single_threaded() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let symbol: *const u8;
-        // SAFETY: reads our own global offset table, and the byte that glibc keeps there, or nothing.
-        unsafe {
-            core::arch::asm!(
-                ".weak __libc_single_threaded",
-                "mov {}, [rip + __libc_single_threaded@GOTPCREL]",
-                out(reg) symbol, options(nostack, preserves_flags, readonly)
-            );
-            !symbol.is_null() && symbol.read_volatile() != 0
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}

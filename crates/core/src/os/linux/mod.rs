@@ -20,7 +20,7 @@ pub use filter::Filter;
 pub use stack::Interrupted;
 
 use super::{FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
-use crate::base::sync::AtomicU32;
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
 use allowed::{Allowed, Ask};
 use core::ffi::CStr;
@@ -30,11 +30,27 @@ use core::ffi::CStr;
 #[derive(Default)]
 pub struct Linux {
     allowed: Allowed,
+    /// The address of glibc's `__libc_single_threaded` (2.32 and later), 0 where it is not known.
+    single_threaded: AtomicUsize,
 }
 
 impl Linux {
     pub const fn new() -> Self {
-        Linux { allowed: Allowed::new() }
+        Linux { allowed: Allowed::new(), single_threaded: AtomicUsize::new(0) }
+    }
+
+    /// Tells where the C library says whether the process has one thread: a byte that stays readable.
+    pub fn note_single_threaded(&self, flag: *const u8) {
+        self.single_threaded.store(flag.expose_provenance(), Ordering::Relaxed);
+    }
+
+    /// Whether this is the only thread: then no sequence is under way while this is asked.
+    fn is_single_threaded(&self) -> bool {
+        match self.single_threaded.load(Ordering::Relaxed) {
+            0 => false,
+            // SAFETY: by the promise of who told it; the C library writes it while other threads cannot read it.
+            flag => unsafe { core::ptr::with_exposed_provenance::<u8>(flag).read_volatile() != 0 },
+        }
     }
 
     /// Whether a system call may be asked: no filter that was seen stands in its way, and the program did not
@@ -156,7 +172,7 @@ impl Os for Linux {
         None
     }
     fn fence_sequences(&self) -> bool {
-        cpus::is_single_threaded() || self.may(Ask::Fence) && cpus::fence_sequences()
+        self.is_single_threaded() || self.may(Ask::Fence) && cpus::fence_sequences()
     }
     fn possible_cpus(&self) -> usize {
         cpus::possible()
