@@ -274,6 +274,7 @@ impl<O: Os> Heap<O> {
         self.janitor.threaded.store(false, Ordering::Relaxed);
         self.janitor.retired.store(false, Ordering::Relaxed);
         self.janitor.ticking.store(false, Ordering::Relaxed);
+        self.janitor.found.forget_teller();
         self.growth.forget_thread();
         self.pressure.forget_thread();
     }
