@@ -53,13 +53,14 @@ impl SpanLists {
                     pages.note_given(*place, true);
                 }
             });
-            if span.fresh() != fresh && self.spans >= GROWN_SPANS && block_bytes <= PAGE_BYTES {
-                reached = reached_units(start, span, fresh).or(reached);
-            }
-            if released != 0 {
-                let left = span.released_bytes();
+            // At once: a child counts what the span says.
+            let left = span.released_bytes();
+            if left != released {
                 pages.count_released(released, left);
                 pages.count_returned(released - left, span.released_at.get());
+            }
+            if span.fresh() != fresh && self.spans >= GROWN_SPANS && block_bytes <= PAGE_BYTES {
+                reached = reached_units(start, span, fresh).or(reached);
             }
             count += taken;
             self.free_blocks -= taken;
@@ -179,14 +180,15 @@ impl SpanLists {
             let to = (start + (first + count) as usize * PAGE_BYTES) & !(page - 1);
             if from < to && os.give_back(from, to - from) {
                 let (first, count) = ((from - start) / PAGE_BYTES, (to - from) / PAGE_BYTES);
+                // Both at once: a child counts what the span says.
                 span.add_released(bits::mask(first as u32, count as u32));
+                pages.count_released(0, to - from);
                 given += to - from;
             }
         });
         pages.note_tidy(id, span);
         if given > 0 {
             span.released_at.set(now);
-            pages.count_released(0, given);
             pages.note_broken(span.start.get());
         }
         given

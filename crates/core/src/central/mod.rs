@@ -381,6 +381,7 @@ impl<O: Os> Central<O> {
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
     pub unsafe fn repair(&self, pages: &Pages<O>, outermost: bool) {
+        let mut any_span_lock = false;
         for (index, place) in self.classes.iter().enumerate() {
             let class = SizeClass::from_byte(index as u8);
             // SAFETY: by the caller's promise; each is released by the thread that seized it.
@@ -392,12 +393,17 @@ impl<O: Os> Central<O> {
                     place.transfer.release();
                 }
                 if place.spans.seize(outermost) {
+                    any_span_lock = true;
                     if class.is_small() {
                         place.spans.seized().rebuild(pages, class);
                     }
                     place.spans.release();
                 }
             }
+        }
+        if any_span_lock {
+            // It is counted under the locks of the classes.
+            pages.recount_released();
         }
     }
 }

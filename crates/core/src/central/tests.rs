@@ -348,6 +348,27 @@ fn lists_are_right_again_in_a_child_whose_parent_was_changing_them() {
 }
 
 #[test]
+fn pages_inside_spans_that_were_just_given_back_are_counted_in_a_repair() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(512);
+    let blocks = middle.take(class, class.shape().blocks as usize);
+    let id = middle.pages.span_of(blocks[0]).unwrap();
+    middle.give(class, &blocks[1..]).unwrap();
+    let gone = || {
+        middle.central.class(class).spans.hold();
+        middle.pages.span(id).add_released(0b110);
+    };
+    std::thread::scope(|scope| scope.spawn(gone).join()).unwrap();
+    // SAFETY: the thread that held the lock is gone.
+    unsafe { middle.central.repair(&middle.pages, true) };
+    middle.verify();
+    middle.pages.verify();
+    assert_eq!(middle.pages.released_bytes(), 2 * crate::base::PAGE_BYTES);
+    middle.take(class, blocks.len() - 1);
+    assert_eq!(middle.pages.released_bytes(), 0);
+}
+
+#[test]
 fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     let middle = middle(0);
     let class = SizeClass::for_small(512);

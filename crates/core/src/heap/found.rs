@@ -37,6 +37,11 @@ impl Found {
         }
     }
 
+    /// In a new process who was about to tell is not there.
+    pub fn forget_teller(&self) {
+        self.moves(TELLING, NOTHING);
+    }
+
     #[inline]
     pub fn is_told(&self) -> bool {
         self.state.load(Ordering::Relaxed) == TOLD
@@ -63,5 +68,16 @@ mod tests {
         found.tell(Misuse::at(Fault::DoubleFree, 32));
         assert_eq!(found.take().map(|misuse| misuse.address), Some(16));
         assert!(!found.is_told() && found.take().is_none());
+    }
+
+    #[test]
+    fn a_misuse_is_told_although_the_teller_before_stayed_in_the_parent() {
+        let found = Found::new();
+        found.state.store(TELLING, Ordering::Relaxed);
+        found.forget_teller();
+        found.tell(Misuse::at(Fault::DoubleFree, 16));
+        assert_eq!(found.take().map(|misuse| misuse.address), Some(16));
+        found.forget_teller();
+        assert!(found.take().is_none(), "what was taken stays so");
     }
 }

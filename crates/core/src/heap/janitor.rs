@@ -251,6 +251,7 @@ impl<O: Os> Heap<O> {
         if self.is_started() {
             self.inside(|| {
                 self.settle_bound();
+                self.learn_for_samples();
                 self.learn_limits_alone();
             });
         }
@@ -277,6 +278,7 @@ impl<O: Os> Heap<O> {
         self.janitor.threaded.store(false, Ordering::Relaxed);
         self.janitor.retired.store(false, Ordering::Relaxed);
         self.janitor.ticking.store(false, Ordering::Relaxed);
+        self.janitor.found.forget_teller();
         self.growth.forget_thread();
         self.pressure.forget_thread();
     }

@@ -137,6 +137,7 @@ impl<O: Os> Heap<O> {
     fn learn_now(&self) {
         self.os.learn();
         self.settle_bound();
+        self.learn_for_samples();
         if !self.pressure.limits_known.swap(true, Ordering::Relaxed) {
             self.learn_group();
         }

@@ -28,6 +28,13 @@ fn counted_bytes(bytes: usize, align: usize) -> usize {
 }
 
 impl<O: Os> Heap<O> {
+    /// Asks what guarded samples will need to know, where there are any.
+    pub(super) fn learn_for_samples(&self) {
+        if self.options.get(OptionId::guarded_rate) != 0 {
+            self.guards.learn(&self.os);
+        }
+    }
+
     /// Starts the live profile anew: about one sample in `interval` bytes, 0 for the option's. False where
     /// there is no memory for its tables, in a heap without samples, and in a signal handler that interrupted
     /// the heap.

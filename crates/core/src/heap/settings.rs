@@ -39,6 +39,8 @@ impl<O: Os> Heap<O> {
     #[cold]
     fn start(&self) -> bool {
         let _held = self.starting.lock();
+        // First: a child that is made in the middle of this finds the lock held.
+        self.process.start(&self.os);
         if self.state.load(Ordering::Relaxed) == READY {
             return true;
         }
@@ -73,7 +75,6 @@ impl<O: Os> Heap<O> {
             return false;
         }
         self.central.start(&self.os);
-        self.process.start(&self.os);
         true
     }
 

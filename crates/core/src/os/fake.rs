@@ -76,6 +76,8 @@ pub struct Fake {
     pub quiet: bool,
     /// The system's page; 0: that of this machine. Requests that do not begin at a page are refused.
     pub page: usize,
+    /// Called in the middle of each request: as if something else happened then.
+    pub meanwhile: Option<fn(Request)>,
 }
 
 impl Default for Fake {
@@ -109,6 +111,7 @@ impl Default for Fake {
             panics: false,
             quiet: false,
             page: 0,
+            meanwhile: None,
         }
     }
 }
@@ -130,6 +133,9 @@ impl Fake {
     }
 
     fn grants(&self, request: Request) -> bool {
+        if let Some(meanwhile) = self.meanwhile {
+            meanwhile(request);
+        }
         let number = self.asked[request as usize].fetch_add(1, Relaxed);
         number < self.refuse_from[request as usize].load(Relaxed)
     }

@@ -4,7 +4,7 @@
 //! held over each block, so that a fork never happens while units are withheld.
 
 use super::runs::Huge;
-use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, Pages, State, bits};
+use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, Pages, State, Withheld, bits};
 use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
 use crate::class::UNIT_BYTES;
@@ -77,7 +77,7 @@ impl<O: Os> Pages<O> {
     }
 
     fn give_back_block(&self, os: &O, number: u32, wish: Wish) -> usize {
-        let _held = self.giving_back.lock();
+        let mut held = self.giving_back.lock();
         let mut state = self.lock();
         if state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep
             || !self.has_what_is_wished(&state, number, wish)
@@ -86,8 +86,9 @@ impl<O: Os> Pages<O> {
         }
         let unused = state.runs.is_unused(&self.blocks, number);
         let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number);
+        *held = Withheld { block: number, units: withheld };
         drop(state);
-        self.give_back_units(os, number, withheld, dirty, unused)
+        self.give_back_units(os, &mut held, dirty, unused)
     }
 
     fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> u32 {
@@ -96,7 +97,8 @@ impl<O: Os> Pages<O> {
     }
 
     /// Gives the dirty ones of a block's withheld units back to the system and makes all of them free again.
-    fn give_back_units(&self, os: &O, number: u32, withheld: u128, dirty: u128, unused: bool) -> usize {
+    fn give_back_units(&self, os: &O, held: &mut Withheld, dirty: u128, unused: bool) -> usize {
+        let Withheld { block: number, units: withheld } = *held;
         let (units_per_page, mut refused) = ((os.page_bytes() / UNIT_BYTES).max(1) as u32, dirty);
         // A system's page may be several units: only those that are withheld as a whole can go.
         bits::each_run(whole(withheld, dirty, units_per_page), |start, length| {
@@ -117,6 +119,7 @@ impl<O: Os> Pages<O> {
                 state.runs.return_withheld(&self.blocks, number, units, is_clean);
             }
         }
+        *held = Withheld::NOTHING;
         (dirty & !refused).count_ones() as usize * UNIT_BYTES
     }
 

@@ -217,7 +217,7 @@ impl<O: Os> Pages<O> {
         false
     }
 
-    fn note_grown(&self, state: &mut Guard<'_, State, O>) {
+    pub(super) fn note_grown(&self, state: &mut State) {
         let grown = state.runs.blocks as usize * BLOCK_BYTES;
         self.grown_granules.store(grown >> GRANULE_SHIFT, Ordering::Release);
         self.grown.store(grown, Ordering::Release);

@@ -83,8 +83,8 @@ pub struct Pages<O: Os> {
     /// The 2 MiB block that is looked at next for a huge page.
     next_collapse: AtomicU32,
     huge_blocks: AtomicUsize,
-    /// Held while units are withheld, so that no fork loses them.
-    giving_back: Mutex<(), O>,
+    /// Held while units are withheld, so that no fork loses them. It guards which.
+    giving_back: Mutex<Withheld, O>,
     /// The system would make huge pages by itself, and early: it is told not to.
     forbid_huge_pages: AtomicBool,
     allow_huge_pages: AtomicBool,
@@ -109,6 +109,17 @@ struct State {
     grown_blocks_most: u32,
     /// Units that will wait in the first block.
     waiting: u32,
+}
+
+/// Units of a block that are free and marked used meanwhile. Changed with the state locked.
+#[derive(Clone, Copy)]
+struct Withheld {
+    block: u32,
+    units: u128,
+}
+
+impl Withheld {
+    const NOTHING: Withheld = Withheld { block: 0, units: 0 };
 }
 
 impl State {
@@ -172,7 +183,7 @@ impl<O: Os> Pages<O> {
             too_soon_from: AtomicU32::new(FIRST_TICK),
             next_collapse: AtomicU32::new(0),
             huge_blocks: AtomicUsize::new(0),
-            giving_back: Mutex::new(()),
+            giving_back: Mutex::new(Withheld::NOTHING),
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),
             given_by_call: AtomicBool::new(false),

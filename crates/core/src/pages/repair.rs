@@ -6,7 +6,7 @@
 //! descriptors follow from it. What was on its way at that instant becomes free memory, or stays unused.
 
 use super::bits::BLOCK_UNITS;
-use super::{LargeStats, Pages, Span, SpanId, State};
+use super::{LargeStats, Pages, Span, SpanId, State, Withheld};
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::Os;
@@ -35,6 +35,9 @@ impl<O: Os> Pages<O> {
         }
         // SAFETY: the locks are held by this thread since the lines above.
         unsafe {
+            if withheld {
+                *self.giving_back.seized() = Withheld::NOTHING;
+            }
             if broken {
                 self.rebuild(self.state.seized());
                 self.state.release();
@@ -45,8 +48,18 @@ impl<O: Os> Pages<O> {
         }
     }
 
+    /// Counts the pages anew that were given back inside open spans. For a repair.
+    pub fn recount_released(&self) {
+        let spans = self.open_spans(self.span_count_unlocked());
+        let known = spans.filter(|(id, span)| self.span_of(self.address_of(span.start.get())) == Some(*id));
+        self.released.store(known.map(|(_, span)| span.released_bytes()).sum(), Ordering::Relaxed);
+    }
+
     pub(super) fn rebuild(&self, state: &mut State) {
+        // Blocks count once they are there: what lies in them is ours.
+        self.note_grown(state);
         state.runs.unlist_all(&self.blocks);
+        self.keep_withheld(state);
         state.unused_spans = SpanId::NONE;
         state.spans_open = 0;
         state.large = LargeStats::NONE;
@@ -71,7 +84,16 @@ impl<O: Os> Pages<O> {
         }
         self.clear_map_of_free_units(state);
         self.released.store(released, Ordering::Relaxed);
-        state.runs.relist(&self.blocks);
+        self.huge_blocks.store(state.runs.relist(&self.blocks), Ordering::Relaxed);
+    }
+
+    /// Units that this thread itself withholds, in work that a signal handler interrupted, are free when that ends.
+    fn keep_withheld(&self, state: &mut State) {
+        if self.giving_back.is_own() {
+            // SAFETY: this thread holds the mutex, and changes what it guards only with the state locked.
+            let Withheld { block, units } = unsafe { *self.giving_back.as_ptr() };
+            state.runs.claim_in(&self.blocks, block, units);
+        }
     }
 
     fn is_open(&self, state: &State, id: SpanId, span: &Span) -> bool {

@@ -4,6 +4,7 @@
 //! fuller than most, so emptier blocks drain and can be given back whole.
 
 use super::bits::{self, BLOCK_UNITS};
+use core::sync::atomic::{Ordering, compiler_fence};
 
 pub const BLOCK_NONE: u32 = u32::MAX;
 
@@ -136,16 +137,23 @@ impl Runs {
     /// Adds the next block of the table: free and clean.
     pub fn add_block(&mut self, blocks: &impl Blocks) {
         let number = self.blocks;
-        self.blocks += 1;
         *Self::of(blocks, number) = Block { free: u128::MAX, huge: Huge::No, ..Block::FOREIGN };
+        self.count_blocks(1);
         self.insert(blocks, number);
     }
 
     /// Passes over blocks of the table that are lost to us. Only the first is written: the others are zero.
     pub fn add_gap(&mut self, blocks: &impl Blocks, count: u32) {
         *Self::of(blocks, self.blocks) = Block { next: count, ..Block::FOREIGN };
-        self.blocks += count;
+        self.count_blocks(count);
         self.lost += u64::from(count) * u64::from(BLOCK_UNITS);
+    }
+
+    /// After their entry: a child that is made between knows nothing of them.
+    fn count_blocks(&mut self, count: u32) {
+        compiler_fence(Ordering::Release);
+        self.blocks += count;
+        compiler_fence(Ordering::Release);
     }
 
     /// Whether a block is not in a gap.
@@ -345,39 +353,48 @@ impl Runs {
     /// stays known. `claim` marks what is in use, `relist` ends the repair.
     pub fn unlist_all(&mut self, blocks: &impl Blocks) {
         let Runs { blocks: count, first_number, .. } = *self;
-        let lost = self.lost - u64::from(self.waiting.1);
-        *self = Runs { blocks: count, first_number, lost, ..Runs::new() };
+        *self = Runs { blocks: count, first_number, ..Runs::new() };
         let mut number = 0;
         while number < count {
             let block = Self::of(blocks, number);
-            if block.huge != Huge::Foreign {
+            let stride = self.stride(blocks, number);
+            if block.huge == Huge::Foreign {
+                self.lost += u64::from(stride) * u64::from(BLOCK_UNITS);
+            } else {
                 (block.free, block.list) = (u128::MAX, 0);
             }
-            number += self.stride(blocks, number);
+            number += stride;
         }
     }
 
     /// Marks a run used, in a repair.
     pub fn claim(&mut self, blocks: &impl Blocks, start: u32, units: u32) {
-        each_part(start, units, |number, mask| {
+        each_part(start, units, |number, mask| self.claim_in(blocks, number, mask));
+    }
+
+    /// The same with units of one block.
+    pub fn claim_in(&mut self, blocks: &impl Blocks, number: u32, mask: u128) {
+        if mask != 0 {
             let block = Self::of(blocks, number);
             block.free &= !mask;
             block.dirty |= mask;
-        });
+        }
     }
 
-    /// Ends a repair: counts and lists every block of ours.
-    pub fn relist(&mut self, blocks: &impl Blocks) {
-        let mut number = 0;
+    /// Ends a repair: counts and lists every block of ours. Returns how many have a huge page.
+    pub fn relist(&mut self, blocks: &impl Blocks) -> usize {
+        let (mut number, mut huge) = (0, 0);
         while number < self.blocks {
             let block = Self::of(blocks, number);
             if block.huge != Huge::Foreign {
                 self.used += block.free.count_zeros() as u64;
                 self.dirty_free += (block.dirty & block.free).count_ones() as u64;
+                huge += usize::from(block.huge == Huge::Yes);
                 self.insert(blocks, number);
             }
             number += self.stride(blocks, number);
         }
+        huge
     }
 
     /// True if no unit of the block is in use.

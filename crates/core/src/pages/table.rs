@@ -12,6 +12,8 @@ pub const STEP_BYTES: usize = 64 << 10;
 pub struct Table<T> {
     base: AtomicUsize,
     committed_bytes: AtomicUsize,
+    /// While the system is asked: how long the table will be, or has been. Else 0.
+    asked_bytes: AtomicUsize,
     /// Bytes that it can have at most.
     most_bytes: AtomicUsize,
     capacity: AtomicUsize,
@@ -28,6 +30,7 @@ impl<T> Table<T> {
         Table {
             base: AtomicUsize::new(0),
             committed_bytes: AtomicUsize::new(0),
+            asked_bytes: AtomicUsize::new(0),
             most_bytes: AtomicUsize::new(0),
             capacity: AtomicUsize::new(0),
             reserved: AtomicBool::new(false),
@@ -85,14 +88,23 @@ impl<T> Table<T> {
     pub fn cut<O: Os>(&self, os: &O, bytes: usize) {
         let committed = self.committed_bytes.load(Ordering::Relaxed);
         if bytes < committed {
-            os.unmap(self.base.load(Ordering::Relaxed) + bytes, committed - bytes);
+            // First: a child must not count on what is not mapped any more.
+            self.asked_bytes.store(committed, Ordering::Relaxed);
             self.committed_bytes.store(bytes, Ordering::Release);
+            os.unmap(self.base.load(Ordering::Relaxed) + bytes, committed - bytes);
+            self.asked_bytes.store(0, Ordering::Relaxed);
         }
     }
 
     fn add<O: Os>(&self, os: &O, target: usize, writable: bool) -> bool {
         let committed = self.committed_bytes.load(Ordering::Relaxed);
         let (start, bytes) = (self.base.load(Ordering::Relaxed) + committed, target - committed);
+        let asked = self.asked_bytes.load(Ordering::Relaxed);
+        if asked > committed && !self.reserved.load(Ordering::Relaxed) {
+            // A thread that stayed in the parent was here: in this process nobody knows what it mapped.
+            os.unmap(start, asked - committed);
+        }
+        self.asked_bytes.store(target, Ordering::Relaxed);
         let is_there = target <= self.most_bytes.load(Ordering::Relaxed)
             && match (self.reserved.load(Ordering::Relaxed), writable) {
                 (true, _) => os.commit(start, bytes),
@@ -103,6 +115,7 @@ impl<T> Table<T> {
             // Pairs with the Acquire in `usable`: who sees the new length sees usable memory.
             self.committed_bytes.store(target, Ordering::Release);
         }
+        self.asked_bytes.store(0, Ordering::Relaxed);
         is_there
     }
 
@@ -150,5 +163,27 @@ impl<T> Table<T> {
         // SAFETY: by the caller's promise the entry is there, as long as the table is; all bits of it are
         // valid.
         unsafe { &*self.at(index) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::os::fake::Fake;
+
+    #[test]
+    fn a_table_grows_in_a_child_that_was_forked_while_another_thread_made_it_longer() {
+        let (os, table) = (Fake::default(), Table::<u64>::new());
+        let base = os.free_range(64 << 20).unwrap().address;
+        table.start_at(base, 1 << 20);
+        assert!(table.ensure(&os, 10));
+        let (_, before) = table.range();
+        // The other thread has mapped the next step and has not said so.
+        assert_eq!(os.map_at(base + before, 2 * STEP_BYTES), Ok(()));
+        table.asked_bytes.store(before + 2 * STEP_BYTES, Ordering::Relaxed);
+        assert!(table.ensure(&os, (before + STEP_BYTES) / size_of::<u64>()));
+        assert!(table.ensure(&os, (before + 5 * STEP_BYTES) / size_of::<u64>()));
+        assert_eq!(table.asked_bytes.load(Ordering::Relaxed), 0);
+        table.stop(&os);
     }
 }

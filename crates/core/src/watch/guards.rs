@@ -31,6 +31,8 @@ pub struct Guards<O: Os> {
     page: AtomicUsize,
     pub(super) slots: Table<Slot>,
     slot_count: AtomicU32,
+    /// One more than the system has room for; 0 before it was asked.
+    slots_allowed: AtomicUsize,
     live: AtomicU32,
     next_sample: AtomicU64,
     state: Mutex<State, O>,
@@ -69,6 +71,7 @@ impl<O: Os> Guards<O> {
             page: AtomicUsize::new(0),
             slots: Table::new(),
             slot_count: AtomicU32::new(0),
+            slots_allowed: AtomicUsize::new(0),
             live: AtomicU32::new(0),
             next_sample: AtomicU64::new(0),
             state: Mutex::new(State {
@@ -114,9 +117,17 @@ impl<O: Os> Guards<O> {
         true
     }
 
+    /// Asks for how many slots the system has room, once: before a file that is open for an instant can be in the way.
+    pub fn learn(&self, os: &O) {
+        if self.slots_allowed.load(Ordering::Relaxed) == 0 {
+            self.slots_allowed.store(slots_allowed(os) + 1, Ordering::Relaxed);
+        }
+    }
+
     fn reserve(&self, os: &O) -> bool {
         let page = os.page_bytes();
-        let slots = slots_allowed(os);
+        self.learn(os);
+        let slots = self.slots_allowed.load(Ordering::Relaxed).saturating_sub(1);
         let bytes = (2 * slots + 1) * page;
         if slots == 0 || !self.slots.start(os, slots) {
             return false;

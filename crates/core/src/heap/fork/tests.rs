@@ -145,6 +145,25 @@ fn threads_that_waited_for_a_lock_in_the_parent_do_not_matter() {
     works(&heap, blocks);
 }
 
+thread_local! {
+    static STARTING: std::cell::Cell<*const Heap<Fake>> = const { std::cell::Cell::new(std::ptr::null()) };
+}
+
+#[test]
+fn a_child_of_a_heap_that_just_starts_is_known_as_one() {
+    fn look(_: crate::os::fake::Request) {
+        let heap = STARTING.get();
+        // SAFETY: the test below keeps the heap.
+        assert!(heap.is_null() || unsafe { (*heap).process.address() } != 0);
+    }
+    let mut os = Fake::default();
+    os.meanwhile = Some(look);
+    let heap = Box::new(Heap::new(os));
+    STARTING.set(&raw const *heap);
+    assert_ne!(heap.allocate(1), 0);
+    STARTING.set(std::ptr::null());
+}
+
 /// The proof on a real process: children by `_fork`-like calls see the word zeroed, children of threads do
 /// not.
 #[test]

@@ -1,6 +1,8 @@
 use crate::class::{SizeClass, UNIT_BYTES};
-use crate::os::fake::Fake;
+use crate::os::fake::{Fake, Request};
 use crate::pages::{Pages, SpanId};
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 fn pages() -> (Fake, Pages<Fake>) {
     let (os, pages) = (Fake::default(), Pages::new());
@@ -99,4 +101,73 @@ fn a_block_that_is_not_ours_stays_so() {
     repaired(&pages);
     assert_eq!(pages.stats(), before);
     pages.close_span(id, 0);
+}
+
+#[test]
+fn what_was_mapped_just_now_is_known_to_be_ours() {
+    let (os, pages) = pages();
+    let id = pages.open_span(&os, SizeClass::for_small(64)).unwrap();
+    let granules = pages.grown_granules.load(Ordering::Relaxed);
+    // The thread that is gone added a block and has not told of it.
+    pages.state.lock().runs.add_block(&pages.blocks);
+    assert!(pages.blocks.ensure(&os, 2) && pages.classes.ensure(&os, 256) && pages.owners.ensure(&os, 256));
+    repaired(&pages);
+    assert_eq!(pages.grown_granules.load(Ordering::Relaxed), 2 * granules);
+    pages.close_span(id, 0);
+}
+
+#[test]
+fn a_gap_that_was_counted_in_part_is_counted_anew() {
+    use crate::os::Os;
+    let (os, pages) = pages();
+    assert_eq!(os.map_at(pages.address_of(0), crate::pages::BLOCK_BYTES), Ok(()));
+    let id = pages.open_span(&os, SizeClass::for_small(64)).unwrap();
+    let before = pages.stats();
+    pages.state.lock().runs.lost = 0;
+    repaired(&pages);
+    assert_eq!(pages.stats(), before);
+    pages.close_span(id, 0);
+}
+
+#[test]
+fn huge_pages_are_counted_anew() {
+    let (os, pages) = pages();
+    let (id, _) = pages.open_large(&os, 1, 1, 0).unwrap();
+    // SAFETY: no other thread uses the pages.
+    unsafe { (*pages.blocks.at(0)).huge = crate::pages::runs::Huge::Yes };
+    pages.huge_blocks.store(7, Ordering::Relaxed);
+    repaired(&pages);
+    assert_eq!(pages.huge_blocks.load(Ordering::Relaxed), 1);
+    pages.close_span(id, 0);
+}
+
+thread_local! {
+    static FORKING: Cell<*const Pages<Fake>> = const { Cell::new(std::ptr::null()) };
+}
+
+/// A handler that interrupts the request to give units back forks; `state` is held by a thread that stays behind.
+fn fork_as_units_are_given_back(request: Request) {
+    let pages = FORKING.take();
+    if request != Request::GiveBack || pages.is_null() {
+        return FORKING.set(pages);
+    }
+    // SAFETY: the test below keeps the pages.
+    let pages = unsafe { &*pages };
+    std::thread::scope(|scope| scope.spawn(|| pages.state.hold()).join()).unwrap();
+    // SAFETY: the thread that held the lock is gone.
+    unsafe { pages.repair(false) };
+    assert_ne!(pages.stats().used, 0, "nobody else may have what is given back");
+}
+
+#[test]
+fn units_that_interrupted_work_withholds_stay_withheld_until_it_ends() {
+    let (mut os, pages) = pages();
+    os.meanwhile = Some(fork_as_units_are_given_back);
+    let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
+    pages.close_span(id, 0);
+    FORKING.set(&raw const pages);
+    assert_ne!(pages.give_back(&os, 0, 0), 0);
+    assert!(FORKING.get().is_null());
+    pages.verify();
+    assert_eq!((pages.stats().used, pages.stats().dirty_free), (0, 0));
 }
