@@ -243,6 +243,11 @@ fn a_process_with_mounts_of_its_own_is_not_taken_for_a_container() {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", "mount -t tmpfs x /mnt && echo 1 && exec sleep 60"]);
     let process = Sleeper::start(&mut command);
+    // It says its line just before it becomes another program: while it does, nothing can be read of it.
+    let name = format!("/proc/{}/comm", process.id());
+    while std::fs::read_to_string(&name).unwrap() != "sleep\n" {
+        std::thread::yield_now();
+    }
     let answer = json(&[&process.id()]);
     assert_eq!(answer["daemons"][0]["contained"], false, "{answer:#}");
 }
