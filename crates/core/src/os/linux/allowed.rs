@@ -13,6 +13,8 @@ use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 #[repr(u32)]
 pub(super) enum Ask {
     Map,
+    /// As any malloc maps: what a filter that names flags lets pass.
+    MapPlainly,
     Reserve,
     Unmap,
     Open,
@@ -64,6 +66,10 @@ const CALLS: [Call; COUNT] = [
     Call {
         number: libc::SYS_mmap,
         arguments: [0, 4096, READ_WRITE, MAPPED | libc::MAP_FIXED_NOREPLACE as u64, NOWHERE, 0],
+    },
+    Call {
+        number: libc::SYS_mmap,
+        arguments: [0, 4096, READ_WRITE, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64, NOWHERE, 0],
     },
     Call { number: libc::SYS_mmap, arguments: [0, 4096, 0, MAPPED, NOWHERE, 0] },
     plain(libc::SYS_munmap),

@@ -93,6 +93,18 @@ pub(super) fn map_at(address: usize, bytes: usize) -> Result<(), MapRefusal> {
     map_exactly(address, bytes, PROT_READ | PROT_WRITE)
 }
 
+/// Without flags that a filter of system calls may not know: the kernel takes the address where it is free.
+pub(super) fn map_plainly_at(address: usize, bytes: usize) -> Result<(), MapRefusal> {
+    match map(address, bytes, PROT_READ | PROT_WRITE, 0) {
+        Some(at) if at == address => Ok(()),
+        Some(elsewhere) => {
+            unmap(elsewhere, bytes);
+            Err(MapRefusal::Taken)
+        }
+        None => Err(MapRefusal::Exhausted),
+    }
+}
+
 /// What may only be read is charged to nobody, however strict the system is, and takes no memory when it is locked.
 pub(super) fn map_zeros_at(address: usize, bytes: usize) -> Result<(), MapRefusal> {
     map_exactly(address, bytes, PROT_READ)

@@ -115,7 +115,13 @@ impl Os for Linux {
         memory::address_range()
     }
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
-        if self.may(Ask::Map) { memory::map_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
+        if self.may(Ask::Map) {
+            memory::map_at(address, bytes)
+        } else if self.may(Ask::MapPlainly) {
+            memory::map_plainly_at(address, bytes)
+        } else {
+            Err(MapRefusal::Exhausted)
+        }
     }
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         if self.may(Ask::Map) { memory::map_zeros_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
