@@ -51,6 +51,60 @@ static void as_sshd(enum way way, unsigned action) {
     }
 }
 
+/* Lets a call pass whose argument at this place has this value. */
+static void allow_with(struct filter *filter, int number, int place, unsigned value) {
+    struct sock_filter *line = filter->lines + filter->program.len;
+    line[0] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 4);
+    line[1] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * place);
+    line[2] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+    line[3] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    line[4] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    filter->program.len += 5;
+}
+
+static void *allocate_and_free(void *unused) {
+    static _Thread_local void *blocks[3000];
+    for (unsigned round = 0, random = 1; round < 20; round++)
+        for (int number = 0; number < 3000; number++) {
+            random = random * 1103515245 + 12345;
+            void **place = &blocks[(random >> 8) % 3000];
+            free(*place);
+            size_t bytes = (random >> 12) % (number % 100 ? 20000 : 900000);
+            *place = malloc(bytes);
+            EXPECT(*place != NULL, "%zu bytes in round %u", bytes, round);
+            memset(*place, 1, bytes);
+        }
+    for (int number = 0; number < 3000; number++)
+        free(blocks[number]);
+    return unused;
+}
+
+/* As tor and Chromium have it: mapped is as every malloc maps, and what is mapped keeps its protection. `threads`: they
+ * come after the filter, on CPUs of which the heap knows nothing yet. */
+static void as_tor(unsigned action, int threads) {
+    struct filter filter;
+    begin_filter(&filter);
+    allow_with(&filter, SYS_mmap, 3, 0x22);     /* MAP_PRIVATE | MAP_ANONYMOUS */
+    allow_with(&filter, SYS_mmap, 3, 0x4022);   /* and MAP_NORESERVE */
+    allow_with(&filter, SYS_mmap, 3, 0x20022);  /* a thread's stack */
+    allow_with(&filter, SYS_mprotect, 2, 1);    /* to be read only */
+    allow_with(&filter, SYS_madvise, 2, 4);     /* MADV_DONTNEED */
+    ANSWER(&filter, SECCOMP_RET_ALLOW, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_exit, SYS_exit_group, SYS_futex,
+           SYS_getpid, SYS_gettid, SYS_getrandom, SYS_munmap, SYS_nanosleep, SYS_rt_sigprocmask, SYS_write, SYS_clone,
+           SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_rt_sigaction, SYS_fstat, SYS_newfstatat, SYS_lseek);
+    end_filter(&filter, action);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setguardsize(&small, 0);
+    pthread_t running[16];
+    install(&filter, BY_PRCTL, 0);
+    for (int number = 0; number < threads; number++)
+        EXPECT(pthread_create(&running[number], &small, allocate_and_free, NULL) == 0, "a thread");
+    allocate_and_free(NULL);
+    for (int number = 0; number < threads; number++)
+        pthread_join(running[number], NULL);
+}
+
 static volatile int done;
 
 static void *work(void *blocks_of_caller) {
@@ -97,6 +151,8 @@ static void for_all_threads(unsigned action) {
 static void in_vain(void) {
     EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) == -1 && errno == EFAULT, "no filter at null");
     EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 8) == -1, "none there");
+    EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) == -1 && errno == EINVAL, "no strict mode, as libseccomp asks");
+    free(memset(malloc(100 << 20), 1, 100 << 20));
     struct sock_fprog nowhere = {5, (void *)4096};
     EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &nowhere) == -1, "none there either");
     EXPECT(syscall(SYS_seccomp, 99, 0, NULL) == -1 && errno == EINVAL, "EINVAL");
@@ -138,6 +194,8 @@ int main(void) {
     IN_A_CHILD(as_sshd(BY_PRCTL, SECCOMP_RET_KILL_PROCESS));
     IN_A_CHILD(as_sshd(BY_PRCTL_AS_SYSCALL, SECCOMP_RET_TRAP));
     IN_A_CHILD(as_sshd(BY_SYSCALL, SECCOMP_RET_ERRNO | EPERM));
+    IN_A_CHILD(as_tor(SECCOMP_RET_KILL_PROCESS, 0));
+    IN_A_CHILD(as_tor(SECCOMP_RET_ERRNO | EPERM, 8));
     IN_A_CHILD(for_all_threads(SECCOMP_RET_KILL_PROCESS));
     IN_A_CHILD(for_all_threads(SECCOMP_RET_KILL_THREAD));
     IN_A_CHILD(strictly());

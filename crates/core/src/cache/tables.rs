@@ -88,9 +88,9 @@ impl<O: Os> Cache<O> {
         if self.made(slot).load(Ordering::Relaxed) != 0 {
             return;
         }
-        let Some(slab) = os.reserve(SLAB_BYTES) else { return };
-        if !os.commit(slab, SLAB_HEAD_BYTES) {
-            return os.unmap(slab, SLAB_BYTES);
+        let Some((slab, is_whole)) = os.reserve_with_head(SLAB_BYTES, SLAB_HEAD_BYTES) else { return };
+        if is_whole {
+            Slab(slab).info().big.store(MAPPED, Ordering::Relaxed);
         }
         // Release pairs with the Acquire in `with_tray`: a slab is seen mapped.
         self.made(slot).store(slab, Ordering::Release);

@@ -292,12 +292,24 @@ fn without_a_slab_everything_goes_through_the_middle() {
     let whole = whole(Fake::default(), 1 << 20);
     let class = SizeClass::for_small(64);
     whole.os.refuse_after(Request::Reserve, 0);
+    whole.os.refuse_after(Request::Map, 0);
     let block = whole.allocate(class);
     assert_ne!(block, 0);
     whole.free(class, block);
     assert_eq!(whole.cache.stats().slabs, 0);
     whole.os.grant(Request::Reserve);
     whole.allocate(class);
+    assert_eq!(whole.cache.stats().slabs, 1);
+}
+
+#[test]
+fn a_slab_is_mapped_whole_where_no_page_may_be_opened() {
+    let whole = whole(Fake::default(), 1 << 20);
+    whole.os.refuse_after(Request::Commit, 0);
+    let class = SizeClass::for_small(16);
+    let blocks: Vec<usize> = (0..20_000).map(|_| whole.allocate(class)).collect();
+    assert!(!blocks.contains(&0));
+    blocks.into_iter().for_each(|block| whole.free(class, block));
     assert_eq!(whole.cache.stats().slabs, 1);
 }
 

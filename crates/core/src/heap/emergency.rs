@@ -153,11 +153,7 @@ fn arena<O: Os>(os: &O, base: &AtomicUsize) -> Option<usize> {
     if known != 0 {
         return Some(known);
     }
-    let fresh = os.reserve(ARENA_BYTES)?;
-    if !os.commit(fresh, ARENA_BYTES) {
-        os.unmap(fresh, ARENA_BYTES);
-        return None;
-    }
+    let (fresh, _) = os.reserve_with_head(ARENA_BYTES, ARENA_BYTES)?;
     match base.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(fresh),
         Err(other) => {
@@ -246,6 +242,9 @@ mod tests {
         for request in [Request::Reserve, Request::Commit] {
             let (os, emergency) = (Fake::default(), Emergency::new());
             os.refuse_after(request, 0);
+            assert_ne!(emergency.allocate(&os, 1, 16), 0, "mapped as any program maps");
+            let emergency = Emergency::new();
+            os.refuse_after(Request::Map, 0);
             assert_eq!(emergency.allocate(&os, 1, 16), 0);
         }
     }

@@ -22,9 +22,10 @@ pub enum Request {
     ClosePages,
     WriteFile,
     Populate,
+    Map,
 }
 
-const REQUESTS: usize = 12;
+const REQUESTS: usize = 13;
 const NEVER: u64 = u64::MAX;
 const PLACE_BYTES: usize = 4 << 30;
 const PLACES: usize = 16_000;
@@ -203,6 +204,11 @@ impl Os for Fake {
     fn reserve(&self, bytes: usize) -> Option<usize> {
         // With room to begin at a page.
         let range = if self.grants(Request::Reserve) { self.linux.reserve(bytes + self.page) } else { None };
+        range.map(|range| if self.page == 0 { range } else { range.next_multiple_of(self.page) })
+    }
+    fn map(&self, bytes: usize) -> Option<usize> {
+        let granted = self.grants(Request::Map);
+        let range = if granted { self.linux.map(bytes + self.page) } else { None };
         range.map(|range| if self.page == 0 { range } else { range.next_multiple_of(self.page) })
     }
     fn commit(&self, address: usize, bytes: usize) -> bool {

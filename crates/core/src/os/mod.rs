@@ -120,7 +120,20 @@ pub trait Os: Wait + Sync + 'static {
     fn reserve(&self, bytes: usize) -> Option<usize>;
     /// Gives a part of a reservation zeroed memory.
     fn commit(&self, address: usize, bytes: usize) -> bool;
-    /// Makes pages that nobody can read or write; what they hold stays.
+    /// Zeroed memory, as any program maps it.
+    fn map(&self, bytes: usize) -> Option<usize>;
+    /// Addresses of which the first `head` bytes have memory. True where the others have some too: so it is where the
+    /// protection of pages may not be changed.
+    fn reserve_with_head(&self, bytes: usize, head: usize) -> Option<(usize, bool)> {
+        if let Some(address) = self.reserve(bytes) {
+            if self.commit(address, head) {
+                return Some((address, false));
+            }
+            self.unmap(address, bytes);
+        }
+        self.map(bytes).map(|address| (address, true))
+    }
+    /// Makes pages that nobody can read or write; what they hold stays. Refused where they could not be opened again.
     fn close_pages(&self, address: usize, bytes: usize) -> bool;
     /// Ends a mapping or a reservation.
     fn unmap(&self, address: usize, bytes: usize);

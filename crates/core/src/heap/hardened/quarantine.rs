@@ -91,11 +91,7 @@ impl Quarantine {
         if known != 0 {
             return Some(known);
         }
-        let fresh = os.reserve(SHARD_BYTES)?;
-        if !os.commit(fresh, SHARD_BYTES) {
-            os.unmap(fresh, SHARD_BYTES);
-            return None;
-        }
+        let (fresh, _) = os.reserve_with_head(SHARD_BYTES, SHARD_BYTES)?;
         match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(fresh),
             Err(other) => {

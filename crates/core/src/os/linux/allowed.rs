@@ -151,7 +151,8 @@ impl Allowed {
     }
 
     /// Notes what a filter does not let pass. Of the calls on the list one that fails is asked all the same: it
-    /// comes back with an error, which is provided for.
+    /// comes back with an error, which is provided for. But not where there is another way, and a page that could not
+    /// be opened again is not closed.
     pub fn obey(&self, filter: Filter<'_>) {
         let mut refused = CAREFUL;
         for (bit, call) in CALLS.iter().enumerate() {
@@ -160,7 +161,9 @@ impl Allowed {
             if bit == Ask::Clock as usize {
                 continue;
             }
-            if verdict == Verdict::Ends || verdict == Verdict::Fails && bit >= LISTED as usize {
+            let has_other_way = [Ask::Map, Ask::Open, Ask::Close].map(|ask| ask as usize).contains(&bit);
+            let is_asked_in_vain = bit < LISTED as usize && !has_other_way;
+            if verdict == Verdict::Ends || verdict == Verdict::Fails && !is_asked_in_vain {
                 refused |= 1 << bit;
             }
         }

@@ -128,6 +128,10 @@ pub(super) fn reserve(bytes: usize) -> Option<usize> {
     map(0, bytes, PROT_NONE, MAP_NORESERVE)
 }
 
+pub(super) fn map_plainly(bytes: usize) -> Option<usize> {
+    map(0, bytes, PROT_READ | PROT_WRITE, 0)
+}
+
 pub(super) fn commit(address: usize, bytes: usize) -> bool {
     // SAFETY: the range is part of a reservation of ours that nobody uses yet.
     unsafe { libc::mprotect(ptr::without_provenance_mut(address), bytes, PROT_READ | PROT_WRITE) == 0 }

@@ -124,16 +124,19 @@ impl Os for Linux {
         }
     }
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
-        if self.may(Ask::Map) { memory::map_zeros_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
+        if self.may(Ask::Map) { memory::map_zeros_at(address, bytes) } else { self.map_at(address, bytes) }
     }
     fn reserve(&self, bytes: usize) -> Option<usize> {
         if self.may(Ask::Reserve) { memory::reserve(bytes) } else { None }
+    }
+    fn map(&self, bytes: usize) -> Option<usize> {
+        if self.may(Ask::MapPlainly) { memory::map_plainly(bytes) } else { None }
     }
     fn commit(&self, address: usize, bytes: usize) -> bool {
         self.may(Ask::Open) && memory::commit(address, bytes)
     }
     fn close_pages(&self, address: usize, bytes: usize) -> bool {
-        self.may(Ask::Close) && memory::close_pages(address, bytes)
+        self.may(Ask::Close) && self.may(Ask::Open) && memory::close_pages(address, bytes)
     }
     fn unmap(&self, address: usize, bytes: usize) {
         if self.may(Ask::Unmap) {
