@@ -9,16 +9,16 @@ use crate::os::Os;
 /// A heap with plenty of free memory gives some back each time it grows by this part of what lives, and these
 /// bytes at least.
 const GROWTH_PART: usize = 8;
-const LEAST_GROWTH: usize = 8 << 20;
+pub(crate) const LEAST_GROWTH: usize = 8 << 20;
 /// So many spans and free bytes at a time, some hundred microseconds; and so many looks for such spans.
-const SPANS_PER_PORTION: u32 = 64;
-const BYTES_PER_PORTION: usize = 2 << 20;
+pub(crate) const SPANS_PER_PORTION: u32 = 64;
+pub(crate) const BYTES_PER_PORTION: usize = 2 << 20;
 const LOOKS_PER_PORTION: u32 = 8192;
 
 /// How far shedding has come.
 pub struct Growth {
     /// A thread sheds a portion.
-    shedding: AtomicBool,
+    pub(super) shedding: AtomicBool,
     /// The span from which shedding goes on.
     from: AtomicU32,
     /// Bytes that were shed since the last tick.
@@ -46,7 +46,7 @@ impl<O: Os> Heap<O> {
     /// is small against that of the growth; and in portions, so that no caller of malloc waits for all of it.
     #[cold]
     #[inline(never)]
-    pub(super) fn shed(&self) {
+    pub(crate) fn shed(&self) {
         let shedding = &self.growth.shedding;
         if shedding.load(Ordering::Relaxed) || shedding.swap(true, Ordering::Acquire) {
             return;
@@ -85,11 +85,8 @@ impl<O: Os> Heap<O> {
     }
 
     /// Has `shed` called when the heap has grown by a step from now.
-    pub(super) fn watch_growth(&self, live: usize) {
+    pub(crate) fn watch_growth(&self, live: usize) {
         let step = (live / GROWTH_PART).max(LEAST_GROWTH);
         self.pages.limits.set_watermark(self.pages.footprint() + step);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,8 +3,8 @@
 //! `run_janitor` is the life of the maintenance thread; without one, slow paths call `tick_if_due`.
 
 use super::Heap;
-use super::found::Found;
 use super::patience::{Patience, Seen};
+use super::process::Found;
 use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::cache::Stillness;
@@ -41,7 +41,7 @@ const UNTOLD_WAIT: u64 = 100_000;
 
 /// Who does a tick.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ticker {
+pub(crate) enum Ticker {
     /// A thread of the program, in a slow path.
     Program,
     /// The janitor's thread, which shares the program's descriptors.
@@ -56,7 +56,7 @@ pub struct Janitor<O: Os> {
     bell: Bell<O>,
     /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
     stop: AtomicU32,
-    pub(super) running: AtomicBool,
+    pub(crate) running: AtomicBool,
     /// There will be no thread any more in this process.
     retired: AtomicBool,
     /// The thread's handle: `UNTOLD` until its maker knows it, `TAKEN` where somebody waits for its end or
@@ -66,16 +66,16 @@ pub struct Janitor<O: Os> {
     threaded: AtomicBool,
     /// The janitor's thread where it has descriptors of its own, else 0.
     aside: AtomicUsize,
-    pub(super) found: Found,
+    pub(crate) found: Found,
     events: AtomicU32,
     next_tick: AtomicU64,
     /// One tick at a time.
     ticking: AtomicBool,
     quiet_ticks: AtomicU32,
     patience: Patience,
-    pub(super) ticks: AtomicU64,
-    pub(super) given_back: AtomicU64,
-    pub(super) huge_stall: AtomicU64,
+    pub(crate) ticks: AtomicU64,
+    pub(crate) given_back: AtomicU64,
+    pub(crate) huge_stall: AtomicU64,
     next_collapse: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ impl<O: Os> Janitor<O> {
 
 impl<O: Os> Heap<O> {
     /// What every slow path does when its work is done, with no lock held.
-    pub(super) fn after_slow_path(&self) {
+    pub(crate) fn after_slow_path(&self) {
         let janitor = &self.janitor;
         janitor.bell.ring();
         // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is
@@ -164,7 +164,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Whether this is the janitor's thread, with descriptors of its own.
-    pub(super) fn is_aside(&self) -> bool {
+    pub(crate) fn is_aside(&self) -> bool {
         self.janitor.aside.load(Ordering::Relaxed) == O::thread_id()
     }
 
@@ -176,7 +176,7 @@ impl<O: Os> Heap<O> {
 
     /// A file that is open for an instant takes a number that another thread may count on, and a child that is
     /// made meanwhile keeps it: only where the process has no other thread, or this one's are its own.
-    pub(super) fn may_open_files(&self, ticker: Ticker) -> bool {
+    pub(crate) fn may_open_files(&self, ticker: Ticker) -> bool {
         match ticker {
             Ticker::Program => !self.is_threaded(),
             Ticker::Janitor => false,
@@ -199,7 +199,7 @@ impl<O: Os> Heap<O> {
 
     /// Ends the process where the janitor found that the program misused the heap.
     #[inline]
-    pub(super) fn stop_if_told(&self) {
+    pub(crate) fn stop_if_told(&self) {
         if let Some(misuse) = self.janitor.found.take() {
             self.stop(misuse);
         }
@@ -271,7 +271,7 @@ impl<O: Os> Heap<O> {
 
     /// In a new process: there is no thread and no tick under way, and whatever became of the parent's main
     /// thread, this one has a thread that lives.
-    pub(super) fn forget_janitor(&self) {
+    pub(crate) fn forget_janitor(&self) {
         self.unclaim_janitor();
         self.janitor.thread.store(TAKEN, Ordering::Relaxed);
         self.janitor.aside.store(0, Ordering::Relaxed);
@@ -317,7 +317,7 @@ impl<O: Os> Heap<O> {
         self.tick_by(rung, Ticker::Program);
     }
 
-    pub(super) fn tick_by(&self, rung: bool, ticker: Ticker) {
+    pub(crate) fn tick_by(&self, rung: bool, ticker: Ticker) {
         if !self.is_started() || self.janitor.ticking.swap(true, Ordering::Acquire) {
             return;
         }
@@ -361,7 +361,7 @@ impl<O: Os> Heap<O> {
 
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
     #[inline(never)]
-    pub(super) fn tidy_spans(&self, ticks: u32) -> usize {
+    pub(crate) fn tidy_spans(&self, ticks: u32) -> usize {
         let tidy = |id| self.central.tidy_span(&self.os, &self.pages, id, ticks);
         self.pages.untidy_in(0..self.pages.span_count()).map(tidy).sum()
     }
@@ -399,7 +399,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    pub(super) fn count_given_back(&self, bytes: usize) {
+    pub(crate) fn count_given_back(&self, bytes: usize) {
         self.janitor.given_back.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

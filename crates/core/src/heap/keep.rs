@@ -39,7 +39,7 @@ impl Keep {
 
 /// What a heap holds, and what of it may stay. In bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Holding {
+pub(crate) struct Holding {
     /// Free memory outside caches, and what is left of the heap without it.
     pub free: usize,
     pub live: usize,
@@ -67,14 +67,14 @@ impl Holding {
 
 impl<O: Os> Heap<O> {
     /// What the heap holds at a tick. `at_work`: something happened since the last one.
-    pub(super) fn holding_at_tick(&self, at_work: bool) -> Holding {
+    pub(crate) fn holding_at_tick(&self, at_work: bool) -> Holding {
         let swing = self.pages.large_swing();
         let before = self.keep.large_swing.swap(swing, Ordering::Relaxed);
         self.holding(if at_work { swing.max(before) } else { 0 })
     }
 
     /// What the heap holds between two ticks, in a program at work.
-    pub(super) fn holding_now(&self) -> Holding {
+    pub(crate) fn holding_now(&self) -> Holding {
         let swing = self.keep.large_swing.load(Ordering::Relaxed).max(self.pages.large_swing_now());
         self.holding(swing)
     }
@@ -104,7 +104,7 @@ impl<O: Os> Heap<O> {
 
     /// The free memory that a tick leaves: what is to be retained, and what was needed in the last ticks. How
     /// many of those grows with the patience. Where nothing `waits`, at most what is wanted is needed.
-    pub(super) fn kept_bytes(&self, holding: Holding, waits: bool, factor: u32) -> usize {
+    pub(crate) fn kept_bytes(&self, holding: Holding, waits: bool, factor: u32) -> usize {
         let (keep, Holding { retained, wanted, .. }) = (&self.keep, holding);
         let low = self.pages.low_water() as u64;
         let excess = keep.excess.load(Ordering::Relaxed).min(low);

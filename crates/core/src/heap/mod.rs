@@ -4,36 +4,25 @@
 //! call it; sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells
 //! the story.
 
-mod allocate;
-mod checked;
-mod emergency;
 mod figures;
-mod fork;
-mod found;
-mod free;
 mod growth;
 mod hardened;
 mod janitor;
 mod keep;
+mod paths;
 mod patience;
 mod pressure;
-mod reentry;
-mod resize;
+mod process;
 mod sampling;
 mod settings;
-mod sizes;
-mod slow_path;
-mod stats;
-mod stop;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
-pub use allocate::LARGEST_REQUEST;
-pub use figures::{Committed, Maintenance, Range, RangeState, Tiers};
+pub use figures::{Committed, Maintenance, Range, RangeState, Stats, Tiers};
 pub use hardened::Hardened;
+pub use paths::LARGEST_REQUEST;
 pub use sampling::Hooks;
 pub use settings::Setup;
-pub use stats::Stats;
 
 use crate::base::fault::{Access, Maker, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize};
@@ -46,13 +35,11 @@ use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::watch::{Guards, Profile};
 use core::sync::atomic::AtomicU64;
-use emergency::Emergency;
-use fork::Process;
 use growth::Growth;
 use janitor::Janitor;
 use keep::Keep;
 use pressure::Pressure;
-use reentry::SlowPaths;
+use process::{Emergency, Process, SlowPaths};
 #[cfg(target_arch = "x86_64")]
 use {crate::cache::Front, core::mem::offset_of};
 
@@ -186,13 +173,5 @@ impl<O: Os> Heap<O> {
     }
 }
 
-#[cfg(test)]
-mod janitor_tests;
-#[cfg(test)]
-mod keep_tests;
-#[cfg(test)]
-mod pressure_tests;
-#[cfg(test)]
-mod sampling_tests;
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@ fn limit_beside(others: usize, limit: usize) -> usize {
 pub struct Pressure<O: Os> {
     /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
     /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
-    pub(super) relieving: Mutex<(), O>,
+    pub(crate) relieving: Mutex<(), O>,
     /// The footprint at which the next step of growth ends, and that at which this one began.
     relieve_at: AtomicU64,
     relieved: AtomicU64,
@@ -81,7 +81,7 @@ impl<O: Os> Pressure<O> {
 impl<O: Os> Heap<O> {
     /// Reads the cgroup and sets the limits that follow from it and from the options.
     #[inline(never)]
-    pub(super) fn read_limits(&self) {
+    pub(crate) fn read_limits(&self) {
         self.learn_group();
         // Somebody may have written meanwhile what relief was put off for.
         if self.pressure.put_off.swap(false, Ordering::Relaxed) {
@@ -150,7 +150,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    pub(super) fn apply_system_calls(&self) {
+    pub(crate) fn apply_system_calls(&self) {
         if self.options.get(OptionId::system_calls) == 1 {
             self.learn_now();
             self.os.keep_to_list();
@@ -160,7 +160,7 @@ impl<O: Os> Heap<O> {
     /// Reads the limits once when the heap is no longer small, without waiting for the first tick: a process
     /// can fill its cgroup in less time.
     #[inline]
-    pub(super) fn learn_limits(&self) {
+    pub(crate) fn learn_limits(&self) {
         if self.pages.mapped_bytes() >= SMALL_HEAP
             && !self.pressure.limits_known.load(Ordering::Relaxed)
             && !self.pressure.limits_known.swap(true, Ordering::Relaxed)
@@ -170,13 +170,13 @@ impl<O: Os> Heap<O> {
     }
 
     /// The same before the process has a second thread, in whose way an open file could be.
-    pub(super) fn learn_limits_alone(&self) {
+    pub(crate) fn learn_limits_alone(&self) {
         if !self.pressure.limits_known.swap(true, Ordering::Relaxed) {
             self.read_limits();
         }
     }
 
-    pub(super) fn set_limits(&self, group: Option<MemoryGroup>) {
+    pub(crate) fn set_limits(&self, group: Option<MemoryGroup>) {
         // A share is one of what this process may use.
         let bytes_of = |amount: u64| match percent_of(amount) {
             Some(percent) => {
@@ -200,7 +200,7 @@ impl<O: Os> Heap<O> {
     /// with nothing left to give, each slow path would otherwise try again for nothing.
     #[cold]
     #[inline(never)]
-    pub(super) fn relieve_if_grown(&self) {
+    pub(crate) fn relieve_if_grown(&self) {
         if !self.is_relief_due() {
             return self.pages.limits.forget_passed();
         }
@@ -293,7 +293,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
-    pub(super) fn relieve(&self) -> usize {
+    pub(crate) fn relieve(&self) -> usize {
         self.obeyed(self.try_relieve())
     }
 
@@ -304,7 +304,7 @@ impl<O: Os> Heap<O> {
         Ok(self.give_back_idle())
     }
 
-    pub(super) fn give_back_idle(&self) -> usize {
+    pub(crate) fn give_back_idle(&self) -> usize {
         let given = self.tidy_spans(0) + self.pages.give_back(&self.os, 0, 0);
         self.count_given_back(given);
         given
@@ -319,7 +319,7 @@ impl<O: Os> Heap<O> {
     /// inside a slow path: the function is free to use the heap. One call at a time: a function that
     /// allocates would call itself for ever. What becomes due meanwhile waits for the slow path after it.
     #[inline]
-    pub(super) fn call_back_if_due(&self) {
+    pub(crate) fn call_back_if_due(&self) {
         let Pressure { callback_due: due, calling_back: calling, .. } = &self.pressure;
         if !due.load(Ordering::Relaxed) || calling.swap(true, Ordering::Acquire) {
             return;

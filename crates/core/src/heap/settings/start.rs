@@ -1,10 +1,10 @@
 //! Start of the heap, and options while it runs.
 
-use super::{FAILED, Heap, NEW, READY, STOPPED};
 use crate::base::fault::Misuse;
 use crate::base::rare;
 use crate::base::sync::Ordering;
 use crate::base::text::{self, Buffer, Sink};
+use crate::heap::{FAILED, Heap, NEW, READY, STOPPED};
 use crate::options::{
     self, AUTO, CACHE_BYTES_PER_CPU, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX,
     percent_of,
@@ -28,7 +28,7 @@ pub struct Setup {
 impl<O: Os> Heap<O> {
     /// Starts the heap if that has not happened yet; false where the system gives no memory for its tables.
     #[inline]
-    pub(super) fn is_started(&self) -> bool {
+    pub(crate) fn is_started(&self) -> bool {
         match self.state.load(Ordering::Acquire) {
             READY => true,
             STOPPED => false,
@@ -95,7 +95,7 @@ impl<O: Os> Heap<O> {
     /// Settles the bound once half of that for one CPU is taken. Asked at every miss, so what is never
     /// written again is read first.
     #[inline]
-    pub(super) fn settle_bound_if_needed(&self) {
+    pub(crate) fn settle_bound_if_needed(&self) {
         let budget = &self.central.budget;
         if self.bound_is_final.load(Ordering::Relaxed) == 0 && budget.taken() > budget.limit() / 2 {
             self.settle_bound();
@@ -104,7 +104,7 @@ impl<O: Os> Heap<O> {
 
     /// Asks the system for the CPUs once the process shows that it has use for more than one slab or its
     /// room.
-    pub(super) fn settle_bound(&self) {
+    pub(crate) fn settle_bound(&self) {
         if self.bound_is_final.swap(1, Ordering::Relaxed) == 0 {
             rare();
             self.apply_bound(self.os.usable_cpus());
@@ -130,7 +130,7 @@ impl<O: Os> Heap<O> {
 
     /// Lets options take effect that a signal handler set inside a slow path.
     #[inline]
-    pub(super) fn apply_late_options(&self) {
+    pub(crate) fn apply_late_options(&self) {
         if self.late_options.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -182,7 +182,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Empties the caches where a lower bound found some of them in use.
-    pub(super) fn keep_bound_at_tick(&self) -> Result<(), Misuse> {
+    pub(crate) fn keep_bound_at_tick(&self) -> Result<(), Misuse> {
         if self.is_over_bound() { self.try_reclaim() } else { Ok(()) }
     }
 

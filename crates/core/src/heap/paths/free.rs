@@ -1,8 +1,8 @@
 //! The ways of a block back: into the cache, and past it.
 
-use super::Heap;
 use crate::base::fault::{Fault, Misuse};
 use crate::class::{SizeClass, TABLED_BYTES};
+use crate::heap::Heap;
 use crate::os::Os;
 use crate::pages::Mapping;
 
@@ -74,7 +74,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    pub(super) fn foreign_fault(&self, address: usize) -> Fault {
+    pub(crate) fn foreign_fault(&self, address: usize) -> Fault {
         if self.large.was_freed(address) {
             return Fault::DoubleFree;
         }

@@ -1,16 +1,16 @@
 //! What every slow path stands in, and the slow paths that move no single block.
 
-use super::Heap;
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
+use crate::heap::Heap;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
     /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or
     /// the process was stopped.
     #[inline]
-    pub(super) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let outcome = self.inside(|| {
             let outcome = work();
             self.after_slow_path();
@@ -24,7 +24,7 @@ impl<O: Os> Heap<O> {
     /// Does what may take locks: a signal handler that interrupts it and allocates is served without them.
     /// None where this thread is inside already, or the process was stopped.
     #[inline]
-    pub(super) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         if self.is_stopped() {
             return None;
         }
@@ -44,7 +44,7 @@ impl<O: Os> Heap<O> {
 
     /// The same for one who has a lock to leave before the process ends.
     #[inline(never)]
-    pub(super) fn try_reclaim(&self) -> Result<(), Misuse> {
+    pub(crate) fn try_reclaim(&self) -> Result<(), Misuse> {
         if !self.cache.drain(self.below())? {
             self.fences_refused.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,19 +1,19 @@
 //! The end of a process that misused the heap.
 
-use super::{Heap, STOPPED};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::base::text::{Buffer, put_decimal, put_str};
+use crate::heap::{Heap, STOPPED};
 use crate::os::Os;
 use crate::watch::Stack;
 
 impl<O: Os> Heap<O> {
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.state.load(Ordering::Relaxed) == STOPPED
     }
 
     /// The value, or the end of the process where the program misused the heap.
-    pub(super) fn obeyed<T>(&self, outcome: Result<T, Misuse>) -> T {
+    pub(crate) fn obeyed<T>(&self, outcome: Result<T, Misuse>) -> T {
         match outcome {
             Ok(value) => value,
             Err(misuse) => self.stop(misuse),
@@ -31,7 +31,7 @@ impl<O: Os> Heap<O> {
 
     /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last,
     /// for the stack may be what is broken.
-    pub(super) fn stop_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
+    pub(crate) fn stop_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
         let first =
             self.stopped_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|first| first != O::thread_id()) {

@@ -5,8 +5,8 @@
 //! leaves. What its handlers free meanwhile waits here too. `slow_path` goes through here; a handler is
 //! served by `emergency`.
 
-use super::Heap;
 use crate::base::sync::{AtomicUsize, Ordering};
+use crate::heap::Heap;
 use crate::os::Os;
 use core::sync::atomic::compiler_fence;
 
@@ -203,7 +203,7 @@ fn take(place: &AtomicUsize, thread: usize) -> bool {
 impl<O: Os> Heap<O> {
     /// Notes that this thread goes into a slow path; none where it is in one already.
     #[inline]
-    pub(super) fn enter_slow_path(&self) -> Option<Entry<'_>> {
+    pub(crate) fn enter_slow_path(&self) -> Option<Entry<'_>> {
         let enter = || {
             self.slow_paths.enter::<O>(|| {
                 self.forget_absent();
@@ -220,7 +220,7 @@ impl<O: Os> Heap<O> {
 
     /// Frees what signal handlers had to leave.
     #[inline]
-    pub(super) fn free_deferred(&self) {
+    pub(crate) fn free_deferred(&self) {
         if self.slow_paths.deferred_count.load(Ordering::Relaxed) == 0 {
             return;
         }

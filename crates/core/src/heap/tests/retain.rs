@@ -1,6 +1,6 @@
 //! What a heap keeps at a tick, by what lives, what it learned and what it is told.
 
-use super::janitor_tests::{MIB, fill, free, heap, quiet_ticks};
+use super::janitor::{MIB, fill, free, heap, quiet_ticks};
 use crate::base::memory;
 
 #[test]

@@ -1,19 +1,19 @@
 //! What a tick does, on a system whose clock and limits the test sets.
 
-use super::Heap;
 use crate::base::memory;
 use crate::class::SizeClass;
+use crate::heap::Heap;
 use crate::options::OptionId;
 use crate::os::fake::{Fake, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
-pub(super) const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 
-pub(super) fn heap() -> Box<Heap<Fake>> {
+pub(crate) fn heap() -> Box<Heap<Fake>> {
     Box::new(Heap::new(Fake::default()))
 }
 
-pub(super) fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> {
+pub(crate) fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> {
     (0..count)
         .map(|_| {
             let block = heap.allocate(bytes);
@@ -24,11 +24,11 @@ pub(super) fn fill(heap: &Heap<Fake>, count: usize, bytes: usize) -> Vec<usize> 
         .collect()
 }
 
-pub(super) fn free(heap: &Heap<Fake>, blocks: impl IntoIterator<Item = usize>) {
+pub(crate) fn free(heap: &Heap<Fake>, blocks: impl IntoIterator<Item = usize>) {
     blocks.into_iter().for_each(|block| heap.free(block));
 }
 
-pub(super) fn quiet_ticks(heap: &Heap<Fake>, count: usize) {
+pub(crate) fn quiet_ticks(heap: &Heap<Fake>, count: usize) {
     (0..count).for_each(|_| heap.tick(false));
 }
 
@@ -453,7 +453,7 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
         heap.free(block);
     }
     for _ in 0..20 {
-        heap.tick_by(true, super::janitor::Ticker::Aside);
+        heap.tick_by(true, crate::heap::janitor::Ticker::Aside);
     }
     assert!(heap.janitor.found.is_told());
     let program = std::thread::spawn(|| heap.allocate(3 << 20));
@@ -463,7 +463,7 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
 
 #[test]
 fn files_are_opened_where_no_thread_of_the_program_can_be_in_the_way() {
-    use super::janitor::Ticker::{Aside, Janitor, Program};
+    use crate::heap::janitor::Ticker::{Aside, Janitor, Program};
     let heap = heap();
     let may = || [Program, Janitor, Aside].map(|ticker| heap.may_open_files(ticker));
     assert_eq!(may(), [true, false, true]);

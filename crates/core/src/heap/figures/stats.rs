@@ -7,10 +7,10 @@
 //!   - not in memory (never touched, or given back) + dirty free pages + metadata = resident
 //! ```
 
-use super::{Heap, READY};
 use crate::base::sync::Ordering;
 use crate::base::text::{self, Sink};
 use crate::class::{SizeClass, UNIT_BYTES};
+use crate::heap::{Heap, READY};
 use crate::options::{self, OptionId};
 use crate::os::Os;
 use crate::pages::Mapping;
@@ -168,7 +168,7 @@ impl<O: Os> Heap<O> {
     }
 
     #[inline(never)]
-    pub(super) fn class_stats_inside(&self, class: SizeClass) -> ClassStats {
+    pub(crate) fn class_stats_inside(&self, class: SizeClass) -> ClassStats {
         let middle = self.central.stats(class);
         let cached_blocks = self.cache.cached_blocks(class);
         let all = middle.spans * class.shape().blocks as u64;
@@ -252,7 +252,7 @@ impl<O: Os> Heap<O> {
 
     /// Resident bytes of a range, all of it where the system does not tell.
     #[inline(never)]
-    pub(super) fn resident(&self, start: usize, bytes: usize) -> u64 {
+    pub(crate) fn resident(&self, start: usize, bytes: usize) -> u64 {
         self.os.resident_bytes(start, bytes).unwrap_or(bytes) as u64
     }
 

@@ -6,8 +6,8 @@
 //! guard. A lock that this very thread holds, in the work that a signal handler interrupted, is left alone:
 //! that work goes on. docs/design/fork.md tells the whole.
 
-use super::Heap;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, pause};
+use crate::heap::Heap;
 use crate::os::Os;
 
 const NEW: u32 = 0;
@@ -126,7 +126,7 @@ impl<O: Os> Heap<O> {
     /// Puts the heap right if this is a new process. `outermost`: this thread is not in the middle of a slow
     /// path.
     #[inline]
-    pub(super) fn know_process(&self, outermost: bool) {
+    pub(crate) fn know_process(&self, outermost: bool) {
         if !self.process.is_known() {
             self.meet_process(outermost);
         }
@@ -148,7 +148,7 @@ impl<O: Os> Heap<O> {
     /// # Safety
     /// All threads that were in slow paths, but this one, stayed in the parent process. `outermost`: this one
     /// is in none that a signal handler interrupted.
-    pub(super) unsafe fn repair(&self, outermost: bool) {
+    pub(crate) unsafe fn repair(&self, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
             for guards_nothing in [&self.starting, &self.pressure.relieving] {
@@ -169,7 +169,7 @@ impl<O: Os> Heap<O> {
 
     /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:
     /// it must stand there itself before it puts the rest right, or its handlers would wait for it.
-    pub(super) fn forget_absent(&self) {
+    pub(crate) fn forget_absent(&self) {
         if self.process.is_new() {
             self.slow_paths.forget_others::<O>();
         }
@@ -178,7 +178,7 @@ impl<O: Os> Heap<O> {
     /// For a thread that finds itself in a slow path: it may be a new thread, made by a function of libc's that we do not
     /// see, with the number of one that stayed in the parent. Then it stands nowhere, and its number is taken out.
     #[cold]
-    pub(super) fn forget_namesake(&self) -> bool {
+    pub(crate) fn forget_namesake(&self) -> bool {
         let thread = O::thread_id();
         let is_namesake = self.process.began_with_another(thread);
         if is_namesake {

@@ -6,14 +6,14 @@
 //! step, which the fast path cannot afford (docs/decisions/0014): it is off, and every call comes here by way
 //! of the slow paths.
 
-use super::Heap;
 use crate::class::SizeClass;
+use crate::heap::Heap;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
     /// A cached block by a way that needs no lock of the heap; 0 where there is none.
     #[inline]
-    pub(super) fn pop_short(&self, class: SizeClass) -> usize {
+    pub(crate) fn pop_short(&self, class: SizeClass) -> usize {
         if self.pages.is_given_by_call() {
             self.handed_out(self.cache.pop_behind(class))
         } else {
@@ -23,7 +23,7 @@ impl<O: Os> Heap<O> {
 
     /// Notes that a block leaves for the program.
     #[inline]
-    pub(super) fn handed_out(&self, block: usize) -> usize {
+    pub(crate) fn handed_out(&self, block: usize) -> usize {
         if block != 0 && self.pages.is_given_by_call() {
             self.pages.hand_out(block);
         }
@@ -32,7 +32,7 @@ impl<O: Os> Heap<O> {
 
     /// Takes a small block back; false where the program does not have one that starts at `address`: the
     /// ordinary way says what that means.
-    pub(super) fn free_checked(&self, address: usize) -> bool {
+    pub(crate) fn free_checked(&self, address: usize) -> bool {
         if self.is_stopped() {
             return false;
         }

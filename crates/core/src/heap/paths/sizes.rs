@@ -1,9 +1,9 @@
 //! What a block's size is, or would be.
 
-use super::Heap;
 use crate::base::fault::{Fault, Misuse};
 use crate::central::locate;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, UNIT_BYTES};
+use crate::heap::Heap;
 use crate::options::OptionId;
 use crate::os::Os;
 
@@ -18,11 +18,11 @@ impl<O: Os> Heap<O> {
     }
 
     /// False where a free may say any size and alignment.
-    pub(super) fn sizes_count(&self) -> bool {
+    pub(crate) fn sizes_count(&self) -> bool {
         self.options.is_on(OptionId::wrong_size_check)
     }
 
-    pub(super) fn fits(&self, address: usize, bytes: usize, align: usize) -> bool {
+    pub(crate) fn fits(&self, address: usize, bytes: usize, align: usize) -> bool {
         let class = self.pages.class_of(address);
         if class.is_small() {
             let meant = if align <= MIN_ALIGN {
@@ -73,7 +73,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Start and bytes of the block that `address` lies in, as far as it can be known.
-    pub(super) fn block_of(&self, address: usize) -> Option<(usize, usize)> {
+    pub(crate) fn block_of(&self, address: usize) -> Option<(usize, usize)> {
         let class = self.pages.class_of(address);
         if self.guards.owns(address) {
             return self.guards.bytes_of(address).ok().map(|bytes| (address, bytes));

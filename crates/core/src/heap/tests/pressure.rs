@@ -1,8 +1,8 @@
 //! Limits are known and kept, and the program is told.
 
-use super::Heap;
-use super::janitor_tests::{MIB, fill, free, heap};
+use super::janitor::{MIB, fill, free, heap};
 use crate::class::SizeClass;
+use crate::heap::Heap;
 use crate::os::fake::{Fake, Request};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 

@@ -1,9 +1,9 @@
 //! Samples: allocations that are placed and written down one by one.
 
-use super::Heap;
 use crate::base::fault::{Access, Fault, Misuse};
 use crate::base::text::Sink;
 use crate::class::{MIN_ALIGN, SizeClass};
+use crate::heap::Heap;
 use crate::options::OptionId;
 use crate::os::Os;
 use crate::watch::{Guards, LiveSample, ProfileStats, Size, Stack, Trace};
@@ -29,7 +29,7 @@ fn counted_bytes(bytes: usize, align: usize) -> usize {
 
 impl<O: Os> Heap<O> {
     /// Asks what guarded samples will need to know, where there are any.
-    pub(super) fn learn_for_samples(&self) {
+    pub(crate) fn learn_for_samples(&self) {
         if self.options.get(OptionId::guarded_rate) != 0 {
             self.guards.learn(&self.os);
         }
@@ -83,7 +83,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Says how often samples are wanted.
-    pub(super) fn settle_sampling(&self) {
+    pub(crate) fn settle_sampling(&self) {
         let mean = if self.hooks.is_none() {
             0
         } else if self.profile.is_on() {
@@ -97,7 +97,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Starts what the options ask for, when the heap has started.
-    pub(super) fn start_sampling(&self) {
+    pub(crate) fn start_sampling(&self) {
         if self.hooks.is_some() && self.options.is_on(OptionId::profile) {
             let _ = self.profile.start(&self.os, self.options.get(OptionId::sample_interval));
         }
@@ -105,7 +105,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Does what follows from a new value of an option, if it is one of these. Called inside.
-    pub(super) fn apply_sampling_option(&self, id: OptionId) {
+    pub(crate) fn apply_sampling_option(&self, id: OptionId) {
         match (id, self.options.is_on(OptionId::profile)) {
             (OptionId::profile, true) if !self.is_profiling() => _ = self.start_profile_inside(0),
             (OptionId::profile, false) => self.stop_profile(),
@@ -116,14 +116,14 @@ impl<O: Os> Heap<O> {
 
     /// Counts a request that came to the slow path; true where it is to be a sample.
     #[inline]
-    pub(super) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
+    pub(crate) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
         self.cache.sample_is_due(counted_bytes(bytes, align))
     }
 
     /// A sampled block; 0 where this is to be an ordinary one after all.
     #[cold]
     #[inline(never)]
-    pub(super) fn allocate_sample(&self, bytes: usize, align: usize) -> usize {
+    pub(crate) fn allocate_sample(&self, bytes: usize, align: usize) -> usize {
         let most = Guards::most_bytes(&self.os);
         let rate = self.options.get(OptionId::guarded_rate);
         let guarded = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
@@ -168,7 +168,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Takes a guarded block back.
-    pub(super) fn free_guarded(&self, address: usize) -> Result<(), Misuse> {
+    pub(crate) fn free_guarded(&self, address: usize) -> Result<(), Misuse> {
         // Looked at first, so that the record of a block that stays live is not lost.
         self.guards.bytes_of(address)?;
         self.profile.remove(address);
@@ -195,7 +195,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// The stack of this call, as far as it can be known.
-    pub(super) fn here(&self) -> Stack {
+    pub(crate) fn here(&self) -> Stack {
         let by_unwinding = |frames: &mut [usize]| self.hooks.map_or(0, |hooks| (hooks.unwind)(frames));
         Stack::taken_by(|frames| match by_unwinding(frames) {
             0 => self.os.stack(frames),
@@ -204,7 +204,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// A large block was allocated by a path that asks for samples afterwards.
-    pub(super) fn note_large(&self, address: usize, bytes: usize) {
+    pub(crate) fn note_large(&self, address: usize, bytes: usize) {
         if self.sample_is_due(bytes, MIN_ALIGN) && self.is_profiling() {
             let size = Size { bytes, counted: counted_bytes(bytes, MIN_ALIGN) };
             self.profile.add(&self.os, address, size, &self.here());
@@ -212,7 +212,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// A large block was resized where it is: for the profile a free and an allocation.
-    pub(super) fn note_resized(&self, address: usize, bytes: usize) {
+    pub(crate) fn note_resized(&self, address: usize, bytes: usize) {
         if self.is_profiling() {
             self.profile.remove(address);
             self.note_large(address, bytes);

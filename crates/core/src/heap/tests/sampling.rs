@@ -1,6 +1,6 @@
-use super::*;
 use crate::base::memory::{fill, holds};
 use crate::class::SizeClass;
+use crate::heap::*;
 use crate::os::Linux;
 use crate::os::fake::Fake;
 

@@ -1,9 +1,9 @@
 //! What goes while a heap grows, when, and in which portions.
 
-use super::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
+use super::janitor::{MIB, fill, free, heap};
 use crate::base::sync::Ordering;
 use crate::heap::Heap;
-use crate::heap::janitor_tests::{MIB, fill, free, heap};
+use crate::heap::growth::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
 use crate::os::fake::{Fake, Request};
 
 /// Frees all blocks but one in so many.

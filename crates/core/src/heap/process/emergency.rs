@@ -5,10 +5,10 @@
 //! use. After a stop freeing does nothing, and the crash handler comes first: other threads are served ever
 //! more slowly, from a part of the memory, and then not at all.
 
-use super::Heap;
 use crate::base::round_up;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::class::MIN_ALIGN;
+use crate::heap::Heap;
 use crate::os::Os;
 
 const ARENAS: usize = 16;
@@ -62,7 +62,7 @@ pub struct Emergency {
     /// Bytes that other threads took after a stop.
     by_others: AtomicUsize,
     /// What parked threads wait for: nothing ever changes it.
-    pub(super) never: AtomicU32,
+    pub(crate) never: AtomicU32,
 }
 
 impl Emergency {
@@ -171,7 +171,7 @@ impl<O: Os> Heap<O> {
     /// A block for a caller that must not touch the heap.
     #[cold]
     #[inline(never)]
-    pub(super) fn allocate_in_emergency(&self, bytes: usize, align: usize) -> usize {
+    pub(crate) fn allocate_in_emergency(&self, bytes: usize, align: usize) -> usize {
         if self.is_stopped() && self.stopped_thread.load(Ordering::Relaxed) != O::thread_id() {
             match self.emergency.wait_of_others(bytes) {
                 Some(nanoseconds) => self.os.wait_for(&self.emergency.never, 0, nanoseconds),
@@ -183,7 +183,7 @@ impl<O: Os> Heap<O> {
 
     /// Keeps this thread, in a process that was stopped, until the process ends.
     #[cold]
-    pub(super) fn park(&self) -> ! {
+    pub(crate) fn park(&self) -> ! {
         loop {
             self.os.wait_for(&self.emergency.never, 0, 1000 * MILLISECOND);
         }
@@ -193,7 +193,7 @@ impl<O: Os> Heap<O> {
     /// stopped.
     #[cold]
     #[inline(never)]
-    pub(super) fn free_in_emergency(&self, address: usize) {
+    pub(crate) fn free_in_emergency(&self, address: usize) {
         if self.is_stopped() {
             return;
         }

@@ -1,8 +1,8 @@
 //! The ways to a block: from the cache, and past it.
 
-use super::Heap;
 use crate::base::sync::Ordering;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use crate::heap::Heap;
 use crate::large::Fresh;
 use crate::os::Os;
 
@@ -59,7 +59,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// A block of a class for a request of `bytes`.
-    pub(super) fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
+    pub(crate) fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
         let refill = || (self.obeyed(self.cache.refill(self.below(), class)), false);
         self.take_of_class(class, bytes, refill).0
     }
@@ -95,7 +95,7 @@ impl<O: Os> Heap<O> {
         (self.handed_out(block), zeroed)
     }
 
-    pub(super) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
+    pub(crate) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
         if bytes > LARGEST_REQUEST || !self.is_started() {
             return None;
         }

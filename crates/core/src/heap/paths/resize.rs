@@ -1,7 +1,7 @@
 //! realloc, also with an alignment, and resizing without moving.
 
-use super::{Heap, LARGEST_REQUEST};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use crate::heap::{Heap, LARGEST_REQUEST};
 use crate::os::Os;
 
 /// A block that realloc makes longer than this gets a run of its own, with room behind it: it is likely to

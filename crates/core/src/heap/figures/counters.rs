@@ -3,9 +3,9 @@
 //! Where `Stats` asks the system which pages are in memory, `Committed` counts what the heap has taken and
 //! not given back. The two differ by pages of blocks that nobody has touched yet.
 
-use super::Heap;
 use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
+use crate::heap::Heap;
 use crate::os::Os;
 use crate::pages::{Mapping, bits};
 

@@ -1,0 +1,7 @@
+//! What the heap tells about itself.
+
+mod counters;
+mod stats;
+
+pub use counters::{Committed, Maintenance, Range, RangeState, Tiers};
+pub use stats::Stats;

@@ -1,0 +1,12 @@
+//! The process that the heap is in: its children, its signal handlers, and its end where it misuses the heap.
+
+mod emergency;
+mod fork;
+mod found;
+mod reentry;
+mod stop;
+
+pub use emergency::Emergency;
+pub use fork::Process;
+pub use found::Found;
+pub use reentry::SlowPaths;
