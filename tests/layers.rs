@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use vcmalloc_tests::library::repository;
 
 /// From the bottom to the top. This is the one place that holds the order.
-const LAYERS: [&str; 10] =
-    ["base", "os", "options", "class", "pages", "large", "central", "cache", "watch", "heap"];
+const LAYERS: [&str; 11] =
+    ["base", "os", "options", "class", "pages", "large", "central", "cache", "upkeep", "watch", "heap"];
 
 /// Layers that are lower than their neighbours' order says: they may use these and nothing else.
 const NARROWER: [(&str, &[&str]); 3] = [("os", &["base"]), ("options", &["base"]), ("class", &["base"])];

@@ -3,7 +3,6 @@
 //! Where `Stats` asks the system which pages are in memory, `Committed` counts what the heap has taken and
 //! not given back. The two differ by pages of blocks that nobody has touched yet.
 
-use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::heap::Heap;
 use crate::os::Os;
@@ -83,10 +82,8 @@ impl<O: Os> Heap<O> {
 
     /// Ticks of maintenance and bytes given back by it, since the start.
     pub fn maintenance(&self) -> Maintenance {
-        Maintenance {
-            ticks: self.janitor.ticks.load(Ordering::Relaxed),
-            given_back: self.janitor.given_back.load(Ordering::Relaxed),
-        }
+        let done = self.upkeep.done();
+        Maintenance { ticks: done.ticks, given_back: done.given_back }
     }
 
     /// How many caches there are: one for each virtual CPU that was used.
@@ -169,21 +166,6 @@ impl<O: Os> Heap<O> {
             }
             number += 1;
         }
-    }
-
-    /// Gives back up to `most` bytes of free memory outside spans, which nothing has to be stopped or
-    /// searched for. Returns the bytes.
-    pub fn release_free(&self, most: usize) -> usize {
-        self.in_slow_path(|| {
-            let free = self.pages.dirty_free_bytes();
-            if free == 0 {
-                return 0;
-            }
-            let given = self.pages.give_back(&self.os, free.saturating_sub(most), 0);
-            self.count_given_back(given);
-            given
-        })
-        .unwrap_or(0)
     }
 }
 

@@ -131,7 +131,7 @@ impl<O: Os> Heap<O> {
             return stats;
         }
         // Who asks is to see the bound that will hold, not the one before there was use for more.
-        self.settle_bound();
+        self.upkeep.settle_bound(&self.below_upkeep());
         let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
         let large = pages.large;
         stats.large_blocks = large.blocks;
@@ -151,12 +151,13 @@ impl<O: Os> Heap<O> {
         stats.slabs = cache.slabs;
         stats.underflows = cache.underflows;
         stats.overflows = cache.overflows;
-        stats.fences_refused = self.fences_refused.load(Ordering::Relaxed);
         stats.released = pages.released;
         stats.huge = pages.huge;
-        stats.huge_stall = self.janitor.huge_stall.load(Ordering::Relaxed);
-        stats.ticks = self.janitor.ticks.load(Ordering::Relaxed);
-        stats.given_back = self.janitor.given_back.load(Ordering::Relaxed);
+        let done = self.upkeep.done();
+        stats.fences_refused = done.fences_refused;
+        stats.huge_stall = done.huge_stall;
+        stats.ticks = done.ticks;
+        stats.given_back = done.given_back;
         stats.memory_limit = self.pages.limits.soft().unwrap_or(0) as u64;
         stats.hard_limit = self.pages.limits.hard().unwrap_or(0) as u64;
         stats

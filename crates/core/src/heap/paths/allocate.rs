@@ -1,6 +1,5 @@
 //! The ways to a block: from the cache, and past it.
 
-use crate::base::sync::Ordering;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::heap::Heap;
 use crate::large::Fresh;
@@ -8,9 +7,6 @@ use crate::os::Os;
 
 /// No object is larger: differences of pointers must fit `isize`.
 pub const LARGEST_REQUEST: usize = isize::MAX as usize;
-
-/// Of so many requests that reach the slow path one counts as a sample of what is asked for.
-const REQUESTS_PER_SAMPLE: u64 = 4;
 
 /// From here on a block of `calloc` often stays untouched in part: a miss looks for memory that need not be
 /// written.
@@ -56,55 +52,6 @@ impl<O: Os> Heap<O> {
             }
         })
         .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
-    }
-
-    /// A block of a class for a request of `bytes`.
-    pub(crate) fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
-        let refill = || (self.obeyed(self.cache.refill(self.below(), class)), false);
-        self.take_of_class(class, bytes, refill).0
-    }
-
-    /// A block of a class for a request of `bytes`, as `attempt` finds one, and what it says of the block.
-    fn take_of_class(
-        &self,
-        class: SizeClass,
-        bytes: usize,
-        attempt: impl Fn() -> (usize, bool),
-    ) -> (usize, bool) {
-        if !self.is_started() {
-            return (0, false);
-        }
-        self.settle_bound_if_needed();
-        self.learn_limits();
-        // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
-        let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
-        if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
-            // Not one step each: what two CPUs count at once is one sample less, a locked instruction costs
-            // every miss.
-            sample.bytes.store(sample.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
-            sample.count.store(sample.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        }
-        let (block, zeroed) = match attempt() {
-            // With the caches' blocks back in their spans there may be a span after all.
-            (0, _) => {
-                self.relieve();
-                attempt()
-            }
-            taken => taken,
-        };
-        (self.handed_out(block), zeroed)
-    }
-
-    pub(crate) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
-        if bytes > LARGEST_REQUEST || !self.is_started() {
-            return None;
-        }
-        self.learn_limits();
-        let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
-        attempt().or_else(|| {
-            self.relieve();
-            attempt()
-        })
     }
 
     /// A block of at least `bytes` at a multiple of `align`, a power of two.
@@ -198,7 +145,7 @@ impl<O: Os> Heap<O> {
             return sample;
         }
         let class = SizeClass::for_small(bytes);
-        let refill = || self.cache.refill_zeroed(self.below(), class);
+        let refill = || self.cache.refill_zeroed(self.below_cache(), class);
         self.in_slow_path(|| {
             let (address, zeroed) = self.take_of_class(class, bytes, refill);
             if address != 0 {

@@ -21,15 +21,6 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Notes that a block leaves for the program.
-    #[inline]
-    pub(crate) fn handed_out(&self, block: usize) -> usize {
-        if block != 0 && self.pages.is_given_by_call() {
-            self.pages.hand_out(block);
-        }
-        block
-    }
-
     /// Takes a small block back; false where the program does not have one that starts at `address`: the
     /// ordinary way says what that means.
     pub(crate) fn free_checked(&self, address: usize) -> bool {
@@ -43,7 +34,7 @@ impl<O: Os> Heap<O> {
         if self.cache.push_behind(class, address) {
             return true;
         }
-        match self.in_slow_path(|| self.cache.spill(self.below(), class, address)) {
+        match self.in_slow_path(|| self.cache.spill(self.below_cache(), class, address)) {
             Some(outcome) => self.obeyed(outcome),
             None => {
                 // Freed once more when the slow path that a signal handler interrupted has ended.

@@ -1,10 +1,8 @@
 //! The ways of a block back: into the cache, and past it.
 
-use crate::base::fault::{Fault, Misuse};
 use crate::class::{SizeClass, TABLED_BYTES};
 use crate::heap::Heap;
 use crate::os::Os;
-use crate::pages::Mapping;
 
 impl<O: Os> Heap<O> {
     /// Takes a block back. 0 is no block and does nothing.
@@ -48,42 +46,10 @@ impl<O: Os> Heap<O> {
         if address == 0 || (!self.is_stopped() && short_way()) {
             return;
         }
-        let outcome = self.in_slow_path(|| self.free_class(self.pages.class_of(address), address));
+        let outcome = self.in_slow_path(|| self.put_back(address));
         match outcome {
             Some(outcome) => self.obeyed(outcome),
             None => self.free_in_emergency(address),
         }
-    }
-
-    fn free_class(&self, class: SizeClass, address: usize) -> Result<(), Misuse> {
-        if class.is_small() {
-            match self.pages.class_of_given(address) {
-                Some(given) if given == class => self.cache.spill(self.below(), class, address),
-                _ => Err(self.central.not_given(&self.pages, class, address)),
-            }
-        } else if class == SizeClass::LARGE {
-            self.profile.remove(address);
-            self.large.free(&self.pages, address)
-        } else if self.guards.owns(address) {
-            self.free_guarded(address)
-        } else if self.emergency.bytes_of(address).is_some() {
-            self.emergency.free(address);
-            Ok(())
-        } else {
-            Err(Misuse::at(self.foreign_fault(address), address))
-        }
-    }
-
-    pub(crate) fn foreign_fault(&self, address: usize) -> Fault {
-        if self.large.was_freed(address) {
-            return Fault::DoubleFree;
-        }
-        let mut fault = Fault::ForeignPointer;
-        self.pages.each_mapping(|mapping, start, bytes| {
-            if mapping == Mapping::Blocks && address.wrapping_sub(start) < bytes {
-                fault = Fault::FreeMemory;
-            }
-        });
-        fault
     }
 }

@@ -1,9 +1,8 @@
-//! What every slow path stands in, and the slow paths that move no single block.
+//! What every slow path stands in, and what is done when one is left.
 
-use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
-use crate::class::SizeClass;
-use crate::heap::Heap;
+use crate::heap::{Heap, READY};
+use crate::options::OptionId;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
@@ -13,7 +12,9 @@ impl<O: Os> Heap<O> {
     pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let outcome = self.inside(|| {
             let outcome = work();
-            self.after_slow_path();
+            if self.state.load(Ordering::Relaxed) == READY {
+                self.obeyed(self.upkeep.after_slow_path(&self.below_upkeep()));
+            }
             outcome
         });
         self.stop_if_told();
@@ -25,67 +26,54 @@ impl<O: Os> Heap<O> {
     /// None where this thread is inside already, or the process was stopped.
     #[inline]
     pub(crate) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let outcome = self.noted(work)?;
+        // From here on this thread is outside, and what its handlers had to leave is done.
+        if self.slow_paths.has_deferred() {
+            self.free_deferred();
+        }
+        if self.late_options.load(Ordering::Relaxed) != 0 {
+            self.apply_late_options();
+        }
+        Some(outcome)
+    }
+
+    /// Does work while this thread is noted as inside.
+    #[inline]
+    fn noted<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         if self.is_stopped() {
             return None;
         }
         let entry = self.enter_slow_path()?;
         let outcome = work();
-        // From here on this thread is outside: what follows may allocate and free as anybody may.
         drop(entry);
-        self.free_deferred();
-        self.apply_late_options();
         Some(outcome)
     }
 
-    /// Brings everything that is cached back to its spans.
-    pub fn reclaim(&self) {
-        self.obeyed(self.try_reclaim());
+    /// Frees what signal handlers had to leave.
+    #[cold]
+    fn free_deferred(&self) {
+        let free = |block| match self.noted(|| self.put_back_any(block)) {
+            Some(outcome) => self.obeyed(outcome),
+            None => self.free_in_emergency(block),
+        };
+        // A handler that comes meanwhile may leave more.
+        while self.slow_paths.take_deferred(free, |note| self.emergency.free(note)) {}
     }
 
-    /// The same for one who has a lock to leave before the process ends.
-    #[inline(never)]
-    pub(crate) fn try_reclaim(&self) -> Result<(), Misuse> {
-        if !self.cache.drain(self.below())? {
-            self.fences_refused.fetch_add(1, Ordering::Relaxed);
-        }
-        for class in SizeClass::all() {
-            self.central.drain(&self.pages, class, usize::MAX)?;
-            self.central.forget_array(&self.os, class, 0);
-        }
-        self.large.audit(&self.pages)
+    /// Lets options take effect that a signal handler set inside a slow path.
+    #[cold]
+    fn apply_late_options(&self) {
+        let late = self.late_options.swap(0, Ordering::Acquire);
+        let ids = OptionId::ALL.into_iter().filter(|id| late >> *id as u32 & 1 == 1);
+        self.noted(|| ids.for_each(|id| self.apply_option(id)));
     }
 
-    /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes
-    /// given.
-    pub fn release(&self, keep: usize) -> usize {
-        // Spans' idle pages have no keeper: only whole free units count against `keep`.
-        self.in_slow_path(|| {
-            if !self.is_started() {
-                return 0;
-            }
-            self.reclaim();
-            self.tidy_spans(0) + self.pages.give_back(&self.os, keep, 0)
-        })
-        .unwrap_or(0)
-    }
-
-    /// Brings every cached block back to its span, which finds blocks that were freed twice.
-    pub fn audit(&self) {
-        self.in_slow_path(|| {
-            if self.is_started() {
-                self.reclaim();
-            }
+    /// Calls the program's function for memory pressure, if that is due.
+    #[inline]
+    pub(crate) fn call_back_if_due(&self) {
+        self.upkeep.callback.call_if_due(|| {
+            let in_memory = self.inside(|| self.pages.footprint()).unwrap_or(0);
+            (in_memory, self.pages.limits.soft().unwrap_or(0))
         });
-    }
-
-    /// For the end of a process: caches nothing any more, and brings back what is cached. A block that destructors
-    /// after ours free goes to its span at once, where a second free is seen at the call.
-    pub fn audit_for_good(&self) {
-        if self.is_started() {
-            self.bound_is_final.store(1, Ordering::Relaxed);
-            self.central.budget.set_limit(0);
-            self.cache.set_share(0, 1);
-        }
-        self.audit();
     }
 }

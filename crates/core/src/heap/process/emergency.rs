@@ -6,7 +6,7 @@
 //! more slowly, from a part of the memory, and then not at all.
 
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::MIN_ALIGN;
 use crate::heap::Heap;
 use crate::os::Os;
@@ -61,8 +61,6 @@ pub struct Emergency {
     uses: [AtomicU64; ARENAS],
     /// Bytes that other threads took after a stop.
     by_others: AtomicUsize,
-    /// What parked threads wait for: nothing ever changes it.
-    pub(crate) never: AtomicU32,
 }
 
 impl Emergency {
@@ -71,7 +69,6 @@ impl Emergency {
             bases: [const { AtomicUsize::new(0) }; ARENAS],
             uses: [const { AtomicU64::new(0) }; ARENAS],
             by_others: AtomicUsize::new(0),
-            never: AtomicU32::new(0),
         }
     }
 
@@ -174,19 +171,11 @@ impl<O: Os> Heap<O> {
     pub(crate) fn allocate_in_emergency(&self, bytes: usize, align: usize) -> usize {
         if self.is_stopped() && self.stopped_thread.load(Ordering::Relaxed) != O::thread_id() {
             match self.emergency.wait_of_others(bytes) {
-                Some(nanoseconds) => self.os.wait_for(&self.emergency.never, 0, nanoseconds),
+                Some(nanoseconds) => self.os.sleep(nanoseconds),
                 None => self.park(),
             }
         }
         self.emergency.allocate(&self.os, bytes, align)
-    }
-
-    /// Keeps this thread, in a process that was stopped, until the process ends.
-    #[cold]
-    pub(crate) fn park(&self) -> ! {
-        loop {
-            self.os.wait_for(&self.emergency.never, 0, 1000 * MILLISECOND);
-        }
     }
 
     /// What becomes of a block that is freed by a signal handler inside a slow path, or after the process was

@@ -109,7 +109,7 @@ impl Process {
 
     /// Does the kernel's part where it does not do it: a number that is not the one before says that this is
     /// a new process. For children of `fork` and for those that are about to be threaded.
-    fn look_for_fork<O: Os>(&self, os: &O) {
+    pub fn look_for_fork<O: Os>(&self, os: &O) {
         let before = self.number.load(Ordering::Relaxed);
         if before == 0 {
             return;
@@ -151,7 +151,7 @@ impl<O: Os> Heap<O> {
     pub(crate) unsafe fn repair(&self, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
-            for guards_nothing in [&self.starting, &self.pressure.relieving] {
+            for guards_nothing in [&self.starting, &self.upkeep.relieving] {
                 if guards_nothing.seize(outermost) {
                     guards_nothing.release();
                 }
@@ -160,9 +160,10 @@ impl<O: Os> Heap<O> {
             self.guards.repair(outermost);
             self.pages.repair(outermost);
             self.central.repair(&self.pages, outermost);
-            self.cache.repair(self.below(), outermost);
+            self.cache.repair(self.below_cache(), outermost);
         }
-        self.forget_janitor();
+        self.upkeep.forget_threads();
+        self.found.forget_teller();
         self.slow_paths.forget_others::<O>();
         self.process.set(KNOWN);
     }
@@ -185,13 +186,6 @@ impl<O: Os> Heap<O> {
             self.slow_paths.forget_one(thread);
         }
         is_namesake
-    }
-
-    /// Looks whether this is a new process: for those who are about to make a thread in it, or to use what
-    /// belongs to one process.
-    pub fn look_at_process(&self) {
-        self.process.look_for_fork(&self.os);
-        self.inside(|| ());
     }
 
     /// Whether this thread is in a slow path that a signal handler interrupted.

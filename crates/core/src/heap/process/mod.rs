@@ -3,6 +3,7 @@
 mod emergency;
 mod fork;
 mod found;
+mod janitor;
 mod reentry;
 mod stop;
 

@@ -126,7 +126,7 @@ impl SlowPaths {
     /// Keeps a block that a signal handler freed. `memory` gives the address of so many bytes for a note where all
     /// places are taken, 0 if it has none: only then the block is lost.
     pub fn defer(&self, block: usize, memory: impl FnOnce(usize) -> usize) {
-        // Release pairs with the Acquire in `free_deferred`: what the handler wrote comes before what the
+        // Release pairs with the Acquire in `take_deferred`: what the handler wrote comes before what the
         // next owner writes.
         let keep = |place: &AtomicUsize| {
             place.load(Ordering::Relaxed) == 0
@@ -161,6 +161,32 @@ impl SlowPaths {
             take(note, block);
             note = before;
         }
+    }
+
+    /// Whether a signal handler had to leave a block.
+    #[inline]
+    pub fn has_deferred(&self) -> bool {
+        self.deferred_count.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes all blocks that signal handlers left: calls `free` with each, and `done` with each note that is not needed
+    /// any more. False where there was none.
+    pub fn take_deferred(&self, free: impl Fn(usize), done: impl Fn(usize)) -> bool {
+        let mut any = false;
+        for place in &self.deferred {
+            let block = place.swap(0, Ordering::Acquire);
+            if block != 0 {
+                self.deferred_count.fetch_sub(1, Ordering::Relaxed);
+                free(block);
+                any = true;
+            }
+        }
+        self.take_notes(|note, block| {
+            done(note);
+            free(block);
+            any = true;
+        });
+        any
     }
 
     fn all_places(&self) -> impl Iterator<Item = &AtomicUsize> {
@@ -207,7 +233,7 @@ impl<O: Os> Heap<O> {
         let enter = || {
             self.slow_paths.enter::<O>(|| {
                 self.forget_absent();
-                self.os.wait_for(&self.emergency.never, 0, FULL_WAIT);
+                self.os.sleep(FULL_WAIT);
             })
         };
         let mut entry = enter();
@@ -216,25 +242,6 @@ impl<O: Os> Heap<O> {
         }
         self.know_process(entry.is_some());
         entry
-    }
-
-    /// Frees what signal handlers had to leave.
-    #[inline]
-    pub(crate) fn free_deferred(&self) {
-        if self.slow_paths.deferred_count.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        for place in &self.slow_paths.deferred {
-            let block = place.swap(0, Ordering::Acquire);
-            if block != 0 {
-                self.slow_paths.deferred_count.fetch_sub(1, Ordering::Relaxed);
-                self.free(block);
-            }
-        }
-        self.slow_paths.take_notes(|note, block| {
-            self.emergency.free(note);
-            self.free(block);
-        });
     }
 }
 

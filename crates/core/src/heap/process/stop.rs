@@ -7,6 +7,9 @@ use crate::heap::{Heap, STOPPED};
 use crate::os::Os;
 use crate::watch::Stack;
 
+/// How long a parked thread sleeps at a time, in nanoseconds.
+const PARKED_SLEEP: u64 = 1_000_000_000;
+
 impl<O: Os> Heap<O> {
     pub(crate) fn is_stopped(&self) -> bool {
         self.state.load(Ordering::Relaxed) == STOPPED
@@ -17,6 +20,14 @@ impl<O: Os> Heap<O> {
         match outcome {
             Ok(value) => value,
             Err(misuse) => self.stop(misuse),
+        }
+    }
+
+    /// Ends the process where the janitor found that the program misused the heap.
+    #[inline]
+    pub(crate) fn stop_if_told(&self) {
+        if let Some(misuse) = self.found.take() {
+            self.stop(misuse);
         }
     }
 
@@ -39,11 +50,12 @@ impl<O: Os> Heap<O> {
             self.park();
         }
         self.state.store(STOPPED, Ordering::Relaxed);
-        if self.is_aside() {
+        if self.upkeep.thread.is_aside() {
             // The line is written to the program's descriptor, and its crash handler finds those that it knows.
             self.os.copy_descriptors();
         }
         self.cache.stop();
+        self.upkeep.halt();
         let mut line = [0u8; 256];
         let mut buffer = Buffer::new(&mut line);
         misuse.put(&mut buffer);
@@ -55,5 +67,13 @@ impl<O: Os> Heap<O> {
             self.guards.report(&self.os, &misuse, &here());
         }
         self.os.abort()
+    }
+
+    /// Keeps this thread, in a process that was stopped, until the process ends.
+    #[cold]
+    pub(crate) fn park(&self) -> ! {
+        loop {
+            self.os.sleep(PARKED_SLEEP);
+        }
     }
 }

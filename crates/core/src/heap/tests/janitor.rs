@@ -453,19 +453,19 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
         heap.free(block);
     }
     for _ in 0..20 {
-        heap.tick_by(true, crate::heap::janitor::Ticker::Aside);
+        heap.tick_by(true, crate::upkeep::Ticker::Aside);
     }
-    assert!(heap.janitor.found.is_told());
+    assert!(heap.found.is_told());
     let program = std::thread::spawn(|| heap.allocate(3 << 20));
     assert!(program.join().is_err(), "stopped");
-    assert!(heap.is_stopped() && !heap.janitor.found.is_told());
+    assert!(heap.is_stopped() && !heap.found.is_told());
 }
 
 #[test]
 fn files_are_opened_where_no_thread_of_the_program_can_be_in_the_way() {
-    use crate::heap::janitor::Ticker::{Aside, Janitor, Program};
+    use crate::upkeep::Ticker::{Aside, Janitor, Program};
     let heap = heap();
-    let may = || [Program, Janitor, Aside].map(|ticker| heap.may_open_files(ticker));
+    let may = || [Program, Janitor, Aside].map(|ticker| heap.upkeep.thread.may_open_files(ticker));
     assert_eq!(may(), [true, false, true]);
     assert!(heap.meet_threads() && !heap.meet_threads());
     assert_eq!(may(), [false, false, true]);

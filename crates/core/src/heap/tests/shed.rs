@@ -3,8 +3,8 @@
 use super::janitor::{MIB, fill, free, heap};
 use crate::base::sync::Ordering;
 use crate::heap::Heap;
-use crate::heap::growth::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
 use crate::os::fake::{Fake, Request};
+use crate::upkeep::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
 
 /// Frees all blocks but one in so many.
 fn free_but(heap: &Heap<Fake>, blocks: &[usize], survivor: usize) {
@@ -37,7 +37,7 @@ fn with_free_runs() -> Box<Heap<Fake>> {
 /// What a portion gave back, in bytes.
 fn portion(heap: &Heap<Fake>) -> usize {
     let before = heap.stats().given_back;
-    heap.shed();
+    heap.upkeep.shed(&heap.below_upkeep());
     (heap.stats().given_back - before) as usize
 }
 
@@ -67,14 +67,18 @@ fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
 #[test]
 fn idle_pages_go_in_portions_until_no_more_is_plenty() {
     let heap = sparse(64);
-    let free = |heap: &Heap<Fake>| heap.holding_now().free;
+    let free = |heap: &Heap<Fake>| heap.upkeep.holding_now(&heap.below_upkeep()).free;
     let most_at_once = SPANS_PER_PORTION as usize * (64 << 10) + BYTES_PER_PORTION;
     let portions: Vec<usize> = (0..40).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
     assert!(portions.iter().all(|bytes| *bytes <= most_at_once), "{portions:?}");
     assert!((10..40).contains(&portions.len()), "{portions:?}");
     assert!((8 * MIB..17 * MIB).contains(&free(&heap)), "{} bytes are free", free(&heap));
-    assert_eq!(heap.growth.take_shed(), portions.iter().sum::<usize>(), "the next tick learns from it");
-    assert_eq!(heap.growth.take_shed(), 0);
+    assert_eq!(
+        heap.upkeep.shedding.take_shed(),
+        portions.iter().sum::<usize>(),
+        "the next tick learns from it"
+    );
+    assert_eq!(heap.upkeep.shedding.take_shed(), 0);
 }
 
 #[test]
@@ -83,7 +87,7 @@ fn free_runs_go_in_portions_too() {
     heap.os.grant(Request::GiveBack);
     let portions: Vec<usize> = (0..100).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
     assert!(portions.iter().all(|bytes| *bytes <= 2 * BYTES_PER_PORTION), "{portions:?}");
-    let holding = heap.holding_now();
+    let holding = heap.upkeep.holding_now(&heap.below_upkeep());
     assert!(holding.free <= holding.most && holding.free + 2 * BYTES_PER_PORTION > holding.most);
 }
 
@@ -100,9 +104,9 @@ fn what_may_be_retained_does_not_go() {
 fn it_is_looked_at_again_when_the_heap_has_grown_by_a_step() {
     let heap = heap();
     // Somebody is at it, so what is due stays due.
-    heap.growth.shedding.store(true, Ordering::Relaxed);
+    heap.upkeep.shedding.is_under_way.store(true, Ordering::Relaxed);
     let is_due = |bytes: usize| {
-        heap.watch_growth(bytes);
+        heap.upkeep.watch_growth(&heap.below_upkeep(), bytes);
         let start = heap.pages.footprint();
         let grown = || heap.pages.footprint() - start;
         while !heap.pages.limits.is_above_watermark() {
@@ -119,27 +123,27 @@ fn once_it_has_begun_it_goes_on_until_no_more_is_plenty() {
     let heap = with_free_runs();
     heap.os.grant(Request::GiveBack);
     // Somebody is at it, so what is due stays due. The free runs are too short for these blocks.
-    heap.growth.shedding.store(true, Ordering::Relaxed);
+    heap.upkeep.shedding.is_under_way.store(true, Ordering::Relaxed);
     while !heap.pages.limits.is_above_watermark() {
         fill(&heap, 1, 2 * MIB);
     }
-    heap.growth.shedding.store(false, Ordering::Relaxed);
-    assert!(heap.holding_now().free > 64 * MIB);
+    heap.upkeep.shedding.is_under_way.store(false, Ordering::Relaxed);
+    assert!(heap.upkeep.holding_now(&heap.below_upkeep()).free > 64 * MIB);
     for _ in 0..1000 {
         if heap.pages.limits.is_above_watermark() {
-            heap.shed();
+            heap.upkeep.shed(&heap.below_upkeep());
         }
     }
-    let holding = heap.holding_now();
+    let holding = heap.upkeep.holding_now(&heap.below_upkeep());
     assert!(holding.free <= holding.most, "{} of {} bytes", holding.free, holding.most);
 }
 
 #[test]
 fn a_child_sheds_although_a_thread_of_its_parent_did_when_it_was_forked() {
     let heap = sparse(64);
-    heap.growth.shedding.store(true, Ordering::Relaxed);
+    heap.upkeep.shedding.is_under_way.store(true, Ordering::Relaxed);
     assert_eq!(portion(&heap), 0, "one thread at a time");
-    heap.forget_janitor();
+    heap.upkeep.forget_threads();
     assert!(portion(&heap) > 0);
 }
 

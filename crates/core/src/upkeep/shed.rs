@@ -1,8 +1,8 @@
 //! What a heap does that grows although it holds plenty: what is free goes before the next tick, in portions.
 //!
-//! Slow paths call `shed` where the footprint passed a watermark; the janitor moves the watermark at each tick.
+//! After slow paths `shed` is called where the footprint passed a watermark; each tick moves the watermark.
 
-use super::Heap;
+use super::{Below, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::os::Os;
 
@@ -16,23 +16,23 @@ pub(crate) const BYTES_PER_PORTION: usize = 2 << 20;
 const LOOKS_PER_PORTION: u32 = 8192;
 
 /// How far shedding has come.
-pub struct Growth {
+pub struct Shedding {
     /// A thread sheds a portion.
-    pub(super) shedding: AtomicBool,
+    pub(crate) is_under_way: AtomicBool,
     /// The span from which shedding goes on.
     from: AtomicU32,
     /// Bytes that were shed since the last tick.
     shed: AtomicU64,
 }
 
-impl Growth {
+impl Shedding {
     pub const fn new() -> Self {
-        Growth { shedding: AtomicBool::new(false), from: AtomicU32::new(0), shed: AtomicU64::new(0) }
+        Shedding { is_under_way: AtomicBool::new(false), from: AtomicU32::new(0), shed: AtomicU64::new(0) }
     }
 
     /// In a forked child: no other thread sheds.
     pub fn forget_thread(&self) {
-        self.shedding.store(false, Ordering::Relaxed);
+        self.is_under_way.store(false, Ordering::Relaxed);
     }
 
     /// The bytes that were shed since somebody last asked.
@@ -41,52 +41,52 @@ impl Growth {
     }
 }
 
-impl<O: Os> Heap<O> {
+impl<O: Os> Upkeep<O> {
     /// Gives a portion back where the heap holds plenty. Each time the heap has grown by a step, so that the work
     /// is small against that of the growth; and in portions, so that no caller of malloc waits for all of it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn shed(&self) {
-        let shedding = &self.growth.shedding;
-        if shedding.load(Ordering::Relaxed) || shedding.swap(true, Ordering::Acquire) {
+    pub(crate) fn shed(&self, below: &Below<'_, O>) {
+        let under_way = &self.shedding.is_under_way;
+        if under_way.load(Ordering::Relaxed) || under_way.swap(true, Ordering::Acquire) {
             return;
         }
-        let holding = self.holding_now();
+        let holding = self.holding_now(below);
         // What may be retained need not go, however plenty it is.
         let is_too_much = holding.is_plenty() && holding.unwanted() > holding.retained;
-        if !is_too_much || self.shed_portion(holding.retained.max(holding.wanted)) {
-            self.growth.from.store(0, Ordering::Relaxed);
-            self.watch_growth(holding.live);
+        if !is_too_much || self.shed_portion(below, holding.retained.max(holding.wanted)) {
+            self.shedding.from.store(0, Ordering::Relaxed);
+            self.watch_growth(below, holding.live);
         }
-        shedding.store(false, Ordering::Release);
+        under_way.store(false, Ordering::Release);
     }
 
     /// Gives back the idle pages of some spans, and some of the free memory beyond `kept` bytes; true when all
     /// spans had their turn and no such memory is left, or where the system takes none.
-    fn shed_portion(&self, kept: usize) -> bool {
-        let (spans, from) = (self.pages.span_count(), self.growth.from.load(Ordering::Relaxed));
+    fn shed_portion(&self, below: &Below<'_, O>, kept: usize) -> bool {
+        let (spans, from) = (below.pages.span_count(), self.shedding.from.load(Ordering::Relaxed));
         let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
         let (mut in_spans, mut count) = (0, 0);
-        for id in self.pages.untidy_in(from..end) {
-            in_spans += self.central.tidy_span(&self.os, &self.pages, id, 0);
+        for id in below.pages.untidy_in(from..end) {
+            in_spans += below.central.tidy_span(below.os, below.pages, id, 0);
             count += 1;
             if count == SPANS_PER_PORTION {
                 end = id.0 + 1;
                 break;
             }
         }
-        self.growth.from.store(end, Ordering::Relaxed);
-        let dirty = self.pages.dirty_free_bytes();
-        let given = self.pages.give_back(&self.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), 0);
+        self.shedding.from.store(end, Ordering::Relaxed);
+        let dirty = below.pages.dirty_free_bytes();
+        let given = below.pages.give_back(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), 0);
         self.count_given_back(in_spans + given);
-        self.growth.shed.fetch_add((in_spans + given) as u64, Ordering::Relaxed);
+        self.shedding.shed.fetch_add((in_spans + given) as u64, Ordering::Relaxed);
         let is_refused = given == 0 && dirty > kept;
         is_refused || end >= spans && dirty <= kept + BYTES_PER_PORTION
     }
 
     /// Has `shed` called when the heap has grown by a step from now.
-    pub(crate) fn watch_growth(&self, live: usize) {
+    pub(crate) fn watch_growth(&self, below: &Below<'_, O>, live: usize) {
         let step = (live / GROWTH_PART).max(LEAST_GROWTH);
-        self.pages.limits.set_watermark(self.pages.footprint() + step);
+        below.pages.limits.set_watermark(below.pages.footprint() + step);
     }
 }
