@@ -5,9 +5,6 @@ use crate::heap::Heap;
 use crate::large::Fresh;
 use crate::os::Os;
 
-/// No object is larger: differences of pointers must fit `isize`.
-pub const LARGEST_REQUEST: usize = isize::MAX as usize;
-
 /// From here on a block of `calloc` often stays untouched in part: a miss looks for memory that need not be
 /// written.
 const OFTEN_UNTOUCHED_FROM: usize = 16 << 10;

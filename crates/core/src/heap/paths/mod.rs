@@ -12,4 +12,4 @@ mod slow_path;
 mod take;
 mod whole;
 
-pub use allocate::LARGEST_REQUEST;
+pub use take::LARGEST_REQUEST;

@@ -2,9 +2,12 @@
 
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
-use crate::heap::{Heap, LARGEST_REQUEST};
+use crate::heap::Heap;
 use crate::large::Fresh;
 use crate::os::Os;
+
+/// No object is larger: differences of pointers must fit `isize`.
+pub const LARGEST_REQUEST: usize = isize::MAX as usize;
 
 /// Of so many requests that reach the slow path one counts as a sample of what is asked for.
 const REQUESTS_PER_SAMPLE: u64 = 4;
