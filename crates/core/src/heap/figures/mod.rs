@@ -2,6 +2,7 @@
 
 mod counters;
 mod stats;
+mod text;
 
 pub use counters::{Committed, Maintenance, Range, RangeState, Tiers};
 pub use stats::Stats;

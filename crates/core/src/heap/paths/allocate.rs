@@ -25,6 +25,20 @@ impl<O: Os> Heap<O> {
         self.cache.front.pop_for(bytes)
     }
 
+    /// What `allocate` does where the cache has no block, in this order:
+    ///
+    /// 1. A request that is to be a sample gets a place of its own (`allocate_sample`).
+    /// 2. A thread without sequences looks into its cache under a lock, and into nothing else (`pop_short`).
+    /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there, and any thread after
+    ///    a stop, gets emergency memory instead.
+    /// 4. The first call of all starts the heap; then the caches' bound and the limits are learned, where the heap has
+    ///    become large enough to ask for them (`take_of_class`).
+    /// 5. The cache looks once more, since the thread may be on another CPU by now; it asks for room, and takes a
+    ///    batch from the transfer array, else from spans, of which the pages may have to make one (`Cache::refill`).
+    /// 6. Where that gave nothing, all that is cached or idle comes back, and step 5 is tried once more (`relieve`).
+    /// 7. With no lock held any more, upkeep does what is due: a tick, relief, a portion of what is too much
+    ///    (`after_slow_path`).
+    /// 8. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, bytes: usize) -> usize {

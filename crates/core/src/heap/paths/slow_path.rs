@@ -12,14 +12,19 @@ impl<O: Os> Heap<O> {
     pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let outcome = self.inside(|| {
             let outcome = work();
-            if self.state.load(Ordering::Relaxed) == READY {
-                self.obeyed(self.upkeep.after_slow_path(&self.below_upkeep()));
-            }
+            self.after_slow_path();
             outcome
         });
         self.stop_if_told();
         self.call_back_if_due();
         outcome
+    }
+
+    /// What is due when the work of a slow path is done, with no lock held.
+    fn after_slow_path(&self) {
+        if self.state.load(Ordering::Relaxed) == READY {
+            self.obeyed(self.upkeep.after_slow_path(&self.below_upkeep()));
+        }
     }
 
     /// Does what may take locks: a signal handler that interrupts it and allocates is served without them.
