@@ -18,7 +18,7 @@ const NARROWER: [(&str, &[&str]); 3] = [("os", &["base"]), ("options", &["base"]
 
 /// The files inside layers, each from the bottom to the top: a call between files of one type is no import, so the
 /// order of a folder is written down where a circle would be likely.
-const ORDERS: [Order; 4] = [
+const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/os/linux",
         module: "crate::os::linux",
@@ -30,6 +30,26 @@ const ORDERS: [Order; 4] = [
         module: "crate::pages",
         files: "bits span table posted runs runs/gaps runs/take runs/mend mod map untidy close figures give_back limits
             place grow open repair verify",
+    },
+    Order {
+        folder: "crates/core/src/options",
+        module: "crate::options",
+        files: "value mod file foreign",
+    },
+    Order {
+        folder: "crates/core/src/central",
+        module: "crate::central",
+        files: "budget places transfer lists mod verify",
+    },
+    Order {
+        folder: "crates/core/src/cache",
+        module: "crate::cache",
+        files: "mod slab worth tray whole no_sequence sequence locked tables start sampling figures adapt misses drain fork",
+    },
+    Order {
+        folder: "crates/core/src/watch",
+        module: "crate::watch",
+        files: "mod stack slot modules profile text guards report",
     },
     Order {
         folder: "crates/core/src/upkeep",

@@ -13,7 +13,7 @@ mod settings;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
-pub use figures::{Committed, Maintenance, Range, RangeState, Stats, Tiers};
+pub use figures::{Committed, Range, RangeState, Stats, Tiers};
 pub use hardened::Hardened;
 pub use paths::LARGEST_REQUEST;
 pub use sampling::Hooks;

@@ -76,7 +76,7 @@ pub struct Upkeep<O: Os> {
 }
 
 /// What was done since the start.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Done {
     pub ticks: u64,
     /// Bytes that went to the system.

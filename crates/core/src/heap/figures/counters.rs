@@ -7,6 +7,7 @@ use crate::class::{SizeClass, UNIT_BYTES};
 use crate::heap::Heap;
 use crate::os::Os;
 use crate::pages::{Mapping, bits};
+use crate::upkeep::Done;
 
 /// The heap's memory as its back counts it, in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -43,12 +44,6 @@ pub struct Tiers {
     pub free_in_spans: u64,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Maintenance {
-    pub ticks: u64,
-    pub given_back: u64,
-}
-
 /// A part of the heap's range.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Range {
@@ -80,10 +75,9 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Ticks of maintenance and bytes given back by it, since the start.
-    pub fn maintenance(&self) -> Maintenance {
-        let done = self.upkeep.done();
-        Maintenance { ticks: done.ticks, given_back: done.given_back }
+    /// What upkeep did since the start.
+    pub fn maintenance(&self) -> Done {
+        self.upkeep.done()
     }
 
     /// How many caches there are: one for each virtual CPU that was used.

@@ -4,5 +4,5 @@ mod counters;
 mod stats;
 mod text;
 
-pub use counters::{Committed, Maintenance, Range, RangeState, Tiers};
+pub use counters::{Committed, Range, RangeState, Tiers};
 pub use stats::Stats;

@@ -36,7 +36,7 @@ impl<O: Os> Heap<O> {
         if self.slow_paths.has_deferred() {
             self.free_deferred();
         }
-        if self.late_options.load(Ordering::Relaxed) != 0 {
+        while self.late_options.load(Ordering::Relaxed) != 0 {
             self.apply_late_options();
         }
         Some(outcome)
