@@ -93,6 +93,20 @@ mod tests {
     }
 
     #[test]
+    fn a_second_free_is_stopped_also_where_a_handler_made_the_first() {
+        let heap = checked(patient());
+        heap.set_option(b"cache_limit", b"0").unwrap();
+        let block = heap.allocate(64);
+        let entry = heap.enter_slow_path();
+        heap.free(block);
+        assert!(heap.pages.class_of_given(block).is_some(), "no place for it: left for later");
+        drop(entry);
+        heap.audit();
+        assert!(heap.pages.class_of_given(block).is_none(), "freed");
+        assert!(is_stopped(&heap, block));
+    }
+
+    #[test]
     fn of_threads_that_free_the_same_block_one_succeeds() {
         let heap = checked(Linux::new());
         let blocks: Vec<_> = (0..20_000).map(|_| heap.allocate(32)).collect();

@@ -5,6 +5,7 @@ use crate::class::SizeClass;
 use crate::heap::Heap;
 use crate::options::OptionId;
 use crate::os::fake::{Fake, Request};
+use crate::upkeep::Ticker;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub(crate) const MIB: usize = 1 << 20;
@@ -453,7 +454,7 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
         heap.free(block);
     }
     for _ in 0..20 {
-        heap.tick_by(true, crate::upkeep::Ticker::Aside);
+        heap.tick_by(true, Ticker::Aside);
     }
     assert!(heap.found.is_told());
     let program = std::thread::spawn(|| heap.allocate(3 << 20));
@@ -462,8 +463,26 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
 }
 
 #[test]
+fn what_relief_comes_upon_in_a_tick_aside_ends_a_thread_of_the_program_too() {
+    let mut os = Fake::default();
+    os.panics = true;
+    os.quiet = true;
+    os.pressed.store(true, Relaxed);
+    let heap: &'static Heap<Fake> = Box::leak(Box::new(Heap::new(os)));
+    let [first, second, third] = [(); 3].map(|()| heap.allocate(100));
+    for block in [first, second, third, first] {
+        heap.free(block);
+    }
+    // The first tick was at the first slow path; relief, at every second one, looks before the cache has stood still.
+    heap.tick_by(true, Ticker::Aside);
+    assert!(heap.found.is_told() && !heap.is_stopped());
+    let program = std::thread::spawn(|| heap.allocate(3 << 20));
+    assert!(program.join().is_err(), "stopped");
+}
+
+#[test]
 fn files_are_opened_where_no_thread_of_the_program_can_be_in_the_way() {
-    use crate::upkeep::Ticker::{Aside, Janitor, Program};
+    use Ticker::{Aside, Janitor, Program};
     let heap = heap();
     let may = || [Program, Janitor, Aside].map(|ticker| heap.upkeep.thread.may_open_files(ticker));
     assert_eq!(may(), [true, false, true]);
