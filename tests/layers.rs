@@ -62,7 +62,8 @@ const ORDERS: [Order; 8] = [
         files: "mod sampling/stack process/found process/stop process/emergency process/fork process/reentry
             sampling/rate settings/read settings/start settings/apply paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample paths/free paths/allocate paths/sizes paths/resize
-            settings/change process/janitor sampling/profile figures/stats figures/text figures/counters hardened verify",
+            settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats
+            figures/text hardened verify",
     },
 ];
 

@@ -1,5 +1,6 @@
 //! What the heap tells about itself.
 
+mod classes;
 mod counters;
 mod stats;
 mod text;

@@ -1,6 +1,6 @@
 //! The figures in words: for readers, and as JSON for programs.
 
-use super::stats::ClassStats;
+use super::classes::ClassStats;
 use crate::base::text::{self, Sink};
 use crate::class::SizeClass;
 use crate::heap::Heap;

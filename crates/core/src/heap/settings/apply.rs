@@ -5,7 +5,7 @@ use crate::options::OptionId;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
-    /// Called inside.
+    /// Lets the new value take effect in a heap that has started. Called inside.
     pub(crate) fn apply_option(&self, id: OptionId) {
         if !self.is_started() {
             return;
@@ -21,6 +21,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Asks the system for what the heap may need to know later.
     pub(crate) fn learn_now(&self) {
         self.os.learn();
         self.upkeep.settle_bound(&self.below_upkeep());
@@ -28,6 +29,7 @@ impl<O: Os> Heap<O> {
         self.upkeep.learn_group_once(&self.below_upkeep());
     }
 
+    /// Where the option says so, what may be needed is asked now, for the last time.
     pub(crate) fn apply_system_calls(&self) {
         if self.options.get(OptionId::system_calls) == 1 {
             self.learn_now();
