@@ -119,7 +119,7 @@ mutants: setup-build ## change the core's middle and back line by line: which ch
 	@mkdir -p $(TARGET)
 	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants -p vcmalloc-core -o $(TARGET)/mutants -j2 \
 		$(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib -- class:: pages:: central:: large:: \
-		heap::janitor_tests heap::keep_tests heap::growth heap::pressure_tests heap::tests::room_for
+		upkeep:: heap::tests::janitor heap::tests::retain heap::tests::shed heap::tests::pressure heap::tests::room_for
 
 # The locked caches: there are no restartable sequences for aarch64 yet. Not a part of `make test`: qemu takes its time.
 aarch64: ## the libraries for aarch64: C programs, misuse, guards and real programs on them under qemu

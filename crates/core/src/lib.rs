@@ -3,6 +3,7 @@
 //! ```text
 //!  heap       composition root: owns one of each layer below
 //!  watch      samples: guarded blocks, the live profile
+//!  upkeep     what goes back to the system, and when; limits
 //!  cache      front: one slab of arrays for each virtual CPU
 //!  central    middle: transfer arrays and lists of spans, for each class
 //!  large      allocations above the largest class
@@ -54,5 +55,7 @@ pub mod options;
 pub mod os;
 #[cfg(not(loom))]
 pub mod pages;
+#[cfg(not(loom))]
+pub mod upkeep;
 #[cfg(not(loom))]
 pub mod watch;

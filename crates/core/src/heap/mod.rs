@@ -1,58 +1,37 @@
 //! The heap: one of each layer, and the paths through them.
 //!
 //! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports` and tests
-//! call it; sits on `cache`, `large` and `options`. "The life of a malloc and a free" in docs/design tells
+//! call it; sits on all other layers. "The life of a malloc and a free" in docs/design tells
 //! the story.
 
-mod allocate;
-mod checked;
-mod emergency;
 mod figures;
-mod fork;
-mod found;
-mod free;
-mod growth;
 mod hardened;
-mod janitor;
-mod keep;
-mod patience;
-mod pressure;
-mod reentry;
-mod resize;
+mod paths;
+mod process;
 mod sampling;
 mod settings;
-mod sizes;
-mod slow_path;
-mod stats;
-mod stop;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
-pub use allocate::LARGEST_REQUEST;
-pub use figures::{Committed, Maintenance, Range, RangeState, Tiers};
+pub use figures::{Committed, Range, RangeState, Stats, Tiers};
 pub use hardened::Hardened;
+pub use paths::LARGEST_REQUEST;
 pub use sampling::Hooks;
 pub use settings::Setup;
-pub use stats::Stats;
 
 use crate::base::fault::{Access, Maker, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize};
-use crate::cache::{Below, Cache, FrontKind};
+use crate::cache::{self, Cache, FrontKind};
 use crate::central::Central;
 use crate::class::TABLE_LEN;
 use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
+use crate::upkeep::{self, Upkeep};
 use crate::watch::{Guards, Profile};
 use core::sync::atomic::AtomicU64;
-use emergency::Emergency;
-use fork::Process;
-use growth::Growth;
-use janitor::Janitor;
-use keep::Keep;
-use pressure::Pressure;
-use reentry::SlowPaths;
+use process::{Emergency, Found, Process, SlowPaths};
 #[cfg(target_arch = "x86_64")]
 use {crate::cache::Front, core::mem::offset_of};
 
@@ -76,15 +55,10 @@ pub struct Heap<O: Os> {
     /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the
     /// waste inside blocks.
     requested: [Requested; TABLE_LEN],
-    /// The bound is first set for one CPU; who needs more makes us ask the system how many there are.
-    bound_is_final: AtomicU32,
     /// Options that were set where they could not take effect, a bit each.
     late_options: AtomicU32,
-    fences_refused: AtomicU64,
-    janitor: Janitor<O>,
-    keep: Keep,
-    growth: Growth,
-    pressure: Pressure<O>,
+    upkeep: Upkeep<O>,
+    found: Found,
     emergency: Emergency,
     slow_paths: SlowPaths,
     profile: Profile<O>,
@@ -142,13 +116,9 @@ impl<O: Os> Heap<O> {
             starting: Mutex::new(()),
             requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } };
                 TABLE_LEN],
-            bound_is_final: AtomicU32::new(0),
             late_options: AtomicU32::new(0),
-            fences_refused: AtomicU64::new(0),
-            janitor: Janitor::new(),
-            keep: Keep::new(),
-            growth: Growth::new(),
-            pressure: Pressure::new(),
+            upkeep: Upkeep::new(),
+            found: Found::new(),
             emergency: Emergency::new(),
             slow_paths: SlowPaths::new(),
             profile: Profile::new(),
@@ -163,8 +133,20 @@ impl<O: Os> Heap<O> {
         &self.os
     }
 
-    fn below(&self) -> Below<'_, O> {
-        Below { os: &self.os, pages: &self.pages, central: &self.central }
+    fn below_cache(&self) -> cache::Below<'_, O> {
+        cache::Below { os: &self.os, pages: &self.pages, central: &self.central }
+    }
+
+    #[inline]
+    fn below_upkeep(&self) -> upkeep::Below<'_, O> {
+        upkeep::Below {
+            os: &self.os,
+            options: &self.options,
+            pages: &self.pages,
+            central: &self.central,
+            large: &self.large,
+            cache: &self.cache,
+        }
     }
 
     /// Notes which operator new made a block: what the hardened policy does, here nothing.
@@ -186,13 +168,5 @@ impl<O: Os> Heap<O> {
     }
 }
 
-#[cfg(test)]
-mod janitor_tests;
-#[cfg(test)]
-mod keep_tests;
-#[cfg(test)]
-mod pressure_tests;
-#[cfg(test)]
-mod sampling_tests;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,9 @@
+mod janitor;
+mod pressure;
+mod retain;
+mod sampling;
+mod shed;
+
 use super::*;
 use crate::base::memory::{fill, holds};
 use crate::class::MIN_ALIGN;

@@ -50,7 +50,7 @@ impl<O: Os> Heap<O> {
     pub fn hold_for_test(&self) {
         core::mem::forget(self.enter_slow_path());
         self.starting.hold();
-        self.pressure.relieving.hold();
+        self.upkeep.relieving.hold();
         self.profile.hold();
         self.guards.hold();
         self.cache.hold();

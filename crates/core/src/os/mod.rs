@@ -175,6 +175,11 @@ pub trait Os: Wait + Sync + 'static {
     fn now(&self) -> u64;
     /// Waits until `word` is not `expected`, for so many nanoseconds at most; may return for no reason.
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64);
+    /// Waits for so many nanoseconds; may return for no reason.
+    fn sleep(&self, nanoseconds: u64) {
+        // Nobody else knows the word: nothing wakes this thread.
+        self.wait_for(&AtomicU32::new(0), 0, nanoseconds);
+    }
     /// The limit and the present use of the memory cgroup that leaves the least room, where there is a limit. The
     /// use with all that the group could give up, or, if it is to be `exact`, without. An error where the system
     /// may not be asked any more.

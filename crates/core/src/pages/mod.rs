@@ -6,6 +6,7 @@
 //! need be; sits on `class` and `os`.
 
 pub mod bits;
+mod close;
 mod figures;
 mod give_back;
 mod grow;
@@ -31,7 +32,7 @@ pub use table::Table;
 use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
-use crate::os::{Guard, Mutex, Os};
+use crate::os::{Mutex, Os};
 use bits::BLOCK_UNITS;
 use posted::Posted;
 use runs::{Blocks, Runs};
@@ -189,14 +190,6 @@ impl<O: Os> Pages<O> {
             given_by_call: AtomicBool::new(false),
             marked: false,
         }
-    }
-
-    /// Takes the lock, and first closes what was freed while others had it.
-    #[inline]
-    fn lock(&self) -> Guard<'_, State, O> {
-        let mut state = self.state.lock();
-        self.settle(&mut state);
-        state
     }
 
     /// Takes the locks, as a thread that stays in the parent may have them.

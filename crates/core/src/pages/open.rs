@@ -1,7 +1,6 @@
-//! The life of a span: opened for a class or a large block, resized, closed.
+//! The life of a span: opened for a class or a large block, and resized.
 
 use super::grow::Place;
-use super::posted::Post;
 use super::{Pages, Span, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -78,102 +77,6 @@ impl<O: Os> Pages<O> {
         }
         state.spans += 1;
         Some(SpanId(fresh))
-    }
-
-    fn recycle_span(&self, state: &mut Guard<'_, State, O>, id: SpanId) {
-        self.set_untidy(id, false);
-        self.span(id).set_class(SizeClass::NONE);
-        self.span(id).set_next(state.unused_spans);
-        state.unused_spans = id;
-    }
-
-    /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any
-    /// more.
-    pub fn close_span(&self, id: SpanId, at: u32) {
-        let mut state = self.lock();
-        self.close_under_lock(&mut state, id, at);
-    }
-
-    /// Closes the span of the large block at an address; false where another thread has done so since the
-    /// caller looked. It does not wait for the lock: where that is taken, who takes it next closes the block.
-    pub fn close_large(&self, id: SpanId, address: usize, at: u32) -> bool {
-        if let Some(mut state) = self.state.try_lock() {
-            return self.close_locked(&mut state, id, address, at);
-        }
-        match self.posted.post(self.posting(id, address)) {
-            Post::Left => true,
-            Post::Twice => false,
-            Post::Full => self.close_locked(&mut self.state.lock(), id, address, at),
-        }
-    }
-
-    fn close_locked(&self, state: &mut Guard<'_, State, O>, id: SpanId, address: usize, at: u32) -> bool {
-        self.settle(state);
-        let is_open = self.is_large_at(state, id, address);
-        if is_open {
-            self.close_under_lock(state, id, at);
-        }
-        is_open
-    }
-
-    /// Whether the large block at an address was freed and waits to be closed.
-    #[inline]
-    pub fn is_posted(&self, id: SpanId, address: usize) -> bool {
-        self.posted.has_any() && self.posted.holds(self.posting(id, address))
-    }
-
-    /// A large block as it is posted: its span, and where the caller says that it starts, one unit on, so that this
-    /// is never 0.
-    pub(super) fn posting(&self, id: SpanId, address: usize) -> u64 {
-        (u64::from(self.unit_of(address)) + 1) << u32::BITS | u64::from(id.0)
-    }
-
-    /// Closes what was freed while others held the lock.
-    #[inline]
-    pub(super) fn settle(&self, state: &mut Guard<'_, State, O>) {
-        if self.posted.has_any() {
-            self.close_posted(state);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn close_posted(&self, state: &mut Guard<'_, State, O>) {
-        let at = self.clock.load(Ordering::Relaxed);
-        for posting in self.posted.take() {
-            let (id, address) = (SpanId(posting as u32), self.address_of((posting >> u32::BITS) as u32 - 1));
-            if self.is_large_at(state, id, address) {
-                self.close_under_lock(state, id, at);
-            } else {
-                // Two threads freed it at the same moment; one of them may have been told.
-                self.posted.freed_twice.store(address, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// A large block that was posted although another thread had freed it at the same moment: who posted it was not
-    /// told. Once.
-    pub fn take_freed_twice(&self) -> Option<usize> {
-        let address = self.posted.freed_twice.load(Ordering::Relaxed);
-        if address != 0 { Some(self.posted.freed_twice.swap(0, Ordering::Relaxed)) } else { None }
-    }
-
-    /// Whether the span is that of the large block that starts at an address. Both may have another owner
-    /// than when the caller looked.
-    fn is_large_at(&self, _held: &Guard<'_, State, O>, id: SpanId, address: usize) -> bool {
-        self.class_of(address) == SizeClass::LARGE
-            && self.span_of(address) == Some(id)
-            && self.address_of(self.span(id).start.get()) == address
-    }
-
-    fn close_under_lock(&self, state: &mut Guard<'_, State, O>, id: SpanId, at: u32) {
-        let span = self.span(id);
-        let (start, units) = (span.start.get(), span.units.get());
-        self.count_released(span.released_bytes(), 0);
-        self.set_owner(start, units, SizeClass::NONE, SpanId::NONE);
-        state.closed(span);
-        state.runs.put(&self.blocks, start, units, at);
-        self.recycle_span(state, id);
     }
 
     /// Makes the span of the large block at an address `units` long where it lies, for `requested` bytes:

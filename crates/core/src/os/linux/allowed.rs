@@ -202,9 +202,9 @@ impl Allowed {
             self.seed.store(ask() | 1, Ordering::Relaxed);
             return ask();
         }
-        let [fixed, _] = super::memory::random_words();
+        let [fixed, _] = super::chance::random_words();
         let fixed = fixed.rotate_left(17);
-        let mut seed = self.seed.load(Ordering::Relaxed) ^ fixed ^ super::process::now().rotate_left(32);
+        let mut seed = self.seed.load(Ordering::Relaxed) ^ fixed ^ super::chance::now().rotate_left(32);
         let drawn = next_random(&mut seed);
         self.seed.fetch_add(drawn | 1, Ordering::Relaxed);
         next_random(&mut seed)

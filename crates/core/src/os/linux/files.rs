@@ -3,7 +3,7 @@
 //! By system calls, not by libc's functions of these names: those are points of cancellation, where a thread
 //! would end in the middle of malloc, with locks held; and other libraries replace them.
 
-use super::process::error_number;
+use super::thread::error_number;
 use crate::base::text::Sink;
 use crate::os::Unread;
 use core::ffi::{CStr, c_int};

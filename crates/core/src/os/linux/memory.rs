@@ -34,7 +34,7 @@ pub(super) fn free_range(bytes: usize) -> Option<FreeRange> {
     let length = round_up(bytes, PLACE_STEP);
     let places = PLACES_TO.checked_sub(PLACES_FROM + length)? / PLACE_STEP;
     for _ in 0..DRAWS {
-        let (drawn, random) = (super::process::random(), super::process::random());
+        let (drawn, random) = (super::chance::random(), super::chance::random());
         let address = PLACES_FROM + drawn as usize % places.max(1) * PLACE_STEP;
         if is_free(address) && is_free(address + length - PLACE_STEP) {
             return Some(FreeRange { address, random });
@@ -44,7 +44,7 @@ pub(super) fn free_range(bytes: usize) -> Option<FreeRange> {
     let with_room = length + PLACE_STEP;
     let range = reserve(with_room)?;
     unmap(range, with_room);
-    Some(FreeRange { address: round_up(range, PLACE_STEP), random: super::process::random() })
+    Some(FreeRange { address: round_up(range, PLACE_STEP), random: super::chance::random() })
 }
 
 /// A trial of one page tells whether this machine has such addresses at all.
@@ -52,16 +52,6 @@ fn is_free(address: usize) -> bool {
     let page = page_bytes();
     let trial = map(address, page, PROT_NONE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
     trial.inspect(|at| unmap(*at, page)).is_some_and(|at| at == address)
-}
-
-/// Sixteen random bytes come with every process. They are glibc's secrets, its stack canary and its pointer guard: what
-/// is made of them may tell neither.
-pub(super) fn random_words() -> [u64; 2] {
-    // SAFETY: AT_RANDOM is 0 or the address of 16 readable bytes that live as long as the process.
-    unsafe {
-        let bytes = libc::getauxval(libc::AT_RANDOM) as *const [u64; 2];
-        if bytes.is_null() { [0; 2] } else { bytes.read_unaligned() }
-    }
 }
 
 /// Pages may be lent to many more bytes than there are: sparse blocks are common in programs that map files.

@@ -3,6 +3,7 @@
 mod allowed;
 mod background;
 mod cgroup;
+mod chance;
 mod cpus;
 mod files;
 mod filter;
@@ -13,6 +14,7 @@ mod process;
 #[cfg(target_arch = "x86_64")]
 mod sequences;
 mod stack;
+mod thread;
 #[cfg(target_arch = "x86_64")]
 pub mod unwind;
 
@@ -77,27 +79,27 @@ impl Linux {
 
 impl Wait for Linux {
     fn wait(word: &AtomicU32, expected: u32) {
-        process::futex_wait(word, expected);
+        thread::futex_wait(word, expected);
     }
 
     fn wake_one(word: &AtomicU32) {
-        process::futex_wake(word, 1);
+        thread::futex_wake(word, 1);
     }
 
     #[inline]
     fn mark() -> u32 {
         // Thread control blocks are multiples of 64 bytes apart and lie within 64 GiB of each other; whatever
         // the lowest bits were, they are the same for all.
-        ((process::thread_id() >> 5) as u32 & !1).max(2)
+        ((thread::thread_id() >> 5) as u32 & !1).max(2)
     }
 }
 
 impl Os for Linux {
     fn thread_id() -> usize {
-        process::thread_id()
+        thread::thread_id()
     }
     fn thread_number(&self) -> u64 {
-        if self.may(Ask::Thread) { process::thread_number() } else { 0 }
+        if self.may(Ask::Thread) { thread::thread_number() } else { 0 }
     }
     fn process_number(&self) -> u64 {
         if self.may(Ask::Process) { process::process_number() } else { 0 }
@@ -190,13 +192,13 @@ impl Os for Linux {
         self.allowed.cpus(self.allowed.may_read(), cpus::usable)
     }
     fn random(&self) -> u64 {
-        self.allowed.random(process::random)
+        self.allowed.random(chance::random)
     }
     fn now(&self) -> u64 {
-        if self.may(Ask::Clock) { process::now() } else { 0 }
+        if self.may(Ask::Clock) { chance::now() } else { 0 }
     }
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
-        process::futex_wait_for(word, expected, nanoseconds);
+        thread::futex_wait_for(word, expected, nanoseconds);
     }
     fn memory_group(&self, exact: bool) -> Result<Option<MemoryGroup>, Unread> {
         if self.allowed.may_read() { Ok(cgroup::memory(exact)) } else { Err(Unread::Refused) }

@@ -6,7 +6,7 @@
 
 use super::super::{MapRefusal, Moved};
 use super::memory::{MOVE_FLAGS, map_at, page_bytes};
-use super::process::error_number;
+use super::thread::error_number;
 use core::ptr;
 use libc::c_void;
 

@@ -1,70 +1,7 @@
-//! This process: waiting, environment, name, end.
+//! This process: environment, name, end.
 
 use super::files;
-use crate::base::chance::next_random;
-use crate::base::sync::AtomicU32;
 use core::ffi::{CStr, c_char};
-use core::ptr;
-pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
-    let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word outlives the call; a null time-out means to wait without end.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), flags, expected, ptr::null::<u8>()) };
-}
-pub(super) fn futex_wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
-    let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let time = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the word and the time outlive the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), flags, expected, &time) };
-}
-
-pub(super) fn random() -> u64 {
-    let mut word = 0u64;
-    let (to, bytes) = (&raw mut word, size_of::<u64>());
-    // SAFETY: the call writes at most eight bytes to `word`.
-    let got = unsafe { libc::syscall(libc::SYS_getrandom, to, bytes, libc::GRND_NONBLOCK) };
-    if got == bytes as libc::c_long {
-        return word;
-    }
-    // An old kernel, a filter, or a machine that has just started. Each word hides the other.
-    super::memory::random_words().into_iter().fold(now(), |mixed, word| next_random(&mut (mixed ^ word)))
-}
-
-pub(super) fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills the structure that it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
-    // SAFETY: the kernel uses the address as a key only.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count)
-    };
-}
-
-/// Every thread has an errno of its own, and its address costs no system call.
-pub(super) fn thread_id() -> usize {
-    // SAFETY: returns the address of this thread's errno.
-    unsafe { libc::__errno_location() }.addr()
-}
-
-pub(super) fn error_number() -> i32 {
-    // SAFETY: errno is this thread's own.
-    unsafe { *libc::__errno_location() }
-}
-
-pub(super) fn set_error_number(error: i32) {
-    // SAFETY: errno is this thread's own.
-    unsafe { *libc::__errno_location() = error };
-}
-
-pub(super) fn thread_number() -> u64 {
-    // SAFETY: asks for a number.
-    unsafe { libc::syscall(libc::SYS_gettid) as u64 }
-}
 
 pub(super) fn process_number() -> u64 {
     // SAFETY: asks for a number.

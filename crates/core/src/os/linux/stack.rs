@@ -74,11 +74,11 @@ pub(super) fn is_readable(address: usize) -> bool {
     let word = core::ptr::with_exposed_provenance::<u32>(address & !3);
     let time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let flags = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let before = super::process::error_number();
+    let before = super::thread::error_number();
     // SAFETY: the kernel reads the word, if it can, and changes nothing.
     let asked = unsafe { libc::syscall(libc::SYS_futex, word, flags, UNLIKELY, &raw const time) };
-    let error = super::process::error_number();
-    super::process::set_error_number(before);
+    let error = super::thread::error_number();
+    super::thread::set_error_number(before);
     asked == 0 || matches!(error, libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR)
 }
 
@@ -209,11 +209,11 @@ mod tests {
 
     #[test]
     fn pages_that_cannot_be_read_are_found_out_and_errno_stays() {
-        super::super::process::set_error_number(33);
+        super::super::thread::set_error_number(33);
         let word = 0usize;
         assert!(is_readable((&raw const word).expose_provenance() & !(PAGE - 1)));
         assert!(!is_readable(0) && !is_readable(PAGE) && !is_readable(1 << 60));
-        assert_eq!(super::super::process::error_number(), 33);
+        assert_eq!(super::super::thread::error_number(), 33);
     }
 
     /// In a thread of its own, for which alone the filter is.

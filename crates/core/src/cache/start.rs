@@ -1,0 +1,53 @@
+//! Start of the caches, and their end in a process that is stopped.
+
+use super::tables::EMPTY_BYTES;
+use super::{Cache, EXTRA_LOCKED, FrontKind, MOST_LOCKED};
+use crate::base::sync::Ordering;
+use crate::os::{IndexKind, Os};
+
+impl<O: Os> Cache<O> {
+    /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid
+    /// it; with `slowly` not those of the fast path.
+    pub fn start(&self, os: &O, locked: bool, slowly: bool) -> bool {
+        let area = if locked { None } else { os.sequence_area() };
+        let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
+        let under_locks = if cpus > 0 { EXTRA_LOCKED } else { (os.usable_cpus() * 2).min(MOST_LOCKED) };
+        let slots = cpus + under_locks;
+        let bytes = Self::table_bytes(slots);
+        let Some(base) = os.reserve(bytes) else { return false };
+        if !os.commit(base, bytes) {
+            os.unmap(base, bytes);
+            return false;
+        }
+        self.base.store(base, Ordering::Relaxed);
+        self.cpus.store(cpus, Ordering::Relaxed);
+        for slot in 0..slots {
+            self.in_use(slot).store(base, Ordering::Relaxed);
+            self.closed_of(slots, slot).store(base, Ordering::Relaxed);
+        }
+        // Release pairs with the Acquire of who asks whether there are tables: they are whole.
+        self.slots.store(slots, Ordering::Release);
+        if let Some(area) = area {
+            let kind = match area.kind {
+                IndexKind::ConcurrencyId => FrontKind::ConcurrencyId,
+                IndexKind::CpuId => FrontKind::CpuId,
+            };
+            self.kind.store(kind as u32, Ordering::Relaxed);
+            self.behind.start(area.area, area.index, base + EMPTY_BYTES, cpus);
+            if !slowly {
+                self.front.start(area.area, area.index, base + EMPTY_BYTES, cpus);
+            }
+        }
+        true
+    }
+
+    /// Turns the sequences off for all that begin from now on, for good: every virtual CPU finds an empty
+    /// slab without room, also one whose slab is being emptied now and put back.
+    pub fn stop(&self) {
+        if self.base.load(Ordering::Relaxed) != 0 {
+            let closed = self.closed(0).as_ptr().expose_provenance();
+            self.front.stop(closed);
+            self.behind.stop(closed);
+        }
+    }
+}

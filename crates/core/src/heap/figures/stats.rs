@@ -1,0 +1,222 @@
+//! What the heap holds: one traversal feeds text, JSON, `mallinfo2`, `malloc_info` and the C API.
+//!
+//! The *bridge* leads from what the program asked for to what the system counts as resident, term by term:
+//!
+//! ```text
+//! live (requested) + waste inside blocks + vCPU caches + transfer arrays + free in spans + span tails
+//!   - not in memory (never touched, or given back) + dirty free pages + metadata = resident
+//! ```
+
+use crate::base::sync::Ordering;
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::heap::{Heap, READY};
+use crate::os::Os;
+use crate::pages::Mapping;
+use core::num::NonZeroU64;
+
+/// Declares the figures once: the struct, and the way to go over them by name.
+macro_rules! figures {
+    ($( $(#[$meaning:meta])* $name:ident, )+) => {
+        /// A picture of the heap in bytes, unless named otherwise. Taken while the program runs, so terms may
+        /// differ by what changed meanwhile.
+        #[derive(Clone, Copy, Default, Debug)]
+        pub struct Stats { $( $(#[$meaning])* pub $name: u64, )+ }
+
+        impl Stats {
+            /// Calls `take` with key and value of each figure.
+            pub fn each(&self, mut take: impl FnMut(&'static str, u64)) {
+                $( take(stringify!($name), self.$name); )+
+            }
+        }
+    };
+}
+
+figures! {
+    /// Asked for by blocks in use. Small blocks: estimated from the requests that reached the slow path.
+    live_requested,
+    /// Held by blocks in use.
+    live,
+    vcpu_caches,
+    transfer,
+    free_in_spans,
+    span_tails,
+    not_in_memory,
+    dirty_free,
+    metadata,
+    resident,
+    large_blocks,
+    large,
+    mapped,
+    spans,
+    cache_limit,
+    cache_room,
+    cache_room_most,
+    slabs,
+    underflows,
+    overflows,
+    fences_refused,
+    /// Pages inside spans that were given back.
+    released,
+    /// On huge pages, and nanoseconds spent making them.
+    huge,
+    huge_stall,
+    ticks,
+    /// Given back to the system since the start.
+    given_back,
+    /// Limits in effect, 0 where there is none.
+    memory_limit,
+    hard_limit,
+    /// Pages of guarded blocks in use, and how many guarded blocks there were.
+    guarded,
+    guarded_samples,
+}
+
+impl Stats {
+    /// The figure with this key.
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        let mut found = None;
+        self.each(|name, value| {
+            if name.as_bytes() == key {
+                found = Some(value);
+            }
+        });
+        found
+    }
+
+    /// Bytes lost inside blocks in use.
+    pub fn waste(&self) -> u64 {
+        self.live.saturating_sub(self.live_requested)
+    }
+
+    /// The bridge: each step's label, sign and bytes. The steps add up to `resident`.
+    pub(super) fn bridge(&self) -> [(&'static str, &'static str, u64); 9] {
+        [
+            ("  ", "live, as requested", self.live_requested),
+            ("+ ", "waste inside blocks", self.waste()),
+            ("+ ", "vCPU caches", self.vcpu_caches),
+            ("+ ", "transfer arrays", self.transfer),
+            ("+ ", "free in spans", self.free_in_spans),
+            ("+ ", "span tails", self.span_tails),
+            ("- ", "not in memory (untouched, or given back)", self.not_in_memory),
+            ("+ ", "dirty free pages", self.dirty_free),
+            ("+ ", "metadata", self.metadata),
+        ]
+    }
+}
+
+impl<O: Os> Heap<O> {
+    /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page. All zeros in a
+    /// signal handler that interrupted the heap, whose locks its own thread may hold.
+    pub fn stats(&self) -> Stats {
+        self.inside(|| self.stats_inside()).unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn stats_inside(&self) -> Stats {
+        let mut stats = Stats::default();
+        if self.state.load(Ordering::Acquire) != READY {
+            return stats;
+        }
+        // Who asks is to see the bound that will hold, not the one before there was use for more.
+        self.upkeep.settle_bound(&self.below_upkeep());
+        let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
+        let large = pages.large;
+        stats.large_blocks = large.blocks;
+        stats.large = large.bytes;
+        stats.live = large.bytes;
+        stats.live_requested = large.requested;
+        for class in SizeClass::all() {
+            self.add_class(&mut stats, class);
+        }
+        self.add_residence(&mut stats);
+        self.add_guards(&mut stats);
+        stats.mapped = pages.mapped;
+        stats.spans = pages.spans_open;
+        stats.cache_limit = budget.limit() as u64;
+        stats.cache_room = budget.taken() as u64;
+        stats.cache_room_most = budget.most_taken() as u64;
+        stats.slabs = cache.slabs;
+        stats.underflows = cache.underflows;
+        stats.overflows = cache.overflows;
+        stats.released = pages.released;
+        stats.huge = pages.huge;
+        let done = self.upkeep.done();
+        stats.fences_refused = done.fences_refused;
+        stats.huge_stall = done.huge_stall;
+        stats.ticks = done.ticks;
+        stats.given_back = done.given_back;
+        stats.memory_limit = self.pages.limits.soft().unwrap_or(0) as u64;
+        stats.hard_limit = self.pages.limits.hard().unwrap_or(0) as u64;
+        stats
+    }
+
+    #[inline(never)]
+    fn add_class(&self, stats: &mut Stats, class: SizeClass) {
+        let (of_class, bytes) = (self.class_stats_inside(class), class.block_bytes() as u64);
+        let live = of_class.live_blocks * bytes;
+        let tail = class.shape().span_bytes() as u64 - class.shape().blocks as u64 * bytes;
+        stats.live += live;
+        stats.live_requested += self.requested_estimate(class, of_class.live_blocks);
+        stats.vcpu_caches += of_class.cached_blocks * bytes;
+        stats.transfer += of_class.transfer_blocks * bytes;
+        stats.free_in_spans += of_class.free_blocks * bytes;
+        stats.span_tails += of_class.spans * tail;
+    }
+
+    fn requested_estimate(&self, class: SizeClass, blocks: u64) -> u64 {
+        let Some(sample) = self.requested.get(class.index()) else { return 0 };
+        let (bytes, count) = (sample.bytes.load(Ordering::Relaxed), sample.count.load(Ordering::Relaxed));
+        // Not by one division of 128 bits: the compiler's function for it asks on aarch64 for a part of Rust's
+        // unwinder, which is not here, and the library could not be loaded.
+        match NonZeroU64::new(count) {
+            Some(count) => blocks * (bytes / count) + blocks.saturating_mul(bytes % count) / count,
+            None => blocks * class.block_bytes() as u64,
+        }
+    }
+
+    #[inline(never)]
+    fn add_residence(&self, stats: &mut Stats) {
+        let (mut blocks, mut metadata) = (0, 0);
+        self.pages.each_mapping(|mapping, start, bytes| {
+            let resident = self.resident(start, bytes);
+            match mapping {
+                Mapping::Blocks => blocks += resident,
+                Mapping::Metadata => metadata += resident,
+            }
+        });
+        self.cache.each_mapping(|start, bytes| metadata += self.resident(start, bytes));
+        self.profile.each_mapping(|start, bytes| metadata += self.resident(start, bytes));
+        let (start, bytes) = self.central.arrays();
+        if start != 0 {
+            metadata += self.resident(start, bytes);
+        }
+        let (mut in_spans, mut span_bytes) = (0, 0);
+        self.pages.each_span(|_, span| {
+            let bytes = span.units.get() as usize * UNIT_BYTES;
+            span_bytes += bytes as u64;
+            in_spans += self.resident(self.pages.address_of(span.start.get()), bytes);
+        });
+        stats.not_in_memory = span_bytes.saturating_sub(in_spans);
+        stats.dirty_free = u64::saturating_sub(blocks, in_spans);
+        stats.metadata = metadata + size_of::<Self>() as u64;
+        stats.resident = blocks + stats.metadata;
+    }
+
+    /// Guarded blocks are live blocks of a page. A page that could not be given back is dirty and free.
+    #[inline(never)]
+    fn add_guards(&self, stats: &mut Stats) {
+        let (guards, [(arena, bytes), (slots, slots_bytes)]) = (self.guards.stats(), self.guards.mappings());
+        stats.guarded_samples = guards.samples;
+        if bytes == 0 {
+            return;
+        }
+        let (resident, metadata) = (self.resident(arena, bytes), self.resident(slots, slots_bytes));
+        stats.guarded = guards.bytes;
+        stats.live += guards.bytes;
+        stats.live_requested += guards.requested;
+        stats.not_in_memory += guards.bytes.saturating_sub(resident);
+        stats.dirty_free += resident.saturating_sub(guards.bytes);
+        stats.metadata += metadata;
+        stats.resident += resident + metadata;
+    }
+}

@@ -1,0 +1,69 @@
+//! The ways of a block back: into the cache, and past it.
+
+use crate::class::{SizeClass, TABLED_BYTES};
+use crate::heap::Heap;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// Takes a block back. 0 is no block and does nothing.
+    #[inline(always)]
+    pub fn free(&self, address: usize) {
+        if !self.free_fast(address) {
+            self.free_slow(address);
+        }
+    }
+
+    /// What `free` does where the cache has a place; false otherwise.
+    #[inline(always)]
+    pub fn free_fast(&self, address: usize) -> bool {
+        match self.pages.class_of_given(address) {
+            Some(class) => self.cache.front.push(class, address),
+            None => false,
+        }
+    }
+
+    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be
+    /// seen at once.
+    #[inline(always)]
+    pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
+        match self.pages.class_of_given(address) {
+            // A block that shrank in place may be larger than a new one of its size would be.
+            Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
+                self.cache.front.push(class, address)
+            }
+            _ => false,
+        }
+    }
+
+    /// What `free` does where the cache has no place, or the address is not one of a block of a class. The steps of
+    /// `allocate_slow`, mirrored:
+    ///
+    /// 1. Where every free is checked the block is taken back here and now (`free_checked`).
+    /// 2. A thread without sequences looks into its cache under a lock, and into nothing else.
+    /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there leaves the block for
+    ///    later; after a stop nothing is freed.
+    /// 4. What the address is decides the way: a block of a class, a large one, a guarded sample, emergency memory; or
+    ///    it is a misuse, and which one (`put_back`).
+    /// 5. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
+    ///    one whose last block this was goes back to the pages (`Cache::spill`).
+    /// 6. With no lock held any more, upkeep does what is due (`after_slow_path`).
+    /// 7. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
+    /// 8. A misuse ends the process here, where nothing is held (`obeyed`).
+    #[cold]
+    #[inline(never)]
+    pub fn free_slow(&self, address: usize) {
+        if self.pages.is_given_by_call() && self.free_checked(address) {
+            return;
+        }
+        let given = || self.pages.class_of_given(address).unwrap_or(SizeClass::NONE);
+        let short_way = || self.cache.push_locked(given(), address);
+        if address == 0 || (!self.is_stopped() && short_way()) {
+            return;
+        }
+        let outcome = self.in_slow_path(|| self.put_back(address));
+        match outcome {
+            Some(outcome) => self.obeyed(outcome),
+            None => self.free_in_emergency(address),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! realloc, also with an alignment, and resizing without moving.
+
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use crate::heap::{Heap, LARGEST_REQUEST};
+use crate::os::Os;
+
+/// A block that realloc makes longer than this gets a run of its own, with room behind it: it is likely to
+/// grow again. From here on a copy costs more than the page heap, and a run wastes a quarter of itself at most.
+const GROWS_ON_FROM: usize = 24 << 10;
+
+impl<O: Os> Heap<O> {
+    /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where
+    /// there is no memory, and the old block is as it was. `address` 0 means a new block.
+    pub fn reallocate(&self, address: usize, bytes: usize) -> usize {
+        self.reallocate_aligned(address, MIN_ALIGN, bytes)
+    }
+
+    /// The same for a block that has to lie at a multiple of `align`, a power of two, whatever the old one
+    /// was aligned to.
+    pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
+        if address == 0 {
+            return self.allocate_aligned(align, bytes);
+        }
+        self.check_start(address);
+        let usable = self.usable_bytes(address);
+        if bytes > LARGEST_REQUEST {
+            return 0;
+        }
+        let was_large = self.pages.class_of(address) == SizeClass::LARGE;
+        let is_aligned = align <= MIN_ALIGN || self.is_aligned(address, align);
+        if was_large && is_aligned && self.resizes_in_place(address, bytes) {
+            return address;
+        }
+        // A block stays where it is unless it is too small or less than half used. A guarded one always knows
+        // what was asked for, so it stays only where that does not change.
+        let stays = if self.guards.owns(address) { bytes == usable } else { bytes >= usable / 2 };
+        if bytes <= usable && stays && is_aligned {
+            return address;
+        }
+        let block = match bytes > usable && bytes > GROWS_ON_FROM {
+            _ if align > MIN_ALIGN => self.allocate_aligned(align, bytes),
+            true => self.allocate_growing(bytes),
+            false => self.allocate(bytes),
+        };
+        if block == 0 {
+            // What shrinks can stay, as long as there is no memory to move it to.
+            return if bytes <= usable && is_aligned { address } else { 0 };
+        }
+        let kept = usable.min(bytes);
+        if was_large && bytes > LARGEST_BYTES {
+            if !self.large.carry(&self.os, address, block, kept) {
+                return if bytes <= usable && is_aligned { address } else { 0 };
+            }
+        } else {
+            // SAFETY: both blocks are at least `kept` bytes long, and do not overlap.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    core::ptr::with_exposed_provenance::<u8>(address),
+                    core::ptr::with_exposed_provenance_mut::<u8>(block),
+                    kept,
+                );
+            }
+        }
+        self.free(address);
+        block
+    }
+
+    /// False also for a block that lies at a multiple by chance: one that was asked for with that alignment
+    /// would be of another class, which a sized free that names it looks for.
+    fn is_aligned(&self, address: usize, align: usize) -> bool {
+        let class = self.pages.class_of(address);
+        let is_by_chance = class.is_small() && class.block_bytes() & (align - 1) != 0;
+        address & (align - 1) == 0 && !is_by_chance
+    }
+
+    /// Gives the block at `address` another size where that can be without moving it, and where it lies at a
+    /// multiple of `align`; false where it stays as it is.
+    pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
+        self.check_start(address);
+        bytes <= LARGEST_REQUEST && self.is_aligned(address, align) && self.resizes_in_place(address, bytes)
+    }
+
+    /// Stops the process where `address` is in a small class and not the start of a block that somebody can
+    /// have.
+    fn check_start(&self, address: usize) {
+        let class = self.pages.class_of(address);
+        if class.is_small() && self.pages.class_of_given(address) != Some(class) && !self.is_stopped() {
+            self.stop(self.central.not_given(&self.pages, class, address));
+        }
+    }
+
+    /// A block for what grew: where it can grow again without moving, if there is such a place.
+    fn allocate_growing(&self, bytes: usize) -> usize {
+        // A profile counts requests where they come in.
+        if self.is_profiling() {
+            return self.allocate(bytes);
+        }
+        let grown = || {
+            if !self.is_started() {
+                return 0;
+            }
+            self.learn_limits();
+            self.large.allocate_growing(&self.os, &self.pages, bytes).map_or(0, |fresh| fresh.address)
+        };
+        match self.in_slow_path(grown) {
+            None | Some(0) => self.allocate(bytes),
+            Some(block) => block,
+        }
+    }
+
+    /// A block of a class has no other size, and a large one is not kept for little.
+    fn resizes_in_place(&self, address: usize, bytes: usize) -> bool {
+        if self.pages.class_of(address) != SizeClass::LARGE || bytes <= GROWS_ON_FROM {
+            return false;
+        }
+        let outcome = self.in_slow_path(|| {
+            let resized = self.large.resize_in_place(&self.os, &self.pages, address, bytes);
+            if resized == Ok(true) {
+                self.note_resized(address, bytes);
+            }
+            resized
+        });
+        self.obeyed(outcome.unwrap_or(Ok(false)))
+    }
+}

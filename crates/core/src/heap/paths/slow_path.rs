@@ -1,0 +1,84 @@
+//! What every slow path stands in, and what is done when one is left.
+
+use crate::base::sync::Ordering;
+use crate::heap::{Heap, READY};
+use crate::options::OptionId;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or
+    /// the process was stopped.
+    #[inline]
+    pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let outcome = self.inside(|| {
+            let outcome = work();
+            self.after_slow_path();
+            outcome
+        });
+        self.stop_if_told();
+        self.call_back_if_due();
+        outcome
+    }
+
+    /// What is due when the work of a slow path is done, with no lock held.
+    fn after_slow_path(&self) {
+        if self.state.load(Ordering::Relaxed) == READY {
+            self.obeyed(self.upkeep.after_slow_path(&self.below_upkeep()));
+        }
+    }
+
+    /// Does what may take locks: a signal handler that interrupts it and allocates is served without them.
+    /// None where this thread is inside already, or the process was stopped.
+    #[inline]
+    pub(crate) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let outcome = self.noted(work)?;
+        // From here on this thread is outside, and what its handlers had to leave is done.
+        if self.slow_paths.has_deferred() {
+            self.free_deferred();
+        }
+        while self.late_options.load(Ordering::Relaxed) != 0 {
+            self.apply_late_options();
+        }
+        Some(outcome)
+    }
+
+    /// Does work while this thread is noted as inside.
+    #[inline]
+    fn noted<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        if self.is_stopped() {
+            return None;
+        }
+        let entry = self.enter_slow_path()?;
+        let outcome = work();
+        drop(entry);
+        Some(outcome)
+    }
+
+    /// Frees what signal handlers had to leave.
+    #[cold]
+    fn free_deferred(&self) {
+        let free = |block| match self.noted(|| self.put_back_any(block)) {
+            Some(outcome) => self.obeyed(outcome),
+            None => self.free_in_emergency(block),
+        };
+        // A handler that comes meanwhile may leave more.
+        while self.slow_paths.take_deferred(free, |note| self.emergency.free(note)) {}
+    }
+
+    /// Lets options take effect that a signal handler set inside a slow path.
+    #[cold]
+    fn apply_late_options(&self) {
+        let late = self.late_options.swap(0, Ordering::Acquire);
+        let ids = OptionId::ALL.into_iter().filter(|id| late >> *id as u32 & 1 == 1);
+        self.noted(|| ids.for_each(|id| self.apply_option(id)));
+    }
+
+    /// Calls the program's function for memory pressure, if that is due.
+    #[inline]
+    pub(crate) fn call_back_if_due(&self) {
+        self.upkeep.callback.call_if_due(|| {
+            let in_memory = self.inside(|| self.pages.footprint()).unwrap_or(0);
+            (in_memory, self.pages.limits.soft().unwrap_or(0))
+        });
+    }
+}

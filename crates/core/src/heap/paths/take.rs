@@ -1,0 +1,86 @@
+//! Where a block comes from: what is done inside a slow path of malloc.
+
+use crate::base::sync::Ordering;
+use crate::class::SizeClass;
+use crate::heap::Heap;
+use crate::large::Fresh;
+use crate::os::Os;
+
+/// No object is larger: differences of pointers must fit `isize`.
+pub const LARGEST_REQUEST: usize = isize::MAX as usize;
+
+/// Of so many requests that reach the slow path one counts as a sample of what is asked for.
+const REQUESTS_PER_SAMPLE: u64 = 4;
+
+impl<O: Os> Heap<O> {
+    /// A block of a class for a request of `bytes`.
+    pub(crate) fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
+        let refill = || (self.obeyed(self.cache.refill(self.below_cache(), class)), false);
+        self.take_of_class(class, bytes, refill).0
+    }
+
+    /// A block of a class for a request of `bytes`, as `attempt` finds one, and what it says of the block.
+    pub(crate) fn take_of_class(
+        &self,
+        class: SizeClass,
+        bytes: usize,
+        attempt: impl Fn() -> (usize, bool),
+    ) -> (usize, bool) {
+        if !self.is_started() {
+            return (0, false);
+        }
+        self.upkeep.settle_bound_if_needed(&self.below_upkeep());
+        self.learn_limits();
+        // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
+        let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
+        if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
+            // Not one step each: what two CPUs count at once is one sample less, a locked instruction costs
+            // every miss.
+            sample.bytes.store(sample.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+            sample.count.store(sample.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        let (block, zeroed) = match attempt() {
+            // With the caches' blocks back in their spans there may be a span after all.
+            (0, _) => {
+                self.relieve();
+                attempt()
+            }
+            taken => taken,
+        };
+        (self.handed_out(block), zeroed)
+    }
+
+    pub(crate) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
+        if bytes > LARGEST_REQUEST || !self.is_started() {
+            return None;
+        }
+        self.learn_limits();
+        let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
+        attempt().or_else(|| {
+            self.relieve();
+            attempt()
+        })
+    }
+
+    /// Notes that a block leaves for the program.
+    #[inline]
+    pub(crate) fn handed_out(&self, block: usize) -> usize {
+        if block != 0 && self.pages.is_given_by_call() {
+            self.pages.hand_out(block);
+        }
+        block
+    }
+
+    /// Reads the limits once when the heap is no longer small.
+    #[inline]
+    pub(crate) fn learn_limits(&self) {
+        self.obeyed(self.upkeep.learn_limits(&self.below_upkeep()));
+    }
+
+    /// Brings everything back that can come back, now.
+    #[cold]
+    #[inline(never)]
+    fn relieve(&self) {
+        self.obeyed(self.upkeep.relieve(&self.below_upkeep()));
+    }
+}

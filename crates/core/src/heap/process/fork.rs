@@ -1,0 +1,211 @@
+//! Children: processes with a copy of this heap, and with one of the threads that used it.
+//!
+//! Whoever forks takes no lock. The child has the locks as they were, some held by threads that stayed in the
+//! parent, and what those guard half changed. It is recognised by a word that the kernel zeroes in every
+//! child, however that was made; its first slow path then takes such locks over and puts right what they
+//! guard. A lock that this very thread holds, in the work that a signal handler interrupted, is left alone:
+//! that work goes on. docs/design/fork.md tells the whole.
+
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, pause};
+use crate::heap::Heap;
+use crate::os::Os;
+
+const NEW: u32 = 0;
+const KNOWN: u32 = 1;
+/// One thread puts the heap right; the others wait.
+const REPAIRED: u32 = 2;
+
+/// Whether this process is the one that the heap was last used in.
+pub struct Process {
+    /// The address of the word that tells: one that the kernel zeroes, or `own`; 0 before the heap has
+    /// started.
+    word: AtomicUsize,
+    /// Where the system zeroes none: set by `look_for_fork`, which compares the numbers of processes.
+    own: AtomicU32,
+    own_first: AtomicUsize,
+    number: AtomicU64,
+}
+
+impl Process {
+    pub const fn new() -> Self {
+        Process {
+            word: AtomicUsize::new(0),
+            own: AtomicU32::new(KNOWN),
+            own_first: AtomicUsize::new(0),
+            number: AtomicU64::new(0),
+        }
+    }
+
+    pub fn start<O: Os>(&self, os: &O) {
+        if self.word.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        if let Some(word) = os.process_word() {
+            self.word.store(word, Ordering::Relaxed);
+            self.set(KNOWN);
+        } else {
+            self.number.store(os.process_number(), Ordering::Relaxed);
+            self.word.store(self.own.as_ptr().expose_provenance(), Ordering::Relaxed);
+        }
+    }
+
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn address(&self) -> usize {
+        match self.word.load(Ordering::Relaxed) {
+            own if own == self.own.as_ptr().addr() => 0,
+            word => word,
+        }
+    }
+
+    #[inline]
+    fn state(&self) -> Option<&AtomicU32> {
+        match self.word.load(Ordering::Relaxed) {
+            0 => None,
+            // SAFETY: the word is ours and stays mapped.
+            word => Some(unsafe { &*core::ptr::with_exposed_provenance(word) }),
+        }
+    }
+
+    #[inline]
+    fn is_known(&self) -> bool {
+        self.state().is_none_or(|state| state.load(Ordering::Acquire) == KNOWN)
+    }
+
+    /// Whether nobody has begun to put the heap right.
+    fn is_new(&self) -> bool {
+        self.state().is_some_and(|state| state.load(Ordering::Relaxed) == NEW)
+    }
+
+    /// The thread that this process began with, where a handler of fork noted it; zeroed with the word, behind which
+    /// it stands.
+    fn first_thread(&self) -> Option<&AtomicUsize> {
+        match self.word.load(Ordering::Relaxed) {
+            0 => None,
+            word if word == self.own.as_ptr().addr() => Some(&self.own_first),
+            // SAFETY: the page is ours and stays mapped.
+            word => Some(unsafe { &*core::ptr::with_exposed_provenance(word + size_of::<usize>()) }),
+        }
+    }
+
+    /// Whether this process is new and began with another thread than this one, which was made before anybody looked.
+    fn began_with_another(&self, thread: usize) -> bool {
+        let first = self.first_thread().map_or(0, |first| first.load(Ordering::Relaxed));
+        self.is_new() && first != 0 && first != thread
+    }
+
+    fn set(&self, value: u32) {
+        if let Some(state) = self.state() {
+            // Release pairs with the Acquire in `is_known`: who finds the process known finds the heap right.
+            state.store(value, Ordering::Release);
+        }
+    }
+
+    /// True for the one thread that is to put the heap right.
+    fn claim(&self) -> bool {
+        self.state().is_some_and(|state| {
+            state.compare_exchange(NEW, REPAIRED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// Does the kernel's part where it does not do it: a number that is not the one before says that this is
+    /// a new process. For children of `fork` and for those that are about to be threaded.
+    pub fn look_for_fork<O: Os>(&self, os: &O) {
+        let before = self.number.load(Ordering::Relaxed);
+        if before == 0 {
+            return;
+        }
+        let number = os.process_number();
+        if ![0, before].contains(&number) && self.number.swap(number, Ordering::Relaxed) != number {
+            self.own_first.store(0, Ordering::Relaxed);
+            self.set(NEW);
+        }
+    }
+}
+
+impl<O: Os> Heap<O> {
+    /// Puts the heap right if this is a new process. `outermost`: this thread is not in the middle of a slow
+    /// path.
+    #[inline]
+    pub(crate) fn know_process(&self, outermost: bool) {
+        if !self.process.is_known() {
+            self.meet_process(outermost);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet_process(&self, outermost: bool) {
+        if self.process.claim() {
+            // SAFETY: the process is new, and its other threads, if it has any yet, wait below.
+            unsafe { self.repair(outermost) };
+        }
+        // A handler that interrupted the repair must not wait for it.
+        while outermost && !self.process.is_known() {
+            pause();
+        }
+    }
+
+    /// # Safety
+    /// All threads that were in slow paths, but this one, stayed in the parent process. `outermost`: this one
+    /// is in none that a signal handler interrupted.
+    pub(crate) unsafe fn repair(&self, outermost: bool) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            for guards_nothing in [&self.starting, &self.upkeep.relieving] {
+                if guards_nothing.seize(outermost) {
+                    guards_nothing.release();
+                }
+            }
+            self.profile.repair(outermost);
+            self.guards.repair(outermost);
+            self.pages.repair(outermost);
+            self.central.repair(&self.pages, outermost);
+            self.cache.repair(self.below_cache(), outermost);
+        }
+        self.upkeep.forget_threads();
+        self.found.forget_teller();
+        self.slow_paths.forget_others::<O>();
+        self.process.set(KNOWN);
+    }
+
+    /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:
+    /// it must stand there itself before it puts the rest right, or its handlers would wait for it.
+    pub(crate) fn forget_absent(&self) {
+        if self.process.is_new() {
+            self.slow_paths.forget_others::<O>();
+        }
+    }
+
+    /// For a thread that finds itself in a slow path: it may be a new thread, made by a function of libc's that we do not
+    /// see, with the number of one that stayed in the parent. Then it stands nowhere, and its number is taken out.
+    #[cold]
+    pub(crate) fn forget_namesake(&self) -> bool {
+        let thread = O::thread_id();
+        let is_namesake = self.process.began_with_another(thread);
+        if is_namesake {
+            self.slow_paths.forget_one(thread);
+        }
+        is_namesake
+    }
+
+    /// Whether this thread is in a slow path that a signal handler interrupted.
+    pub fn is_inside(&self) -> bool {
+        self.slow_paths.is_inside::<O>()
+    }
+
+    /// For the handler of `fork` in the child. Where a signal handler forked inside a slow path of its own
+    /// thread, that goes on when the handler returns, and may wait for a lock of a thread that stayed behind
+    /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
+    pub fn after_fork_in_child(&self) {
+        self.process.look_for_fork(&self.os);
+        if let Some(first) = self.process.first_thread() {
+            first.store(O::thread_id(), Ordering::Relaxed);
+        }
+        if self.is_inside() {
+            self.know_process(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+use crate::heap::Heap;
+use crate::os::fake::Fake;
+use crate::os::{Linux, Os};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+fn heap_in_use() -> (Box<Heap<Fake>>, Vec<usize>) {
+    let heap = Box::new(Heap::new(Fake::default()));
+    let mut blocks: Vec<usize> = (0..4000).map(|i| heap.allocate(i * 37 % 9000 + 1)).collect();
+    blocks.push(heap.allocate(5 << 20));
+    for index in (0..blocks.len()).rev().filter(|index| index % 3 == 0).collect::<Vec<_>>() {
+        heap.free(blocks.swap_remove(index));
+    }
+    (heap, blocks)
+}
+
+/// What a child must be able to do at once, with all it got from its parent.
+fn works(heap: &Heap<Fake>, blocks: Vec<usize>) {
+    heap.verify();
+    let known: BTreeSet<usize> = blocks.iter().copied().collect();
+    let fresh: Vec<usize> = (0..3000).map(|i| heap.allocate(i * 91 % 20_000 + 1)).collect();
+    assert!(fresh.iter().all(|block| *block != 0 && !known.contains(block)), "a block is had once");
+    fresh.into_iter().chain(blocks).for_each(|block| heap.free(block));
+    heap.release(0);
+    heap.upkeep.relieve_if_grown(&heap.below_upkeep()).unwrap();
+    heap.verify();
+    assert_eq!((heap.stats().live, heap.stats().cache_room), (0, 0));
+}
+
+/// Lets a thread take all locks, as one that forks does, and end with them.
+fn die_with_all_locks(heap: &Heap<Fake>) {
+    thread::scope(|scope| scope.spawn(|| heap.hold_for_test()).join()).unwrap();
+}
+
+#[test]
+fn locks_of_threads_that_are_gone_are_taken_over() {
+    let (heap, blocks) = heap_in_use();
+    die_with_all_locks(&heap);
+    // SAFETY: the threads that held the locks are gone.
+    unsafe { heap.repair(true) };
+    works(&heap, blocks);
+}
+
+#[test]
+fn the_first_slow_path_of_a_new_process_repairs_the_heap_once() {
+    let (heap, blocks) = heap_in_use();
+    die_with_all_locks(&heap);
+    heap.process.set(super::NEW);
+    assert_ne!(heap.allocate(1 << 20), 0);
+    assert!(heap.process.is_known());
+    heap.free(heap.allocate(3 << 20));
+    drop((heap, blocks));
+}
+
+#[test]
+fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
+    let (heap, blocks) = heap_in_use();
+    // This thread is in a slow path and forks in a handler there; another thread holds everything else.
+    let entry = heap.slow_paths.enter::<Fake>(|| ());
+    heap.starting.hold();
+    thread::scope(|scope| scope.spawn(|| heap.pages.hold()).join()).unwrap();
+    heap.process.set(super::NEW);
+    heap.after_fork_in_child();
+    assert!(heap.process.is_known(), "the interrupted work must not find locks of threads that are gone");
+    assert!(heap.starting.try_lock().is_none(), "it still holds what it held");
+    assert!(heap.slow_paths.enter::<Fake>(|| ()).is_none(), "and is still known to be under way");
+    // SAFETY: held since `hold` above.
+    unsafe { heap.starting.release() };
+    drop(entry);
+    works(&heap, blocks);
+}
+
+/// libc gives the stack of a thread that is gone to a new one, and with it that thread's number and mark; and it makes
+/// threads (for timers, say) that nobody announces to us.
+#[test]
+fn a_new_thread_with_the_number_of_one_that_is_gone_has_none_of_its_locks() {
+    let (heap, blocks) = heap_in_use();
+    // What the one that is gone left behind.
+    heap.hold_for_test();
+    heap.process.set(super::NEW);
+    // The child began with another thread.
+    let first = heap.process.first_thread().expect("the heap has started");
+    first.store(Fake::thread_id() + 64, Ordering::Relaxed);
+    let block = heap.allocate(1 << 20);
+    assert!(heap.process.is_known() && heap.stats().large_blocks > 0, "it is served by the heap");
+    heap.free(block);
+    works(&heap, blocks);
+}
+
+#[test]
+fn a_child_that_does_not_use_the_heap_does_not_pay_for_it() {
+    let (heap, blocks) = heap_in_use();
+    die_with_all_locks(&heap);
+    heap.process.set(super::NEW);
+    heap.after_fork_in_child();
+    assert!(!heap.process.is_known());
+    assert_ne!(heap.allocate(1 << 20), 0);
+    assert!(heap.process.is_known());
+    drop(blocks);
+}
+
+#[test]
+fn without_a_word_that_the_system_zeroes_the_number_of_the_process_tells() {
+    let (heap, blocks) = heap_in_use();
+    let kernel = heap.process.address();
+    heap.process.word.store(heap.process.own.as_ptr().expose_provenance(), Ordering::Relaxed);
+    heap.process.number.store(heap.os.process_number(), Ordering::Relaxed);
+    heap.look_at_process();
+    assert!(heap.process.is_known() && heap.process.address() == 0);
+    die_with_all_locks(&heap);
+    // As in a child: the number that is known is another's.
+    heap.process.number.store(heap.os.process_number() + 1, Ordering::Relaxed);
+    heap.after_fork_in_child();
+    assert!(!heap.process.is_known());
+    heap.look_at_process();
+    assert!(heap.process.is_known());
+    works(&heap, blocks);
+    heap.os.unmap(kernel, heap.os.page_bytes());
+}
+
+#[test]
+fn threads_that_waited_for_a_lock_in_the_parent_do_not_matter() {
+    let (heap, blocks) = heap_in_use();
+    // A lock that is free, with a waiter that was woken and one that was not: neither is in this process.
+    heap.starting.leave_as_with_waiters_that_are_gone();
+    heap.process.set(super::NEW);
+    heap.look_at_process();
+    let turns = &std::sync::atomic::AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let heap = &heap;
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    let held = heap.starting.lock();
+                    let turn = turns.load(Ordering::Relaxed);
+                    thread::yield_now();
+                    turns.store(turn + 1, Ordering::Relaxed);
+                    drop(held);
+                }
+            });
+        }
+    });
+    assert_eq!(turns.load(Ordering::Relaxed), 2000);
+    works(&heap, blocks);
+}
+
+thread_local! {
+    static STARTING: std::cell::Cell<*const Heap<Fake>> = const { std::cell::Cell::new(std::ptr::null()) };
+}
+
+#[test]
+fn a_child_of_a_heap_that_just_starts_is_known_as_one() {
+    fn look(_: crate::os::fake::Request) {
+        let heap = STARTING.get();
+        // SAFETY: the test below keeps the heap.
+        assert!(heap.is_null() || unsafe { (*heap).process.address() } != 0);
+    }
+    let mut os = Fake::default();
+    os.meanwhile = Some(look);
+    let heap = Box::new(Heap::new(os));
+    STARTING.set(&raw const *heap);
+    assert_ne!(heap.allocate(1), 0);
+    STARTING.set(std::ptr::null());
+}
+
+/// The proof on a real process: children by `_fork`-like calls see the word zeroed, children of threads do
+/// not.
+#[test]
+fn the_word_is_zero_in_a_child_and_nowhere_else() {
+    let word = Linux::new().process_word().expect("this kernel zeroes pages in children") as *mut u32;
+    // SAFETY: the word lives as long as the process and nobody else writes it; the child only reads it and
+    // ends.
+    unsafe {
+        word.write_volatile(7);
+        thread::scope(|scope| {
+            let address = word as usize;
+            scope.spawn(move || assert_eq!((address as *const u32).read_volatile(), 7));
+        });
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(word.read_volatile() as i32);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!((libc::WEXITSTATUS(status), word.read_volatile()), (0, 7));
+    }
+}

@@ -1,0 +1,123 @@
+//! The janitor's thread, as whoever makes it and whoever ends it sees it, and its life.
+
+use crate::heap::Heap;
+use crate::options::OptionId;
+use crate::os::Os;
+use crate::upkeep::{self, Ticker};
+
+impl<O: Os> Heap<O> {
+    /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is
+    /// switched off.
+    pub fn claim_janitor(&self) -> bool {
+        self.options.is_on(OptionId::janitor) && self.upkeep.thread.claim()
+    }
+
+    /// Ends `claim_janitor`: no thread could be made, or it has ended.
+    pub fn unclaim_janitor(&self) {
+        self.upkeep.thread.unclaim();
+    }
+
+    /// Notes the handle of the janitor's thread, for whoever is to wait for its end.
+    pub fn note_janitor(&self, thread: usize) {
+        self.upkeep.thread.note(thread);
+    }
+
+    /// The handle, for one caller, who is to wait for the thread's end. None where there is no thread, or the
+    /// caller is it.
+    pub fn take_janitor(&self, caller: usize) -> Option<usize> {
+        self.upkeep.thread.take(caller)
+    }
+
+    /// For the thread itself, at its end: false where somebody waits for that.
+    pub fn leave_janitor(&self) -> bool {
+        self.upkeep.thread.leave(&self.os)
+    }
+
+    /// From now on slow paths do the janitor's work: a thread would keep a process alive whose own threads
+    /// have ended.
+    pub fn retire_janitor(&self) {
+        self.upkeep.thread.retire();
+    }
+
+    pub fn janitor_is_retired(&self) -> bool {
+        self.upkeep.thread.is_retired()
+    }
+
+    /// Tells the janitor's thread to end; true if there is one.
+    pub fn stop_janitor(&self) -> bool {
+        self.upkeep.thread.stop()
+    }
+
+    /// Looks whether this is a new process: for those who are about to make a thread in it, or to use what
+    /// belongs to one process.
+    pub fn look_at_process(&self) {
+        self.process.look_for_fork(&self.os);
+        self.inside(|| ());
+    }
+
+    /// Notes that the program is about to make threads in this process; true the first time.
+    pub fn meet_threads(&self) -> bool {
+        if self.is_threaded() {
+            return false;
+        }
+        if self.is_started() {
+            self.inside(|| {
+                let below = self.below_upkeep();
+                self.upkeep.settle_bound(&below);
+                self.learn_for_samples();
+                self.obeyed(self.upkeep.learn_limits_alone(&below));
+            });
+        }
+        self.upkeep.thread.meet_others()
+    }
+
+    pub fn is_threaded(&self) -> bool {
+        self.upkeep.thread.has_others()
+    }
+
+    /// The janitor's thread: returns when `stop_janitor` was called, or the option is off. It blocks no signal
+    /// itself. `aside`: it has descriptors of its own, so files of ours may be open in it and the program's
+    /// functions would find theirs missing.
+    pub fn run_janitor(&self, aside: bool) {
+        let (thread, ticker) = (&self.upkeep.thread, if aside { Ticker::Aside } else { Ticker::Janitor });
+        thread.set_aside(aside);
+        let goes_on = || thread.goes_on() && self.options.is_on(OptionId::janitor);
+        while goes_on() {
+            let rung = thread.wait(&self.os, upkeep::nanoseconds(&self.options));
+            let told = self.found.is_told();
+            self.tick_by(rung, ticker);
+            if told {
+                // No thread of the program came by.
+                self.stop_if_told();
+            }
+            if !aside {
+                self.call_back_if_due();
+            }
+            self.upkeep.sleep_if_quiet(|| !goes_on() || self.found.is_told());
+        }
+        thread.set_aside(false);
+    }
+
+    /// One tick, as slow paths do it. `rung`: something happened since the last one.
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn tick(&self, rung: bool) {
+        self.tick_by(rung, Ticker::Program);
+    }
+
+    /// The janitor aside leaves the end of the process to a thread of the program, which has the descriptors and the
+    /// stack that the program's handler of SIGABRT expects, if one comes by before the next tick.
+    pub(crate) fn tick_by(&self, rung: bool, ticker: Ticker) {
+        if !self.is_started() {
+            return;
+        }
+        match self.upkeep.tick(&self.below_upkeep(), rung, ticker) {
+            Err(misuse) if ticker == Ticker::Aside => self.found.tell(misuse),
+            outcome => self.obeyed(outcome),
+        }
+    }
+
+    /// Whether memory waits longer than `release_delay` because the program keeps wanting it again.
+    pub fn is_patient(&self) -> bool {
+        self.upkeep.is_patient()
+    }
+}

@@ -1,0 +1,79 @@
+//! The end of a process that misused the heap.
+
+use crate::base::fault::Misuse;
+use crate::base::sync::Ordering;
+use crate::base::text::{Buffer, put_decimal, put_str};
+use crate::heap::{Heap, STOPPED};
+use crate::os::Os;
+use crate::watch::Stack;
+
+/// How long a parked thread sleeps at a time, in nanoseconds.
+const PARKED_SLEEP: u64 = 1_000_000_000;
+
+impl<O: Os> Heap<O> {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == STOPPED
+    }
+
+    /// The value, or the end of the process where the program misused the heap.
+    pub(crate) fn obeyed<T>(&self, outcome: Result<T, Misuse>) -> T {
+        match outcome {
+            Ok(value) => value,
+            Err(misuse) => self.stop(misuse),
+        }
+    }
+
+    /// Ends the process where the janitor found that the program misused the heap.
+    #[inline]
+    pub(crate) fn stop_if_told(&self) {
+        if let Some(misuse) = self.found.take() {
+            self.stop(misuse);
+        }
+    }
+
+    /// Says what the program did and ends the process. No lock is held here: a handler of SIGABRT may
+    /// allocate, and is served from emergency memory, since the heap's own structures cannot be trusted any
+    /// more.
+    #[cold]
+    #[inline(never)]
+    pub fn stop(&self, misuse: Misuse) -> ! {
+        self.stop_with(misuse, || self.here())
+    }
+
+    /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last,
+    /// for the stack may be what is broken.
+    pub(crate) fn stop_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
+        let first =
+            self.stopped_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err_and(|first| first != O::thread_id()) {
+            // One report and one crash handler at a time: what this thread found may be the same fault.
+            self.park();
+        }
+        self.state.store(STOPPED, Ordering::Relaxed);
+        if self.upkeep.thread.is_aside() {
+            // The line is written to the program's descriptor, and its crash handler finds those that it knows.
+            self.os.copy_descriptors();
+        }
+        self.cache.stop();
+        self.upkeep.halt();
+        let mut line = [0u8; 256];
+        let mut buffer = Buffer::new(&mut line);
+        misuse.put(&mut buffer);
+        put_str(&mut buffer, ", thread ");
+        put_decimal(&mut buffer, self.os.thread_number());
+        put_str(&mut buffer, "\n");
+        self.os.write(2, buffer.as_bytes());
+        if self.guards.owns(misuse.address) {
+            self.guards.report(&self.os, &misuse, &here());
+        }
+        self.os.abort()
+    }
+
+    /// Keeps this thread, in a process that was stopped, until the process ends.
+    #[cold]
+    pub(crate) fn park(&self) -> ! {
+        loop {
+            self.os.sleep(PARKED_SLEEP);
+        }
+    }
+}

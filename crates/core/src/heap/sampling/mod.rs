@@ -1,0 +1,8 @@
+//! Samples: allocations that are placed and written down one by one.
+
+mod profile;
+mod rate;
+mod sample;
+mod stack;
+
+pub use sample::Hooks;

@@ -1,0 +1,67 @@
+//! Whether samples are taken, and how often.
+
+use crate::heap::Heap;
+use crate::options::OptionId;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// Asks what guarded samples will need to know, where there are any.
+    pub(crate) fn learn_for_samples(&self) {
+        if self.options.get(OptionId::guarded_rate) != 0 {
+            self.guards.learn(&self.os);
+        }
+    }
+
+    /// Starts the live profile anew, in a heap that has started. Called inside.
+    pub(crate) fn begin_profile(&self, interval: u64) -> bool {
+        let interval = match interval {
+            0 => self.options.get(OptionId::sample_interval),
+            given => given,
+        };
+        let started = self.hooks.is_some() && self.profile.start(&self.os, interval);
+        self.settle_sampling();
+        started
+    }
+
+    /// Ends the profile. What it knows stays readable until the next start.
+    pub fn stop_profile(&self) {
+        self.profile.stop();
+        self.settle_sampling();
+    }
+
+    pub fn is_profiling(&self) -> bool {
+        self.profile.is_on()
+    }
+
+    /// Says how often samples are wanted.
+    fn settle_sampling(&self) {
+        let mean = if self.hooks.is_none() {
+            0
+        } else if self.profile.is_on() {
+            self.profile.interval()
+        } else if self.options.get(OptionId::guarded_rate) != 0 {
+            self.options.get(OptionId::sample_interval)
+        } else {
+            0
+        };
+        self.cache.sampling.set_mean(mean);
+    }
+
+    /// Starts what the options ask for, when the heap has started.
+    pub(crate) fn start_sampling(&self) {
+        if self.hooks.is_some() && self.options.is_on(OptionId::profile) {
+            let _ = self.profile.start(&self.os, self.options.get(OptionId::sample_interval));
+        }
+        self.settle_sampling();
+    }
+
+    /// Does what follows from a new value of an option, if it is one of these. Called inside.
+    pub(crate) fn apply_sampling_option(&self, id: OptionId) {
+        match (id, self.options.is_on(OptionId::profile)) {
+            (OptionId::profile, true) if !self.is_profiling() => _ = self.begin_profile(0),
+            (OptionId::profile, false) => self.stop_profile(),
+            (OptionId::sample_interval | OptionId::guarded_rate, _) => self.settle_sampling(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A sampled block: when a request is to be one, and where it is placed.
+
+use crate::base::fault::{Access, Fault};
+use crate::class::{MIN_ALIGN, SizeClass};
+use crate::heap::Heap;
+use crate::options::OptionId;
+use crate::os::Os;
+use crate::watch::{Guards, Size, Stack};
+
+/// No guarded samples where the hard limit leaves less than this.
+const LIMIT_MARGIN: usize = 1 << 20;
+
+/// What a heap that takes samples asks of whoever made it.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Called once, before the first guarded block is handed out.
+    pub before_guards: fn(),
+    /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it
+    /// cannot.
+    pub unwind: fn(&mut [usize]) -> usize,
+}
+
+/// What a request counts for where samples are drawn: its block, as in a refill, which knows no requests.
+fn counted_bytes(bytes: usize, align: usize) -> usize {
+    SizeClass::for_aligned(bytes, align).map_or(bytes, SizeClass::block_bytes)
+}
+
+impl<O: Os> Heap<O> {
+    /// Counts a request that came to the slow path; true where it is to be a sample.
+    #[inline]
+    pub(crate) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
+        self.cache.sample_is_due(counted_bytes(bytes, align))
+    }
+
+    /// A sampled block; 0 where this is to be an ordinary one after all.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn allocate_sample(&self, bytes: usize, align: usize) -> usize {
+        let most = Guards::most_bytes(&self.os);
+        let rate = self.options.get(OptionId::guarded_rate);
+        let guarded = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
+        if !guarded && !self.is_profiling() {
+            return 0;
+        }
+        self.in_slow_path(|| {
+            let stack = self.here();
+            let block = if guarded { self.allocate_guarded(bytes, align, stack) } else { None };
+            let own_run = || self.allocate_large(bytes, align).map(|fresh| fresh.address);
+            let block = if self.is_profiling() { block.or_else(own_run) } else { block };
+            if let Some(address) = block {
+                self.profile.add(
+                    &self.os,
+                    address,
+                    Size { bytes, counted: counted_bytes(bytes, align) },
+                    &stack,
+                );
+            }
+            block.unwrap_or(0)
+        })
+        .unwrap_or(0)
+    }
+
+    fn allocate_guarded(&self, bytes: usize, align: usize, stack: Stack) -> Option<usize> {
+        let made = || {
+            if let Some(hooks) = self.hooks {
+                (hooks.before_guards)();
+            }
+        };
+        // Guarded pages are not in the footprint that the limit is about: near it there are none.
+        let room = |hard: usize| self.pages.footprint().saturating_add(LIMIT_MARGIN) <= hard;
+        let fits = self.pages.limits.hard().is_none_or(room);
+        if !fits || !self.guards.prepare(&self.os, made) {
+            return None;
+        }
+        self.guards.allocate(&self.os, bytes, align, self.trace(stack))
+    }
+
+    /// Tells whether an address belongs to guarded samples. Async-signal-safe.
+    pub fn is_guarded(&self, address: usize) -> bool {
+        self.guards.owns(address)
+    }
+
+    /// Ends the process for an access to a guarded address that the machine refused, with the stack that
+    /// `here` finds; returns where the address is not the reason. Async-signal-safe.
+    pub fn stop_for_access(&self, address: usize, access: Access, here: impl FnOnce() -> Stack) {
+        if !self.guards.owns(address) {
+            return;
+        }
+        if let Some(mut misuse) = self.guards.misuse_of(address, access) {
+            if access == Access::Execute {
+                misuse.fault = Fault::Jump;
+            }
+            self.stop_with(misuse, here);
+        }
+    }
+
+    /// A large block was allocated by a path that asks for samples afterwards.
+    pub(crate) fn note_large(&self, address: usize, bytes: usize) {
+        if self.sample_is_due(bytes, MIN_ALIGN) && self.is_profiling() {
+            let size = Size { bytes, counted: counted_bytes(bytes, MIN_ALIGN) };
+            self.profile.add(&self.os, address, size, &self.here());
+        }
+    }
+
+    /// A large block was resized where it is: for the profile a free and an allocation.
+    pub(crate) fn note_resized(&self, address: usize, bytes: usize) {
+        if self.is_profiling() {
+            self.profile.remove(address);
+            self.note_large(address, bytes);
+        }
+    }
+}

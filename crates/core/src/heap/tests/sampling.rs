@@ -1,0 +1,168 @@
+use crate::base::memory::{fill, holds};
+use crate::class::SizeClass;
+use crate::heap::*;
+use crate::os::Linux;
+use crate::os::fake::Fake;
+
+const HOOKS: Hooks = Hooks { before_guards: || (), unwind: |_| 0 };
+
+#[test]
+fn a_heap_that_profiles_knows_its_samples_and_forgets_freed_ones() {
+    let heap = Box::new(Heap::with_hooks(Fake::default(), HOOKS));
+    assert!(heap.start_profile(1) && heap.is_profiling());
+    let blocks: Vec<usize> = [64, 100, 5000, 300_000].into_iter().map(|bytes| heap.allocate(bytes)).collect();
+    let aligned = heap.allocate_aligned(4096, 100);
+    let zeroed = heap.allocate_zeroed(1, 1 << 20);
+    assert_eq!(aligned % 4096, 0);
+    let mut seen = Vec::new();
+    heap.each_live_sample(|sample| {
+        assert_eq!(sample.stack.len(), 3);
+        // Nothing is held: the reader may allocate.
+        heap.free(heap.allocate(100));
+        seen.push((sample.address, sample.bytes));
+    });
+    for (block, bytes) in
+        blocks.iter().zip([64, 100, 5000, 300_000]).chain([(&aligned, 100), (&zeroed, 1 << 20)])
+    {
+        assert!(seen.contains(&(*block, bytes)), "{bytes}");
+    }
+    let moved = heap.reallocate(blocks[3], 900_000);
+    let mut sizes = Vec::new();
+    heap.each_live_sample(|sample| sizes.push((sample.address, sample.bytes)));
+    assert!(sizes.contains(&(moved, 900_000)) && !sizes.iter().any(|(_, bytes)| *bytes == 300_000));
+    blocks[..3].iter().chain([&aligned, &zeroed, &moved]).for_each(|block| heap.free(*block));
+    let stats = heap.profile_stats();
+    assert_eq!((stats.live_samples, stats.live_bytes), (0, 0));
+    heap.stop_profile();
+    heap.free(heap.allocate(100));
+    assert_eq!(heap.profile_stats().allocated_bytes, stats.allocated_bytes);
+    assert!(!heap.write_profile(c"/nonexistent/file"));
+}
+
+#[test]
+fn a_profile_says_how_much_was_requested_however_much_larger_the_blocks_are() {
+    const COUNT: usize = 200_000;
+    for bytes in [1, 17, 33, 100, 1025, 4097] {
+        let heap = Box::new(Heap::with_hooks(Linux::new(), HOOKS));
+        heap.free(heap.allocate(1));
+        // Some 3,000 samples: 2 % are the deviation to expect.
+        let in_blocks = COUNT * SizeClass::for_small(bytes).block_bytes();
+        assert!(heap.start_profile(in_blocks as u64 / 3000));
+        (0..COUNT).for_each(|_| _ = heap.allocate(bytes));
+        let share = heap.profile_stats().allocated_bytes as f64 / (COUNT * bytes) as f64;
+        assert!((0.9..1.1).contains(&share), "{bytes}: {share} of what was requested");
+    }
+}
+
+const PAGE: usize = 4096;
+
+/// A heap whose every small allocation is guarded as long as slots last.
+fn guarded_heap() -> Box<Heap<Fake>> {
+    let mut os = Fake::default();
+    os.variables = &[("VCM_SAMPLE_INTERVAL", "1"), ("VCM_GUARDED_RATE", "1000000000")];
+    let heap = Box::new(Heap::with_hooks(os, HOOKS));
+    heap.free(heap.allocate(1));
+    heap
+}
+
+/// The clock goes on so far that the next sample may be guarded.
+fn later(heap: &Heap<Fake>) {
+    heap.os().clock.fetch_add(1 << 40, core::sync::atomic::Ordering::Relaxed);
+}
+
+fn guarded(heap: &Heap<Fake>, bytes: usize) -> usize {
+    later(heap);
+    let address = heap.allocate(bytes);
+    assert!(heap.is_guarded(address), "{bytes}");
+    address
+}
+
+#[test]
+fn a_guarded_block_behaves_as_any_block() {
+    let heap = guarded_heap();
+    let block = guarded(&heap, 100);
+    assert_eq!(heap.usable_bytes(block), 100, "what was asked for");
+    fill(block, 100, 7);
+    heap.check_size(block, 100, 1);
+    heap.check_size(block, 112, 1);
+    assert_eq!(heap.reallocate(block, 100), block);
+    later(&heap);
+    let grown = heap.reallocate(block, 300);
+    assert!(grown != block && heap.is_guarded(grown));
+    assert!(holds(grown, 100, 7));
+    let shrunk = heap.reallocate(grown, 50);
+    assert!(shrunk != grown && heap.usable_bytes(shrunk) >= 50);
+    heap.free(shrunk);
+    later(&heap);
+    let zeroed = heap.allocate_zeroed(30, 10);
+    assert!(heap.is_guarded(zeroed));
+    assert!(holds(zeroed, 300, 0));
+    later(&heap);
+    let aligned = heap.allocate_aligned(PAGE, 10);
+    assert!(heap.is_guarded(aligned) && aligned.is_multiple_of(PAGE));
+    later(&heap);
+    let large = heap.allocate(PAGE + 1);
+    assert!(!heap.is_guarded(large), "more than a page");
+    [zeroed, aligned, large].into_iter().for_each(|block| heap.free(block));
+    assert_eq!(heap.stats().guarded, 0);
+}
+
+#[test]
+fn without_memory_for_it_a_sample_is_an_ordinary_block() {
+    use crate::os::fake::Request;
+    let heap = guarded_heap();
+    let first = guarded(&heap, 10);
+    heap.os().refuse_after(Request::Commit, 0);
+    later(&heap);
+    let block = heap.allocate(100);
+    assert!(block == 0 || !heap.is_guarded(block));
+    heap.os().grant(Request::Commit);
+    let block = guarded(&heap, 100);
+    heap.free(block);
+    heap.free(first);
+}
+
+#[test]
+fn the_bridge_adds_up_with_guarded_blocks_and_a_profile() {
+    let heap = guarded_heap();
+    assert!(heap.start_profile(4096));
+    let blocks: Vec<usize> = (0..3000)
+        .map(|number| {
+            later(&heap);
+            let bytes = 1 + number * 37 % 9000;
+            let block = heap.allocate(bytes);
+            fill(block, bytes, 1);
+            block
+        })
+        .collect();
+    blocks.iter().step_by(3).for_each(|block| heap.free(*block));
+    let stats = heap.stats();
+    let steps = stats.live + stats.vcpu_caches + stats.transfer + stats.free_in_spans + stats.span_tails;
+    let sum = (steps + stats.dirty_free + stats.metadata).saturating_sub(stats.not_in_memory);
+    assert!(
+        sum.abs_diff(stats.resident) * 50 <= stats.resident,
+        "{sum} is not {}: {stats:?}",
+        stats.resident
+    );
+    assert!(stats.guarded > 0 && stats.guarded_samples > 0 && heap.profile_stats().live_samples > 100);
+}
+
+#[test]
+fn guards_can_be_switched_off_and_on() {
+    let heap = guarded_heap();
+    heap.set_option(b"guarded_rate", b"0").unwrap();
+    later(&heap);
+    assert!(!(0..100).any(|_| heap.is_guarded(heap.allocate(100))));
+    heap.set_option(b"guarded_rate", b"1000000000").unwrap();
+    guarded(&heap, 100);
+}
+
+#[test]
+fn with_a_hard_limit_that_is_reached_nothing_is_guarded() {
+    let heap = guarded_heap();
+    heap.set_option(b"hard_limit", b"4M").unwrap();
+    guarded(&heap, 100);
+    (0..100).for_each(|_| _ = heap.allocate(100_000));
+    later(&heap);
+    assert!(!heap.is_guarded(heap.allocate(100)));
+}

@@ -1,0 +1,91 @@
+//! How much the caches may hold: `cache_limit`, and what follows from it for each cache.
+
+use super::{Below, Upkeep};
+use crate::base::fault::Misuse;
+use crate::base::rare;
+use crate::base::sync::Ordering;
+use crate::options::{AUTO, CACHE_BYTES_PER_CPU, OptionId};
+use crate::os::Os;
+
+/// How often caches are emptied for a lower bound, and how long is waited between, in nanoseconds.
+const ROUNDS: u32 = 2000;
+const WAIT: u64 = 500_000;
+
+impl<O: Os> Upkeep<O> {
+    /// Sets the bound that holds for so many CPUs.
+    fn apply_bound(&self, below: &Below<'_, O>, cpus: usize) {
+        let limit = match below.options.get(OptionId::cache_limit) {
+            AUTO => cpus.saturating_mul(CACHE_BYTES_PER_CPU),
+            bytes => bytes as usize,
+        };
+        below.central.budget.set_limit(limit);
+        below.cache.set_share(limit, cpus);
+    }
+
+    /// Sets the bound of a heap that has just started.
+    pub fn start_bound(&self, below: &Below<'_, O>) {
+        self.apply_bound(below, 1);
+    }
+
+    /// Settles the bound once half of that for one CPU is taken. Asked at every miss, so what is never
+    /// written again is read first.
+    #[inline]
+    pub fn settle_bound_if_needed(&self, below: &Below<'_, O>) {
+        let budget = &below.central.budget;
+        if self.bound_is_final.load(Ordering::Relaxed) == 0 && budget.taken() > budget.limit() / 2 {
+            self.settle_bound(below);
+        }
+    }
+
+    /// Asks the system for the CPUs once the process shows that it has use for more than one slab or its
+    /// room.
+    pub fn settle_bound(&self, below: &Below<'_, O>) {
+        if self.bound_is_final.swap(1, Ordering::Relaxed) == 0 {
+            rare();
+            self.apply_bound(below, below.os.usable_cpus());
+        }
+    }
+
+    /// Lets another `cache_limit` take effect.
+    pub fn change_bound(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+        self.bound_is_final.store(1, Ordering::Relaxed);
+        self.apply_bound(below, below.os.usable_cpus());
+        self.keep_bound(below)
+    }
+
+    /// From now on nothing is cached that is not cached already.
+    pub fn close_bound(&self, below: &Below<'_, O>) {
+        self.bound_is_final.store(1, Ordering::Relaxed);
+        below.central.budget.set_limit(0);
+        below.cache.set_share(0, 1);
+    }
+
+    fn is_over_bound(&self, below: &Below<'_, O>) -> bool {
+        below.central.budget.taken() > below.central.budget.limit()
+    }
+
+    /// Room that was taken under the old bound comes back only when the caches are emptied. Growth meanwhile is
+    /// refused, so one round is enough for caches by virtual CPU, unless the system refuses to stop the sequences.
+    /// A cache under a lock is passed over while its holder does not run; it will, while we wait and hold no lock.
+    /// Not for ever: somebody may have stopped that thread. Then the next tick does it.
+    fn keep_bound(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+        let refused = || self.fences_refused.load(Ordering::Relaxed);
+        let before = refused();
+        for _ in 0..ROUNDS {
+            if !self.is_over_bound(below) {
+                break;
+            }
+            self.reclaim(below)?;
+            if !self.is_over_bound(below) || refused() != before || below.cache.is_interrupted() {
+                break;
+            }
+            below.os.sleep(WAIT);
+        }
+        Ok(())
+    }
+
+    /// Empties the caches where a lower bound found some of them in use.
+    pub(super) fn keep_bound_at_tick(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+        if self.is_over_bound(below) { self.reclaim(below) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,130 @@
+//! Which limits hold: what the options say, and what the cgroup leaves.
+//!
+//! The limits themselves are kept by `pages`, which asks before memory comes into use.
+
+use super::{Below, Upkeep};
+use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::options::{AUTO, OptionId, percent_of};
+use crate::os::{MemoryGroup, Os};
+
+/// The soft limit, of what the cgroup allows: the rest is for stacks, code and page tables.
+const GROUP_PERCENT: usize = 90;
+
+/// What a cgroup leaves to the heap: its limit less what others in the group use. Others can be page cache that goes
+/// when it must: at least half is ours to use.
+fn limit_beside(others: usize, limit: usize) -> usize {
+    let allowed = limit / 100 * GROUP_PERCENT;
+    allowed.saturating_sub(others).max(allowed / 2)
+}
+
+/// What was read of the cgroup.
+pub struct Group {
+    is_known: AtomicBool,
+    /// The cgroup's limit and what others hold of it, when it was last read; 0: there is none.
+    limit: AtomicUsize,
+    others: AtomicUsize,
+    /// What nobody had written of what the heap holds when limits were read.
+    untouched: AtomicUsize,
+}
+
+impl Group {
+    pub const fn new() -> Self {
+        Group {
+            is_known: AtomicBool::new(false),
+            limit: AtomicUsize::new(0),
+            others: AtomicUsize::new(0),
+            untouched: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether the cgroup was read, or is about to be.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// True for the one caller who is to read the cgroup for the first time.
+    pub(super) fn is_to_be_read(&self) -> bool {
+        !self.is_known.swap(true, Ordering::Relaxed)
+    }
+
+    /// What nobody has written of what the heap holds: no more than it did when limits were read.
+    pub(super) fn note_untouched(&self, now: usize) -> usize {
+        let untouched = self.untouched.load(Ordering::Relaxed).min(now);
+        self.untouched.store(untouched, Ordering::Relaxed);
+        untouched
+    }
+}
+
+impl<O: Os> Upkeep<O> {
+    /// Sets the limits of a heap that has just started. Unless one is a share of what the cgroup allows, that is read by
+    /// the first tick: it takes a dozen system calls, too many for a process that hardly allocates.
+    pub fn start_limits(&self, below: &Below<'_, O>) {
+        let limits = [OptionId::memory_limit, OptionId::hard_limit];
+        let asked = limits.into_iter().any(|id| percent_of(below.options.get(id)).is_some());
+        self.set_limits(below, if asked { below.os.memory_group(false).unwrap_or(None) } else { None });
+    }
+
+    /// Reads what the cgroup allows, if nobody has.
+    pub fn learn_group_once(&self, below: &Below<'_, O>) {
+        if self.group.is_to_be_read() {
+            self.learn_group(below);
+        }
+    }
+
+    /// Reads what the cgroup allows. What it could give up counts as free, but to ask for that is dearer: only
+    /// where the heap would be over its limit without. So is what the heap holds and nobody has written.
+    pub(super) fn learn_group(&self, below: &Below<'_, O>) {
+        let Ok(group) = below.os.memory_group(false) else {
+            return self.set_limits(below, self.known_group(below));
+        };
+        self.set_limits(below, group);
+        if is_over(below) {
+            let footprint = below.pages.footprint();
+            let untouched = below.os.own_memory().map_or(0, |own| footprint.saturating_sub(own));
+            self.group.untouched.store(untouched, Ordering::Relaxed);
+            if group.is_some()
+                && let Ok(group) = below.os.memory_group(true)
+            {
+                self.set_limits(below, group);
+            }
+        }
+    }
+
+    /// The cgroup as it was when it could be read.
+    pub(super) fn known_group(&self, below: &Below<'_, O>) -> Option<MemoryGroup> {
+        let (limit, others) =
+            (self.group.limit.load(Ordering::Relaxed), self.group.others.load(Ordering::Relaxed));
+        (limit > 0).then(|| MemoryGroup { limit, in_use: others + self.own_footprint(below) })
+    }
+
+    /// What this heap has of what the cgroup counts: blocks that nobody wrote are not in it.
+    fn own_footprint(&self, below: &Below<'_, O>) -> usize {
+        let footprint = below.pages.footprint();
+        footprint - self.group.untouched.load(Ordering::Relaxed).min(footprint)
+    }
+
+    fn set_limits(&self, below: &Below<'_, O>, group: Option<MemoryGroup>) {
+        // A share is one of what this process may use.
+        let bytes_of = |amount: u64| match percent_of(amount) {
+            Some(percent) => {
+                let memory = group.map_or_else(|| below.os.memory_bytes(), |group| group.limit);
+                memory / 100 * percent as usize
+            }
+            None => amount as usize,
+        };
+        let limit_by = |id: OptionId, auto: Option<usize>| match below.options.get(id) {
+            AUTO => auto,
+            amount => Some(bytes_of(amount)).filter(|limit| *limit > 0),
+        };
+        let others = group.map_or(0, |group| group.in_use.saturating_sub(self.own_footprint(below)));
+        self.group.limit.store(group.map_or(0, |group| group.limit), Ordering::Relaxed);
+        self.group.others.store(others, Ordering::Relaxed);
+        let auto = group.map(|group| limit_beside(others, group.limit));
+        below.pages.limits.set(limit_by(OptionId::memory_limit, auto), limit_by(OptionId::hard_limit, None));
+    }
+}
+
+/// Whether the heap holds more than its soft limit.
+pub fn is_over<O: Os>(below: &Below<'_, O>) -> bool {
+    below.pages.limits.soft().is_some_and(|soft| below.pages.footprint() > soft)
+}

@@ -1,0 +1,134 @@
+//! Upkeep: what happens to memory that nobody uses, and how much the heap may hold. docs/design/memory-comes-back.md
+//! tells the whole.
+//!
+//! Owns the heap's ticks, what was learned from the program, how limits are kept, and the state of the janitor's
+//! thread. Promises that idle memory goes back to the system and that limits hold. `heap` calls it, after slow paths
+//! and from the janitor's thread, with no lock held; a misuse of the heap that it comes upon is returned, for `heap`
+//! to act on. Sits on `cache`, `large`, `central`, `pages` and `options`.
+
+mod bound;
+mod callback;
+mod collect;
+mod limits;
+mod patience;
+mod relief;
+mod retain;
+mod shed;
+mod thread;
+mod tick;
+
+pub use callback::Callback;
+pub use retain::Holding;
+#[cfg(test)]
+pub(crate) use shed::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
+pub use thread::{Thread, Ticker};
+pub use tick::nanoseconds;
+
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::cache::{self, Cache};
+use crate::central::Central;
+use crate::large::Large;
+use crate::options::Options;
+use crate::os::{Mutex, Os};
+use crate::pages::Pages;
+use limits::Group;
+use patience::Patience;
+use relief::Relief;
+use retain::Retain;
+use shed::Shedding;
+use tick::Ticks;
+
+/// The layers below, of one heap. Started: without their tables there is nothing to keep up.
+pub struct Below<'a, O: Os> {
+    pub os: &'a O,
+    pub options: &'a Options,
+    pub pages: &'a Pages<O>,
+    pub central: &'a Central<O>,
+    pub large: &'a Large,
+    pub cache: &'a Cache<O>,
+}
+
+impl<'a, O: Os> Below<'a, O> {
+    fn of_cache(&self) -> cache::Below<'a, O> {
+        cache::Below { os: self.os, pages: self.pages, central: self.central }
+    }
+}
+
+/// What upkeep remembers. Any thread may call.
+pub struct Upkeep<O: Os> {
+    pub thread: Thread<O>,
+    pub callback: Callback,
+    ticks: Ticks,
+    patience: Patience,
+    retain: Retain,
+    pub(crate) shedding: Shedding,
+    group: Group,
+    relief: Relief,
+    /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
+    /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
+    pub relieving: Mutex<(), O>,
+    /// The bound of the caches is first set for one CPU; who needs more makes us ask the system how many there are.
+    bound_is_final: AtomicU32,
+    fences_refused: AtomicU64,
+    given_back: AtomicU64,
+    /// The process is about to end for a misuse: nobody relieves the heap any more.
+    is_halted: AtomicBool,
+}
+
+/// What was done since the start.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Done {
+    pub ticks: u64,
+    /// Bytes that went to the system.
+    pub given_back: u64,
+    /// Nanoseconds that huge pages took.
+    pub huge_stall: u64,
+    /// How often the system refused to stop the sequences.
+    pub fences_refused: u64,
+}
+
+impl<O: Os> Upkeep<O> {
+    pub const fn new() -> Self {
+        Upkeep {
+            thread: Thread::new(),
+            callback: Callback::new(),
+            ticks: Ticks::new(),
+            patience: Patience::new(),
+            retain: Retain::new(),
+            shedding: Shedding::new(),
+            group: Group::new(),
+            relief: Relief::new(),
+            relieving: Mutex::new(()),
+            bound_is_final: AtomicU32::new(0),
+            fences_refused: AtomicU64::new(0),
+            given_back: AtomicU64::new(0),
+            is_halted: AtomicBool::new(false),
+        }
+    }
+
+    pub fn done(&self) -> Done {
+        Done {
+            ticks: self.ticks.count(),
+            given_back: self.given_back.load(Ordering::Relaxed),
+            huge_stall: self.ticks.huge_stall(),
+            fences_refused: self.fences_refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The process is about to end for a misuse.
+    pub fn halt(&self) {
+        self.is_halted.store(true, Ordering::Relaxed);
+    }
+
+    /// In a new process no other thread is at anything here, and there is no janitor's thread.
+    pub fn forget_threads(&self) {
+        self.thread.forget();
+        self.ticks.forget_thread();
+        self.shedding.forget_thread();
+        self.callback.forget_thread();
+    }
+
+    fn count_given_back(&self, bytes: usize) {
+        self.given_back.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}

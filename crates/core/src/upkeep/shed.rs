@@ -1,0 +1,92 @@
+//! What a heap does that grows although it holds plenty: what is free goes before the next tick, in portions.
+//!
+//! After slow paths `shed` is called where the footprint passed a watermark; each tick moves the watermark.
+
+use super::{Below, Upkeep};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::os::Os;
+
+/// A heap with plenty of free memory gives some back each time it grows by this part of what lives, and these
+/// bytes at least.
+const GROWTH_PART: usize = 8;
+pub(crate) const LEAST_GROWTH: usize = 8 << 20;
+/// So many spans and free bytes at a time, some hundred microseconds; and so many looks for such spans.
+pub(crate) const SPANS_PER_PORTION: u32 = 64;
+pub(crate) const BYTES_PER_PORTION: usize = 2 << 20;
+const LOOKS_PER_PORTION: u32 = 8192;
+
+/// How far shedding has come.
+pub struct Shedding {
+    /// A thread sheds a portion.
+    pub(crate) is_under_way: AtomicBool,
+    /// The span from which shedding goes on.
+    from: AtomicU32,
+    /// Bytes that were shed since the last tick.
+    shed: AtomicU64,
+}
+
+impl Shedding {
+    pub const fn new() -> Self {
+        Shedding { is_under_way: AtomicBool::new(false), from: AtomicU32::new(0), shed: AtomicU64::new(0) }
+    }
+
+    /// In a forked child: no other thread sheds.
+    pub fn forget_thread(&self) {
+        self.is_under_way.store(false, Ordering::Relaxed);
+    }
+
+    /// The bytes that were shed since somebody last asked.
+    pub fn take_shed(&self) -> usize {
+        self.shed.swap(0, Ordering::Relaxed) as usize
+    }
+}
+
+impl<O: Os> Upkeep<O> {
+    /// Gives a portion back where the heap holds plenty. Each time the heap has grown by a step, so that the work
+    /// is small against that of the growth; and in portions, so that no caller of malloc waits for all of it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn shed(&self, below: &Below<'_, O>) {
+        let under_way = &self.shedding.is_under_way;
+        if under_way.load(Ordering::Relaxed) || under_way.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let holding = self.holding_now(below);
+        // What may be retained need not go, however plenty it is.
+        let is_too_much = holding.is_plenty() && holding.unwanted() > holding.retained;
+        if !is_too_much || self.shed_portion(below, holding.retained.max(holding.wanted)) {
+            self.shedding.from.store(0, Ordering::Relaxed);
+            self.watch_growth(below, holding.live);
+        }
+        under_way.store(false, Ordering::Release);
+    }
+
+    /// Gives back the idle pages of some spans, and some of the free memory beyond `kept` bytes; true when all
+    /// spans had their turn and no such memory is left, or where the system takes none.
+    fn shed_portion(&self, below: &Below<'_, O>, kept: usize) -> bool {
+        let (spans, from) = (below.pages.span_count(), self.shedding.from.load(Ordering::Relaxed));
+        let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
+        let (mut in_spans, mut count) = (0, 0);
+        for id in below.pages.untidy_in(from..end) {
+            in_spans += below.central.tidy_span(below.os, below.pages, id, 0);
+            count += 1;
+            if count == SPANS_PER_PORTION {
+                end = id.0 + 1;
+                break;
+            }
+        }
+        self.shedding.from.store(end, Ordering::Relaxed);
+        let dirty = below.pages.dirty_free_bytes();
+        let given = below.pages.give_back(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), 0);
+        self.count_given_back(in_spans + given);
+        self.shedding.shed.fetch_add((in_spans + given) as u64, Ordering::Relaxed);
+        let is_refused = given == 0 && dirty > kept;
+        is_refused || end >= spans && dirty <= kept + BYTES_PER_PORTION
+    }
+
+    /// Has `shed` called when the heap has grown by a step from now.
+    pub(crate) fn watch_growth(&self, below: &Below<'_, O>, live: usize) {
+        let step = (live / GROWTH_PART).max(LEAST_GROWTH);
+        below.pages.limits.set_watermark(below.pages.footprint() + step);
+    }
+}

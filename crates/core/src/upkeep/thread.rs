@@ -1,0 +1,184 @@
+//! The janitor's thread: whether there is one, how it is woken, and how it ends. What it does is `Heap::run_janitor`.
+
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::os::{Bell, Os};
+
+/// No handles of threads.
+const UNTOLD: usize = 0;
+const TAKEN: usize = 1;
+/// How long the thread waits, in nanoseconds, until its maker has noted it.
+const UNTOLD_WAIT: u64 = 100_000;
+
+/// Who does a tick.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ticker {
+    /// A thread of the program, in a slow path.
+    Program,
+    /// The janitor's thread, which shares the program's descriptors.
+    Janitor,
+    /// The janitor's thread, with descriptors of its own: it may open files, and runs nothing of the
+    /// program's.
+    Aside,
+}
+
+/// The state of the thread.
+pub struct Thread<O: Os> {
+    bell: Bell<O>,
+    /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
+    stop: AtomicU32,
+    running: AtomicBool,
+    /// There will be no thread any more in this process.
+    retired: AtomicBool,
+    /// `UNTOLD` until its maker knows it, `TAKEN` where somebody waits for its end or nobody has to.
+    handle: AtomicUsize,
+    /// The program makes threads.
+    threaded: AtomicBool,
+    /// The janitor's thread where it has descriptors of its own, else 0.
+    aside: AtomicUsize,
+}
+
+impl<O: Os> Thread<O> {
+    pub const fn new() -> Self {
+        Thread {
+            bell: Bell::new(),
+            stop: AtomicU32::new(0),
+            running: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            handle: AtomicUsize::new(TAKEN),
+            threaded: AtomicBool::new(false),
+            aside: AtomicUsize::new(0),
+        }
+    }
+
+    /// Tells the thread that something happened.
+    #[inline]
+    pub(super) fn ring(&self) {
+        self.bell.ring();
+    }
+
+    #[inline]
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// For the thread itself, at its beginning and its end. `aside`: it has descriptors of its own.
+    pub fn set_aside(&self, aside: bool) {
+        self.aside.store(if aside { O::thread_id() } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether this is the thread, with descriptors of its own.
+    pub fn is_aside(&self) -> bool {
+        self.aside.load(Ordering::Relaxed) == O::thread_id()
+    }
+
+    /// For the thread itself: whether nobody has told it to end.
+    pub fn goes_on(&self) -> bool {
+        self.stop.load(Ordering::Acquire) == 0 && !self.is_retired()
+    }
+
+    /// For the thread itself: waits between two ticks; true where something happened since the last one.
+    pub fn wait(&self, os: &O, nanoseconds: u64) -> bool {
+        os.wait_for(&self.stop, 0, nanoseconds);
+        self.bell.take()
+    }
+
+    /// For the thread itself: waits until something happens.
+    pub(super) fn sleep(&self) {
+        self.bell.sleep();
+    }
+
+    /// Claims the thread's part for one that is about to be made; false if there is one.
+    pub fn claim(&self) -> bool {
+        let claimed = !self.is_retired() && !self.running.swap(true, Ordering::AcqRel);
+        if claimed {
+            self.handle.store(UNTOLD, Ordering::Relaxed);
+        }
+        claimed
+    }
+
+    /// Ends `claim`: no thread could be made, or it has ended.
+    pub fn unclaim(&self) {
+        self.stop.store(0, Ordering::Release);
+        self.bell.take();
+        self.running.store(false, Ordering::Release);
+    }
+
+    /// Notes the thread's handle, for whoever is to wait for its end.
+    pub fn note(&self, handle: usize) {
+        self.handle.store(handle, Ordering::Release);
+    }
+
+    /// The handle, for one caller, who is to wait for the thread's end. None where there is no thread, or the
+    /// caller is it.
+    pub fn take(&self, caller: usize) -> Option<usize> {
+        let handle = self.handle.load(Ordering::Acquire);
+        let is_taken = ![UNTOLD, TAKEN, caller].contains(&handle)
+            && self.handle.compare_exchange(handle, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        is_taken.then_some(handle)
+    }
+
+    /// For the thread itself, at its end: false where somebody waits for that.
+    pub fn leave(&self, os: &O) -> bool {
+        while self.handle.load(Ordering::Acquire) == UNTOLD {
+            os.sleep(UNTOLD_WAIT);
+        }
+        self.handle.swap(TAKEN, Ordering::AcqRel) != TAKEN
+    }
+
+    /// Notes that the program makes threads in this process; true the first time.
+    pub fn meet_others(&self) -> bool {
+        !self.threaded.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the program makes threads.
+    pub fn has_others(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// A file that is open for an instant takes a number that another thread may count on, and a child that is
+    /// made meanwhile keeps it: only where the process has no other thread, or this one's are its own.
+    pub fn may_open_files(&self, ticker: Ticker) -> bool {
+        match ticker {
+            Ticker::Program => !self.has_others(),
+            Ticker::Janitor => false,
+            Ticker::Aside => true,
+        }
+    }
+
+    /// From now on slow paths do the thread's work: it would keep a process alive whose own threads have ended.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        // It may be one that is being made just now and has not begun.
+        self.tell_to_end();
+    }
+
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Tells the thread to end; true if there is one.
+    pub fn stop(&self) -> bool {
+        let runs = self.running.load(Ordering::Acquire);
+        if runs {
+            self.tell_to_end();
+        }
+        runs
+    }
+
+    fn tell_to_end(&self) {
+        // Release pairs with the Acquire in `goes_on`. The thread waits for one of two words.
+        self.stop.store(1, Ordering::Release);
+        O::wake_one(&self.stop);
+        self.bell.ring();
+    }
+
+    /// In a new process there is no such thread, and whatever became of the parent's main thread, this one has a thread
+    /// that lives.
+    pub(super) fn forget(&self) {
+        self.unclaim();
+        self.handle.store(TAKEN, Ordering::Relaxed);
+        self.aside.store(0, Ordering::Relaxed);
+        self.threaded.store(false, Ordering::Relaxed);
+        self.retired.store(false, Ordering::Relaxed);
+    }
+}

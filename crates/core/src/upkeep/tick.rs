@@ -1,0 +1,273 @@
+//! The janitor's work: what a tick does, and when one is due.
+
+use super::{Below, Holding, Ticker, Upkeep};
+use crate::base::fault::Misuse;
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::cache::Stillness;
+use crate::class::SizeClass;
+use crate::options::{OptionId, Options};
+use crate::os::Os;
+use crate::upkeep::patience::Seen;
+
+/// Ticks in one `release_delay`.
+const TICKS_PER_DELAY: u32 = 4;
+/// Limits and memory pressure are read from files, a dozen or more in a deep hierarchy of groups: not at each
+/// tick.
+const TICKS_PER_LOOK_OUTSIDE: u32 = 2;
+/// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other
+/// CPUs. A class in a cache that is in use waits as long where the heap holds too much, else a whole delay.
+const STILL_TICKS: u32 = 2;
+/// Idle pages of spans beyond `retain` wait so long.
+const EXCESS_TICKS: u32 = 1;
+/// After so many ticks without any event everything that can go has gone.
+const QUIET_TICKS: u32 = 2 * TICKS_PER_DELAY + STILL_TICKS;
+/// A block is warm, and worth a huge page, when it has been full for so many ticks.
+const WARM_TICKS: u32 = 4 * TICKS_PER_DELAY;
+/// Huge pages are made a few at a time: each stalls whoever faults in this process meanwhile.
+const COLLAPSES_PER_TICK: u32 = 2;
+/// After it made some it waits for so many times as long as that took: a thousandth of a CPU at most.
+const TIMES_UNTIL_NEXT_COLLAPSE: u64 = 1000;
+/// Slow paths look at the clock every so many events.
+const EVENTS_PER_LOOK: u32 = 64;
+
+/// When there were ticks, and when the next one is due.
+pub struct Ticks {
+    count: AtomicU64,
+    /// Slow paths, where they do the ticks.
+    events: AtomicU32,
+    next: AtomicU64,
+    /// One tick at a time.
+    is_under_way: AtomicBool,
+    /// Ticks in a row that had nothing to do.
+    quiet: AtomicU32,
+    huge_stall: AtomicU64,
+    next_collapse: AtomicU64,
+}
+
+impl Ticks {
+    pub const fn new() -> Self {
+        Ticks {
+            count: AtomicU64::new(0),
+            events: AtomicU32::new(0),
+            next: AtomicU64::new(0),
+            is_under_way: AtomicBool::new(false),
+            quiet: AtomicU32::new(0),
+            huge_stall: AtomicU64::new(0),
+            next_collapse: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Nanoseconds spent making huge pages.
+    pub(super) fn huge_stall(&self) -> u64 {
+        self.huge_stall.load(Ordering::Relaxed)
+    }
+
+    /// In a forked child: no other thread does a tick.
+    pub(super) fn forget_thread(&self) {
+        self.is_under_way.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What a tick goes by.
+struct Tick {
+    now: u32,
+    /// Something happened since the last one.
+    rung: bool,
+    holding: Holding,
+    /// More is free than patience is worth.
+    plenty: bool,
+    /// What was used a moment ago may stay.
+    waits: bool,
+    /// The delay is longer by this.
+    factor: u32,
+}
+
+impl Tick {
+    fn delay(&self) -> u32 {
+        TICKS_PER_DELAY * self.factor
+    }
+
+    /// What nobody used for a moment is young; in a program that stopped, or holds too much, nothing is.
+    fn free_since(&self, ticks: u32) -> u32 {
+        self.now.wrapping_sub(if self.waits { ticks } else { self.delay() })
+    }
+
+    /// For how long a span must stand still before its idle pages go: less where a program holds too much.
+    fn ticks_in_spans(&self) -> u32 {
+        let too_much = self.plenty && self.holding.free > self.holding.retained;
+        if too_much { EXCESS_TICKS } else { self.delay() }
+    }
+}
+
+/// The first misuse that a tick came upon. A janitor aside does the rest of its tick: it leaves the end of the process to
+/// a thread of the program.
+struct First {
+    goes_on: bool,
+    misuse: Option<Misuse>,
+}
+
+impl First {
+    /// Passes a value on; an error where the tick ends here.
+    fn of<T: Default>(&mut self, outcome: Result<T, Misuse>) -> Result<T, Misuse> {
+        match outcome {
+            Err(misuse) if self.goes_on => {
+                self.misuse.get_or_insert(misuse);
+                Ok(T::default())
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// How long there is between two ticks.
+pub fn nanoseconds(options: &Options) -> u64 {
+    options.get(OptionId::release_delay) / TICKS_PER_DELAY as u64
+}
+
+impl<O: Os> Upkeep<O> {
+    /// What is due after a slow path whose work is done, with no lock held.
+    #[inline]
+    pub fn after_slow_path(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+        self.thread.ring();
+        // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is
+        // for.
+        if !self.thread.is_running()
+            && self.ticks.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK)
+        {
+            self.tick_if_due(below)?;
+        }
+        if below.pages.limits.is_passed() {
+            self.relieve_if_grown(below)?;
+        }
+        if below.pages.limits.is_above_watermark() {
+            self.shed(below);
+        }
+        Ok(())
+    }
+
+    /// Does a tick if the last one was long enough ago: the janitor's work where it has no thread.
+    fn tick_if_due(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+        let (now, next) = (below.os.now(), &self.ticks.next);
+        let due = next.load(Ordering::Relaxed);
+        let after = now.saturating_add(nanoseconds(below.options));
+        if now >= due && next.compare_exchange(due, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return self.tick(below, true, Ticker::Program);
+        }
+        Ok(())
+    }
+
+    /// One tick. `rung`: something happened since the last one.
+    pub fn tick(&self, below: &Below<'_, O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
+        if self.ticks.is_under_way.swap(true, Ordering::Acquire) {
+            return Ok(());
+        }
+        let outcome = self.tick_alone(below, rung, ticker);
+        self.ticks.is_under_way.store(false, Ordering::Release);
+        outcome
+    }
+
+    fn tick_alone(&self, below: &Below<'_, O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
+        let tick = self.begin_tick(below, rung);
+        let mut first = First { goes_on: ticker == Ticker::Aside, misuse: None };
+        let moved = self.empty_what_is_still(below, &tick, &mut first)?;
+        let given = self.give_back_at_tick(below, &tick);
+        self.learn(below, &tick, given + self.shedding.take_shed());
+        self.watch_growth(below, tick.holding.live);
+        self.make_huge_pages(below);
+        if tick.now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.thread.may_open_files(ticker) {
+            first.of(self.read_limits(below))?;
+            if below.os.is_under_pressure() {
+                first.of(self.relieve(below))?;
+            }
+        }
+        match rung || moved {
+            true => self.ticks.quiet.store(0, Ordering::Relaxed),
+            false => _ = self.ticks.quiet.fetch_add(1, Ordering::Relaxed),
+        }
+        first.misuse.map_or(Ok(()), Err)
+    }
+
+    fn begin_tick(&self, below: &Below<'_, O>, rung: bool) -> Tick {
+        let now = below.pages.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.ticks.count.fetch_add(1, Ordering::Relaxed);
+        let holding = self.holding_at_tick(below, rung);
+        let plenty = holding.is_plenty();
+        let factor = if plenty { 1 } else { self.patience.factor() };
+        Tick { now, rung, holding, plenty, waits: rung && !plenty, factor }
+    }
+
+    /// Brings back what nobody used in caches and transfer arrays. True where something in a cache has moved.
+    fn empty_what_is_still(
+        &self,
+        below: &Below<'_, O>,
+        tick: &Tick,
+        first: &mut First,
+    ) -> Result<bool, Misuse> {
+        let slab = STILL_TICKS * tick.factor;
+        let still = Stillness { slab, class: if tick.plenty { STILL_TICKS } else { tick.delay() } };
+        let free_since = |ticks| tick.free_since(ticks);
+        let look = first.of(below.cache.drain_still(below.of_cache(), still, free_since))?;
+        self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
+        first.of(self.keep_bound_at_tick(below))?;
+        first.of(below.large.audit(below.pages))?;
+        for class in SizeClass::all() {
+            first.of(below.central.trim(below.pages, class, tick.free_since(1)))?;
+            below.central.forget_array(below.os, class, slab);
+        }
+        Ok(look.moved)
+    }
+
+    /// Returns the bytes that went to the system.
+    fn give_back_at_tick(&self, below: &Below<'_, O>, tick: &Tick) -> usize {
+        let given = self.tidy_spans(below, tick.ticks_in_spans())
+            + below.pages.give_back(
+                below.os,
+                self.kept_bytes(below, tick.holding, tick.waits, tick.factor),
+                0,
+            )
+            + below.pages.give_back(below.os, 0, tick.delay());
+        self.count_given_back(given);
+        given
+    }
+
+    /// Whether memory waits longer than `release_delay` because the program keeps wanting it again.
+    pub fn is_patient(&self) -> bool {
+        self.patience.factor() > 1
+    }
+
+    /// For the janitor's thread: sleeps until something happens, where everything that can go has gone and nothing
+    /// `keeps_awake`.
+    pub fn sleep_if_quiet(&self, keeps_awake: impl FnOnce() -> bool) {
+        if self.ticks.quiet.load(Ordering::Relaxed) > QUIET_TICKS && !keeps_awake() {
+            self.thread.sleep();
+            self.ticks.quiet.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn learn(&self, below: &Below<'_, O>, tick: &Tick, given: usize) {
+        let Tick { now, rung, .. } = *tick;
+        let came_back = below.pages.came_back(self.patience.too_soon_from(now));
+        let (work, given) = (below.cache.work(), given as u64);
+        self.patience.note(Seen { now, rung, work, given, came_back, ticks_per_delay: TICKS_PER_DELAY });
+    }
+
+    #[inline(never)]
+    fn make_huge_pages(&self, below: &Below<'_, O>) {
+        if !below.options.is_on(OptionId::huge_pages) || !below.pages.may_have_huge_pages() {
+            return;
+        }
+        let before = below.os.now();
+        if before < self.ticks.next_collapse.load(Ordering::Relaxed) {
+            return;
+        }
+        if below.pages.collapse_dense(below.os, COLLAPSES_PER_TICK, WARM_TICKS) > 0 {
+            let took = below.os.now() - before;
+            self.ticks.huge_stall.fetch_add(took, Ordering::Relaxed);
+            self.ticks.next_collapse.store(before + took * TIMES_UNTIL_NEXT_COLLAPSE, Ordering::Relaxed);
+        }
+    }
+}
