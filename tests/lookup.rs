@@ -8,7 +8,7 @@ mod malloc {
         core::ptr::with_exposed_provenance_mut(address)
     }
 }
-#[path = "../crates/preload/src/lookup.rs"]
+#[path = "../crates/exports/src/lookup.rs"]
 mod lookup;
 
 use std::ffi::CStr;

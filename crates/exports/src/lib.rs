@@ -15,6 +15,8 @@ mod fast;
 mod faults;
 #[cfg(feature = "shared")]
 mod filters;
+#[cfg(feature = "tcmalloc")]
+mod gperftools;
 mod introspection;
 mod janitor;
 mod janitor_thread;
@@ -26,9 +28,6 @@ mod malloc;
 mod moved;
 mod replaced;
 mod start;
-#[cfg(feature = "tcmalloc")]
-#[path = "../../tcmalloc/src/mod.rs"]
-mod tcmalloc;
 mod unwind;
 mod version;
 

@@ -1,6 +1,6 @@
 //! The version that a build has: the package's, the commit of the sources, and whether they were changed since.
 //!
-//! A part of the build scripts of the libraries and of vcm. Reads .git by itself, so neither git nor a repository
+//! For the build scripts of the libraries and of vcm. Reads .git by itself, so neither git nor a repository
 //! is needed: what is built from an archive has the package's version alone. No time is in it, so that one
 //! commit always makes the same files.
 
@@ -18,7 +18,7 @@ const COMMON: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 /// folders of crates/ is not as the commit has it.
 pub fn tell(packages: &[&str]) {
     let version = var("CARGO_PKG_VERSION").unwrap_or_default();
-    let workspace = Path::new("../..");
+    let workspace = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let commit = folder_of(workspace).and_then(|folder| commit(&folder));
     let build = commit.map_or(String::new(), |commit| {
         let folders = packages.iter().map(|package| format!("crates/{package}"));
@@ -28,7 +28,6 @@ pub fn tell(packages: &[&str]) {
         format!("+{commit}{}", if are_changed(&sources, workspace) { "+changes" } else { "" })
     });
     println!("cargo:rustc-env=VCMALLOC_VERSION={version}{build}");
-    println!("cargo:rerun-if-changed=../preload/version.rs");
 }
 
 /// Git's folder for these sources, and for nothing around them; in a worktree a file names it.
@@ -84,7 +83,6 @@ fn are_changed(sources: &[String], workspace: &Path) -> bool {
     git.output().is_ok_and(|answer| answer.status.success() && !answer.stdout.is_empty())
 }
 
-/// Run by tests/versions.rs: build scripts have no tests of their own.
 #[cfg(test)]
 mod tests {
     use super::*;

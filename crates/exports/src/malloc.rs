@@ -43,7 +43,7 @@ pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
 fn answered_in_mode(allocate: impl Fn() -> usize) -> Pointer {
     loop {
         let block = answered(&allocate);
-        if !block.is_null() || !super::tcmalloc::new_mode::tries_again() {
+        if !block.is_null() || !super::gperftools::new_mode::tries_again() {
             return block;
         }
     }

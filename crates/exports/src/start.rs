@@ -34,7 +34,7 @@ extern "C" fn on_load() {
     super::faults::catch_if_wanted();
     HEAP.after_load();
     #[cfg(feature = "tcmalloc")]
-    super::tcmalloc::on_load();
+    super::gperftools::on_load();
     prove();
 }
 
@@ -58,7 +58,7 @@ fn stands_behind_another() -> bool {
 
 extern "C" fn on_end() {
     #[cfg(feature = "tcmalloc")]
-    super::tcmalloc::on_end();
+    super::gperftools::on_end();
     if HEAP.options.is_on(OptionId::stats_at_exit) {
         let mut sink = DescriptorSink::new(2);
         super::version::put_statistics(&mut sink);

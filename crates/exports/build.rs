@@ -1,12 +1,10 @@
-//! Compiles the parts that must be C and C++ and sets the properties of the shared object. Shared with
-//! crates/static, crates/hardened and crates/tcmalloc.
-
-mod version;
+//! Compiles the parts that must be C and C++ and sets the properties of the shared object. Shared by
+//! every library of crates/libraries.
 
 use std::env::{var, var_os};
 
 fn main() {
-    version::tell(&["core", "preload", "static", "hardened", "tcmalloc"]);
+    vcmalloc_version::tell(&["core", "exports", "libraries"]);
     let [shared, hardened, tcmalloc] =
         ["SHARED", "HARDENED", "TCMALLOC"].map(|name| var_os(format!("CARGO_FEATURE_{name}")).is_some());
     // The functions of fast.rs: where there are sequences, and no other work between them and the program.
@@ -14,10 +12,10 @@ fn main() {
     if var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") && !hardened {
         println!("cargo:rustc-cfg=whole_paths");
     }
-    compile("../preload/src/new_handler.cc", "-std=c++17", shared);
+    compile("../../exports/src/new_handler.cc", "-std=c++17", shared);
     if tcmalloc {
         // Up to C++17 std::string comes from libstdc++; since then it is compiled where it is used.
-        compile("../tcmalloc/src/containers.cc", "-std=c++20", shared);
+        compile("../../exports/src/gperftools/containers.cc", "-std=c++20", shared);
     }
     if !shared {
         compile_operators();
@@ -56,7 +54,7 @@ fn compile(source: &str, standard: &str, shared: bool) {
 }
 
 fn compile_operators() {
-    const SOURCE: &str = "../preload/src/operators.S";
+    const SOURCE: &str = "../../exports/src/operators.S";
     println!("cargo:rerun-if-changed={SOURCE}");
     cc::Build::new().file(SOURCE).compile("vcm_operators");
 }
