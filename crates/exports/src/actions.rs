@@ -6,7 +6,7 @@
 //! static library a handler that the program installs simply wins.
 
 use super::HEAP;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use super::janitor::next;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -176,7 +176,7 @@ pub fn reset() {
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(
     signal: c_int,
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn sigaction(
     0
 }
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn exchange_handler(handler: libc::sighandler_t, flags: c_int) -> libc::sighandler_t {
     // SAFETY: actions of ours.
     unsafe {
@@ -222,7 +222,7 @@ fn exchange_handler(handler: libc::sighandler_t, flags: c_int) -> libc::sighandl
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     if number == libc::SIGSEGV && owner_is_here() {
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> l
 ///
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     if number == libc::SIGSEGV && owner_is_here() {
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: libc::sighandler_
 ///
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     // SAFETY: by the caller's promise.
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn sysv_signal(number: c_int, handler: libc::sighandler_t)
 ///
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ssignal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     // SAFETY: by the caller's promise.
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn ssignal(number: c_int, handler: libc::sighandler_t) -> 
 ///
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bsd_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     // SAFETY: by the caller's promise.
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn bsd_signal(number: c_int, handler: libc::sighandler_t) 
 ///
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigset(number: c_int, disposition: libc::sighandler_t) -> libc::sighandler_t {
     const SIG_HOLD: libc::sighandler_t = 2;
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn sigset(number: c_int, disposition: libc::sighandler_t) 
 ///
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigignore(number: c_int) -> c_int {
     // SAFETY: an action of ours.

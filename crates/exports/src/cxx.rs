@@ -100,16 +100,16 @@ macro_rules! is_derived {
 /// Where fast.rs has the `hot` forms, those functions have the names, and these are their slow paths.
 macro_rules! named {
     (hot $name:ident $($function:tt)+) => {
-        #[cfg_attr(all(not(whole_paths), feature = "shared"), unsafe(no_mangle))]
+        #[cfg_attr(all(not(whole_paths), shared), unsafe(no_mangle))]
         #[cfg_attr(
-            all(not(whole_paths), not(feature = "shared")),
+            all(not(whole_paths), not(shared)),
             unsafe(export_name = concat!("vcm_", stringify!($name)))
         )]
         $($function)+
     };
     (cold $name:ident $($function:tt)+) => {
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
+        #[cfg_attr(shared, unsafe(no_mangle))]
+        #[cfg_attr(not(shared), unsafe(export_name = concat!("vcm_", stringify!($name))))]
         $($function)+
     };
 }

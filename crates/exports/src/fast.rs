@@ -58,8 +58,8 @@ macro_rules! unless_replaced {
 macro_rules! allocate {
     ($($name:ident $(unless $replaced:ident = $none:ident)?;)+) => { $(
         #[unsafe(naked)]
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
+        #[cfg_attr(shared, unsafe(no_mangle))]
+        #[cfg_attr(not(shared), unsafe(export_name = concat!("vcm_", stringify!($name))))]
         #[unsafe(link_section = ".text.fast")]
         extern "C" fn $name(bytes: usize) -> Pointer {
             naked_asm!(
@@ -113,19 +113,19 @@ macro_rules! free {
 free! {
     #[unsafe(no_mangle)]
     free = malloc::plain_free;
-    #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-    #[cfg_attr(not(feature = "shared"), unsafe(export_name = "vcm__ZdlPv"))]
+    #[cfg_attr(shared, unsafe(no_mangle))]
+    #[cfg_attr(not(shared), unsafe(export_name = "vcm__ZdlPv"))]
     _ZdlPv = cxx::_ZdlPv;
-    #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-    #[cfg_attr(not(feature = "shared"), unsafe(export_name = "vcm__ZdaPv"))]
+    #[cfg_attr(shared, unsafe(no_mangle))]
+    #[cfg_attr(not(shared), unsafe(export_name = "vcm__ZdaPv"))]
     _ZdaPv = cxx::_ZdaPv, unless STATE = NONE;
 }
 
 macro_rules! free_sized {
     ($($name:ident;)+) => { $(
         #[unsafe(naked)]
-        #[cfg_attr(feature = "shared", unsafe(no_mangle))]
-        #[cfg_attr(not(feature = "shared"), unsafe(export_name = concat!("vcm_", stringify!($name))))]
+        #[cfg_attr(shared, unsafe(no_mangle))]
+        #[cfg_attr(not(shared), unsafe(export_name = concat!("vcm_", stringify!($name))))]
         #[unsafe(link_section = ".text.fast")]
         extern "C" fn $name(block: Pointer, bytes: usize) {
             naked_asm!(

@@ -10,23 +10,23 @@
 use super::HEAP;
 use super::janitor_thread::{start_with, stop};
 use super::malloc::Pointer;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use super::moved;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use core::ffi::CStr;
 use core::ffi::c_int;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use core::ptr;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vcmalloc_core::options::OptionId;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use vcmalloc_core::os::Os;
 
 pub type Start = extern "C" fn(Pointer) -> Pointer;
 
 /// The main thread: the one that loaded this library, or the one that a child was forked in.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 static MAIN: AtomicU64 = AtomicU64::new(0);
 
 pub type Create =
@@ -34,7 +34,7 @@ pub type Create =
 
 /// libc's functions behind ours. Looked up once when the library is loaded: later the dynamic linker's lock
 /// may be held by a thread that waits for the one that asks.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 pub mod next {
     use super::{CStr, Create, Pointer, c_int, moved};
     use core::sync::atomic::{AtomicPtr, Ordering};
@@ -121,7 +121,7 @@ pub mod next {
 
 /// Looks libc's functions up, when the library is loaded.
 pub fn find_next() {
-    #[cfg(feature = "shared")]
+    #[cfg(shared)]
     {
         // By name: a reference would keep the library from being loaded where the C library has no such variable.
         HEAP.os().note_single_threaded(moved::find(libc::RTLD_DEFAULT, c"__libc_single_threaded").cast());
@@ -141,14 +141,14 @@ pub fn find_next() {
     }
 }
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn is_main_thread() -> bool {
     HEAP.os().thread_number() == HEAP.os().process_number()
 }
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn pthread_create(
 ///
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: Pointer) -> c_int {
     const THRD_ERROR: c_int = 2;
@@ -174,15 +174,15 @@ pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: 
     with_janitor(create, THRD_ERROR, || unsafe { create_c11(thread, start, argument) })
 }
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 const ROUNDS_AFTER_JANITOR: u32 = 20;
 /// In nanoseconds.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 const WAIT_AFTER_JANITOR: u64 = 1_000_000;
 
 /// Makes a thread of the program, and the janitor's where there is none. The program's comes first: where the
 /// system allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_int {
     HEAP.look_at_process();
     if HEAP.meet_threads() {
@@ -213,7 +213,7 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
 /// The main thread of a forked child may be one that was not its parent's: the process then goes on when its
 /// start function returns, until the last thread has ended, which must not be the janitor's. A thread's own
 /// values are destroyed just before libc counts the threads that are left.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn meet_main_thread() {
     // SAFETY: asks for a number.
     let own = unsafe { libc::pthread_self() };
@@ -232,13 +232,13 @@ fn meet_main_thread() {
     }
 }
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 extern "C" fn at_end_of_main_thread(_: Pointer) {
     leave_process();
 }
 
 /// A process whose main thread leaves ends with its last thread, which must not be ours.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn leave_process() {
     HEAP.retire_janitor();
     stop();
@@ -246,7 +246,7 @@ fn leave_process() {
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
     if is_main_thread() {
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
     if is_main_thread() {
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
     let Some(cancel) = next::cancel() else { return libc::ESRCH };
@@ -303,9 +303,9 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
     }
     // Inside the shared library this name is ours, whose first act is to start the janitor for another
     // thread.
-    #[cfg(feature = "shared")]
+    #[cfg(shared)]
     let create = next::create().unwrap_or(create_thread);
-    #[cfg(not(feature = "shared"))]
+    #[cfg(not(shared))]
     let create: Create = create_thread;
     c_int::from(!start_with(create))
 }
@@ -313,7 +313,7 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
 /// Lets the option `janitor` take effect at once: its thread has ended, or been made, when this returns.
 pub fn obey_option() {
     if HEAP.options.is_on(OptionId::janitor) {
-        #[cfg(feature = "shared")]
+        #[cfg(shared)]
         if let Some(create) = next::create().filter(|_| HEAP.is_threaded() && !HEAP.is_inside()) {
             start_with(create);
         }
@@ -323,7 +323,7 @@ pub fn obey_option() {
 }
 
 /// Tries a call again without the janitor, where it may have been refused because of it.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn alone(call: impl Fn() -> c_int) -> c_int {
     let first = call();
     let refused = matches!(super::malloc::errno(), libc::EINVAL | libc::EUSERS | libc::EPERM);
@@ -340,7 +340,7 @@ fn alone(call: impl Fn() -> c_int) -> c_int {
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     match next::unshare() {
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
 
 /// # Safety
 /// As libc's function of this name.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
     match next::setns() {
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
     }
 }
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn refused() -> c_int {
     super::malloc::set_errno(libc::ENOSYS);
     -1

@@ -5,32 +5,32 @@
 //! to be one.
 
 use super::janitor::Create;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use super::janitor::next;
 use super::malloc::Pointer;
 use super::{HEAP, moved};
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::{AtomicU32, Ordering};
 use vcmalloc_core::os::{Linux, Os, Wait};
 
 /// Enough for a thread that only looks at tables; more where the program's thread-local storage needs it.
 const STACK_BYTES: usize = 128 << 10;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 const MOST_CPUS: usize = 1024;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 const SET_WORDS: usize = MOST_CPUS / u64::BITS as usize;
 
 /// The CPUs that the process was started with, a bit each: whoever binds a thread to some of them later does
 /// not mean the janitor.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 static CPUS: [AtomicU64; SET_WORDS] = [const { AtomicU64::new(0) }; SET_WORDS];
 
 /// Notes the CPUs, when the library is loaded.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 pub fn note_cpus() {
     let mut mask = [0; SET_WORDS];
     HEAP.os().cpus_of_main_thread(&mut mask);
@@ -40,7 +40,7 @@ pub fn note_cpus() {
 /// Ends what the thread inherited from its maker: a thread that polls at a real-time priority, bound to a CPU,
 /// would keep the janitor from it for ever, with a lock in its hand. Done by the maker, since the janitor may
 /// not get to run before.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn put_in_background(thread: libc::pthread_t) {
     let os = HEAP.os();
     if let Some(set) = moved::pthread_setschedparam().filter(|_| os.may_ask(libc::SYS_sched_setscheduler)) {
@@ -100,7 +100,7 @@ fn create_janitor(create: Create) -> bool {
             || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         if made {
-            #[cfg(feature = "shared")]
+            #[cfg(shared)]
             put_in_background(thread);
             HEAP.note_janitor(thread as usize);
             wait_until_begun();

@@ -1,7 +1,7 @@
 //! libvcmalloc: the C and C++ allocation functions on one static heap.
 //!
 //! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call
-//! it; sits on `vcmalloc_core::heap`. No constructor has to run before the first call, and there is no
+//! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root. No constructor has to run before the first call, and there is no
 //! thread-local storage.
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -13,16 +13,16 @@ mod extended;
 #[cfg(whole_paths)]
 mod fast;
 mod faults;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 mod filters;
-#[cfg(feature = "tcmalloc")]
+#[cfg(gperftools)]
 mod gperftools;
 mod introspection;
 mod janitor;
 mod janitor_thread;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 mod loader;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 mod lookup;
 mod malloc;
 mod moved;
@@ -34,17 +34,17 @@ mod version;
 use vcmalloc_core::os::{Linux, Os};
 
 /// The one difference between the libraries: what happens to a block on its way out and back.
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(hardened))]
 type Policy = vcmalloc_core::heap::Heap<Linux>;
-#[cfg(feature = "hardened")]
+#[cfg(hardened)]
 type Policy = vcmalloc_core::heap::Hardened<Linux>;
 
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(hardened))]
 static HEAP: Policy = Policy::with_hooks(
     Linux::new(),
     vcmalloc_core::heap::Hooks { before_guards: faults::catch, unwind: unwind::stack },
 );
-#[cfg(feature = "hardened")]
+#[cfg(hardened)]
 static HEAP: Policy = Policy::new(Linux::new());
 
 /// Nothing here panics: a test on the library's symbols proves that this is never called.

@@ -39,7 +39,7 @@ pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
 }
 
 /// The same for C's functions, which have a mode in which they run C++'s new-handler before they give up.
-#[cfg(feature = "tcmalloc")]
+#[cfg(gperftools)]
 fn answered_in_mode(allocate: impl Fn() -> usize) -> Pointer {
     loop {
         let block = answered(&allocate);
@@ -49,19 +49,19 @@ fn answered_in_mode(allocate: impl Fn() -> usize) -> Pointer {
     }
 }
 
-#[cfg(feature = "tcmalloc")]
+#[cfg(gperftools)]
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow_in_mode(bytes: usize) -> Pointer {
     answered_in_mode(|| HEAP.allocate_slow(bytes))
 }
 
-#[cfg(feature = "tcmalloc")]
+#[cfg(gperftools)]
 pub extern "C" fn malloc_without_handler(bytes: usize) -> Pointer {
     answered(|| HEAP.allocate(bytes))
 }
 
-#[cfg(not(feature = "tcmalloc"))]
+#[cfg(not(gperftools))]
 use {answered as answered_in_mode, malloc_slow as malloc_slow_in_mode};
 
 /// The result of what asks the system for things; errno stays as it was.

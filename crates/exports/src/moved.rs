@@ -9,12 +9,12 @@
 use super::malloc::Pointer;
 use core::ffi::{c_char, c_int, c_void};
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 type Destructor = extern "C" fn(Pointer);
 
 macro_rules! moved {
     ($( $name:ident: $signature:ty; )+) => { $(
-        #[cfg(all(feature = "shared", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[cfg(all(shared, any(target_arch = "x86_64", target_arch = "aarch64")))]
         #[inline(never)]
         pub fn $name() -> Option<$signature> {
             let found: *const c_void;
@@ -40,7 +40,7 @@ macro_rules! moved {
             }
         }
 
-        #[cfg(not(all(feature = "shared", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+        #[cfg(not(all(shared, any(target_arch = "x86_64", target_arch = "aarch64"))))]
         pub fn $name() -> Option<$signature> {
             unsafe extern "C" {
                 fn $name();
@@ -61,7 +61,7 @@ moved! {
     pthread_sigmask: unsafe extern "C" fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
 }
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 moved! {
     pthread_setschedparam: unsafe extern "C" fn(libc::pthread_t, c_int, *const libc::sched_param) -> c_int;
     pthread_key_create: unsafe extern "C" fn(*mut libc::pthread_key_t, Option<Destructor>) -> c_int;
@@ -73,12 +73,12 @@ pub fn find(where_to_look: Pointer, name: &core::ffi::CStr) -> Pointer {
     match dlsym() {
         // SAFETY: looks a name up.
         Some(dlsym) => unsafe { dlsym(where_to_look, name.as_ptr()) },
-        #[cfg(feature = "shared")]
+        #[cfg(shared)]
         None => {
             let own = if where_to_look == libc::RTLD_NEXT { find as *const () as usize } else { 0 };
             super::lookup::function(name, own)
         }
-        #[cfg(not(feature = "shared"))]
+        #[cfg(not(shared))]
         None => core::ptr::null_mut(),
     }
 }

@@ -5,12 +5,12 @@
 //! addresses of the program's forms, looked up once; promises one comparison where a program replaced none.
 
 use super::malloc::Pointer;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use super::moved;
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 use core::{ffi::CStr, mem::MaybeUninit};
 
 /// The forms that others fall back to.
@@ -27,7 +27,7 @@ pub enum Simpler {
 }
 
 const FORMS: usize = 8;
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 const NAMES: [&CStr; FORMS] = [
     c"_Znwm",
     c"_Znam",
@@ -75,7 +75,7 @@ pub fn look() {
 }
 
 /// The linker has put the program's forms in place of our weak ones.
-#[cfg(not(feature = "shared"))]
+#[cfg(not(shared))]
 fn found(mut take: impl FnMut(usize, Pointer)) {
     unsafe extern "C" {
         /// operators.S: what each form became, and ours. A table, because the compiler holds two names for
@@ -92,7 +92,7 @@ fn found(mut take: impl FnMut(usize, Pointer)) {
     }
 }
 
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn found(mut take: impl FnMut(usize, Pointer)) {
     // Not `malloc` or another name that callers know: the address of such a name may be the program's own.
     let own = object_of(look as *const () as Pointer);
@@ -109,7 +109,7 @@ fn found(mut take: impl FnMut(usize, Pointer)) {
 }
 
 /// Where the program or library begins that holds an address; null where none does.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn object_of(address: Pointer) -> Pointer {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: the call fills `info`, which is valid when zeroed.

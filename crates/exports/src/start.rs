@@ -33,14 +33,14 @@ extern "C" fn on_load() {
     HEAP.free(HEAP.allocate(1));
     super::faults::catch_if_wanted();
     HEAP.after_load();
-    #[cfg(feature = "tcmalloc")]
+    #[cfg(gperftools)]
     super::gperftools::on_load();
     prove();
 }
 
 /// Whether another vcmalloc comes before this one, as where a program needs two of the stand-in's names: that one's
 /// functions are called, and nothing is to happen here.
-#[cfg(feature = "shared")]
+#[cfg(shared)]
 fn stands_behind_another() -> bool {
     use super::lookup::function_beside;
     use super::malloc::address;
@@ -51,13 +51,13 @@ fn stands_behind_another() -> bool {
     !first.is_null() && first != own
 }
 
-#[cfg(not(feature = "shared"))]
+#[cfg(not(shared))]
 fn stands_behind_another() -> bool {
     false
 }
 
 extern "C" fn on_end() {
-    #[cfg(feature = "tcmalloc")]
+    #[cfg(gperftools)]
     super::gperftools::on_end();
     if HEAP.options.is_on(OptionId::stats_at_exit) {
         let mut sink = DescriptorSink::new(2);

@@ -27,7 +27,7 @@ mod tables {
         let Some(here) = unwind::object_of(stack as *const () as usize, find) else { return 0 };
         // Frames of this library say nothing about the program. In a program that links it statically nothing tells
         // its code from the program's.
-        let own: Range<usize> = if cfg!(feature = "shared") { here } else { 0..0 };
+        let own: Range<usize> = if cfg!(shared) { here } else { 0..0 };
         unwind::stack(frames, &own, find)
     }
 }
