@@ -5,7 +5,7 @@
 //! own later does not end the reports. The same for the older functions that do it. All is async-signal-safe. In the
 //! static library a handler that the program installs simply wins.
 
-use super::HEAP;
+use super::heap;
 #[cfg(shared)]
 use super::janitor::next;
 use core::cell::UnsafeCell;
@@ -147,7 +147,7 @@ pub fn take_over(ours: usize) {
     // SAFETY: filled.
     let program = unsafe { program.assume_init() };
     exchange(&program);
-    if let Some(word) = HEAP.os().process_word() {
+    if let Some(word) = heap().os().process_word() {
         OWNERS_WORD.store(word, Ordering::Release);
     }
     owner().store(own_number(), Ordering::Release);

@@ -1,8 +1,8 @@
 //! The C API of vcmalloc.h.
 
-use super::HEAP;
 use super::introspection::Name;
 use super::malloc::undisturbed;
+use super::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int};
 use core::slice;
 use vcmalloc_core::base::text::{Buffer, Sink};
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn vcm_option_set(name: Name, value: Name) -> c_int {
     }
     // SAFETY: by the caller's promise.
     let (name, value) = unsafe { (CStr::from_ptr(name).to_bytes(), CStr::from_ptr(value).to_bytes()) };
-    match undisturbed(|| HEAP.set_option(name, value).inspect(|()| super::janitor::obey_option())) {
+    match undisturbed(|| heap().set_option(name, value).inspect(|()| super::janitor::obey_option())) {
         Ok(()) => 0,
         Err(Refused::UnknownName) => libc::ENOENT,
         Err(Refused::BadValue(_)) => libc::EINVAL,
@@ -41,7 +41,9 @@ pub unsafe extern "C" fn vcm_option_get(name: Name, buffer: *mut c_char, length:
     let Some(id) = options::find(unsafe { CStr::from_ptr(name) }.to_bytes()) else { return -1 };
     // SAFETY: by the caller's promise.
     let needed = unsafe {
-        written(buffer, length, |sink| options::put_value(sink, options::spec(id).kind, HEAP.options.get(id)))
+        written(buffer, length, |sink| {
+            options::put_value(sink, options::spec(id).kind, heap().options.get(id))
+        })
     };
     c_int::try_from(needed).unwrap_or(c_int::MAX)
 }
@@ -74,7 +76,7 @@ unsafe fn written(buffer: *mut c_char, length: usize, write: impl FnOnce(&mut dy
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_options_text(buffer: *mut c_char, length: usize) -> usize {
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_options(sink))) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| heap().put_options(sink))) }
 }
 
 /// # Safety
@@ -90,7 +92,7 @@ pub unsafe extern "C" fn vcm_stats_text(buffer: *mut c_char, length: usize) -> u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_stats_json(buffer: *mut c_char, length: usize) -> usize {
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_stats_json(sink))) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| heap().put_stats_json(sink))) }
 }
 
 /// # Safety
@@ -101,7 +103,7 @@ pub unsafe extern "C" fn vcm_stats_get(key: Name, value: *mut u64) -> c_int {
         return libc::EINVAL;
     }
     // SAFETY: by the caller's promise.
-    match undisturbed(|| HEAP.stats()).get(unsafe { CStr::from_ptr(key) }.to_bytes()) {
+    match undisturbed(|| heap().stats()).get(unsafe { CStr::from_ptr(key) }.to_bytes()) {
         Some(figure) => {
             // SAFETY: by the caller's promise.
             unsafe { *value = figure };
@@ -114,7 +116,7 @@ pub unsafe extern "C" fn vcm_stats_get(key: Name, value: *mut u64) -> c_int {
 /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_release(keep: usize) -> usize {
-    undisturbed(|| HEAP.release(keep))
+    undisturbed(|| blocks().release(keep))
 }
 
 /// Does what `vcm_release` does and writes a report: what went, and what holds the rest.
@@ -125,26 +127,26 @@ pub extern "C" fn vcm_release(keep: usize) -> usize {
 pub unsafe extern "C" fn vcm_release_text(keep: usize, buffer: *mut c_char, length: usize) -> usize {
     let given = vcm_release(keep);
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| undisturbed(|| HEAP.put_release_report(sink, given))) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| heap().put_release_report(sink, given))) }
 }
 
 /// Sets the function that is called when `memory_limit` was passed, with the heap's bytes in memory and the
 /// limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_on_pressure(callback: Option<extern "C" fn(usize, usize)>) {
-    HEAP.on_pressure(callback);
+    heap().on_pressure(callback);
 }
 
 /// Starts the live heap profile anew; 0, or `ENOMEM` where there is no memory for its tables.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_profile_start(interval: usize) -> c_int {
-    if undisturbed(|| HEAP.start_profile(interval as u64)) { 0 } else { libc::ENOMEM }
+    if undisturbed(|| heap().start_profile(interval as u64)) { 0 } else { libc::ENOMEM }
 }
 
 /// Ends the profile; it can be written until the next start.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_profile_stop() {
-    HEAP.stop_profile();
+    heap().stop_profile();
 }
 
 /// # Safety
@@ -155,5 +157,5 @@ pub unsafe extern "C" fn vcm_profile_write(path: Name) -> c_int {
         return libc::EINVAL;
     }
     // SAFETY: by the caller's promise.
-    if undisturbed(|| HEAP.write_profile(unsafe { CStr::from_ptr(path) })) { 0 } else { libc::EIO }
+    if undisturbed(|| heap().write_profile(unsafe { CStr::from_ptr(path) })) { 0 } else { libc::EIO }
 }

@@ -3,9 +3,9 @@
 // The linker's names, also where the functions have other ones for it.
 #![allow(non_snake_case)]
 
-use super::HEAP;
 use super::malloc::{Pointer, address, answered, checked_free, malloc_slow, plain_free, pointer};
 use super::replaced::{self, Simpler, theirs};
+use super::{Blocks, blocks};
 use vcmalloc_core::base::fault::Maker;
 
 unsafe extern "C" {
@@ -17,12 +17,12 @@ unsafe extern "C" {
 /// One more attempt, after the new-handler ran.
 #[unsafe(no_mangle)]
 extern "C" fn vcm_new_attempt(bytes: usize, align: usize, maker: Maker) -> Pointer {
-    marked(pointer(HEAP.allocate_aligned(align, bytes)), maker)
+    marked(pointer(blocks().allocate_aligned(align, bytes)), maker)
 }
 
 #[inline(always)]
 fn marked(block: Pointer, maker: Maker) -> Pointer {
-    HEAP.mark(address(block), maker);
+    blocks().mark(address(block), maker);
     block
 }
 
@@ -47,7 +47,7 @@ mod unsure {
                     // SAFETY: the address is that of the form's name, whose type the ABI lays down.
                     return unsafe { $theirs(form, bytes, align) };
                 }
-                let block = answered(|| HEAP.allocate_aligned(align.max(1), bytes));
+                let block = answered(|| blocks().allocate_aligned(align.max(1), bytes));
                 if block.is_null() {
                     // SAFETY: every size and alignment may be asked for.
                     unsafe { $no_memory(bytes, align.max(1), chain.maker) }
@@ -67,7 +67,7 @@ mod unsure {
             // SAFETY: as above.
             Some(form) => unsafe { vcm_their_delete(form, block, align) },
             None => {
-                HEAP.hand_over(address(block), chain.maker);
+                blocks().hand_over(address(block), chain.maker);
                 plain_free(block);
             }
         }
@@ -122,7 +122,7 @@ macro_rules! new {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::$unsure(bytes, 0, chain!($maker, $simpler));
                 }
-                match HEAP.allocate_fast(bytes) {
+                match blocks().allocate_fast(bytes) {
                     0 => {
                         let block = malloc_slow(bytes);
                         if block.is_null() {
@@ -155,8 +155,8 @@ macro_rules! aligned_new {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::$unsure(bytes, align, chain!($maker, $simpler));
                 }
-                let block = match HEAP.allocate_aligned_fast(align, bytes) {
-                    0 => answered(|| HEAP.allocate_aligned(align, bytes)),
+                let block = match blocks().allocate_aligned_fast(align, bytes) {
+                    0 => answered(|| blocks().allocate_aligned(align, bytes)),
                     block => pointer(block),
                 };
                 if block.is_null() {
@@ -186,7 +186,7 @@ macro_rules! delete {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::delete(block, 0, chain!($maker, $simpler));
                 }
-                HEAP.hand_over(address(block), Maker::$maker);
+                blocks().hand_over(address(block), Maker::$maker);
                 plain_free(block);
             }
         }
@@ -208,7 +208,7 @@ macro_rules! aligned_delete {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::delete(block, align, chain!($maker, $simpler));
                 }
-                HEAP.hand_over(address(block), Maker::$maker);
+                blocks().hand_over(address(block), Maker::$maker);
                 plain_free(block);
             }
         }
@@ -230,7 +230,7 @@ macro_rules! sized_delete {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::delete(block, 0, chain!($maker, $simpler));
                 }
-                HEAP.hand_over(address(block), Maker::$maker);
+                blocks().hand_over(address(block), Maker::$maker);
                 checked_free(block, bytes, 1);
             }
         }
@@ -241,7 +241,7 @@ macro_rules! sized_delete {
                 if replaced::may_be() && is_derived!($aligned_simpler) {
                     return unsure::delete(block, align, chain!($aligned_maker, $aligned_simpler));
                 }
-                HEAP.hand_over(address(block), Maker::$aligned_maker);
+                blocks().hand_over(address(block), Maker::$aligned_maker);
                 checked_free(block, bytes, align);
             }
         }

@@ -4,8 +4,8 @@
 //! we do not, so with some missing it would free by one allocator what the other made. There is no `mallctl`:
 //! by that programs tell that jemalloc serves them.
 
-use super::HEAP;
 use super::malloc::{Pointer, address, answered, checked_free, plain_free, pointer};
+use super::{Blocks, blocks};
 use core::ffi::c_int;
 use vcmalloc_core::heap::LARGEST_REQUEST;
 
@@ -30,7 +30,7 @@ impl Flags {
     /// for: a program may use what `nallocx` said, and with MALLOCX_ZERO relies on zeros up to there when it
     /// asks for more later.
     fn real_bytes(self, bytes: usize) -> Option<usize> {
-        (bytes <= LARGEST_REQUEST).then(|| super::Policy::block_bytes_for(bytes, self.align()))
+        (bytes <= LARGEST_REQUEST).then(|| blocks().block_bytes_for(bytes, self.align()))
     }
 }
 
@@ -40,10 +40,10 @@ pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
     let flags = Flags(flags);
     let Some(real) = flags.real_bytes(bytes) else { return answered(|| 0) };
     if flags.is_zeroed() {
-        return answered(|| HEAP.allocate_aligned_zeroed(flags.align(), real));
+        return answered(|| blocks().allocate_aligned_zeroed(flags.align(), real));
     }
-    match HEAP.allocate_aligned_fast(flags.align(), real) {
-        0 => answered(|| HEAP.allocate_aligned(flags.align(), real)),
+    match blocks().allocate_aligned_fast(flags.align(), real) {
+        0 => answered(|| blocks().allocate_aligned(flags.align(), real)),
         block => pointer(block),
     }
 }
@@ -54,8 +54,8 @@ pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
 pub extern "C" fn rallocx(block: Pointer, bytes: usize, flags: c_int) -> Pointer {
     let flags = Flags(flags);
     let Some(real) = flags.real_bytes(bytes) else { return answered(|| 0) };
-    let before = HEAP.usable_bytes(address(block));
-    let resized = answered(|| HEAP.reallocate_aligned(address(block), flags.align(), real));
+    let before = blocks().usable_bytes(address(block));
+    let resized = answered(|| blocks().reallocate_aligned(address(block), flags.align(), real));
     if flags.is_zeroed() && !resized.is_null() {
         clear_from(resized, before);
     }
@@ -67,10 +67,10 @@ pub extern "C" fn rallocx(block: Pointer, bytes: usize, flags: c_int) -> Pointer
 #[unsafe(no_mangle)]
 pub extern "C" fn xallocx(block: Pointer, bytes: usize, extra: usize, flags: c_int) -> usize {
     let flags = Flags(flags);
-    let before = HEAP.usable_bytes(address(block));
+    let before = blocks().usable_bytes(address(block));
     let resizes = |wanted: usize| {
         let real = flags.real_bytes(wanted);
-        real.is_some_and(|real| HEAP.resize_in_place(address(block), flags.align(), real))
+        real.is_some_and(|real| blocks().resize_in_place(address(block), flags.align(), real))
     };
     let resized = super::malloc::undisturbed(|| {
         bytes <= LARGEST_REQUEST
@@ -79,12 +79,12 @@ pub extern "C" fn xallocx(block: Pointer, bytes: usize, extra: usize, flags: c_i
     if resized && flags.is_zeroed() {
         clear_from(block, before);
     }
-    HEAP.usable_bytes(address(block))
+    blocks().usable_bytes(address(block))
 }
 
 /// Clears a block from its byte `from` to its end.
 fn clear_from(block: Pointer, from: usize) {
-    let bytes = HEAP.usable_bytes(address(block));
+    let bytes = blocks().usable_bytes(address(block));
     if from < bytes {
         // SAFETY: the block is the caller's, and so long.
         unsafe { block.cast::<u8>().add(from).write_bytes(0, bytes - from) };
@@ -94,7 +94,7 @@ fn clear_from(block: Pointer, from: usize) {
 /// The bytes that may be used.
 #[unsafe(no_mangle)]
 pub extern "C" fn sallocx(block: Pointer, _: c_int) -> usize {
-    HEAP.usable_bytes(address(block))
+    blocks().usable_bytes(address(block))
 }
 
 #[unsafe(no_mangle)]

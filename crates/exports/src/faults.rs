@@ -1,7 +1,7 @@
 //! The handler of SIGSEGV: an access to a guard page of the heap's ends in a report, any other goes to
 //! whoever was there before.
 
-use super::{HEAP, actions, unwind};
+use super::{Blocks, actions, blocks, heap, unwind};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use vcmalloc_core::base::fault::Access;
@@ -16,7 +16,7 @@ type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 pub fn catch() {
     static CAUGHT: AtomicBool = AtomicBool::new(false);
     if !CAUGHT.load(Ordering::Relaxed)
-        && HEAP.os().may_ask(libc::SYS_rt_sigaction)
+        && heap().os().may_ask(libc::SYS_rt_sigaction)
         && !CAUGHT.swap(true, Ordering::Relaxed)
     {
         actions::take_over(handler());
@@ -25,7 +25,7 @@ pub fn catch() {
 
 /// The same where blocks are guarded. While the library is loaded it is too early for filters of the program's own.
 pub fn catch_if_wanted() {
-    if super::Policy::HAS_GUARD_PAGES || HEAP.options.get(OptionId::guarded_rate) != 0 {
+    if blocks().has_guard_pages() || heap().options.get(OptionId::guarded_rate) != 0 {
         catch();
     }
 }
@@ -43,11 +43,11 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         // SAFETY: the kernel's argument.
         let interrupted = unsafe { Interrupted::from_context(context) };
         let access = access_to(address, &interrupted);
-        if let Some(misuse) = HEAP.explain(address, access) {
-            HEAP.stop(misuse);
+        if let Some(misuse) = blocks().explain(address, access) {
+            heap().stop(misuse);
         }
-        if HEAP.is_guarded(address) {
-            HEAP.stop_for_access(address, access, || stack_of(&interrupted));
+        if heap().is_guarded(address) {
+            heap().stop_for_access(address, access, || stack_of(&interrupted));
         }
     }
     pass_on(signal, info, context, code);

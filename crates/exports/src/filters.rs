@@ -6,7 +6,7 @@
 //! `clone` and `vfork` among them. Before libc's are known they make the call themselves. The static library, and
 //! filters installed by instructions of the program's own, are not seen: for those there is the option `system_calls`.
 
-use super::HEAP;
+use super::heap;
 use super::janitor::next::{PRCTL, SYSCALL};
 use core::ffi::{c_int, c_long, c_ulong};
 use vcmalloc_core::os::Filter;
@@ -49,10 +49,10 @@ fn prepare_for(program: *const libc::sock_fprog) {
 fn prepare(filter: Option<Filter<'_>>) {
     let errno = super::malloc::errno();
     super::faults::catch_if_wanted();
-    HEAP.learn_all();
+    heap().learn_all();
     match filter {
-        Some(filter) => HEAP.os().obey_filter(filter),
-        None => HEAP.os().forgo_all_calls(),
+        Some(filter) => heap().os().obey_filter(filter),
+        None => heap().os().forgo_all_calls(),
     }
     super::malloc::set_errno(errno);
 }

@@ -1,6 +1,6 @@
 //! glibc's questions about the heap, answered about ours.
 
-use super::HEAP;
+use super::{Blocks, blocks, heap};
 use core::ffi::{c_char, c_int};
 use vcmalloc_core::base::text::{self, Sink};
 use vcmalloc_core::heap::Stats;
@@ -19,7 +19,7 @@ impl DescriptorSink {
     }
 
     pub fn flush(&mut self) {
-        HEAP.os().write(self.descriptor, self.buffer.get(..self.used).unwrap_or(&[]));
+        heap().os().write(self.descriptor, self.buffer.get(..self.used).unwrap_or(&[]));
         self.used = 0;
     }
 }
@@ -63,7 +63,7 @@ fn free_bytes(stats: &Stats) -> u64 {
 /// The same figures as glibc's, as far as they exist here.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
-    let stats = HEAP.stats();
+    let stats = heap().stats();
     let free = free_bytes(&stats) as usize;
     libc::mallinfo2 {
         arena: stats.live as usize - stats.large as usize + free,
@@ -115,7 +115,7 @@ pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
 /// Gives free memory back, but for `pad` bytes; 1 if some went back.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(pad: usize) -> c_int {
-    c_int::from(HEAP.release(pad) > 0)
+    c_int::from(blocks().release(pad) > 0)
 }
 
 /// Writes the heap as XML in glibc's form: one heap, its classes as sizes, and the totals.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
         return libc::EINVAL;
     }
     let sink = &mut StreamSink(stream);
-    let stats = HEAP.stats();
+    let stats = heap().stats();
     text::put_str(sink, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
     put_sizes(sink);
     text::put_str(sink, "</sizes>\n</heap>\n");
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
 
 fn put_sizes(sink: &mut dyn Sink) {
     for class in vcmalloc_core::class::SizeClass::all() {
-        let of = HEAP.class_stats(class);
+        let of = heap().class_stats(class);
         let free = of.free_blocks + of.cached_blocks + of.transfer_blocks;
         if of.spans == 0 {
             continue;

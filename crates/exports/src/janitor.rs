@@ -7,7 +7,7 @@
 //! to, because a process ends with its last thread. Only a main thread that ends itself by a raw system call
 //! is not seen.
 
-use super::HEAP;
+use super::heap;
 use super::janitor_thread::{start_with, stop};
 use super::malloc::Pointer;
 #[cfg(shared)]
@@ -124,7 +124,7 @@ pub fn find_next() {
     #[cfg(shared)]
     {
         // By name: a reference would keep the library from being loaded where the C library has no such variable.
-        HEAP.os().note_single_threaded(moved::find(libc::RTLD_DEFAULT, c"__libc_single_threaded").cast());
+        heap().os().note_single_threaded(moved::find(libc::RTLD_DEFAULT, c"__libc_single_threaded").cast());
         use next::{
             AFFINITY, CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, PRCTL, SETNS, SIGNAL, SYSCALL,
             SYSV_SIGNAL, UNSHARE,
@@ -143,7 +143,7 @@ pub fn find_next() {
 
 #[cfg(shared)]
 fn is_main_thread() -> bool {
-    HEAP.os().thread_number() == HEAP.os().process_number()
+    heap().os().thread_number() == heap().os().process_number()
 }
 
 /// # Safety
@@ -184,8 +184,8 @@ const WAIT_AFTER_JANITOR: u64 = 1_000_000;
 /// system allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
 #[cfg(shared)]
 fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_int {
-    HEAP.look_at_process();
-    if HEAP.meet_threads() {
+    heap().look_at_process();
+    if heap().meet_threads() {
         meet_main_thread();
     }
     let mut outcome = make();
@@ -193,7 +193,7 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
         // The kernel counts a thread for an instant longer than libc waits for it.
         for round in 0..ROUNDS_AFTER_JANITOR {
             if round > 0 {
-                HEAP.os().wait_for(&AtomicU32::new(0), 0, WAIT_AFTER_JANITOR);
+                heap().os().wait_for(&AtomicU32::new(0), 0, WAIT_AFTER_JANITOR);
             }
             outcome = make();
             if outcome != refusal {
@@ -201,7 +201,7 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
             }
         }
         if outcome == 0 {
-            HEAP.retire_janitor();
+            heap().retire_janitor();
         }
     } else if outcome != 0 {
         return outcome;
@@ -240,7 +240,7 @@ extern "C" fn at_end_of_main_thread(_: Pointer) {
 /// A process whose main thread leaves ends with its last thread, which must not be ours.
 #[cfg(shared)]
 fn leave_process() {
-    HEAP.retire_janitor();
+    heap().retire_janitor();
     stop();
 }
 
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
     match next::exit() {
         // SAFETY: by the caller's promise.
         Some(exit) => unsafe { exit(value) },
-        None => HEAP.os().abort(),
+        None => heap().os().abort(),
     }
 }
 
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
     match next::exit_c11() {
         // SAFETY: by the caller's promise.
         Some(exit) => unsafe { exit(result) },
-        None => HEAP.os().abort(),
+        None => heap().os().abort(),
     }
 }
 
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
 pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
     let Some(cancel) = next::cancel() else { return libc::ESRCH };
     if thread == MAIN.load(Ordering::Relaxed) {
-        HEAP.retire_janitor();
+        heap().retire_janitor();
     }
     // SAFETY: by the caller's promise.
     unsafe { cancel(thread) }
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
 /// off.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_janitor_start() -> c_int {
-    HEAP.look_at_process();
+    heap().look_at_process();
     unsafe extern "C" {
         #[link_name = "pthread_create"]
         fn create_thread(
@@ -312,13 +312,13 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
 
 /// Lets the option `janitor` take effect at once: its thread has ended, or been made, when this returns.
 pub fn obey_option() {
-    if HEAP.options.is_on(OptionId::janitor) {
+    if heap().options.is_on(OptionId::janitor) {
         #[cfg(shared)]
-        if let Some(create) = next::create().filter(|_| HEAP.is_threaded() && !HEAP.is_inside()) {
+        if let Some(create) = next::create().filter(|_| heap().is_threaded() && !heap().is_inside()) {
             start_with(create);
         }
     } else if !stop() {
-        HEAP.stop_janitor();
+        heap().stop_janitor();
     }
 }
 

@@ -8,7 +8,7 @@ use super::janitor::Create;
 #[cfg(shared)]
 use super::janitor::next;
 use super::malloc::Pointer;
-use super::{HEAP, moved};
+use super::{heap, moved};
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -33,7 +33,7 @@ static CPUS: [AtomicU64; SET_WORDS] = [const { AtomicU64::new(0) }; SET_WORDS];
 #[cfg(shared)]
 pub fn note_cpus() {
     let mut mask = [0; SET_WORDS];
-    HEAP.os().cpus_of_main_thread(&mut mask);
+    heap().os().cpus_of_main_thread(&mut mask);
     CPUS.iter().zip(mask).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
@@ -42,7 +42,7 @@ pub fn note_cpus() {
 /// not get to run before.
 #[cfg(shared)]
 fn put_in_background(thread: libc::pthread_t) {
-    let os = HEAP.os();
+    let os = heap().os();
     if let Some(set) = moved::pthread_setschedparam().filter(|_| os.may_ask(libc::SYS_sched_setscheduler)) {
         // SAFETY: the thread was made by this one just now, and nobody joins it but by its handle.
         unsafe { set(thread, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
@@ -59,14 +59,14 @@ fn put_in_background(thread: libc::pthread_t) {
 }
 
 pub fn start_with(create: Create) -> bool {
-    if !HEAP.claim_janitor() {
+    if !heap().claim_janitor() {
         return false;
     }
     let errno = super::malloc::errno();
     let started = with_signals_blocked(|| create_janitor(create));
     super::malloc::set_errno(errno);
     if !started {
-        HEAP.unclaim_janitor();
+        heap().unclaim_janitor();
     }
     started
 }
@@ -102,7 +102,7 @@ fn create_janitor(create: Create) -> bool {
         if made {
             #[cfg(shared)]
             put_in_background(thread);
-            HEAP.note_janitor(thread as usize);
+            heap().note_janitor(thread as usize);
             wait_until_begun();
         }
         made
@@ -121,26 +121,26 @@ fn wait_until_begun() {
         if BEGUN.load(Ordering::Acquire) != 0 {
             return;
         }
-        HEAP.os().wait_for(&BEGUN, 0, WAIT);
+        heap().os().wait_for(&BEGUN, 0, WAIT);
     }
 }
 
 extern "C" fn janitor(_: *mut c_void) -> Pointer {
-    if HEAP.os().may_ask(libc::SYS_prctl) {
+    if heap().os().may_ask(libc::SYS_prctl) {
         // SAFETY: the name is a C string.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
     }
-    let left = HEAP.os().leave_descriptors();
+    let left = heap().os().leave_descriptors();
     BEGUN.store(1, Ordering::Release);
     Linux::wake_one(&BEGUN);
-    HEAP.run_janitor(left);
-    if HEAP.leave_janitor() {
+    heap().run_janitor(left);
+    if heap().leave_janitor() {
         // Nobody waits for its end.
         if let Some(detach) = moved::pthread_detach() {
             // SAFETY: this thread, which nobody joins.
             unsafe { detach(libc::pthread_self()) };
         }
-        HEAP.unclaim_janitor();
+        heap().unclaim_janitor();
     }
     ptr::null_mut()
 }
@@ -148,17 +148,17 @@ extern "C" fn janitor(_: *mut c_void) -> Pointer {
 /// Ends the janitor's thread and waits for it; true if there was one. Not where a signal handler interrupted
 /// work of this thread for whose locks the janitor may wait.
 pub fn stop() -> bool {
-    HEAP.look_at_process();
+    heap().look_at_process();
     // SAFETY: asks for a number.
     let own = unsafe { libc::pthread_self() };
-    let (Some(join), false) = (moved::pthread_join(), HEAP.is_inside()) else { return false };
-    let Some(thread) = HEAP.take_janitor(own as usize) else { return false };
-    HEAP.stop_janitor();
+    let (Some(join), false) = (moved::pthread_join(), heap().is_inside()) else { return false };
+    let Some(thread) = heap().take_janitor(own as usize) else { return false };
+    heap().stop_janitor();
     without_cancellation(|| {
         // SAFETY: we are the only one who was given the handle of a thread that nobody detached.
         unsafe { join(thread as libc::pthread_t, ptr::null_mut()) };
     });
-    HEAP.unclaim_janitor();
+    heap().unclaim_janitor();
     true
 }
 

@@ -1,8 +1,8 @@
 //! libvcmalloc: the C and C++ allocation functions on one static heap.
 //!
 //! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call
-//! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root. No constructor has to run before the first call, and there is no
-//! thread-local storage.
+//! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root. No constructor
+//! has to run before the first call, and there is no thread-local storage.
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -31,11 +31,12 @@ mod start;
 mod unwind;
 mod version;
 
+use vcmalloc_core::heap::{Blocks, Heap};
 use vcmalloc_core::os::{Linux, Os};
 
 /// The one difference between the libraries: what happens to a block on its way out and back.
 #[cfg(not(hardened))]
-type Policy = vcmalloc_core::heap::Heap<Linux>;
+type Policy = Heap<Linux>;
 #[cfg(hardened)]
 type Policy = vcmalloc_core::heap::Hardened<Linux>;
 
@@ -47,8 +48,20 @@ static HEAP: Policy = Policy::with_hooks(
 #[cfg(hardened)]
 static HEAP: Policy = Policy::new(Linux::new());
 
+/// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
+#[inline(always)]
+fn blocks() -> &'static impl Blocks {
+    &HEAP
+}
+
+/// The heap below the policy, for what is no matter of blocks.
+#[inline(always)]
+fn heap() -> &'static Heap<Linux> {
+    HEAP.heap()
+}
+
 /// Nothing here panics: a test on the library's symbols proves that this is never called.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
-    HEAP.os().abort()
+    heap().os().abort()
 }

@@ -10,7 +10,7 @@
 //! know who asks, and searches where that object's RUNPATH says. Sits on `next` of the janitor, which knows libc's
 //! function, and on `lookup`.
 
-use super::HEAP;
+use super::heap;
 use super::janitor::next::DLOPEN;
 use super::lookup::{self, Object};
 use super::malloc::{Pointer, undisturbed};
@@ -128,7 +128,7 @@ extern "C" fn flags_left() -> c_int {
         if matches!(*names, Names::Unknown) {
             *names = if lead_to_ours() { Names::Settled } else { Names::Refused };
             if matches!(*names, Names::Refused) {
-                HEAP.os().write(2, REFUSAL);
+                heap().os().write(2, REFUSAL);
             }
         }
         if matches!(*names, Names::Refused) { !libc::RTLD_DEEPBIND } else { !0 }
@@ -235,7 +235,7 @@ fn rewrite(leads: &[Lead]) -> bool {
 
 /// Changes what may be done with the page that an entry lies in.
 fn protect(entry: usize, protection: c_int) -> bool {
-    let page = HEAP.os().page_bytes();
+    let page = heap().os().page_bytes();
     let start = ptr::with_exposed_provenance_mut(entry & !(page - 1));
     // SAFETY: the page holds tables that are read; that stays allowed.
     unsafe { libc::mprotect(start, page, protection) == 0 }

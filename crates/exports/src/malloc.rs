@@ -1,6 +1,6 @@
 //! malloc and its family, by glibc's rules.
 
-use super::HEAP;
+use super::{Blocks, blocks, heap};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use libc::{EINVAL, ENOMEM};
@@ -53,12 +53,12 @@ fn answered_in_mode(allocate: impl Fn() -> usize) -> Pointer {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow_in_mode(bytes: usize) -> Pointer {
-    answered_in_mode(|| HEAP.allocate_slow(bytes))
+    answered_in_mode(|| blocks().allocate_slow(bytes))
 }
 
 #[cfg(gperftools)]
 pub extern "C" fn malloc_without_handler(bytes: usize) -> Pointer {
-    answered(|| HEAP.allocate(bytes))
+    answered(|| blocks().allocate(bytes))
 }
 
 #[cfg(not(gperftools))]
@@ -76,7 +76,7 @@ pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
 /// names too.
 #[cfg_attr(not(whole_paths), unsafe(export_name = "malloc"))]
 pub extern "C" fn plain_malloc(bytes: usize) -> Pointer {
-    match HEAP.allocate_fast(bytes) {
+    match blocks().allocate_fast(bytes) {
         0 => malloc_slow_in_mode(bytes),
         block => pointer(block),
     }
@@ -85,7 +85,7 @@ pub extern "C" fn plain_malloc(bytes: usize) -> Pointer {
 #[cold]
 #[inline(never)]
 pub extern "C" fn malloc_slow(bytes: usize) -> Pointer {
-    answered(|| HEAP.allocate_slow(bytes))
+    answered(|| blocks().allocate_slow(bytes))
 }
 
 /// The function that programs call, by no name that they could put their own function in the place of.
@@ -97,7 +97,7 @@ pub use plain_malloc as exported_malloc;
 /// free, likewise.
 #[cfg_attr(not(whole_paths), unsafe(export_name = "free"))]
 pub extern "C" fn plain_free(block: Pointer) {
-    if !HEAP.free_fast(address(block)) {
+    if !blocks().free_fast(address(block)) {
         free_slow(block);
     }
 }
@@ -105,13 +105,13 @@ pub extern "C" fn plain_free(block: Pointer) {
 #[cold]
 #[inline(never)]
 extern "C" fn free_slow(block: Pointer) {
-    undisturbed(|| HEAP.free_slow(address(block)));
+    undisturbed(|| blocks().free_slow(address(block)));
 }
 
 /// Frees a block whose size and alignment the caller knows; both must fit it.
 #[inline(always)]
 pub fn checked_free(block: Pointer, bytes: usize, align: usize) {
-    if align > MIN_ALIGN || !HEAP.free_sized_fast(address(block), bytes) {
+    if align > MIN_ALIGN || !blocks().free_sized_fast(address(block), bytes) {
         checked_free_slow(block, bytes, align);
     }
 }
@@ -119,7 +119,7 @@ pub fn checked_free(block: Pointer, bytes: usize, align: usize) {
 #[cold]
 #[inline(never)]
 extern "C" fn checked_free_slow(block: Pointer, bytes: usize, align: usize) {
-    HEAP.check_size(address(block), bytes, align);
+    blocks().check_size(address(block), bytes, align);
     plain_free(block);
 }
 
@@ -141,8 +141,8 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
         }
         return block;
     }
-    match HEAP.allocate_zeroed_fast(count, bytes) {
-        0 => answered_in_mode(|| HEAP.allocate_zeroed(count, bytes)),
+    match blocks().allocate_zeroed_fast(count, bytes) {
+        0 => answered_in_mode(|| blocks().allocate_zeroed(count, bytes)),
         block => pointer(block),
     }
 }
@@ -154,7 +154,7 @@ pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
         plain_free(block);
         return ptr::null_mut();
     }
-    answered_in_mode(|| HEAP.reallocate(address(block), bytes))
+    answered_in_mode(|| blocks().reallocate(address(block), bytes))
 }
 
 #[unsafe(no_mangle)]
@@ -171,7 +171,7 @@ pub extern "C" fn reallocarray(block: Pointer, count: usize, bytes: usize) -> Po
 /// A block at a multiple of `align`, a power of two.
 #[inline(always)]
 fn aligned_block(align: usize, bytes: usize) -> Pointer {
-    match HEAP.allocate_aligned_fast(align, bytes) {
+    match blocks().allocate_aligned_fast(align, bytes) {
         0 => aligned_slow(align, bytes),
         block => pointer(block),
     }
@@ -180,7 +180,7 @@ fn aligned_block(align: usize, bytes: usize) -> Pointer {
 #[cold]
 #[inline(never)]
 extern "C" fn aligned_slow(align: usize, bytes: usize) -> Pointer {
-    answered_in_mode(|| HEAP.allocate_aligned(align, bytes))
+    answered_in_mode(|| blocks().allocate_aligned(align, bytes))
 }
 
 /// The same for an alignment that need not be a power of two: glibc takes the next one.
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, bytes: 
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<Pointer>()) {
         return EINVAL;
     }
-    let block = match HEAP.allocate_aligned_fast(align, bytes) {
+    let block = match blocks().allocate_aligned_fast(align, bytes) {
         0 => aligned_quietly(align, bytes),
         block => pointer(block),
     };
@@ -241,7 +241,7 @@ extern "C" fn aligned_quietly(align: usize, bytes: usize) -> Pointer {
 
 fn page_bytes() -> usize {
     use vcmalloc_core::os::Os;
-    HEAP.os().page_bytes()
+    heap().os().page_bytes()
 }
 
 #[unsafe(no_mangle)]
@@ -262,7 +262,7 @@ pub extern "C" fn pvalloc(bytes: usize) -> Pointer {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_usable_size(block: Pointer) -> usize {
-    HEAP.usable_bytes(address(block))
+    blocks().usable_bytes(address(block))
 }
 
 /// C23: `bytes` is what the block was asked for with.

@@ -2,7 +2,7 @@
 
 use super::introspection::DescriptorSink;
 use super::malloc::{Pointer, exported_malloc};
-use super::{HEAP, moved};
+use super::{Blocks, blocks, heap, moved};
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
@@ -20,7 +20,7 @@ static ON_END: extern "C" fn() = on_end;
 extern "C" fn on_load() {
     if stands_behind_another() {
         // Its pthread_create calls ours as the next one.
-        return HEAP.retire_janitor();
+        return heap().retire_janitor();
     }
     // Libraries that the program is linked with have registered theirs before us, whatever we do, so nothing
     // depends on the order: before a fork we do nothing, and in the child nothing that others wait for.
@@ -30,9 +30,9 @@ extern "C" fn on_load() {
     super::janitor::find_next();
     super::replaced::look();
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
-    HEAP.free(HEAP.allocate(1));
+    blocks().free(blocks().allocate(1));
     super::faults::catch_if_wanted();
-    HEAP.after_load();
+    heap().after_load();
     #[cfg(gperftools)]
     super::gperftools::on_load();
     prove();
@@ -59,18 +59,18 @@ fn stands_behind_another() -> bool {
 extern "C" fn on_end() {
     #[cfg(gperftools)]
     super::gperftools::on_end();
-    if HEAP.options.is_on(OptionId::stats_at_exit) {
+    if heap().options.is_on(OptionId::stats_at_exit) {
         let mut sink = DescriptorSink::new(2);
         super::version::put_statistics(&mut sink);
         sink.flush();
     }
     // A block that was freed twice and is still in a cache has not been found yet. Destructors of libraries that the
     // program is linked with come after us, since a preloaded library is the last that is constructed.
-    HEAP.audit_for_good();
+    blocks().audit_for_good();
 }
 
 unsafe extern "C" fn after_fork_in_child() {
-    HEAP.after_fork_in_child();
+    heap().after_fork_in_child();
     super::actions::inherit();
 }
 
@@ -88,13 +88,13 @@ fn prove() {
     put_str(&mut buffer, " malloc ");
     put_malloc_owner(&mut buffer);
     put_str(&mut buffer, " front ");
-    put_str(&mut buffer, HEAP.front_kind().name());
+    put_str(&mut buffer, heap().front_kind().name());
     put_str(&mut buffer, "\n");
-    HEAP.os().write(descriptor, buffer.as_bytes());
+    heap().os().write(descriptor, buffer.as_bytes());
 }
 
 fn proof_descriptor() -> Option<c_int> {
-    if HEAP.os().is_privileged() {
+    if heap().os().is_privileged() {
         return None;
     }
     // SAFETY: getenv returns null or a C string that nobody changes while the program starts.

@@ -1,6 +1,6 @@
 //! Which build of the library this is. `build.rs` knows it; the C API, the proof and the statistics tell it.
 
-use super::HEAP;
+use super::heap;
 use super::introspection::Name;
 use vcmalloc_core::base::text::{Sink, put_str};
 
@@ -19,5 +19,5 @@ pub fn put_statistics(sink: &mut dyn Sink) {
     put_str(sink, "vcmalloc ");
     put_str(sink, VERSION);
     put_str(sink, ": ");
-    HEAP.put_stats_text(sink);
+    heap().put_stats_text(sink);
 }

@@ -5,6 +5,7 @@
 //! the story.
 
 mod allocate;
+mod blocks;
 mod checked;
 mod emergency;
 mod figures;
@@ -29,13 +30,13 @@ mod stop;
 mod verify;
 
 pub use allocate::LARGEST_REQUEST;
+pub use blocks::Blocks;
 pub use figures::{Committed, Maintenance, Range, RangeState, Tiers};
 pub use hardened::Hardened;
 pub use sampling::Hooks;
 pub use settings::Setup;
 pub use stats::Stats;
 
-use crate::base::fault::{Access, Maker, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::cache::{Below, Cache, FrontKind};
 use crate::central::Central;
@@ -118,9 +119,6 @@ impl<O: Os> Heap<O> {
 }
 
 impl<O: Os> Heap<O> {
-    /// No block has guard pages.
-    pub const HAS_GUARD_PAGES: bool = false;
-
     pub const fn new(os: O) -> Self {
         Heap::build(os, None)
     }
@@ -165,19 +163,6 @@ impl<O: Os> Heap<O> {
 
     fn below(&self) -> Below<'_, O> {
         Below { os: &self.os, pages: &self.pages, central: &self.central }
-    }
-
-    /// Notes which operator new made a block: what the hardened policy does, here nothing.
-    #[inline(always)]
-    pub fn mark(&self, _: usize, _: Maker) {}
-
-    /// Notes which operator delete a block comes from: as `mark`.
-    #[inline(always)]
-    pub fn hand_over(&self, _: usize, _: Maker) {}
-
-    /// What an access that the system refused means, if it was to memory of ours.
-    pub fn explain(&self, _: usize, _: Access) -> Option<Misuse> {
-        None
     }
 
     /// Which caches threads use.

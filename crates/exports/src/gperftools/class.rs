@@ -140,7 +140,7 @@ extern "C" fn allocator_is_deleted(this: This) {
 
 extern "C" fn pure_virtual() -> ! {
     use vcmalloc_core::os::Os;
-    crate::HEAP.os().abort()
+    crate::heap().os().abort()
 }
 
 static OWN: Extension = Extension { methods: &EXTENSION.methods };

@@ -3,14 +3,13 @@
 
 use super::class::{Block, MallocRange, Methods, Name, RangeFunction, StdString, StdVector, This};
 use super::{profile, properties, rate, report};
-use crate::HEAP;
 use crate::malloc::{address, plain_free as free};
+use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::slice;
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::class::SizeClass;
-use vcmalloc_core::heap::{Heap, LARGEST_REQUEST, RangeState};
-use vcmalloc_core::os::Linux;
+use vcmalloc_core::heap::{LARGEST_REQUEST, RangeState};
 
 pub const METHODS: Methods = Methods {
     complete_destructor: ends,
@@ -73,7 +72,7 @@ extern "C" fn is_deleted(this: This) {
 /// Brings every cached block back to its span, which finds those that were freed twice and stops the process.
 #[unsafe(export_name = "_ZN15MallocExtension15VerifyAllMemoryEv")]
 extern "C" fn verify_all_memory(_: This) -> bool {
-    HEAP.audit();
+    blocks().audit();
     true
 }
 
@@ -92,7 +91,7 @@ extern "C" fn verify_malloc_memory(_: This, block: Block) -> bool {
 }
 
 fn verify(block: Block) -> bool {
-    HEAP.usable_bytes(address(block.cast_mut()));
+    blocks().usable_bytes(address(block.cast_mut()));
     true
 }
 
@@ -115,7 +114,7 @@ unsafe extern "C" fn malloc_memory_stats(
     counts.fill(0);
     let mut all: u64 = 0;
     for class in SizeClass::all() {
-        let of = HEAP.class_stats(class);
+        let of = heap().class_stats(class);
         if let Some(bucket) = of.block_bytes.checked_ilog2().and_then(|power| counts.get_mut(power as usize))
         {
             *bucket = bucket.saturating_add(of.live_blocks as c_int);
@@ -125,7 +124,7 @@ unsafe extern "C" fn malloc_memory_stats(
     // SAFETY: by the caller's promise.
     unsafe {
         *blocks = c_int::try_from(all).unwrap_or(c_int::MAX);
-        *total = HEAP.tiers().live as usize;
+        *total = heap().tiers().live as usize;
     }
     true
 }
@@ -160,7 +159,7 @@ extern "C" fn ranges(_: This, argument: *mut c_void, take: RangeFunction) {
     const IN_USE: c_int = 0;
     const FREE: c_int = 1;
     const UNMAPPED: c_int = 2;
-    HEAP.each_range(|range| {
+    heap().each_range(|range| {
         let (kind, fraction) = match range.state {
             RangeState::InUse { bytes } => (IN_USE, bytes as f64 / range.bytes as f64),
             RangeState::Free => (FREE, 0.0),
@@ -237,18 +236,18 @@ extern "C" fn get_memory_release_rate(_: This) -> f64 {
 
 #[unsafe(export_name = "_ZN15MallocExtension25GetEstimatedAllocatedSizeEm")]
 extern "C" fn get_estimated_allocated_size(_: This, bytes: usize) -> usize {
-    if bytes > LARGEST_REQUEST { 0 } else { Heap::<Linux>::block_bytes_for(bytes, 1) }
+    if bytes > LARGEST_REQUEST { 0 } else { blocks().block_bytes_for(bytes, 1) }
 }
 #[unsafe(export_name = "_ZN15MallocExtension16GetAllocatedSizeEPKv")]
 extern "C" fn get_allocated_size(_: This, block: Block) -> usize {
-    HEAP.usable_bytes(address(block.cast_mut()))
+    blocks().usable_bytes(address(block.cast_mut()))
 }
 
 #[unsafe(export_name = "_ZN15MallocExtension12GetOwnershipEPKv")]
 extern "C" fn get_ownership(_: This, block: Block) -> c_int {
     const OWNED: c_int = 1;
     const NOT_OWNED: c_int = 2;
-    if HEAP.owns(address(block.cast_mut())) { OWNED } else { NOT_OWNED }
+    if blocks().owns(address(block.cast_mut())) { OWNED } else { NOT_OWNED }
 }
 
 /// # Safety
@@ -263,7 +262,7 @@ unsafe extern "C" fn get_free_list_sizes(_: This, vector: StdVector) {
     };
     let mut least = 1;
     for class in SizeClass::all() {
-        let of = HEAP.class_stats(class);
+        let of = heap().class_stats(class);
         for (blocks, kind) in [
             (of.free_blocks, c"tcmalloc.central"),
             (of.transfer_blocks, c"tcmalloc.transfer"),
@@ -273,7 +272,7 @@ unsafe extern "C" fn get_free_list_sizes(_: This, vector: StdVector) {
         }
         least = of.block_bytes + 1;
     }
-    let committed = HEAP.committed();
+    let committed = heap().committed();
     append(least, i64::MAX as u64, committed.free, c"tcmalloc.large");
     append(least, i64::MAX as u64, committed.uncommitted(), c"tcmalloc.large_unmapped");
 }

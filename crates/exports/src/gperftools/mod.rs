@@ -67,5 +67,5 @@ fn say(parts: &[&str]) {
     put_str(&mut buffer, "vcmalloc: ");
     parts.iter().for_each(|part| put_str(&mut buffer, part));
     put_str(&mut buffer, "\n");
-    super::HEAP.os().write(2, buffer.as_bytes());
+    super::heap().os().write(2, buffer.as_bytes());
 }

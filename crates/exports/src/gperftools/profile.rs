@@ -6,8 +6,8 @@
 
 use super::class::Name;
 use super::{old_profiles, say};
-use crate::HEAP;
 use crate::malloc::{Pointer, pointer};
+use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int};
 use core::slice;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -76,7 +76,7 @@ fn start(prefix: &[u8]) {
     DUMPS.store(0, Ordering::Relaxed);
     STARTED_BY.store(process(), Ordering::Relaxed);
     STARTS.fetch_add(1, Ordering::Relaxed);
-    let runs = HEAP.start_profile(0);
+    let runs = heap().start_profile(0);
     // Pairs with the Acquire in `is_running`: who sees it run sees its prefix.
     STATE.store(if runs { RUNNING } else { IDLE }, Ordering::Release);
     say(&[if runs { "Starting tracking the heap (sampled)" } else { "no memory for a heap profile" }]);
@@ -85,7 +85,7 @@ fn start(prefix: &[u8]) {
 #[unsafe(no_mangle)]
 pub extern "C" fn HeapProfilerStop() {
     if begin(RUNNING) {
-        HEAP.stop_profile();
+        heap().stop_profile();
         STATE.store(IDLE, Ordering::Release);
     }
 }
@@ -119,7 +119,7 @@ fn dump(reason: &str) {
     let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
     let shown = path.to_str().unwrap_or("?");
     say(&["Dumping heap profile to ", shown, " (", reason, ")"]);
-    if !HEAP.write_profile(path) {
+    if !heap().write_profile(path) {
         say(&["Failed dumping heap profile to ", shown]);
     }
 }
@@ -161,7 +161,7 @@ pub extern "C" fn GetHeapProfile() -> *mut c_char {
     put(&mut length);
     // Samples may come meanwhile.
     let room = length.0 + length.0 / 8 + 4096;
-    let block = HEAP.allocate(room);
+    let block = blocks().allocate(room);
     if block == 0 {
         return core::ptr::null_mut();
     }
@@ -177,8 +177,8 @@ pub extern "C" fn GetHeapProfile() -> *mut c_char {
 
 /// The profile, or what gperftools writes where there is none.
 pub fn put(sink: &mut dyn Sink) {
-    if HEAP.is_profiling() {
-        return HEAP.put_profile(sink);
+    if heap().is_profiling() {
+        return heap().put_profile(sink);
     }
     put_str(
         sink,
@@ -195,17 +195,17 @@ pub fn put_growth(sink: &mut dyn Sink) {
 
 /// Mean bytes between two samples; 0 while no profile is taken.
 pub fn mean_interval() -> u64 {
-    if HEAP.is_profiling() { HEAP.profile_stats().interval } else { 0 }
+    if heap().is_profiling() { heap().profile_stats().interval } else { 0 }
 }
 
 /// The live samples as ReadStackTraces lays them out, in a block that the caller frees with delete[]: for
 /// each a count, its bytes, the depth and the stack; 0 ends them.
 pub fn traces() -> (*mut Pointer, u64) {
     let mut words = 1;
-    HEAP.each_live_sample(|sample| words += 3 + sample.stack.len());
+    heap().each_live_sample(|sample| words += 3 + sample.stack.len());
     // Samples may come meanwhile; those without room are left out.
     let room = words + words / 8;
-    let block = HEAP.allocate(room * size_of::<usize>());
+    let block = blocks().allocate(room * size_of::<usize>());
     if block == 0 {
         return (core::ptr::null_mut(), mean_interval());
     }
@@ -216,7 +216,7 @@ pub fn traces() -> (*mut Pointer, u64) {
         slice::from_raw_parts_mut(first, room - 1)
     };
     let mut used = 0;
-    HEAP.each_live_sample(|sample| {
+    heap().each_live_sample(|sample| {
         let stack = sample.stack;
         let entry = [1, sample.bytes, stack.len()].into_iter().chain(stack.iter().copied());
         if let Some(place) = table.get_mut(used..used + 3 + stack.len()) {
@@ -229,7 +229,7 @@ pub fn traces() -> (*mut Pointer, u64) {
 
 /// A program started with HEAPPROFILE=prefix is profiled from its first line to its end.
 pub fn start_as_told() {
-    if HEAP.os().is_privileged() {
+    if heap().os().is_privileged() {
         return;
     }
     let mut prefix = [0u8; LONGEST_PREFIX + 32];

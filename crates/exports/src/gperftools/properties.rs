@@ -4,7 +4,7 @@
 //! its caches by it, every second, so both come from counters. Where we have no such thing the answer is 0,
 //! not "unknown": the program asked for an amount, and there is none of it.
 
-use crate::HEAP;
+use crate::heap;
 use core::sync::atomic::{AtomicU64, Ordering};
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
 use vcmalloc_core::heap::{Committed, Tiers};
@@ -38,16 +38,20 @@ static PROPERTIES: [Property; 24] = [
     read("tcmalloc.pageheap_committed_bytes", OfPages(|pages| pages.bytes())),
     read("tcmalloc.slack_bytes", OfPages(|pages| pages.free + pages.uncommitted())),
     read("generic.current_allocated_bytes", OfTiers(|_, tiers| tiers.live)),
-    read("generic.total_physical_bytes", OfPages(|pages| pages.bytes() + HEAP.metadata_bytes())),
+    read("generic.total_physical_bytes", OfPages(|pages| pages.bytes() + heap().metadata_bytes())),
     read("tcmalloc.central_cache_free_bytes", OfTiers(central)),
     read("tcmalloc.transfer_cache_free_bytes", OfTiers(|_, tiers| tiers.transfer)),
     read("tcmalloc.thread_cache_free_bytes", OfTiers(|_, tiers| tiers.vcpu_caches)),
     read("tcmalloc.current_total_thread_cache_bytes", OfTiers(|_, tiers| tiers.vcpu_caches)),
-    written("tcmalloc.max_total_thread_cache_bytes", Of(|| HEAP.setup().cache_limit as u64), set_cache_limit),
+    written(
+        "tcmalloc.max_total_thread_cache_bytes",
+        Of(|| heap().setup().cache_limit as u64),
+        set_cache_limit,
+    ),
     written("tcmalloc.aggressive_memory_decommit", Of(is_aggressive), set_aggressive),
     written("tcmalloc.heap_limit_mb", Of(heap_limit), set_heap_limit),
-    read("tcmalloc.pageheap_scavenge_count", Of(|| HEAP.maintenance().ticks)),
-    read("tcmalloc.pageheap_total_decommit_bytes", Of(|| HEAP.maintenance().given_back)),
+    read("tcmalloc.pageheap_scavenge_count", Of(|| heap().maintenance().ticks)),
+    read("tcmalloc.pageheap_total_decommit_bytes", Of(|| heap().maintenance().given_back)),
     read("tcmalloc.pageheap_total_reserve_bytes", OfPages(|pages| pages.mapped)),
     read("tcmalloc.pageheap_total_commit_bytes", OfPages(total_commit)),
     // Their numbers of system calls are not counted here.
@@ -55,7 +59,7 @@ static PROPERTIES: [Property; 24] = [
     read("tcmalloc.pageheap_decommit_count", Of(|| 0)),
     read("tcmalloc.pageheap_reserve_count", Of(|| 0)),
     // Newer than 2.10.
-    read("tcmalloc.impl.thread_cache_count", Of(|| HEAP.cache_count())),
+    read("tcmalloc.impl.thread_cache_count", Of(|| heap().cache_count())),
     written("tcmalloc.min_per_thread_cache_bytes", Of(least_cache), set_least_cache),
     written("tcmalloc.sample_parameter", Of(super::profile::mean_interval), set_sampling),
 ];
@@ -66,14 +70,14 @@ fn central(pages: Committed, tiers: Tiers) -> u64 {
 }
 
 fn total_commit(pages: Committed) -> u64 {
-    pages.bytes() + HEAP.maintenance().given_back
+    pages.bytes() + heap().maintenance().given_back
 }
 
 pub fn get(name: &[u8]) -> Option<u64> {
     let property = PROPERTIES.iter().find(|property| property.name.as_bytes() == name)?;
     Some(match property.get {
-        OfPages(answer) => answer(HEAP.committed()),
-        OfTiers(answer) => answer(HEAP.committed(), HEAP.tiers()),
+        OfPages(answer) => answer(heap().committed()),
+        OfTiers(answer) => answer(heap().committed(), heap().tiers()),
         Of(answer) => answer(),
     })
 }
@@ -90,7 +94,7 @@ pub fn set_option(name: &str, number: u64, unit: &str) -> bool {
     let mut buffer = Buffer::new(&mut text);
     put_decimal(&mut buffer, number);
     put_str(&mut buffer, unit);
-    HEAP.set_option(name.as_bytes(), buffer.as_bytes()).is_ok()
+    heap().set_option(name.as_bytes(), buffer.as_bytes()).is_ok()
 }
 
 /// Effective at once: a lowered bound empties the caches before this returns.
@@ -115,39 +119,39 @@ fn set_least_cache(bytes: u64) -> bool {
 fn set_sampling(bytes: u64) -> bool {
     match bytes {
         0 => {
-            HEAP.stop_profile();
+            heap().stop_profile();
             true
         }
-        _ => HEAP.start_profile(bytes),
+        _ => heap().start_profile(bytes),
     }
 }
 
 /// Whether free memory goes back at once: the janitor retains none of it.
 fn is_aggressive() -> u64 {
-    u64::from(HEAP.options.get(OptionId::retain) == 0)
+    u64::from(heap().options.get(OptionId::retain) == 0)
 }
 
 pub fn set_aggressive(value: u64) -> bool {
     let option = vcmalloc_core::options::spec(OptionId::retain);
     match value {
         0 if is_aggressive() == 0 => true,
-        0 => HEAP.set_option(option.name.as_bytes(), option.default.as_bytes()).is_ok(),
+        0 => heap().set_option(option.name.as_bytes(), option.default.as_bytes()).is_ok(),
         _ => set_option(option.name, 0, ""),
     }
 }
 
 /// 0 says that there is no limit.
 fn heap_limit() -> u64 {
-    match HEAP.options.get(OptionId::hard_limit) {
+    match heap().options.get(OptionId::hard_limit) {
         AUTO => 0,
-        amount if percent_of(amount).is_some() => HEAP.hard_limit().unwrap_or(0) >> 20,
+        amount if percent_of(amount).is_some() => heap().hard_limit().unwrap_or(0) >> 20,
         bytes => bytes >> 20,
     }
 }
 
 pub fn set_heap_limit(megabytes: u64) -> bool {
     match megabytes {
-        0 => HEAP.set_option(b"hard_limit", b"auto").is_ok(),
+        0 => heap().set_option(b"hard_limit", b"auto").is_ok(),
         _ => set_option("hard_limit", megabytes, "M"),
     }
 }

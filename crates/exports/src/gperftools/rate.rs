@@ -4,7 +4,7 @@
 //! rate 1, the default of both, is a `release_delay` of one second, rate 10 a tenth of that, rate 0 never.
 
 use super::properties;
-use crate::HEAP;
+use crate::{Blocks, blocks, heap};
 use core::sync::atomic::{AtomicU64, Ordering};
 use vcmalloc_core::options::OptionId;
 use vcmalloc_core::os::Os;
@@ -23,7 +23,7 @@ const NOT_SET: u64 = u64::MAX;
 
 pub fn get() -> f64 {
     match RATE.load(Ordering::Relaxed) {
-        NOT_SET => SECOND as f64 / HEAP.options.get(OptionId::release_delay).max(1) as f64,
+        NOT_SET => SECOND as f64 / heap().options.get(OptionId::release_delay).max(1) as f64,
         bits => f64::from_bits(bits),
     }
 }
@@ -36,7 +36,7 @@ pub fn set(rate: f64) {
     let never = rate.is_nan() || rate <= LEAST_RATE;
     if never {
         properties::set_option("retain", 1, "T");
-    } else if HEAP.options.get(OptionId::retain) == 1 << 40 {
+    } else if heap().options.get(OptionId::retain) == 1 << 40 {
         // What rate 0 had set; any other value is the operator's.
         properties::set_aggressive(1);
         properties::set_aggressive(0);
@@ -61,26 +61,26 @@ const LEAST_LEFT: u64 = 8 << 20;
 /// more and hurts a running program: that happens where nobody asked for some time, and else where more is free
 /// there than may stay, and more than the last search could not give back.
 pub fn release(most: usize) {
-    let (now, last) = (HEAP.os().now(), LAST.load(Ordering::Relaxed));
+    let (now, last) = (heap().os().now(), LAST.load(Ordering::Relaxed));
     LAST.store(now, Ordering::Relaxed);
     let is_regular = last != 0 && now.saturating_sub(last) < SOON;
-    let given = HEAP.release_free(most);
+    let given = heap().release_free(most);
     if given >= most || (is_regular && !is_worth_a_search()) {
         return;
     }
     if most == usize::MAX {
-        HEAP.release(0);
+        blocks().release(0);
     } else {
         // Not more than was asked for: only what the caches held together goes in whole runs.
-        HEAP.reclaim();
-        HEAP.release_free(most - given);
+        heap().reclaim();
+        heap().release_free(most - given);
     }
     let (_, left) = below_pages();
     LEFT.store(left, Ordering::Relaxed);
 }
 
 fn is_worth_a_search() -> bool {
-    let committed = HEAP.committed();
+    let committed = heap().committed();
     // All spans together do not hold as much: nothing has to be counted.
     if committed.in_spans.saturating_sub(committed.given_back_in_spans) <= LEAST_LEFT {
         return false;
@@ -92,7 +92,7 @@ fn is_worth_a_search() -> bool {
 
 /// Bytes in use, and those in memory that are free in caches, transfer arrays and spans.
 fn below_pages() -> (u64, u64) {
-    let (tiers, given_back) = (HEAP.tiers(), HEAP.committed().given_back_in_spans);
+    let (tiers, given_back) = (heap().tiers(), heap().committed().given_back_in_spans);
     let in_spans = tiers.free_in_spans.saturating_sub(given_back);
     (tiers.live, tiers.vcpu_caches + tiers.transfer + in_spans)
 }

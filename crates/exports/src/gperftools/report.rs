@@ -1,7 +1,7 @@
 //! The text of GetStats: the way from live bytes to resident ones in gperftools' lines, then the classes as
 //! far as there is room. Whole lines only: Ceph passes 2,048 bytes.
 
-use crate::HEAP;
+use crate::heap;
 use vcmalloc_core::base::text::{Buffer, Sink, put_decimal, put_str};
 use vcmalloc_core::class::SizeClass;
 use vcmalloc_core::heap::Stats;
@@ -24,7 +24,7 @@ pub fn write(buffer: &mut [u8]) {
 }
 
 fn put(text: &mut Buffer<'_>, room: usize) {
-    let stats = HEAP.stats();
+    let stats = heap().stats();
     put_bridge(text, &stats);
     put_settings(text, &stats);
     put_str(
@@ -32,7 +32,7 @@ fn put(text: &mut Buffer<'_>, room: usize) {
         "MALLOC: bytes a block, live, in vCPU caches, in transfer arrays, free in spans (blocks)\n",
     );
     for class in SizeClass::all() {
-        let of = HEAP.class_stats(class);
+        let of = heap().class_stats(class);
         if of.spans == 0 || text.offered() > room {
             continue;
         }
@@ -70,7 +70,7 @@ fn put_settings(text: &mut Buffer<'_>, stats: &Stats) {
     put_str(text, "------------------------------------------------\nvcmalloc ");
     put_str(text, env!("VCMALLOC_VERSION"));
     put_str(text, ", front ");
-    put_str(text, HEAP.front_kind().name());
+    put_str(text, heap().front_kind().name());
     put_str(text, ", caches at most ");
     put_decimal(text, stats.cache_limit);
     put_str(text, ", given back since start ");

@@ -1,6 +1,6 @@
 //! stacktrace.h: the caller's stack, taken in the one way that the heap's own samples use.
 
-use crate::HEAP;
+use crate::heap;
 use crate::malloc::{Pointer, pointer};
 use core::ffi::{c_int, c_void};
 use core::slice;
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn get_stack_trace(result: *mut Pointer, depth: c_int, ski
     let mut frames = [0; MOST_FRAMES];
     let found = match crate::unwind::stack(&mut frames) {
         // The process has no unwinder.
-        0 => HEAP.os().stack(&mut frames),
+        0 => heap().os().stack(&mut frames),
         found => found,
     };
     // SAFETY: by the caller's promise.

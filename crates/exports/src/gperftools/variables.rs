@@ -2,7 +2,7 @@
 //! `options/foreign.rs`): the profiler's are read in `profile`, and those without effect are named once.
 
 use super::say;
-use crate::HEAP;
+use crate::heap;
 use vcmalloc_core::options::set_by;
 use vcmalloc_core::os::Os;
 
@@ -47,10 +47,10 @@ const DUMPS: &str =
 
 /// Names each variable that is set and does nothing here.
 pub fn read() {
-    if HEAP.os().is_privileged() {
+    if heap().os().is_privileged() {
         return;
     }
-    HEAP.os().each_variable(&mut |variable, _| {
+    heap().os().each_variable(&mut |variable, _| {
         let known = WITHOUT_EFFECT.iter().find(|(name, _)| name.as_bytes() == variable);
         if let Some((name, reason)) = known {
             say(&[name, " has no effect here: ", reason]);
