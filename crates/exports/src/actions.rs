@@ -7,7 +7,7 @@
 
 use super::heap;
 #[cfg(shared)]
-use super::janitor::next;
+use super::next;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -38,6 +38,8 @@ static PLACES_OF_ACTIONS: [Place; PLACES] =
         PLACES];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
+/// Our handler, as the kernel knows it. Set before `INSTALLED`.
+static OURS: AtomicUsize = AtomicUsize::new(0);
 /// Ours is installed in this process, or was in the one that it was forked from.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// The process whose action this is, where the system has no word as below. A child of vfork shares our memory, not our
@@ -83,7 +85,7 @@ fn is_inherited() -> bool {
         action.assume_init().sa_sigaction
     };
     // What the program ignores is ignored by the kernel.
-    let inherited = [super::faults::handler(), current().sa_sigaction].contains(&now);
+    let inherited = [OURS.load(Ordering::Relaxed), current().sa_sigaction].contains(&now);
     if inherited {
         inherit();
     } else {
@@ -122,7 +124,7 @@ fn exchange(new: &libc::sigaction) -> libc::sigaction {
 /// Tells the kernel what holds now: our handler with the flags and the mask of the program's, so that the
 /// program's runs as if the signal had come to it alone. Ignoring is left to the kernel, because programs
 /// started from here inherit it.
-fn install(program: &libc::sigaction, ours: usize) -> c_int {
+fn install(program: &libc::sigaction) -> c_int {
     let mut action = *program;
     if action.sa_sigaction != libc::SIG_IGN {
         action.sa_flags = (action.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
@@ -131,7 +133,7 @@ fn install(program: &libc::sigaction, ours: usize) -> c_int {
             // stack.
             action.sa_flags |= libc::SA_ONSTACK;
         }
-        action.sa_sigaction = ours;
+        action.sa_sigaction = OURS.load(Ordering::Relaxed);
     }
     // SAFETY: an action of ours.
     unsafe { __sigaction(libc::SIGSEGV, &action, ptr::null_mut()) }
@@ -151,8 +153,9 @@ pub fn take_over(ours: usize) {
         OWNERS_WORD.store(word, Ordering::Release);
     }
     owner().store(own_number(), Ordering::Release);
+    OURS.store(ours, Ordering::Relaxed);
     INSTALLED.store(true, Ordering::Release);
-    install(&program, ours);
+    install(&program);
 }
 
 /// In a forked child, which has copies of our actions and of the kernel's.
@@ -195,7 +198,7 @@ pub unsafe extern "C" fn sigaction(
         } else {
             let new = *new;
             let before = exchange(&new);
-            install(&new, super::faults::handler());
+            install(&new);
             before
         };
         if !old.is_null() {

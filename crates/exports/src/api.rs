@@ -1,8 +1,7 @@
 //! The C API of vcmalloc.h.
 
-use super::introspection::Name;
-use super::malloc::undisturbed;
-use super::{Blocks, blocks, heap};
+use super::c::{Name, undisturbed};
+use super::{Blocks, blocks, heap, janitor, version};
 use core::ffi::{CStr, c_char, c_int};
 use core::slice;
 use vcmalloc_core::base::text::{Buffer, Sink};
@@ -10,7 +9,7 @@ use vcmalloc_core::options::{self, Refused};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_version() -> Name {
-    super::version::c_string()
+    version::c_string()
 }
 
 /// # Safety
@@ -22,7 +21,7 @@ pub unsafe extern "C" fn vcm_option_set(name: Name, value: Name) -> c_int {
     }
     // SAFETY: by the caller's promise.
     let (name, value) = unsafe { (CStr::from_ptr(name).to_bytes(), CStr::from_ptr(value).to_bytes()) };
-    match undisturbed(|| heap().set_option(name, value).inspect(|()| super::janitor::obey_option())) {
+    match undisturbed(|| heap().set_option(name, value).inspect(|()| janitor::obey_option())) {
         Ok(()) => 0,
         Err(Refused::UnknownName) => libc::ENOENT,
         Err(Refused::BadValue(_)) => libc::EINVAL,
@@ -84,7 +83,7 @@ pub unsafe extern "C" fn vcm_options_text(buffer: *mut c_char, length: usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vcm_stats_text(buffer: *mut c_char, length: usize) -> usize {
     // SAFETY: by the caller's promise.
-    unsafe { written(buffer, length, |sink| undisturbed(|| super::version::put_statistics(sink))) }
+    unsafe { written(buffer, length, |sink| undisturbed(|| version::put_statistics(sink))) }
 }
 
 /// # Safety

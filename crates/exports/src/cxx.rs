@@ -3,7 +3,8 @@
 // The linker's names, also where the functions have other ones for it.
 #![allow(non_snake_case)]
 
-use super::malloc::{Pointer, address, answered, checked_free, malloc_slow, plain_free, pointer};
+use super::c::{Pointer, address, pointer};
+use super::malloc::{answered, checked_free, malloc_slow, plain_free};
 use super::replaced::{self, Simpler, theirs};
 use super::{Blocks, blocks};
 use vcmalloc_core::base::fault::Maker;

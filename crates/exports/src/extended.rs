@@ -4,7 +4,8 @@
 //! we do not, so with some missing it would free by one allocator what the other made. There is no `mallctl`:
 //! by that programs tell that jemalloc serves them.
 
-use super::malloc::{Pointer, address, answered, checked_free, plain_free, pointer};
+use super::c::{Pointer, address, pointer, undisturbed};
+use super::malloc::{answered, checked_free, plain_free};
 use super::{Blocks, blocks};
 use core::ffi::c_int;
 use vcmalloc_core::heap::LARGEST_REQUEST;
@@ -72,7 +73,7 @@ pub extern "C" fn xallocx(block: Pointer, bytes: usize, extra: usize, flags: c_i
         let real = flags.real_bytes(wanted);
         real.is_some_and(|real| blocks().resize_in_place(address(block), flags.align(), real))
     };
-    let resized = super::malloc::undisturbed(|| {
+    let resized = undisturbed(|| {
         bytes <= LARGEST_REQUEST
             && (resizes(bytes.saturating_add(extra).min(LARGEST_REQUEST)) || before < bytes && resizes(bytes))
     });

@@ -7,18 +7,12 @@
 // The names of operators are the ABI's.
 #![allow(non_snake_case)]
 
-use super::malloc::Pointer;
+use super::c::Pointer;
 use super::replaced::{NONE, STATE};
 use super::{HEAP, Policy, cxx, malloc};
 use core::arch::naked_asm;
 use vcmalloc_core::class::{BY_SIZE, TABLED_BYTES};
 use vcmalloc_core::{beside_sequences, class_of_request, push_given, push_sized, sequences, ways_out};
-
-unsafe extern "C" {
-    /// The same as `malloc`, by a name that no other library's function can take the place of.
-    #[link_name = "vcm_malloc_here"]
-    pub fn malloc_here(bytes: usize) -> Pointer;
-}
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]

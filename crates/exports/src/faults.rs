@@ -19,7 +19,7 @@ pub fn catch() {
         && heap().os().may_ask(libc::SYS_rt_sigaction)
         && !CAUGHT.swap(true, Ordering::Relaxed)
     {
-        actions::take_over(handler());
+        actions::take_over(on_fault as *const () as usize);
     }
 }
 
@@ -28,11 +28,6 @@ pub fn catch_if_wanted() {
     if blocks().has_guard_pages() || heap().options.get(OptionId::guarded_rate) != 0 {
         catch();
     }
-}
-
-/// Our handler, as the kernel knows it.
-pub fn handler() -> usize {
-    on_fault as *const () as usize
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {

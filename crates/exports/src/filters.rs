@@ -6,8 +6,9 @@
 //! `clone` and `vfork` among them. Before libc's are known they make the call themselves. The static library, and
 //! filters installed by instructions of the program's own, are not seen: for those there is the option `system_calls`.
 
-use super::heap;
-use super::janitor::next::{PRCTL, SYSCALL};
+use super::c::{errno, set_errno};
+use super::next::{PRCTL, SYSCALL};
+use super::{faults, heap};
 use core::ffi::{c_int, c_long, c_ulong};
 use vcmalloc_core::os::Filter;
 
@@ -47,14 +48,14 @@ fn prepare_for(program: *const libc::sock_fprog) {
 
 /// `None`: nothing will be allowed.
 fn prepare(filter: Option<Filter<'_>>) {
-    let errno = super::malloc::errno();
-    super::faults::catch_if_wanted();
+    let before = errno();
+    faults::catch_if_wanted();
     heap().learn_all();
     match filter {
         Some(filter) => heap().os().obey_filter(filter),
         None => heap().os().forgo_all_calls(),
     }
-    super::malloc::set_errno(errno);
+    set_errno(before);
 }
 
 /// # Safety
@@ -251,6 +252,6 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
 /// What libc makes of the kernel's answer where that is an error.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 extern "C" fn note_failure(answer: c_long) -> c_long {
-    super::malloc::set_errno(-answer as c_int);
+    set_errno(-answer as c_int);
     -1
 }

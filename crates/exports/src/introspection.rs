@@ -1,7 +1,7 @@
 //! glibc's questions about the heap, answered about ours.
 
 use super::{Blocks, blocks, heap};
-use core::ffi::{c_char, c_int};
+use core::ffi::c_int;
 use vcmalloc_core::base::text::{self, Sink};
 use vcmalloc_core::heap::Stats;
 use vcmalloc_core::os::Os;
@@ -178,6 +178,3 @@ fn put_total(sink: &mut dyn Sink, kind: &str, count: u64, bytes: u64) {
     text::put_decimal(sink, bytes);
     text::put_str(sink, "\"/>\n");
 }
-
-/// glibc's type for the names in `vcm_*` calls.
-pub type Name = *const c_char;

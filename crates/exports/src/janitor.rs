@@ -1,290 +1,181 @@
-//! The janitor's thread: when it starts, and for whom it stops.
+//! The janitor's thread: how it is made, what it is to the system, and its end.
 //!
-//! It starts when the program creates a thread, which we see because the shared library's `pthread_create`
-//! and `thrd_create` come first: a safe place, since the program holds no lock of libc's there. A program
-//! that never creates a thread never gets one. `unshare` and `setns` demand a single thread in some uses, so
-//! the janitor leaves where they are refused; and it leaves for good when the main thread does, or is told
-//! to, because a process ends with its last thread. Only a main thread that ends itself by a raw system call
-//! is not seen.
+//! It inherits nothing from the thread that happens to make it but its place in the process: no signal mask,
+//! no real-time policy, no binding to a CPU, and no descriptors. `interposed` says when there is to be one.
 
-use super::heap;
-use super::janitor_thread::{start_with, stop};
-use super::malloc::Pointer;
+use super::c::{Create, Pointer, Start, errno, set_errno};
 #[cfg(shared)]
-use super::moved;
-#[cfg(shared)]
-use core::ffi::CStr;
-use core::ffi::c_int;
-#[cfg(shared)]
+use super::next;
+use super::{heap, moved};
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use core::ptr;
 #[cfg(shared)]
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, Ordering};
 use vcmalloc_core::options::OptionId;
+use vcmalloc_core::os::{Linux, Os, Wait};
+
+/// Enough for a thread that only looks at tables; more where the program's thread-local storage needs it.
+const STACK_BYTES: usize = 128 << 10;
 #[cfg(shared)]
-use vcmalloc_core::os::Os;
-
-pub type Start = extern "C" fn(Pointer) -> Pointer;
-
-/// The main thread: the one that loaded this library, or the one that a child was forked in.
+const MOST_CPUS: usize = 1024;
 #[cfg(shared)]
-static MAIN: AtomicU64 = AtomicU64::new(0);
+const SET_WORDS: usize = MOST_CPUS / u64::BITS as usize;
 
-pub type Create =
-    unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;
-
-/// libc's functions behind ours. Looked up once when the library is loaded: later the dynamic linker's lock
-/// may be held by a thread that waits for the one that asks.
+/// The CPUs that the process was started with, a bit each: whoever binds a thread to some of them later does
+/// not mean the janitor.
 #[cfg(shared)]
-pub mod next {
-    use super::{CStr, Create, Pointer, c_int, moved};
-    use core::sync::atomic::{AtomicPtr, Ordering};
+static CPUS: [AtomicU64; SET_WORDS] = [const { AtomicU64::new(0) }; SET_WORDS];
 
-    #[repr(C)]
-    pub struct Next {
-        found: AtomicPtr<core::ffi::c_void>,
-        name: &'static CStr,
-    }
-
-    impl Next {
-        const fn new(name: &'static CStr) -> Self {
-            Next { name, found: AtomicPtr::new(core::ptr::null_mut()) }
-        }
-
-        pub fn find(&self) -> Pointer {
-            let known = self.found.load(Ordering::Relaxed);
-            if !known.is_null() {
-                return known;
-            }
-            let found = moved::find(libc::RTLD_NEXT, self.name);
-            self.found.store(found, Ordering::Relaxed);
-            found
-        }
-    }
-
-    pub static CREATE: Next = Next::new(c"pthread_create");
-    pub static CREATE_C11: Next = Next::new(c"thrd_create");
-    pub static EXIT_C11: Next = Next::new(c"thrd_exit");
-    pub static CANCEL: Next = Next::new(c"pthread_cancel");
-    pub static EXIT: Next = Next::new(c"pthread_exit");
-    pub static UNSHARE: Next = Next::new(c"unshare");
-    pub static SETNS: Next = Next::new(c"setns");
-    pub static AFFINITY: Next = Next::new(c"pthread_setaffinity_np");
-    pub static DLOPEN: Next = Next::new(c"dlopen");
-    pub static SIGNAL: Next = Next::new(c"signal");
-    pub static SYSV_SIGNAL: Next = Next::new(c"__sysv_signal");
-    pub static PRCTL: Next = Next::new(c"prctl");
-    pub static SYSCALL: Next = Next::new(c"syscall");
-
-    pub fn set_affinity() -> Option<unsafe extern "C" fn(libc::pthread_t, usize, *const u64) -> c_int> {
-        // SAFETY: as below.
-        unsafe { core::mem::transmute(AFFINITY.find()) }
-    }
-    type Signal = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
-
-    pub fn signal() -> Option<Signal> {
-        // SAFETY: as below.
-        unsafe { core::mem::transmute(SIGNAL.find()) }
-    }
-    pub fn sysv_signal() -> Option<Signal> {
-        // SAFETY: as below.
-        unsafe { core::mem::transmute(SYSV_SIGNAL.find()) }
-    }
-    pub fn create() -> Option<Create> {
-        // SAFETY: the type is that of libc's function; a null pointer is None.
-        unsafe { core::mem::transmute(CREATE.find()) }
-    }
-    pub fn create_c11() -> Option<unsafe extern "C" fn(Pointer, Pointer, Pointer) -> c_int> {
-        // SAFETY: as above.
-        unsafe { core::mem::transmute(CREATE_C11.find()) }
-    }
-    pub fn exit_c11() -> Option<unsafe extern "C" fn(c_int) -> !> {
-        // SAFETY: as above.
-        unsafe { core::mem::transmute(EXIT_C11.find()) }
-    }
-    pub fn cancel() -> Option<unsafe extern "C" fn(libc::pthread_t) -> c_int> {
-        // SAFETY: as above.
-        unsafe { core::mem::transmute(CANCEL.find()) }
-    }
-    pub fn exit() -> Option<unsafe extern "C" fn(Pointer) -> !> {
-        // SAFETY: as above.
-        unsafe { core::mem::transmute(EXIT.find()) }
-    }
-    pub fn unshare() -> Option<unsafe extern "C" fn(c_int) -> c_int> {
-        // SAFETY: as above.
-        unsafe { core::mem::transmute(UNSHARE.find()) }
-    }
-    pub fn setns() -> Option<unsafe extern "C" fn(c_int, c_int) -> c_int> {
-        // SAFETY: as above.
-        unsafe { core::mem::transmute(SETNS.find()) }
-    }
+/// Notes the CPUs, when the library is loaded.
+#[cfg(shared)]
+pub fn note_cpus() {
+    let mut mask = [0; SET_WORDS];
+    heap().os().cpus_of_main_thread(&mut mask);
+    CPUS.iter().zip(mask).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
-/// Looks libc's functions up, when the library is loaded.
-pub fn find_next() {
-    #[cfg(shared)]
-    {
-        // By name: a reference would keep the library from being loaded where the C library has no such variable.
-        heap().os().note_single_threaded(moved::find(libc::RTLD_DEFAULT, c"__libc_single_threaded").cast());
-        use next::{
-            AFFINITY, CANCEL, CREATE, CREATE_C11, DLOPEN, EXIT, EXIT_C11, PRCTL, SETNS, SIGNAL, SYSCALL,
-            SYSV_SIGNAL, UNSHARE,
-        };
-        let threads = [&CREATE, &CREATE_C11, &EXIT, &EXIT_C11, &CANCEL, &UNSHARE, &SETNS, &AFFINITY];
-        for next in threads.into_iter().chain([&DLOPEN, &PRCTL, &SYSCALL, &SIGNAL, &SYSV_SIGNAL]) {
-            next.find();
-        }
-        super::janitor_thread::note_cpus();
-        if is_main_thread() {
-            // SAFETY: asks for a number.
-            MAIN.store(unsafe { libc::pthread_self() }, Ordering::Relaxed);
+/// Ends what the thread inherited from its maker: a thread that polls at a real-time priority, bound to a CPU,
+/// would keep the janitor from it for ever, with a lock in its hand. Done by the maker, since the janitor may
+/// not get to run before.
+#[cfg(shared)]
+fn put_in_background(thread: libc::pthread_t) {
+    let os = heap().os();
+    if let Some(set) = moved::pthread_setschedparam().filter(|_| os.may_ask(libc::SYS_sched_setscheduler)) {
+        // SAFETY: the thread was made by this one just now, and nobody joins it but by its handle.
+        unsafe { set(thread, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
+    }
+    let Some(set) = next::set_affinity().filter(|_| os.may_ask(libc::SYS_sched_setaffinity)) else { return };
+    let started_with = CPUS.each_ref().map(|word| word.load(Ordering::Relaxed));
+    // The system leaves out what is not in the process's cpuset; where that has none of these CPUs any more, all.
+    for mask in [started_with, [u64::MAX; SET_WORDS]] {
+        // SAFETY: as above; the mask is so long.
+        if mask != [0; SET_WORDS] && unsafe { set(thread, size_of_val(&mask), mask.as_ptr()) } == 0 {
+            return;
         }
     }
 }
 
-#[cfg(shared)]
-fn is_main_thread() -> bool {
-    heap().os().thread_number() == heap().os().process_number()
+pub fn start_with(create: Create) -> bool {
+    if !heap().claim_janitor() {
+        return false;
+    }
+    let errno = errno();
+    let started = with_signals_blocked(|| create_janitor(create));
+    set_errno(errno);
+    if !started {
+        heap().unclaim_janitor();
+    }
+    started
 }
 
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_create(
-    thread: *mut libc::pthread_t,
-    attributes: *const libc::pthread_attr_t,
-    start: Start,
-    argument: Pointer,
-) -> c_int {
-    let Some(create) = next::create() else { return libc::EAGAIN };
-    // SAFETY: by the caller's promise.
-    with_janitor(create, libc::EAGAIN, || unsafe { create(thread, attributes, start, argument) })
+/// A new thread inherits the mask of the thread that makes it: no signal of the program is handled by the
+/// janitor.
+fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
+    let Some(set_mask) = moved::pthread_sigmask() else { return false };
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: each call fills or reads the set that it is given.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        set_mask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let outcome = act();
+        set_mask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        outcome
+    }
 }
 
-/// C11's way to a new thread, which goes past `pthread_create` inside libc.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn thrd_create(thread: Pointer, start: Pointer, argument: Pointer) -> c_int {
-    const THRD_ERROR: c_int = 2;
-    let (Some(create_c11), Some(create)) = (next::create_c11(), next::create()) else { return THRD_ERROR };
-    // SAFETY: by the caller's promise.
-    with_janitor(create, THRD_ERROR, || unsafe { create_c11(thread, start, argument) })
+fn create_janitor(create: Create) -> bool {
+    let mut attributes = MaybeUninit::uninit();
+    let mut thread = 0;
+    BEGUN.store(0, Ordering::Relaxed);
+    // SAFETY: the attributes are initialised before use; the thread's function is ours.
+    unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        if let Some(set_stack) = moved::pthread_attr_setstacksize() {
+            set_stack(attributes.as_mut_ptr(), STACK_BYTES);
+        }
+        let made = create(&mut thread, attributes.as_ptr(), janitor, ptr::null_mut()) == 0
+            || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if made {
+            #[cfg(shared)]
+            put_in_background(thread);
+            heap().note_janitor(thread as usize);
+            wait_until_begun();
+        }
+        made
+    }
 }
 
-#[cfg(shared)]
-const ROUNDS_AFTER_JANITOR: u32 = 20;
-/// In nanoseconds.
-#[cfg(shared)]
-const WAIT_AFTER_JANITOR: u64 = 1_000_000;
+/// Set by a janitor that has made the system calls of its beginning, libc's for a new thread among them.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 
-/// Makes a thread of the program, and the janitor's where there is none. The program's comes first: where the
-/// system allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
-#[cfg(shared)]
-fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_int {
+/// Waits for the janitor's beginning: the program may install a filter for all of its threads next, which lets pass what its own
+/// threads need, and these have begun. Not for ever: a janitor that gets no CPU must not keep the program.
+fn wait_until_begun() {
+    const ROUNDS: u32 = 100;
+    const WAIT: u64 = 10_000_000;
+    for _ in 0..ROUNDS {
+        if BEGUN.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        heap().os().wait_for(&BEGUN, 0, WAIT);
+    }
+}
+
+extern "C" fn janitor(_: *mut c_void) -> Pointer {
+    if heap().os().may_ask(libc::SYS_prctl) {
+        // SAFETY: the name is a C string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"vcm-janitor".as_ptr()) };
+    }
+    let left = heap().os().leave_descriptors();
+    BEGUN.store(1, Ordering::Release);
+    Linux::wake_one(&BEGUN);
+    heap().run_janitor(left);
+    if heap().leave_janitor() {
+        // Nobody waits for its end.
+        if let Some(detach) = moved::pthread_detach() {
+            // SAFETY: this thread, which nobody joins.
+            unsafe { detach(libc::pthread_self()) };
+        }
+        heap().unclaim_janitor();
+    }
+    ptr::null_mut()
+}
+
+/// Ends the janitor's thread and waits for it; true if there was one. Not where a signal handler interrupted
+/// work of this thread for whose locks the janitor may wait.
+pub fn stop() -> bool {
     heap().look_at_process();
-    if heap().meet_threads() {
-        meet_main_thread();
-    }
-    let mut outcome = make();
-    if outcome == refusal && stop() {
-        // The kernel counts a thread for an instant longer than libc waits for it.
-        for round in 0..ROUNDS_AFTER_JANITOR {
-            if round > 0 {
-                heap().os().wait_for(&AtomicU32::new(0), 0, WAIT_AFTER_JANITOR);
-            }
-            outcome = make();
-            if outcome != refusal {
-                break;
-            }
-        }
-        if outcome == 0 {
-            heap().retire_janitor();
-        }
-    } else if outcome != 0 {
-        return outcome;
-    }
-    start_with(create);
-    outcome
-}
-
-/// The main thread of a forked child may be one that was not its parent's: the process then goes on when its
-/// start function returns, until the last thread has ended, which must not be the janitor's. A thread's own
-/// values are destroyed just before libc counts the threads that are left.
-#[cfg(shared)]
-fn meet_main_thread() {
     // SAFETY: asks for a number.
     let own = unsafe { libc::pthread_self() };
-    if !is_main_thread() || MAIN.swap(own, Ordering::Relaxed) == own {
-        return;
-    }
-    let (Some(create), Some(set)) = (moved::pthread_key_create(), moved::pthread_setspecific()) else {
-        return;
-    };
-    let mut key = 0;
-    // SAFETY: the destructor is ours and lives as long as the process.
+    let (Some(join), false) = (moved::pthread_join(), heap().is_inside()) else { return false };
+    let Some(thread) = heap().take_janitor(own as usize) else { return false };
+    heap().stop_janitor();
+    without_cancellation(|| {
+        // SAFETY: we are the only one who was given the handle of a thread that nobody detached.
+        unsafe { join(thread as libc::pthread_t, ptr::null_mut()) };
+    });
+    heap().unclaim_janitor();
+    true
+}
+
+/// To wait for a thread is a place where the waiting one can be cancelled.
+fn without_cancellation(act: impl FnOnce()) {
+    const DISABLE: c_int = 1;
+    let mut before = 0;
+    let set = moved::pthread_setcancelstate();
+    // SAFETY: changes the state of this thread, and back.
     unsafe {
-        if create(&mut key, Some(at_end_of_main_thread)) == 0 {
-            set(key, ptr::without_provenance(1));
+        if let Some(set) = set {
+            set(DISABLE, &mut before);
+        }
+        act();
+        if let Some(set) = set {
+            set(before, ptr::null_mut());
         }
     }
-}
-
-#[cfg(shared)]
-extern "C" fn at_end_of_main_thread(_: Pointer) {
-    leave_process();
-}
-
-/// A process whose main thread leaves ends with its last thread, which must not be ours.
-#[cfg(shared)]
-fn leave_process() {
-    heap().retire_janitor();
-    stop();
-}
-
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
-    if is_main_thread() {
-        leave_process();
-    }
-    match next::exit() {
-        // SAFETY: by the caller's promise.
-        Some(exit) => unsafe { exit(value) },
-        None => heap().os().abort(),
-    }
-}
-
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
-    if is_main_thread() {
-        leave_process();
-    }
-    match next::exit_c11() {
-        // SAFETY: by the caller's promise.
-        Some(exit) => unsafe { exit(result) },
-        None => heap().os().abort(),
-    }
-}
-
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
-    let Some(cancel) = next::cancel() else { return libc::ESRCH };
-    if thread == MAIN.load(Ordering::Relaxed) {
-        heap().retire_janitor();
-    }
-    // SAFETY: by the caller's promise.
-    unsafe { cancel(thread) }
 }
 
 /// Starts the janitor's thread in programs that link the static library; 0, or 1 if it runs or is switched
@@ -320,50 +211,4 @@ pub fn obey_option() {
     } else if !stop() {
         heap().stop_janitor();
     }
-}
-
-/// Tries a call again without the janitor, where it may have been refused because of it.
-#[cfg(shared)]
-fn alone(call: impl Fn() -> c_int) -> c_int {
-    let first = call();
-    let refused = matches!(super::malloc::errno(), libc::EINVAL | libc::EUSERS | libc::EPERM);
-    if first == 0 || !refused || !stop() {
-        return first;
-    }
-    let again = call();
-    if let Some(create) = next::create().filter(|_| again != 0) {
-        // It was refused for another reason: the janitor goes on.
-        start_with(create);
-    }
-    again
-}
-
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
-    match next::unshare() {
-        // SAFETY: by the caller's promise.
-        Some(unshare) => alone(|| unsafe { unshare(flags) }),
-        None => refused(),
-    }
-}
-
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
-    match next::setns() {
-        // SAFETY: by the caller's promise.
-        Some(setns) => alone(|| unsafe { setns(descriptor, kind) }),
-        None => refused(),
-    }
-}
-
-#[cfg(shared)]
-fn refused() -> c_int {
-    super::malloc::set_errno(libc::ENOSYS);
-    -1
 }

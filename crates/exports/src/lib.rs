@@ -3,11 +3,30 @@
 //! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call
 //! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root. No constructor
 //! has to run before the first call, and there is no thread-local storage.
+//!
+//! Each file uses those in rows below it; `tests/layers_of_exports.rs` reads this picture. All use what stands here: the
+//! way to blocks, and the heap.
+//!
+//! ```text
+//! start                       when the library is loaded, when the process forks, when it ends
+//! gperftools                  the stand-in's interface
+//! fast                        the functions that are called most, as far as they hit the cache, written whole
+//! cxx extended api            operators new and delete, jemalloc's calls with flags, vcmalloc.h
+//! malloc introspection        malloc's family, glibc's questions about the heap
+//! filters loader interposed   prctl and syscall, dlopen, pthread_create and the like: put before libc's
+//! faults janitor              the handler of SIGSEGV, the janitor's thread
+//! actions                     sigaction and signal, put before libc's
+//! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
+//! moved version               functions that glibc moved; which build this is
+//! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
+//! c                           what C's functions speak in: pointers, names, errno
+//! ```
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod actions;
 mod api;
+mod c;
 mod cxx;
 mod extended;
 #[cfg(whole_paths)]
@@ -17,15 +36,20 @@ mod faults;
 mod filters;
 #[cfg(gperftools)]
 mod gperftools;
+#[cfg(shared)]
+mod interposed;
 mod introspection;
 mod janitor;
-mod janitor_thread;
 #[cfg(shared)]
 mod loader;
 #[cfg(shared)]
 mod lookup;
 mod malloc;
 mod moved;
+#[cfg(gperftools)]
+mod new_mode;
+#[cfg(shared)]
+mod next;
 mod replaced;
 mod start;
 mod unwind;

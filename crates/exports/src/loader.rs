@@ -7,13 +7,12 @@
 //! let us write there, the flag is taken away, and the plugin is bound like any other.
 //!
 //! The shared library's `dlopen` comes first. It is left by a jump, not by a call: libc looks at the return address to
-//! know who asks, and searches where that object's RUNPATH says. Sits on `next` of the janitor, which knows libc's
-//! function, and on `lookup`.
+//! know who asks, and searches where that object's RUNPATH says.
 
+use super::c::{Pointer, undisturbed};
 use super::heap;
-use super::janitor::next::DLOPEN;
 use super::lookup::{self, Object};
-use super::malloc::{Pointer, undisturbed};
+use super::next::DLOPEN;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -5,7 +5,7 @@
 //! Versions are not compared: the functions looked for have one. Slow, and asked for a few names when the
 //! library is loaded, or a plugin is.
 
-use super::malloc::{Pointer, pointer};
+use super::c::{Pointer, pointer};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 

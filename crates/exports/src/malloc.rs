@@ -1,34 +1,13 @@
 //! malloc and its family, by glibc's rules.
 
+use super::c::{Pointer, address, errno, pointer, set_errno, undisturbed};
 use super::{Blocks, blocks, heap};
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::ptr;
 use libc::{EINVAL, ENOMEM};
 use vcmalloc_core::class::MIN_ALIGN;
 #[cfg(whole_paths)]
 use vcmalloc_core::class::TABLED_BYTES;
-
-pub type Pointer = *mut c_void;
-
-#[inline(always)]
-pub fn pointer(address: usize) -> Pointer {
-    ptr::with_exposed_provenance_mut(address)
-}
-
-#[inline(always)]
-pub fn address(pointer: Pointer) -> usize {
-    pointer.expose_provenance()
-}
-
-pub fn set_errno(error: c_int) {
-    // SAFETY: errno is this thread's own.
-    unsafe { *libc::__errno_location() = error };
-}
-
-pub fn errno() -> c_int {
-    // SAFETY: errno is this thread's own.
-    unsafe { *libc::__errno_location() }
-}
 
 /// The result of a slow path: errno says why a block could not be had, and is as it was otherwise.
 pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
@@ -43,7 +22,7 @@ pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
 fn answered_in_mode(allocate: impl Fn() -> usize) -> Pointer {
     loop {
         let block = answered(&allocate);
-        if !block.is_null() || !super::gperftools::new_mode::tries_again() {
+        if !block.is_null() || !super::new_mode::tries_again() {
             return block;
         }
     }
@@ -64,14 +43,6 @@ pub extern "C" fn malloc_without_handler(bytes: usize) -> Pointer {
 #[cfg(not(gperftools))]
 use {answered as answered_in_mode, malloc_slow as malloc_slow_in_mode};
 
-/// The result of what asks the system for things; errno stays as it was.
-pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
-    let before = errno();
-    let result = work();
-    set_errno(before);
-    result
-}
-
 /// malloc, or all of it but the fast path in fast.rs. A name of its own: tools find functions by their debug
 /// names too.
 #[cfg_attr(not(whole_paths), unsafe(export_name = "malloc"))]
@@ -88,9 +59,13 @@ pub extern "C" fn malloc_slow(bytes: usize) -> Pointer {
     answered(|| blocks().allocate_slow(bytes))
 }
 
-/// The function that programs call, by no name that they could put their own function in the place of.
+// The function that programs call, by no name that they could put their own function in the place of.
 #[cfg(whole_paths)]
-pub use super::fast::malloc_here as exported_malloc;
+unsafe extern "C" {
+    /// In fast.rs: the same as `malloc`, by a name that no other library's function can take the place of.
+    #[link_name = "vcm_malloc_here"]
+    pub fn exported_malloc(bytes: usize) -> Pointer;
+}
 #[cfg(not(whole_paths))]
 pub use plain_malloc as exported_malloc;
 

@@ -6,7 +6,7 @@
 //! program that loads neither libdl nor libpthread has no such function, and `None` says so. Names are then
 //! looked up without dlsym.
 
-use super::malloc::Pointer;
+use super::c::Pointer;
 use core::ffi::{c_char, c_int, c_void};
 
 #[cfg(shared)]

@@ -4,7 +4,7 @@
 //! and so in the end the program's own. Ours stand before the C++ library's, so ours must do it. Owns the
 //! addresses of the program's forms, looked up once; promises one comparison where a program replaced none.
 
-use super::malloc::Pointer;
+use super::c::Pointer;
 #[cfg(shared)]
 use super::moved;
 use core::ffi::c_void;

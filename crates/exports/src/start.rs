@@ -1,7 +1,8 @@
 //! What happens when the library is loaded, when the process forks, and when it ends.
 
+use super::c::Pointer;
 use super::introspection::DescriptorSink;
-use super::malloc::{Pointer, exported_malloc};
+use super::malloc::exported_malloc;
 use super::{Blocks, blocks, heap, moved};
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
@@ -27,7 +28,8 @@ extern "C" fn on_load() {
     // SAFETY: the function lives as long as the process (the library is never unloaded).
     unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
     super::unwind::ready();
-    super::janitor::find_next();
+    #[cfg(shared)]
+    look_up_and_note();
     super::replaced::look();
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     blocks().free(blocks().allocate(1));
@@ -42,8 +44,8 @@ extern "C" fn on_load() {
 /// functions are called, and nothing is to happen here.
 #[cfg(shared)]
 fn stands_behind_another() -> bool {
+    use super::c::address;
     use super::lookup::function_beside;
-    use super::malloc::address;
     const OWN_NAME: &CStr = c"vcm_version";
     // The address of a name may be a place in the program that only leads to it.
     let first = function_beside(address(moved::find(libc::RTLD_DEFAULT, OWN_NAME)), OWN_NAME);
@@ -54,6 +56,16 @@ fn stands_behind_another() -> bool {
 #[cfg(not(shared))]
 fn stands_behind_another() -> bool {
     false
+}
+
+/// What libc has, and what there is of threads and CPUs before the program begins.
+#[cfg(shared)]
+fn look_up_and_note() {
+    // By name: a reference would keep the library from being loaded where the C library has no such variable.
+    heap().os().note_single_threaded(moved::find(libc::RTLD_DEFAULT, c"__libc_single_threaded").cast());
+    super::next::find_all();
+    super::janitor::note_cpus();
+    super::interposed::note_main_thread();
 }
 
 extern "C" fn on_end() {

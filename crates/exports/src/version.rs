@@ -1,7 +1,7 @@
 //! Which build of the library this is. `build.rs` knows it; the C API, the proof and the statistics tell it.
 
+use super::c::Name;
 use super::heap;
-use super::introspection::Name;
 use vcmalloc_core::base::text::{Sink, put_str};
 
 pub const VERSION: &str = env!("VCMALLOC_VERSION");

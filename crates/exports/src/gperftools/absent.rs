@@ -2,9 +2,9 @@
 //!
 //! The CPU profiler is another library (libprofiler.so.0): where the process has it, calls are passed on.
 
-use super::class::Name;
-use super::{Once, theirs};
-use crate::malloc::Pointer;
+use super::say::Once;
+use super::theirs;
+use crate::c::{Name, Pointer};
 use crate::moved;
 use core::ffi::{CStr, c_int, c_void};
 

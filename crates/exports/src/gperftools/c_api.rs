@@ -1,6 +1,8 @@
 //! malloc_extension_c.h: each function calls the method of the registered extension, as gperftools' do.
 
-use super::class::{Block, Name, instance};
+use super::class::instance;
+use super::layout::Block;
+use crate::c::Name;
 use core::ffi::{c_char, c_int};
 
 macro_rules! c_api {

@@ -1,12 +1,8 @@
 //! The functions of the malloc family under gperftools' names (tcmalloc.h) and under the names that glibc has
 //! for its own: gperftools defines both, so that no block is ever freed by another allocator than made it.
 
-use super::class::Name;
-use super::new_mode;
-use crate::cxx;
-use crate::extended;
-use crate::introspection;
-use crate::malloc::{self, Pointer};
+use crate::c::{Name, Pointer};
+use crate::{cxx, extended, introspection, malloc, new_mode};
 use core::ffi::c_int;
 
 macro_rules! also {

@@ -1,9 +1,10 @@
 //! The virtual functions of MallocExtension, by their mangled names: programs that derive from the class call
 //! them so.
 
-use super::class::{Block, MallocRange, Methods, Name, RangeFunction, StdString, StdVector, This};
+use super::layout::{Block, MallocRange, Methods, RangeFunction, StdString, StdVector, This};
 use super::{profile, properties, rate, report};
-use crate::malloc::{address, plain_free as free};
+use crate::c::{Name, address};
+use crate::malloc::plain_free as free;
 use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::slice;
@@ -213,7 +214,7 @@ extern "C" fn get_system_allocator(_: This) -> *mut c_void {
 }
 #[unsafe(export_name = "_ZN15MallocExtension18SetSystemAllocatorEP12SysAllocator")]
 extern "C" fn set_system_allocator(_: This, _: *mut c_void) {
-    static SAID: super::Once = super::Once::new();
+    static SAID: super::say::Once = super::say::Once::new();
     SAID.say(&["SetSystemAllocator has no effect here: the heap takes its memory from mmap"]);
 }
 

@@ -3,6 +3,9 @@
 use core::ffi::CStr;
 use vcmalloc_core::base::text::{Buffer, Sink};
 
+/// Of a profile's files.
+pub const LONGEST_PREFIX: usize = 1000;
+
 /// Removes PREFIX.*.heap: names, not what a link of such a name leads to.
 pub fn remove(prefix: &[u8]) {
     // SAFETY: called when the library is loaded, where nobody changes the environment.
@@ -13,7 +16,7 @@ pub fn remove(prefix: &[u8]) {
     }
     let cut = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let (folder, name) = prefix.split_at_checked(cut).unwrap_or((&[], prefix));
-    let mut path = [0u8; super::profile::LONGEST_PREFIX + 1];
+    let mut path = [0u8; LONGEST_PREFIX + 1];
     let mut text = Buffer::new(&mut path);
     text.put(if folder.is_empty() { b"./" } else { folder });
     text.put(&[0]);

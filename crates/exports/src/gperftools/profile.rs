@@ -4,17 +4,15 @@
 //! weight, and the text says what they stand for. A prefix P gives the files P.0001.heap, P.0002.heap and so
 //! on.
 
-use super::class::Name;
-use super::{old_profiles, say};
-use crate::malloc::{Pointer, pointer};
+use super::old_profiles::{self, LONGEST_PREFIX};
+use super::say::say;
+use crate::c::{Name, Pointer, pointer};
 use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int};
 use core::slice;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use vcmalloc_core::base::text::{Buffer, Sink, put_decimal, put_str};
 use vcmalloc_core::os::Os;
-
-pub const LONGEST_PREFIX: usize = 1000;
 
 /// What goes on. A change under way carries the process that makes it: where a child of fork finds one of its parent,
 /// the thread that makes it is not there and will not end it. No lock: a handler that comes here, and a child, never

@@ -1,7 +1,7 @@
 //! stacktrace.h: the caller's stack, taken in the one way that the heap's own samples use.
 
+use crate::c::{Pointer, pointer};
 use crate::heap;
-use crate::malloc::{Pointer, pointer};
 use core::ffi::{c_int, c_void};
 use core::slice;
 use vcmalloc_core::os::Os;

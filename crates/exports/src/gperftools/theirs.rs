@@ -3,8 +3,8 @@
 //! Its functions are never called, ours come first; but its constructors run, and register an extension of
 //! the heap that nobody uses.
 
+use crate::c::{Pointer, address};
 use crate::lookup::function_beside;
-use crate::malloc::{Pointer, address};
 use core::ffi::CStr;
 
 /// The function of such a library, where an address lies in one.

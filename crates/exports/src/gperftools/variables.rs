@@ -1,7 +1,7 @@
 //! The environment variables of gperftools that are not options of the heap (those are in the core's
 //! `options/foreign.rs`): the profiler's are read in `profile`, and those without effect are named once.
 
-use super::say;
+use super::say::say;
 use crate::heap;
 use vcmalloc_core::options::set_by;
 use vcmalloc_core::os::Os;
