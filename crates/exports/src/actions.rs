@@ -1,13 +1,8 @@
 //! The program's action for SIGSEGV while ours is in its place.
 //!
-//! The shared library's `sigaction` and `signal` come before libc's: for SIGSEGV they exchange the program's
-//! action here and leave ours with the kernel, so a program never sees our handler, and one that installs its
-//! own later does not end the reports. The same for the older functions that do it. All is async-signal-safe. In the
-//! static library a handler that the program installs simply wins.
+//! `faults` leaves our handler with the kernel, `signals` exchanges the program's action here. All is async-signal-safe.
 
 use super::heap;
-#[cfg(shared)]
-use super::next;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -17,7 +12,7 @@ use vcmalloc_core::os::Os;
 
 unsafe extern "C" {
     /// libc's own name, which nobody puts another function before.
-    fn __sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+    pub fn __sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
 }
 
 const PLACES: usize = 16;
@@ -65,7 +60,7 @@ fn own_number() -> i32 {
     unsafe { libc::getpid() }
 }
 
-fn owner_is_here() -> bool {
+pub fn owner_is_here() -> bool {
     if !INSTALLED.load(Ordering::Acquire) {
         return false;
     }
@@ -109,7 +104,7 @@ pub fn current() -> libc::sigaction {
 }
 
 /// Keeps the program's new action; returns the one before it.
-fn exchange(new: &libc::sigaction) -> libc::sigaction {
+pub fn exchange(new: &libc::sigaction) -> libc::sigaction {
     let number = NEXT.fetch_add(1, Ordering::Relaxed) + 1;
     let place = &PLACES_OF_ACTIONS[number % PLACES];
     place.version.fetch_add(1, Ordering::AcqRel);
@@ -124,7 +119,7 @@ fn exchange(new: &libc::sigaction) -> libc::sigaction {
 /// Tells the kernel what holds now: our handler with the flags and the mask of the program's, so that the
 /// program's runs as if the signal had come to it alone. Ignoring is left to the kernel, because programs
 /// started from here inherit it.
-fn install(program: &libc::sigaction) -> c_int {
+pub fn install(program: &libc::sigaction) -> c_int {
     let mut action = *program;
     if action.sa_sigaction != libc::SIG_IGN {
         action.sa_flags = (action.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
@@ -174,151 +169,5 @@ pub fn reset() {
             exchange(&default);
         }
         __sigaction(libc::SIGSEGV, &default, ptr::null_mut());
-    }
-}
-
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(
-    signal: c_int,
-    new: *const libc::sigaction,
-    old: *mut libc::sigaction,
-) -> c_int {
-    if signal != libc::SIGSEGV || !owner_is_here() {
-        // SAFETY: by the caller's promise.
-        return unsafe { __sigaction(signal, new, old) };
-    }
-    // SAFETY: by the caller's promise both are valid where they are not null. `new` and `old` may be the
-    // same.
-    unsafe {
-        let before = if new.is_null() {
-            current()
-        } else {
-            let new = *new;
-            let before = exchange(&new);
-            install(&new);
-            before
-        };
-        if !old.is_null() {
-            *old = before;
-        }
-    }
-    0
-}
-
-#[cfg(shared)]
-fn exchange_handler(handler: libc::sighandler_t, flags: c_int) -> libc::sighandler_t {
-    // SAFETY: actions of ours.
-    unsafe {
-        let mut new = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
-        let mut old = new;
-        new.sa_sigaction = handler;
-        new.sa_flags = flags;
-        match sigaction(libc::SIGSEGV, &new, &mut old) {
-            0 => old.sa_sigaction,
-            _ => libc::SIG_ERR,
-        }
-    }
-}
-
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    if number == libc::SIGSEGV && owner_is_here() {
-        return exchange_handler(handler, libc::SA_RESTART);
-    }
-    // SAFETY: by the caller's promise.
-    unsafe { next::signal().map_or(libc::SIG_ERR, |signal| signal(number, handler)) }
-}
-
-/// What `signal` means in programs that ask for System V's.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    if number == libc::SIGSEGV && owner_is_here() {
-        return exchange_handler(handler, libc::SA_RESETHAND | libc::SA_NODEFER);
-    }
-    // SAFETY: by the caller's promise.
-    unsafe { next::sysv_signal().map_or(libc::SIG_ERR, |signal| signal(number, handler)) }
-}
-
-/// Another name of `__sysv_signal`.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: by the caller's promise.
-    unsafe { __sysv_signal(number, handler) }
-}
-
-/// Another name of `signal`.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ssignal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: by the caller's promise.
-    unsafe { signal(number, handler) }
-}
-
-/// BSD's name of `signal`.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn bsd_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: by the caller's promise.
-    unsafe { signal(number, handler) }
-}
-
-/// System V's way to an action, which lets the signal through or holds it too.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigset(number: c_int, disposition: libc::sighandler_t) -> libc::sighandler_t {
-    const SIG_HOLD: libc::sighandler_t = 2;
-    let hold = disposition == SIG_HOLD;
-    // SAFETY: sets and actions of ours.
-    unsafe {
-        let mut set = MaybeUninit::<libc::sigset_t>::zeroed().assume_init();
-        let mut blocked = set;
-        let mut old = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
-        let new = libc::sigaction { sa_sigaction: disposition, ..old };
-        if libc::sigaddset(&mut set, number) != 0
-            || sigaction(number, if hold { ptr::null() } else { &new }, &mut old) != 0
-        {
-            return libc::SIG_ERR;
-        }
-        let how = if hold { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
-        libc::sigprocmask(how, &set, &mut blocked);
-        if libc::sigismember(&blocked, number) == 1 { SIG_HOLD } else { old.sa_sigaction }
-    }
-}
-
-/// System V's way to ignore a signal.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(shared)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigignore(number: c_int) -> c_int {
-    // SAFETY: an action of ours.
-    unsafe {
-        let zeroed = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
-        let ignore = libc::sigaction { sa_sigaction: libc::SIG_IGN, ..zeroed };
-        sigaction(number, &ignore, ptr::null_mut())
     }
 }

@@ -1,7 +1,7 @@
 //! The janitor's thread: how it is made, what it is to the system, and its end.
 //!
 //! It inherits nothing from the thread that happens to make it but its place in the process: no signal mask,
-//! no real-time policy, no binding to a CPU, and no descriptors. `interposed` says when there is to be one.
+//! no real-time policy, no binding to a CPU, and no descriptors. `threads` says when there is to be one.
 
 use super::c::{Create, Pointer, Start, errno, set_errno};
 #[cfg(shared)]

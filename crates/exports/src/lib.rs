@@ -13,9 +13,9 @@
 //! fast                        the functions that are called most, as far as they hit the cache, written whole
 //! cxx extended api            operators new and delete, jemalloc's calls with flags, vcmalloc.h
 //! malloc introspection        malloc's family, glibc's questions about the heap
-//! filters loader interposed   prctl and syscall, dlopen, pthread_create and the like: put before libc's
-//! faults janitor              the handler of SIGSEGV, the janitor's thread
-//! actions                     sigaction and signal, put before libc's
+//! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
+//! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
+//! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
 //! moved version               functions that glibc moved; which build this is
 //! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
@@ -36,8 +36,6 @@ mod faults;
 mod filters;
 #[cfg(gperftools)]
 mod gperftools;
-#[cfg(shared)]
-mod interposed;
 mod introspection;
 mod janitor;
 #[cfg(shared)]
@@ -51,7 +49,11 @@ mod new_mode;
 #[cfg(shared)]
 mod next;
 mod replaced;
+#[cfg(shared)]
+mod signals;
 mod start;
+#[cfg(shared)]
+mod threads;
 mod unwind;
 mod version;
 

@@ -65,7 +65,7 @@ fn look_up_and_note() {
     heap().os().note_single_threaded(moved::find(libc::RTLD_DEFAULT, c"__libc_single_threaded").cast());
     super::next::find_all();
     super::janitor::note_cpus();
-    super::interposed::note_main_thread();
+    super::threads::note_main_thread();
 }
 
 extern "C" fn on_end() {
