@@ -2,18 +2,18 @@
 //! dlsym finds.
 
 /// What the searched module uses of its library.
-mod malloc {
+mod c {
     pub type Pointer = *mut core::ffi::c_void;
     pub fn pointer(address: usize) -> Pointer {
         core::ptr::with_exposed_provenance_mut(address)
     }
 }
-#[path = "../crates/preload/src/lookup.rs"]
+#[path = "../crates/exports/src/lookup.rs"]
 mod lookup;
 
 use std::ffi::CStr;
 
-fn by_dlsym(name: &CStr) -> malloc::Pointer {
+fn by_dlsym(name: &CStr) -> c::Pointer {
     // SAFETY: looks a name up.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }

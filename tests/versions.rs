@@ -5,11 +5,6 @@ use std::process::Command;
 
 use vcmalloc_tests::library::{hardened, our_shared, repository};
 
-// Build scripts have no tests of their own. Of what they do only the reading is tested.
-#[allow(dead_code)]
-#[path = "../crates/preload/version.rs"]
-mod version;
-
 /// `0.1.0`, and the commit where these sources are a repository.
 fn is_a_version(text: &str) -> bool {
     let mut parts = text.split('+');

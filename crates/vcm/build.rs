@@ -1,8 +1,5 @@
 //! Says which build of vcm this is.
 
-#[path = "../preload/version.rs"]
-mod version;
-
 fn main() {
-    version::tell(&["core", "labs", "vcm"]);
+    vcmalloc_version::tell(&["core", "labs", "vcm"]);
 }

@@ -4,6 +4,7 @@
 //! call it; sits on all other layers. "The life of a malloc and a free" in docs/design tells
 //! the story.
 
+mod blocks;
 mod figures;
 mod hardened;
 mod paths;
@@ -13,13 +14,13 @@ mod settings;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
+pub use blocks::Blocks;
 pub use figures::{Committed, Range, RangeState, Stats, Tiers};
 pub use hardened::Hardened;
 pub use paths::LARGEST_REQUEST;
 pub use sampling::Hooks;
 pub use settings::Setup;
 
-use crate::base::fault::{Access, Maker, Misuse};
 use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::cache::{self, Cache, FrontKind};
 use crate::central::Central;
@@ -92,9 +93,6 @@ impl<O: Os> Heap<O> {
 }
 
 impl<O: Os> Heap<O> {
-    /// No block has guard pages.
-    pub const HAS_GUARD_PAGES: bool = false;
-
     pub const fn new(os: O) -> Self {
         Heap::build(os, None)
     }
@@ -147,19 +145,6 @@ impl<O: Os> Heap<O> {
             large: &self.large,
             cache: &self.cache,
         }
-    }
-
-    /// Notes which operator new made a block: what the hardened policy does, here nothing.
-    #[inline(always)]
-    pub fn mark(&self, _: usize, _: Maker) {}
-
-    /// Notes which operator delete a block comes from: as `mark`.
-    #[inline(always)]
-    pub fn hand_over(&self, _: usize, _: Maker) {}
-
-    /// What an access that the system refused means, if it was to memory of ours.
-    pub fn explain(&self, _: usize, _: Access) -> Option<Misuse> {
-        None
     }
 
     /// Which caches threads use.

@@ -295,8 +295,8 @@ impl<O: Os> Hardened<O> {
         true
     }
 
-    /// What an access that the system refused means, if it was to memory of ours.
-    pub fn explain(&self, address: usize, access: Access) -> Option<Misuse> {
+    /// `Blocks::explain`.
+    pub(super) fn meaning_of(&self, address: usize, access: Access) -> Option<Misuse> {
         if self.empties.owns(address) {
             let (start, is_live) = self.empties.around(address);
             let fault = if is_live { Fault::PastEnd(access) } else { Fault::UseAfterFree };

@@ -4,8 +4,9 @@
 //! that a free of anything but a live block, by the wrong function or with the wrong size, is stopped at
 //! once; that a write behind or before a block is found when the block is freed, one to a freed block before
 //! its memory is handed out again; and that freed memory holds nothing. `exports` calls it where a library is
-//! built with it; sits on `Heap`, whose methods it puts its own before. "Hardened" in docs/design tells more.
+//! built with it, by `Blocks`; sits on `Heap`. "Hardened" in docs/design tells more.
 
+mod blocks;
 mod empty;
 mod frame;
 mod guarded;
@@ -20,7 +21,6 @@ use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
-use core::ops::Deref;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 use empty::{Empties, Empty};
 use frame::{FRONT, Frame, TAIL_LEAST};
@@ -49,14 +49,6 @@ pub struct Hardened<O: Os> {
     fenced: AtomicUsize,
 }
 
-/// What is not redefined here is as without the policy: options, statistics, fork, the janitor.
-impl<O: Os> Deref for Hardened<O> {
-    type Target = Heap<O>;
-    fn deref(&self) -> &Heap<O> {
-        &self.heap
-    }
-}
-
 /// A block that is live, and what its frame says.
 #[derive(Clone, Copy)]
 struct Live {
@@ -66,9 +58,6 @@ struct Live {
 }
 
 impl<O: Os> Hardened<O> {
-    /// Accesses to guard pages end the process with a line, if somebody asks `explain`.
-    pub const HAS_GUARD_PAGES: bool = true;
-
     pub const fn new(os: O) -> Self {
         let mut heap = Heap::new(os);
         heap.pages.keep_marks();
@@ -80,49 +69,6 @@ impl<O: Os> Hardened<O> {
             stuck: Stuck::new(),
             empties: Empties::new(),
             fenced: AtomicUsize::new(0),
-        }
-    }
-
-    /// As `Heap::allocate`.
-    pub fn allocate(&self, bytes: usize) -> usize {
-        self.allocate_slow(bytes)
-    }
-
-    /// Every allocation is checked, so none is fast.
-    #[inline(always)]
-    pub fn allocate_fast(&self, _: usize) -> usize {
-        0
-    }
-
-    pub fn allocate_slow(&self, bytes: usize) -> usize {
-        // An alignment of 1: the caller named none.
-        self.allocate_aligned(1, bytes)
-    }
-
-    #[inline(always)]
-    pub fn allocate_aligned_fast(&self, _: usize, _: usize) -> usize {
-        0
-    }
-
-    /// As `Heap::allocate_aligned`.
-    pub fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
-        if bytes > MOST_BYTES {
-            return 0;
-        }
-        if bytes == 0
-            && !self.heap.is_stopped()
-            && let Some(block) = self.empties.make(&self.heap.os, align)
-        {
-            return block;
-        }
-        let attempt = || self.heap.obeyed(self.make(align, bytes));
-        match attempt() {
-            // What waits in quarantine may be what is missing.
-            0 if !self.heap.is_stopped() => {
-                self.empty_quarantine();
-                attempt()
-            }
-            block => block,
         }
     }
 
@@ -204,45 +150,6 @@ impl<O: Os> Hardened<O> {
         match self.secret.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => drawn,
             Err(other) => other,
-        }
-    }
-
-    /// Memory is zero when it is handed out.
-    #[inline(always)]
-    pub fn allocate_zeroed_fast(&self, _: usize, _: usize) -> usize {
-        0
-    }
-
-    /// As `Heap::allocate_zeroed`.
-    pub fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
-        count.checked_mul(bytes).map_or(0, |total| self.allocate(total))
-    }
-
-    /// As `Heap::allocate_aligned_zeroed`.
-    pub fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize {
-        self.allocate_aligned(align, bytes)
-    }
-
-    /// As `Heap::free`, for blocks of malloc's family.
-    pub fn free(&self, address: usize) {
-        self.free_slow(address);
-    }
-
-    #[inline(always)]
-    pub fn free_fast(&self, _: usize) -> bool {
-        false
-    }
-
-    /// Never: as `free_fast`.
-    pub fn free_sized_fast(&self, _: usize, _: usize) -> bool {
-        false
-    }
-
-    pub fn free_slow(&self, address: usize) {
-        if !self.is_outside(address) {
-            self.heap.obeyed(self.take_back(address, Maker::Malloc));
-        } else if !self.heap.is_stopped() {
-            self.heap.emergency.free(address);
         }
     }
 
@@ -387,16 +294,6 @@ impl<O: Os> Hardened<O> {
         self.empty_runs();
     }
 
-    /// Notes that a block was made by one of the operators new.
-    pub fn mark(&self, address: usize, maker: Maker) {
-        self.change_maker(address, Maker::Malloc, maker);
-    }
-
-    /// Lets `free` take a block that a delete of this family was called for.
-    pub fn hand_over(&self, address: usize, maker: Maker) {
-        self.change_maker(address, maker, Maker::Malloc);
-    }
-
     fn change_maker(&self, address: usize, from: Maker, to: Maker) {
         if self.is_outside(address) {
             return;
@@ -416,66 +313,6 @@ impl<O: Os> Hardened<O> {
         let room = self.room(&Live { frame, ..*live });
         // SAFETY: the block is its owner's, who called us, and is so long.
         unsafe { frame::write(self.secret(), live.user, frame, room) };
-    }
-
-    /// Stops the process unless the block at `address` was asked for with exactly this size and alignment, or
-    /// may have been for a request of them, or nobody is to look.
-    pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
-        if self.is_outside(address) || !self.heap.sizes_count() {
-            return;
-        }
-        if self.empties.owns(address) {
-            let empty = self.heap.obeyed(self.empties.inspect(address));
-            if bytes != 0 || empty.asked() != align.max(1).trailing_zeros() {
-                self.heap.obeyed(Err(Misuse { said: Some(bytes), ..empty.misuse(Fault::WrongSize) }))
-            }
-            return;
-        }
-        let live = self.heap.obeyed(self.inspect(address));
-        let frame = live.frame;
-        let is_exact = frame.bytes == bytes && frame.asked == align.max(1).trailing_zeros();
-        if !is_exact && (self.makers_count() || !frame.serves_foreign_new(bytes, align)) {
-            let said = Some(bytes);
-            self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))
-        }
-    }
-
-    /// The bytes that were asked for: there are no others.
-    pub fn usable_bytes(&self, address: usize) -> usize {
-        if self.is_outside(address) {
-            return self.heap.emergency.bytes_of(address).unwrap_or(0);
-        }
-        if self.empties.owns(address) {
-            self.heap.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
-            return 0;
-        }
-        self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use)).frame.bytes
-    }
-
-    pub fn block_bytes_for(bytes: usize, _: usize) -> usize {
-        bytes
-    }
-
-    /// As `Heap::release`.
-    pub fn release(&self, keep: usize) -> usize {
-        self.empty_quarantine();
-        self.heap.release(keep)
-    }
-
-    /// Looks whether anybody wrote to the blocks in quarantine.
-    pub fn audit(&self) {
-        let mut outcome = Ok(());
-        self.quarantine.empty(|start| {
-            outcome = outcome.and(self.is_untouched(start, self.heap.pages.class_of(start)));
-        });
-        self.heap.obeyed(outcome);
-        self.heap.audit();
-    }
-
-    /// The same for the end of a process.
-    pub fn audit_for_good(&self) {
-        self.audit();
-        self.heap.audit_for_good();
     }
 }
 

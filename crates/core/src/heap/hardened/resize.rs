@@ -3,6 +3,7 @@
 use super::frame::{self, Frame, TAIL_LEAST};
 use super::{GUARDED_FROM, Hardened, Live};
 use crate::base::fault::{Maker, Misuse};
+use crate::heap::Blocks;
 use crate::os::Os;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
@@ -11,14 +12,8 @@ const SPARSE_FROM: usize = 1 << 20;
 const PIECE: usize = 4096;
 
 impl<O: Os> Hardened<O> {
-    /// As `Heap::reallocate`.
-    pub fn reallocate(&self, address: usize, bytes: usize) -> usize {
-        // Its owner's next free says nothing of an alignment.
-        self.reallocate_aligned(address, 1, bytes)
-    }
-
-    /// As `Heap::reallocate_aligned`.
-    pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
+    /// `Blocks::reallocate_aligned`.
+    pub(super) fn resize(&self, address: usize, align: usize, bytes: usize) -> usize {
         if address == 0 {
             return self.allocate_aligned(align, bytes);
         }
@@ -61,26 +56,13 @@ impl<O: Os> Hardened<O> {
         block
     }
 
-    fn check_empty(&self, address: usize) {
+    pub(super) fn check_empty(&self, address: usize) {
         let empty = self.heap.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
         self.heap.obeyed(self.check_empty_maker(empty, Maker::Malloc));
     }
 
-    /// As `Heap::resize_in_place`.
-    pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
-        if self.is_outside(address) || bytes > super::MOST_BYTES {
-            return false;
-        }
-        if self.empties.owns(address) {
-            self.check_empty(address);
-            return bytes == 0 && address.is_multiple_of(align);
-        }
-        let live = self.heap.obeyed(self.owned(address));
-        self.resizes_in_place(&live, align, bytes)
-    }
-
     /// The live block at `address`, which a function of malloc's family made.
-    fn owned(&self, address: usize) -> Result<Live, Misuse> {
+    pub(super) fn owned(&self, address: usize) -> Result<Live, Misuse> {
         let live = self.inspect(address).map_err(Misuse::of_use)?;
         self.check_maker(&live, Maker::Malloc)?;
         Ok(live)
@@ -105,7 +87,7 @@ impl<O: Os> Hardened<O> {
     }
 
     /// False where the block can not have so many bytes, or lies at no multiple of `align`.
-    fn resizes_in_place(&self, live: &Live, align: usize, bytes: usize) -> bool {
+    pub(super) fn resizes_in_place(&self, live: &Live, align: usize, bytes: usize) -> bool {
         if !live.user.is_multiple_of(align) {
             return false;
         }

@@ -2,6 +2,7 @@ use super::*;
 use crate::base::fault::Access;
 use crate::base::memory::{fill, holds};
 use crate::base::text::Buffer;
+use crate::heap::Blocks;
 use crate::options::{Origin, VARIABLE_PREFIX, spec};
 use crate::os::fake::{Fake, Request};
 use proptest::prelude::*;
@@ -19,7 +20,7 @@ fn a_block_has_exactly_the_bytes_that_were_asked_for() {
     let heap = hardened();
     for bytes in [0, 1, 15, 16, 100, 4096, 40_000, 300_000, 5_000_000] {
         let block = heap.allocate(bytes);
-        assert_eq!((heap.usable_bytes(block), block % 16), (bytes, 0));
+        assert_eq!((heap.usable_bytes(block), block % 16, heap.owns(block)), (bytes, 0, true));
         assert!(holds(block, bytes, 0), "memory is zero when it is handed out");
         fill(block, bytes, 7);
         heap.free(block);
@@ -136,7 +137,7 @@ fn every_alignment_is_met_and_taken_back() {
         }
     }
     heap.empty_quarantine();
-    assert_eq!(heap.stats().large_blocks, 0);
+    assert_eq!(heap.heap.stats().large_blocks, 0);
     assert_eq!(heap.fenced.load(Ordering::Relaxed), 0);
 }
 
@@ -190,7 +191,7 @@ fn a_block_of_no_bytes_is_like_any_other_but_that_nobody_may_touch_it() {
 fn where_no_empty_block_can_be_had_an_ordinary_one_is() {
     let heap = hardened();
     heap.free(heap.allocate(1));
-    heap.os.refuse_after(Request::Reserve, 0);
+    heap.heap.os.refuse_after(Request::Reserve, 0);
     let block = heap.allocate(0);
     assert!(block != 0 && !heap.empties.owns(block) && heap.usable_bytes(block) == 0);
     heap.free(block);
@@ -202,7 +203,7 @@ fn runs_whose_guards_the_system_does_not_open_are_had_again() {
     let blocks: Vec<usize> = (0..100).map(|_| heap.allocate(100_000)).collect();
     blocks.iter().for_each(|block| fill(*block, 100_000, 3));
     for request in [Request::Commit, Request::ClosePages, Request::MapAt] {
-        heap.os.refuse_after(request, 0);
+        heap.heap.os.refuse_after(request, 0);
     }
     blocks.iter().for_each(|block| heap.free(*block));
     for round in 0..3 {
@@ -214,15 +215,19 @@ fn runs_whose_guards_the_system_does_not_open_are_had_again() {
             heap.free(block);
         }
     }
-    [Request::Commit, Request::ClosePages].into_iter().for_each(|request| heap.os.grant(request));
+    [Request::Commit, Request::ClosePages].into_iter().for_each(|request| heap.heap.os.grant(request));
     heap.empty_quarantine();
-    assert_eq!((heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0), "all went back");
+    assert_eq!(
+        (heap.heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)),
+        (0, 0),
+        "all went back"
+    );
 }
 
 #[test]
 fn where_the_option_says_so_a_free_may_lie_about_size_and_alignment() {
     let heap = hardened();
-    heap.options.set(b"wrong_size_check", b"off", Origin::Environment).unwrap();
+    heap.heap.options.set(b"wrong_size_check", b"off", Origin::Environment).unwrap();
     for (bytes, said, align) in [(28, 16, 1), (100, 5000, 1), (0, 8, 1), (100, 100, 64)] {
         let block = heap.allocate(bytes);
         heap.check_size(block, said, align);
@@ -238,13 +243,13 @@ fn where_the_option_says_so_a_free_may_lie_about_size_and_alignment() {
 #[test]
 fn no_guards_where_the_system_refuses_them() {
     let heap = hardened();
-    heap.os.refuse_after(Request::ClosePages, 1);
+    heap.heap.os.refuse_after(Request::ClosePages, 1);
     let block = heap.allocate(100_000);
     fill(block, 100_000, 3);
     heap.free(block);
     heap.empty_quarantine();
-    assert_eq!((heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0));
-    heap.os.refuse_after(Request::GiveBack, 0);
+    assert_eq!((heap.heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0));
+    heap.heap.os.refuse_after(Request::GiveBack, 0);
     let block = heap.allocate(100_000);
     fill(block, 100_000, 3);
     heap.free(block);
@@ -257,9 +262,9 @@ fn without_memory_there_is_none_and_the_heap_goes_on() {
     for request in [Request::Reserve, Request::Commit, Request::MapAt] {
         let heap = hardened();
         for allowed in 0..40 {
-            heap.os.refuse_after(request, allowed);
+            heap.heap.os.refuse_after(request, allowed);
             let block = heap.allocate(100 + allowed as usize * 2000);
-            heap.os.grant(request);
+            heap.heap.os.grant(request);
             heap.free(block);
         }
         let block = heap.allocate(100);
@@ -273,7 +278,7 @@ fn what_waits_in_quarantine_is_had_when_memory_is_short() {
     let heap = hardened();
     let blocks: Vec<usize> = (0..64).map(|_| heap.allocate(3 << 20)).collect();
     blocks.iter().for_each(|block| heap.free(*block));
-    heap.os.refuse_after(Request::MapAt, 0);
+    heap.heap.os.refuse_after(Request::MapAt, 0);
     assert_ne!(heap.allocate(150 << 20), 0);
 }
 
@@ -337,7 +342,7 @@ fn a_block_that_realloc_makes_longer_and_longer_is_copied_a_few_times() {
 #[test]
 fn where_the_option_says_so_any_family_frees_what_another_made() {
     let heap = hardened();
-    heap.options.set(b"wrong_function_check", b"off", Origin::Environment).unwrap();
+    heap.heap.options.set(b"wrong_function_check", b"off", Origin::Environment).unwrap();
     for (made, freed) in Maker::ALL.into_iter().flat_map(|made| Maker::ALL.map(|freed| (made, freed))) {
         let block = heap.allocate(100);
         heap.mark(block, made);

@@ -1,0 +1,150 @@
+//! What programs do with blocks: the one way to them for `exports`.
+//!
+//! A policy, which is `Heap` itself or `Hardened` over it, says what each of these does. None has a meaning that a policy
+//! could forget: what is not implemented does not compile. What is no matter of blocks (options, figures, fork, the
+//! janitor) is asked of the heap below, by its name.
+
+use super::Heap;
+use crate::base::fault::{Access, Maker, Misuse};
+use crate::os::Os;
+
+pub trait Blocks {
+    type Os: Os;
+
+    /// What is below the policy. Its own ways to blocks know nothing of one.
+    fn heap(&self) -> &Heap<Self::Os>;
+
+    /// Whether accesses to guard pages end the process with a line, if somebody asks `explain`.
+    fn has_guard_pages(&self) -> bool;
+
+    /// A block of at least `bytes`, aligned to 16; 0 where there is no memory or `bytes` is too much.
+    #[inline(always)]
+    fn allocate(&self, bytes: usize) -> usize {
+        match self.allocate_fast(bytes) {
+            0 => self.allocate_slow(bytes),
+            block => block,
+        }
+    }
+    /// What `allocate` does where the cache has a block; 0 otherwise.
+    fn allocate_fast(&self, bytes: usize) -> usize;
+    fn allocate_slow(&self, bytes: usize) -> usize;
+
+    /// A block of at least `bytes` at a multiple of `align`, a power of two.
+    fn allocate_aligned(&self, align: usize, bytes: usize) -> usize;
+    /// What `allocate_aligned` does where the cache has a block; 0 otherwise.
+    fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize;
+
+    /// A zeroed block for `count` objects of `bytes` each; 0 also where the product is too much.
+    fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize;
+    /// What `allocate_zeroed` does where the cache has a block; 0 otherwise.
+    fn allocate_zeroed_fast(&self, count: usize, bytes: usize) -> usize;
+    /// A zeroed block of at least `bytes` at a multiple of `align`, a power of two.
+    fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize;
+
+    /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where there is no
+    /// memory, and the old block is as it was. `address` 0 means a new block.
+    fn reallocate(&self, address: usize, bytes: usize) -> usize;
+    /// The same for a block that has to lie at a multiple of `align`, a power of two, whatever the old one was aligned to.
+    fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize;
+    /// Gives the block at `address` another size where that can be without moving it, and where it lies at a multiple of
+    /// `align`; false where it stays as it is.
+    fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool;
+
+    /// Takes a block back. 0 is no block and does nothing.
+    #[inline(always)]
+    fn free(&self, address: usize) {
+        if !self.free_fast(address) {
+            self.free_slow(address);
+        }
+    }
+    /// What `free` does where the cache has a place; false otherwise.
+    fn free_fast(&self, address: usize) -> bool;
+    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be seen at once.
+    fn free_sized_fast(&self, address: usize, bytes: usize) -> bool;
+    fn free_slow(&self, address: usize);
+
+    /// Notes that a block was made by one of the operators new.
+    fn mark(&self, address: usize, maker: Maker);
+    /// Lets `free` take a block that a delete of this family was called for.
+    fn hand_over(&self, address: usize, maker: Maker);
+
+    /// Stops the process unless the block at `address` can have been asked for with this size and alignment, or nobody is
+    /// to look.
+    fn check_size(&self, address: usize, bytes: usize, align: usize);
+    /// Bytes that may be used at the start of the block at `address`, 0 for 0.
+    fn usable_bytes(&self, address: usize) -> usize;
+    /// Bytes that a block for `bytes` would have.
+    fn block_bytes_for(&self, bytes: usize, align: usize) -> usize;
+    /// Whether the address lies in a block of this heap.
+    fn owns(&self, address: usize) -> bool;
+    /// What an access that the system refused means, if it was to memory of ours.
+    fn explain(&self, address: usize, access: Access) -> Option<Misuse>;
+
+    /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
+    fn release(&self, keep: usize) -> usize;
+    /// Looks whether a free block was misused, as far as that can be seen.
+    fn audit(&self);
+    /// The same for the end of a process: nothing is cached any more.
+    fn audit_for_good(&self);
+}
+
+/// Methods that the type has itself, by the same names.
+macro_rules! own {
+    ($($name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)+) => { $(
+        #[inline(always)]
+        fn $name(&self, $($argument: $kind),*) $(-> $result)? {
+            Self::$name(self, $($argument),*)
+        }
+    )+ };
+}
+
+// One that the heap does not have itself would call itself for ever.
+#[deny(unconditional_recursion)]
+impl<O: Os> Blocks for Heap<O> {
+    type Os = O;
+
+    fn heap(&self) -> &Heap<O> {
+        self
+    }
+
+    own! {
+        allocate_fast(bytes: usize) -> usize;
+        allocate_slow(bytes: usize) -> usize;
+        allocate_aligned(align: usize, bytes: usize) -> usize;
+        allocate_aligned_fast(align: usize, bytes: usize) -> usize;
+        allocate_zeroed(count: usize, bytes: usize) -> usize;
+        allocate_zeroed_fast(count: usize, bytes: usize) -> usize;
+        allocate_aligned_zeroed(align: usize, bytes: usize) -> usize;
+        reallocate(address: usize, bytes: usize) -> usize;
+        reallocate_aligned(address: usize, align: usize, bytes: usize) -> usize;
+        resize_in_place(address: usize, align: usize, bytes: usize) -> bool;
+        free_fast(address: usize) -> bool;
+        free_sized_fast(address: usize, bytes: usize) -> bool;
+        free_slow(address: usize);
+        check_size(address: usize, bytes: usize, align: usize);
+        usable_bytes(address: usize) -> usize;
+        owns(address: usize) -> bool;
+        release(keep: usize) -> usize;
+        audit();
+        audit_for_good();
+    }
+
+    fn block_bytes_for(&self, bytes: usize, align: usize) -> usize {
+        Self::block_bytes_for(bytes, align)
+    }
+
+    fn has_guard_pages(&self) -> bool {
+        false
+    }
+
+    /// Only the hardened policy looks which function made a block.
+    #[inline(always)]
+    fn mark(&self, _: usize, _: Maker) {}
+
+    #[inline(always)]
+    fn hand_over(&self, _: usize, _: Maker) {}
+
+    fn explain(&self, _: usize, _: Access) -> Option<Misuse> {
+        None
+    }
+}

@@ -1,0 +1,183 @@
+//! What programs do with blocks, each step checked.
+
+use super::{Fault, Hardened, Heap, MOST_BYTES, Maker, Misuse, Os};
+use crate::base::fault::Access;
+use crate::heap::Blocks;
+
+impl<O: Os> Blocks for Hardened<O> {
+    type Os = O;
+
+    fn heap(&self) -> &Heap<O> {
+        &self.heap
+    }
+
+    fn has_guard_pages(&self) -> bool {
+        true
+    }
+
+    /// Every allocation is checked, so none is fast.
+    #[inline(always)]
+    fn allocate_fast(&self, _: usize) -> usize {
+        0
+    }
+
+    fn allocate_slow(&self, bytes: usize) -> usize {
+        // An alignment of 1: the caller named none.
+        self.allocate_aligned(1, bytes)
+    }
+
+    #[inline(always)]
+    fn allocate_aligned_fast(&self, _: usize, _: usize) -> usize {
+        0
+    }
+
+    fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
+        if bytes > MOST_BYTES {
+            return 0;
+        }
+        if bytes == 0
+            && !self.heap.is_stopped()
+            && let Some(block) = self.empties.make(&self.heap.os, align)
+        {
+            return block;
+        }
+        let attempt = || self.heap.obeyed(self.make(align, bytes));
+        match attempt() {
+            // What waits in quarantine may be what is missing.
+            0 if !self.heap.is_stopped() => {
+                self.empty_quarantine();
+                attempt()
+            }
+            block => block,
+        }
+    }
+
+    /// Memory is zero when it is handed out.
+    #[inline(always)]
+    fn allocate_zeroed_fast(&self, _: usize, _: usize) -> usize {
+        0
+    }
+
+    fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
+        count.checked_mul(bytes).map_or(0, |total| self.allocate(total))
+    }
+
+    fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize {
+        self.allocate_aligned(align, bytes)
+    }
+
+    fn reallocate(&self, address: usize, bytes: usize) -> usize {
+        // Its owner's next free says nothing of an alignment.
+        self.reallocate_aligned(address, 1, bytes)
+    }
+
+    fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
+        self.resize(address, align, bytes)
+    }
+
+    fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
+        if self.is_outside(address) || bytes > MOST_BYTES {
+            return false;
+        }
+        if self.empties.owns(address) {
+            self.check_empty(address);
+            return bytes == 0 && address.is_multiple_of(align);
+        }
+        let live = self.heap.obeyed(self.owned(address));
+        self.resizes_in_place(&live, align, bytes)
+    }
+
+    /// Every free is checked too.
+    #[inline(always)]
+    fn free_fast(&self, _: usize) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn free_sized_fast(&self, _: usize, _: usize) -> bool {
+        false
+    }
+
+    /// For blocks of malloc's family; others are handed over to it before.
+    fn free_slow(&self, address: usize) {
+        if !self.is_outside(address) {
+            self.heap.obeyed(self.take_back(address, Maker::Malloc));
+        } else if !self.heap.is_stopped() {
+            self.heap.emergency.free(address);
+        }
+    }
+
+    fn mark(&self, address: usize, maker: Maker) {
+        self.change_maker(address, Maker::Malloc, maker);
+    }
+
+    fn hand_over(&self, address: usize, maker: Maker) {
+        self.change_maker(address, maker, Maker::Malloc);
+    }
+
+    /// Stops the process unless the block at `address` was asked for with exactly this size and alignment, or
+    /// may have been for a request of them, or nobody is to look.
+    fn check_size(&self, address: usize, bytes: usize, align: usize) {
+        if self.is_outside(address) || !self.heap.sizes_count() {
+            return;
+        }
+        if self.empties.owns(address) {
+            let empty = self.heap.obeyed(self.empties.inspect(address));
+            if bytes != 0 || empty.asked() != align.max(1).trailing_zeros() {
+                self.heap.obeyed(Err(Misuse { said: Some(bytes), ..empty.misuse(Fault::WrongSize) }))
+            }
+            return;
+        }
+        let live = self.heap.obeyed(self.inspect(address));
+        let frame = live.frame;
+        let is_exact = frame.bytes == bytes && frame.asked == align.max(1).trailing_zeros();
+        if !is_exact && (self.makers_count() || !frame.serves_foreign_new(bytes, align)) {
+            let said = Some(bytes);
+            self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))
+        }
+    }
+
+    /// The bytes that were asked for: there are no others.
+    fn usable_bytes(&self, address: usize) -> usize {
+        if self.is_outside(address) {
+            return self.heap.emergency.bytes_of(address).unwrap_or(0);
+        }
+        if self.empties.owns(address) {
+            self.heap.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
+            return 0;
+        }
+        self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use)).frame.bytes
+    }
+
+    fn block_bytes_for(&self, bytes: usize, _: usize) -> usize {
+        bytes
+    }
+
+    fn owns(&self, address: usize) -> bool {
+        self.empties.owns(address) || self.heap.owns(address)
+    }
+
+    fn explain(&self, address: usize, access: Access) -> Option<Misuse> {
+        self.meaning_of(address, access)
+    }
+
+    fn release(&self, keep: usize) -> usize {
+        self.empty_quarantine();
+        self.heap.release(keep)
+    }
+
+    /// Looks whether anybody wrote to the blocks in quarantine.
+    fn audit(&self) {
+        let mut outcome = Ok(());
+        self.quarantine.empty(|start| {
+            outcome = outcome.and(self.is_untouched(start, self.heap.pages.class_of(start)));
+        });
+        self.heap.obeyed(outcome);
+        self.heap.audit();
+    }
+
+    fn audit_for_good(&self) {
+        self.audit();
+        self.heap.audit_for_good();
+    }
+}

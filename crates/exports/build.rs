@@ -1,0 +1,92 @@
+//! Says which library is built, compiles the parts that must be C and C++, and sets the properties of the shared object.
+//! Run for each library of crates/libraries.
+
+use std::env::var;
+
+/// What makes one library another, as the sources ask for it: `cfg(shared)` for the functions that come before libc's,
+/// `cfg(hardened)` for the policy, `cfg(gperftools)` for the stand-in. No features of cargo's: those of packages that are
+/// built together are united.
+const DIFFERENCES: [&str; 3] = ["shared", "hardened", "gperftools"];
+
+/// The name that programs know a library by, none for the archive; and its differences.
+fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
+    match package {
+        "vcmalloc" => (Some("libvcmalloc.so"), &["shared"]),
+        "vcmalloc-hardened" => (Some("libvcmalloc-hardened.so"), &["shared", "hardened"]),
+        "vcmalloc-tcmalloc" => (Some("libtcmalloc.so.4"), &["shared", "gperftools"]),
+        _ => (None, &[]),
+    }
+}
+
+fn main() {
+    vcmalloc_version::tell(&["core", "exports", "libraries"]);
+    let (soname, differences) = library(&var("CARGO_PKG_NAME").unwrap_or_default());
+    for name in DIFFERENCES {
+        println!("cargo:rustc-check-cfg=cfg({name})");
+    }
+    for name in differences {
+        println!("cargo:rustc-cfg={name}");
+    }
+    let [shared, hardened, gperftools] = DIFFERENCES.map(|name| differences.contains(&name));
+    // The functions of fast.rs: where there are sequences, and no other work between them and the program.
+    println!("cargo:rustc-check-cfg=cfg(whole_paths)");
+    if var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") && !hardened {
+        println!("cargo:rustc-cfg=whole_paths");
+    }
+    compile("new_handler.cc", "-std=c++17", shared);
+    if gperftools {
+        // Up to C++17 std::string comes from libstdc++; since then it is compiled where it is used.
+        compile("gperftools/containers.cc", "-std=c++20", shared);
+    }
+    match soname {
+        Some(name) => link(name),
+        None => compile_operators(),
+    }
+    if gperftools {
+        // Before glibc 2.34 the functions of moved.rs are there; since then these are empty and always
+        // installed.
+        for argument in ["-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0"] {
+            println!("cargo:rustc-cdylib-link-arg={argument}");
+        }
+    }
+}
+
+fn compile(file: &str, standard: &str, shared: bool) {
+    let source = source(file);
+    let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".cc");
+    cc::Build::new()
+        .cpp(true)
+        // A static program has no libraries to look into, and linking one warns about dlopen.
+        .define("VCM_SHARED", if shared { "1" } else { "0" })
+        // We load into programs without libstdc++, so nothing of it may be needed.
+        .cpp_link_stdlib(None)
+        .flag(standard)
+        .flag("-fno-rtti")
+        .flag("-fno-threadsafe-statics")
+        .opt_level(2)
+        .file(&source)
+        .compile(&format!("vcm_{stem}"));
+}
+
+fn compile_operators() {
+    cc::Build::new().file(source("operators.S")).compile("vcm_operators");
+}
+
+/// A file of the sources, from the manifest of each library.
+fn source(file: &str) -> String {
+    let path = format!("../../exports/src/{file}");
+    println!("cargo:rerun-if-changed={path}");
+    path
+}
+
+fn link(name: &str) {
+    for argument in [
+        // Threads may be inside malloc and fork handlers stay registered: the library never goes away.
+        "-Wl,-z,nodelete",
+        // No lazy binding in the middle of an allocation.
+        "-Wl,-z,now",
+    ] {
+        println!("cargo:rustc-cdylib-link-arg={argument}");
+    }
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{name}");
+}

@@ -1,0 +1,150 @@
+//! The functions that are called most, with their fast paths written whole: `vcmalloc_core::cache::whole`
+//! says how.
+//!
+//! Each leaves for the function of the same meaning in `malloc` or `cxx`, which does the whole work, the fast
+//! path included. Where there are no such sequences, those functions have the names themselves.
+
+// The names of operators are the ABI's.
+#![allow(non_snake_case)]
+
+use super::c::Pointer;
+use super::replaced::{NONE, STATE};
+use super::{HEAP, Policy, cxx, malloc};
+use core::arch::naked_asm;
+use vcmalloc_core::class::{BY_SIZE, TABLED_BYTES};
+use vcmalloc_core::{beside_sequences, class_of_request, push_given, push_sized, sequences, ways_out};
+
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".text.fast")]
+extern "C" fn malloc(bytes: usize) -> Pointer {
+    naked_asm!(
+        ".globl vcm_malloc_here",
+        ".hidden vcm_malloc_here",
+        "vcm_malloc_here:",
+        ".cfi_startproc",
+        class_of_request!(),
+        sequences!(),
+        ".cfi_endproc",
+        beside_sequences!(),
+        ways_out!("vcm_sequence_pop"),
+        ".p2align 6, 0xcc",
+        heap = sym HEAP,
+        by_size = sym BY_SIZE,
+        slow = sym malloc::plain_malloc,
+        direct = const Policy::DIRECT,
+        cpus = const Policy::CPUS,
+        area = const Policy::AREA,
+        index = const Policy::INDEX,
+        slabs = const Policy::SLABS,
+    )
+}
+
+/// The form goes on at its slow path unless it is known that the program replaced no simpler one.
+macro_rules! unless_replaced {
+    () => {
+        "cmp dword ptr [rip + {replaced}], {none}
+        jne {slow}
+        "
+    };
+}
+
+macro_rules! allocate {
+    ($($name:ident $(unless $replaced:ident = $none:ident)?;)+) => { $(
+        #[unsafe(naked)]
+        #[cfg_attr(shared, unsafe(no_mangle))]
+        #[cfg_attr(not(shared), unsafe(export_name = concat!("vcm_", stringify!($name))))]
+        #[unsafe(link_section = ".text.fast")]
+        extern "C" fn $name(bytes: usize) -> Pointer {
+            naked_asm!(
+                ".cfi_startproc",
+                $(concat!("/* ", stringify!($replaced), " */"), unless_replaced!(),)?
+                class_of_request!(),
+                "jmp vcm_sequence_pop",
+                ".cfi_endproc",
+                ways_out!("vcm_sequence_pop"),
+                ".p2align 6, 0xcc",
+                $(replaced = sym $replaced, none = const $none,)?
+                heap = sym HEAP,
+                by_size = sym BY_SIZE,
+                slow = sym cxx::$name,
+                direct = const Policy::DIRECT,
+            )
+        }
+    )+ };
+}
+
+allocate! {
+    _Znwm;
+    _Znam unless STATE = NONE;
+}
+
+macro_rules! free {
+    ($($(#[$export:meta])+ $name:ident = $slow:path $(, unless $replaced:ident = $none:ident)?;)+) => { $(
+        #[unsafe(naked)]
+        $(#[$export])+
+        #[unsafe(link_section = ".text.fast")]
+        extern "C" fn $name(block: Pointer) {
+            naked_asm!(
+                ".cfi_startproc",
+                $(concat!("/* ", stringify!($replaced), " */"), unless_replaced!(),)?
+                push_given!(),
+                ".cfi_endproc",
+                ways_out!("vcm_sequence_push"),
+                ".p2align 6, 0xcc",
+                $(replaced = sym $replaced, none = const $none,)?
+                heap = sym HEAP,
+                slow = sym $slow,
+                start = const Policy::START,
+                grown_granules = const Policy::GROWN_GRANULES,
+                given = const Policy::GIVEN,
+                class_of_unit = const Policy::CLASS_OF_UNIT,
+            )
+        }
+    )+ };
+}
+
+free! {
+    #[unsafe(no_mangle)]
+    free = malloc::plain_free;
+    #[cfg_attr(shared, unsafe(no_mangle))]
+    #[cfg_attr(not(shared), unsafe(export_name = "vcm__ZdlPv"))]
+    _ZdlPv = cxx::_ZdlPv;
+    #[cfg_attr(shared, unsafe(no_mangle))]
+    #[cfg_attr(not(shared), unsafe(export_name = "vcm__ZdaPv"))]
+    _ZdaPv = cxx::_ZdaPv, unless STATE = NONE;
+}
+
+macro_rules! free_sized {
+    ($($name:ident;)+) => { $(
+        #[unsafe(naked)]
+        #[cfg_attr(shared, unsafe(no_mangle))]
+        #[cfg_attr(not(shared), unsafe(export_name = concat!("vcm_", stringify!($name))))]
+        #[unsafe(link_section = ".text.fast")]
+        extern "C" fn $name(block: Pointer, bytes: usize) {
+            naked_asm!(
+                ".cfi_startproc",
+                unless_replaced!(),
+                push_sized!(),
+                ".cfi_endproc",
+                ways_out!("vcm_sequence_push"),
+                ".p2align 6, 0xcc",
+                replaced = sym STATE,
+                none = const NONE,
+                heap = sym HEAP,
+                by_size = sym BY_SIZE,
+                slow = sym cxx::$name,
+                tabled = const TABLED_BYTES,
+                start = const Policy::START,
+                grown_granules = const Policy::GROWN_GRANULES,
+                given = const Policy::GIVEN,
+                class_of_unit = const Policy::CLASS_OF_UNIT,
+            )
+        }
+    )+ };
+}
+
+free_sized! {
+    _ZdlPvm;
+    _ZdaPvm;
+}

@@ -1,0 +1,104 @@
+//! The handler of SIGSEGV: an access to a guard page of the heap's ends in a report, any other goes to
+//! whoever was there before.
+
+use super::{Blocks, actions, blocks, heap, unwind};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+use vcmalloc_core::base::fault::Access;
+use vcmalloc_core::options::OptionId;
+use vcmalloc_core::os::Interrupted;
+use vcmalloc_core::watch::Stack;
+
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Puts our handler before the program's, once: when the library is loaded, or before the first block that is guarded
+/// because an option was set later. Not where a filter of system calls would end the process for that.
+pub fn catch() {
+    static CAUGHT: AtomicBool = AtomicBool::new(false);
+    if !CAUGHT.load(Ordering::Relaxed)
+        && heap().os().may_ask(libc::SYS_rt_sigaction)
+        && !CAUGHT.swap(true, Ordering::Relaxed)
+    {
+        actions::take_over(on_fault as *const () as usize);
+    }
+}
+
+/// The same where blocks are guarded. While the library is loaded it is too early for filters of the program's own.
+pub fn catch_if_wanted() {
+    if blocks().has_guard_pages() || heap().options.get(OptionId::guarded_rate) != 0 {
+        catch();
+    }
+}
+
+extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's arguments.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().expose_provenance()) };
+    // Above zero: the machine's own fault, not a signal that somebody sent.
+    if code > 0 {
+        // SAFETY: the kernel's argument.
+        let interrupted = unsafe { Interrupted::from_context(context) };
+        let access = access_to(address, &interrupted);
+        if let Some(misuse) = blocks().explain(address, access) {
+            heap().stop(misuse);
+        }
+        if heap().is_guarded(address) {
+            heap().stop_for_access(address, access, || stack_of(&interrupted));
+        }
+    }
+    pass_on(signal, info, context, code);
+}
+
+fn access_to(address: usize, interrupted: &Interrupted) -> Access {
+    match interrupted.is_write {
+        // The instruction itself could not be read.
+        _ if address == interrupted.instruction => Access::Execute,
+        Some(true) => Access::Write,
+        Some(false) => Access::Read,
+        None => Access::Unknown,
+    }
+}
+
+/// The stack of the access: what the unwinder finds below the handler, or frame pointers.
+fn stack_of(interrupted: &Interrupted) -> Stack {
+    Stack::taken_by(|frames| {
+        let mut all = [0; 64];
+        let depth = unwind::stack(&mut all);
+        let found = all.get(..depth).unwrap_or(&[]);
+        let at = found.iter().position(|frame| *frame == interrupted.instruction);
+        let Some(from) = at.and_then(|at| found.get(at..)) else { return interrupted.frames(frames) };
+        frames.iter_mut().zip(from).for_each(|(to, frame)| *to = *frame);
+        from.len().min(frames.len())
+    })
+}
+
+/// Does what would have happened without us.
+fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, code: c_int) {
+    let program = actions::current();
+    if !actions::is_handler(&program) {
+        return die(signal, info, code);
+    }
+    if program.sa_flags & libc::SA_RESETHAND != 0 {
+        actions::reset();
+    }
+    // SAFETY: the program's handler, in the form that its flags say.
+    unsafe {
+        if program.sa_flags & libc::SA_SIGINFO != 0 {
+            core::mem::transmute::<usize, Handler>(program.sa_sigaction)(signal, info, context);
+        } else {
+            core::mem::transmute::<usize, extern "C" fn(c_int)>(program.sa_sigaction)(signal);
+        }
+    }
+}
+
+/// Lets the signal have its default effect, as it came: a fault comes again when the instruction does, one
+/// that was sent is sent once more.
+fn die(signal: c_int, info: *mut libc::siginfo_t, code: c_int) {
+    actions::reset();
+    if code <= 0 {
+        // SAFETY: sends the signal to this thread.
+        unsafe {
+            let thread = libc::syscall(libc::SYS_gettid);
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, signal, info);
+        }
+    }
+}

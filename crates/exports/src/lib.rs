@@ -1,0 +1,93 @@
+//! libvcmalloc: the C and C++ allocation functions on one static heap.
+//!
+//! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call
+//! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root. No constructor
+//! has to run before the first call, and there is no thread-local storage.
+//!
+//! Each file uses those in rows below it; `tests/layers_of_exports.rs` reads this picture. All use what stands here: the
+//! way to blocks, and the heap.
+//!
+//! ```text
+//! start                       when the library is loaded, when the process forks, when it ends
+//! gperftools                  the stand-in's interface
+//! fast                        the functions that are called most, as far as they hit the cache, written whole
+//! cxx extended api            operators new and delete, jemalloc's calls with flags, vcmalloc.h
+//! malloc introspection        malloc's family, glibc's questions about the heap
+//! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
+//! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
+//! actions                     the program's action while ours is in its place
+//! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
+//! moved version               functions that glibc moved; which build this is
+//! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
+//! c                           what C's functions speak in: pointers, names, errno
+//! ```
+#![no_std]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod actions;
+mod api;
+mod c;
+mod cxx;
+mod extended;
+#[cfg(whole_paths)]
+mod fast;
+mod faults;
+#[cfg(shared)]
+mod filters;
+#[cfg(gperftools)]
+mod gperftools;
+mod introspection;
+mod janitor;
+#[cfg(shared)]
+mod loader;
+#[cfg(shared)]
+mod lookup;
+mod malloc;
+mod moved;
+#[cfg(gperftools)]
+mod new_mode;
+#[cfg(shared)]
+mod next;
+mod replaced;
+#[cfg(shared)]
+mod signals;
+mod start;
+#[cfg(shared)]
+mod threads;
+mod unwind;
+mod version;
+
+use vcmalloc_core::heap::{Blocks, Heap};
+use vcmalloc_core::os::{Linux, Os};
+
+/// The one difference between the libraries: what happens to a block on its way out and back.
+#[cfg(not(hardened))]
+type Policy = Heap<Linux>;
+#[cfg(hardened)]
+type Policy = vcmalloc_core::heap::Hardened<Linux>;
+
+#[cfg(not(hardened))]
+static HEAP: Policy = Policy::with_hooks(
+    Linux::new(),
+    vcmalloc_core::heap::Hooks { before_guards: faults::catch, unwind: unwind::stack },
+);
+#[cfg(hardened)]
+static HEAP: Policy = Policy::new(Linux::new());
+
+/// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
+#[inline(always)]
+fn blocks() -> &'static impl Blocks {
+    &HEAP
+}
+
+/// The heap below the policy, for what is no matter of blocks.
+#[inline(always)]
+fn heap() -> &'static Heap<Linux> {
+    HEAP.heap()
+}
+
+/// Nothing here panics: a test on the library's symbols proves that this is never called.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    heap().os().abort()
+}

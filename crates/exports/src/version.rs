@@ -1,0 +1,23 @@
+//! Which build of the library this is. `build.rs` knows it; the C API, the proof and the statistics tell it.
+
+use super::c::Name;
+use super::heap;
+use vcmalloc_core::base::text::{Sink, put_str};
+
+pub const VERSION: &str = env!("VCMALLOC_VERSION");
+const BEFORE: &str = "vcmalloc version ";
+/// `vcm doctor` finds the version in the library's file by the words before it.
+static TOLD: &str = concat!("vcmalloc version ", env!("VCMALLOC_VERSION"), "\0");
+
+/// The version alone, as a C string.
+pub fn c_string() -> Name {
+    TOLD.get(BEFORE.len()..).unwrap_or(TOLD).as_ptr().cast()
+}
+
+/// The statistics for a reader, behind what made them.
+pub fn put_statistics(sink: &mut dyn Sink) {
+    put_str(sink, "vcmalloc ");
+    put_str(sink, VERSION);
+    put_str(sink, ": ");
+    heap().put_stats_text(sink);
+}
