@@ -1,8 +1,7 @@
 //! A misuse that the janitor found, on its way to a thread that can end the process for it.
 
 use crate::base::fault::Misuse;
-use crate::base::sync::{AtomicU32, Ordering};
-use core::cell::UnsafeCell;
+use crate::base::sync::{AtomicU32, Ordering, UnsafeCell};
 use core::mem::MaybeUninit;
 
 const NOTHING: u32 = 0;
@@ -32,7 +31,7 @@ impl Found {
     pub fn tell(&self, misuse: Misuse) {
         if self.moves(NOTHING, TELLING) {
             // SAFETY: of all threads this one made the state TELLING.
-            unsafe { (*self.misuse.get()).write(misuse) };
+            unsafe { self.misuse.with_mut(|place| (*place).write(misuse)) };
             self.state.store(TOLD, Ordering::Release);
         }
     }
@@ -51,7 +50,7 @@ impl Found {
     pub fn take(&self) -> Option<Misuse> {
         // SAFETY: TOLD after it was written, and of all threads this one made the state TAKEN.
         (self.is_told() && self.moves(TOLD, TAKEN))
-            .then(|| unsafe { (*self.misuse.get()).assume_init_read() })
+            .then(|| unsafe { self.misuse.with(|place| (*place).assume_init_read()) })
     }
 }
 

@@ -5,8 +5,7 @@
 //! meanwhile, makes every critical section cost a change of threads (the "lock convoy" of M. Blasgen et al.,
 //! 1979). So the state says whether a woken thread is on its way; until it has looked, nobody else is woken.
 
-use crate::base::sync::{AtomicU32, Ordering, pause};
-use core::cell::UnsafeCell;
+use crate::base::sync::{AtomicU32, Ordering, UnsafeCell, pause};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
@@ -203,7 +202,7 @@ impl<T, W: Wait> Mutex<T, W> {
 
     /// Where the guarded value is, for a look without the mutex.
     pub fn as_ptr(&self) -> *const T {
-        self.value.get()
+        self.value.with(|value| value)
     }
 
     /// What the mutex guards, for one who took it without a guard.
@@ -213,7 +212,7 @@ impl<T, W: Wait> Mutex<T, W> {
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn seized(&self) -> &mut T {
         // SAFETY: by the caller's promise.
-        unsafe { &mut *self.value.get() }
+        unsafe { &mut *self.value.with_mut(|value| value) }
     }
 }
 
@@ -226,14 +225,14 @@ impl<T, W: Wait> Deref for Guard<'_, T, W> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: the guard exists, so this thread holds the mutex.
-        unsafe { &*self.mutex.value.get() }
+        unsafe { &*self.mutex.value.with(|value| value) }
     }
 }
 
 impl<T, W: Wait> DerefMut for Guard<'_, T, W> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the guard exists and is borrowed mutably, so nobody else looks at the value.
-        unsafe { &mut *self.mutex.value.get() }
+        unsafe { &mut *self.mutex.value.with_mut(|value| value) }
     }
 }
 
