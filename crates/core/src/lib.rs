@@ -21,11 +21,15 @@
 pub mod base;
 
 // Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array,
-// budget, posted blocks.
+// budget, posted blocks, what the janitor found.
 #[cfg(loom)]
 pub mod central {
     mod budget;
     mod transfer;
+}
+#[cfg(loom)]
+pub mod heap {
+    mod found;
 }
 #[cfg(loom)]
 pub mod os {

@@ -19,7 +19,13 @@ pub struct Found {
 unsafe impl Sync for Found {}
 
 impl Found {
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
+        Found { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    #[cfg(loom)]
+    pub fn new() -> Self {
         Found { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
@@ -54,7 +60,7 @@ impl Found {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::base::fault::Fault;
@@ -78,5 +84,25 @@ mod tests {
         assert_eq!(found.take().map(|misuse| misuse.address), Some(16));
         found.forget_teller();
         assert!(found.take().is_none(), "what was taken stays so");
+    }
+}
+
+#[cfg(loom)]
+mod loom_tests {
+    use super::*;
+    use crate::base::fault::Fault;
+    use loom::sync::Arc;
+
+    #[test]
+    fn loom_who_takes_a_misuse_sees_all_of_it() {
+        loom::model(|| {
+            let found = Arc::new(Found::new());
+            let teller = found.clone();
+            let thread = loom::thread::spawn(move || teller.tell(Misuse::at(Fault::DoubleFree, 16)));
+            let taken = found.take();
+            thread.join().unwrap();
+            assert_eq!(taken.or_else(|| found.take()).map(|misuse| misuse.address), Some(16));
+            assert!(found.take().is_none());
+        });
     }
 }

@@ -308,7 +308,7 @@ impl<O: Os> Heap<O> {
         // Release pairs with the Acquire in `run_janitor`. The thread waits for one of two words.
         self.janitor.stop.store(1, Ordering::Release);
         O::wake_one(&self.janitor.stop);
-        self.janitor.bell.ring();
+        self.janitor.bell.call();
     }
 
     /// One tick, as slow paths do it. `rung`: something happened since the last one.
