@@ -35,6 +35,7 @@ pub mod heap {
 pub mod os {
     mod bell;
     mod mutex;
+    mod witness;
     pub use mutex::{Mutex, Wait};
 }
 #[cfg(loom)]

@@ -1,5 +1,6 @@
 //! The transfer array of one class: free blocks on their way from one virtual CPU to another.
 
+use crate::base::locks::{Rank, Ranked};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// A stack of free blocks in memory that somebody else provides. Belongs to the lock of its class.
@@ -18,6 +19,10 @@ pub struct Transfer {
 
 // SAFETY: the array behind `entries` is used by the holder of the lock only.
 unsafe impl Send for Transfer {}
+
+impl Ranked for Transfer {
+    const RANK: Rank = Rank::Transfer;
+}
 
 impl Transfer {
     pub const fn new() -> Self {

@@ -30,8 +30,8 @@ impl Found {
     }
 
     fn moves(&self, from: u32, to: u32) -> bool {
-        // The order pairs `tell` with `take`: who takes the misuse sees all of it.
-        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        // Acquire pairs with the Release in `tell`: who takes the misuse sees all of it.
+        self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     pub fn tell(&self, misuse: Misuse) {

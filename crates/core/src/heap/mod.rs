@@ -36,6 +36,7 @@ pub use settings::Setup;
 pub use stats::Stats;
 
 use crate::base::fault::{Access, Maker, Misuse};
+use crate::base::locks::{Exporting, Starting};
 use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::cache::{Below, Cache, FrontKind};
 use crate::central::Central;
@@ -72,7 +73,7 @@ pub struct Heap<O: Os> {
     central: Central<O>,
     large: Large,
     pub options: Options,
-    starting: Mutex<(), O>,
+    starting: Mutex<Starting, O>,
     /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the
     /// waste inside blocks.
     requested: [Requested; TABLE_LEN],
@@ -94,6 +95,7 @@ pub struct Heap<O: Os> {
     guards: Guards<O>,
     /// None: nothing is ever sampled.
     hooks: Option<Hooks>,
+    exporting: Mutex<Exporting, O>,
 }
 
 struct Requested {
@@ -139,7 +141,7 @@ impl<O: Os> Heap<O> {
             central: Central::new(),
             large: Large::new(),
             options: Options::new(),
-            starting: Mutex::new(()),
+            starting: Mutex::new(Starting),
             requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } };
                 TABLE_LEN],
             bound_is_final: AtomicU32::new(0),
@@ -156,6 +158,7 @@ impl<O: Os> Heap<O> {
             stopped_thread: AtomicUsize::new(0),
             guards: Guards::new(),
             hooks,
+            exporting: Mutex::new(Exporting),
         }
     }
 

@@ -5,6 +5,7 @@
 use super::Heap;
 use super::janitor::Ticker;
 use crate::base::fault::Misuse;
+use crate::base::locks::Relieving;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::options::{AUTO, OptionId, percent_of};
 use crate::os::{MemoryGroup, Mutex, Os};
@@ -32,7 +33,7 @@ fn limit_beside(others: usize, limit: usize) -> usize {
 pub struct Pressure<O: Os> {
     /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
     /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
-    pub(super) relieving: Mutex<(), O>,
+    pub(super) relieving: Mutex<Relieving, O>,
     /// The footprint at which the next step of growth ends, and that at which this one began.
     relieve_at: AtomicU64,
     relieved: AtomicU64,
@@ -56,7 +57,7 @@ pub struct Pressure<O: Os> {
 impl<O: Os> Pressure<O> {
     pub const fn new() -> Self {
         Pressure {
-            relieving: Mutex::new(()),
+            relieving: Mutex::new(Relieving),
             relieve_at: AtomicU64::new(0),
             relieved: AtomicU64::new(0),
             steps_left: AtomicU32::new(0),

@@ -153,7 +153,9 @@ mod loom_tests {
                 loom::thread::spawn(move || posted.post(block))
             });
             let mut taken = Vec::new();
-            if takes_meanwhile {
+            // Not one look alone: loom would not try it at each instant.
+            while takes_meanwhile && taken.is_empty() {
+                loom::thread::yield_now();
                 taken.extend(posted.take());
             }
             let heard = threads.map(|thread| thread.join().unwrap());
@@ -194,7 +196,9 @@ mod loom_tests {
                 write(&other.1);
                 other.0.post(16)
             });
-            shared.0.take().for_each(|_| write(&shared.1));
+            while shared.0.take().map(|_| write(&shared.1)).count() == 0 {
+                loom::thread::yield_now();
+            }
             thread.join().unwrap();
         });
     }
