@@ -13,8 +13,8 @@
 //!  base       text, atomics, faults
 //! ```
 //!
-//! A layer uses those below it, never those above. Nothing here is static: a program makes as many heaps as
-//! it likes.
+//! A layer uses those below it, never those above. Nothing here is static, but the witness of the order of locks
+//! (`os/witness.rs`) in debug builds: a program makes as many heaps as it likes.
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
