@@ -66,7 +66,7 @@ demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimal
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo
 
 # The library is built first: the programs in tests/ run on target/release/libvcmalloc.so.
-test: setup-test lint build loom ## everything the project promises: style, unit tests, C programs, real programs
+test: setup-test lint build loom races ## everything the project promises: style, unit tests, C programs, real programs
 	$(CARGO) test --workspace $(LIBRARIES:%=--exclude %) --no-fail-fast
 
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
@@ -89,7 +89,7 @@ lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) clippy --workspace $(LIBRARIES:%=--exclude %) --all-targets -- -D warnings
 
 # A directory of its own, because the flag rebuilds everything.
-loom: setup-build ## the mutex and the transfer array in every interleaving
+loom: setup-build ## locks, bell, transfer array and the like in every interleaving, with the memory orders they ask for
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release -p vcmalloc-core --lib loom_
 
 golden: build ## renew tests/golden after a reviewed change of the library's symbols
@@ -103,7 +103,7 @@ soak: build ## everything at once for an hour, with what stays in memory after e
 	SOAK_PLUGIN=$(abspath $(TARGET)/soak-plugin.so) LD_PRELOAD=$(abspath $(TARGET)/release/libvcmalloc.so) \
 		$(TARGET)/soak $(or $(MINUTES),60)
 
-# Minutes, and most of them compile the core once more; so not a part of `make test`.
+# It needs no nightly: RUSTC_BOOTSTRAP for its own build, and gcc's runtime. Most of its half a minute compiles the core once more.
 races: setup-build ## the core as a heap of one process under gcc's Thread Sanitizer
 	fuzz/races/run $(ROUNDS)
 

@@ -122,6 +122,42 @@ fn upward_lines_are_found_in_every_form() {
     assert!(may_use("central", "cache").is_err() && may_use("options", "os").is_err());
 }
 
+/// The list of locks (`base/locks.rs`) would not know a second lock of one rank, and a child might not have it right.
+#[test]
+fn each_rank_of_the_list_of_locks_has_one_mutex() {
+    let source = repository().join("crates/core/src");
+    let list = fs::read_to_string(source.join("base/locks.rs")).expect("the list can be read");
+    let list =
+        list.split("\nlocks! {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("it has a list");
+    let mut guarded = Vec::new();
+    for file in rust_files(&source) {
+        let text = fs::read_to_string(&file).expect("a source file can be read");
+        for guards in text.lines().filter_map(guarded_by_field) {
+            // Types of one name may be different ones where a file has its own.
+            let own = text.contains(&format!("struct {guards} {{"));
+            guarded.push((own.then(|| file.clone()), guards.to_string()));
+        }
+    }
+    guarded.sort();
+    let different = guarded.windows(2).filter(|pair| pair[0] != pair[1]).count() + 1;
+    assert_eq!((guarded.len(), different), (list.lines().count(), list.lines().count()), "{guarded:#?}");
+    for outside in ["crates/preload/src", "crates/tcmalloc/src"].map(|path| repository().join(path)) {
+        for file in rust_files(&outside) {
+            let text = fs::read_to_string(&file).expect("a source file can be read");
+            assert!(!text.contains("Mutex<"), "{}: Heap::export is for this", file.display());
+        }
+    }
+}
+
+/// `State` in the line `    state: Mutex<State, O>,` of a struct.
+fn guarded_by_field(line: &str) -> Option<&str> {
+    let (name, kind) = line.strip_prefix("    ")?.split_once(": ")?;
+    let is_field =
+        !name.starts_with(' ') && name.split(' ').next_back()?.chars().all(|c| c.is_lowercase() || c == '_');
+    let guarded = kind.trim_start_matches("&'a ").strip_prefix("Mutex<")?.split_once(',')?.0;
+    (is_field && guarded != "T").then_some(guarded)
+}
+
 fn may_use(layer: &str, used: &str) -> Result<(), String> {
     let place = |name| LAYERS.iter().position(|known| *known == name);
     let (Some(own), Some(other)) = (place(layer), place(used)) else { return Ok(()) };

@@ -14,24 +14,29 @@
 //!  base       text, atomics, faults
 //! ```
 //!
-//! A layer uses those below it, never those above. Nothing here is static: a program makes as many heaps as
-//! it likes.
+//! A layer uses those below it, never those above. Nothing here is static, but the witness of the order of locks
+//! (`os/witness.rs`) in debug builds: a program makes as many heaps as it likes.
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod base;
 
 // Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array,
-// budget, posted blocks.
+// budget, posted blocks, what the janitor found.
 #[cfg(loom)]
 pub mod central {
     mod budget;
     mod transfer;
 }
 #[cfg(loom)]
+pub mod heap {
+    mod found;
+}
+#[cfg(loom)]
 pub mod os {
     mod bell;
     mod mutex;
+    mod witness;
     pub use mutex::{Mutex, Wait};
 }
 #[cfg(loom)]

@@ -15,8 +15,8 @@ use super::lookup::{self, Object};
 use super::next::DLOPEN;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use vcmalloc_core::os::{Linux, Mutex, Os};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use vcmalloc_core::os::Os;
 
 type Open = unsafe extern "C" fn(*const c_char, c_int) -> Pointer;
 
@@ -109,29 +109,31 @@ unsafe extern "C" fn open_early(file: *const c_char, flags: c_int) -> Pointer {
     }
 }
 
-/// What is known of the libraries' tables.
-#[derive(Clone, Copy)]
-enum Names {
-    Unknown,
-    /// They lead to ours, or to the program's own malloc as ever.
-    Settled,
-    Refused,
-}
+const UNKNOWN: u32 = 0;
+/// They lead to ours, or to the program's own malloc as ever.
+const SETTLED: u32 = 1;
+const REFUSED: u32 = 2;
 
-static NAMES: Mutex<Names, Linux> = Mutex::new(Names::Unknown);
+/// What is known of the libraries' tables.
+static NAMES: AtomicU32 = AtomicU32::new(UNKNOWN);
 
 /// The flags that may stay of those of a dlopen with `RTLD_DEEPBIND`.
 extern "C" fn flags_left() -> c_int {
-    undisturbed(|| {
-        let mut names = NAMES.lock();
-        if matches!(*names, Names::Unknown) {
-            *names = if lead_to_ours() { Names::Settled } else { Names::Refused };
-            if matches!(*names, Names::Refused) {
-                heap().os().write(2, REFUSAL);
-            }
+    if NAMES.load(Ordering::Acquire) == UNKNOWN {
+        undisturbed(|| heap().export(settle));
+    }
+    if NAMES.load(Ordering::Relaxed) == REFUSED { !libc::RTLD_DEEPBIND } else { !0 }
+}
+
+fn settle() {
+    if NAMES.load(Ordering::Relaxed) == UNKNOWN {
+        let names = if lead_to_ours() { SETTLED } else { REFUSED };
+        if names == REFUSED {
+            heap().os().write(2, REFUSAL);
         }
-        if matches!(*names, Names::Refused) { !libc::RTLD_DEEPBIND } else { !0 }
-    })
+        // Release pairs with the Acquire in `flags_left`: who finds the names settled finds them in the tables.
+        NAMES.store(names, Ordering::Release);
+    }
 }
 
 const REFUSAL: &[u8] =

@@ -87,10 +87,13 @@ pub fn run(input: &[u8]) {
             Step::Grant => system.grant(Request::Commit),
             Step::Repair => {
                 std::thread::scope(|scope| {
-                    scope.spawn(|| central.hold());
+                    scope.spawn(|| central.each_lock(&mut |lock| lock.hold()));
                 });
                 // SAFETY: the thread that held the locks has ended.
-                unsafe { central.repair(&pages, true) };
+                unsafe {
+                    central.repair_spans(&pages, true);
+                    central.repair_transfers(true);
+                }
             }
             _ => {}
         }

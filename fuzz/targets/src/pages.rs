@@ -142,7 +142,7 @@ impl Test {
 
     unsafe fn repair(&self) {
         std::thread::scope(|scope| {
-            scope.spawn(|| self.pages.hold());
+            scope.spawn(|| self.pages.each_lock(&mut |lock| lock.hold()));
         });
         // SAFETY: the thread that held the locks has ended.
         unsafe { self.pages.repair(true) };

@@ -5,6 +5,7 @@
 
 pub mod chance;
 pub mod fault;
+pub mod locks;
 #[cfg(test)]
 pub mod memory;
 pub mod noted;

@@ -4,6 +4,7 @@
 use super::slab::{Slab, Word};
 use super::{Below, Cache};
 use crate::base::fault::Misuse;
+use crate::base::locks as lock;
 use crate::base::sync::{Ordering, pause};
 use crate::class::SizeClass;
 use crate::os::{Guard, Os};
@@ -112,7 +113,7 @@ impl<O: Os> Cache<O> {
 
     /// The lock of a slot, if its holder leaves it soon. Not waited for: a signal handler may have interrupted its
     /// holder, and wait for the freezer, which we hold. Who must have it empty comes back (`Heap::keep_bound`).
-    fn patient_lock(&self, slot: usize) -> Option<Guard<'_, (), O>> {
+    fn patient_lock(&self, slot: usize) -> Option<Guard<'_, lock::Slab, O>> {
         const LOOKS: usize = 4096;
         let lock = self.lock_of(slot);
         if lock.is_own() {

@@ -2,24 +2,29 @@
 
 use super::{Below, Cache};
 use crate::base::sync::Ordering;
+#[cfg(any(test, feature = "fake-os"))]
+use crate::os::AnyLock;
 use crate::os::Os;
 
 impl<O: Os> Cache<O> {
-    /// Takes over the locks of threads that are not in this process, and puts right what those were changing.
-    /// A slab under a lock is whole at any instant.
+    /// Takes over the locks of slabs from threads that are not in this process. A slab under a lock is whole at any
+    /// instant.
     ///
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self, below: Below<'_, O>, outermost: bool) {
+    pub unsafe fn repair_slabs(&self, outermost: bool) {
         for slot in self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Relaxed) {
-            // SAFETY: by the caller's promise; released by the thread that seized it.
-            unsafe {
-                if self.lock_of(slot).seize(outermost) {
-                    self.lock_of(slot).release();
-                }
-            }
+            // SAFETY: by the caller's promise.
+            unsafe { self.lock_of(slot).take_over(outermost) };
         }
-        // SAFETY: as above.
+    }
+
+    /// Takes the freezer over, and puts slabs in use again that its holder was emptying.
+    ///
+    /// # Safety
+    /// As of `repair_slabs`, which was called.
+    pub unsafe fn repair_freezer(&self, below: Below<'_, O>, outermost: bool) {
+        // SAFETY: by the caller's promise.
         unsafe {
             if self.freezer.seize(outermost) {
                 self.thaw(below);
@@ -28,19 +33,11 @@ impl<O: Os> Cache<O> {
         }
     }
 
-    /// Takes the lock, as a thread that stays in the parent may have it.
     #[cfg(any(test, feature = "fake-os"))]
-    pub fn hold(&self) {
-        self.freezer.hold();
-    }
-
-    /// Ends `hold`.
-    ///
-    /// # Safety
-    /// After `hold` by this thread.
-    #[cfg(any(test, feature = "fake-os"))]
-    pub unsafe fn release(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe { self.freezer.release() };
+    pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
+        take(&self.freezer);
+        for slot in self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Relaxed) {
+            take(self.lock_of(slot));
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::slab::{Slab, Word};
 use super::tray::Tray;
+use crate::base::locks as lock;
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::{Mutex, Os};
@@ -12,7 +13,7 @@ use crate::os::{Mutex, Os};
 /// One slab and its lock.
 pub struct Locked<'a, O: Os> {
     pub slab: Slab,
-    pub lock: &'a Mutex<(), O>,
+    pub lock: &'a Mutex<lock::Slab, O>,
 }
 
 const ENTRY: usize = size_of::<usize>();

@@ -30,6 +30,7 @@ pub use sampling::Sampling;
 pub use sequence::Front;
 pub use slab::most_cached;
 
+use crate::base::locks::Freezer;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::central::Central;
 use crate::os::{Mutex, Os};
@@ -90,7 +91,7 @@ pub struct Cache<O: Os> {
     /// Room that one slab may take.
     share: AtomicUsize,
     /// Held while a slab is made, frozen or emptied.
-    freezer: Mutex<(), O>,
+    freezer: Mutex<Freezer, O>,
     pub sampling: Sampling,
     /// What slow paths use: as `front`, and on also where every call is to take the slow path.
     pub behind: Front,
@@ -105,7 +106,7 @@ impl<O: Os> Cache<O> {
             cpus: AtomicUsize::new(0),
             slots: AtomicUsize::new(0),
             share: AtomicUsize::new(0),
-            freezer: Mutex::new(()),
+            freezer: Mutex::new(Freezer),
             sampling: Sampling::new(),
             behind: Front::new(),
         }

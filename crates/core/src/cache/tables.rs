@@ -5,6 +5,7 @@ use super::locked::Locked;
 use super::sequence::Current;
 use super::slab::{MAPPED, SLAB_BYTES, SLAB_HEAD_BYTES, Slab, USED};
 use super::tray::Tray;
+use crate::base::locks as lock;
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::class::TABLE_LEN;
@@ -17,7 +18,7 @@ const TABLES: usize = 3;
 
 impl<O: Os> Cache<O> {
     pub(super) fn table_bytes(slots: usize) -> usize {
-        round_up(EMPTY_BYTES + slots * (TABLES * WORD + size_of::<Mutex<(), O>>()), 1 << 16)
+        round_up(EMPTY_BYTES + slots * (TABLES * WORD + size_of::<Mutex<lock::Slab, O>>()), 1 << 16)
     }
 
     fn word_at(&self, offset: usize) -> &AtomicUsize {
@@ -45,9 +46,9 @@ impl<O: Os> Cache<O> {
         self.word_at(EMPTY_BYTES + (2 * slots + slot) * WORD)
     }
 
-    pub(super) fn lock_of(&self, slot: usize) -> &Mutex<(), O> {
+    pub(super) fn lock_of(&self, slot: usize) -> &Mutex<lock::Slab, O> {
         let tables = EMPTY_BYTES + TABLES * self.slots.load(Ordering::Relaxed) * WORD;
-        let address = self.base.load(Ordering::Relaxed) + tables + slot * size_of::<Mutex<(), O>>();
+        let address = self.base.load(Ordering::Relaxed) + tables + slot * size_of::<Mutex<lock::Slab, O>>();
         // SAFETY: as in `word_at`; a zeroed mutex is a free one.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }

@@ -2,6 +2,7 @@
 //! emptier ones drain.
 
 use crate::base::fault::{Fault, Misuse};
+use crate::base::locks::{Rank, Ranked};
 use crate::base::sync::Ordering;
 use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -28,6 +29,10 @@ pub struct SpanLists {
     heads: [SpanId; LISTS],
     pub free_blocks: usize,
     pub spans: usize,
+}
+
+impl Ranked for SpanLists {
+    const RANK: Rank = Rank::Spans;
 }
 
 impl SpanLists {

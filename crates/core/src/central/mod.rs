@@ -19,6 +19,8 @@ use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
+#[cfg(any(test, feature = "fake-os"))]
+use crate::os::AnyLock;
 use crate::os::{Mutex, Os};
 use crate::pages::{Pages, SpanId, is_idle};
 use lists::SpanLists;
@@ -368,23 +370,19 @@ impl<O: Os> Central<O> {
         ClassStats { transfer_blocks, free_blocks: spans.free_blocks as u64, spans: spans.spans as u64 }
     }
 
-    /// Takes all locks in rank order, as threads that stay in the parent may have them.
     #[cfg(any(test, feature = "fake-os"))]
-    pub fn hold(&self) {
-        self.classes.iter().for_each(|class| class.transfer.hold());
-        self.classes.iter().for_each(|class| class.spans.hold());
+    pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
+        self.classes.iter().for_each(|class| take(&class.transfer));
+        self.classes.iter().for_each(|class| take(&class.spans));
     }
 
-    /// Takes over the locks of threads that are not in this process, and puts right what those were changing.
-    /// The pages are right already.
+    /// Takes over the locks of transfer arrays from threads that are not in this process.
     ///
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self, pages: &Pages<O>, outermost: bool) {
-        let mut any_span_lock = false;
-        for (index, place) in self.classes.iter().enumerate() {
-            let class = SizeClass::from_byte(index as u8);
-            // SAFETY: by the caller's promise; each is released by the thread that seized it.
+    pub unsafe fn repair_transfers(&self, outermost: bool) {
+        for place in &self.classes {
+            // SAFETY: by the caller's promise; released by the thread that seized it.
             unsafe {
                 if place.transfer.seize(outermost) {
                     // Blocks count once they are there, and count no more before they are taken: nothing to
@@ -392,6 +390,20 @@ impl<O: Os> Central<O> {
                     place.note(place.transfer.seized());
                     place.transfer.release();
                 }
+            }
+        }
+    }
+
+    /// Takes over the locks of spans, and puts right what their holders were changing. The pages are right already.
+    ///
+    /// # Safety
+    /// As of `repair_transfers`.
+    pub unsafe fn repair_spans(&self, pages: &Pages<O>, outermost: bool) {
+        let mut any_span_lock = false;
+        for (index, place) in self.classes.iter().enumerate() {
+            let class = SizeClass::from_byte(index as u8);
+            // SAFETY: by the caller's promise; each is released by the thread that seized it.
+            unsafe {
                 if place.spans.seize(outermost) {
                     any_span_lock = true;
                     if class.is_small() {

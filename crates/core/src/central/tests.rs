@@ -341,7 +341,7 @@ fn lists_are_right_again_in_a_child_whose_parent_was_changing_them() {
     };
     std::thread::scope(|scope| scope.spawn(gone).join()).unwrap();
     // SAFETY: the thread that held the locks is gone.
-    unsafe { middle.central.repair(&middle.pages, true) };
+    unsafe { middle.central.repair_spans(&middle.pages, true) };
     middle.verify();
     assert_eq!([small, large].map(|class| middle.central.stats(class)), before);
     assert!(middle.take(small, 100).iter().all(|block| !kept.contains(block)));
@@ -360,7 +360,7 @@ fn pages_inside_spans_that_were_just_given_back_are_counted_in_a_repair() {
     };
     std::thread::scope(|scope| scope.spawn(gone).join()).unwrap();
     // SAFETY: the thread that held the lock is gone.
-    unsafe { middle.central.repair(&middle.pages, true) };
+    unsafe { middle.central.repair_spans(&middle.pages, true) };
     middle.verify();
     middle.pages.verify();
     assert_eq!(middle.pages.released_bytes(), 2 * crate::base::PAGE_BYTES);

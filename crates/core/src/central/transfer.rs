@@ -1,5 +1,6 @@
 //! The transfer array of one class: free blocks on their way from one virtual CPU to another.
 
+use crate::base::locks::{Rank, Ranked};
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// A stack of free blocks in memory that somebody else provides. Belongs to the lock of its class.
@@ -18,6 +19,10 @@ pub struct Transfer {
 
 // SAFETY: the array behind `entries` is used by the holder of the lock only.
 unsafe impl Send for Transfer {}
+
+impl Ranked for Transfer {
+    const RANK: Rank = Rank::Transfer;
+}
 
 impl Transfer {
     pub const fn new() -> Self {
@@ -153,7 +158,7 @@ mod tests {
 #[cfg(loom)]
 mod loom_tests {
     use super::*;
-    use crate::base::sync::AtomicU32;
+    use crate::base::sync::{AtomicU32, UnsafeCell};
     use crate::os::{Mutex, Wait};
     use loom::sync::Arc;
 
@@ -170,25 +175,32 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_a_block_that_crosses_the_transfer_array_is_had_by_one_thread() {
+    fn loom_a_block_that_crosses_the_transfer_array_is_had_by_one_thread_with_what_was_done_in_it() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
             let mut transfer = Transfer::new();
             transfer.provide(Box::leak(Box::new([0usize; 2])).as_mut_ptr(), 2);
             transfer.grow(2);
-            transfer.put(&[16, 32]);
-            let shared = Arc::new(Mutex::<Transfer, Yield>::new(transfer));
+            transfer.put(&[1]);
+            let blocks = [(); 2].map(|()| UnsafeCell::new(0));
+            let shared = Arc::new((Mutex::<Transfer, Yield>::new(transfer), blocks));
             let other = shared.clone();
-            let thread = loom::thread::spawn(move || {
+            // SAFETY: the thread that has a block uses it. Loom looks.
+            let write = |block: &UnsafeCell<u32>| block.with_mut(|block| unsafe { *block += 1 });
+            let take_one = move |(transfer, blocks): &(Mutex<Transfer, Yield>, [UnsafeCell<u32>; 2])| {
                 let mut out = [0; 1];
-                (other.lock().take(&mut out), out[0])
+                assert_eq!(transfer.lock().take(&mut out), 1);
+                write(&blocks[out[0]]);
+                out[0]
+            };
+            let thread = loom::thread::spawn(move || {
+                write(&other.1[0]);
+                other.0.lock().put(&[0]);
+                take_one(&other)
             });
-            let mut out = [0; 1];
-            let mine = (shared.lock().take(&mut out), out[0]);
-            let theirs = thread.join().unwrap();
-            assert_eq!((mine.0, theirs.0), (1, 1));
-            assert_ne!(mine.1, theirs.1);
+            let mine = take_one(&shared);
+            assert_ne!(mine, thread.join().unwrap());
         });
     }
 }

@@ -21,6 +21,7 @@ pub use paths::LARGEST_REQUEST;
 pub use sampling::Hooks;
 pub use settings::Setup;
 
+use crate::base::locks::{Exporting, Starting};
 use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::cache::{self, Cache, FrontKind};
 use crate::central::Central;
@@ -52,7 +53,7 @@ pub struct Heap<O: Os> {
     central: Central<O>,
     large: Large,
     pub options: Options,
-    starting: Mutex<(), O>,
+    starting: Mutex<Starting, O>,
     /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the
     /// waste inside blocks.
     requested: [Requested; TABLE_LEN],
@@ -69,6 +70,7 @@ pub struct Heap<O: Os> {
     guards: Guards<O>,
     /// None: nothing is ever sampled.
     hooks: Option<Hooks>,
+    exporting: Mutex<Exporting, O>,
 }
 
 struct Requested {
@@ -111,7 +113,7 @@ impl<O: Os> Heap<O> {
             central: Central::new(),
             large: Large::new(),
             options: Options::new(),
-            starting: Mutex::new(()),
+            starting: Mutex::new(Starting),
             requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } };
                 TABLE_LEN],
             late_options: AtomicU32::new(0),
@@ -124,6 +126,7 @@ impl<O: Os> Heap<O> {
             stopped_thread: AtomicUsize::new(0),
             guards: Guards::new(),
             hooks,
+            exporting: Mutex::new(Exporting),
         }
     }
 

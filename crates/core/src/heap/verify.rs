@@ -1,7 +1,8 @@
 //! What must be true of a heap while no thread works on it. For tests.
 
 use super::Heap;
-use crate::os::Os;
+use crate::base::locks::Rank;
+use crate::os::{AnyLock, Os};
 
 impl<O: Os> Heap<O> {
     /// Panics where the layers contradict themselves or each other. No other thread may use the heap
@@ -49,13 +50,24 @@ impl<O: Os> Heap<O> {
     /// Takes every lock of the heap, inside a slow path, as threads that stay in the parent may have them.
     pub fn hold_for_test(&self) {
         core::mem::forget(self.enter_slow_path());
-        self.starting.hold();
-        self.upkeep.relieving.hold();
-        self.profile.hold();
-        self.guards.hold();
-        self.cache.hold();
-        self.central.hold();
-        self.pages.hold();
+        Rank::ALL.into_iter().for_each(|rank| self.each_lock(rank, &mut |lock| lock.hold()));
+    }
+
+    /// Calls `take` with all locks of a rank.
+    pub fn each_lock(&self, rank: Rank, take: &mut dyn FnMut(&dyn AnyLock)) {
+        let mut take = |lock: &dyn AnyLock| {
+            if lock.rank() == rank {
+                take(lock);
+            }
+        };
+        take(&self.exporting);
+        take(&self.starting);
+        take(&self.upkeep.relieving);
+        self.profile.each_lock(&mut take);
+        self.guards.each_lock(&mut take);
+        self.cache.each_lock(&mut take);
+        self.central.each_lock(&mut take);
+        self.pages.each_lock(&mut take);
     }
 
     /// Does `work` as a signal handler that interrupted a slow path.

@@ -224,13 +224,13 @@ fn a_block_that_waits_to_be_closed_is_a_freed_one() {
     let (pages, large) = (Pages::new(), Large::new());
     assert!(pages.start(&os));
     let block = large.allocate(&os, &pages, 700_000, 16).unwrap().address;
-    pages.hold();
+    pages.each_lock(&mut |lock| lock.hold());
     large.free(&pages, block).unwrap();
     let fault = |outcome: Result<(), Misuse>| outcome.unwrap_err().fault;
     assert_eq!(fault(large.free(&pages, block)), Fault::DoubleFree);
     assert_eq!(fault(large.usable(&pages, block).map(drop)), Fault::DoubleFree);
     assert_eq!(fault(large.resize_in_place(&os, &pages, block, 300_000).map(drop)), Fault::DoubleFree);
     // SAFETY: held above by this thread.
-    unsafe { pages.release() };
+    pages.each_lock(&mut |lock| unsafe { lock.release() });
     assert_eq!(pages.stats().large.blocks, 0);
 }

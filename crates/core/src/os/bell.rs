@@ -25,23 +25,32 @@ impl<W: Wait> Bell<W> {
         Bell { state: AtomicU32::new(QUIET), wait: PhantomData }
     }
 
-    /// Wakes the sleeper, or keeps it from falling asleep.
+    /// Wakes the sleeper, or keeps it from falling asleep. For what happens again and again: where the bell rings
+    /// already and is taken at this very moment, that may be the last that was heard of it.
     #[inline]
     pub fn ring(&self) {
-        // AcqRel pairs with `take`: who finds the bell rung sees what was done before it was rung.
-        if self.state.load(Ordering::Relaxed) != RUNG && self.state.swap(RUNG, Ordering::AcqRel) == ASLEEP {
+        if self.state.load(Ordering::Relaxed) != RUNG {
+            self.call();
+        }
+    }
+
+    /// The same for what must not be missed.
+    #[inline]
+    pub fn call(&self) {
+        // Release pairs with the Acquire in `take` and `sleep`: who finds the bell rung sees what was done before.
+        if self.state.swap(RUNG, Ordering::Release) == ASLEEP {
             W::wake_one(&self.state);
         }
     }
 
     /// True if the bell was rung since it was last taken.
     pub fn take(&self) -> bool {
-        self.state.swap(QUIET, Ordering::AcqRel) == RUNG
+        self.state.swap(QUIET, Ordering::Acquire) == RUNG
     }
 
     /// Returns when the bell is rung; at once if it was rung since it was last taken.
     pub fn sleep(&self) {
-        if self.state.compare_exchange(QUIET, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if self.state.compare_exchange(QUIET, ASLEEP, Ordering::Relaxed, Ordering::Acquire).is_err() {
             return;
         }
         while self.state.load(Ordering::Acquire) == ASLEEP {
@@ -53,8 +62,8 @@ impl<W: Wait> Bell<W> {
 #[cfg(loom)]
 mod loom_tests {
     use super::*;
+    use crate::base::sync::{AtomicBool, UnsafeCell};
     use loom::sync::Arc;
-    use loom::sync::atomic::AtomicBool;
 
     struct Yield;
 
@@ -68,23 +77,78 @@ mod loom_tests {
         }
     }
 
-    #[test]
-    fn loom_work_that_was_rung_for_is_never_slept_over() {
-        loom::model(|| {
-            let bell = Arc::new(Bell::<Yield>::new());
-            let work = Arc::new(AtomicBool::new(false));
-            let (ringer_bell, ringer_work) = (bell.clone(), work.clone());
+    struct Shared {
+        bell: Bell<Yield>,
+        work: AtomicBool,
+        result: UnsafeCell<u32>,
+    }
+
+    /// A thread works and rings; another, which got the bell as `before` left it, waits for that.
+    fn race(before: fn(&Bell<Yield>), ring: fn(&Bell<Yield>), wait: fn(&Shared)) {
+        loom::model(move || {
+            let shared =
+                Shared { bell: Bell::new(), work: AtomicBool::new(false), result: UnsafeCell::new(0) };
+            before(&shared.bell);
+            let shared = Arc::new(shared);
+            let ringer = shared.clone();
             let ringer = loom::thread::spawn(move || {
-                ringer_work.store(true, Ordering::Relaxed);
-                ringer_bell.ring();
+                // SAFETY: the other thread reads it when it was rung for. Loom looks.
+                ringer.result.with_mut(|result| unsafe { *result = 7 });
+                ringer.work.store(true, Ordering::Relaxed);
+                ring(&ringer.bell);
             });
-            // Would never end if the ring could be lost between the look and the sleep.
-            while !work.load(Ordering::Relaxed) {
-                bell.sleep();
-                bell.take();
-            }
+            wait(&shared);
             ringer.join().unwrap();
         });
+    }
+
+    /// Would never end if a ring could be lost between the look and the sleep.
+    fn look_and_sleep(shared: &Shared) {
+        while !shared.work.load(Ordering::Relaxed) {
+            shared.bell.sleep();
+            shared.bell.take();
+        }
+    }
+
+    fn see_result(shared: &Shared) {
+        // SAFETY: it was rung for, after it was written.
+        assert_eq!(shared.result.with(|result| unsafe { *result }), 7);
+    }
+
+    #[test]
+    fn loom_work_that_was_rung_for_is_never_slept_over() {
+        race(|_| (), Bell::ring, look_and_sleep);
+    }
+
+    #[test]
+    fn loom_a_call_is_not_missed_while_an_earlier_ring_is_taken() {
+        race(Bell::ring, Bell::call, look_and_sleep);
+    }
+
+    #[test]
+    fn loom_who_takes_a_bell_that_was_rung_sees_what_was_done_before() {
+        race(
+            |_| (),
+            Bell::ring,
+            |shared| {
+                while !shared.bell.take() {
+                    loom::thread::yield_now();
+                }
+                see_result(shared);
+            },
+        );
+    }
+
+    #[test]
+    fn loom_who_was_woken_sees_what_was_done_before() {
+        race(
+            |_| (),
+            Bell::ring,
+            |shared| {
+                shared.bell.sleep();
+                see_result(shared);
+            },
+        );
     }
 }
 

@@ -9,11 +9,14 @@ mod bell;
 pub mod fake;
 mod linux;
 mod mutex;
+mod witness;
 
 pub use bell::Bell;
 #[cfg(target_arch = "x86_64")]
 pub use linux::unwind;
 pub use linux::{Filter, Interrupted, Linux};
+#[cfg(any(test, feature = "fake-os"))]
+pub use mutex::AnyLock;
 pub use mutex::{Guard, Mutex, Wait};
 
 use crate::base::sync::AtomicU32;

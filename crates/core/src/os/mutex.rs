@@ -5,8 +5,11 @@
 //! meanwhile, makes every critical section cost a change of threads (the "lock convoy" of M. Blasgen et al.,
 //! 1979). So the state says whether a woken thread is on its way; until it has looked, nobody else is woken.
 
-use crate::base::sync::{AtomicU32, Ordering, pause};
-use core::cell::UnsafeCell;
+use super::witness;
+#[cfg(any(test, feature = "fake-os"))]
+use crate::base::locks::Rank;
+use crate::base::locks::Ranked;
+use crate::base::sync::{AtomicU32, Ordering, UnsafeCell, pause};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
@@ -18,7 +21,10 @@ const WAITER: u32 = 4;
 
 /// Looks at the word before waiting: a critical section is shorter than a system call, but with more threads
 /// than CPUs its holder may not be running, so the look is short.
+#[cfg(not(loom))]
 const LOOKS: u32 = 48;
+#[cfg(loom)]
+const LOOKS: u32 = 0;
 
 /// How a thread waits for a word to change.
 pub trait Wait {
@@ -30,7 +36,8 @@ pub trait Wait {
     fn mark() -> u32;
 }
 
-/// Mutual exclusion over a `T`. Any thread may call; not recursive; a child process calls `seize`.
+/// Mutual exclusion over a `T`, which says its place in the order of locks. Any thread may call; not recursive; a child
+/// process calls `seize`.
 pub struct Mutex<T, W> {
     state: AtomicU32,
     /// Counts the wake-ups: what waiters sleep on.
@@ -45,7 +52,7 @@ pub struct Mutex<T, W> {
 // SAFETY: `value` is reached only through a Guard, and the state word admits one Guard at a time.
 unsafe impl<T: Send, W> Sync for Mutex<T, W> {}
 
-impl<T, W: Wait> Mutex<T, W> {
+impl<T: Ranked, W: Wait> Mutex<T, W> {
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Mutex {
@@ -70,10 +77,16 @@ impl<T, W: Wait> Mutex<T, W> {
 
     #[inline]
     pub fn lock(&self) -> Guard<'_, T, W> {
+        witness::look::<W>(T::RANK, false);
+        self.wait_for();
+        Guard { mutex: self }
+    }
+
+    #[inline]
+    fn wait_for(&self) {
         if !self.take_if_free() {
             self.lock_contended();
         }
-        Guard { mutex: self }
     }
 
     #[inline]
@@ -94,9 +107,15 @@ impl<T, W: Wait> Mutex<T, W> {
         let taken = state & HELD == 0
             && self.state.compare_exchange(state, state | HELD, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
-            self.holder.store(W::mark(), Ordering::Relaxed);
+            self.note_holder(W::mark());
         }
         taken
+    }
+
+    #[inline]
+    fn note_holder(&self, mark: u32) {
+        self.holder.store(mark, Ordering::Relaxed);
+        witness::taken(mark, T::RANK);
     }
 
     #[cold]
@@ -120,13 +139,14 @@ impl<T, W: Wait> Mutex<T, W> {
                 .compare_exchange(state, (state | HELD) - WAITER, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
             {
-                return self.holder.store(W::mark(), Ordering::Relaxed);
+                return self.note_holder(W::mark());
             }
         }
     }
 
     #[inline]
     fn unlock(&self) {
+        witness::left(W::mark, T::RANK);
         self.holder.store(0, Ordering::Relaxed);
         let state = self.state.fetch_sub(HELD, Ordering::Release);
         if state != HELD {
@@ -162,9 +182,11 @@ impl<T, W: Wait> Mutex<T, W> {
         }
     }
 
-    /// Takes the lock without a guard.
+    /// Takes the lock without a guard, and beside others of its rank.
+    #[cfg(any(test, feature = "fake-os"))]
     pub fn hold(&self) {
-        core::mem::forget(self.lock());
+        witness::look::<W>(T::RANK, true);
+        self.wait_for();
     }
 
     /// Ends `hold` or `seize`.
@@ -191,8 +213,22 @@ impl<T, W: Wait> Mutex<T, W> {
         // Waiters that do not exist stay counted: one of them may be this thread, interrupted as it waited.
         // Nobody is on his way.
         self.state.fetch_and(!WOKEN, Ordering::Relaxed);
-        self.holder.store(mark, Ordering::Relaxed);
+        witness::left(|| self.holder.load(Ordering::Relaxed), T::RANK);
+        self.note_holder(mark);
         true
+    }
+
+    /// Sets the mutex free that such a holder has. For one that guards no value.
+    ///
+    /// # Safety
+    /// As of `seize`.
+    pub unsafe fn take_over(&self, outermost: bool) {
+        // SAFETY: by the caller's promise; released by the thread that seized it.
+        unsafe {
+            if self.seize(outermost) {
+                self.release();
+            }
+        }
     }
 
     /// The mutex as it is in a child where it was free and others waited for it in the parent, one of them woken.
@@ -203,7 +239,7 @@ impl<T, W: Wait> Mutex<T, W> {
 
     /// Where the guarded value is, for a look without the mutex.
     pub fn as_ptr(&self) -> *const T {
-        self.value.get()
+        self.value.with(|value| value)
     }
 
     /// What the mutex guards, for one who took it without a guard.
@@ -213,31 +249,61 @@ impl<T, W: Wait> Mutex<T, W> {
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn seized(&self) -> &mut T {
         // SAFETY: by the caller's promise.
-        unsafe { &mut *self.value.get() }
+        unsafe { &mut *self.value.with_mut(|value| value) }
+    }
+}
+
+/// A lock whatever it guards, as a thread that stays in the parent may have it.
+#[cfg(any(test, feature = "fake-os"))]
+pub trait AnyLock {
+    fn rank(&self) -> Rank;
+    fn hold(&self);
+    /// # Safety
+    /// After `hold` by this thread.
+    unsafe fn release(&self);
+    fn is_held(&self) -> bool;
+}
+
+#[cfg(any(test, feature = "fake-os"))]
+impl<T: Ranked, W: Wait> AnyLock for Mutex<T, W> {
+    fn rank(&self) -> Rank {
+        T::RANK
+    }
+
+    fn hold(&self) {
+        self.hold();
+    }
+
+    unsafe fn release(&self) {
+        self.unlock();
+    }
+
+    fn is_held(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & HELD != 0
     }
 }
 
 /// The right to use the value; dropping it unlocks.
-pub struct Guard<'a, T, W: Wait> {
+pub struct Guard<'a, T: Ranked, W: Wait> {
     mutex: &'a Mutex<T, W>,
 }
 
-impl<T, W: Wait> Deref for Guard<'_, T, W> {
+impl<T: Ranked, W: Wait> Deref for Guard<'_, T, W> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: the guard exists, so this thread holds the mutex.
-        unsafe { &*self.mutex.value.get() }
+        unsafe { &*self.mutex.value.with(|value| value) }
     }
 }
 
-impl<T, W: Wait> DerefMut for Guard<'_, T, W> {
+impl<T: Ranked, W: Wait> DerefMut for Guard<'_, T, W> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the guard exists and is borrowed mutably, so nobody else looks at the value.
-        unsafe { &mut *self.mutex.value.get() }
+        unsafe { &mut *self.mutex.value.with_mut(|value| value) }
     }
 }
 
-impl<T, W: Wait> Drop for Guard<'_, T, W> {
+impl<T: Ranked, W: Wait> Drop for Guard<'_, T, W> {
     #[inline]
     fn drop(&mut self) {
         self.mutex.unlock();
@@ -248,6 +314,12 @@ impl<T, W: Wait> Drop for Guard<'_, T, W> {
 mod loom_tests {
     use super::*;
     use loom::sync::Arc;
+
+    struct Counter(usize);
+
+    impl Ranked for Counter {
+        const RANK: Rank = Rank::Starting;
+    }
 
     struct Yield;
 
@@ -269,12 +341,12 @@ mod loom_tests {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
-            let counter = Arc::new(Mutex::<usize, Yield>::new(0));
+            let counter = Arc::new(Mutex::<Counter, Yield>::new(Counter(0)));
             let other = counter.clone();
-            let thread = loom::thread::spawn(move || *other.lock() += 1);
-            *counter.lock() += 1;
+            let thread = loom::thread::spawn(move || other.lock().0 += 1);
+            counter.lock().0 += 1;
             thread.join().unwrap();
-            assert_eq!(*counter.lock(), 2);
+            assert_eq!(counter.lock().0, 2);
         });
     }
 }
@@ -285,22 +357,28 @@ mod tests {
     use crate::os::Linux;
     use std::sync::Arc;
 
+    struct Number(u64);
+
+    impl Ranked for Number {
+        const RANK: Rank = Rank::Freezer;
+    }
+
     #[test]
     fn every_increment_under_the_mutex_counts() {
-        let counter = Arc::new(Mutex::<u64, Linux>::new(0));
+        let counter = Arc::new(Mutex::<Number, Linux>::new(Number(0)));
         let threads: Vec<_> = (0..8)
             .map(|_| {
                 let counter = counter.clone();
-                std::thread::spawn(move || (0..20_000).for_each(|_| *counter.lock() += 1))
+                std::thread::spawn(move || (0..20_000).for_each(|_| counter.lock().0 += 1))
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(*counter.lock(), 160_000);
+        assert_eq!(counter.lock().0, 160_000);
     }
 
     #[test]
     fn a_held_mutex_refuses_to_be_tried_and_opens_after_release() {
-        let mutex = Mutex::<u8, Linux>::new(1);
+        let mutex = Mutex::<Number, Linux>::new(Number(1));
         mutex.hold();
         assert!(mutex.try_lock().is_none());
         // SAFETY: held by the line above.
@@ -310,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_mutex_that_was_seized_from_its_interrupted_holder_can_still_be_left() {
-        let mutex = Mutex::<u8, Linux>::new(0);
+        let mutex = Mutex::<Number, Linux>::new(Number(0));
         let held = mutex.lock();
         mutex.holder.store(0, Ordering::Relaxed);
         // SAFETY: this is the only thread; it stands where a handler would have interrupted it.
@@ -325,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_mutex_is_seized_from_a_thread_that_is_gone_but_neither_from_oneself_nor_from_nobody() {
-        let mutex = Mutex::<u8, Linux>::new(7);
+        let mutex = Mutex::<Number, Linux>::new(Number(7));
         // SAFETY: no other thread is left that could hold the mutex.
         unsafe {
             assert!(!mutex.seize(false) && !mutex.seize(true), "free");
@@ -334,7 +412,7 @@ mod tests {
             mutex.release();
             std::thread::scope(|scope| scope.spawn(|| mutex.hold()).join()).unwrap();
             assert!(mutex.try_lock().is_none() && mutex.seize(false));
-            assert_eq!(*mutex.seized(), 7);
+            assert_eq!(mutex.seized().0, 7);
             assert!(!mutex.seize(false), "our own by now");
             assert!(mutex.seize(true), "of one that is gone and had our mark");
             mutex.release();

@@ -29,9 +29,12 @@ pub use runs::{Block, Run, is_since};
 pub use span::{Span, SpanId, TIDY, is_idle};
 pub use table::Table;
 
+use crate::base::locks::{Rank, Ranked};
 use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
+#[cfg(any(test, feature = "fake-os"))]
+use crate::os::AnyLock;
 use crate::os::{Mutex, Os};
 use bits::BLOCK_UNITS;
 use posted::Posted;
@@ -119,6 +122,14 @@ struct Withheld {
     units: u128,
 }
 
+impl Ranked for Withheld {
+    const RANK: Rank = Rank::GivingBack;
+}
+
+impl Ranked for State {
+    const RANK: Rank = Rank::State;
+}
+
 impl Withheld {
     const NOTHING: Withheld = Withheld { block: 0, units: 0 };
 }
@@ -192,24 +203,10 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    /// Takes the locks, as a thread that stays in the parent may have them.
     #[cfg(any(test, feature = "fake-os"))]
-    pub fn hold(&self) {
-        self.giving_back.hold();
-        self.state.hold();
-    }
-
-    /// Ends `hold`.
-    ///
-    /// # Safety
-    /// After `hold` by this thread.
-    #[cfg(any(test, feature = "fake-os"))]
-    pub unsafe fn release(&self) {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            self.state.release();
-            self.giving_back.release();
-        }
+    pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
+        take(&self.giving_back);
+        take(&self.state);
     }
 }
 

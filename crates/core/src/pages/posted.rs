@@ -135,6 +135,7 @@ mod tests {
 #[cfg(loom)]
 mod loom_tests {
     use super::*;
+    use crate::base::sync::UnsafeCell;
     use loom::sync::Arc;
 
     /// What two threads heard that post these, and what was taken meanwhile and afterwards.
@@ -152,7 +153,9 @@ mod loom_tests {
                 loom::thread::spawn(move || posted.post(block))
             });
             let mut taken = Vec::new();
-            if takes_meanwhile {
+            // Not one look alone: loom would not try it at each instant.
+            while takes_meanwhile && taken.is_empty() {
+                loom::thread::yield_now();
                 taken.extend(posted.take());
             }
             let heard = threads.map(|thread| thread.join().unwrap());
@@ -180,5 +183,23 @@ mod loom_tests {
                 assert_eq!((told < 2, taken.len()), (true, 2 - told));
             });
         }
+    }
+
+    #[test]
+    fn loom_who_takes_a_block_comes_after_who_posted_it() {
+        loom::model(|| {
+            let shared = Arc::new((Posted::new(), UnsafeCell::new(0)));
+            let other = shared.clone();
+            // SAFETY: the thread that has the block uses it. Loom looks.
+            let write = |block: &UnsafeCell<u32>| block.with_mut(|block| unsafe { *block += 1 });
+            let thread = loom::thread::spawn(move || {
+                write(&other.1);
+                other.0.post(16)
+            });
+            while shared.0.take().map(|_| write(&shared.1)).count() == 0 {
+                loom::thread::yield_now();
+            }
+            thread.join().unwrap();
+        });
     }
 }

@@ -24,6 +24,7 @@ pub(crate) use shed::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
 pub use thread::{Thread, Ticker};
 pub use tick::nanoseconds;
 
+use crate::base::locks::Relieving;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::cache::{self, Cache};
 use crate::central::Central;
@@ -66,7 +67,7 @@ pub struct Upkeep<O: Os> {
     relief: Relief,
     /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
     /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
-    pub relieving: Mutex<(), O>,
+    pub relieving: Mutex<Relieving, O>,
     /// The bound of the caches is first set for one CPU; who needs more makes us ask the system how many there are.
     bound_is_final: AtomicU32,
     fences_refused: AtomicU64,
@@ -98,7 +99,7 @@ impl<O: Os> Upkeep<O> {
             shedding: Shedding::new(),
             group: Group::new(),
             relief: Relief::new(),
-            relieving: Mutex::new(()),
+            relieving: Mutex::new(Relieving),
             bound_is_final: AtomicU32::new(0),
             fences_refused: AtomicU64::new(0),
             given_back: AtomicU64::new(0),

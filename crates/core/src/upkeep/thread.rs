@@ -169,7 +169,7 @@ impl<O: Os> Thread<O> {
         // Release pairs with the Acquire in `goes_on`. The thread waits for one of two words.
         self.stop.store(1, Ordering::Release);
         O::wake_one(&self.stop);
-        self.bell.ring();
+        self.bell.call();
     }
 
     /// In a new process there is no such thread, and whatever became of the parent's main thread, this one has a thread

@@ -10,7 +10,10 @@
 use super::slot::{LIVE, Slot, Trace};
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
+use crate::base::locks::{Rank, Ranked};
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(any(test, feature = "fake-os"))]
+use crate::os::AnyLock;
 use crate::os::{Guard, Mutex, Os};
 use crate::pages::Table;
 
@@ -49,6 +52,10 @@ struct State {
     random: u64,
     requested: u64,
     samples: u64,
+}
+
+impl Ranked for State {
+    const RANK: Rank = Rank::Guards;
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -311,10 +318,9 @@ impl<O: Os> Guards<O> {
         }
     }
 
-    /// Takes the lock, as a thread that stays in the parent may have it.
     #[cfg(any(test, feature = "fake-os"))]
-    pub fn hold(&self) {
-        self.state.hold();
+    pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
+        take(&self.state);
     }
 }
 

@@ -6,7 +6,10 @@
 
 use super::stack::Stack;
 use crate::base::chance::sampled_chance;
+use crate::base::locks::{Rank, Ranked};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+#[cfg(any(test, feature = "fake-os"))]
+use crate::os::AnyLock;
 use crate::os::{Guard, Mutex, Os};
 use crate::pages::Table;
 
@@ -131,6 +134,10 @@ struct State {
     dropped: u64,
     allocated: Tally,
     freed: Tally,
+}
+
+impl Ranked for State {
+    const RANK: Rank = Rank::Profile;
 }
 
 const EMPTY: State = State {
@@ -454,9 +461,8 @@ impl<O: Os> Profile<O> {
         }
     }
 
-    /// Takes the lock, as a thread that stays in the parent may have it.
     #[cfg(any(test, feature = "fake-os"))]
-    pub fn hold(&self) {
-        self.state.hold();
+    pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
+        take(&self.state);
     }
 }

@@ -6,6 +6,7 @@
 //! guard. A lock that this very thread holds, in the work that a signal handler interrupted, is left alone:
 //! that work goes on. docs/design/fork.md tells the whole.
 
+use crate::base::locks::Rank;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, pause};
 use crate::heap::Heap;
 use crate::os::Os;
@@ -151,21 +152,41 @@ impl<O: Os> Heap<O> {
     pub(crate) unsafe fn repair(&self, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
-            for guards_nothing in [&self.starting, &self.upkeep.relieving] {
-                if guards_nothing.seize(outermost) {
-                    guards_nothing.release();
-                }
-            }
-            self.profile.repair(outermost);
-            self.guards.repair(outermost);
-            self.pages.repair(outermost);
-            self.central.repair(&self.pages, outermost);
-            self.cache.repair(self.below_cache(), outermost);
+            // From the last to the first: what a lock guards is made right from what those behind it guard.
+            Rank::ALL.into_iter().rev().for_each(|rank| self.repair_lock(rank, outermost));
         }
         self.upkeep.forget_threads();
         self.found.forget_teller();
         self.slow_paths.forget_others::<O>();
         self.process.set(KNOWN);
+    }
+
+    /// # Safety
+    /// As of `repair`; those of later ranks are right already.
+    unsafe fn repair_lock(&self, rank: Rank, outermost: bool) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            match rank {
+                Rank::Exporting => self.exporting.take_over(outermost),
+                Rank::Starting => self.starting.take_over(outermost),
+                Rank::Relieving => self.upkeep.relieving.take_over(outermost),
+                Rank::Profile => self.profile.repair(outermost),
+                Rank::Guards => self.guards.repair(outermost),
+                Rank::Freezer => self.cache.repair_freezer(self.below_cache(), outermost),
+                Rank::Slab => self.cache.repair_slabs(outermost),
+                Rank::Transfer => self.central.repair_transfers(outermost),
+                Rank::Spans => self.central.repair_spans(&self.pages, outermost),
+                Rank::GivingBack => (), // With the state: what is withheld is a part of it.
+                Rank::State => self.pages.repair(outermost),
+            }
+        }
+    }
+
+    /// Does for its process what the library around this heap does once: one thread at a time.
+    pub fn export<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.look_at_process();
+        let _held = self.exporting.lock();
+        act()
     }
 
     /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:

@@ -1,8 +1,7 @@
 //! A misuse that the janitor found, on its way to a thread that can end the process for it.
 
 use crate::base::fault::Misuse;
-use crate::base::sync::{AtomicU32, Ordering};
-use core::cell::UnsafeCell;
+use crate::base::sync::{AtomicU32, Ordering, UnsafeCell};
 use core::mem::MaybeUninit;
 
 const NOTHING: u32 = 0;
@@ -20,19 +19,25 @@ pub struct Found {
 unsafe impl Sync for Found {}
 
 impl Found {
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
         Found { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Found { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
     fn moves(&self, from: u32, to: u32) -> bool {
-        // The order pairs `tell` with `take`: who takes the misuse sees all of it.
-        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        // Acquire pairs with the Release in `tell`: who takes the misuse sees all of it.
+        self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     pub fn tell(&self, misuse: Misuse) {
         if self.moves(NOTHING, TELLING) {
             // SAFETY: of all threads this one made the state TELLING.
-            unsafe { (*self.misuse.get()).write(misuse) };
+            unsafe { self.misuse.with_mut(|place| (*place).write(misuse)) };
             self.state.store(TOLD, Ordering::Release);
         }
     }
@@ -51,11 +56,11 @@ impl Found {
     pub fn take(&self) -> Option<Misuse> {
         // SAFETY: TOLD after it was written, and of all threads this one made the state TAKEN.
         (self.is_told() && self.moves(TOLD, TAKEN))
-            .then(|| unsafe { (*self.misuse.get()).assume_init_read() })
+            .then(|| unsafe { self.misuse.with(|place| (*place).assume_init_read()) })
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::base::fault::Fault;
@@ -79,5 +84,25 @@ mod tests {
         assert_eq!(found.take().map(|misuse| misuse.address), Some(16));
         found.forget_teller();
         assert!(found.take().is_none(), "what was taken stays so");
+    }
+}
+
+#[cfg(loom)]
+mod loom_tests {
+    use super::*;
+    use crate::base::fault::Fault;
+    use loom::sync::Arc;
+
+    #[test]
+    fn loom_who_takes_a_misuse_sees_all_of_it() {
+        loom::model(|| {
+            let found = Arc::new(Found::new());
+            let teller = found.clone();
+            let thread = loom::thread::spawn(move || teller.tell(Misuse::at(Fault::DoubleFree, 16)));
+            let taken = found.take();
+            thread.join().unwrap();
+            assert_eq!(taken.or_else(|| found.take()).map(|misuse| misuse.address), Some(16));
+            assert!(found.take().is_none());
+        });
     }
 }

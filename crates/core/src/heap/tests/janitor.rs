@@ -1,5 +1,6 @@
 //! What a tick does, on a system whose clock and limits the test sets.
 
+use crate::base::locks::Rank;
 use crate::base::memory;
 use crate::class::SizeClass;
 use crate::heap::Heap;
@@ -142,11 +143,11 @@ fn a_cache_that_was_emptied_grows_again_without_the_system_and_without_waiting()
         heap.release(0);
         heap.os().refuse_after(Request::Commit, 0);
         // As one who empties the caches of others.
-        heap.cache.hold();
+        heap.each_lock(Rank::Freezer, &mut |lock| lock.hold());
         go_on.send(()).unwrap();
         let again = hear.recv_timeout(std::time::Duration::from_secs(20));
         // SAFETY: held above.
-        unsafe { heap.cache.release() };
+        heap.each_lock(Rank::Freezer, &mut |lock| unsafe { lock.release() });
         [before, again.expect("it waits for nobody")]
     });
     assert!(2 * again > before, "{before} bytes cached, then {again}");

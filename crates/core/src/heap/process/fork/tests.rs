@@ -1,3 +1,4 @@
+use crate::base::locks::Rank;
 use crate::heap::Heap;
 use crate::os::fake::Fake;
 use crate::os::{Linux, Os};
@@ -43,6 +44,35 @@ fn locks_of_threads_that_are_gone_are_taken_over() {
 }
 
 #[test]
+fn each_lock_of_the_list_is_the_heaps_and_free_in_a_child_whose_parent_held_it_alone() {
+    for rank in Rank::ALL {
+        let (heap, blocks) = heap_in_use();
+        let mut locks = 0;
+        let hold = || {
+            heap.each_lock(rank, &mut |lock| {
+                lock.hold();
+                locks += 1;
+            });
+        };
+        thread::scope(|scope| scope.spawn(hold).join()).unwrap();
+        assert_ne!(locks, 0, "Heap::each_lock knows no lock of rank {rank:?}");
+        // SAFETY: the thread that held the locks is gone.
+        unsafe { heap.repair(true) };
+        heap.each_lock(rank, &mut |lock| assert!(!lock.is_held(), "{rank:?} is held by nobody"));
+        works(&heap, blocks);
+    }
+}
+
+#[test]
+fn what_the_library_does_once_is_done_in_a_child_whose_parent_was_at_it() {
+    let (heap, blocks) = heap_in_use();
+    thread::scope(|scope| scope.spawn(|| heap.exporting.hold()).join()).unwrap();
+    heap.process.set(super::NEW);
+    assert_eq!(heap.export(|| 7), 7);
+    works(&heap, blocks);
+}
+
+#[test]
 fn the_first_slow_path_of_a_new_process_repairs_the_heap_once() {
     let (heap, blocks) = heap_in_use();
     die_with_all_locks(&heap);
@@ -59,7 +89,7 @@ fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
     // This thread is in a slow path and forks in a handler there; another thread holds everything else.
     let entry = heap.slow_paths.enter::<Fake>(|| ());
     heap.starting.hold();
-    thread::scope(|scope| scope.spawn(|| heap.pages.hold()).join()).unwrap();
+    thread::scope(|scope| scope.spawn(|| heap.pages.each_lock(&mut |lock| lock.hold())).join()).unwrap();
     heap.process.set(super::NEW);
     heap.after_fork_in_child();
     assert!(heap.process.is_known(), "the interrupted work must not find locks of threads that are gone");

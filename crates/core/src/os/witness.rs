@@ -1,0 +1,164 @@
+//! Sees in debug builds that each thread takes locks in their order, also where no other thread is there to make a
+//! deadlock of it. (After jemalloc's witness.)
+//!
+//! What a thread holds stands in a table, under the thread's mark. The core has no storage of threads of its own, and
+//! this is of use also in a library that is built for debugging, where signal handlers and forks are real. The table is
+//! the core's only variable; release builds have none.
+
+use super::Wait;
+use crate::base::locks::Rank;
+
+/// Before a wait for a lock: `several` of its rank may be held together.
+#[inline(always)]
+pub fn look<W: Wait>(rank: Rank, several: bool) {
+    #[cfg(all(debug_assertions, not(loom)))]
+    table::look(W::mark(), rank, several);
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    let _ = (rank, several);
+}
+
+/// The thread with this mark has a lock.
+#[inline(always)]
+pub fn taken(mark: u32, rank: Rank) {
+    #[cfg(all(debug_assertions, not(loom)))]
+    table::note(mark, rank, 1);
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    let _ = (mark, rank);
+}
+
+/// The holder whose mark this is leaves a lock, or has it no more because it is taken over; 0: nobody knows him.
+#[inline(always)]
+pub fn left(mark: impl FnOnce() -> u32, rank: Rank) {
+    #[cfg(all(debug_assertions, not(loom)))]
+    table::note(mark(), rank, -1);
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    let _ = (mark, rank);
+}
+
+#[cfg(all(debug_assertions, not(loom)))]
+mod table {
+    use super::Rank;
+    use core::sync::atomic::{AtomicI16, AtomicU32, Ordering};
+
+    const PLACES_BITS: u32 = 12;
+    const PLACES: usize = 1 << PLACES_BITS;
+    /// Where so many places are others', a thread is not looked at.
+    const LOOKS: usize = 32;
+
+    struct Held {
+        mark: AtomicU32,
+        /// By rank; each is written by its thread, and by a child that takes its locks over.
+        times: [AtomicI16; Rank::ALL.len()],
+    }
+
+    static HELD: [Held; PLACES] =
+        [const { Held { mark: AtomicU32::new(0), times: [const { AtomicI16::new(0) }; _] } }; PLACES];
+
+    fn held_by(mark: u32) -> Option<&'static Held> {
+        // Fibonacci hashing, as in `Cache::slot`.
+        let first = (mark.wrapping_mul(0x9E37_79B9) >> (u32::BITS - PLACES_BITS)) as usize;
+        HELD.iter().cycle().skip(first).take(LOOKS).find(|held| {
+            let before = held.mark.compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed);
+            before.is_ok() || before == Err(mark)
+        })
+    }
+
+    pub fn note(mark: u32, rank: Rank, change: i16) {
+        if mark != 0
+            && let Some(held) = held_by(mark)
+            && let Some(times) = held.times.get(rank as usize)
+        {
+            // Work that was interrupted between its two stores of a lock leaves what a child took over meanwhile.
+            let now = times.load(Ordering::Relaxed) + change;
+            times.store(now.max(0), Ordering::Relaxed);
+        }
+    }
+
+    pub fn look(mark: u32, rank: Rank, several: bool) {
+        if let Some(last) = last_held(mark).filter(|last| !(*last < rank || several && *last == rank)) {
+            stop(rank, last);
+        }
+    }
+
+    fn last_held(mark: u32) -> Option<Rank> {
+        let mut ranks = Rank::ALL.into_iter().zip(&held_by(mark)?.times);
+        ranks.rfind(|(_, times)| times.load(Ordering::Relaxed) > 0).map(|(rank, _)| rank)
+    }
+
+    /// Not a panic that unwinds: others may wait for what this thread was to do.
+    extern "C" fn stop(wanted: Rank, last: Rank) {
+        let (wanted, last) = (wanted.name(), last.name());
+        panic!(
+            "lock order: `{wanted}` is wanted by a thread that holds `{last}`; base/locks.rs has the order"
+        );
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(loom)))]
+mod tests {
+    use crate::base::locks::{Freezer, Rank, Ranked, Starting};
+    use crate::os::{Linux, Mutex};
+
+    struct Last;
+
+    impl Ranked for Last {
+        const RANK: Rank = Rank::State;
+    }
+
+    fn mutex<T: Ranked>(value: T) -> &'static Mutex<T, Linux> {
+        Box::leak(Box::new(Mutex::new(value)))
+    }
+
+    fn in_order() {
+        let (first, second) = (mutex(Starting), mutex(Freezer));
+        drop((first.lock(), second.lock()));
+        drop((first.lock(), second.lock()));
+        // Who tries does not wait, so no other thread waits for him.
+        let held = second.lock();
+        assert!(first.try_lock().is_some() && mutex(Freezer).try_lock().is_some());
+        drop(held);
+        drop(first.lock());
+    }
+
+    fn out_of_order() {
+        drop((mutex(Freezer).lock(), mutex(Starting).lock()));
+    }
+
+    fn two_of_one_rank() {
+        drop((mutex(Freezer).lock(), mutex(Freezer).lock()));
+    }
+
+    /// What a process says that does such a thing.
+    fn said(case: usize) -> String {
+        let this = "os::witness::tests::a_process_ends_where_locks_are_taken_out_of_order_with_both_names";
+        let mut process = std::process::Command::new(std::env::current_exe().expect("this program"));
+        process.args(["--exact", this, "--nocapture"]).env(CASE, case.to_string());
+        let output = process.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), case == 0, "{said}");
+        said
+    }
+
+    const CASE: &str = "VCMALLOC_TEST_LOCKS";
+
+    #[test]
+    fn a_process_ends_where_locks_are_taken_out_of_order_with_both_names() {
+        if let Ok(case) = std::env::var(CASE) {
+            return [in_order, out_of_order, two_of_one_rank][case.parse::<usize>().expect("a number")]();
+        }
+        assert!(!said(0).contains("lock order"));
+        assert!(said(1).contains("`starting` is wanted by a thread that holds `freezer`"));
+        assert!(said(2).contains("`freezer` is wanted by a thread that holds `freezer`"));
+    }
+
+    #[test]
+    fn what_was_taken_over_from_a_thread_that_is_gone_is_not_in_the_hand_of_a_new_one() {
+        let (first, last) = (mutex(Starting), mutex(Last));
+        std::thread::spawn(|| last.hold()).join().expect("it ends with a lock in hand");
+        // SAFETY: its thread is gone.
+        unsafe { last.take_over(true) };
+        // libc gives its stack, and with it its mark, to one of these.
+        let threads = [(); 8].map(|()| std::thread::spawn(|| drop((first.lock(), last.lock()))));
+        threads.into_iter().for_each(|thread| thread.join().expect("nothing was in its hand"));
+    }
+}
