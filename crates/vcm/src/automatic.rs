@@ -2,7 +2,7 @@
 //!
 //! Owns the library's rule for `cache_limit`, applied from outside to a process and the machine it runs on.
 
-use crate::inspect::process::Process;
+use vcm_inspect::process::Process;
 use crate::settings::{self, Effective};
 use vcmalloc_core::options::{AUTO, CACHE_BYTES_PER_CPU, Kind, OptionId};
 

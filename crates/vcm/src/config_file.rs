@@ -3,7 +3,7 @@
 //! Owns its place and the reading: no more than the library reads, only for a process that may read it too,
 //! and never waiting for somebody to write. `settings` takes the content apart.
 
-use crate::inspect::process::Process;
+use vcm_inspect::process::Process;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};

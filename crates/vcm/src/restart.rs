@@ -2,7 +2,7 @@
 //!
 //! Owns those commands; `vcm doctor` proposes them and `vcm enable` prints them.
 
-use crate::inspect::daemon::Role;
+use vcm_inspect::daemon::Role;
 use crate::say;
 
 /// What a cluster answers before one of its daemons stops: a failure, where data would not be available then.

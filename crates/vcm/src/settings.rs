@@ -4,7 +4,7 @@
 //! knows no option by name: what is declared there is listed, checked and explained here.
 
 use crate::config_file::{self, ConfigFile, MAY_NOT_READ};
-use crate::inspect::process::Process;
+use vcm_inspect::process::Process;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

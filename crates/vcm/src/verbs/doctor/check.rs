@@ -4,7 +4,7 @@
 //! of a finding that depends on what was seen, and the commands that mend it, come from the test.
 
 use super::survey::{Daemon, Survey};
-use crate::inspect::daemon::Role;
+use vcm_inspect::daemon::Role;
 use clap::ValueEnum;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 //! in a container, or started by hand.
 
 use super::survey::Daemon;
-use crate::inspect::daemon::Role;
+use vcm_inspect::daemon::Role;
 use crate::{restart, say};
 
 impl Daemon {

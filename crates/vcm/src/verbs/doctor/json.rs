@@ -3,9 +3,9 @@
 use super::check::{Findings, Severity, Unseen};
 use super::settings::AllocatorSetting;
 use super::survey::{Daemon, Survey};
-use crate::inspect::allocator::{Allocator, Certainty};
-use crate::inspect::ceph::{Setting, Source as SettingsSource};
-use crate::inspect::machine;
+use vcm_inspect::allocator::{Allocator, Certainty};
+use vcm_inspect::ceph::{Setting, Source as SettingsSource};
+use vcm_inspect::machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use super::blocks::{counted, head, put, put_daemons, titles};
 use super::check::{Check, Finding, Findings, Severity, Unseen};
 use super::names::names;
 use super::survey::{Daemon, Survey};
-use crate::inspect::daemon::Role;
+use vcm_inspect::daemon::Role;
 use crate::page::Page;
 
 pub fn list(checks: &[&Check]) -> String {

@@ -3,8 +3,8 @@
 use super::survey::Daemon;
 use crate::automatic::Automatic;
 use crate::config_file::ConfigFile;
-use crate::inspect::allocator::Kind;
-use crate::inspect::root::Root;
+use vcm_inspect::allocator::Kind;
+use vcm_inspect::root::Root;
 use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::path::Path;

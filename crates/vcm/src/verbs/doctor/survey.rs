@@ -4,13 +4,13 @@
 //! with the daemon.
 
 use super::settings::{self, AllocatorSetting};
-use crate::inspect::allocator::{self, Answer};
-use crate::inspect::ceph::{self, Settings as CephSettings, Source, conf, socket};
-use crate::inspect::daemon::{self, Role};
-use crate::inspect::elf::{self, Depth, Look};
-use crate::inspect::process::{self, Process};
-use crate::inspect::root::Root;
-use crate::inspect::{dependencies, loaded, privileges, systemd};
+use vcm_inspect::allocator::{self, Answer};
+use vcm_inspect::ceph::{self, Settings as CephSettings, Source, conf, socket};
+use vcm_inspect::daemon::{self, Role};
+use vcm_inspect::elf::{self, Depth, Look};
+use vcm_inspect::process::{self, Process};
+use vcm_inspect::root::Root;
+use vcm_inspect::{dependencies, loaded, privileges, systemd};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -2,9 +2,9 @@
 //!
 //! Owns these texts. Nothing here is run.
 
-use crate::inspect::daemon::Role;
-use crate::inspect::root::Root;
-use crate::inspect::systemd::{self, Unit};
+use vcm_inspect::daemon::Role;
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::{self, Unit};
 use crate::{restart, say};
 
 /// Whose unit it is.

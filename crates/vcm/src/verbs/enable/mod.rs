@@ -15,8 +15,8 @@ mod plan;
 mod tests;
 
 use crate::cli::enable::{Disable, Enable};
-use crate::inspect::root::Root;
-use crate::inspect::systemd::{self, NoUnit, Unit};
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::{self, NoUnit, Unit};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use applying::Service;
 use drop_in::{Found, Place};

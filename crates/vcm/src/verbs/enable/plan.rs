@@ -6,12 +6,12 @@
 
 use super::drop_in::{self, File, Place};
 use crate::findings::{self, Start, Weight};
-use crate::inspect::command;
-use crate::inspect::dependencies;
-use crate::inspect::elf::{self, Depth, Look};
-use crate::inspect::root::Root;
-use crate::inspect::systemd::Unit;
-use crate::inspect::systemd::file::Assignment;
+use vcm_inspect::command;
+use vcm_inspect::dependencies;
+use vcm_inspect::elf::{self, Depth, Look};
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::Unit;
+use vcm_inspect::systemd::file::Assignment;
 use crate::library::{self, Library};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::settings;

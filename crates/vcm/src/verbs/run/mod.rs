@@ -12,9 +12,9 @@ mod watch;
 
 use crate::cli::{self, Run};
 use crate::findings::{self, Finding, Start, Weight};
-use crate::inspect::command::{self, Missing};
-use crate::inspect::privileges::Starter;
-use crate::inspect::root::Root;
+use vcm_inspect::command::{self, Missing};
+use vcm_inspect::privileges::Starter;
+use vcm_inspect::root::Root;
 use crate::library::{self, Library};
 use crate::say::{self, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome};
 use crate::settings::{self, PROOF_VARIABLE, STATS_VARIABLE};

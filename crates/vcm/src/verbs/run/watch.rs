@@ -6,7 +6,7 @@
 
 use super::proof::{Line, Proof};
 use crate::findings::Finding;
-use crate::inspect::process::{Process, descendants};
+use vcm_inspect::process::{Process, descendants};
 use crate::library::Library;
 use crate::say;
 use std::collections::HashSet;

@@ -1,6 +1,6 @@
 //! Our own bound, against the CPUs and the memory that the process may use.
 
-use crate::inspect::machine;
+use vcm_inspect::machine;
 use crate::settings::NOT_KNOWN;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};

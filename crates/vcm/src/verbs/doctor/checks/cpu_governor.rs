@@ -1,6 +1,6 @@
 //! The CPUs' frequency governor.
 
-use crate::inspect::machine;
+use vcm_inspect::machine;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict};
 use crate::verbs::doctor::survey::Survey;
 

@@ -1,6 +1,6 @@
 //! BlueStore's database on a turning disk.
 
-use crate::inspect::block;
+use vcm_inspect::block;
 use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, Survey};

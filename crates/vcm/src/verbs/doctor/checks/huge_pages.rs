@@ -1,6 +1,6 @@
 //! Transparent huge pages against the allocator that a process runs on.
 
-use crate::inspect::machine;
+use vcm_inspect::machine;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 

@@ -1,6 +1,6 @@
 //! Mappings against vm.max_map_count.
 
-use crate::inspect::machine;
+use vcm_inspect::machine;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 

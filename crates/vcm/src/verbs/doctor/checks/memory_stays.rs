@@ -1,6 +1,6 @@
 //! Multiplexed bricks on an allocator that keeps what a detached brick leaves.
 
-use crate::inspect::allocator::Kind;
+use vcm_inspect::allocator::Kind;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, bricks};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 

@@ -1,7 +1,7 @@
 //! Two allocators in one process.
 
-use crate::inspect::allocator::{Allocator, Kind};
-use crate::inspect::loaded::BroughtBy;
+use vcm_inspect::allocator::{Allocator, Kind};
+use vcm_inspect::loaded::BroughtBy;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 

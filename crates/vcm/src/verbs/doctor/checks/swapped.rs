@@ -1,6 +1,6 @@
 //! Daemons that are partly swapped out.
 
-use crate::inspect::machine;
+use vcm_inspect::machine;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 

@@ -75,7 +75,7 @@ impl Root {
 }
 
 /// For tests: a folder becomes a machine.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Root {
     /// A machine with these files; it is there as long as the folder is.
     pub fn with_files(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {

@@ -100,7 +100,7 @@ fn begins(name: &[u8], kernels: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::root::Root;
+    use crate::root::Root;
 
     #[test]
     fn without_its_memory_the_name_at_the_start_follows_from_its_words() {

@@ -17,4 +17,6 @@ pub mod resources;
 pub mod root;
 pub mod start;
 pub mod systemd;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod variables;

@@ -58,7 +58,7 @@ impl Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::root::Root;
+    use crate::root::Root;
 
     #[test]
     fn what_has_no_memory_is_told_by_state_flags_and_threads() {

@@ -348,12 +348,12 @@ mod tests {
 
     #[test]
     fn the_tests_own_process_runs_on_glibc() {
-        let own = crate::inspect::process::Process::new(std::process::id() as i32);
+        let own = crate::process::Process::new(std::process::id() as i32);
         let environment = own.environment().unwrap();
         if environment.iter().any(|(name, _)| name == "LD_PRELOAD") {
             return;
         }
-        let answer = of(&crate::inspect::loaded::of(&own, Some(&environment)).unwrap());
+        let answer = of(&crate::loaded::of(&own, Some(&environment)).unwrap());
         let serving = answer.serving.unwrap();
         assert_eq!((serving.kind, serving.brought_by), (Kind::Glibc, BroughtBy::Linked));
         assert!(serving.version.unwrap().starts_with("2."));

@@ -136,7 +136,7 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::root::Root;
+    use crate::root::Root;
 
     fn process(files: &[(&str, &str)]) -> (tempfile::TempDir, Process) {
         let (folder, root) = Root::with_files(files);

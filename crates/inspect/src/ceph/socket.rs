@@ -4,7 +4,7 @@
 //! highest first, then the answer. Only commands that read are known here, so nothing can be changed by it.
 
 use super::Setting;
-use crate::inspect::process::Process;
+use crate::process::Process;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,30 +96,9 @@ fn origin(differences: &Value, name: &str) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use std::os::unix::net::UnixListener;
-
-    /// Answers `config show` and `config diff` for one client after another.
-    pub fn serve(path: &Path, shown: Value, differences: Value) {
-        let listener = UnixListener::bind(path).unwrap();
-        std::thread::spawn(move || {
-            while let Ok((mut stream, _)) = listener.accept() {
-                let mut request = Vec::new();
-                let mut byte = [0];
-                while stream.read_exact(&mut byte).is_ok() && byte != [0] {
-                    request.push(byte[0]);
-                }
-                let request: Value = serde_json::from_slice(&request).unwrap();
-                let answer = match request["prefix"].as_str() {
-                    Some("config show") => shown.to_string(),
-                    _ => differences.to_string(),
-                };
-                stream.write_all(&(answer.len() as u32).to_be_bytes()).unwrap();
-                stream.write_all(answer.as_bytes()).unwrap();
-            }
-        });
-    }
+    use crate::testing::serve;
 
     #[test]
     fn values_come_with_the_level_that_set_them() {

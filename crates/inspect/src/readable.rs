@@ -74,7 +74,7 @@ impl Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::root::Root;
+    use crate::root::Root;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -1,6 +1,6 @@
 //! What unit files and environment files say: sections, settings over several lines, quoted words.
 
-use crate::inspect::root::Root;
+use crate::root::Root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
