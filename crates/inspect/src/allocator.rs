@@ -54,6 +54,21 @@ impl Kind {
         }
     }
 
+    /// As in tables, where the libraries of one allocator are one.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Ours | Kind::StandIn => "vcmalloc",
+            Kind::Glibc => "glibc",
+            Kind::Musl => "musl",
+            Kind::Tcmalloc | Kind::TcmallocMinimal => "tcmalloc",
+            Kind::GoogleTcmalloc => "google",
+            Kind::Hardened => "hardened",
+            Kind::AddressSanitizer => "asan",
+            Kind::Unknown => "unknown",
+            Kind::Jemalloc | Kind::Mimalloc | Kind::Rpmalloc | Kind::Snmalloc | Kind::Scudo => self.name(),
+        }
+    }
+
     pub fn is_ours(self) -> bool {
         matches!(self, Kind::Ours | Kind::StandIn)
     }

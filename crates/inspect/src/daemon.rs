@@ -1,6 +1,9 @@
 //! Recognising storage daemons among processes, by the program they run and the words they were started with.
 
-use std::ffi::OsString;
+use crate::loaded::REPLACED;
+use crate::process::Process;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -30,6 +33,19 @@ impl Role {
             "glusterfs" => Role::Glusterfs,
             _ => Role::Other,
         }
+    }
+
+    /// By the program's file, since threads may rename a process; by its words where the file may not be read.
+    pub fn of_process(process: &Process) -> Self {
+        let of = |path: &OsStr| {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Role::of_program(name.trim_end_matches(REPLACED))
+        };
+        let first_word = process.command_line().ok().and_then(|words| words.into_iter().next());
+        let by_word = first_word.map_or(Role::Other, |word| of(&word));
+        let by_file = process.program().map_or(Role::Other, |path| of(path.as_os_str()));
+        // glusterd and glusterfs are links to the program glusterfsd.
+        if by_file == Role::Other || by_word.is_gluster() { by_word } else { by_file }
     }
 
     pub fn is_ceph(self) -> bool {

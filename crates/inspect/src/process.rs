@@ -139,8 +139,24 @@ impl Process {
         self.status_word(STATE)
     }
 
+    /// Not a zombie, which holds nothing any more.
+    pub fn is_alive(&self) -> bool {
+        self.state().is_some_and(|state| state != "Z" && state != "X")
+    }
+
+    /// In clock ticks since the machine was started: with the id it names a process for good.
+    pub fn start_ticks(&self) -> Option<u64> {
+        self.status_field(START_TIME)
+    }
+
+    /// Whether a file is mapped, whatever links lead to it.
+    pub fn maps(&self, file: &Path) -> bool {
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        self.mapped_files().is_ok_and(|files| files.contains(&file))
+    }
+
     /// A numeric field of /proc/PID/stat by its number after the name (proc_pid_stat(5)).
-    pub(super) fn status_field(&self, field: usize) -> Option<u64> {
+    pub fn status_field(&self, field: usize) -> Option<u64> {
         self.status_word(field)?.parse().ok()
     }
 

@@ -5,6 +5,7 @@
 
 use super::process::Process;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A limit of the kernel: soft and hard, none where it is unlimited.
@@ -14,17 +15,36 @@ pub struct Limit {
     pub hard: Option<u64>,
 }
 
+/// A file of procfs that has a name and a value on each line.
+pub struct Lines(String);
+
+impl Lines {
+    /// Without its name and unit.
+    fn text(&self, name: &str) -> Option<&str> {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(line.trim().trim_end_matches(" kB"))
+    }
+
+    /// What the kernel gives in kilobytes, in bytes.
+    pub fn bytes(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+    }
+}
+
 impl Process {
     /// A line of /proc/PID/status, without its name and unit.
     pub fn status(&self, name: &str) -> Option<String> {
-        let text = fs::read_to_string(self.file("status")).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        Some(line.trim().trim_end_matches(" kB").to_string())
+        Lines(fs::read_to_string(self.file("status")).ok()?).text(name).map(str::to_string)
     }
 
     /// A line of /proc/PID/status that the kernel gives in kilobytes, in bytes.
     pub fn status_bytes(&self, name: &str) -> Option<u64> {
-        self.status(name)?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+        Lines(fs::read_to_string(self.file("status")).ok()?).bytes(name)
+    }
+
+    /// The sums over all mappings.
+    pub fn rollup(&self) -> io::Result<Lines> {
+        fs::read_to_string(self.file("smaps_rollup")).map(Lines)
     }
 
     pub fn threads(&self) -> Option<u64> {

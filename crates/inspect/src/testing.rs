@@ -7,6 +7,14 @@ use std::path::Path;
 
 /// Answers `config show` and `config diff` for one client after another.
 pub fn serve(path: &Path, shown: Value, differences: Value) {
+    answer(path, move |question| match question {
+        "config show" => shown.to_string(),
+        _ => differences.to_string(),
+    });
+}
+
+/// A daemon that answers its admin socket, one client after another.
+pub fn answer(path: &Path, to: impl Fn(&str) -> String + Send + 'static) {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
@@ -15,13 +23,11 @@ pub fn serve(path: &Path, shown: Value, differences: Value) {
             while stream.read_exact(&mut byte).is_ok() && byte != [0] {
                 request.push(byte[0]);
             }
-            let request: Value = serde_json::from_slice(&request).unwrap();
-            let answer = match request["prefix"].as_str() {
-                Some("config show") => shown.to_string(),
-                _ => differences.to_string(),
-            };
-            stream.write_all(&(answer.len() as u32).to_be_bytes()).unwrap();
-            stream.write_all(answer.as_bytes()).unwrap();
+            // Somebody who only looks who listens asks nothing.
+            let Ok(request) = serde_json::from_slice::<Value>(&request) else { continue };
+            let answer = to(request["prefix"].as_str().unwrap_or_default());
+            let length = (answer.len() as u32).to_be_bytes();
+            let _ = stream.write_all(&length).and_then(|()| stream.write_all(answer.as_bytes()));
         }
     });
 }

@@ -3,12 +3,12 @@
 //! Owns its place and the reading: no more than the library reads, only for a process that may read it too,
 //! and never waiting for somebody to write. `settings` takes the content apart.
 
-use vcm_inspect::process::Process;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use vcm_inspect::process::Process;
 use vcmalloc_core::options::FILE_ROOM;
 
 pub const CONFIG_FILE: &str = "/etc/vcmalloc.conf";

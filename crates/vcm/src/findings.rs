@@ -3,15 +3,15 @@
 //! Owns the messages: each says what was seen, why it matters and what to do. `vcm run` and `vcm enable` decide
 //! what follows; the looking is that of `inspect`.
 
+use crate::library::{self, Library};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use vcm_inspect::allocator;
 use vcm_inspect::command::Command;
 use vcm_inspect::dependencies;
 use vcm_inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
 use vcm_inspect::privileges::{self, Gain, Starter};
 use vcm_inspect::root::Root;
-use crate::library::{self, Library};
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
 
 /// What a finding means for the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,11 +4,11 @@
 //! knows no option by name: what is declared there is listed, checked and explained here.
 
 use crate::config_file::{self, ConfigFile, MAY_NOT_READ};
-use vcm_inspect::process::Process;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use vcm_inspect::process::Process;
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::options::{
     FILE_ROOM, Kind, NAME_BYTES, OptionId, Options, Origin, Refused, Setting, Spec, TOOL_VARIABLES,

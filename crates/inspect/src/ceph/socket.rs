@@ -7,20 +7,28 @@ use super::Setting;
 use crate::process::Process;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(3);
-/// `config show` of a large daemon is some 100 KiB.
+/// A daemon that does not answer within this is not waited for where many are asked and somebody reads the page.
+pub const BRIEF: Duration = Duration::from_secs(3);
+/// For a measurement, which an answer that comes late does not spoil, and none does.
+pub const LONG: Duration = Duration::from_secs(30);
+/// `config show` of a large daemon is some 100 KiB, `perf histogram dump` less than a MiB.
 const LONGEST_ANSWER: usize = 16 << 20;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     ConfigShow,
     ConfigDiff,
+    Status,
+    MonStatus,
+    PerfDump,
+    PerfHistogramDump,
 }
 
 impl Question {
@@ -28,6 +36,10 @@ impl Question {
         match self {
             Question::ConfigShow => "config show",
             Question::ConfigDiff => "config diff",
+            Question::Status => "status",
+            Question::MonStatus => "mon_status",
+            Question::PerfDump => "perf dump",
+            Question::PerfHistogramDump => "perf histogram dump",
         }
     }
 }
@@ -51,28 +63,56 @@ pub fn of(process: &Process) -> Vec<PathBuf> {
     bound.collect()
 }
 
-/// One question, one answer.
-pub fn ask(socket: &Path, question: Question) -> io::Result<Value> {
+/// One question, one answer, within the limit from the first byte to the last.
+pub fn ask(socket: &Path, question: Question, limit: Duration) -> io::Result<Value> {
+    let said = |error: &dyn Display| {
+        format!("no answer to '{}' from {}: {error}", question.words(), socket.display())
+    };
+    let answer = talk(socket, question, limit).map_err(|error| io::Error::new(error.kind(), said(&error)))?;
+    serde_json::from_slice(&answer).map_err(|_| {
+        let begin: String = String::from_utf8_lossy(&answer).chars().take(200).collect();
+        io::Error::other(said(&format!("it says {begin}")))
+    })
+}
+
+fn talk(socket: &Path, question: Question, limit: Duration) -> io::Result<Vec<u8>> {
+    let end = Instant::now() + limit;
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(limit))?;
     let request = serde_json::json!({ "prefix": question.words(), "format": "json" });
     stream.write_all(format!("{request}\0").as_bytes())?;
     let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
+    read_until(&mut stream, &mut length, end)?;
     let length = u32::from_be_bytes(length) as usize;
     if length > LONGEST_ANSWER {
         return Err(io::Error::other(format!("an answer of {length} bytes")));
     }
     let mut answer = vec![0; length];
-    stream.read_exact(&mut answer)?;
-    serde_json::from_slice(&answer).map_err(|error| io::Error::other(format!("not JSON: {error}")))
+    read_until(&mut stream, &mut answer, end)?;
+    Ok(answer)
+}
+
+fn read_until(stream: &mut UnixStream, mut room: &mut [u8], end: Instant) -> io::Result<()> {
+    while !room.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(room) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => room = room.get_mut(read..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// The settings in effect, and for those that differ from the default who set them.
 pub fn settings(socket: &Path) -> io::Result<BTreeMap<String, Setting>> {
-    let shown = ask(socket, Question::ConfigShow)?;
-    let differences = ask(socket, Question::ConfigDiff).unwrap_or(Value::Null);
+    let shown = ask(socket, Question::ConfigShow, BRIEF)?;
+    let differences = ask(socket, Question::ConfigDiff, BRIEF).unwrap_or(Value::Null);
     let values = shown.as_object().into_iter().flatten();
     let settings = values.map(|(name, value)| {
         let origin = origin(&differences, name);
@@ -98,7 +138,7 @@ fn origin(differences: &Value, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::serve;
+    use crate::testing::{answer, serve};
 
     #[test]
     fn values_come_with_the_level_that_set_them() {
@@ -117,7 +157,42 @@ mod tests {
     }
 
     #[test]
-    fn nobody_listening_is_an_error() {
-        assert!(ask(Path::new("/nonexistent.asok"), Question::ConfigShow).is_err());
+    fn what_is_no_answer_is_an_error_that_names_socket_and_question() {
+        let refused = |path: &Path| ask(path, Question::Status, LONG).unwrap_err().to_string();
+        let gone = refused(Path::new("/nowhere/osd.7.asok"));
+        assert!(gone.contains("osd.7.asok") && gone.contains("'status'"), "{gone}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("osd.0.asok");
+        answer(&path, |question| format!("not using {question}"));
+        assert!(refused(&path).contains("not using status"));
+    }
+
+    /// A daemon that sends these bytes of an answer, one at a time, for as long as anybody listens.
+    fn dripping(path: &Path, begin: &'static [u8]) {
+        let listener = std::os::unix::net::UnixListener::bind(path).unwrap();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                for byte in begin.iter().chain(std::iter::repeat(&b' ')) {
+                    if stream.write_all(&[*byte]).is_err() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn neither_a_daemon_that_never_ends_nor_one_that_claims_too_much_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (endless, boasting) = (folder.path().join("a"), folder.path().join("b"));
+        dripping(&endless, &[0, 255, 0, 0]);
+        let begin = Instant::now();
+        let late = talk(&endless, Question::PerfDump, Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(late.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock), "{late}");
+        assert!(begin.elapsed() < LONG);
+        dripping(&boasting, &[255, 255, 255, 255]);
+        let refused = talk(&boasting, Question::PerfDump, LONG).unwrap_err().to_string();
+        assert_eq!(refused, "an answer of 4294967295 bytes");
     }
 }

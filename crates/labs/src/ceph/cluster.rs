@@ -11,12 +11,10 @@ use super::osd::{self, Osd};
 use super::pool;
 use super::shape::{JournalPlace, Shape, Store};
 use super::{other_system, release};
-use crate::engine::allocators::Allocator;
 use crate::engine::process::{Process, Program};
 use crate::engine::session::Session;
 use crate::engine::space;
 use crate::engine::stop::is_stopped;
-use crate::engine::tell::counted;
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::Signal;
 use std::fs;
@@ -25,6 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use vcm_inspect::ceph::socket::{LONG, Question, ask};
+use vcm_measure::allocators::Ready;
+use vcm_measure::tell::counted;
 
 /// Below the ephemeral ports, away from Ceph's own 3300 and 6789 to 7300.
 const PORT_RANGE: std::ops::Range<u16> = 17_000..31_000;
@@ -84,7 +85,7 @@ impl Cluster {
         cluster.make_osds(session)?;
         let wanted =
             (0..shape.osds).map(|number| cluster.allocator(session, allocators[number % allocators.len()]));
-        let wanted = wanted.collect::<Result<Vec<Allocator>>>()?;
+        let wanted = wanted.collect::<Result<Vec<Ready>>>()?;
         cluster.start_osds(session, wanted)?;
         pool::make(session, &cluster, shape.copies)?;
         Ok(cluster)
@@ -130,7 +131,7 @@ impl Cluster {
         let socket = self.socket("mon.a");
         session.wait_for("the monitor", Duration::from_secs(60), || {
             monitor.check()?;
-            let status = super::admin_socket::ask(&socket, "mon_status");
+            let status = ask(&socket, Question::MonStatus, LONG);
             Ok(status.is_ok_and(|status| status["state"] == "leader").then_some(()))
         })?;
         Ok(monitor)
@@ -163,11 +164,11 @@ impl Cluster {
     }
 
     /// An allocator as this cluster's daemons see it.
-    pub fn allocator(&self, session: &Session, name: &str) -> Result<Allocator> {
+    pub fn allocator(&self, session: &Session, name: &str) -> Result<Ready> {
         osd::allocator(session, self, name)
     }
 
-    fn start_osds(&self, session: &Session, allocators: Vec<Allocator>) -> Result<()> {
+    fn start_osds(&self, session: &Session, allocators: Vec<Ready>) -> Result<()> {
         for (number, allocator) in allocators.into_iter().enumerate() {
             let osd = self.start_osd(session, number, allocator)?;
             self.osds().push(osd);
@@ -175,7 +176,7 @@ impl Cluster {
         self.wait_for_osds(session)
     }
 
-    fn start_osd(&self, session: &Session, number: usize, allocator: Allocator) -> Result<Osd> {
+    fn start_osd(&self, session: &Session, number: usize, allocator: Ready) -> Result<Osd> {
         let program = self.daemon(session, "ceph-osd").args(["-f", "-i", &number.to_string()]);
         let process = program.allocator(&allocator).start(&format!("osd.{number}"))?;
         Ok(Osd { number, process, allocator, socket: self.socket(&format!("osd.{number}")) })
@@ -246,7 +247,7 @@ fn make_directory(session: &Session) -> Result<PathBuf> {
 fn enter_release(session: &Session, shape: &Shape, directory: &Path) -> Result<Option<PathBuf>> {
     let Some(suite) = shape.release.suite() else { return Ok(None) };
     let system = other_system::provide(session, suite, &release::OTHER_SYSTEM_PACKAGES)?;
-    if let Some(version) = crate::engine::machine::package_version("ceph-osd", Some(&system)) {
+    if let Some(version) = vcm_measure::machine::package_version("ceph-osd", Some(&system)) {
         session.version(&format!("ceph-osd ({suite})"), version);
     }
     // Beside the cluster's directory, which is shown inside: it would show itself.

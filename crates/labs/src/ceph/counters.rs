@@ -4,14 +4,14 @@
 //! that of the whole process, in nanoseconds, threads that ended included. Works on OSDs of any cluster on
 //! this machine.
 
-use super::admin_socket;
 use super::latency::Histogram;
-use crate::engine::measure::Usage;
+use crate::engine::usage::Usage;
 use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::path::Path;
+use vcm_inspect::ceph::socket::{LONG, Question, ask};
 
 /// One OSD at one moment.
 #[derive(Clone, Debug)]
@@ -45,10 +45,10 @@ const OPERATIONS: [&str; 4] = ["op_w", "op_r", "op_rw", "subop_w"];
 
 impl Moment {
     pub fn of(socket: &Path, pid: i32) -> Result<Moment> {
-        let histograms = admin_socket::ask(socket, "perf histogram dump").unwrap_or_default();
+        let histograms = ask(socket, Question::PerfHistogramDump, LONG).unwrap_or_default();
         let histogram = |name: &str| Histogram::of_osd(&histograms["osd"][name]).unwrap_or_default();
         Ok(Moment {
-            perf: admin_socket::ask(socket, "perf dump")?,
+            perf: ask(socket, Question::PerfDump, LONG)?,
             writes: histogram("op_w_latency_in_bytes_histogram"),
             reads: histogram("op_r_latency_out_bytes_histogram"),
             usage: Usage::of(pid)?,

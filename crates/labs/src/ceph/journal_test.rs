@@ -8,12 +8,12 @@ use super::release::FIO;
 use crate::engine::lab::{Setting, Tool, Values};
 use crate::engine::request::Request;
 use crate::engine::session::Session;
-use crate::engine::tell;
 use anyhow::{Context, Result, bail};
 use nix::unistd::{AccessFlags, access};
 use serde_json::json;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use vcm_measure::tell;
 
 const SIZE_MIB: u64 = 256;
 /// What the report's reader needs to judge: below this a journal holds its OSDs up.

@@ -8,14 +8,13 @@
 //! counters  latency  sampling  written  held   looking at an OSD: perf dump, its histograms, perf, what it wrote, holds
 //! gateway        object gateways of a cluster
 //! found          the OSDs of any cluster on this machine
-//! cluster        bringing one up; pool, osd, monitor, admin_socket, configuration, shape
+//! cluster        bringing one up; pool, osd, monitor, configuration, shape
 //! settings       the lab's flags
 //! other_system   Debian 11 and 13 in directories of their own; release
 //! ```
 //!
 //! A module uses those below it.
 
-pub mod admin_socket;
 pub mod cluster;
 pub mod configuration;
 pub mod counters;

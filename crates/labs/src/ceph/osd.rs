@@ -3,26 +3,27 @@
 //! Owns which library an OSD of each release is given. `cluster` starts and ends OSDs; `counters` looks at
 //! them.
 
-use super::admin_socket;
 use super::cluster::Cluster;
 use super::sampling::Looked;
-use crate::engine::allocators::{self, Allocator, Library};
 use crate::engine::process::Process;
 use crate::engine::session::Session;
+use crate::engine::understood;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
+use vcm_inspect::ceph::socket::{LONG, Question, ask};
+use vcm_measure::allocators::Ready;
 
 pub struct Osd {
     pub number: usize,
     pub process: Process,
-    pub allocator: Allocator,
+    pub allocator: Ready,
     pub socket: PathBuf,
 }
 
 impl Osd {
     pub fn is_active(&self) -> bool {
-        admin_socket::ask(&self.socket, "status").is_ok_and(|status| status["state"] == "active")
+        ask(&self.socket, Question::Status, LONG).is_ok_and(|status| status["state"] == "active")
     }
 
     /// For perf: whose library counts as the allocator.
@@ -42,7 +43,7 @@ impl Osd {
                 let log = fs::read_to_string(&self.process.log).unwrap_or_default();
                 let said =
                     log.lines().find(|line| line.contains("ld.so")).unwrap_or("its log does not say why");
-                bail!("osd.{} does not run on {}: {said}", self.number, self.allocator.name);
+                bail!("osd.{} does not run on {}: {said}", self.number, self.allocator.name());
             }
         }
         Ok(())
@@ -61,11 +62,11 @@ fn real_name(path: &Path, root: Option<&Path>) -> String {
 }
 
 /// An allocator for this cluster's OSDs.
-pub fn allocator(session: &Session, cluster: &Cluster, name: &str) -> Result<Allocator> {
+pub fn allocator(session: &Session, cluster: &Cluster, name: &str) -> Result<Ready> {
     let Some(root) = cluster.root.as_deref() else { return session.allocator(name) };
-    let ours = match allocators::named(name)?.library {
-        Library::Ours => Some(bring_in(session, cluster)?),
-        _ => None,
+    let ours = match understood::allocator(name)?.is_ours() {
+        true => Some(bring_in(session, cluster)?),
+        false => None,
     };
     let allocator = session.allocator_in(name, Some(root), ours.as_deref())?;
     if allocator.library.is_none() && cluster.shape.release.links_tcmalloc() {
@@ -89,12 +90,12 @@ fn bring_in(session: &Session, cluster: &Cluster) -> Result<PathBuf> {
 
 /// The daemon is linked with TCMalloc; whoever comes first in the search order is called, so the system's own
 /// libraries are put first.
-fn glibc_before_tcmalloc(root: &Path, glibc: Allocator) -> Result<Allocator> {
+fn glibc_before_tcmalloc(root: &Path, glibc: Ready) -> Result<Ready> {
     let multiarch = format!("{}-linux-gnu", std::env::consts::ARCH);
     let find = |name: &str| {
         let places = [format!("/lib/{multiarch}/{name}"), format!("/usr/lib/{multiarch}/{name}")];
         places.into_iter().find(|path| root.join(&path[1..]).exists()).with_context(|| format!("no {name}"))
     };
     let both = format!("{}:{}", find("libstdc++.so.6")?, find("libc.so.6")?);
-    Ok(Allocator { library: Some(PathBuf::from(both)), ..glibc })
+    Ok(Ready { library: Some(PathBuf::from(both)), ..glibc })
 }

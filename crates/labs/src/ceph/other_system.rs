@@ -72,7 +72,7 @@ fn is_whole(system: &Path) -> bool {
 }
 
 fn missing<'a>(system: &Path, packages: &[&'a str]) -> Vec<&'a str> {
-    let there = |package: &str| crate::engine::machine::package_version(package, Some(system)).is_some();
+    let there = |package: &str| vcm_measure::machine::package_version(package, Some(system)).is_some();
     packages.iter().copied().filter(|package| !there(package)).collect()
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Promises that every placement group takes operations when `make` comes back.
 
-use super::admin_socket;
 use super::cluster::Cluster;
 use super::osd::Osd;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, anyhow, bail};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use vcm_inspect::ceph::socket::{LONG, Question, ask};
 
 pub const POOL: &str = "bench";
 pub const IMAGE: &str = "image";
@@ -132,7 +132,7 @@ fn level(session: &Session, cluster: &Cluster, pool: &str, copies: usize) -> Res
 }
 
 fn groups_led_by(osd: &Osd) -> Result<usize> {
-    let dump = admin_socket::ask(&osd.socket, "perf dump")?;
+    let dump = ask(&osd.socket, Question::PerfDump, LONG)?;
     let led = dump["osd"]["numpg_primary"].as_u64();
     led.map(|led| led as usize).context("an OSD does not say how many placement groups it leads")
 }

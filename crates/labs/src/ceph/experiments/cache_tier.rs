@@ -7,11 +7,11 @@ use crate::ceph::paired::{self, Round, measure, of_all};
 use crate::ceph::pool::{self, IMAGE, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
 use crate::ceph::shape::{Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,
     nothing_to_skip,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

@@ -9,10 +9,10 @@ use crate::ceph::paired::{self, Round};
 use crate::ceph::pool::{self, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
 use crate::ceph::shape::{JournalPlace, Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

@@ -9,10 +9,10 @@ use crate::ceph::pool::{self, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES;
 use crate::ceph::shape::{Shape, Store};
 use crate::ceph::written::{self, Written};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare, nothing_to_skip,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

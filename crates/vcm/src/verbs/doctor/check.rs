@@ -4,9 +4,9 @@
 //! of a finding that depends on what was seen, and the commands that mend it, come from the test.
 
 use super::survey::{Daemon, Survey};
-use vcm_inspect::daemon::Role;
 use clap::ValueEnum;
 use serde::Serialize;
+use vcm_inspect::daemon::Role;
 
 /// How bad a finding is, mildest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]

@@ -3,13 +3,13 @@
 
 use super::check::{self, Check};
 use super::survey::{Survey, daemons_on};
-use vcm_inspect::process;
-use vcm_inspect::root::Root;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use vcm_inspect::process;
+use vcm_inspect::root::Root;
 
 pub const TCMALLOC: &str = "/usr/lib/libtcmalloc.so.4";
 pub const OURS: &str = "/usr/lib/libvcmalloc.so";

@@ -25,13 +25,13 @@ mod settings;
 mod survey;
 
 use crate::cli::doctor::Doctor;
+use crate::page::Page;
+use crate::say::{self, Failure, Outcome};
+use survey::{Survey, daemons_on};
 use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd;
-use crate::page::Page;
-use crate::say::{self, Failure, Outcome};
-use survey::{Survey, daemons_on};
 
 pub use check::Severity;
 

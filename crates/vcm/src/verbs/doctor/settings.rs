@@ -3,11 +3,11 @@
 use super::survey::Daemon;
 use crate::automatic::Automatic;
 use crate::config_file::ConfigFile;
-use vcm_inspect::allocator::Kind;
-use vcm_inspect::root::Root;
 use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::path::Path;
+use vcm_inspect::allocator::Kind;
+use vcm_inspect::root::Root;
 use vcmalloc_core::options::{OptionId, Origin, spec};
 
 /// The names of the fields are a promise to readers of the JSON.

@@ -4,6 +4,10 @@
 //! with the daemon.
 
 use super::settings::{self, AllocatorSetting};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
 use vcm_inspect::allocator::{self, Answer};
 use vcm_inspect::ceph::{self, Settings as CephSettings, Source, conf, socket};
 use vcm_inspect::daemon::{self, Role};
@@ -11,10 +15,6 @@ use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
 use vcm_inspect::{dependencies, loaded, privileges, systemd};
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::path::{Path, PathBuf};
 
 const NO_ENVIRONMENT: &str =
     "it is empty, in its memory too: the process was started without one, or cleared it";
@@ -74,23 +74,9 @@ impl Survey {
 
 /// The storage daemons that run here, in the order of their ids.
 pub fn daemons_on(root: &Root) -> Vec<(i32, Role)> {
-    let of = |id: &i32| role_of(&Process::in_root(root, *id));
+    let of = |id: &i32| Role::of_process(&Process::in_root(root, *id));
     let all = process::all(root).into_iter().map(|id| (id, of(&id)));
     all.filter(|(_, role)| *role != Role::Other).collect()
-}
-
-/// By the program's file, since threads may rename a process; by its words where the file may not be read.
-fn role_of(process: &Process) -> Role {
-    let file_name = |path: &OsStr| {
-        let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.trim_end_matches(" (deleted)").to_string()
-    };
-    let first_word = process.command_line().ok().and_then(|words| words.into_iter().next());
-    let by_word = first_word.map_or(Role::Other, |word| Role::of_program(&file_name(&word)));
-    let by_file =
-        process.program().map_or(Role::Other, |path| Role::of_program(&file_name(path.as_os_str())));
-    // glusterd and glusterfs are links to the program glusterfsd.
-    if by_file == Role::Other || by_word.is_gluster() { by_word } else { by_file }
 }
 
 impl Daemon {
@@ -98,7 +84,7 @@ impl Daemon {
     pub fn look(root: &Root, id: i32) -> Option<Self> {
         let process = Process::in_root(root, id);
         let command = process.command_line().ok()?;
-        let role = role_of(&process);
+        let role = Role::of_process(&process);
         let mut not_seen = Vec::new();
         let environment = note(&mut not_seen, "its environment", process.variables());
         let is_of_now = environment.as_ref().is_some_and(|environment| environment.is_of_now);

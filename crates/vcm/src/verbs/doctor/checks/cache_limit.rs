@@ -1,9 +1,9 @@
 //! Our own bound, against the CPUs and the memory that the process may use.
 
-use vcm_inspect::machine;
 use crate::settings::NOT_KNOWN;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::machine;
 
 pub const CHECK: Check = Check {
     id: "cache-limit",

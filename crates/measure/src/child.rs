@@ -1,6 +1,8 @@
 //! One child process: its output, its time limit, what it used.
 
 use anyhow::{Context, Result};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
@@ -27,9 +29,7 @@ pub struct Used {
 /// Runs a command to its end or its limit. Only the child itself is ended at the limit, by its id; should
 /// this program be ended, the child ends with it.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
-    // Files and not pipes: a child that writes much must not wait for a reader.
-    let mut output = tempfile::tempfile().context("cannot make a temporary file for the child's output")?;
-    let mut errors = tempfile::tempfile().context("cannot make a temporary file for the child's errors")?;
+    let (mut output, mut errors) = (unnamed_file()?, unnamed_file()?);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?);
     // SAFETY: one system call without memory of ours, which is all that may happen between fork and exec.
     unsafe { command.pre_exec(end_with_parent) };
@@ -49,23 +49,34 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
         pause = (pause * 2).min(Duration::from_millis(20));
     };
     usage.wall_seconds = start.elapsed().as_secs_f64();
-    let text = |file: &mut std::fs::File| -> Result<String> {
-        let mut bytes = Vec::new();
-        file.rewind()?;
-        file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    Ok(Ended { status, output: text(&mut output)?, errors: text(&mut errors)?, usage })
+    Ok(Ended { status, output: text_of(&mut output)?, errors: text_of(&mut errors)?, usage })
 }
 
-fn end_with_parent() -> std::io::Result<()> {
+/// For what a child writes: in memory, so there is nothing to remove; not a pipe, so a child that writes much does not
+/// wait for a reader, and one that holds it open cannot block a reader.
+pub fn unnamed_file() -> Result<File> {
+    let file = memfd_create(c"output", MFdFlags::MFD_CLOEXEC);
+    Ok(file.context("cannot make a file in memory for a child's output")?.into())
+}
+
+/// All that is in the file now.
+pub fn text_of(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// To be called in a child before it becomes another program: it is killed when the thread that started it ends.
+pub fn end_with_parent() -> std::io::Result<()> {
     // SAFETY: concerns only the calling process.
     let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if refused == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Like `waitpid` without waiting, but with what the child used.
-fn try_wait(process: u32) -> Result<Option<(ExitStatus, Used)>> {
+/// Like `waitpid` without waiting, but with what the child used. An error if it is no child of ours, or was waited for
+/// already.
+pub fn try_wait(process: u32) -> Result<Option<(ExitStatus, Used)>> {
     let mut status = 0;
     // SAFETY: all zero is a valid rusage; both out-parameters live here.
     let (ended, usage) = unsafe {

@@ -1,9 +1,11 @@
-//! The machine a run was made on, and the versions that took part.
+//! The machine that something was measured on, and the packages that took part.
 
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
+use vcm_inspect::machine;
+use vcm_inspect::root::Root;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
@@ -16,20 +18,28 @@ pub struct Machine {
 
 impl Machine {
     pub fn this() -> Machine {
-        let field = |text: &str, name: &str| {
+        let root = Root::real();
+        let field = |path: &str, name: &str| {
+            let text = root.text(path)?;
             let line = text.lines().find(|line| line.starts_with(name))?;
             Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned())
         };
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let memory_kib = field(&read("/proc/meminfo"), "MemTotal")
-            .and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+        let gib = machine::memory(&root).unwrap_or_default() as f64 / f64::from(1 << 30);
         Machine {
-            processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            processor: field("/proc/cpuinfo", "model name").unwrap_or_default(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_gib: memory_kib.map_or(0.0, |kib| (kib / 1048576.0 * 10.0).round() / 10.0),
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            system: field(&read("/etc/os-release"), "PRETTY_NAME").unwrap_or_default(),
+            memory_gib: (gib * 10.0).round() / 10.0,
+            kernel: root.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            system: field("/etc/os-release", "PRETTY_NAME").unwrap_or_default(),
         }
+    }
+}
+
+/// In half a line, for the reader of a table.
+impl fmt::Display for Machine {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        let processor = if self.processor.is_empty() { std::env::consts::ARCH } else { &self.processor };
+        write!(formatter, "{} x {processor}, Linux {}", self.cpus, self.kernel)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Looking at processes from outside: processor time, memory, threads.
 //!
-//! Owns how /proc is read. Promises to fail for a process that is gone, never to report zeros for it.
+//! Promises to fail for a process that is gone, never to report zeros for it.
 
-use super::identity::{marked, stat_field};
+use super::identity::marked;
 use super::undo::MARK_VARIABLE;
 use anyhow::{Context, Result};
-use std::fs;
+use vcm_inspect::daemon::Role;
+use vcm_inspect::process::Process;
 
 /// What a process, or several together, uses at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,20 +25,20 @@ pub struct Usage {
 impl Usage {
     pub fn of(pid: i32) -> Result<Usage> {
         let gone = || format!("cannot look at process {pid}");
-        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).with_context(gone)?;
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(gone)?;
-        let mib = |text: &str, name| number_after(text, name).unwrap_or(0) as f64 / 1024.0;
-        let field =
-            |index| stat_field(pid, index).and_then(|text| text.parse::<u64>().ok()).with_context(gone);
+        let process = Process::new(pid);
+        let rollup = process.rollup().with_context(gone)?;
+        let mib = |bytes: Option<u64>| bytes.unwrap_or(0) as f64 / f64::from(1 << 20);
+        // Counted from the state, which is 0 (proc_pid_stat(5)).
+        let field = |index| process.status_field(index).with_context(gone);
         Ok(Usage {
             user_seconds: field(11)? as f64 / ticks_per_second(),
             system_seconds: field(12)? as f64 / ticks_per_second(),
-            rss_mib: mib(&rollup, "Rss:"),
-            pss_mib: mib(&rollup, "Pss:"),
-            anonymous_mib: mib(&rollup, "Anonymous:"),
-            huge_mib: mib(&rollup, "AnonHugePages:"),
-            peak_mib: mib(&status, "VmHWM:"),
-            threads: number_after(&status, "Threads:").unwrap_or(0),
+            rss_mib: mib(rollup.bytes("Rss")),
+            pss_mib: mib(rollup.bytes("Pss")),
+            anonymous_mib: mib(rollup.bytes("Anonymous")),
+            huge_mib: mib(rollup.bytes("AnonHugePages")),
+            peak_mib: mib(process.status_bytes("VmHWM")),
+            threads: process.threads().with_context(gone)?,
             minor_faults: field(7)?,
         })
     }
@@ -65,34 +66,23 @@ impl Usage {
     }
 }
 
-fn number_after(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    line[name.len()..].split_ascii_whitespace().next()?.parse().ok()
-}
-
 fn ticks_per_second() -> f64 {
     // SAFETY: asks for a constant.
     (unsafe { libc::sysconf(libc::_SC_CLK_TCK) }) as f64
 }
 
-/// The processes of this name that a process of a lab, or what it started, has started.
-pub fn named_like(name: &str, starter: i32) -> Vec<i32> {
+/// The daemons of this role that a process of a lab, or what it started, has started.
+pub fn daemons_of(role: Role, starter: i32) -> Vec<i32> {
     let Some(mark) = mark_of(starter) else { return Vec::new() };
-    let is =
-        |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name);
-    marked(MARK_VARIABLE, &mark)
-        .into_iter()
-        .filter(|identity| identity.is_alive() && is(identity.pid))
-        .map(|identity| identity.pid)
-        .collect()
+    let is = |pid: i32| Role::of_process(&Process::new(pid)) == role;
+    let pids = marked(MARK_VARIABLE, &mark).into_iter().filter(|identity| identity.is_alive());
+    pids.map(|identity| identity.pid).filter(|pid| is(*pid)).collect()
 }
 
-/// The mark in a process's environment.
-fn mark_of(pid: i32) -> Option<String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let begin = format!("{MARK_VARIABLE}=");
-    let word = environment.split(|byte| *byte == 0).find(|word| word.starts_with(begin.as_bytes()))?;
-    String::from_utf8(word[begin.len()..].to_vec()).ok()
+/// The lab's mark in a process's environment.
+pub fn mark_of(pid: i32) -> Option<String> {
+    let variables = Process::new(pid).environment().ok()?;
+    variables.into_iter().find(|(name, _)| name == MARK_VARIABLE)?.1.into_string().ok()
 }
 
 /// The limit of open files that a child may be given, if so many are wanted.
@@ -105,16 +95,6 @@ pub fn open_files_possible(wanted: u64) -> u64 {
     // Raising the hard limit takes a capability that root in a container may lack: a trial in a child tells.
     let trial = std::process::Command::new("sh").args(["-c", &format!("ulimit -Hn {wanted}")]).output();
     if trial.is_ok_and(|trial| trial.status.success()) { wanted } else { hard }
-}
-
-/// Whether a file of this path is mapped in the process: the proof that a preload took effect.
-pub fn maps(pid: i32, file: &std::path::Path) -> bool {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().filter_map(|line| line.split_once('/')).any(|(_, rest)| {
-        let seen = format!("/{rest}");
-        std::path::Path::new(&seen) == file
-    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The few statistics that the tables use. None of them allocates more than a copy of its input.
+//! The few statistics that tables and verdicts use. None of them allocates more than a copy of its input.
 
 /// The middle value, or the mean of the two middle ones; none for an empty input.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -17,6 +17,18 @@ pub fn minimum(values: &[f64]) -> Option<f64> {
 
 pub fn maximum(values: &[f64]) -> Option<f64> {
     values.iter().copied().max_by(f64::total_cmp)
+}
+
+/// The least and the greatest.
+pub fn range(values: &[f64]) -> Option<(f64, f64)> {
+    Some((minimum(values)?, maximum(values)?))
+}
+
+/// The median distance from the median, as a share of the median: what a typical repetition is off by.
+pub fn noise(values: &[f64]) -> Option<f64> {
+    let middle = median(values)?;
+    let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    Some(median(&distances)? / middle.abs().max(f64::MIN_POSITIVE))
 }
 
 /// The n-th root of the product: the mean for ratios, because 2x and 0.5x cancel. None if a value is not
@@ -82,6 +94,12 @@ mod tests {
     fn nothing_has_no_median_minimum_mean_or_spread() {
         assert_eq!((median(&[]), minimum(&[]), maximum(&[])), (None, None, None));
         assert_eq!((geometric_mean(&[]), spread(&[])), (None, None));
+    }
+
+    #[test]
+    fn noise_ignores_one_outlier() {
+        assert!(noise(&[1.0, 1.01, 0.99, 5.0]).unwrap() < 0.02);
+        assert_eq!(noise(&[7.0]), Some(0.0));
     }
 
     #[test]
