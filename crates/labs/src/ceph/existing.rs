@@ -6,15 +6,15 @@
 //! removes them, also when it is stopped.
 
 use super::cluster::Cluster;
-use super::counters::{Moment, Work};
-use super::found::{Found, found};
+use super::cluster::monitor::Client;
+use super::cluster::pool::POOL;
+use super::cluster::release::{CLUSTER_PACKAGES, Release};
+use super::cluster::shape::{Shape, Store};
 use super::load::Load;
 use super::load::rados_bench::Bench;
-use super::monitor::Client;
-use super::pool::POOL;
-use super::release::{CLUSTER_PACKAGES, Release};
+use super::look::counters::{Moment, Work};
+use super::look::found::{Found, found};
 use super::settings::{self, OWN_ID};
-use super::shape::{Shape, Store};
 use crate::engine::neighbours;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};

@@ -3,8 +3,8 @@
 //! Owns the test of the report: 4 KiB writes with O_DIRECT and O_SYNC, alone and by 32 jobs. Promises to
 //! write only to a new file, unless it was said in so many words that a device's content may be lost.
 
+use super::cluster::release::FIO;
 use super::load::fio::{Answer, Job};
-use super::release::FIO;
 use crate::engine::lab::{Setting, Tool, Values};
 use crate::engine::request::Request;
 use crate::engine::session::Session;

@@ -16,25 +16,15 @@
 //! A module uses those below it.
 
 pub mod cluster;
-pub mod configuration;
-pub mod counters;
 pub mod existing;
 pub mod experiments;
-pub mod found;
 pub mod gateway;
 pub mod held;
 pub mod journal_test;
-pub mod latency;
 pub mod load;
-pub mod monitor;
-pub mod osd;
-pub mod other_system;
+pub mod look;
 pub mod paired;
-pub mod pool;
-pub mod release;
-pub mod sampling;
 pub mod settings;
-pub mod shape;
 pub mod written;
 
 use crate::engine::lab::Lab;

@@ -4,11 +4,11 @@
 //! by repetition. Experiments call it with their load.
 
 use super::cluster::Cluster;
-use super::counters::{Moment, Work};
+use super::cluster::osd::Osd;
+use super::cluster::shape::Shape;
 use super::load::Load;
-use super::osd::Osd;
-use super::sampling::{self, Looked};
-use super::shape::Shape;
+use super::look::counters::{Moment, Work};
+use super::look::sampling::{self, Looked};
 use crate::engine::beside::beside;
 use crate::engine::cell::Cell;
 use crate::engine::experiment::Measure;

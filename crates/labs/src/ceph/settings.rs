@@ -2,8 +2,8 @@
 //!
 //! Promises that none is ignored or cut: what has no effect is refused before anything is made.
 
-use super::release::Release;
-use super::shape::Store;
+use super::cluster::release::Release;
+use super::cluster::shape::Store;
 use crate::engine::lab::{Setting, Values};
 use crate::engine::request::{Request, check_library, check_stand_in};
 use crate::engine::understood::NotUnderstood;

@@ -47,7 +47,7 @@ pub struct Written {
 impl Written {
     pub fn of_all(cluster: &Cluster) -> Result<Vec<Written>> {
         let osds = cluster.osds();
-        let of = |osd: &super::osd::Osd| -> Result<Written> {
+        let of = |osd: &super::cluster::osd::Osd| -> Result<Written> {
             let pid = osd.process.pid();
             let io = fs::read_to_string(format!("/proc/{pid}/io"));
             let io = io.with_context(|| format!("cannot read what process {pid} wrote; run as root"))?;

@@ -3,12 +3,12 @@
 //! Paired: one OSD for each allocator, all under the same load, looked at once a second.
 
 use crate::ceph::cluster::Cluster;
+use crate::ceph::cluster::pool::{IMAGE, POOL};
+use crate::ceph::cluster::release::{CLUSTER_PACKAGES_AND_FIO, Release};
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::held::{self, Held, Series};
 use crate::ceph::load::fio::Job;
 use crate::ceph::paired::{measure, moments};
-use crate::ceph::pool::{IMAGE, POOL};
-use crate::ceph::release::{CLUSTER_PACKAGES_AND_FIO, Release};
-use crate::ceph::shape::{Shape, Store};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Claim, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,

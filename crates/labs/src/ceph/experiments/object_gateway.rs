@@ -1,13 +1,13 @@
 //! `object-gateway`: S3 PUT and GET through radosgw, a gateway for each allocator in front of one cluster.
 
 use crate::ceph::cluster::Cluster;
-use crate::ceph::counters::cpu_seconds;
+use crate::ceph::cluster::release::GATEWAY_PACKAGES;
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::gateway::{self, Gateway, KEY, SECRET};
 use crate::ceph::load::Load;
 use crate::ceph::load::s3::S3;
+use crate::ceph::look::counters::cpu_seconds;
 use crate::ceph::paired::measure;
-use crate::ceph::release::GATEWAY_PACKAGES;
-use crate::ceph::shape::{Shape, Store};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Claim, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,

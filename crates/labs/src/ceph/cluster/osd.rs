@@ -3,8 +3,8 @@
 //! Owns which library an OSD of each release is given. `cluster` starts and ends OSDs; `counters` looks at
 //! them.
 
-use super::cluster::Cluster;
-use super::sampling::Looked;
+use super::Cluster;
+use crate::ceph::look::sampling::Looked;
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use crate::engine::understood;

@@ -5,18 +5,24 @@
 //! back. Ending it is the journal's work. Experiments call it; it sits on `monitor`, `osd`, `pool`,
 //! `other_system`.
 
-use super::configuration::{self, Ground, PORTS};
-use super::monitor::Client;
-use super::osd::{self, Osd};
-use super::pool;
-use super::shape::{JournalPlace, Shape, Store};
-use super::{other_system, release};
+pub mod configuration;
+pub mod monitor;
+pub mod osd;
+pub mod other_system;
+pub mod pool;
+pub mod release;
+pub mod shape;
+
 use crate::engine::process::{Process, Program};
 use crate::engine::session::Session;
 use crate::engine::space;
 use crate::engine::stop::is_stopped;
 use anyhow::{Context, Result, anyhow, bail};
+use configuration::{Ground, PORTS};
+use monitor::Client;
+use osd::Osd;
 use rustix::process::Signal;
+use shape::{JournalPlace, Shape, Store};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //!
 //! Promises that every placement group takes operations when `make` comes back.
 
-use super::cluster::Cluster;
+use super::Cluster;
 use super::osd::Osd;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, anyhow, bail};
