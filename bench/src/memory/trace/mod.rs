@@ -5,3 +5,4 @@
 
 pub mod recording;
 pub mod script;
+pub mod step;

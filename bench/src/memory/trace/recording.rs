@@ -3,7 +3,7 @@
 //! Every object has a number of its own, which makes the order that a replay has to keep plain: an object ends after it
 //! began, and nothing else.
 
-use super::script::{Operation, Step};
+use super::step::{Operation, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
 use std::fs::File;

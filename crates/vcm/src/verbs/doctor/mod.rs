@@ -24,7 +24,7 @@ mod report;
 mod settings;
 mod survey;
 
-use crate::cli::doctor::Doctor;
+use crate::cli::doctor::{Doctor, Severity};
 use crate::page::Page;
 use crate::say::{self, Failure, Outcome};
 use survey::{Survey, daemons_on};
@@ -32,8 +32,6 @@ use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd;
-
-pub use check::Severity;
 
 /// Findings were shown.
 const FOUND: u8 = 1;

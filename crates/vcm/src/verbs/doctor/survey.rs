@@ -3,7 +3,7 @@
 //! Owns the looking: everything is read once, before the first check, and what could not be read is noted
 //! with the daemon.
 
-use super::settings::{self, AllocatorSetting};
+use super::settings::{self, AllocatorSetting, Own, Started};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -15,6 +15,7 @@ use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
 use vcm_inspect::{dependencies, loaded, privileges, systemd};
+use vcmalloc_core::options::OptionId;
 
 const NO_ENVIRONMENT: &str =
     "it is empty, in its memory too: the process was started without one, or cleared it";
@@ -120,8 +121,13 @@ impl Daemon {
             not_seen,
         };
         daemon.look_at_allocator(root);
-        let (settings, warnings) = settings::of(root, &daemon);
-        (daemon.settings, daemon.setting_warnings) = (settings, warnings);
+        let started = Started {
+            kind: daemon.allocator.kind(),
+            process: &daemon.process,
+            environment: daemon.environment.as_deref(),
+            unit: daemon.unit.as_ref(),
+        };
+        (daemon.settings, daemon.setting_warnings) = settings::of(root, started);
         if role.is_ceph() {
             daemon.ceph = Some(daemon.read_ceph_settings());
         }
@@ -139,6 +145,14 @@ impl Daemon {
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         let environment = self.environment.as_ref()?;
         environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
+    /// The setting of an option of ours, and its value where that is known; none where the allocator is another.
+    pub fn own_setting(&self, id: OptionId) -> Option<(&AllocatorSetting, Option<u64>)> {
+        self.settings.iter().find_map(|set| {
+            let Own { id: own, value } = set.own?;
+            (own == id).then_some((set, value))
+        })
     }
 
     pub fn ceph_id(&self) -> &str {
