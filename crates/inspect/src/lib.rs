@@ -1,4 +1,13 @@
 //! Looking at things without changing them. Nothing here prints, decides or ends the process.
+//!
+//! ```text
+//! daemon  allocator      which daemon a process is, whose malloc it gets; ceph: what it answers at its admin socket
+//! loaded  variables  start  readable  condition  resources  block      parts of a running process
+//! process  machine  command  dependencies  systemd  privileges  elf    a process, a machine, a file
+//! root                   where the machine's files are: the real root, or a folder that stands for one
+//! ```
+//!
+//! Used by `vcm` and by the labs.
 
 pub mod allocator;
 pub mod block;

@@ -1,7 +1,7 @@
 //! What can be seen of a program before it starts, and what that means for running it on vcmalloc.
 //!
 //! Owns the messages: each says what was seen, why it matters and what to do. `vcm run` and `vcm enable` decide
-//! what follows; the looking is that of `inspect`.
+//! what follows; the looking is that of `vcm-inspect`.
 
 use crate::library::{self, Library};
 use std::borrow::Cow;
