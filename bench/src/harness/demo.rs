@@ -4,14 +4,15 @@
 //! the time. The data base is filled once, on glibc, and copied for every run, so that all start from the
 //! same files.
 
+use super::surroundings::progress_bar;
 use anyhow::{Context, Result, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use vcm_measure::allocators::{self, Places, Ready};
 use vcm_measure::child::{self, Used};
 use vcm_measure::statistics::median;
+use vcm_measure::turns::{Turn, interleaved};
 
 const DB_BENCH: &str = "/usr/bin/db_bench";
 const ALLOCATORS: [&str; 5] = ["vcmalloc", "glibc", "jemalloc", "tcmalloc", "mimalloc"];
@@ -42,19 +43,16 @@ pub fn run(places: &Places, threads: usize, seconds: u64) -> Result<()> {
         "RocksDB's db_bench, {threads} threads reading and writing at random, {PASSES} x {seconds} s each."
     );
 
-    let progress = ProgressBar::new((PASSES * ready.len()) as u64);
-    progress.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}")?);
-    let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); ready.len()];
-    for pass in 0..PASSES {
-        for offset in 0..ready.len() {
-            let index = (pass + offset) % ready.len();
-            progress.set_message(ready[index].name());
-            let data = scratch.0.join("run");
-            copy_files(&template, &data)?;
-            runs[index].push(measure(&ready[index], &data, threads, seconds)?);
-            std::fs::remove_dir_all(&data)?;
-            progress.inc(1);
-        }
+    let turns = interleaved(PASSES, &[()], |_| ready.iter().collect());
+    let progress = progress_bar(turns.len());
+    let mut runs = Vec::new();
+    for Turn { allocator: ready, .. } in turns {
+        progress.set_message(ready.name());
+        let data = scratch.0.join("run");
+        copy_files(&template, &data)?;
+        runs.push((ready, measure(ready, &data, threads, seconds)?));
+        std::fs::remove_dir_all(&data)?;
+        progress.inc(1);
     }
     progress.finish_and_clear();
     print!("{}", table(&ready, &runs));
@@ -172,14 +170,15 @@ fn rates(output: &str) -> Option<(f64, f64)> {
     Some((before("ops/sec")?, before("operations")?))
 }
 
-fn table(ready: &[Ready], runs: &[Vec<Measured>]) -> String {
+fn table(ready: &[Ready], runs: &[(&Ready, Measured)]) -> String {
     let mut text = format!(
         "{:<12} {:>12} {:>12} {:>16} {:>14}\n",
         "", "operations/s", "CPU seconds", "CPU us/operation", "peak RSS, MiB"
     );
-    for (ready, runs) in ready.iter().zip(runs) {
+    for ready in ready {
+        let own = || runs.iter().filter(|(of, _)| *of == ready).map(|(_, run)| run);
         let middle =
-            |value: fn(&Measured) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>()).unwrap_or(0.0);
+            |value: fn(&Measured) -> f64| median(&own().map(value).collect::<Vec<_>>()).unwrap_or(0.0);
         text += &format!(
             "{:<12} {:>12.0} {:>12.2} {:>16.2} {:>14.0}\n",
             ready.name(),

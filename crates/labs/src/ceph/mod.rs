@@ -3,17 +3,15 @@
 //! ```text
 //! experiments/   one declaration a file; existing: a cluster by itself, and clusters that are not ours
 //! journal_test   what a device is worth as a journal
+//! written  held  what the OSDs of a cluster wrote and hold
 //! paired         a round: the same load on all OSDs, what each used for its own operations
-//! load/          clients: rados bench, fio, S3
-//! counters  latency  sampling  written  held   looking at an OSD: perf dump, its histograms, perf, what it wrote, holds
-//! gateway        object gateways of a cluster
-//! found          the OSDs of any cluster on this machine
-//! cluster        bringing one up; pool, osd, monitor, configuration, shape
+//! load/          clients: rados bench, fio, S3; gateway: object gateways of a cluster
 //! settings       the lab's flags
-//! other_system   Debian 11 and 13 in directories of their own; release
+//! cluster/       a cluster, what it is made of, and what brings it up
+//! look/          at one daemon of any cluster: counters, latency, sampling; found: the OSDs on this machine
 //! ```
 //!
-//! A module uses those below it.
+//! A module uses those below it; tests/layers_of_tools.rs has the order of the files.
 
 pub mod cluster;
 pub mod existing;

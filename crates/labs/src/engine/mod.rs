@@ -1,8 +1,8 @@
 //! What all labs share. See docs/design/labs.md.
 //!
 //! From the top: `run` drives an `experiment` by its `plan` in a `session`; the session makes and starts
-//! things through `undo`, `process`, `ground`, `space` and `packages`; `measure`, `beside` and `statistics` look;
-//! `verdict` judges; `results` and `page` tell, `tell` is how text leaves.
+//! things through `undo`, `process`, `ground`, `space` and `packages`; `usage`, `beside` and `statistics` look;
+//! `verdict` judges; `results` and `page` tell. tests/layers_of_tools.rs has the order of the files.
 
 pub mod beside;
 pub mod cell;
