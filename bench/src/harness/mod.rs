@@ -9,8 +9,6 @@
 //!   peers: builds the newest peers      demo: RocksDB's db_bench      instructions: the fast paths, counted
 //! ```
 
-pub mod allocators;
-pub mod child;
 pub mod demo;
 pub mod execute;
 pub mod instructions;

@@ -1,13 +1,14 @@
 //! Runs as a Markdown table: a row an allocator, medians over the passes with their range.
 
-use super::picture::{self, Panel, Series};
 use super::run::{Run, Sample};
 use crate::harness::surroundings;
-use crate::statistics;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use vcm_measure::machine::Machine;
+use vcm_measure::picture::{self, Form, Panel, Series};
+use vcm_measure::statistics;
 
 /// What is asked of a run.
 pub type Question = Box<dyn Fn(&Run) -> Option<f64>>;
@@ -106,6 +107,9 @@ pub enum Origin {
     Stop,
 }
 
+/// The series that is the reference for all others.
+const LIVE: &str = "live bytes";
+
 const SECONDS_BEFORE_STOP: f64 = 5.0;
 
 /// A panel for each case: the heap of each allocator over time (first pass), and the live bytes.
@@ -118,17 +122,19 @@ pub fn panels(runs: &[Run], origin: Origin) -> Vec<Panel> {
 fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>, origin: Origin) -> Panel {
     let mut runs: Vec<&Run> = runs.collect();
     runs.sort_by_key(|run| rank(run.allocator));
-    let mut series: Vec<Series> = runs
-        .iter()
-        .map(|run| Series {
-            name: run.allocator.to_owned(),
-            points: points(run, origin, |one| one.memory.heap),
-        })
-        .collect();
+    let line = |run: &&Run| Series {
+        name: run.allocator.to_owned(),
+        points: points(run, origin, |one| one.memory.heap),
+        is_area: false,
+    };
+    let mut series: Vec<Series> = runs.iter().map(line).collect();
     if let Some(run) = runs.iter().find(|run| run.is_finished()) {
-        series.push(Series { name: picture::LIVE.to_owned(), points: points(run, origin, |one| one.live) });
+        let points = points(run, origin, |one| one.live);
+        series.push(Series { name: LIVE.to_owned(), points, is_area: true });
     }
-    Panel { title: case.to_owned(), series }
+    let names = series.iter().map(|series| series.name.clone()).collect();
+    let (across, up) = ("seconds".to_owned(), "heap RSS, MiB".to_owned());
+    Panel { title: case.to_owned(), names, form: Form::Lines { series, across, up } }
 }
 
 /// Seconds and MiB.
@@ -168,7 +174,8 @@ impl Output {
         let mut page = format!("# {}\n\n{about}\n\n{}.\n\n", self.name, machine());
         let drawing = results.join(format!("{}.svg", self.name));
         if !panels.is_empty() {
-            picture::draw(panels, &drawing)?;
+            let svg = picture::standing_alone(&picture::svg(panels, 2)?);
+            surroundings::replace(&drawing, &svg)?;
             page += &format!("![resident memory over time]({}.svg)\n\n", self.name);
         }
         page += tables;
@@ -182,8 +189,8 @@ impl Output {
 }
 
 fn machine() -> String {
-    let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    format!("{}, huge pages: {}", surroundings::machine(), huge.trim())
+    let huge = vcm_inspect::machine::huge_pages(&vcm_inspect::root::Root::real());
+    format!("{}, huge pages: {}", Machine::this(), huge.as_deref().unwrap_or("none"))
 }
 
 #[cfg(test)]

@@ -3,39 +3,26 @@
 //! ```text
 //! experiments/   one declaration a file; existing: a cluster by itself, and clusters that are not ours
 //! journal_test   what a device is worth as a journal
+//! written  held  what the OSDs of a cluster wrote and hold
 //! paired         a round: the same load on all OSDs, what each used for its own operations
-//! load/          clients: rados bench, fio, S3
-//! counters  latency  sampling  written  held   looking at an OSD: perf dump, its histograms, perf, what it wrote, holds
-//! gateway        object gateways of a cluster
-//! found          the OSDs of any cluster on this machine
-//! cluster        bringing one up; pool, osd, monitor, admin_socket, configuration, shape
+//! load/          clients: rados bench, fio, S3; gateway: object gateways of a cluster
 //! settings       the lab's flags
-//! other_system   Debian 11 and 13 in directories of their own; release
+//! cluster/       a cluster, what it is made of, and what brings it up
+//! look/          at one daemon of any cluster: counters, latency, sampling; found: the OSDs on this machine
 //! ```
 //!
-//! A module uses those below it.
+//! A module uses those below it; tests/layers_of_tools.rs has the order of the files.
 
-pub mod admin_socket;
 pub mod cluster;
-pub mod configuration;
-pub mod counters;
 pub mod existing;
 pub mod experiments;
-pub mod found;
 pub mod gateway;
 pub mod held;
 pub mod journal_test;
-pub mod latency;
 pub mod load;
-pub mod monitor;
-pub mod osd;
-pub mod other_system;
+pub mod look;
 pub mod paired;
-pub mod pool;
-pub mod release;
-pub mod sampling;
 pub mod settings;
-pub mod shape;
 pub mod written;
 
 use crate::engine::lab::Lab;
