@@ -14,4 +14,5 @@ pub mod harness;
 pub mod load;
 pub mod memory;
 pub mod report;
+pub mod shelf;
 pub mod statistics;

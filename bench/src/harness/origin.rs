@@ -1,9 +1,10 @@
-//! On which machine rows were measured, and on which versions of the peers. The page says it, not the rows.
+//! On which machine rows were measured, by which command, on which versions of the libraries. The page says it, not the rows.
 
 use super::allocators::{ALLOCATORS, Library, Places};
 use super::peers;
 use super::summary::Summary;
 use super::surroundings::machine;
+use crate::shelf;
 
 #[derive(Debug, PartialEq)]
 pub struct Origin {
@@ -21,8 +22,14 @@ impl Origin {
             _ => None,
         };
         let line = |name, library| Some(format!("- {name}: {}", version(library)?));
-        let versions = taking_part.filter_map(|one| line(one.name, one.library)).collect();
-        Self { machine: format!("{}.", machine()), versions }
+        let peers = taking_part.filter_map(|one| line(one.name, one.library));
+        let command: Vec<String> = std::env::args().skip(1).collect();
+        let ours = shelf::version_of(&places.ours).map(|version| format!("- vcmalloc: {version}"));
+        let command = format!("- `vcm-bench {}`", command.join(" "));
+        Self {
+            machine: format!("{}.", machine()),
+            versions: ours.into_iter().chain([command]).chain(peers).collect(),
+        }
     }
 
     /// For rows of an earlier session, as their page had it.

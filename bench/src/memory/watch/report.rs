@@ -3,11 +3,12 @@
 use super::picture::{self, Panel, Series};
 use super::run::{Run, Sample};
 use crate::harness::surroundings;
+use crate::shelf::{self, Folder};
 use crate::statistics;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is asked of a run.
 pub type Question = Box<dyn Fn(&Run) -> Option<f64>>;
@@ -142,42 +143,38 @@ fn points(run: &Run, origin: Origin, value: fn(&Sample) -> u64) -> Vec<(f64, f64
     all.filter(|point| point.0 >= least).collect()
 }
 
-/// Where the raw data and the page of one measurement are.
+/// Where the rows and the pages of one measurement go.
 pub struct Output {
-    directory: PathBuf,
-    name: String,
+    folder: Folder,
     raw: File,
+    /// What our library says of itself.
+    version: Option<String>,
 }
 
 impl Output {
-    pub fn new(directory: &Path, verb: &str) -> Result<Self> {
-        let results = directory.join("results");
-        std::fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
-        let name = format!("memory-{verb}-{}", chrono::Local::now().format("%Y-%m-%d-%H%M"));
-        let (name, raw) = surroundings::new_raw_file(directory, &name)?;
-        Ok(Self { directory: directory.to_owned(), name, raw })
+    pub fn new(place: Option<&Path>, library: &Path, verb: &str) -> Result<Self> {
+        let (folder, raw) = Folder::new(place, library, verb)?;
+        Ok(Self { folder, raw, version: shelf::version_of(library) })
     }
 
     pub fn raw_file(&self) -> Result<File> {
         self.raw.try_clone().context("cannot write the raw data")
     }
 
-    /// Writes and prints the page: how it was measured, the picture if there are runs, the tables.
+    /// Writes and prints the pages: how it was measured, the picture if there are runs, the tables.
     pub fn write(&self, about: &str, tables: &str, panels: &[Panel]) -> Result<()> {
-        let results = self.directory.join("results");
-        let mut page = format!("# {}\n\n{about}\n\n{}.\n\n", self.name, machine());
-        let drawing = results.join(format!("{}.svg", self.name));
         if !panels.is_empty() {
-            picture::draw(panels, &drawing)?;
-            page += &format!("![resident memory over time]({}.svg)\n\n", self.name);
+            picture::draw(panels, &self.folder.picture())?;
         }
-        page += tables;
-        let path = results.join(format!("{}.md", self.name));
-        surroundings::replace(&path, &(page.trim_end().to_owned() + "\n"))?;
-        print!("{page}");
-        let raw = surroundings::raw_path(&self.directory, &self.name);
-        println!("raw data: {}\npage: {}", raw.display(), path.display());
-        Ok(())
+        let command: Vec<String> = std::env::args().skip(1).collect();
+        let version = self.version.as_deref().unwrap_or("not there");
+        let about = format!(
+            "{about}\n\n{}.\n- vcmalloc: {version}\n- `vcm-memory {}`\n",
+            machine(),
+            command.join(" ")
+        );
+        let seen = "Resident memory over time, a line for each allocator, and the live bytes";
+        self.folder.write(&about, (!panels.is_empty()).then_some(seen), tables)
     }
 }
 

@@ -10,7 +10,7 @@ use super::osd::Osd;
 use super::sampling::{self, Looked};
 use super::shape::Shape;
 use crate::engine::beside::beside;
-use crate::engine::experiment::Measure;
+use crate::engine::experiment::{Compared, Measure};
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -38,6 +38,20 @@ pub const CLIENT_IOPS: Measure =
     of_all("client_iops", "1/s", 0, "operations per second of all OSDs together, as the client saw it");
 pub const CLIENT_MS: Measure =
     of_all("client_ms", "ms", 2, "mean latency as the client saw it, over all OSDs");
+
+/// What a paired experiment says of us first.
+pub const OURS: Compared = Compared::allocators(
+    "processor time per operation, vcmalloc over TCMalloc with 32 MiB",
+    "cpu_ms_per_op",
+    "",
+    ["vcmalloc", "tcmalloc"],
+);
+pub const OVER_128_MIB: Compared = Compared::allocators(
+    "over TCMalloc with the 128 MiB that Ceph's packages set",
+    "cpu_ms_per_op",
+    "",
+    ["vcmalloc", "tcmalloc-128M"],
+);
 
 pub const MEASURES: &[Measure] = &[
     measure("cpu_ms_per_op", "ms", 4, true, "processor time of the OSD, user and system, per own operation"),

@@ -13,7 +13,7 @@ use super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::run::Run;
 use super::session::{Case, Session};
 use crate::harness::allocators::{Places, library_named};
-use crate::harness::surroundings::{output_directory, program_beside};
+use crate::harness::surroundings::program_beside;
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
@@ -34,8 +34,8 @@ pub struct Common {
     /// Milliseconds between two looks at the process
     #[arg(long, global = true, default_value_t = 100)]
     pub sample: u64,
-    /// Where raw/ and results/ are [default: bench/ of the repository around the working directory, else the
-    /// working directory]
+    /// Where runs/ is [default: bench/ of the repository around the working directory, else the working
+    /// directory]
     #[arg(long, global = true)]
     pub output: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ impl Common {
 
     /// Files for what a verb measures.
     fn files(&self, verb: &str) -> Result<Output> {
-        Output::new(&output_directory(self.output.as_deref()), verb)
+        Output::new(self.output.as_deref(), &self.places()?.ours, verb)
     }
 
     fn session(&self) -> Result<Session> {

@@ -4,13 +4,14 @@
 //! itself.
 
 use crate::ceph::load::rados_bench::Bench;
-use crate::ceph::paired::{self, Round};
+use crate::ceph::paired::{self, OURS, Round};
 use crate::ceph::pool::{self, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES;
 use crate::ceph::shape::{Shape, Store};
 use crate::ceph::written::{self, Written};
 use crate::engine::experiment::{
-    Axis, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare, nothing_to_skip,
+    Axis, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare,
+    nothing_to_skip,
 };
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
@@ -64,6 +65,27 @@ pub static KEY_VALUE: Experiment = Experiment {
         at_least: 1.02,
     }],
     claims: &[],
+    answer: &[
+        Compared::axes(
+            "writes per second of the cluster, KStore over BlueStore",
+            "client_iops",
+            "",
+            [&[("store", "kstore")], &[("store", "bluestore")]],
+        ),
+        Compared::axes(
+            "processor time per operation, KStore over BlueStore",
+            "cpu_ms_per_op",
+            "",
+            [&[("store", "kstore")], &[("store", "bluestore")]],
+        ),
+        Compared::axes(
+            "bytes written for each byte of the client, KStore over BlueStore",
+            "disk_bytes_per_byte",
+            "",
+            [&[("store", "kstore")], &[("store", "bluestore")]],
+        ),
+        OURS,
+    ],
     figures: &[],
     pictures: &[
         Picture::Ratios {

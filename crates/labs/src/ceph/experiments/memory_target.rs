@@ -10,7 +10,7 @@ use crate::ceph::pool::{IMAGE, POOL};
 use crate::ceph::release::{CLUSTER_PACKAGES_AND_FIO, Release};
 use crate::ceph::shape::{Shape, Store};
 use crate::engine::experiment::{
-    Axis, Claim, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
+    Axis, Claim, Compared, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
     nothing_to_prepare, nothing_to_skip,
 };
 use crate::engine::plan::Cell;
@@ -119,6 +119,20 @@ pub static MEMORY_TARGET: Experiment = Experiment {
             over: Some(at("tcmalloc-128M", PRESSED, "rss_most")),
             at_most: 1.02,
         },
+    ],
+    answer: &[
+        Compared::allocators(
+            "the most memory of an OSD at a quarter of writes, vcmalloc over TCMalloc",
+            "rss_most",
+            PRESSED,
+            ["vcmalloc", "tcmalloc"],
+        ),
+        Compared::allocators(
+            "jemalloc before the linked TCMalloc, which Ceph asks, over TCMalloc",
+            "rss_most",
+            PRESSED,
+            ["jemalloc", "tcmalloc"],
+        ),
     ],
     figures: &[],
     pictures: &[

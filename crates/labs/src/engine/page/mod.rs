@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! tables     rows, summed up: medians beside the report's numbers      picture   one SVG for each picture
-//! said       what came out, in sentences
+//! said       the answer, in sentences
 //! html       one file that needs no other                             markdown  for docs/results and the terminal
 //! ```
 //!
@@ -54,7 +54,7 @@ fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &st
     let _ = fs::remove_file(out.join(partial_name(results)));
     let pictures = pictures(experiment, results)?;
     replace(out, &format!("{name}.html"), &html::page(experiment, results, &pictures))?;
-    replace(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, pictures.len()))?;
+    replace(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, &pictures))?;
     for (index, picture) in pictures.iter().enumerate() {
         replace(out, &picture_name(&name, index), &picture::standing_alone(&picture.svg))?;
     }
