@@ -47,7 +47,7 @@ pub const OURS: Compared = Compared::allocators(
     ["vcmalloc", "tcmalloc"],
 );
 pub const OVER_128_MIB: Compared = Compared::allocators(
-    "over TCMalloc with the 128 MiB that Ceph's packages set",
+    "against the 128 MiB that Ceph's packages set",
     "cpu_ms_per_op",
     "",
     ["vcmalloc", "tcmalloc-128M"],

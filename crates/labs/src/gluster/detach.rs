@@ -127,8 +127,8 @@ pub static DETACH: Experiment = Experiment {
             "detached",
             ["vcmalloc", "glibc"],
         ),
-        Compared::allocators("over jemalloc", MEASURE, "detached", ["vcmalloc", "jemalloc"]),
-        Compared::allocators("over TCMalloc", MEASURE, "detached", ["vcmalloc", "tcmalloc"]),
+        Compared::allocators("against jemalloc", MEASURE, "detached", ["vcmalloc", "jemalloc"]),
+        Compared::allocators("against TCMalloc", MEASURE, "detached", ["vcmalloc", "tcmalloc"]),
     ],
     figures: &[
         figure("glibc", "idle", 91.0),

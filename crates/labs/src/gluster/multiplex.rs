@@ -184,8 +184,8 @@ pub static MULTIPLEX: Experiment = Experiment {
             "idle",
             [&[("multiplex", "on")], &[("multiplex", "off")]],
         ),
-        Compared::allocators("vcmalloc over glibc", RSS, "idle", ["vcmalloc", "glibc"]),
-        Compared::allocators("vcmalloc over jemalloc", RSS, "idle", ["vcmalloc", "jemalloc"]),
+        Compared::allocators("all idle bricks on vcmalloc over glibc", RSS, "idle", ["vcmalloc", "glibc"]),
+        Compared::allocators("against jemalloc", RSS, "idle", ["vcmalloc", "jemalloc"]),
     ],
     figures: &[
         figure("glibc", TOGETHER_80, 71.5),

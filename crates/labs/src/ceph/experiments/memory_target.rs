@@ -128,7 +128,7 @@ pub static MEMORY_TARGET: Experiment = Experiment {
             ["vcmalloc", "tcmalloc"],
         ),
         Compared::allocators(
-            "jemalloc before the linked TCMalloc, which Ceph asks, over TCMalloc",
+            "an OSD with jemalloc before the linked TCMalloc, which Ceph still asks, over TCMalloc",
             "rss_most",
             PRESSED,
             ["jemalloc", "tcmalloc"],

@@ -27,13 +27,16 @@ pub fn outcome(results: &Results) -> String {
 /// What the rows say to the question, then the claims; of a void run why it says nothing.
 pub fn answer(experiment: &Experiment, results: &Results) -> String {
     let is_void = !results.verdict.void.is_empty();
-    let parts = experiment.answer.iter().filter(|_| !is_void).map(|part| compared(part, &results.rows));
+    let parts =
+        experiment.answer.iter().filter(|_| !is_void).map(|part| compared(experiment, part, &results.rows));
     parts.flatten().map(|part| part + " ").collect::<String>() + &outcome(results)
 }
 
 /// The middle of all places, and how far they lie apart; nothing where the run has no such rows.
-fn compared(part: &Compared, rows: &[Row]) -> Option<String> {
-    let (above, below) = (by_place(part, &part.point, rows), by_place(part, &part.over, rows));
+fn compared(experiment: &Experiment, part: &Compared, rows: &[Row]) -> Option<String> {
+    let is_whole = experiment.measure(part.point.measure).is_some_and(|measure| measure.whole);
+    let places_of = |point| by_place(part, point, is_whole, rows);
+    let (above, below) = (places_of(&part.point), places_of(&part.over));
     let mut places: BTreeMap<_, Vec<f64>> = BTreeMap::new();
     for ((place, repetition), values) in &above {
         let Some(over) = below.get(&(place.clone(), *repetition)).map(|over| mean(over)) else { continue };
@@ -51,10 +54,10 @@ fn compared(part: &Compared, rows: &[Row]) -> Option<String> {
     })
 }
 
-/// A place: what neither point names (other axes, the allocator, the step), for each repetition.
+/// A place: what neither point names (other axes, the step, the allocator where its rows differ), for each repetition.
 type Places<'a> = BTreeMap<(Vec<&'a str>, u32), Vec<f64>>;
 
-fn by_place<'a>(part: &Compared, point: &Point, rows: &'a [Row]) -> Places<'a> {
+fn by_place<'a>(part: &Compared, point: &Point, is_whole: bool, rows: &'a [Row]) -> Places<'a> {
     let named =
         |axis: &str| [part.point, part.over].iter().any(|point| point.axes.iter().any(|own| own.0 == axis));
     let fits = |row: &&Row| {
@@ -65,7 +68,7 @@ fn by_place<'a>(part: &Compared, point: &Point, rows: &'a [Row]) -> Places<'a> {
     let mut places = Places::new();
     for row in rows.iter().filter(fits) {
         let axes = row.axes.iter().filter(|(name, _)| !named(name)).map(|(_, value)| value.as_str());
-        let allocator = point.allocator.is_empty().then_some(row.allocator.as_str());
+        let allocator = (point.allocator.is_empty() && !is_whole).then_some(row.allocator.as_str());
         let step = point.step.is_empty().then_some(row.step.as_str());
         let place = (axes.chain(allocator).chain(step).collect(), row.repetition);
         places.entry(place).or_default().extend(row.values.get(point.measure));
@@ -91,7 +94,7 @@ fn claims(claims: &[Judged]) -> String {
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let first = claims.iter().find(|claim| claim.holds.is_some());
     match (claims.len(), first) {
-        (0, _) => "No claim was made before.".to_owned(),
+        (0, _) => "The experiment makes no claim.".to_owned(),
         (all, None) => {
             format!("{} of this project, none of them judged: {}.", counted(all as u64, "claim"), why(claims))
         }
