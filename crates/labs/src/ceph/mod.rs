@@ -13,7 +13,7 @@
 //! other_system   Debian 11 and 13 in directories of their own; release
 //! ```
 //!
-//! A module uses those below it.
+//! A module uses those below it, but for cluster, osd and pool, which know each other.
 
 pub mod admin_socket;
 pub mod cluster;
