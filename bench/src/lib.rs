@@ -14,5 +14,4 @@ pub mod harness;
 pub mod load;
 pub mod memory;
 pub mod report;
-pub mod shelf;
 pub mod statistics;

@@ -10,10 +10,10 @@ use vcmalloc_bench::harness::execute::{self, Runner};
 use vcmalloc_bench::harness::origin::Origin;
 use vcmalloc_bench::harness::plan::{self, Cell, Program, Selection};
 use vcmalloc_bench::harness::session::{self, Row, Session};
+use vcmalloc_bench::harness::shelf::{self, Folder};
 use vcmalloc_bench::harness::summary::Summary;
 use vcmalloc_bench::harness::{demo, instructions, peers, picture, surroundings, tables};
 use vcmalloc_bench::load::Pattern;
-use vcmalloc_bench::shelf::Folder;
 use vcmalloc_bench::statistics;
 
 /// Measures vcmalloc against its peers.
@@ -165,7 +165,7 @@ fn render(rows: &[Row], folder: &Folder, places: Option<&Places>) -> Result<()> 
     ensure!(!rows.is_empty(), "the run has no rows");
     let summary = Summary::of(rows);
     let origin = match places {
-        Some(places) => Origin::here(&summary, places),
+        Some(places) => Origin::here(&summary, places).led_by(shelf::origin("vcm-bench", &places.ours)),
         None => Origin::of_page(&folder.page()),
     };
     let is_drawn = picture::draw(&summary, &folder.picture())?;

@@ -1,10 +1,9 @@
-//! On which machine rows were measured, by which command, on which versions of the libraries. The page says it, not the rows.
+//! On which machine rows were measured, and on which versions of the peers. The page says it, not the rows.
 
 use super::allocators::{ALLOCATORS, Library, Places};
 use super::peers;
 use super::summary::Summary;
 use super::surroundings::machine;
-use crate::shelf;
 
 #[derive(Debug, PartialEq)]
 pub struct Origin {
@@ -22,14 +21,8 @@ impl Origin {
             _ => None,
         };
         let line = |name, library| Some(format!("- {name}: {}", version(library)?));
-        let peers = taking_part.filter_map(|one| line(one.name, one.library));
-        let command: Vec<String> = std::env::args().skip(1).collect();
-        let ours = shelf::version_of(&places.ours).map(|version| format!("- vcmalloc: {version}"));
-        let command = format!("- `vcm-bench {}`", command.join(" "));
-        Self {
-            machine: format!("{}.", machine()),
-            versions: ours.into_iter().chain([command]).chain(peers).collect(),
-        }
+        let versions = taking_part.filter_map(|one| line(one.name, one.library)).collect();
+        Self { machine: format!("{}.", machine()), versions }
     }
 
     /// For rows of an earlier session, as their page had it.
@@ -39,6 +32,11 @@ impl Origin {
         let machine = head.first().copied().unwrap_or("On a machine that was not noted.").to_owned();
         let versions = head.iter().filter(|line| line.starts_with("- ")).map(|line| line.to_string());
         Self { machine, versions: versions.collect() }
+    }
+
+    /// With lines in front of the peers' versions: ours, and what was typed.
+    pub fn led_by(self, lines: impl IntoIterator<Item = String>) -> Self {
+        Self { versions: lines.into_iter().chain(self.versions).collect(), ..self }
     }
 
     /// A paragraph with this about the origin around `text`.

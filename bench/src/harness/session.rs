@@ -7,9 +7,9 @@
 use super::allocators::{ALLOCATORS, Ready};
 use super::execute::{Outcome, Runner};
 use super::plan::{Cell, Program};
+use super::shelf::open_rows;
 use super::surroundings::progress_bar;
 use crate::report::Report;
-use crate::shelf::open_rows;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;

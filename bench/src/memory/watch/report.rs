@@ -2,8 +2,8 @@
 
 use super::picture::{self, Panel, Series};
 use super::run::{Run, Sample};
+use crate::harness::shelf::{self, Folder};
 use crate::harness::surroundings;
-use crate::shelf::{self, Folder};
 use crate::statistics;
 use anyhow::{Context, Result};
 use std::fmt::Write;
@@ -147,14 +147,14 @@ fn points(run: &Run, origin: Origin, value: fn(&Sample) -> u64) -> Vec<(f64, f64
 pub struct Output {
     folder: Folder,
     raw: File,
-    /// What our library says of itself.
-    version: Option<String>,
+    /// Which library, by which command.
+    origin: Vec<String>,
 }
 
 impl Output {
     pub fn new(place: Option<&Path>, library: &Path, verb: &str) -> Result<Self> {
         let (folder, raw) = Folder::new(place, library, verb)?;
-        Ok(Self { folder, raw, version: shelf::version_of(library) })
+        Ok(Self { folder, raw, origin: shelf::origin("vcm-memory", library) })
     }
 
     pub fn raw_file(&self) -> Result<File> {
@@ -166,13 +166,7 @@ impl Output {
         if !panels.is_empty() {
             picture::draw(panels, &self.folder.picture())?;
         }
-        let command: Vec<String> = std::env::args().skip(1).collect();
-        let version = self.version.as_deref().unwrap_or("not there");
-        let about = format!(
-            "{about}\n\n{}.\n- vcmalloc: {version}\n- `vcm-memory {}`\n",
-            machine(),
-            command.join(" ")
-        );
+        let about = format!("{about}\n\n{}.\n{}\n", machine(), self.origin.join("\n"));
         let seen = "Resident memory over time, a line for each allocator, and the live bytes";
         self.folder.write(&about, (!panels.is_empty()).then_some(seen), tables)
     }

@@ -10,7 +10,7 @@ use super::osd::Osd;
 use super::sampling::{self, Looked};
 use super::shape::Shape;
 use crate::engine::beside::beside;
-use crate::engine::experiment::{Compared, Measure};
+use crate::engine::experiment::Measure;
 use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -40,13 +40,13 @@ pub const CLIENT_MS: Measure =
     of_all("client_ms", "ms", 2, "mean latency as the client saw it, over all OSDs");
 
 /// What a paired experiment says of us first.
-pub const OURS: Compared = Compared::allocators(
+pub const OURS: crate::engine::experiment::Compared = crate::engine::experiment::Compared::allocators(
     "processor time per operation, vcmalloc over TCMalloc with 32 MiB",
     "cpu_ms_per_op",
     "",
     ["vcmalloc", "tcmalloc"],
 );
-pub const OVER_128_MIB: Compared = Compared::allocators(
+pub const OVER_128_MIB: crate::engine::experiment::Compared = crate::engine::experiment::Compared::allocators(
     "against the 128 MiB that Ceph's packages set",
     "cpu_ms_per_op",
     "",

@@ -5,7 +5,7 @@
 
 use crate::ceph::load::fio::Job;
 use crate::ceph::load::rados_bench::Bench;
-use crate::ceph::paired::{self, OURS, Round};
+use crate::ceph::paired::{self, Round};
 use crate::ceph::pool::{self, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
 use crate::ceph::shape::{JournalPlace, Shape, Store};
@@ -116,7 +116,7 @@ pub static JOURNAL: Experiment = Experiment {
             "",
             [&[("store", "bluestore")], &[("store", "filestore")]],
         ),
-        OURS,
+        paired::OURS,
     ],
     figures: &[],
     pictures: &[

@@ -4,7 +4,7 @@
 //! itself.
 
 use crate::ceph::load::rados_bench::Bench;
-use crate::ceph::paired::{self, OURS, Round};
+use crate::ceph::paired::{self, Round};
 use crate::ceph::pool::{self, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES;
 use crate::ceph::shape::{Shape, Store};
@@ -84,7 +84,7 @@ pub static KEY_VALUE: Experiment = Experiment {
             "",
             [&[("store", "kstore")], &[("store", "bluestore")]],
         ),
-        OURS,
+        paired::OURS,
     ],
     figures: &[],
     pictures: &[

@@ -6,7 +6,7 @@
 use crate::ceph::cluster::Cluster;
 use crate::ceph::load::fio::Job;
 use crate::ceph::load::{Load, fio};
-use crate::ceph::paired::{self, OURS, OVER_128_MIB, Round};
+use crate::ceph::paired::{self, Round};
 use crate::ceph::pool::{IMAGE, POOL};
 use crate::ceph::release::{CLUSTER_PACKAGES_AND_FIO, Release};
 use crate::ceph::shape::{Shape, Store};
@@ -82,7 +82,7 @@ pub static MANY_THREADS: Experiment = Experiment {
             at_most: 0.80,
         },
     ],
-    answer: &[OURS, OVER_128_MIB],
+    answer: &[paired::OURS, paired::OVER_128_MIB],
     figures: &[],
     pictures: &[
         Picture::Ratios {

@@ -4,7 +4,7 @@
 
 use crate::ceph::load::Load;
 use crate::ceph::load::fio::Job;
-use crate::ceph::paired::{self, OURS, OVER_128_MIB, Round};
+use crate::ceph::paired::{self, Round};
 use crate::ceph::pool::{IMAGE, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
 use crate::ceph::shape::{Shape, Store};
@@ -87,7 +87,7 @@ pub static READ_MIX: Experiment = Experiment {
             at_most: 1.0,
         },
     ],
-    answer: &[OURS, OVER_128_MIB],
+    answer: &[paired::OURS, paired::OVER_128_MIB],
     figures: &[],
     pictures: &[
         Picture::Ratios {

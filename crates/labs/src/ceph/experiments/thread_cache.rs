@@ -7,7 +7,7 @@
 use crate::ceph::cluster::Cluster;
 use crate::ceph::load::Load;
 use crate::ceph::load::rados_bench::Bench;
-use crate::ceph::paired::{self, OURS, OVER_128_MIB, Round};
+use crate::ceph::paired::{self, Round};
 use crate::ceph::pool::POOL;
 use crate::ceph::release::CLUSTER_PACKAGES;
 use crate::ceph::shape::{Shape, Store};
@@ -137,8 +137,8 @@ pub static THREAD_CACHE: Experiment = Experiment {
         },
     ],
     answer: &[
-        OURS,
-        OVER_128_MIB,
+        paired::OURS,
+        paired::OVER_128_MIB,
         Compared::allocators(
             "TCMalloc with 1 MiB of caches over TCMalloc with 32 MiB",
             "cpu_ms_per_op",

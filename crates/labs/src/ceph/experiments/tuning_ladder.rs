@@ -8,7 +8,7 @@
 use crate::ceph::cluster::Cluster;
 use crate::ceph::load::Load;
 use crate::ceph::load::fio::Job;
-use crate::ceph::paired::{self, OURS, OVER_128_MIB, Round};
+use crate::ceph::paired::{self, Round};
 use crate::ceph::pool::{IMAGE, POOL};
 use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
 use crate::ceph::shape::{Shape, Store};
@@ -124,8 +124,8 @@ pub static TUNING_LADDER: Experiment = Experiment {
             "write 4K",
             [&[("rung", LEVEL)], &[("rung", "baseline")]],
         ),
-        OURS,
-        OVER_128_MIB,
+        paired::OURS,
+        paired::OVER_128_MIB,
     ],
     figures: &[],
     pictures: &[

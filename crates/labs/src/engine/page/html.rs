@@ -2,8 +2,8 @@
 
 use super::markdown::{verdict, what_was_run};
 use super::picture::Drawn;
-use super::said;
 use super::tables::{Table, Value, tables};
+use super::{answer, said};
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -44,7 +44,7 @@ pub fn page(experiment: &Experiment, results: &Results, pictures: &[Drawn]) -> S
             body {
                 h1 { (results.title) }
                 p { (ticked(experiment.question)) }
-                p.outcome[results.verdict.void.is_empty()] { (ticked(&said::answer(experiment, results))) }
+                p.outcome[results.verdict.void.is_empty()] { (ticked(&answer::in_sentences(experiment, results))) }
                 @if let Some(sizes) = said::sizes(experiment, results) { p { (sizes) } }
                 p { small { (ticked(&what_was_run(results))) } }
                 @if results.verdict.void.is_empty() {

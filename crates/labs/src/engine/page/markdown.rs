@@ -2,8 +2,8 @@
 
 use super::picture::Drawn;
 use super::picture_name;
-use super::said;
 use super::tables::{Line, Table, Value, tables};
+use super::{answer, said};
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use std::ops::Range;
 pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: &[Drawn]) -> String {
     let mut text = format!("# {}: `vcm lab {} {}`\n\n", results.title, results.lab, results.experiment);
     let _ = writeln!(text, "**Question.** {}\n", experiment.question);
-    let _ = writeln!(text, "**Answer.** {}\n", said::answer(experiment, results));
+    let _ = writeln!(text, "**Answer.** {}\n", answer::in_sentences(experiment, results));
     let _ = writeln!(text, "**Measured.** {}\n", where_and_when(results));
     if let Some(sizes) = said::sizes(experiment, results) {
         let _ = writeln!(text, "{sizes}\n");
@@ -180,7 +180,7 @@ pub fn for_terminal(experiment: &Experiment, results: &Results, width: usize) ->
     if !results.verdict.void.is_empty() {
         return text + &void(results).replace("**", "") + &failures;
     }
-    let _ = writeln!(text, "{}\n", said::answer(experiment, results));
+    let _ = writeln!(text, "{}\n", answer::in_sentences(experiment, results));
     if let Some(sizes) = said::sizes(experiment, results) {
         let _ = writeln!(text, "{sizes}\n");
     }

@@ -3,13 +3,14 @@
 //!
 //! ```text
 //! tables     rows, summed up: medians beside the report's numbers      picture   one SVG for each picture
-//! said       the answer, in sentences
+//! answer     what the rows say to the question      said      claims and sizes, in sentences
 //! html       one file that needs no other                             markdown  for docs/results and the terminal
 //! ```
 //!
 //! Promises files that need no network, and no number of a void run anywhere but in the JSON. `run` calls
 //! `keep` after each cell and `publish` at the end.
 
+mod answer;
 mod html;
 mod markdown;
 mod picture;

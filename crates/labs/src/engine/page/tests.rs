@@ -198,10 +198,10 @@ fn an_answer_pairs_what_its_points_do_not_name_and_shows_how_far_the_places_lie_
     }
     results.rows.push(row("d", "with", 9.0));
     let experiment = Experiment { answer: TIERS, ..DECLARED };
-    let said = said::answer(&experiment, &results);
+    let said = answer::in_sentences(&experiment, &results);
     assert!(said.starts_with("With over without: 1.50 in the middle of 3 places, 1.00 to 2.00. "), "{said}");
     results.verdict.void.push("not seen".into());
-    assert!(said::answer(&experiment, &results).starts_with("Void"));
+    assert!(answer::in_sentences(&experiment, &results).starts_with("Void"));
 }
 
 #[test]

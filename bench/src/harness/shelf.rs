@@ -1,7 +1,7 @@
 //! The folder of a run, `runs/DATE-MACHINE-COMMIT-KIND`: what was measured and where (`README.md`), all tables
 //! (`summary.md`), a picture, and the rows (`raw.csv.zst`; `raw.csv` while the run goes on).
 
-use crate::harness::surroundings::{machine, own_bench, replace};
+use super::surroundings::{machine, own_bench, replace};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -95,12 +95,19 @@ pub fn open_rows(rows: &Path) -> Result<Box<dyn Read>> {
 }
 
 /// Which build of ours a file is, as the library says it: `0.1.0+d5f9679b8f`.
-pub fn version_of(library: &Path) -> Option<String> {
+fn version_of(library: &Path) -> Option<String> {
     const MARK: &[u8] = b"vcmalloc version ";
     let bytes = fs::read(library).ok()?;
     let begin = bytes.windows(MARK.len()).position(|place| place == MARK)? + MARK.len();
     let version = bytes.get(begin..)?.split(|&byte| byte == 0).next()?;
     String::from_utf8(version.to_vec()).ok()
+}
+
+/// Lines for the page: our library, and the command that is running.
+pub fn origin(program: &str, library: &Path) -> Vec<String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let version = version_of(library).map(|version| format!("- vcmalloc: {version}"));
+    version.into_iter().chain([format!("- `{program} {}`", words.join(" "))]).collect()
 }
 
 /// Seven digits, as git shows them.
