@@ -193,7 +193,7 @@ fn index(all: &BTreeSet<PathBuf>) -> String {
         <!-- Made by `RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves`; do not edit. -->\n\n\
         What was asked, what came out, where and on which library. The pages of speed, memory and daemons, and the one of \
         where it is behind, sum up the others.\n\n\
-        | page | question | answer, its first sentence | measured |\n|---|---|---|---|\n"
+        | page | question | answer, in short | date | machine | library |\n|---|---|---|---|---|---|\n"
         .to_owned();
     let results = pages(all).filter(|page| page.parent() == Some(Path::new(RESULTS)) && !is_front(page));
     for page in results {
@@ -203,7 +203,11 @@ fn index(all: &BTreeSet<PathBuf>) -> String {
             let line = said.lines().find_map(|line| line.strip_prefix(&format!("**{head}.** ")));
             line.unwrap_or_else(|| panic!("{}: no line begins with **{head}.**", page.display())).to_owned()
         };
-        let row = [part("Question"), first_sentence(&part("Answer")), part("Measured")];
+        let measured = part("Measured");
+        let mut places = measured.trim_end_matches('.').split(';').map(str::trim);
+        let (date, machine) = (places.next().unwrap_or_default(), places.next().unwrap_or_default());
+        let library = places.next_back().unwrap_or_default().trim_start_matches("library ");
+        let row = [&part("Question"), &in_short(&part("Answer")), date, machine, library];
         let _ = writeln!(text, "| [{}]({name}) | {} |", name.trim_end_matches(".md"), row.join(" | "));
     }
     text += "\n## Runs of the benchmarks\n\n\
@@ -229,7 +233,11 @@ fn index(all: &BTreeSet<PathBuf>) -> String {
     text
 }
 
-/// Up to the first full stop that ends a sentence: not that of a number.
-fn first_sentence(text: &str) -> String {
-    text.find(". ").map_or(text, |end| &text[..=end]).to_owned()
+/// The first sentence, and the one that counts claims: a full stop that ends a sentence is followed by a blank.
+fn in_short(answer: &str) -> String {
+    let mut sentences = answer.trim_end_matches('.').split(". ");
+    let first = sentences.next().unwrap_or_default();
+    let claims =
+        sentences.find(|sentence| sentence.starts_with("Of ") && sentence.contains(" of this project"));
+    claims.map_or_else(|| format!("{first}."), |claims| format!("{first}. {claims}."))
 }
