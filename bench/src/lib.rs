@@ -3,9 +3,12 @@
 //! ```text
 //!   vcm-bench (harness)                               vcm-load (load)
 //!   plan: which cells          LD_PRELOAD=peer.so     pattern ─► malloc/free of that peer
-//!   allocators: which peers  ───────────────────────► one JSON line: time, CPU, memory,
+//!   session: who runs when   ───────────────────────► one JSON line: time, CPU, memory,
 //!   tables, picture, CSV     ◄───────────────────────   and which object malloc came from
 //! ```
+//!
+//! Which allocators there are, children, turns, statistics and pictures are those of the crate `vcm-measure`, which the
+//! labs use too.
 //!
 //! Two programs, so that nothing of the harness (its heap, its threads, its start-up footprint) is in the
 //! process that is measured. They share only [`report::Report`].
@@ -14,4 +17,3 @@ pub mod harness;
 pub mod load;
 pub mod memory;
 pub mod report;
-pub mod statistics;

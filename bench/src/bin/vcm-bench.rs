@@ -5,7 +5,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use vcmalloc_bench::harness::allocators::{self, Places, Ready};
+use vcm_measure::allocators::{self, Places, Ready};
+use vcm_measure::statistics;
 use vcmalloc_bench::harness::execute::{self, Runner};
 use vcmalloc_bench::harness::origin::Origin;
 use vcmalloc_bench::harness::plan::{self, Cell, Program, Selection};
@@ -14,14 +15,13 @@ use vcmalloc_bench::harness::shelf::{self, Folder};
 use vcmalloc_bench::harness::summary::Summary;
 use vcmalloc_bench::harness::{demo, instructions, peers, picture, surroundings, tables};
 use vcmalloc_bench::load::Pattern;
-use vcmalloc_bench::statistics;
 
 /// Measures vcmalloc against its peers.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// Our library, instead of libvcmalloc.so beside this program
-    #[arg(long, global = true, value_parser = allocators::library_named)]
+    #[arg(long, global = true, value_parser = surroundings::library_named)]
     library: Option<PathBuf>,
     #[command(subcommand)]
     verb: Verb,
@@ -110,7 +110,7 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
     let threads = arguments.threads.clone();
     let cells = plan::cells(&Selection { quick: arguments.quick, patterns, threads });
     ensure!(!cells.is_empty(), "nothing to run: the quick plan has no such pattern; try --full");
-    let allocators = allocators::ready(&allocators::named(&arguments.allocators)?, places);
+    let allocators = ready(&arguments.allocators, places)?;
     ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
     let extras = if arguments.allocators == ["default"] { extras(&cells, places)? } else { Vec::new() };
     let runner = Runner {
@@ -141,7 +141,12 @@ fn extras(cells: &[Cell], places: &Places) -> Result<Vec<Ready>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(allocators::ready(&allocators::named(&names)?, places))
+    ready(&names, places)
+}
+
+fn ready(names: &[String], places: &Places) -> Result<Vec<Ready>> {
+    let chosen = allocators::chosen(names, |allocator| allocator.is_peer).map_err(anyhow::Error::msg)?;
+    Ok(allocators::ready(&chosen, places))
 }
 
 fn program_named(name: &str) -> Result<Program> {
@@ -168,9 +173,11 @@ fn render(rows: &[Row], folder: &Folder, places: Option<&Places>) -> Result<()> 
         Some(places) => Origin::here(&summary, places).led_by(shelf::origin("vcm-bench", &places.ours)),
         None => Origin::of_page(&folder.page()),
     };
-    let is_drawn = picture::draw(&summary, &folder.picture())?;
-    let seen =
-        is_drawn.then_some("Time of the fast path as bars; time against memory for each number of threads");
+    let mut seen = None;
+    if let Some(svg) = picture::draw(&summary)? {
+        surroundings::replace(&folder.picture(), &svg)?;
+        seen = Some("Time of the fast path as bars; time against memory for each number of threads");
+    }
     folder.write(&origin.around(&quietness(rows, &summary)), seen, &tables::markdown(&summary))
 }
 
@@ -195,14 +202,14 @@ fn quietness(rows: &[Row], summary: &Summary) -> String {
 }
 
 fn count_instructions(arguments: &InstructionsArguments, places: &Places) -> Result<()> {
-    let ready = allocators::ready(&allocators::named(&arguments.allocators)?, places);
+    let ready = ready(&arguments.allocators, places)?;
     ensure!(!ready.is_empty(), "none of the chosen allocators is there");
     let load_program = execute::load_program()?;
     let mut text = String::new();
     for ready in &ready {
         let counts = instructions::count(ready, &load_program)
-            .with_context(|| format!("cannot count the instructions of {}", ready.allocator.name))?;
-        text += &instructions::text(ready.allocator.name, &counts);
+            .with_context(|| format!("cannot count the instructions of {}", ready.name()))?;
+        text += &instructions::text(ready.name(), &counts);
     }
     print!("{text}");
     if let Some(path) = &arguments.renew {

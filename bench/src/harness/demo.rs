@@ -4,17 +4,17 @@
 //! the time. The data base is filled once, on glibc, and copied for every run, so that all start from the
 //! same files.
 
-use super::allocators::{self, Places, Ready};
-use super::child::{self, Used};
-use crate::statistics::median;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use vcm_measure::allocators::{self, Places, Ready};
+use vcm_measure::child::{self, Used};
+use vcm_measure::statistics::median;
 
 const DB_BENCH: &str = "/usr/bin/db_bench";
-const ALLOCATORS: [&str; 5] = ["vcmalloc", "glibc", "jemalloc", "tcmalloc", "mimalloc2"];
+const ALLOCATORS: [&str; 5] = ["vcmalloc", "glibc", "jemalloc", "tcmalloc", "mimalloc"];
 const PASSES: usize = 2;
 const DIRECTORY_PREFIX: &str = "vcmalloc-demo-";
 /// About 80 MB of data against 8 MB of block cache.
@@ -33,8 +33,8 @@ pub fn run(places: &Places, threads: usize, seconds: u64) -> Result<()> {
         Path::new(DB_BENCH).exists(),
         "{DB_BENCH} is not there; `apt-get install rocksdb-tools` brings it"
     );
-    let chosen = allocators::named(&ALLOCATORS.map(str::to_owned))?;
-    let ready = allocators::ready(&chosen, places);
+    let chosen = allocators::ALLOCATORS.iter().filter(|one| ALLOCATORS.contains(&one.name));
+    let ready = allocators::ready(&chosen.collect::<Vec<_>>(), places);
     let scratch = Scratch::new()?;
     let template = scratch.0.join("template");
     fill(&template)?;
@@ -48,7 +48,7 @@ pub fn run(places: &Places, threads: usize, seconds: u64) -> Result<()> {
     for pass in 0..PASSES {
         for offset in 0..ready.len() {
             let index = (pass + offset) % ready.len();
-            progress.set_message(ready[index].allocator.name);
+            progress.set_message(ready[index].name());
             let data = scratch.0.join("run");
             copy_files(&template, &data)?;
             runs[index].push(measure(&ready[index], &data, threads, seconds)?);
@@ -148,7 +148,7 @@ fn measure(ready: &Ready, data: &Path, threads: usize, seconds: u64) -> Result<M
         format!("--threads={threads}"),
         format!("--duration={seconds}"),
     ]);
-    let name = ready.allocator.name;
+    let name = ready.name();
     let ended = child::run(&mut command, Duration::from_secs(10 * seconds + 60))?;
     let status = ended.status.with_context(|| format!("db_bench on {name} did not end in time"))?;
     ensure!(status.success(), "db_bench on {name}: {status}; {}", ended.errors.trim());
@@ -182,7 +182,7 @@ fn table(ready: &[Ready], runs: &[Vec<Measured>]) -> String {
             |value: fn(&Measured) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>()).unwrap_or(0.0);
         text += &format!(
             "{:<12} {:>12.0} {:>12.2} {:>16.2} {:>14.0}\n",
-            ready.allocator.name,
+            ready.name(),
             middle(|run| run.operations_per_second),
             middle(|run| run.used.cpu_seconds),
             middle(|run| run.used.cpu_seconds * 1e6 / run.operations),

@@ -1,7 +1,5 @@
 //! One run of one cell on one allocator.
 
-use super::allocators::Ready;
-use super::child;
 use super::plan::{Cell, Kind, Program};
 use super::surroundings;
 use super::tracing;
@@ -10,6 +8,8 @@ use crate::report::Report;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vcm_measure::allocators::Ready;
+use vcm_measure::child;
 
 /// A cell that runs by work may take so many times the seconds that the work stands for; then what was done until
 /// then counts.
@@ -120,8 +120,8 @@ pub fn load_program() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::allocators::ALLOCATORS;
     use std::process::Command;
+    use vcm_measure::allocators::ALLOCATORS;
 
     fn true_on(library: &Path, limit: Duration) -> Outcome {
         let runner = Runner { load_program: PathBuf::new(), seconds: 1.0, limit };

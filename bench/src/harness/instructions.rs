@@ -5,7 +5,6 @@
 //! away before it lets the child go on: the same instructions run to their commit. A fast path that looks for
 //! its announcement from the call before is told that it is there, by the flag that its comparison sets.
 
-use super::allocators::Ready;
 use super::tracing::Traced;
 use crate::load::patterns::steps::COUNTED;
 use anyhow::{Context, Result, ensure};
@@ -16,6 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt::Write;
 use std::path::Path;
+use vcm_measure::allocators::Ready;
 
 pub const SIZES: [usize; 5] = [16, 64, 256, 1 << 10, 4 << 10];
 /// `rseq_cs` is the second 8-byte word of the area, after two CPU numbers of 4 bytes.

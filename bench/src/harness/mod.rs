@@ -10,8 +10,6 @@
 //!   peers: builds the newest peers      demo: RocksDB's db_bench      instructions: the fast paths, counted
 //! ```
 
-pub mod allocators;
-pub mod child;
 pub mod demo;
 pub mod execute;
 pub mod instructions;

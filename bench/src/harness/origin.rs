@@ -1,9 +1,9 @@
 //! On which machine rows were measured, and on which versions of the peers. The page says it, not the rows.
 
-use super::allocators::{ALLOCATORS, Library, Places};
 use super::peers;
 use super::summary::Summary;
-use super::surroundings::machine;
+use vcm_measure::allocators::{ALLOCATORS, Library, Places};
+use vcm_measure::machine::Machine;
 
 #[derive(Debug, PartialEq)]
 pub struct Origin {
@@ -22,7 +22,7 @@ impl Origin {
         };
         let line = |name, library| Some(format!("- {name}: {}", version(library)?));
         let versions = taking_part.filter_map(|one| line(one.name, one.library)).collect();
-        Self { machine: format!("{}.", machine()), versions }
+        Self { machine: format!("{}.", Machine::this()), versions }
     }
 
     /// For rows of an earlier session, as their page had it.

@@ -4,11 +4,11 @@
 //! links each static archive, whole, into a shared library. No Rust code is between a program and the peer: a
 //! forwarding function would cost a peer a nanosecond that it does not cost its users.
 
-use super::allocators::Places;
 use super::surroundings::own_bench;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use vcm_measure::allocators::Places;
 
 /// How one peer is built.
 pub struct Recipe {

@@ -1,10 +1,7 @@
 //! A session: all cells, all allocators, some repetitions, interleaved.
 //!
-//! The machine's speed drifts, so allocators that are compared run next to each other: for every cell A B C,
-//! then in the next pass over all cells B C A, and so on; who goes first profits least from a quiet moment.
 //! Every run is a row of the CSV file as soon as it is over, whatever became of it.
 
-use super::allocators::{ALLOCATORS, Ready};
 use super::execute::{Outcome, Runner};
 use super::plan::{Cell, Program};
 use super::shelf::open_rows;
@@ -13,6 +10,8 @@ use crate::report::Report;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use vcm_measure::allocators::{self, Ready};
+use vcm_measure::turns::{Turn, interleaved};
 
 /// One run: one row of the raw data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +51,7 @@ impl Row {
         };
         Self {
             pass,
-            allocator: ready.allocator.name.to_owned(),
+            allocator: ready.name().to_owned(),
             program: cell.program.into(),
             threads: cell.threads,
             bytes: cell.bytes,
@@ -99,35 +98,27 @@ impl Session<'_> {
     /// Runs everything; each row is in the file before the next run starts.
     pub fn run(&self, raw: std::fs::File) -> Result<Vec<Row>> {
         let mut writer = csv::Writer::from_writer(raw);
-        let runs: usize = self.cells.iter().map(|cell| self.allocators_of(cell).len()).sum();
-        let progress = progress_bar(runs * self.passes);
+        let turns = interleaved(self.passes, self.cells, |cell| self.allocators_of(cell));
+        let progress = progress_bar(turns.len());
         let mut rows = Vec::new();
-        for pass in 0..self.passes {
-            for (position, cell) in self.cells.iter().enumerate() {
-                let mut allocators = self.allocators_of(cell);
-                let first = (pass + position) % allocators.len().max(1);
-                allocators.rotate_left(first);
-                for ready in allocators {
-                    progress.set_message(format!("{} on {}", cell.label(), ready.allocator.name));
-                    let row = Row::new(pass, cell, ready, machine_load(), self.runner.run(cell, ready));
-                    if !row.is_finished() {
-                        progress.println(format!("{} on {}: {}", cell.label(), row.allocator, row.outcome));
-                    }
-                    writer.serialize(&row)?;
-                    writer.flush()?;
-                    rows.push(row);
-                    progress.inc(1);
-                }
+        for Turn { pass, case: cell, allocator: ready } in turns {
+            progress.set_message(format!("{} on {}", cell.label(), ready.name()));
+            let row = Row::new(pass, cell, ready, machine_load(), self.runner.run(cell, ready));
+            if !row.is_finished() {
+                progress.println(format!("{} on {}: {}", cell.label(), row.allocator, row.outcome));
             }
+            writer.serialize(&row)?;
+            writer.flush()?;
+            rows.push(row);
+            progress.inc(1);
         }
         progress.finish_and_clear();
         Ok(rows)
     }
 
     fn allocators_of(&self, cell: &Cell) -> Vec<&Ready> {
-        let chosen =
-            |ready: &&Ready| !self.allocators.iter().any(|one| one.allocator.name == ready.allocator.name);
-        let joins = |ready: &&Ready| cell.extra_allocators().contains(&ready.allocator.name);
+        let chosen = |ready: &&Ready| !self.allocators.iter().any(|one| one.allocator == ready.allocator);
+        let joins = |ready: &&Ready| cell.extra_allocators().contains(&ready.name());
         self.allocators.iter().chain(self.extras.iter().filter(joins).filter(chosen)).collect()
     }
 }
@@ -141,8 +132,11 @@ pub fn read_rows(raw: &Path) -> Result<Vec<Row>> {
         reader.deserialize().collect::<Result<_, _>>().with_context(|| format!("{shown} is not raw data"))?;
     for row in &rows {
         ensure!(row.cell().is_some(), "{shown}: there is no pattern '{}' any more", row.program);
-        let is_known = ALLOCATORS.iter().any(|known| known.name == row.allocator);
-        ensure!(is_known, "{shown}: there is no allocator '{}' any more", row.allocator);
+        ensure!(
+            allocators::known(&row.allocator).is_some(),
+            "{shown}: there is no allocator '{}' any more",
+            row.allocator
+        );
     }
     Ok(rows)
 }

@@ -1,11 +1,12 @@
 //! The folder of a run, `runs/DATE-MACHINE-COMMIT-KIND`: what was measured and where (`README.md`), all tables
 //! (`summary.md`), a picture, and the rows (`raw.csv.zst`; `raw.csv` while the run goes on).
 
-use super::surroundings::{machine, own_bench, replace};
+use super::surroundings::{own_bench, replace};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use vcm_measure::machine::Machine;
 
 pub struct Folder {
     path: PathBuf,
@@ -17,7 +18,8 @@ impl Folder {
     pub fn new(place: Option<&Path>, library: &Path, kind: &str) -> Result<(Folder, File)> {
         let runs = place.map(Path::to_owned).or_else(own_bench).unwrap_or_default().join("runs");
         let date = chrono::Local::now().format("%Y-%m-%d-%H%M");
-        let name = format!("{date}-{}-{}-{kind}", machine_name(&machine()), commit_of(library));
+        let name =
+            format!("{date}-{}-{}-{kind}", machine_name(&Machine::this().to_string()), commit_of(library));
         Folder::named(&runs, &name)
     }
 

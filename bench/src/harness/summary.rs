@@ -1,10 +1,10 @@
 //! From rows to what can be said: medians of a cell, ratios to the best peer, geometric means.
 
-use super::allocators::ALLOCATORS;
 use super::plan::{Cell, Kind};
 use super::session::Row;
-use crate::statistics::{geometric_mean, maximum, median, minimum, ratio, spread};
 use std::collections::BTreeMap;
+use vcm_measure::allocators::{self, ALLOCATORS};
+use vcm_measure::statistics::{geometric_mean, maximum, median, minimum, ratio, spread};
 
 /// What the finished runs of one allocator in one cell come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,7 +46,7 @@ impl Summary {
         let mut cells: Vec<Cell> = Vec::new();
         let mut groups: BTreeMap<(Cell, &'static str), Vec<&Row>> = BTreeMap::new();
         for row in rows {
-            let known = ALLOCATORS.iter().find(|known| known.name == row.allocator);
+            let known = allocators::known(&row.allocator);
             // `session` makes no others.
             let (Some(cell), Some(known)) = (row.cell(), known) else { continue };
             if !cells.contains(&cell) {
@@ -95,7 +95,7 @@ impl Summary {
 
     /// The best of the peers: of every allocator that is not ours and has no settings of its own.
     pub fn best_peer(&self, cell: &Cell, measure: Measure) -> Option<Best> {
-        let peers = ALLOCATORS.iter().filter(|known| !known.is_ours() && !known.is_variant());
+        let peers = ALLOCATORS.iter().filter(|known| !known.is_ours() && known.is_peer);
         let values = peers.filter_map(|peer| {
             Some(Best { allocator: peer.name, value: self.value(cell, peer.name, measure)? })
         });

@@ -1,5 +1,4 @@
-//! What both measuring programs need around a measurement: the machine's name, the programs beside them,
-//! whole files, a bar.
+//! What both measuring programs need around a measurement: the programs beside them, whole files, a bar.
 
 use crate::load::MOST_THREADS;
 use anyhow::{Context, Result, ensure};
@@ -8,17 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-
-/// Processor and kernel, for the reader of a table.
-pub fn machine() -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model =
-        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|pair| pair.1));
-    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let kernel = read("/proc/sys/kernel/osrelease");
-    format!("{count} x {}, Linux {}", model.unwrap_or(std::env::consts::ARCH), kernel.trim())
-}
 
 /// A program of this package beside this one. Under `cargo run` it is brought up to date first: cargo builds
 /// only the program that it was asked to run.
@@ -63,6 +51,16 @@ pub fn replace(path: &Path, text: &str) -> Result<()> {
         let _ = fs::remove_file(&beside);
     }
     written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// For `clap`: our library as it was named. One that nobody named may be missing and is left out; this one
+/// not.
+pub fn library_named(text: &str) -> Result<PathBuf, String> {
+    let kind = fs::metadata(text).map_err(|error| error.to_string())?;
+    if kind.is_dir() {
+        return Err("it is a folder; name the file in it, libvcmalloc.so".to_owned());
+    }
+    Ok(text.into())
 }
 
 /// For `clap`: seconds that a process works or is watched.

@@ -1,9 +1,9 @@
 //! The results as Markdown: costs, memory, means, and where ours is behind.
 
-use super::allocators::ALLOCATORS;
 use super::plan::{Cell, Kind};
 use super::summary::{Measure, Summary};
 use std::fmt::Write;
+use vcm_measure::allocators::ALLOCATORS;
 
 /// Above these, a ratio to the best peer is listed as a cell where we are behind. CPU time differs by some
 /// percent from run to run on a machine that is not alone; memory hardly does.

@@ -228,6 +228,6 @@ fn fill_in(report: &mut Report, work: Work) {
     report.cpu_user_seconds = work.elapsed.user;
     report.cpu_system_seconds = work.elapsed.system;
     report.operations_per_cpu_second =
-        crate::statistics::ratio(work.operations as f64, report.cpu_seconds()).unwrap_or_default();
+        vcm_measure::statistics::ratio(work.operations as f64, report.cpu_seconds()).unwrap_or_default();
     report.end_rss_kib = work.end_rss_kib;
 }

@@ -5,17 +5,18 @@
 
 use anyhow::{Result, bail};
 use std::time::Duration;
+use vcm_labs::engine::cell::Cell;
 use vcm_labs::engine::experiment::*;
 use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_to_check};
-use vcm_labs::engine::measure::Usage;
-use vcm_labs::engine::plan::Cell;
 use vcm_labs::engine::process::{Process, Program};
-use vcm_labs::engine::request::{Request, is_not_understood};
+use vcm_labs::engine::request::Request;
 use vcm_labs::engine::results::Row;
 use vcm_labs::engine::run::{Ending, act};
 use vcm_labs::engine::session::Session;
 use vcm_labs::engine::stop::is_stopped;
-use vcm_labs::engine::tell;
+use vcm_labs::engine::understood::is_not_understood;
+use vcm_labs::engine::usage::Usage;
+use vcm_measure::tell;
 
 const SMALL: Point =
     Point { allocator: "glibc", axes: &[("bytes", "100000")], step: "full", measure: "bytes" };

@@ -26,28 +26,37 @@ pub struct Imported {
 }
 
 /// Writes a whole `.art` trace, not compressed, into a new one.
-pub fn import<W: Write>(mut input: impl Read, mut writer: Writer<W>) -> Result<(W, Imported)> {
-    let mut art = Art::begin(&mut input, &mut writer)?;
-    for record in 0..art.records {
-        let mut raw = [0; RECORD_BYTES];
-        read_exact(&mut input, &mut raw, 40 + record * RECORD_BYTES as u64, "the records")?;
-        art.record(record, raw, &mut writer)?;
-    }
-    for thread in 0..art.ending.len() {
-        art.end_realloc(thread, &mut writer)?;
-    }
-    let mut imported = art.imported;
+pub fn import<W: Write>(input: impl Read, mut writer: Writer<W>) -> Result<(W, Imported)> {
+    let mut imported = read(input, |stream, nanoseconds, event| writer.event(stream, nanoseconds, &event))?;
     let (out, written) = writer.finish()?;
     imported.written = written;
     Ok((out, imported))
 }
 
-struct Art {
+/// Calls `take` with the stream, the time and the event for all that a `.art` trace has, not compressed. Each thread's
+/// name comes before its first event, and before those of all others.
+pub fn read(mut input: impl Read, take: impl FnMut(StreamId, u64, Event) -> Result<()>) -> Result<Imported> {
+    let mut art = Art::begin(&mut input, take)?;
+    for record in 0..art.records {
+        let mut raw = [0; RECORD_BYTES];
+        read_exact(&mut input, &mut raw, 40 + record * RECORD_BYTES as u64, "the records")?;
+        art.record(record, raw)?;
+    }
+    for thread in 0..art.ending.len() {
+        art.end_realloc(thread)?;
+    }
+    Ok(art.imported)
+}
+
+struct Art<F> {
+    take: F,
     records: u64,
     nanoseconds_per_dt: f64,
     /// Counted as a whole number: sums of fractions drift.
     dts: u64,
     of_slot: Vec<Option<Object>>,
+    /// How many objects each thread has begun.
+    begun: Vec<u64>,
     /// The object that each thread's realloc has ended and not replaced yet; unknown objects too.
     ending: Vec<Option<Option<Object>>>,
     imported: Imported,
@@ -57,8 +66,8 @@ fn stream_of(thread: usize) -> StreamId {
     thread as StreamId + 1
 }
 
-impl Art {
-    fn begin<W: Write>(input: &mut impl Read, writer: &mut Writer<W>) -> Result<Self> {
+impl<F: FnMut(StreamId, u64, Event) -> Result<()>> Art<F> {
+    fn begin(input: &mut impl Read, mut take: F) -> Result<Self> {
         let mut raw = [0; 40];
         read_exact(input, &mut raw, 0, "the header")?;
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| raw[at + byte]));
@@ -79,24 +88,21 @@ impl Art {
             read_exact(input, &mut name, 40 + 16 * thread as u64, "the names of threads")?;
             let name = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
             let name = String::from_utf8_lossy(name).into_owned();
-            writer.event(stream_of(thread), 0, &Event::Name { name })?;
+            take(stream_of(thread), 0, Event::Name { name })?;
         }
         Ok(Art {
+            take,
             records: number(8),
             nanoseconds_per_dt: TICKS_PER_DT * 1e9 / frequency,
             dts: 0,
             of_slot: vec![None; slots as usize],
+            begun: vec![0; threads as usize],
             ending: vec![None; threads as usize],
             imported: Imported::default(),
         })
     }
 
-    fn record<W: Write>(
-        &mut self,
-        record: u64,
-        raw: [u8; RECORD_BYTES],
-        writer: &mut Writer<W>,
-    ) -> Result<()> {
+    fn record(&mut self, record: u64, raw: [u8; RECORD_BYTES]) -> Result<()> {
         let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| raw[at + byte]));
         let refuse = |what: String| Error::Record { record, what };
         let (slot, bytes) = (number(0) as usize, u64::from(number(4)));
@@ -113,7 +119,7 @@ impl Art {
             2 | 5 => {
                 let object = held.take();
                 self.imported.unknown += u64::from(object.is_none());
-                self.end_realloc(thread, writer)?;
+                self.end_realloc(thread)?;
                 if operation == 5 {
                     self.ending[thread] = Some(object);
                     return Ok(());
@@ -122,10 +128,10 @@ impl Art {
             }
             1 | 3 | 4 | 6 => {
                 if operation != 6 {
-                    self.end_realloc(thread, writer)?;
+                    self.end_realloc(thread)?;
                 }
-                let ordinal = writer.next_ordinal(stream);
-                self.of_slot[slot] = Some(Object { stream, ordinal });
+                self.of_slot[slot] = Some(Object { stream, ordinal: self.begun[thread] });
+                self.begun[thread] += 1;
                 match (operation, self.ending[thread].take()) {
                     (3, _) => Event::Calloc { bytes },
                     (4, _) if raw[11] >= 64 => return Err(refuse(format!("an alignment of 2^{}", raw[11]))),
@@ -137,7 +143,8 @@ impl Art {
             }
             other => return Err(refuse(format!("there is no operation {other}; it should be 1 to 6"))),
         };
-        writer.event(stream, self.now(), &event)
+        let now = self.now();
+        (self.take)(stream, now, event)
     }
 
     fn now(&self) -> u64 {
@@ -145,10 +152,11 @@ impl Art {
     }
 
     /// A realloc whose second half never came has freed its object.
-    fn end_realloc<W: Write>(&mut self, thread: usize, writer: &mut Writer<W>) -> Result<()> {
+    fn end_realloc(&mut self, thread: usize) -> Result<()> {
         let Some(object) = self.ending[thread].take() else { return Ok(()) };
         let event = object.map_or(Event::FreeUnknown, |object| Event::Free { object });
-        writer.event(stream_of(thread), self.now(), &event)
+        let now = self.now();
+        (self.take)(stream_of(thread), now, event)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Owns the library's rule for `cache_limit`, applied from outside to a process and the machine it runs on.
 
-use crate::inspect::process::Process;
 use crate::settings::{self, Effective};
+use vcm_inspect::process::Process;
 use vcmalloc_core::options::{AUTO, CACHE_BYTES_PER_CPU, Kind, OptionId};
 
 /// What is needed to know what `auto` means for one process.

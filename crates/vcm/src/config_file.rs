@@ -3,16 +3,21 @@
 //! Owns its place and the reading: no more than the library reads, only for a process that may read it too,
 //! and never waiting for somebody to write. `settings` takes the content apart.
 
-use crate::inspect::process::Process;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use vcmalloc_core::options::FILE_ROOM;
+use vcm_inspect::process::Process;
+use vcmalloc_core::options::{CONFIG_FILE, FILE_ROOM};
 
-pub const CONFIG_FILE: &str = "/etc/vcmalloc.conf";
 pub const CONFIG_VARIABLE: &str = "VCM_CONFIG";
+
+/// The one that is read unless `VCM_CONFIG` names another.
+pub fn default_path() -> &'static Path {
+    Path::new(OsStr::from_bytes(CONFIG_FILE.to_bytes()))
+}
 
 /// What is wrong with a file that the process was kept from.
 pub const MAY_NOT_READ: &str = "the process may not read it, so nothing in it is in force";
@@ -40,7 +45,7 @@ impl ConfigFile {
     pub fn of(environment: &[(OsString, OsString)]) -> Self {
         match environment.iter().find(|(name, _)| name == CONFIG_VARIABLE) {
             Some((_, path)) if !path.is_empty() => Self::named(path),
-            _ => Self::found(CONFIG_FILE),
+            _ => Self::found(default_path()),
         }
     }
 

@@ -1,17 +1,17 @@
 //! What can be seen of a program before it starts, and what that means for running it on vcmalloc.
 //!
 //! Owns the messages: each says what was seen, why it matters and what to do. `vcm run` and `vcm enable` decide
-//! what follows; the looking is that of `inspect`.
+//! what follows; the looking is that of `vcm-inspect`.
 
-use crate::inspect::allocator;
-use crate::inspect::command::Command;
-use crate::inspect::dependencies;
-use crate::inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
-use crate::inspect::privileges::{self, Gain, Starter};
-use crate::inspect::root::Root;
 use crate::library::{self, Library};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use vcm_inspect::allocator;
+use vcm_inspect::command::Command;
+use vcm_inspect::dependencies;
+use vcm_inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE};
+use vcm_inspect::privileges::{self, Gain, Starter};
+use vcm_inspect::root::Root;
 
 /// What a finding means for the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

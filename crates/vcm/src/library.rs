@@ -3,13 +3,13 @@
 //! Owns the order of the places looked at; promises an absolute path that the dynamic loader can take, or a
 //! failure that lists the places.
 
-use crate::inspect::elf::{self, Depth, Look};
-use crate::inspect::root::Root;
 use crate::say::{Failure, OWN_FAILURE};
 use crate::settings::LIBRARY_VARIABLE;
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use vcm_inspect::elf::{self, Depth, Look};
+use vcm_inspect::root::Root;
 
 const FILE_NAME: &str = "libvcmalloc.so";
 const HARDENED_FILE_NAME: &str = "libvcmalloc-hardened.so";

@@ -3,7 +3,6 @@
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
 //! verbs/      one module a verb: run, config, doctor, enable, lab, trace, man, completions
-//! inspect/    looking at things without changing them: files, processes, daemons, the machine
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! automatic   what `auto` comes to
@@ -14,13 +13,13 @@
 //! say         how a message, a failure and an exit code look
 //! ```
 //!
-//! A verb may use everything below `verbs/`, and no other verb.
+//! A verb may use everything below `verbs/`, and no other verb. Looking at files, processes, daemons and the machine
+//! without changing them is the crate `vcm-inspect`.
 
 mod automatic;
 mod cli;
 mod config_file;
 mod findings;
-mod inspect;
 mod library;
 mod page;
 mod restart;

@@ -2,8 +2,8 @@
 //!
 //! Owns those commands; `vcm doctor` proposes them and `vcm enable` prints them.
 
-use crate::inspect::daemon::Role;
 use crate::say;
+use vcm_inspect::daemon::Role;
 
 /// What a cluster answers before one of its daemons stops: a failure, where data would not be available then.
 pub fn question(role: Role, id: &str) -> Option<String> {

@@ -3,7 +3,10 @@
 //! Owns the way text leaves the tool: results on stdout, everything else on stderr, and a closed pipe is not
 //! an error. Anything may call it.
 
-use std::io::{self, ErrorKind, Write};
+use std::io;
+use vcm_measure::tell;
+
+pub use vcm_measure::tell::line;
 
 /// The tool itself failed; what `env`, `nice` and `timeout` use too.
 pub const OWN_FAILURE: u8 = 125;
@@ -33,15 +36,9 @@ impl Failure {
 /// What a verb comes back with: the exit code.
 pub type Outcome = Result<u8, Failure>;
 
-/// One message for the operator, on stderr. A closed stderr must not end a supervised program's supervisor.
-pub fn line(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{message}");
-}
-
 /// A verb's result, on stdout. A reader that went away (`| head`) is no failure.
 pub fn result(text: &str) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    outcome(tell::result(text))
 }
 
 /// Words as they are typed at a shell, on one line: they may be another user's, and root pastes them.
@@ -56,12 +53,11 @@ pub fn typed(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 
 /// The outcome of having written a result.
 pub fn written(result: io::Result<()>) -> Outcome {
-    match result {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(FAILURE, format!("cannot write the result: {error}")))
-        }
-        _ => Ok(0),
-    }
+    outcome(tell::written(result))
+}
+
+fn outcome<E: std::fmt::Display>(told: Result<(), E>) -> Outcome {
+    told.map(|()| 0).map_err(|error| Failure::new(FAILURE, format!("{error:#}")))
 }
 
 #[cfg(test)]

@@ -4,21 +4,20 @@
 //! knows no option by name: what is declared there is listed, checked and explained here.
 
 use crate::config_file::{self, ConfigFile, MAY_NOT_READ};
-use crate::inspect::process::Process;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use vcm_inspect::process::Process;
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::options::{
     FILE_ROOM, Kind, NAME_BYTES, OptionId, Options, Origin, Refused, Setting, Spec, TOOL_VARIABLES,
-    UNCHANGED, each_setting, part_to_read, put_refusal, put_value,
+    UNCHANGED, VARIABLE_PREFIX, each_setting, part_to_read, put_refusal, put_value,
 };
 
 pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
 pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
 pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
-const PREFIX: &str = "VCM_";
 
 /// What is said where a variable may have set an option and the environment cannot be read.
 pub const NOT_KNOWN: &str = "not known";
@@ -50,7 +49,7 @@ pub fn value(kind: Kind, value: u64) -> String {
 
 /// The environment variable of an option.
 pub fn variable(name: &str) -> String {
-    format!("{PREFIX}{}", name.to_ascii_uppercase())
+    format!("{VARIABLE_PREFIX}{}", name.to_ascii_uppercase())
 }
 
 /// What may be written: a range, or the words of a choice.
@@ -163,8 +162,8 @@ impl Effective {
             outcome.err().map(|refused| refusal("", variable, text, refused))
         } else if TOOL_VARIABLES.iter().any(|name| name.as_bytes() == variable) {
             None
-        } else if let Some(name) = variable.strip_prefix(PREFIX.as_bytes()) {
-            self.take(PREFIX, &name.to_ascii_lowercase(), text, Origin::Environment)
+        } else if let Some(name) = variable.strip_prefix(VARIABLE_PREFIX.as_bytes()) {
+            self.take(VARIABLE_PREFIX, &name.to_ascii_lowercase(), text, Origin::Environment)
         } else {
             None
         };

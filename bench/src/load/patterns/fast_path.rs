@@ -7,8 +7,8 @@
 use crate::load::c_heap::{self, Block};
 use crate::load::mapped::zeroed_array;
 use crate::load::random::{Random, SizeLaw};
-use crate::statistics;
 use std::time::Instant;
+use vcm_measure::statistics;
 
 const REPETITIONS: usize = 25;
 const SMALL_BATCH: usize = 32;

@@ -12,9 +12,7 @@
 //! Children end with the watcher, whatever ends it: their standard input closes, and the kernel is asked to
 //! end them.
 
-pub mod allocators;
 pub mod cgroup;
-pub mod picture;
 pub mod report;
 pub mod run;
 pub mod session;

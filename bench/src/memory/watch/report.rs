@@ -1,14 +1,15 @@
 //! Runs as a Markdown table: a row an allocator, medians over the passes with their range.
 
-use super::picture::{self, Panel, Series};
 use super::run::{Run, Sample};
 use crate::harness::shelf::{self, Folder};
 use crate::harness::surroundings;
-use crate::statistics;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
+use vcm_measure::machine::Machine;
+use vcm_measure::picture::{self, Form, Panel, Series};
+use vcm_measure::statistics;
 
 /// What is asked of a run.
 pub type Question = Box<dyn Fn(&Run) -> Option<f64>>;
@@ -107,6 +108,9 @@ pub enum Origin {
     Stop,
 }
 
+/// The series that is the reference for all others.
+const LIVE: &str = "live bytes";
+
 const SECONDS_BEFORE_STOP: f64 = 5.0;
 
 /// A panel for each case: the heap of each allocator over time (first pass), and the live bytes.
@@ -119,17 +123,19 @@ pub fn panels(runs: &[Run], origin: Origin) -> Vec<Panel> {
 fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>, origin: Origin) -> Panel {
     let mut runs: Vec<&Run> = runs.collect();
     runs.sort_by_key(|run| rank(run.allocator));
-    let mut series: Vec<Series> = runs
-        .iter()
-        .map(|run| Series {
-            name: run.allocator.to_owned(),
-            points: points(run, origin, |one| one.memory.heap),
-        })
-        .collect();
+    let line = |run: &&Run| Series {
+        name: run.allocator.to_owned(),
+        points: points(run, origin, |one| one.memory.heap),
+        is_area: false,
+    };
+    let mut series: Vec<Series> = runs.iter().map(line).collect();
     if let Some(run) = runs.iter().find(|run| run.is_finished()) {
-        series.push(Series { name: picture::LIVE.to_owned(), points: points(run, origin, |one| one.live) });
+        let points = points(run, origin, |one| one.live);
+        series.push(Series { name: LIVE.to_owned(), points, is_area: true });
     }
-    Panel { title: case.to_owned(), series }
+    let names = series.iter().map(|series| series.name.clone()).collect();
+    let (across, up) = ("seconds".to_owned(), "heap RSS, MiB".to_owned());
+    Panel { title: case.to_owned(), names, form: Form::Lines { series, across, up } }
 }
 
 /// Seconds and MiB.
@@ -164,7 +170,8 @@ impl Output {
     /// Writes and prints the pages: how it was measured, the picture if there are runs, the tables.
     pub fn write(&self, about: &str, tables: &str, panels: &[Panel]) -> Result<()> {
         if !panels.is_empty() {
-            picture::draw(panels, &self.folder.picture())?;
+            let svg = picture::standing_alone(&picture::svg(panels, 2)?);
+            surroundings::replace(&self.folder.picture(), &svg)?;
         }
         let about = format!("{about}\n\n{}.\n{}\n", machine(), self.origin.join("\n"));
         let seen = "Resident memory over time, a line for each allocator, and the live bytes";
@@ -173,8 +180,8 @@ impl Output {
 }
 
 fn machine() -> String {
-    let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    format!("{}, huge pages: {}", surroundings::machine(), huge.trim())
+    let huge = vcm_inspect::machine::huge_pages(&vcm_inspect::root::Root::real());
+    format!("{}, huge pages: {}", Machine::this(), huge.as_deref().unwrap_or("none"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use super::cgroup::Cgroup;
 use super::run::{Outcome, Run, Sample};
 use super::subject::Subject;
-use crate::harness::allocators::Ready;
 use crate::harness::surroundings::progress_bar;
 use crate::memory::board::Phase;
 use anyhow::{Result, bail};
@@ -12,6 +11,8 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use vcm_measure::allocators::Ready;
+use vcm_measure::turns::{Turn, interleaved};
 
 /// Set by a signal handler: the session ends with its children and cgroups removed.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -66,31 +67,26 @@ struct Row<'a> {
 impl Session {
     pub fn run(&self, cases: &[Case], raw: std::fs::File) -> Result<Vec<Run>> {
         let mut writer = csv::Writer::from_writer(raw);
-        let progress = progress_bar(self.passes * cases.len() * self.allocators.len());
+        let turns = interleaved(self.passes, cases, |_| self.allocators.iter().collect());
+        let progress = progress_bar(turns.len());
         let mut runs = Vec::new();
-        for pass in 0..self.passes {
-            for (position, case) in cases.iter().enumerate() {
-                let mut allocators: Vec<&Ready> = self.allocators.iter().collect();
-                allocators.rotate_left((pass + position) % self.allocators.len());
-                for ready in allocators {
-                    progress.set_message(format!("{} on {}", case.name, ready.allocator.name));
-                    let run = self.run_one(pass, case, ready)?;
-                    if !run.is_finished() {
-                        let text = run.outcome.text();
-                        progress.println(format!("{} on {}: {text}", case.name, run.allocator));
-                    }
-                    write_rows(&mut writer, &run)?;
-                    runs.push(run);
-                    progress.inc(1);
-                }
+        for Turn { pass, case, allocator: ready } in turns {
+            progress.set_message(format!("{} on {}", case.name, ready.name()));
+            let run = self.run_one(pass, case, ready)?;
+            if !run.is_finished() {
+                let text = run.outcome.text();
+                progress.println(format!("{} on {}: {text}", case.name, run.allocator));
             }
+            write_rows(&mut writer, &run)?;
+            runs.push(run);
+            progress.inc(1);
         }
         progress.finish_and_clear();
         Ok(runs)
     }
 
     fn run_one(&self, pass: usize, case: &Case, ready: &Ready) -> Result<Run> {
-        let name = ready.allocator.name;
+        let name = ready.name();
         let cgroup = case.cgroup_bytes.map(|bytes| Cgroup::with_limit(name, bytes)).transpose()?;
         let mut subject = Subject::start(ready, &self.load_program, &case.arguments, cgroup.as_ref())?;
         let (mut outcome, samples) = self.watch(&mut subject, case)?;

@@ -2,16 +2,17 @@
 
 use super::cgroup::Cgroup;
 use super::run::{Outcome, Sample};
-use crate::harness::allocators::Ready;
 use crate::memory::board::{self, Board, Phase};
 use crate::memory::shared::Shared;
 use crate::memory::smaps;
 use anyhow::{Context, Result};
-use std::io::{Read, Seek, Write};
+use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use vcm_measure::allocators::Ready;
+use vcm_measure::child;
 
 /// A child that ends when this is dropped.
 pub struct Subject {
@@ -29,7 +30,7 @@ impl Subject {
         cgroup: Option<&Cgroup>,
     ) -> Result<Self> {
         let (board, board_memory) = Board::create()?;
-        let errors = tempfile::tempfile().context("cannot make a temporary file for the child's errors")?;
+        let errors = child::unnamed_file()?;
         let door = cgroup.map(Cgroup::door).transpose()?;
         let mut command = ready.command(program);
         command.arg("--board").arg(board_memory.number().to_string()).args(arguments);
@@ -38,7 +39,7 @@ impl Subject {
         // exec.
         unsafe {
             command.pre_exec(move || {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                child::end_with_parent()?;
                 door.as_ref().map_or(Ok(()), |mut door| door.write_all(b"0"))
             });
         }
@@ -84,8 +85,7 @@ impl Subject {
 
     /// A child that ends by itself has failed: it should wait for the end of its input.
     fn failure(&mut self, status: ExitStatus) -> Outcome {
-        let mut text = String::new();
-        let _ = self.errors.rewind().and_then(|()| self.errors.read_to_string(&mut text));
+        let text = child::text_of(&mut self.errors).unwrap_or_default();
         let last_line = text.trim().lines().last().unwrap_or("nothing on stderr").to_owned();
         match status.signal() {
             Some(signal) => Outcome::Failed(format!("signal {signal}; {last_line}")),

@@ -321,6 +321,9 @@ pub const CACHE_BYTES_PER_CPU: usize = 16 << 20;
 /// What the variable of every option begins with.
 pub const VARIABLE_PREFIX: &str = "VCM_";
 
+/// Where the config file is unless `VCM_CONFIG` says otherwise.
+pub const CONFIG_FILE: &core::ffi::CStr = c"/etc/vcmalloc.conf";
+
 /// Variables with that prefix that are no options.
 pub const TOOL_VARIABLES: [&str; 4] = ["VCM_CONFIG", "VCM_RUN_PROOF", "VCM_LIBRARY", "VCM_LAB"];
 

@@ -6,29 +6,31 @@
 //! removes them, also when it is stopped.
 
 use super::cluster::Cluster;
-use super::counters::{Moment, Work};
-use super::found::{Found, found};
+use super::cluster::monitor::Client;
+use super::cluster::pool::POOL;
+use super::cluster::release::{CLUSTER_PACKAGES, Release};
+use super::cluster::shape::{Shape, Store};
 use super::load::Load;
 use super::load::rados_bench::Bench;
-use super::monitor::Client;
-use super::pool::POOL;
-use super::release::{CLUSTER_PACKAGES, Release};
+use super::look::counters::{Moment, Work};
+use super::look::found::{Found, found};
 use super::settings::{self, OWN_ID};
-use super::shape::{Shape, Store};
 use crate::engine::neighbours;
 use crate::engine::session::Session;
-use crate::engine::tell;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
+use vcm_inspect::daemon::Role;
+use vcm_measure::child;
+use vcm_measure::tell;
 
 /// A Ceph on this machine that is not the lab's.
 pub fn lives_here() -> Option<String> {
     let places = ["/etc/ceph/ceph.conf", "/var/lib/ceph/osd", "/var/lib/ceph/mon"];
-    neighbours::first(&["ceph-osd", "ceph-mon", "ceph-mds", "radosgw"], &places)
+    neighbours::first(Role::is_ceph, &places)
 }
 
 /// What `up` leaves for `run`.
@@ -181,10 +183,10 @@ impl Objects<'_> {
     fn clean(&self, which: [&str; 2]) -> Option<bool> {
         let mut rados = Command::new("rados");
         rados.arg("-c").arg(&self.client.conf).args(["--id", &self.client.name, "--pool", self.pool]);
-        rados.args(["--namespace", self.namespace, "cleanup"]).args(which).stdin(Stdio::null());
+        rados.args(["--namespace", self.namespace, "cleanup"]).args(which);
         // Ctrl-C in a terminal goes to everybody in the foreground.
-        rados.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
-        succeeded(&mut rados, CLEANED_WITHIN)
+        rados.process_group(0);
+        child::run(&mut rados, CLEANED_WITHIN).map_or(Some(false), |ended| Some(ended.status?.success()))
     }
 
     fn remove(&self) -> Option<bool> {
@@ -195,21 +197,6 @@ impl Objects<'_> {
         }
         if self.whole && found { Some(true) } else { self.clean(["--prefix", PREFIX]) }
     }
-}
-
-/// Runs it to its end, also after a stop; none if it was still running after `limit` and was killed.
-fn succeeded(command: &mut Command, limit: Duration) -> Option<bool> {
-    let Ok(mut child) = command.spawn() else { return Some(false) };
-    let begin = Instant::now();
-    while begin.elapsed() < limit {
-        if let Some(status) = child.try_wait().ok()? {
-            return Some(status.success());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-    None
 }
 
 impl Drop for Objects<'_> {
@@ -249,22 +236,4 @@ fn as_text(step: &str, load: &Load, osds: &[Found], work: &[Work]) -> String {
         );
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cluster_that_does_not_answer_is_not_waited_for_longer_than_its_limit() {
-        let begin = Instant::now();
-        assert_eq!(succeeded(Command::new("sleep").arg("600"), Duration::from_millis(50)), None);
-        assert!(begin.elapsed() < Duration::from_secs(60));
-        let minute = Duration::from_secs(60);
-        let ends = |program| succeeded(&mut Command::new(program), minute);
-        assert_eq!(
-            [ends("true"), ends("false"), ends("/nowhere/rados")],
-            [Some(true), Some(false), Some(false)]
-        );
-    }
 }

@@ -4,7 +4,6 @@
 //! keys.
 
 use super::cluster::Cluster;
-use crate::engine::allocators::Allocator;
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};
@@ -12,6 +11,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
+use vcm_measure::allocators::Ready;
 
 pub const KEY: &str = "labkey";
 pub const SECRET: &str = "labsecret";
@@ -19,7 +19,7 @@ const MINUTES: Duration = Duration::from_secs(180);
 
 pub struct Gateway {
     pub process: Process,
-    pub allocator: Allocator,
+    pub allocator: Ready,
     pub port: u16,
     pub socket: PathBuf,
 }

@@ -4,7 +4,6 @@
 //! the OSD, which is what Ceph steers `osd_memory_target` by. Promises an error where an OSD does not answer,
 //! never a gap.
 
-use super::admin_socket;
 use super::cluster::Cluster;
 use crate::engine::beside::beside;
 use anyhow::{Context, Result};
@@ -12,6 +11,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+use vcm_inspect::ceph::socket::{LONG, Question, ask};
 
 /// One OSD at one moment, in MiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -58,7 +58,7 @@ fn places(cluster: &Cluster) -> Vec<Place> {
 }
 
 fn look(place: &Place) -> Result<Held> {
-    let dump = admin_socket::ask(&place.socket, "perf dump")?;
+    let dump = ask(&place.socket, Question::PerfDump, LONG)?;
     let status = fs::read_to_string(format!("/proc/{}/status", place.pid));
     let status = status.with_context(|| format!("cannot look at process {}", place.pid))?;
     held(&status, &dump).with_context(|| format!("process {} does not say what it holds", place.pid))

@@ -3,17 +3,17 @@
 //! Owns the test of the report: 4 KiB writes with O_DIRECT and O_SYNC, alone and by 32 jobs. Promises to
 //! write only to a new file, unless it was said in so many words that a device's content may be lost.
 
+use super::cluster::release::FIO;
 use super::load::fio::{Answer, Job};
-use super::release::FIO;
 use crate::engine::lab::{Setting, Tool, Values};
 use crate::engine::request::Request;
 use crate::engine::session::Session;
-use crate::engine::tell;
 use anyhow::{Context, Result, bail};
 use nix::unistd::{AccessFlags, access};
 use serde_json::json;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use vcm_measure::tell;
 
 const SIZE_MIB: u64 = 256;
 /// What the report's reader needs to judge: below this a journal holds its OSDs up.

@@ -8,34 +8,23 @@
 //! counters  latency  sampling  written  held   looking at an OSD: perf dump, its histograms, perf, what it wrote, holds
 //! gateway        object gateways of a cluster
 //! found          the OSDs of any cluster on this machine
-//! cluster        bringing one up; pool, osd, monitor, admin_socket, configuration, shape
+//! cluster        bringing one up; pool, osd, monitor, configuration, shape
 //! settings       the lab's flags
 //! other_system   Debian 11 and 13 in directories of their own; release
 //! ```
 //!
 //! A module uses those below it, but for cluster, osd and pool, which know each other.
 
-pub mod admin_socket;
 pub mod cluster;
-pub mod configuration;
-pub mod counters;
 pub mod existing;
 pub mod experiments;
-pub mod found;
 pub mod gateway;
 pub mod held;
 pub mod journal_test;
-pub mod latency;
 pub mod load;
-pub mod monitor;
-pub mod osd;
-pub mod other_system;
+pub mod look;
 pub mod paired;
-pub mod pool;
-pub mod release;
-pub mod sampling;
 pub mod settings;
-pub mod shape;
 pub mod written;
 
 use crate::engine::lab::Lab;

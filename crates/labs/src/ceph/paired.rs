@@ -4,14 +4,14 @@
 //! by repetition. Experiments call it with their load.
 
 use super::cluster::Cluster;
-use super::counters::{Moment, Work};
+use super::cluster::osd::Osd;
+use super::cluster::shape::Shape;
 use super::load::Load;
-use super::osd::Osd;
-use super::sampling::{self, Looked};
-use super::shape::Shape;
+use super::look::counters::{Moment, Work};
+use super::look::sampling::{self, Looked};
 use crate::engine::beside::beside;
+use crate::engine::cell::Cell;
 use crate::engine::experiment::Measure;
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
@@ -122,7 +122,7 @@ impl Round<'_> {
         let osds = cluster.osds();
         let mean = work.iter().map(|work| work.operations).sum::<f64>() / work.len() as f64;
         let row = |((osd, work), threads): ((&Osd, &Work), &u64)| {
-            let row = self.row(osd.allocator.name, work, fewest, &client)?;
+            let row = self.row(osd.allocator.name(), work, fewest, &client)?;
             let row = row.value("imbalance", work.operations / mean);
             Ok(row.value("threads", *threads as f64))
         };
@@ -219,7 +219,7 @@ pub fn add_inside(
     let shares = sampling.end(session, &looked)?;
     let osds = cluster.osds();
     for (osd, share) in osds.iter().zip(shares) {
-        let row = rows.iter_mut().find(|row| row.step == step && row.allocator == osd.allocator.name);
+        let row = rows.iter_mut().find(|row| row.step == step && row.allocator == osd.allocator.name());
         if let (Some(row), Some(share)) = (row, share) {
             row.values.insert("inside_percent".to_owned(), share);
         }

@@ -2,10 +2,11 @@
 //!
 //! Promises that none is ignored or cut: what has no effect is refused before anything is made.
 
-use super::release::Release;
-use super::shape::Store;
+use super::cluster::release::Release;
+use super::cluster::shape::Store;
 use crate::engine::lab::{Setting, Values};
-use crate::engine::request::{NotUnderstood, Request, check_library, check_stand_in};
+use crate::engine::request::{Request, check_library, check_stand_in};
+use crate::engine::understood::NotUnderstood;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 
@@ -134,7 +135,7 @@ fn check_file(conf: &str) -> Result<()> {
 mod tests {
     use super::*;
     use crate::engine::lab::check_settings;
-    use crate::engine::request::is_not_understood;
+    use crate::engine::understood::is_not_understood;
 
     fn refusal(action: &str, settings: &[(&str, &str)], allocators: usize) -> Option<String> {
         let default = |setting: &Setting| Some((setting.name.to_owned(), setting.default?.to_owned()));

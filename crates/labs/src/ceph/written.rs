@@ -4,13 +4,13 @@
 //! has written for RocksDB, whose log and tables it holds. Under KStore RocksDB is all there is, so the
 //! kernel's count is its own.
 
-use super::admin_socket;
 use super::cluster::Cluster;
 use super::paired;
 use crate::engine::experiment::Measure;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
+use vcm_inspect::ceph::socket::{LONG, Question, ask};
 
 /// Those of a paired round, and the amplification.
 pub static MEASURES: &[Measure] = &{
@@ -47,11 +47,11 @@ pub struct Written {
 impl Written {
     pub fn of_all(cluster: &Cluster) -> Result<Vec<Written>> {
         let osds = cluster.osds();
-        let of = |osd: &super::osd::Osd| -> Result<Written> {
+        let of = |osd: &super::cluster::osd::Osd| -> Result<Written> {
             let pid = osd.process.pid();
             let io = fs::read_to_string(format!("/proc/{pid}/io"));
             let io = io.with_context(|| format!("cannot read what process {pid} wrote; run as root"))?;
-            let dump = admin_socket::ask(&osd.socket, "perf dump")?;
+            let dump = ask(&osd.socket, Question::PerfDump, LONG)?;
             Ok(Written { disk: written_by(&io), rocksdb: of_rocksdb(&dump) })
         };
         osds.iter().map(of).collect()

@@ -3,7 +3,7 @@
 //! Owns the words of a declaration. Promises nothing by itself: `plan` makes cells of it, `run` runs them,
 //! `verdict` and `page` read the rest. Labs fill it in.
 
-use super::plan::Cell;
+use super::cell::Cell;
 use super::results::Row;
 use super::session::Session;
 use anyhow::Result;

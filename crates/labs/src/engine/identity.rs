@@ -6,8 +6,12 @@
 use super::stop::Stop;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
+use vcm_inspect::process::{self, Process};
+use vcm_inspect::root::Root;
+
+type Variables = Vec<(OsString, OsString)>;
 
 /// Pids are used again; a pid and its start time (in clock ticks since boot) are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,8 +22,7 @@ pub struct Identity {
 
 impl Identity {
     pub fn of(pid: i32) -> Option<Identity> {
-        let started = stat_field(pid, 19)?.parse().ok()?;
-        Some(Identity { pid, started })
+        Some(Identity { pid, started: Process::new(pid).start_ticks()? })
     }
 
     pub fn own() -> Identity {
@@ -29,8 +32,7 @@ impl Identity {
 
     /// A zombie is not alive: it holds nothing any more.
     pub fn is_alive(&self) -> bool {
-        Identity::of(self.pid) == Some(*self)
-            && !matches!(stat_field(self.pid, 0).as_deref(), Some("Z" | "X") | None)
+        Identity::of(self.pid) == Some(*self) && Process::new(self.pid).is_alive()
     }
 
     /// True when the process was there and got the signal.
@@ -85,55 +87,39 @@ impl Identity {
     }
 }
 
-/// A field of /proc/PID/stat, counted from the state, which is 0: the name before it may hold blanks.
-pub fn stat_field(pid: i32, index: usize) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(index).map(str::to_owned)
-}
-
 /// Every process whose environment at its start held this variable with this mark or a part of it
 /// (`mark.part`).
 pub fn marked(variable: &str, mark: &str) -> Vec<Identity> {
-    let whole = format!("{variable}={mark}").into_bytes();
-    let part = format!("{variable}={mark}.").into_bytes();
-    let holds = |pid: i32| {
-        let environment = environment_of(pid);
-        environment.split(|byte| *byte == 0).any(|one| one == whole || one.starts_with(&part))
+    let part = format!("{mark}.");
+    let is_mark = |value: &OsString| value == mark || value.as_encoded_bytes().starts_with(part.as_bytes());
+    let holds = |pid: &i32| {
+        let environment = environment_of(&Process::new(*pid));
+        environment.iter().any(|(name, value)| name == variable && is_mark(value))
     };
     let own = std::process::id() as i32;
-    pids().filter(|pid| *pid != own && holds(*pid)).filter_map(Identity::of).collect()
+    let all = process::all(&Root::real()).into_iter();
+    all.filter(|pid| *pid != own && holds(pid)).filter_map(Identity::of).collect()
 }
 
 /// A process shows no environment for the moment in which it becomes another program; that moment is waited
 /// for.
-fn environment_of(pid: i32) -> Vec<u8> {
+fn environment_of(process: &Process) -> Variables {
     for _ in 0..5 {
-        match fs::read(format!("/proc/{pid}/environ")) {
-            Ok(environment) if environment.is_empty() && may_be_starting(pid) => {
+        match process.environment() {
+            Ok(environment) if environment.is_empty() && may_be_starting(process) => {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            Ok(environment) => return environment,
-            Err(_) => return Vec::new(),
+            environment => return environment.unwrap_or_default(),
         }
     }
-    Vec::new()
+    Variables::new()
 }
 
 /// Not a zombie and not a thread of the kernel: those never have one.
-fn may_be_starting(pid: i32) -> bool {
+fn may_be_starting(process: &Process) -> bool {
+    const FLAGS: usize = 6;
     const KERNEL_THREAD: u64 = 0x0020_0000;
-    let flags = stat_field(pid, 6).and_then(|flags| flags.parse::<u64>().ok());
-    let zombie = matches!(stat_field(pid, 0).as_deref(), Some("Z" | "X") | None);
-    !zombie && flags.is_some_and(|flags| flags & KERNEL_THREAD == 0)
-}
-
-/// All processes there are.
-pub fn pids() -> impl Iterator<Item = i32> {
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-        let name = entry.file_name();
-        name.to_str()?.parse().ok()
-    })
+    process.is_alive() && process.status_field(FLAGS).is_some_and(|flags| flags & KERNEL_THREAD == 0)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What a lab is: a name, experiments, and a cluster that can be brought up by itself.
 
-use super::allocators;
 use super::experiment::Experiment;
-use super::nearest;
-use super::request::{NotUnderstood, Request};
+use super::request::Request;
 use super::session::Session;
+use super::understood::{self, NotUnderstood};
 use anyhow::Result;
 use std::ops::RangeInclusive;
+use vcm_measure::nearest;
 
 pub struct Lab {
     /// As typed after `vcm lab`.
@@ -58,7 +58,7 @@ impl Setting {
         let flag = self.flag();
         match &self.values {
             Values::Text => Ok(()),
-            Values::Allocator => allocators::named(value).map(drop),
+            Values::Allocator => understood::allocator(value).map(drop),
             Values::Number(range) if value.parse().is_ok_and(|number| range.contains(&number)) => Ok(()),
             Values::Number(range) => Err(NotUnderstood(format!(
                 "{flag} is a number from {} to {}, not '{value}'",
@@ -96,6 +96,16 @@ pub fn check_settings(settings: &[Setting], lab: &str, request: &Request) -> Res
     Ok(())
 }
 
+/// The request with the defaults of what was not given.
+pub fn with_defaults(settings: &[Setting], mut request: Request) -> Request {
+    for setting in settings {
+        if let Some(default) = setting.default {
+            request.settings.entry(setting.name.to_owned()).or_insert_with(|| default.to_owned());
+        }
+    }
+    request
+}
+
 /// For a lab without such needs.
 pub fn nothing_to_check(_: &Request) -> Result<()> {
     Ok(())
@@ -131,9 +141,5 @@ impl Lab {
         let names = self.experiments.iter().map(|experiment| experiment.name).chain(ACTIONS);
         let suggestion = nearest::suggestion(name, names);
         Err(NotUnderstood(format!("the {} lab has no experiment '{name}'{suggestion}", self.name)))
-    }
-
-    pub fn setting(&self, name: &str) -> Option<&'static Setting> {
-        self.settings.iter().find(|setting| setting.name == name)
     }
 }

@@ -4,16 +4,13 @@
 //! things through `undo`, `process`, `ground`, `space` and `packages`; `measure`, `beside` and `statistics` look;
 //! `verdict` judges; `results` and `page` tell, `tell` is how text leaves.
 
-pub mod allocators;
 pub mod beside;
+pub mod cell;
 pub mod experiment;
 pub mod ground;
 pub mod identity;
 pub mod journal;
 pub mod lab;
-pub mod machine;
-pub mod measure;
-pub mod nearest;
 pub mod neighbours;
 pub mod packages;
 pub mod page;
@@ -27,6 +24,7 @@ pub mod session;
 pub mod space;
 pub mod statistics;
 pub mod stop;
-pub mod tell;
+pub mod understood;
 pub mod undo;
+pub mod usage;
 pub mod verdict;

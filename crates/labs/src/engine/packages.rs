@@ -3,15 +3,28 @@
 //! Promises that nothing is installed without a line that says what, that a terminal is asked first, and that nothing
 //! at all is installed with `--no-install`, or beside a cluster that lives here already unless `--yes` was typed.
 
-use super::machine::package_version;
 use super::session::Session;
-use super::tell::counted;
 use anyhow::{Result, bail};
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
+use vcm_measure::machine::package_version;
+use vcm_measure::tell::{self, counted};
 
-/// Makes sure that these packages (name, why) are on the machine.
-pub fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
+impl Session {
+    /// Makes sure of packages (name, why) and puts their versions among the results.
+    pub fn packages(&self, packages: &[(String, String)]) -> Result<()> {
+        ensure(self, packages)?;
+        for (name, _) in packages {
+            if let Some(version) = package_version(name, None) {
+                self.version(name, version);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes sure that they are on the machine.
+fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
     let missing: Vec<_> = packages.iter().filter(|(name, _)| package_version(name, None).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
@@ -49,7 +62,7 @@ fn refuse(session: &Session, command: &str) -> Result<()> {
     if !nix::unistd::geteuid().is_root() {
         bail!("missing packages. Run this as root, then the same command again:\n    {command}");
     }
-    if let Some(own) = (session.lab().lives_here)().filter(|_| !request.yes) {
+    if let Some(own) = session.lives_here().filter(|_| !request.yes) {
         bail!(
             "missing packages, and this machine has a cluster of its own ({own}): nothing is installed beside it by \
              itself. Run this, or the same command again with --yes:\n    {command}"
@@ -104,7 +117,7 @@ pub fn agreed(session: &Session) -> bool {
         return true;
     }
     session.progress().suspended(|| {
-        super::tell::line("Do that? [y/N] (with --yes nobody asks)");
+        tell::line("Do that? [y/N] (with --yes nobody asks)");
         let mut answer = String::new();
         stdin.lock().read_line(&mut answer).is_ok_and(|_| answer.trim().eq_ignore_ascii_case("y"))
     })

@@ -3,51 +3,10 @@
 //! Owns that order. Promises that allocators take turns (no allocator has all its repetitions in a row), that
 //! their order rotates with the repetition, and that axes which need a new cluster vary slowest.
 
+use super::cell::Cell;
 use super::experiment::{Axis, Experiment, Pairing};
 use std::collections::BTreeMap;
-
-/// One piece of work: a point of the axes, a repetition, and the allocators in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
-    pub axes: BTreeMap<String, String>,
-    /// From 0.
-    pub repetition: u32,
-    /// One with `Pairing::Turns`, all with `Pairing::Together`.
-    pub allocators: Vec<&'static str>,
-    pub quick: bool,
-}
-
-impl Cell {
-    /// The value of an axis.
-    pub fn text(&self, axis: &str) -> &str {
-        self.axes.get(axis).map_or("", String::as_str)
-    }
-
-    /// The value of an axis that holds numbers; 0 if it does not.
-    pub fn number(&self, axis: &str) -> u64 {
-        self.text(axis).parse().unwrap_or(0)
-    }
-
-    pub fn is_on(&self, axis: &str) -> bool {
-        self.text(axis) == "on"
-    }
-
-    /// The only allocator of a cell in turns.
-    pub fn allocator(&self) -> &'static str {
-        self.allocators[0]
-    }
-
-    /// For progress lines.
-    pub fn tell(&self) -> String {
-        let mut words: Vec<String> =
-            self.axes.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        if self.allocators.len() == 1 {
-            words.insert(0, self.allocators[0].to_owned());
-        }
-        words.push(format!("repetition {}", self.repetition + 1));
-        words.join(", ")
-    }
-}
+use vcm_measure::turns::rotated;
 
 /// What of the declaration is run.
 pub struct Choice {
@@ -63,7 +22,7 @@ pub fn cells(experiment: &Experiment, choice: &Choice) -> Vec<Cell> {
     let mut cells = Vec::new();
     for setup in points(&outer, choice.quick) {
         for repetition in 0..repetitions {
-            let allocators = rotated(&choice.allocators, repetition);
+            let allocators = rotated(&choice.allocators, repetition as usize);
             for varied in points(&inner, choice.quick) {
                 let axes: BTreeMap<_, _> = setup.iter().chain(&varied).cloned().collect();
                 let cell =
@@ -77,14 +36,6 @@ pub fn cells(experiment: &Experiment, choice: &Choice) -> Vec<Cell> {
     }
     cells.retain(|cell| (experiment.skip)(cell).is_none());
     cells
-}
-
-fn rotated(allocators: &[&'static str], by: u32) -> Vec<&'static str> {
-    let mut rotated = allocators.to_vec();
-    if !rotated.is_empty() {
-        rotated.rotate_left(by as usize % allocators.len());
-    }
-    rotated
 }
 
 /// All combinations of the axes' values; one empty combination if there are no axes.

@@ -4,7 +4,6 @@
 //! the terminal reaches only the lab), no stdin, and, where asked for, a chroot, a network namespace, an
 //! allocator. Promises that a stop ends an errand at once. Made by `Session::command`.
 
-use super::allocators::Allocator;
 use super::identity::Identity;
 use super::session::Session;
 use super::undo::{MARK_VARIABLE, Undo};
@@ -13,13 +12,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vcm_measure::allocators::Ready;
+use vcm_measure::child::{text_of, try_wait, unnamed_file};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -55,8 +55,14 @@ pub struct Process {
     pub log: PathBuf,
 }
 
+impl Session {
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Program<'_> {
+        Program::new(self, program.as_ref())
+    }
+}
+
 impl<'a> Program<'a> {
-    pub(super) fn new(session: &'a Session, program: &OsStr) -> Self {
+    fn new(session: &'a Session, program: &OsStr) -> Self {
         let clean = [("PATH", PATH), ("LC_ALL", "C"), ("HOME", "/root"), ("TERM", "dumb")];
         Program {
             session,
@@ -89,8 +95,8 @@ impl<'a> Program<'a> {
     }
 
     /// Runs the program itself, nothing around it, on this allocator.
-    pub fn allocator(self, allocator: &Allocator) -> Self {
-        allocator.environment().into_iter().fold(self, |program, (name, value)| program.env(name, value))
+    pub fn allocator(self, allocator: &Ready) -> Self {
+        allocator.environment().fold(self, |program, (name, value)| program.env(name, value))
     }
 
     /// The program and its files are those of another system below this directory.
@@ -156,7 +162,7 @@ impl<'a> Program<'a> {
         let identity = self.spawn(&mark, stdout.try_clone()?, stderr.try_clone()?)?;
         let begin = Instant::now();
         let status = loop {
-            if let Some(status) = ended(&identity) {
+            if let Some((status, _)) = try_wait(identity.pid as u32)? {
                 break status;
             }
             // Looks often at first: most errands take a few milliseconds.
@@ -310,28 +316,8 @@ fn brief(shown: &str) -> &str {
     }
 }
 
-fn ended(identity: &Identity) -> Option<ExitStatus> {
-    let mut status = 0;
-    // SAFETY: `status` is ours for the call; the pid is a child's that nobody else waits for.
-    let pid = unsafe { libc::waitpid(identity.pid, &mut status, libc::WNOHANG) };
-    (pid == identity.pid).then(|| ExitStatus::from_raw(status))
-}
-
 fn c_path(path: &Path) -> Result<CString> {
     CString::new(path.as_os_str().as_bytes()).with_context(|| format!("{} holds a null byte", path.display()))
-}
-
-/// In memory: nothing to remove, and a child that holds it open cannot block a reader.
-fn unnamed_file() -> Result<File> {
-    let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC;
-    Ok(File::from(nix::sys::memfd::memfd_create(c"vcm-lab", flags)?))
-}
-
-fn text_of(file: &mut File) -> Result<String> {
-    let mut bytes = Vec::new();
-    file.rewind()?;
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The last lines of what a program said: the reason is at the end.

@@ -1,28 +1,9 @@
 //! What the operator asked for, as the tool hands it over.
 
-use super::allocators::{self, Library};
+use super::understood::{self, NotUnderstood};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// The error of what cannot be meant: a name that does not exist, a number out of its range, a flag that has
-/// no effect.
-#[derive(Debug)]
-pub struct NotUnderstood(pub String);
-
-impl fmt::Display for NotUnderstood {
-    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotUnderstood {}
-
-/// Whether this error is, or comes from, what was typed.
-pub fn is_not_understood(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<NotUnderstood>())
-}
 
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -106,7 +87,7 @@ pub fn check_places(request: &Request) -> Result<()> {
 /// That our library is there if one of these allocators is ours.
 pub fn check_library(request: &Request, allocators: &[&str]) -> Result<()> {
     for name in allocators {
-        if allocators::named(name)?.library == Library::Ours {
+        if understood::allocator(name)?.is_ours() {
             request.library.as_ref().map_err(|why| anyhow!("{why}"))?;
         }
     }
@@ -117,7 +98,7 @@ pub fn check_library(request: &Request, allocators: &[&str]) -> Result<()> {
 pub fn check_stand_in(request: &Request, allocators: &[&str]) -> Result<()> {
     check_library(request, allocators)?;
     for name in allocators {
-        if allocators::named(name)?.library == Library::Ours {
+        if understood::allocator(name)?.is_ours() {
             request.stand_in.as_ref().map_err(|why| anyhow!("{why}"))?;
         }
     }

@@ -3,10 +3,10 @@
 //! Owns the JSON schema. Promises that raw rows are in it, whatever the verdict. `run` fills it, `page` shows
 //! it.
 
-use super::machine::Machine;
-use super::plan::Cell;
+use super::cell::Cell;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use vcm_measure::machine::Machine;
 
 /// Goes up when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;

@@ -2,19 +2,22 @@
 //!
 //! Owns the order of things: look, refuse or go on; prepare; cells; verdict; pages; undo. `vcm` calls `act`.
 
+use super::cell::Cell;
 use super::experiment::{Control, Experiment, Point};
 use super::journal;
-use super::lab::{ACTIONS, Lab, Tool, check_settings};
-use super::machine::{Machine, package_version};
-use super::plan::{Cell, Choice, cells};
+use super::lab::{ACTIONS, Lab, Tool, check_settings, with_defaults};
+use super::plan::{Choice, cells};
 use super::progress::Progress;
-use super::request::{NotUnderstood, Request, check_flags, check_library, check_places};
+use super::request::{Request, check_flags, check_library, check_places};
 use super::results::{Results, Row, SCHEMA};
 use super::session::{Session, complain};
 use super::stop::{Stop, is_stopped};
-use super::{allocators, page, space, tell, verdict};
+use super::understood::{self, NotUnderstood};
+use super::{page, space, verdict};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
+use vcm_measure::machine::{Machine, package_version};
+use vcm_measure::tell;
 
 /// How an action ended, if it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,8 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
     }
     clear_stale(lab, &request)?;
     let action = request.action.clone();
-    let session = Session::begin(lab, request, stop)?;
+    let request = with_defaults(lab.settings, request);
+    let session = Session::begin(lab.name, lab.lives_here, request, stop)?;
     let done = match (experiment, chosen) {
         (Some(experiment), Some(choice)) => perform(&session, experiment, &choice),
         _ if action == "up" => {
@@ -92,7 +96,8 @@ pub fn act_tool(tool: &'static Tool, request: Request) -> Result<Ending> {
     (tool.check)(&request)?;
     check_places(&request)?;
     clear_stale(tool.lab, &request)?;
-    let session = Session::begin(tool.lab, request, stop)?;
+    let request = with_defaults(tool.settings, request);
+    let session = Session::begin(tool.lab.name, tool.lab.lives_here, request, stop)?;
     match (tool.run)(&session) {
         Ok(()) => session.end().map(|()| Ending::Done),
         Err(error) => fail(&session, error),
@@ -162,7 +167,7 @@ fn down(lab: &Lab, request: &Request) -> Result<Ending> {
 
 /// The allocators asked for.
 fn named(request: &Request) -> Result<Vec<&'static str>, NotUnderstood> {
-    request.allocators.iter().map(|name| Ok(allocators::named(name)?.name)).collect()
+    request.allocators.iter().map(|name| Ok(understood::allocator(name)?.name)).collect()
 }
 
 /// And those that the controls need.
@@ -226,9 +231,9 @@ fn ensure_packages(session: &Session, experiment: &Experiment, choice: &Choice) 
     let own = experiment.packages.iter().map(|package| (package.name.to_owned(), package.why.to_owned()));
     let mut packages: Vec<(String, String)> = own.collect();
     for name in &choice.allocators {
-        let declaration = allocators::named(name)?;
+        let declaration = understood::allocator(name)?;
         let there = session.allocator(name).is_ok();
-        let Some(package) = allocators::package(declaration) else { continue };
+        let Some(package) = declaration.package() else { continue };
         // A library that came by other means than its package will do.
         match (there, package_version(package, None)) {
             (true, Some(version)) => session.version(package, version),
@@ -300,7 +305,7 @@ impl Course<'_> {
         let (session, choice) = (self.session, self.choice);
         Results {
             schema: SCHEMA,
-            lab: session.lab().name.to_owned(),
+            lab: session.lab().to_owned(),
             experiment: self.experiment.name.to_owned(),
             title: self.experiment.title.to_owned(),
             date: self.begin.1.to_rfc3339_opts(chrono::SecondsFormat::Secs, false),

@@ -1,29 +1,27 @@
 //! What a lab works with while it runs: the only way to start, make or wait for something.
 //!
 //! Owns the run's directory, journal, progress and notes. Promises that all that was made through it is
-//! undone when it ends, in whatever way. Given to every function of a declaration; `ground` adds what can be
-//! made.
+//! undone when it ends, in whatever way. Given to every function of a declaration; `ground`,
+//! `process` and `packages` add what can be made, started and installed.
 
-use super::allocators::{self, Allocator, Declaration};
 use super::journal::{Found, Journal, Leftovers};
-use super::lab::Lab;
-use super::machine::package_version;
-use super::process::Program;
 use super::progress::Progress;
 use super::request::Request;
 use super::stop::Stop;
-use super::tell;
+use super::understood;
 use super::undo::Undo;
 use anyhow::{Context, Result, anyhow, bail};
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use vcm_measure::allocators::{Places, Ready};
+use vcm_measure::tell;
 
 pub struct Session {
-    lab: &'static Lab,
+    lab: &'static str,
+    lives_here: fn() -> Option<String>,
     request: Request,
     stop: Stop,
     journal: Journal,
@@ -47,14 +45,21 @@ struct Fixture {
 }
 
 impl Session {
-    pub fn begin(lab: &'static Lab, request: Request, stop: Stop) -> Result<Session> {
+    /// `lives_here` says what of the lab's kind is on this machine and not the lab's.
+    pub fn begin(
+        lab: &'static str,
+        lives_here: fn() -> Option<String>,
+        request: Request,
+        stop: Stop,
+    ) -> Result<Session> {
         stop.check()?;
         undo_in_a_panic();
-        let journal = Journal::begin(&request.state, lab.name, &request.action)?;
+        let journal = Journal::begin(&request.state, lab, &request.action)?;
         live().push(journal.path().to_owned());
         let directory = request.work.join(format!("vcm-lab-{}", journal.header().mark));
         let session = Session {
             lab,
+            lives_here,
             request,
             stop,
             journal,
@@ -67,8 +72,13 @@ impl Session {
         Ok(session)
     }
 
-    pub fn lab(&self) -> &'static Lab {
+    /// The name of the lab.
+    pub fn lab(&self) -> &'static str {
         self.lab
+    }
+
+    pub fn lives_here(&self) -> Option<String> {
+        (self.lives_here)()
     }
 
     pub fn request(&self) -> &Request {
@@ -152,10 +162,9 @@ impl Session {
 
     // What was asked for
 
-    /// A setting of the lab, or its default.
+    /// A setting of the lab; `run` has filled in the defaults.
     pub fn setting(&self, name: &str) -> Option<&str> {
-        let given = self.request.settings.get(name).map(String::as_str);
-        given.or_else(|| self.lab.setting(name)?.default)
+        self.request.settings.get(name).map(String::as_str)
     }
 
     pub fn number(&self, name: &str) -> Result<u64> {
@@ -163,33 +172,22 @@ impl Session {
         text.parse().with_context(|| format!("--{}: '{text}' is not a number", name.replace('_', "-")))
     }
 
-    pub fn command(&self, program: impl AsRef<OsStr>) -> Program<'_> {
-        Program::new(self, program.as_ref())
-    }
-
     /// An allocator for a daemon of this system.
-    pub fn allocator(&self, name: &str) -> Result<Allocator> {
+    pub fn allocator(&self, name: &str) -> Result<Ready> {
         self.allocator_in(name, None, None)
     }
 
     /// An allocator for a daemon of the system below `root`; `ours` in place of libvcmalloc.so, as seen
     /// there.
-    pub fn allocator_in(&self, name: &str, root: Option<&Path>, ours: Option<&Path>) -> Result<Allocator> {
-        let declaration = allocators::named(name)?;
-        let library = match (declaration.library, ours) {
-            (allocators::Library::Ours, None) => self.library()?,
-            (_, ours) => ours.unwrap_or(Path::new("")),
+    pub fn allocator_in(&self, name: &str, root: Option<&Path>, ours: Option<&Path>) -> Result<Ready> {
+        let allocator = understood::allocator(name)?;
+        let ours = match ours {
+            Some(ours) => ours,
+            None if allocator.is_ours() => self.library()?,
+            None => Path::new(""),
         };
-        let found = allocators::resolve(declaration, root, library);
-        found.ok_or_else(|| self.missing(declaration, root))
-    }
-
-    fn missing(&self, declaration: &Declaration, root: Option<&Path>) -> anyhow::Error {
-        let package = allocators::package(declaration).unwrap_or_default();
-        match root {
-            None => anyhow!("{} is missing: apt-get install {package}", declaration.name),
-            Some(root) => anyhow!("{} is missing in {}: package {package}", declaration.name, root.display()),
-        }
+        let root = root.map(Path::to_owned);
+        Places { ours: ours.to_owned(), root, for_daemons: true, ..Places::default() }.find(allocator)
     }
 
     /// libvcmalloc.so.
@@ -200,17 +198,6 @@ impl Session {
     /// What takes TCMalloc's place.
     pub fn stand_in(&self) -> Result<&Path> {
         self.request.stand_in.as_deref().map_err(|why| anyhow!("{why}"))
-    }
-
-    /// Makes sure of packages and puts their versions among the results.
-    pub fn packages(&self, packages: &[(String, String)]) -> Result<()> {
-        super::packages::ensure(self, packages)?;
-        for (name, _) in packages {
-            if let Some(version) = package_version(name, None) {
-                self.version(name, version);
-            }
-        }
-        Ok(())
     }
 
     // Scopes
@@ -280,7 +267,7 @@ impl Session {
     }
 
     fn cluster_file(&self) -> PathBuf {
-        self.request.state.join(format!("{}.cluster", self.lab.name))
+        self.request.state.join(format!("{}.cluster", self.lab))
     }
 
     /// Undoes everything. To be called once, at the end.

@@ -1,31 +1,7 @@
-//! The few statistics that verdicts and tables use.
+//! Rows at a point and their ratios, repetition by repetition.
 
 use super::experiment::Point;
 use super::results::Row;
-
-/// The middle value, or the mean of the two middle ones; none for an empty input.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
-}
-
-/// The least and the greatest.
-pub fn range(values: &[f64]) -> Option<(f64, f64)> {
-    let least = values.iter().copied().min_by(f64::total_cmp)?;
-    Some((least, values.iter().copied().max_by(f64::total_cmp)?))
-}
-
-/// The median distance from the median, as a share of the median: what a typical repetition is off by.
-pub fn noise(values: &[f64]) -> Option<f64> {
-    let middle = median(values)?;
-    let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
-    Some(median(&distances)? / middle.abs().max(f64::MIN_POSITIVE))
-}
 
 /// The values at a point, by repetition.
 pub fn at(rows: &[Row], point: &Point) -> Vec<(u32, f64)> {
@@ -78,19 +54,6 @@ pub fn relative(rows: &[Row], measure: &str, over: &str) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_of_an_even_number_lies_between_the_middle_two() {
-        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[]), None);
-    }
-
-    #[test]
-    fn noise_ignores_one_outlier() {
-        assert!(noise(&[1.0, 1.01, 0.99, 5.0]).unwrap() < 0.02);
-        assert_eq!(noise(&[7.0]), Some(0.0));
-    }
 
     #[test]
     fn a_relative_row_is_divided_by_its_own_repetitions() {

@@ -5,7 +5,8 @@
 
 use super::experiment::{Claim, Control, Experiment};
 use super::results::{Judged, Row, Verdict};
-use super::statistics::{at, median, noise, ratios};
+use super::statistics::{at, ratios};
+use vcm_measure::statistics::{median, noise};
 
 /// A control must be this many times its own noise away from 1.
 const NOISE_FACTOR: f64 = 2.0;

@@ -5,18 +5,19 @@
 //! goes with the daemons.
 
 use super::helpers::Helpers;
-use crate::engine::allocators::Allocator;
-use crate::engine::measure::{self, Usage};
 use crate::engine::process::{Output, Process};
 use crate::engine::session::Session;
 use crate::engine::stop::is_stopped;
-use crate::engine::tell::counted;
+use crate::engine::usage::{self, Usage};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vcm_inspect::daemon::Role;
+use vcm_measure::allocators::Ready;
+use vcm_measure::tell::counted;
 
 /// The command line tool refuses 127.0.0.1 and "localhost" for bricks, and takes this.
 const HOST: &str = "127.1.1.1";
@@ -77,7 +78,7 @@ impl Shape {
 
 impl Cluster {
     /// glusterd and all volumes, started, with every brick online.
-    pub fn up(session: &Session, name: &str, shape: Shape, allocator: &Allocator) -> Result<Cluster> {
+    pub fn up(session: &Session, name: &str, shape: Shape, allocator: &Ready) -> Result<Cluster> {
         session.step("starting glusterd")?;
         let helpers = Helpers::compile(session)?;
         let directory = session.directory().join(name);
@@ -245,7 +246,7 @@ impl Cluster {
 
     /// The processes that serve bricks.
     pub fn bricks(&self) -> Vec<i32> {
-        measure::named_like("glusterfsd", self.daemon.pid())
+        usage::daemons_of(Role::Glusterfsd, self.daemon.pid())
     }
 
     pub fn usage(&self) -> Result<Usage> {
@@ -257,11 +258,11 @@ impl Cluster {
     }
 
     /// A preload that did not take effect would measure the wrong thing.
-    fn check_allocator(&self, session: &Session, allocator: &Allocator) -> Result<()> {
+    fn check_allocator(&self, session: &Session, allocator: &Ready) -> Result<()> {
         let Some(library) = &allocator.library else { return Ok(()) };
         session.check()?;
         for pid in self.bricks() {
-            if !measure::maps(pid, library) {
+            if !vcm_inspect::process::Process::new(pid).maps(library) {
                 bail!("{} is not mapped in brick process {pid}", library.display());
             }
         }
@@ -275,11 +276,11 @@ fn start(
     helpers: &Helpers,
     network: &Arc<File>,
     shape: &Shape,
-    allocator: &Allocator,
+    allocator: &Ready,
 ) -> Result<Process> {
     let wanted = DESCRIPTORS_A_BRICK * shape.bricks() + 1000;
     let mut preloads: Vec<String> = Vec::new();
-    if shape.multiplex && measure::open_files_possible(wanted) < wanted {
+    if shape.multiplex && usage::open_files_possible(wanted) < wanted {
         session.note(format!(
             "This machine does not let a process open {wanted} files, so the 256 directories that a brick holds open \
              are virtual here (a preload in the bricks). It allocates nothing."
@@ -291,9 +292,9 @@ fn start(
     }
     let mut environment = Vec::new();
     for (name, value) in allocator.environment() {
-        match name.as_str() {
-            "LD_PRELOAD" => preloads.push(value),
-            _ => environment.push(format!("{name}={value}")),
+        match name {
+            "LD_PRELOAD" => preloads.push(value.display().to_string()),
+            _ => environment.push(format!("{name}={}", value.display())),
         }
     }
     if !preloads.is_empty() {

@@ -2,8 +2,8 @@
 
 use super::cluster::{Cluster, Shape};
 use super::{PACKAGES, reports};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::*;
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

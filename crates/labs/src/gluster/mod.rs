@@ -16,14 +16,16 @@ mod reports;
 
 use crate::engine::experiment::Package;
 use crate::engine::lab::{Lab, Setting, Values};
-use crate::engine::measure::Usage;
 use crate::engine::neighbours;
-use crate::engine::request::{NotUnderstood, Request, check_library};
+use crate::engine::request::{Request, check_library};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
-use crate::engine::tell;
+use crate::engine::understood::NotUnderstood;
+use crate::engine::usage::Usage;
 use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Kept, Shape};
+use vcm_inspect::daemon::Role;
+use vcm_measure::tell;
 
 pub static LAB: Lab = Lab {
     name: "gluster",
@@ -86,7 +88,10 @@ fn check(request: &Request) -> Result<()> {
 
 /// A Gluster on this machine that is not the lab's.
 fn lives_here() -> Option<String> {
-    neighbours::first(&["glusterd", "glusterfsd"], &["/var/lib/glusterd/vols", "/var/lib/glusterd/peers"])
+    neighbours::first(
+        |role| matches!(role, Role::Glusterd | Role::Glusterfsd),
+        &["/var/lib/glusterd/vols", "/var/lib/glusterd/peers"],
+    )
 }
 
 fn check_rights() -> Result<()> {
@@ -190,7 +195,7 @@ mod tests {
         let request = Request { allocators: vec!["glibc".to_owned()], ..request("up", &[]) };
         let refused = check(&request).unwrap_err();
         assert!(refused.to_string().contains("--allocator NAME"), "{refused}");
-        assert!(crate::engine::request::is_not_understood(&refused));
+        assert!(crate::engine::understood::is_not_understood(&refused));
     }
 
     #[test]

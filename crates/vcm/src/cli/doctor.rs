@@ -1,7 +1,7 @@
 //! What can be typed after `vcm doctor`.
 
-use crate::verbs::doctor::Severity;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 use std::path::PathBuf;
 
 const DOCTOR_EXAMPLES: &str = "\
@@ -41,4 +41,26 @@ pub struct Doctor {
     /// Print the reference page
     #[arg(long, hide = true, conflicts_with_all = ["targets", "json", "severity", "list"])]
     pub markdown: bool,
+}
+
+/// How bad a finding is, mildest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; it may be meant so.
+    Note,
+    /// Costs speed or memory, or does nothing although somebody set it.
+    Problem,
+    /// Memory or data are at risk.
+    Danger,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Problem => "problem",
+            Severity::Danger => "danger",
+        }
+    }
 }

@@ -11,9 +11,10 @@ use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::process::Command;
 use vcm_labs::engine::experiment::{Experiment, Report};
-use vcm_labs::engine::request::{Request, is_not_understood};
+use vcm_labs::engine::request::Request;
 use vcm_labs::engine::run::{self, Ending};
 use vcm_labs::engine::stop::is_stopped;
+use vcm_labs::engine::understood::is_not_understood;
 use vcm_labs::{LABS, Lab};
 
 /// The run was made, but its controls were not seen.

@@ -1,7 +1,7 @@
 //! `vcm man --dir FOLDER`: the manual pages, made from the command line's own description.
 
 use crate::cli::{Cli, Man};
-use crate::config_file::{CONFIG_FILE, CONFIG_VARIABLE};
+use crate::config_file::{CONFIG_VARIABLE, default_path};
 use crate::say::{FAILURE, Failure, Outcome};
 use crate::settings::{LIBRARY_VARIABLE, PROOF_VARIABLE};
 use clap::{Command, CommandFactory};
@@ -106,9 +106,10 @@ fn paragraph(text: &str) -> String {
 }
 
 fn files() -> String {
+    let config_file = default_path().display().to_string();
     let entries = [
         (
-            CONFIG_FILE,
+            config_file.as_str(),
             "The config file, unless VCM_CONFIG names another: lines 'name = value'; '#' begins a comment. Lines \
              before the first section hold for every program, '[program]' begins the section of one, '[*]' goes \
              back to every program. The kernel cuts a program's name to 15 bytes; a section may give these or \

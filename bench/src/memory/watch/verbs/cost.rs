@@ -1,17 +1,16 @@
 //! `cost`: what the janitor takes from a busy program, as pairs of runs with and without it.
 
-use super::super::allocators::with_and_without_janitor;
 use super::Common;
-use crate::harness::allocators::Ready;
 use crate::harness::execute::{self, Outcome, Runner};
 use crate::harness::plan::{Cell, Program};
 use crate::harness::surroundings::{self, progress_bar};
 use crate::load::Pattern;
-use crate::statistics;
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 use std::time::Duration;
+use vcm_measure::allocators::{self, Ready};
+use vcm_measure::statistics;
 
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {
@@ -41,7 +40,9 @@ struct Row {
 
 pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     ensure!(arguments.pairs > 0 && arguments.seconds > 0.0, "give at least one pair and some seconds");
-    let [on, off] = with_and_without_janitor(&common.places()?)?;
+    let places = common.places()?;
+    let ready = |name| places.find(allocators::named(name).map_err(anyhow::Error::msg)?);
+    let (on, off) = (ready("vcmalloc")?, ready("vcmalloc-no-janitor")?);
     let runner = Runner {
         load_program: execute::load_program()?,
         seconds: arguments.seconds,

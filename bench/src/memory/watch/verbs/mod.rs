@@ -8,16 +8,19 @@ pub mod replay;
 pub mod survivors;
 pub mod wakeups;
 
-use super::allocators;
 use super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::run::Run;
 use super::session::{Case, Session};
-use crate::harness::allocators::{Places, library_named};
-use crate::harness::surroundings::program_beside;
+use crate::harness::surroundings::{library_named, program_beside};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+use vcm_measure::allocators::{self, Places};
+
+/// What `default` means here: those whose memory people ask about, and a setting that changes what comes back.
+const DEFAULT: [&str; 7] =
+    ["vcmalloc", "glibc", "jemalloc", "jemalloc-background", "tcmalloc", "mimalloc", "mimalloc3-new"];
 
 /// What every verb understands.
 #[derive(Clone, Debug, Args)]
@@ -53,8 +56,11 @@ impl Common {
     fn session(&self) -> Result<Session> {
         ensure!(self.repeat > 0, "--repeat 0 measures nothing; give 1 or more");
         ensure!(self.sample >= 5, "--sample {} is too often; give 5 milliseconds or more", self.sample);
+        let chosen = allocators::chosen(&self.allocators, |allocator| DEFAULT.contains(&allocator.name));
+        let allocators = allocators::ready(&chosen.map_err(anyhow::Error::msg)?, &self.places()?);
+        ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
         Ok(Session {
-            allocators: allocators::ready(&self.allocators, &self.places()?)?,
+            allocators,
             load_program: program_beside("vcm-memory-load")?,
             passes: self.repeat,
             interval: Duration::from_millis(self.sample),

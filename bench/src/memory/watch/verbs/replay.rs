@@ -4,7 +4,8 @@ use super::super::report::{Column, Origin, heap_by_live, panels, tables};
 use super::super::session::Case;
 use super::Common;
 use crate::harness::surroundings;
-use crate::memory::trace::{art, script};
+use crate::memory::trace::recording::{self, Recording};
+use crate::memory::trace::script;
 use anyhow::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const VARIABLE: &str = "VCM_MEMORY_TRACES";
 
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {
-    /// The trace (.art or .art.zst) [default: gluster-mux-120bricks-detach in the directory of traces]
+    /// The trace, of `vcm trace` or an older one (.art or .art.zst) [default: gluster-mux-120bricks-detach in the directory of traces]
     pub trace: Option<PathBuf>,
     /// Where traces are
     #[arg(long, env = VARIABLE, default_value = "../shared/traces")]
@@ -39,8 +40,8 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     eprintln!("reading {}", path.display());
-    let trace = art::read_file(&path)?;
-    let recorded = trace.records.last().map_or(0.0, |record| f64::from(record.microseconds) / 1e6);
+    let trace = recording::read_file(&path)?;
+    let recorded = trace.seconds();
     let about = about(&path, &trace, recorded, arguments.speed);
     eprintln!("{about}");
     let memory = script::write(&trace)?;
@@ -71,22 +72,22 @@ fn speed(text: &str) -> Result<f64, String> {
     speed.ok_or_else(|| "give 0, or a number from 0.001 to 1,000,000".to_owned())
 }
 
-fn about(path: &Path, trace: &art::Trace, recorded: f64, speed: f64) -> String {
+fn about(path: &Path, trace: &Recording, recorded: f64, speed: f64) -> String {
     let pace = match speed {
         0.0 => "as fast as the order allows".to_owned(),
         speed => format!("at {speed} times the recorded speed"),
     };
     format!(
-        "{}: {} records, {} objects, {} threads, {recorded:.1} s, {} ends of unknown objects left out; replayed {pace}. \
+        "{}: {} steps, {} objects, {} threads, {recorded:.1} s, {} ends of unknown objects left out; replayed {pace}. \
          Every page of a new object is written; threads stay when their last record is done.\n\
          MiB. `live`: requested bytes. The other columns: RSS of the heap. `live pages`: 4 KiB pages that hold a live \
          block, the limit without moving blocks. `faults` and `CPU s`: page faults and processor time of the load, the \
          load program's own included (the same under every allocator).",
         path.file_name().unwrap_or_default().to_string_lossy(),
-        trace.records.len(),
+        trace.steps.len(),
         trace.objects,
-        trace.threads,
-        trace.dropped,
+        trace.threads(),
+        trace.unknown,
     )
 }
 

@@ -5,10 +5,10 @@ use super::super::report::{Column, Origin};
 use super::super::session::Case;
 use super::{Common, arguments as list};
 use crate::harness::surroundings;
-use crate::statistics;
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::time::Duration;
+use vcm_measure::statistics;
 
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {

@@ -47,11 +47,11 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     let load = list(&[&"idle", &"--threads", &arguments.threads, &"--load-mib", &128, &"--live-mib", &16]);
     let mut subjects = Vec::new();
     for ready in &session.allocators {
-        eprintln!("load on {}", ready.allocator.name);
+        eprintln!("load on {}", ready.name());
         let mut subject = Subject::start(ready, &session.load_program, &load, None)?;
-        wait_until_idle(&mut subject).with_context(|| ready.allocator.name)?;
+        wait_until_idle(&mut subject).with_context(|| ready.name())?;
         if let Some(wrong) = subject.wrong_allocator(ready) {
-            bail!("{}: {wrong}", ready.allocator.name);
+            bail!("{}: {wrong}", ready.name());
         }
         subjects.push((ready, subject));
     }
@@ -64,7 +64,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     // Of a process that has ended the kernel still shows the last numbers: as quiet as can be.
     for (ready, subject) in &mut subjects {
         if let Some(outcome) = subject.ended()? {
-            bail!("{}: {}", ready.allocator.name, outcome.text());
+            bail!("{}: {}", ready.name(), outcome.text());
         }
     }
 
@@ -72,7 +72,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     let mut table =
         "| allocator | threads | voluntary switches | involuntary |\n|---|---:|---:|---:|\n".to_owned();
     for (((ready, _), before), after) in subjects.iter().zip(before).zip(after) {
-        let name = ready.allocator.name;
+        let name = ready.name();
         let voluntary = after.voluntary.saturating_sub(before.voluntary);
         let involuntary = after.involuntary.saturating_sub(before.involuntary);
         table += &format!("| {name} | {} | {voluntary} | {involuntary} |\n", after.threads);

@@ -1,17 +1,17 @@
 //! `cache-tier`: a pool of fast copies in front of a pool, under a load that has favourites.
 
 use crate::ceph::cluster::Cluster;
+use crate::ceph::cluster::pool::{self, IMAGE, POOL};
+use crate::ceph::cluster::release::CLUSTER_PACKAGES_AND_FIO;
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::load::Load;
 use crate::ceph::load::fio::Job;
 use crate::ceph::paired::{self, Round, measure, of_all};
-use crate::ceph::pool::{self, IMAGE, POOL};
-use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
-use crate::ceph::shape::{Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Compared, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
     nothing_to_prepare, nothing_to_skip,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

@@ -3,16 +3,16 @@
 //! Paired: each OSD runs on another allocator; the cluster's operations per second answer the report's
 //! question, the OSDs' processor time ours.
 
+use crate::ceph::cluster::pool::{self, POOL};
+use crate::ceph::cluster::release::CLUSTER_PACKAGES_AND_FIO;
+use crate::ceph::cluster::shape::{JournalPlace, Shape, Store};
 use crate::ceph::load::fio::Job;
 use crate::ceph::load::rados_bench::Bench;
 use crate::ceph::paired::{self, Round};
-use crate::ceph::pool::{self, POOL};
-use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
-use crate::ceph::shape::{JournalPlace, Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

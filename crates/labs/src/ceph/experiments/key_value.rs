@@ -3,17 +3,17 @@
 //! Paired for the processor time; what reaches the disk is counted for each OSD by the kernel and by RocksDB
 //! itself.
 
+use crate::ceph::cluster::pool::{self, POOL};
+use crate::ceph::cluster::release::CLUSTER_PACKAGES;
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::load::rados_bench::Bench;
 use crate::ceph::paired::{self, Round};
-use crate::ceph::pool::{self, POOL};
-use crate::ceph::release::CLUSTER_PACKAGES;
-use crate::ceph::shape::{Shape, Store};
 use crate::ceph::written::{self, Written};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare,
     nothing_to_skip,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

@@ -3,21 +3,21 @@
 //! Paired: one OSD for each allocator, all under the same load, looked at once a second.
 
 use crate::ceph::cluster::Cluster;
+use crate::ceph::cluster::pool::{IMAGE, POOL};
+use crate::ceph::cluster::release::{CLUSTER_PACKAGES_AND_FIO, Release};
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::held::{self, Held, Series};
 use crate::ceph::load::fio::Job;
 use crate::ceph::paired::{measure, moments};
-use crate::ceph::pool::{IMAGE, POOL};
-use crate::ceph::release::{CLUSTER_PACKAGES_AND_FIO, Release};
-use crate::ceph::shape::{Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Claim, Compared, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
     nothing_to_prepare, nothing_to_skip,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
-use crate::engine::statistics::median;
 use anyhow::{Context, Result};
+use vcm_measure::statistics::median;
 
 const TARGET_MIB: u64 = 1024;
 /// Of each OSD's part of the image: more than the caches may hold.
@@ -238,7 +238,7 @@ fn watch(session: &Session, cell: &Cell, cluster: &Cluster, image_mib: u64) -> R
         let names: Vec<&str> = minutes.by_ref().take(each).copied().collect();
         let osds = cluster.osds();
         for (osd, (series, (before, after))) in osds.iter().zip(seen.iter().zip(before.iter().zip(&after))) {
-            let row = Row::of(cell, osd.allocator.name);
+            let row = Row::of(cell, osd.allocator.name());
             rows.push(
                 whole(row.clone().step(step), series).value("operations", before.until(after).operations),
             );

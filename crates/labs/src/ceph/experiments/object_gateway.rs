@@ -1,21 +1,21 @@
 //! `object-gateway`: S3 PUT and GET through radosgw, a gateway for each allocator in front of one cluster.
 
 use crate::ceph::cluster::Cluster;
-use crate::ceph::counters::cpu_seconds;
+use crate::ceph::cluster::release::GATEWAY_PACKAGES;
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::gateway::{self, Gateway, KEY, SECRET};
 use crate::ceph::load::Load;
 use crate::ceph::load::s3::S3;
+use crate::ceph::look::counters::cpu_seconds;
 use crate::ceph::paired::measure;
-use crate::ceph::release::GATEWAY_PACKAGES;
-use crate::ceph::shape::{Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Claim, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step,
     nothing_to_prepare, nothing_to_skip,
 };
-use crate::engine::measure::Usage;
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
+use crate::engine::usage::Usage;
 use anyhow::{Result, bail};
 
 pub static OBJECT_GATEWAY: Experiment = Experiment {
@@ -133,7 +133,7 @@ fn row(cell: &Cell, step: &str, gateway: &Gateway, load: &Load, before: f64) -> 
     }
     let usage = Usage::of(pid)?;
     let cpu = 1000.0 * (cpu_seconds(pid)? - before) / load.operations;
-    let row = Row::of(cell, gateway.allocator.name).step(step).value("cpu_ms_per_op", cpu);
+    let row = Row::of(cell, gateway.allocator.name()).step(step).value("cpu_ms_per_op", cpu);
     let row = row.value("rss_mib", usage.rss_mib).value("client_ms", load.mean_ms);
     Ok(row.value("operations", load.operations).value("threads", usage.threads as f64))
 }

@@ -5,17 +5,17 @@
 //! alike.
 
 use crate::ceph::cluster::Cluster;
+use crate::ceph::cluster::pool::POOL;
+use crate::ceph::cluster::release::CLUSTER_PACKAGES;
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::load::Load;
 use crate::ceph::load::rados_bench::Bench;
 use crate::ceph::paired::{self, Round};
-use crate::ceph::pool::POOL;
-use crate::ceph::release::CLUSTER_PACKAGES;
-use crate::ceph::shape::{Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Claim, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step,
     nothing_to_prepare, nothing_to_skip,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::Result;

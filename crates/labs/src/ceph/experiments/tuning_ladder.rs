@@ -6,17 +6,17 @@
 //! gain.
 
 use crate::ceph::cluster::Cluster;
+use crate::ceph::cluster::pool::{IMAGE, POOL};
+use crate::ceph::cluster::release::CLUSTER_PACKAGES_AND_FIO;
+use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::load::Load;
 use crate::ceph::load::fio::Job;
 use crate::ceph::paired::{self, Round};
-use crate::ceph::pool::{IMAGE, POOL};
-use crate::ceph::release::CLUSTER_PACKAGES_AND_FIO;
-use crate::ceph::shape::{Shape, Store};
+use crate::engine::cell::Cell;
 use crate::engine::experiment::{
     Axis, Claim, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step,
     nothing_to_prepare, nothing_to_skip,
 };
-use crate::engine::plan::Cell;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use anyhow::{Result, bail};

@@ -3,8 +3,8 @@
 //! Owns how a job is said and how fio's `json+` answer is read; the whole latency histogram comes with it.
 
 use super::Load;
-use crate::ceph::latency::Histogram;
-use crate::ceph::monitor::Client;
+use crate::ceph::cluster::monitor::Client;
+use crate::ceph::look::latency::Histogram;
 use crate::engine::process::Program;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};

@@ -1,7 +1,7 @@
 //! `rados bench`: objects of one size written, or the written ones read at random.
 
 use super::Load;
-use crate::ceph::monitor::Client;
+use crate::ceph::cluster::monitor::Client;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};
 use std::time::Duration;

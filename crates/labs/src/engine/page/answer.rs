@@ -3,8 +3,8 @@
 use super::said;
 use crate::engine::experiment::{Compared, Experiment, Point};
 use crate::engine::results::{Results, Row};
-use crate::engine::statistics::{median, range};
 use std::collections::BTreeMap;
+use vcm_measure::statistics::{median, range};
 
 /// What the rows say to the question, then the claims; of a void run why it says nothing.
 pub fn in_sentences(experiment: &Experiment, results: &Results) -> String {

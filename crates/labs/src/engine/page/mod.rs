@@ -20,11 +20,11 @@ mod tables;
 use super::experiment::Experiment;
 use super::request::Request;
 use super::results::Results;
-use super::tell;
 use anyhow::{Context, Result};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use vcm_measure::{picture as drawing, tell};
 
 pub fn publish(request: &Request, experiment: &Experiment, results: &Results) -> Result<()> {
     let json = json(results)?;
@@ -57,7 +57,7 @@ fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &st
     replace(out, &format!("{name}.html"), &html::page(experiment, results, &pictures))?;
     replace(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, &pictures))?;
     for (index, picture) in pictures.iter().enumerate() {
-        replace(out, &picture_name(&name, index), &picture::standing_alone(&picture.svg))?;
+        replace(out, &picture_name(&name, index), &drawing::standing_alone(&picture.svg))?;
     }
     tell::line(&format!("written: {0}/{name}.html, .md, .json", out.display()));
     Ok(())

@@ -1,9 +1,9 @@
 //! The sentences that every page begins with: what came out, and of which sizes.
 
-use crate::engine::allocators::ALLOCATORS;
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
-use crate::engine::tell::counted;
+use vcm_measure::allocators::ALLOCATORS;
+use vcm_measure::tell::counted;
 
 /// What came out, before all numbers.
 pub fn outcome(results: &Results) -> String {

@@ -6,7 +6,8 @@
 
 use crate::engine::experiment::{Experiment, Measure, Picture};
 use crate::engine::results::{Results, Row};
-use crate::engine::statistics::{median, range, relative};
+use crate::engine::statistics::relative;
+use vcm_measure::statistics::{median, range};
 
 pub struct Table {
     pub title: String,

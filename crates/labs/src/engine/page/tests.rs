@@ -1,10 +1,10 @@
 use super::*;
+use crate::engine::cell::Cell;
 use crate::engine::experiment::*;
-use crate::engine::machine::Machine;
-use crate::engine::plan::Cell;
 use crate::engine::results::{Row, SCHEMA};
 use crate::engine::verdict::judge;
 use std::collections::BTreeMap;
+use vcm_measure::machine::Machine;
 
 const fn at(allocator: &'static str, step: &'static str) -> Point {
     Point { allocator, axes: &[], step, measure: "rss" }

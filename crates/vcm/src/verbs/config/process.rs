@@ -7,11 +7,6 @@ use super::effective::{Value, table, values, values_without_environment};
 use super::json;
 use crate::automatic::Automatic;
 use crate::config_file::ConfigFile;
-use crate::inspect::loaded::REPLACED;
-use crate::inspect::process::Process;
-use crate::inspect::start::StartName;
-use crate::inspect::variables::Variables;
-use crate::inspect::{allocator, loaded, privileges};
 use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings::{self, Effective};
 use serde::Serialize;
@@ -19,6 +14,11 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+use vcm_inspect::loaded::REPLACED;
+use vcm_inspect::process::Process;
+use vcm_inspect::start::StartName;
+use vcm_inspect::variables::Variables;
+use vcm_inspect::{allocator, loaded, privileges};
 
 /// The kernel tells the time of booting in whole seconds.
 const START_IS_KNOWN_TO: Duration = Duration::from_secs(2);

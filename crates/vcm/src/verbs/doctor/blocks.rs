@@ -6,11 +6,11 @@ use super::names::names;
 use super::settings::{AllocatorSetting, TCMALLOC_BOUND};
 use super::survey::Daemon;
 use crate::automatic;
-use crate::inspect::allocator::{Allocator, Certainty, Kind};
-use crate::inspect::ceph::Source;
-use crate::inspect::daemon::Role;
 use crate::page::Page;
 use crate::settings::NOT_KNOWN;
+use vcm_inspect::allocator::{Allocator, Certainty, Kind};
+use vcm_inspect::ceph::Source;
+use vcm_inspect::daemon::Role;
 use vcmalloc_core::options::{OptionId, spec};
 
 const LABEL: usize = 11;

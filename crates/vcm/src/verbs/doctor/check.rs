@@ -4,31 +4,9 @@
 //! of a finding that depends on what was seen, and the commands that mend it, come from the test.
 
 use super::survey::{Daemon, Survey};
-use crate::inspect::daemon::Role;
-use clap::ValueEnum;
-use serde::Serialize;
+use vcm_inspect::daemon::Role;
 
-/// How bad a finding is, mildest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing; it may be meant so.
-    Note,
-    /// Costs speed or memory, or does nothing although somebody set it.
-    Problem,
-    /// Memory or data are at risk.
-    Danger,
-}
-
-impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Note => "note",
-            Severity::Problem => "problem",
-            Severity::Danger => "danger",
-        }
-    }
-}
+pub use crate::cli::doctor::Severity;
 
 /// The report, issue or document that a check was learned from.
 pub struct Source {

@@ -2,8 +2,8 @@
 //! in a container, or started by hand.
 
 use super::survey::Daemon;
-use crate::inspect::daemon::Role;
 use crate::{restart, say};
+use vcm_inspect::daemon::Role;
 
 impl Daemon {
     /// The service that starts it, as `systemctl` calls it. Of a container only one of its own, as cephadm's

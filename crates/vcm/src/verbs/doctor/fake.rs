@@ -3,13 +3,13 @@
 
 use super::check::{self, Check};
 use super::survey::{Survey, daemons_on};
-use crate::inspect::process;
-use crate::inspect::root::Root;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use vcm_inspect::process;
+use vcm_inspect::root::Root;
 
 pub const TCMALLOC: &str = "/usr/lib/libtcmalloc.so.4";
 pub const OURS: &str = "/usr/lib/libvcmalloc.so";
@@ -281,7 +281,7 @@ impl FakeProcess<'_> {
             changed.iter().map(|name| ((*name).to_string(), serde_json::json!({ "mon": "x" }))).collect();
         self.fake.write("/run/ceph/.keep", "");
         let path = self.fake.root.path("/run/ceph/osd.asok");
-        crate::inspect::ceph::socket::tests::serve(&path, shown, serde_json::json!({ "diff": levels }));
+        vcm_inspect::testing::serve(&path, shown, serde_json::json!({ "diff": levels }));
         self.fake.link("socket:[77]", &self.path("fd/9"));
         let table =
             "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 10000 0001 01 77 /run/ceph/osd.asok\n";

@@ -3,11 +3,11 @@
 use super::check::{Findings, Severity, Unseen};
 use super::settings::AllocatorSetting;
 use super::survey::{Daemon, Survey};
-use crate::inspect::allocator::{Allocator, Certainty};
-use crate::inspect::ceph::{Setting, Source as SettingsSource};
-use crate::inspect::machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use vcm_inspect::allocator::{Allocator, Certainty};
+use vcm_inspect::ceph::{Setting, Source as SettingsSource};
+use vcm_inspect::machine;
 
 /// Grows when a field changes its meaning or goes away; not when one is added.
 const VERSION: u32 = 1;

@@ -24,16 +24,14 @@ mod report;
 mod settings;
 mod survey;
 
-use crate::cli::doctor::Doctor;
-use crate::inspect::daemon::Role;
-use crate::inspect::process::Process;
-use crate::inspect::root::Root;
-use crate::inspect::systemd;
+use crate::cli::doctor::{Doctor, Severity};
 use crate::page::Page;
 use crate::say::{self, Failure, Outcome};
 use survey::{Survey, daemons_on};
-
-pub use check::Severity;
+use vcm_inspect::daemon::Role;
+use vcm_inspect::process::Process;
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd;
 
 /// Findings were shown.
 const FOUND: u8 = 1;

@@ -7,8 +7,8 @@ use super::blocks::{counted, head, put, put_daemons, titles};
 use super::check::{Check, Finding, Findings, Severity, Unseen};
 use super::names::names;
 use super::survey::{Daemon, Survey};
-use crate::inspect::daemon::Role;
 use crate::page::Page;
+use vcm_inspect::daemon::Role;
 
 pub fn list(checks: &[&Check]) -> String {
     let width = checks.iter().map(|check| check.id.len()).max().unwrap_or(0);

@@ -1,13 +1,15 @@
 //! The settings of the allocator that a process runs on, each with where it comes from.
 
-use super::survey::Daemon;
 use crate::automatic::Automatic;
 use crate::config_file::ConfigFile;
-use crate::inspect::allocator::Kind;
-use crate::inspect::root::Root;
 use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::path::Path;
+use vcm_inspect::allocator::Kind;
+use vcm_inspect::process::Process;
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::Unit;
 use vcmalloc_core::options::{OptionId, Origin, spec};
 
 /// The names of the fields are a promise to readers of the JSON.
@@ -19,6 +21,32 @@ pub struct AllocatorSetting {
     /// What `auto` is for this process.
     pub comes_to: Option<String>,
     pub origin: String,
+    /// Of ours.
+    #[serde(skip)]
+    pub own: Option<Own>,
+}
+
+/// An option of ours, and its value where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    pub id: OptionId,
+    pub value: Option<u64>,
+}
+
+impl AllocatorSetting {
+    fn of_another(name: impl Into<String>, value: impl Into<String>, origin: impl Into<String>) -> Self {
+        let (name, value, origin) = (name.into(), value.into(), origin.into());
+        AllocatorSetting { name, value, comes_to: None, origin, own: None }
+    }
+}
+
+/// The daemon as its settings depend on it.
+#[derive(Clone, Copy)]
+pub struct Started<'a> {
+    pub kind: Option<Kind>,
+    pub process: &'a Process,
+    pub environment: Option<&'a [(OsString, OsString)]>,
+    pub unit: Option<&'a Unit>,
 }
 
 pub const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
@@ -26,18 +54,14 @@ pub const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
 pub const TCMALLOC_DEFAULT_BOUND: u64 = 32 << 20;
 
 /// The settings, and what the library would complain about.
-pub fn of(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
-    match daemon.allocator.kind() {
+pub fn of(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
+    match daemon.kind {
         Some(kind) if kind.is_ours() => ours(root, daemon),
         Some(kind) if kind.is_gperftools() => {
             let mut settings = by_prefix(root, daemon, &["TCMALLOC_"]);
             if !settings.iter().any(|set| set.name == TCMALLOC_BOUND) {
-                settings.push(AllocatorSetting {
-                    name: TCMALLOC_BOUND.into(),
-                    value: TCMALLOC_DEFAULT_BOUND.to_string(),
-                    comes_to: None,
-                    origin: "default".into(),
-                });
+                let bound = TCMALLOC_DEFAULT_BOUND.to_string();
+                settings.push(AllocatorSetting::of_another(TCMALLOC_BOUND, bound, "default"));
             }
             (settings, Vec::new())
         }
@@ -46,12 +70,8 @@ pub fn of(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) 
             if let Ok(target) =
                 std::fs::read_link(daemon.process.as_seen_by_it(Path::new("/etc/malloc.conf")))
             {
-                settings.push(AllocatorSetting {
-                    name: "malloc.conf".into(),
-                    value: target.display().to_string(),
-                    comes_to: None,
-                    origin: "/etc/malloc.conf".into(),
-                });
+                let target = target.display().to_string();
+                settings.push(AllocatorSetting::of_another("malloc.conf", target, "/etc/malloc.conf"));
             }
             (settings, Vec::new())
         }
@@ -61,52 +81,51 @@ pub fn of(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) 
     }
 }
 
-fn by_prefix(root: &Root, daemon: &Daemon, prefixes: &[&str]) -> Vec<AllocatorSetting> {
-    let environment = daemon.environment.iter().flatten();
+fn by_prefix(root: &Root, daemon: Started, prefixes: &[&str]) -> Vec<AllocatorSetting> {
+    let environment = daemon.environment.unwrap_or_default().iter();
     let known = environment.map(|(name, value)| (name.to_string_lossy(), value.to_string_lossy()));
     known
         .filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)))
-        .map(|(name, value)| AllocatorSetting {
-            origin: origin_of_variable(root, daemon, &name, &value),
-            name: name.into_owned(),
-            value: value.into_owned(),
-            comes_to: None,
+        .map(|(name, value)| {
+            let origin = origin_of_variable(root, daemon, &name, &value);
+            AllocatorSetting::of_another(name, value, origin)
         })
         .collect()
 }
 
 /// The file of its unit that gave the process this variable; else only that it came with the environment.
-fn origin_of_variable(root: &Root, daemon: &Daemon, name: &str, value: &str) -> String {
-    let assignments = daemon.unit.as_ref().map(|unit| unit.assignments(root)).unwrap_or_default();
+fn origin_of_variable(root: &Root, daemon: Started, name: &str, value: &str) -> String {
+    let assignments = daemon.unit.map(|unit| unit.assignments(root)).unwrap_or_default();
     let from = assignments.into_iter().rev().find(|set| set.name == name && set.value == value);
     from.map_or("environment".into(), |set| format!("environment, by {}", set.file.display()))
 }
 
-fn not_known(name: &str) -> AllocatorSetting {
-    let origin = "its environment cannot be read".to_string();
-    AllocatorSetting { name: name.into(), value: NOT_KNOWN.into(), comes_to: None, origin }
+fn not_known(id: OptionId) -> AllocatorSetting {
+    let setting = AllocatorSetting::of_another(spec(id).name, NOT_KNOWN, "its environment cannot be read");
+    AllocatorSetting { own: Some(Own { id, value: None }), ..setting }
 }
 
-fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
+fn ours(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
     let is_known = daemon.environment.is_some() || daemon.process.was_privileged();
-    let environment = daemon.environment.clone().unwrap_or_default();
-    let file = ConfigFile::of(&environment).path;
-    let seen = ConfigFile::of_process(&daemon.process, &environment);
+    let environment = daemon.environment.unwrap_or_default();
+    let file = ConfigFile::of(environment).path;
+    let seen = ConfigFile::of_process(daemon.process, environment);
     let start = daemon.process.name_at_start().ok();
     let name = start.as_ref().map(|start| start.name.clone()).unwrap_or_default();
     let renamed = start.filter(|start| start.now.is_some()).map_or(String::new(), |start| {
         format!(" (its name at the start: {})", String::from_utf8_lossy(&start.name))
     });
-    let effective = Effective::of_process(&daemon.process, &environment, seen, &name);
-    let automatic = Automatic::of(&daemon.process);
+    let effective = Effective::of_process(daemon.process, environment, seen, &name);
+    let automatic = Automatic::of(daemon.process);
     let settings = OptionId::ALL
         .into_iter()
         .map(|id| {
             if !is_known && effective.options.origin(id) == Origin::Default {
-                return not_known(spec(id).name);
+                return not_known(id);
             }
             let variable = crate::settings::variable(spec(id).name);
-            let raw = daemon.variable(&variable).map(|raw| raw.to_string_lossy().into_owned());
+            let raw = environment.iter().find(|(name, _)| *name == *variable);
+            let raw = raw.map(|(_, raw)| raw.to_string_lossy().into_owned());
             let origin = match (effective.options.origin(id), raw) {
                 (Origin::Environment, Some(raw)) => origin_of_variable(root, daemon, &variable, &raw),
                 (origin @ (Origin::File | Origin::FileSection), _) => {
@@ -121,6 +140,7 @@ fn ours(root: &Root, daemon: &Daemon) -> (Vec<AllocatorSetting>, Vec<String>) {
                 value: effective.value(id),
                 comes_to: automatic.of_option(&effective, id),
                 origin,
+                own: Some(Own { id, value: Some(effective.options.get(id)) }),
             }
         })
         .collect();

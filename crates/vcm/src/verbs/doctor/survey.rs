@@ -3,18 +3,19 @@
 //! Owns the looking: everything is read once, before the first check, and what could not be read is noted
 //! with the daemon.
 
-use super::settings::{self, AllocatorSetting};
-use crate::inspect::allocator::{self, Answer};
-use crate::inspect::ceph::{self, Settings as CephSettings, Source, conf, socket};
-use crate::inspect::daemon::{self, Role};
-use crate::inspect::elf::{self, Depth, Look};
-use crate::inspect::process::{self, Process};
-use crate::inspect::root::Root;
-use crate::inspect::{dependencies, loaded, privileges, systemd};
+use super::settings::{self, AllocatorSetting, Own, Started};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use vcm_inspect::allocator::{self, Answer};
+use vcm_inspect::ceph::{self, Settings as CephSettings, Source, conf, socket};
+use vcm_inspect::daemon::{self, Role};
+use vcm_inspect::elf::{self, Depth, Look};
+use vcm_inspect::process::{self, Process};
+use vcm_inspect::root::Root;
+use vcm_inspect::{dependencies, loaded, privileges, systemd};
+use vcmalloc_core::options::OptionId;
 
 const NO_ENVIRONMENT: &str =
     "it is empty, in its memory too: the process was started without one, or cleared it";
@@ -74,23 +75,9 @@ impl Survey {
 
 /// The storage daemons that run here, in the order of their ids.
 pub fn daemons_on(root: &Root) -> Vec<(i32, Role)> {
-    let of = |id: &i32| role_of(&Process::in_root(root, *id));
+    let of = |id: &i32| Role::of_process(&Process::in_root(root, *id));
     let all = process::all(root).into_iter().map(|id| (id, of(&id)));
     all.filter(|(_, role)| *role != Role::Other).collect()
-}
-
-/// By the program's file, since threads may rename a process; by its words where the file may not be read.
-fn role_of(process: &Process) -> Role {
-    let file_name = |path: &OsStr| {
-        let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.trim_end_matches(" (deleted)").to_string()
-    };
-    let first_word = process.command_line().ok().and_then(|words| words.into_iter().next());
-    let by_word = first_word.map_or(Role::Other, |word| Role::of_program(&file_name(&word)));
-    let by_file =
-        process.program().map_or(Role::Other, |path| Role::of_program(&file_name(path.as_os_str())));
-    // glusterd and glusterfs are links to the program glusterfsd.
-    if by_file == Role::Other || by_word.is_gluster() { by_word } else { by_file }
 }
 
 impl Daemon {
@@ -98,7 +85,7 @@ impl Daemon {
     pub fn look(root: &Root, id: i32) -> Option<Self> {
         let process = Process::in_root(root, id);
         let command = process.command_line().ok()?;
-        let role = role_of(&process);
+        let role = Role::of_process(&process);
         let mut not_seen = Vec::new();
         let environment = note(&mut not_seen, "its environment", process.variables());
         let is_of_now = environment.as_ref().is_some_and(|environment| environment.is_of_now);
@@ -134,8 +121,13 @@ impl Daemon {
             not_seen,
         };
         daemon.look_at_allocator(root);
-        let (settings, warnings) = settings::of(root, &daemon);
-        (daemon.settings, daemon.setting_warnings) = (settings, warnings);
+        let started = Started {
+            kind: daemon.allocator.kind(),
+            process: &daemon.process,
+            environment: daemon.environment.as_deref(),
+            unit: daemon.unit.as_ref(),
+        };
+        (daemon.settings, daemon.setting_warnings) = settings::of(root, started);
         if role.is_ceph() {
             daemon.ceph = Some(daemon.read_ceph_settings());
         }
@@ -153,6 +145,14 @@ impl Daemon {
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         let environment = self.environment.as_ref()?;
         environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
+    /// The setting of an option of ours, and its value where that is known; none where the allocator is another.
+    pub fn own_setting(&self, id: OptionId) -> Option<(&AllocatorSetting, Option<u64>)> {
+        self.settings.iter().find_map(|set| {
+            let Own { id: own, value } = set.own?;
+            (own == id).then_some((set, value))
+        })
     }
 
     pub fn ceph_id(&self) -> &str {

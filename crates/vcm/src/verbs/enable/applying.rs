@@ -2,10 +2,10 @@
 //!
 //! Owns these texts. Nothing here is run.
 
-use crate::inspect::daemon::Role;
-use crate::inspect::root::Root;
-use crate::inspect::systemd::{self, Unit};
 use crate::{restart, say};
+use vcm_inspect::daemon::Role;
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::{self, Unit};
 
 /// Whose unit it is.
 pub struct Service<'a> {

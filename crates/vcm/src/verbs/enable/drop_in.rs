@@ -4,12 +4,12 @@
 //! somebody else, or one that was edited, is recognised and left alone. A file is there whole or not at
 //! all: it is written beside its place and renamed.
 
-use crate::inspect::root::Root;
-use crate::inspect::systemd::{ETC, file::quoted};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::{ETC, file::quoted};
 
 pub const NAME: &str = "vcmalloc.conf";
 const ENVIRONMENT: &str = "vcmalloc.env";

@@ -15,14 +15,14 @@ mod plan;
 mod tests;
 
 use crate::cli::enable::{Disable, Enable};
-use crate::inspect::root::Root;
-use crate::inspect::systemd::{self, NoUnit, Unit};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use applying::Service;
 use drop_in::{Found, Place};
 use plan::{Plan, Wanted};
 use std::fmt::Write;
 use std::path::Path;
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::{self, NoUnit, Unit};
 
 pub fn enable(arguments: &Enable) -> Outcome {
     let root = root_of(arguments.root.as_deref())?;

@@ -6,17 +6,17 @@
 
 use super::drop_in::{self, File, Place};
 use crate::findings::{self, Start, Weight};
-use crate::inspect::command;
-use crate::inspect::dependencies;
-use crate::inspect::elf::{self, Depth, Look};
-use crate::inspect::root::Root;
-use crate::inspect::systemd::Unit;
-use crate::inspect::systemd::file::Assignment;
 use crate::library::{self, Library};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::settings;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use vcm_inspect::command;
+use vcm_inspect::dependencies;
+use vcm_inspect::elf::{self, Depth, Look};
+use vcm_inspect::root::Root;
+use vcm_inspect::systemd::Unit;
+use vcm_inspect::systemd::file::Assignment;
 use vcmalloc_core::options::{OptionId, Options, spec};
 
 const PRELOAD: &str = "LD_PRELOAD";

@@ -11,7 +11,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Signals that a sender means for the program when it sends them to us. Not those by which a terminal stops
@@ -124,7 +123,7 @@ pub fn end_like(status: ExitStatus) -> u8 {
 /// Dispositions as they were before the Rust runtime ignored SIGPIPE: a daemon that systemd starts has it
 /// ignored, a command of a shell has not, and both rely on it.
 mod inherited {
-    use super::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const SIGNALS: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGCHLD];
     static DISPOSITIONS: [AtomicUsize; 2] =

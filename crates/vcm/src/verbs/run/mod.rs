@@ -12,9 +12,6 @@ mod watch;
 
 use crate::cli::{self, Run};
 use crate::findings::{self, Finding, Start, Weight};
-use crate::inspect::command::{self, Missing};
-use crate::inspect::privileges::Starter;
-use crate::inspect::root::Root;
 use crate::library::{self, Library};
 use crate::say::{self, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome};
 use crate::settings::{self, PROOF_VARIABLE, STATS_VARIABLE};
@@ -27,7 +24,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use vcm_labs::engine::nearest;
+use vcm_inspect::command::{self, Missing};
+use vcm_inspect::privileges::Starter;
+use vcm_inspect::root::Root;
+use vcm_measure::nearest;
 use watch::Watch;
 
 const PRELOAD: &str = "LD_PRELOAD";

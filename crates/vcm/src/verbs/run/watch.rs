@@ -6,12 +6,12 @@
 
 use super::proof::{Line, Proof};
 use crate::findings::Finding;
-use crate::inspect::process::{Process, descendants};
 use crate::library::Library;
 use crate::say;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use vcm_inspect::process::{Process, descendants};
 
 /// A program that has not loaded the library by then has not been told to.
 const SETTLED: Duration = Duration::from_secs(2);

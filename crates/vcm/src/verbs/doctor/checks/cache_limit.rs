@@ -1,9 +1,9 @@
 //! Our own bound, against the CPUs and the memory that the process may use.
 
-use crate::inspect::machine;
-use crate::settings::NOT_KNOWN;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::machine;
+use vcmalloc_core::options::{AUTO, OptionId};
 
 pub const CHECK: Check = Check {
     id: "cache-limit",
@@ -22,17 +22,12 @@ pub const CHECK: Check = Check {
 const LEAST_FOR_A_CPU: u64 = 1 << 20;
 
 fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
-    if !daemon.allocator.kind().is_some_and(|kind| kind.is_ours()) {
+    let Some((set, bytes)) = daemon.own_setting(OptionId::cache_limit) else { return Verdict::Fine };
+    let Some(bytes) = bytes else { return Verdict::NotSeen("its environment".into()) };
+    // It follows the CPUs by itself.
+    if bytes == AUTO {
         return Verdict::Fine;
     }
-    let Some(set) = daemon.settings.iter().find(|set| set.name == "cache_limit") else {
-        return Verdict::Fine;
-    };
-    if set.value == NOT_KNOWN {
-        return Verdict::NotSeen("its environment".into());
-    }
-    // "auto" follows the CPUs by itself.
-    let Some(bytes) = bytes(&set.value) else { return Verdict::Fine };
     let cpus = machine::cpus(&survey.root).unwrap_or(1);
     let mend = |value: &str| daemon.setting(&set.name, value);
     if bytes < cpus * LEAST_FOR_A_CPU {
@@ -51,20 +46,6 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
         }
         _ => Verdict::Fine,
     }
-}
-
-/// As the options write bytes: `64M`.
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text.get(digits.len()..)? {
-        "" | "B" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok().map(|number| number << shift)
 }
 
 #[cfg(test)]

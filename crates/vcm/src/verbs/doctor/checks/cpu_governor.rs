@@ -1,8 +1,8 @@
 //! The CPUs' frequency governor.
 
-use crate::inspect::machine;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict};
 use crate::verbs::doctor::survey::Survey;
+use vcm_inspect::machine;
 
 pub const CHECK: Check = Check {
     id: "cpu-governor",

@@ -1,8 +1,8 @@
 //! Ceph's debug levels: logging that was left on, and what is gathered in memory.
 
-use crate::inspect::ceph::{Settings, Source as SettingsSource};
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, ceph};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::ceph::{Settings, Source as SettingsSource};
 
 pub const CHECK: Check = Check {
     id: "debug-levels",

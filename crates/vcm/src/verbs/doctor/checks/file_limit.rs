@@ -1,8 +1,8 @@
 //! Open files: a process near its limit, and bricks that do not fit one process.
 
-use crate::inspect::daemon::Role;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::daemon::Role;
 
 pub const CHECK: Check = Check {
     id: "file-limit",

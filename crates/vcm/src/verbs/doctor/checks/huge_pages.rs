@@ -1,8 +1,8 @@
 //! Transparent huge pages against the allocator that a process runs on.
 
-use crate::inspect::machine;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::machine;
 
 pub const CHECK: Check = Check {
     id: "huge-pages",

@@ -1,8 +1,8 @@
 //! Mappings against vm.max_map_count.
 
-use crate::inspect::machine;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::machine;
 
 pub const CHECK: Check = Check {
     id: "map-count",

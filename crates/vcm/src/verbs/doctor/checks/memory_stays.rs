@@ -1,8 +1,8 @@
 //! Multiplexed bricks on an allocator that keeps what a detached brick leaves.
 
-use crate::inspect::allocator::Kind;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, bricks};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::allocator::Kind;
 
 pub const CHECK: Check = Check {
     id: "memory-stays",

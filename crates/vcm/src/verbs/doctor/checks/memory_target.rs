@@ -1,9 +1,9 @@
 //! osd_memory_target against what there is: the control group's limit, the machine's memory, the OSD's use.
 
-use crate::inspect::daemon::Role;
-use crate::inspect::machine;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::daemon::Role;
+use vcm_inspect::machine;
 
 pub const CHECK: Check = Check {
     id: "memory-target",

@@ -1,9 +1,9 @@
 //! Two allocators in one process.
 
-use crate::inspect::allocator::{Allocator, Kind};
-use crate::inspect::loaded::BroughtBy;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::allocator::{Allocator, Kind};
+use vcm_inspect::loaded::BroughtBy;
 
 pub const CHECK: Check = Check {
     id: "mixed-allocators",

@@ -1,8 +1,8 @@
 //! Another allocator in front of a TCMalloc that the daemon asks about its memory.
 
-use crate::inspect::allocator::Kind;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::allocator::Kind;
 
 pub const CHECK: Check = Check {
     id: "preload-over-tcmalloc",

@@ -1,9 +1,9 @@
 //! A TCMALLOC_* variable in the distribution's file that the process did not get.
 
-use crate::inspect::systemd::file::environment_file;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, ceph};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use std::path::Path;
+use vcm_inspect::systemd::file::environment_file;
 
 pub const CHECK: Check = Check {
     id: "variable-lost",

@@ -1,0 +1,115 @@
+//! Looking at processes from outside: processor time, memory, threads.
+//!
+//! Promises to fail for a process that is gone, never to report zeros for it.
+
+use super::identity::marked;
+use super::undo::MARK_VARIABLE;
+use anyhow::{Context, Result};
+use vcm_inspect::daemon::Role;
+use vcm_inspect::process::Process;
+
+/// What a process, or several together, uses at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub user_seconds: f64,
+    pub system_seconds: f64,
+    pub rss_mib: f64,
+    pub pss_mib: f64,
+    pub anonymous_mib: f64,
+    pub huge_mib: f64,
+    pub peak_mib: f64,
+    pub threads: u64,
+    pub minor_faults: u64,
+}
+
+impl Usage {
+    pub fn of(pid: i32) -> Result<Usage> {
+        let gone = || format!("cannot look at process {pid}");
+        let process = Process::new(pid);
+        let rollup = process.rollup().with_context(gone)?;
+        let mib = |bytes: Option<u64>| bytes.unwrap_or(0) as f64 / f64::from(1 << 20);
+        // Counted from the state, which is 0 (proc_pid_stat(5)).
+        let field = |index| process.status_field(index).with_context(gone);
+        Ok(Usage {
+            user_seconds: field(11)? as f64 / ticks_per_second(),
+            system_seconds: field(12)? as f64 / ticks_per_second(),
+            rss_mib: mib(rollup.bytes("Rss")),
+            pss_mib: mib(rollup.bytes("Pss")),
+            anonymous_mib: mib(rollup.bytes("Anonymous")),
+            huge_mib: mib(rollup.bytes("AnonHugePages")),
+            peak_mib: mib(process.status_bytes("VmHWM")),
+            threads: process.threads().with_context(gone)?,
+            minor_faults: field(7)?,
+        })
+    }
+
+    pub fn of_all(pids: impl IntoIterator<Item = i32>) -> Result<Usage> {
+        pids.into_iter().try_fold(Usage::default(), |sum, pid| Ok(sum.plus(&Usage::of(pid)?)))
+    }
+
+    pub fn cpu_seconds(&self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
+
+    fn plus(&self, other: &Usage) -> Usage {
+        Usage {
+            user_seconds: self.user_seconds + other.user_seconds,
+            system_seconds: self.system_seconds + other.system_seconds,
+            rss_mib: self.rss_mib + other.rss_mib,
+            pss_mib: self.pss_mib + other.pss_mib,
+            anonymous_mib: self.anonymous_mib + other.anonymous_mib,
+            huge_mib: self.huge_mib + other.huge_mib,
+            peak_mib: self.peak_mib + other.peak_mib,
+            threads: self.threads + other.threads,
+            minor_faults: self.minor_faults + other.minor_faults,
+        }
+    }
+}
+
+fn ticks_per_second() -> f64 {
+    // SAFETY: asks for a constant.
+    (unsafe { libc::sysconf(libc::_SC_CLK_TCK) }) as f64
+}
+
+/// The daemons of this role that a process of a lab, or what it started, has started.
+pub fn daemons_of(role: Role, starter: i32) -> Vec<i32> {
+    let Some(mark) = mark_of(starter) else { return Vec::new() };
+    let is = |pid: i32| Role::of_process(&Process::new(pid)) == role;
+    let pids = marked(MARK_VARIABLE, &mark).into_iter().filter(|identity| identity.is_alive());
+    pids.map(|identity| identity.pid).filter(|pid| is(*pid)).collect()
+}
+
+/// The lab's mark in a process's environment.
+pub fn mark_of(pid: i32) -> Option<String> {
+    let variables = Process::new(pid).environment().ok()?;
+    variables.into_iter().find(|(name, _)| name == MARK_VARIABLE)?.1.into_string().ok()
+}
+
+/// The limit of open files that a child may be given, if so many are wanted.
+pub fn open_files_possible(wanted: u64) -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    if hard >= wanted {
+        return hard;
+    }
+    // Raising the hard limit takes a capability that root in a container may lack: a trial in a child tells.
+    let trial = std::process::Command::new("sh").args(["-c", &format!("ulimit -Hn {wanted}")]).output();
+    if trial.is_ok_and(|trial| trial.status.success()) { wanted } else { hard }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_memory_and_has_threads() {
+        let usage = Usage::of(std::process::id() as i32).unwrap();
+        assert!(usage.rss_mib > 0.5 && usage.pss_mib > 0.1 && usage.threads >= 1, "{usage:?}");
+        assert!(usage.peak_mib >= usage.rss_mib * 0.9);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        assert!(Usage::of(i32::MAX).is_err());
+    }
+}
