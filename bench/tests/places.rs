@@ -38,9 +38,13 @@ fn results_go_into_the_repository_of_the_working_directory_and_say_so() {
         }
         std::fs::write(bench.join("Cargo.toml"), "[package]\nname = \"vcmalloc-bench\"\n").unwrap();
         let said = measured(measurement, &below);
-        assert_eq!((files(&bench.join("raw")), files(&below)), (1, 0), "{said}");
-        assert!(files(&bench.join("results")) > 0);
-        assert!(said.contains(&bench.join("raw").display().to_string()), "{said}");
+        assert_eq!((files(&bench.join("runs")), files(&below)), (1, 0), "{said}");
+        assert!(said.contains(&bench.join("runs").display().to_string()), "{said}");
+        let run = std::fs::read_dir(bench.join("runs")).unwrap().next().unwrap().unwrap().path();
+        for file in ["README.md", "summary.md", "raw.csv.zst"] {
+            assert!(run.join(file).exists(), "{file} is not in {}", run.display());
+        }
+        assert!(!run.join("raw.csv").exists(), "packed");
     }
 }
 
@@ -51,7 +55,7 @@ fn outside_a_repository_results_go_into_the_working_directory() {
         std::fs::create_dir(place.path().join("bench")).unwrap();
         std::fs::write(place.path().join("bench/Cargo.toml"), "[package]\nname = \"others\"\n").unwrap();
         measured(measurement, place.path());
-        assert_eq!(files(&place.path().join("raw")), 1);
+        assert_eq!(files(&place.path().join("runs")), 1);
         assert_eq!(files(&place.path().join("bench")), 1, "another's benchmarks");
     }
 }

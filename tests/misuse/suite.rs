@@ -13,7 +13,7 @@ use crate::allocators::{Allocator, End, run};
 pub enum Promise {
     /// The bad call is stopped: SIGABRT, and one of these after "vcmalloc: " on stderr.
     Stopped(&'static [&'static str]),
-    /// The same, at the latest when the block is freed or its memory would be used again.
+    /// The process is stopped with this line, at the latest when the block is freed or its memory would be used again.
     StoppedLater(&'static str),
     /// The heap is not hurt: no overlap, no chosen or foreign address, no dirty calloc. Contents of
     /// neighbours may change and freed contents may be read. Stopping is allowed too.

@@ -268,7 +268,7 @@ impl<'library> Tracer<'library> {
     fn announced(&self) -> Result<u64, Stopped> {
         const RSEQ_CS: i64 = 8;
         unsafe extern "C" {
-            /// The same in every process: the tracee runs on our libc.
+            /// Every process has this value: the tracee runs on our libc.
             static __rseq_offset: isize;
         }
         // SAFETY: a constant that libc sets before the program starts.

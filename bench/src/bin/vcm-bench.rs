@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use vcm_measure::allocators::{self, Places, Ready};
 use vcm_measure::statistics;
@@ -11,6 +11,7 @@ use vcmalloc_bench::harness::execute::{self, Runner};
 use vcmalloc_bench::harness::origin::Origin;
 use vcmalloc_bench::harness::plan::{self, Cell, Program, Selection};
 use vcmalloc_bench::harness::session::{self, Row, Session};
+use vcmalloc_bench::harness::shelf::{self, Folder};
 use vcmalloc_bench::harness::summary::Summary;
 use vcmalloc_bench::harness::{demo, instructions, peers, picture, surroundings, tables};
 use vcmalloc_bench::load::Pattern;
@@ -30,7 +31,7 @@ struct Arguments {
 enum Verb {
     /// Runs the patterns interleaved and writes CSV, tables and a picture
     Run(RunArguments),
-    /// Writes tables and picture again from the CSV of an earlier run
+    /// Writes tables and picture again from the rows of an earlier run (its raw.csv.zst)
     Render { raw: PathBuf },
     /// Builds the newest peers from crates.io
     Peers { names: Vec<String> },
@@ -73,8 +74,8 @@ struct RunArguments {
     /// Seconds after which a run counts as timed out
     #[arg(long, default_value_t = 30)]
     time_limit: u64,
-    /// Where raw/ and results/ are [default: bench/ of the repository around the working directory, else the
-    /// working directory]
+    /// Where runs/ is [default: bench/ of the repository around the working directory, else the working
+    /// directory]
     #[arg(long)]
     output: Option<PathBuf>,
 }
@@ -96,7 +97,7 @@ fn main() -> Result<()> {
     let places = Places::beside_this_program(arguments.library)?;
     match arguments.verb {
         Verb::Run(run) => run_session(&run, &places),
-        Verb::Render { raw } => render(&session::read_rows(&raw)?, &raw, None),
+        Verb::Render { raw } => render(&session::read_rows(&raw)?, &Folder::around(&raw), None),
         Verb::Peers { names } => peers::build(&names, &places),
         Verb::Demo { threads, seconds } => demo::run(&places, threads, seconds),
         Verb::Instructions(wanted) => count_instructions(&wanted, &places),
@@ -119,10 +120,7 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
     };
 
     let kind = if arguments.quick { "quick" } else { "full" };
-    let date = chrono::Local::now().format("%Y-%m-%d-%H%M");
-    let output = surroundings::output_directory(arguments.output.as_deref());
-    let (name, file) = surroundings::new_raw_file(&output, &format!("{date}-{kind}"))?;
-    let raw = surroundings::raw_path(&output, &name);
+    let (folder, file) = Folder::new(arguments.output.as_deref(), &places.ours, kind)?;
     let session = Session {
         runner: &runner,
         cells: &cells,
@@ -131,7 +129,7 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
         passes: arguments.repeat,
     };
     let rows = session.run(file)?;
-    render(&rows, &raw, Some(places))?;
+    render(&rows, &folder, Some(places))?;
     ensure!(rows.iter().any(|row| row.is_finished()), "no run came to its end; the page says why");
     Ok(())
 }
@@ -166,29 +164,21 @@ fn program_named(name: &str) -> Result<Program> {
     }
 }
 
-/// Tables and picture beside the raw data: raw/X.csv becomes results/X.md and results/X.svg. `places`: where
-/// it was measured just now; without them this machine may be another than the one that the rows are of.
-fn render(rows: &[Row], raw: &Path, places: Option<&Places>) -> Result<()> {
-    ensure!(!rows.is_empty(), "{} has no rows", raw.display());
+/// Tables and picture beside the rows. `places`: where it was measured just now; without them this machine may
+/// be another than the one that the rows are of.
+fn render(rows: &[Row], folder: &Folder, places: Option<&Places>) -> Result<()> {
+    ensure!(!rows.is_empty(), "the run has no rows");
     let summary = Summary::of(rows);
-    let name = raw.file_stem().and_then(|name| name.to_str()).context("the raw file has no name")?;
-    let results = raw.parent().and_then(Path::parent).unwrap_or(Path::new(".")).join("results");
-    std::fs::create_dir_all(&results)?;
-    let path = results.join(format!("{name}.md"));
     let origin = match places {
-        Some(places) => Origin::here(&summary, places),
-        None => Origin::of_page(&std::fs::read_to_string(&path).unwrap_or_default()),
+        Some(places) => Origin::here(&summary, places).led_by(shelf::origin("vcm-bench", &places.ours)),
+        None => Origin::of_page(&folder.page()),
     };
-    let mut page = format!("# Measurements {name}\n\n{}\n", origin.around(&quietness(rows, &summary)));
+    let mut seen = None;
     if let Some(svg) = picture::draw(&summary)? {
-        surroundings::replace(&results.join(format!("{name}.svg")), &svg)?;
-        page += &format!("![speed and memory]({name}.svg)\n\n");
+        surroundings::replace(&folder.picture(), &svg)?;
+        seen = Some("Time of the fast path as bars; time against memory for each number of threads");
     }
-    page += &tables::markdown(&summary);
-    surroundings::replace(&path, &page)?;
-    print!("{page}");
-    println!("raw data: {}\ntables and picture: {}", raw.display(), path.display());
-    Ok(())
+    folder.write(&origin.around(&quietness(rows, &summary)), seen, &tables::markdown(&summary))
 }
 
 fn quietness(rows: &[Row], summary: &Summary) -> String {

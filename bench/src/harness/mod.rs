@@ -6,6 +6,7 @@
 //!               │        │ CSV row a run
 //!               │        ▼
 //!               └─► summary (medians, ratios) ─► tables (Markdown, with their origin), picture (SVG)
+//!                                                    shelf: the folder of the run that all of it goes into
 //!   peers: builds the newest peers      demo: RocksDB's db_bench      instructions: the fast paths, counted
 //! ```
 
@@ -17,6 +18,7 @@ pub mod peers;
 pub mod picture;
 pub mod plan;
 pub mod session;
+pub mod shelf;
 pub mod summary;
 pub mod surroundings;
 pub mod tables;

@@ -34,6 +34,11 @@ impl Origin {
         Self { machine, versions: versions.collect() }
     }
 
+    /// With lines in front of the peers' versions: ours, and what was typed.
+    pub fn led_by(self, lines: impl IntoIterator<Item = String>) -> Self {
+        Self { versions: lines.into_iter().chain(self.versions).collect(), ..self }
+    }
+
     /// A paragraph with this about the origin around `text`.
     pub fn around(&self, text: &str) -> String {
         let lines = [self.machine.as_str(), text].into_iter().chain(self.versions.iter().map(String::as_str));

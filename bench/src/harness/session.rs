@@ -4,6 +4,7 @@
 
 use super::execute::{Outcome, Runner};
 use super::plan::{Cell, Program};
+use super::shelf::open_rows;
 use super::surroundings::progress_bar;
 use crate::report::Report;
 use anyhow::{Context, Result, ensure};
@@ -126,7 +127,7 @@ impl Session<'_> {
 /// would be another.
 pub fn read_rows(raw: &Path) -> Result<Vec<Row>> {
     let shown = raw.display();
-    let mut reader = csv::Reader::from_path(raw).with_context(|| format!("cannot read {shown}"))?;
+    let mut reader = csv::Reader::from_reader(open_rows(raw)?);
     let rows: Vec<Row> =
         reader.deserialize().collect::<Result<_, _>>().with_context(|| format!("{shown} is not raw data"))?;
     for row in &rows {

@@ -1,11 +1,9 @@
-//! What both measuring programs need around a measurement: the programs beside them,
-//! where results go, names of files that are not there yet, a bar.
+//! What both measuring programs need around a measurement: the programs beside them, whole files, a bar.
 
 use crate::load::MOST_THREADS;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -45,31 +43,6 @@ pub fn own_bench() -> Option<PathBuf> {
     here.ancestors().map(|above| above.join("bench")).find(is_ours)
 }
 
-/// Where raw/ and results/ go, if nobody says another place.
-pub fn output_directory(named: Option<&Path>) -> PathBuf {
-    named.map(Path::to_owned).or_else(own_bench).unwrap_or_default()
-}
-
-/// Makes `raw/NAME.csv` below a directory and gives the name: that of another measurement of the same minute
-/// is left alone.
-pub fn new_raw_file(directory: &Path, name: &str) -> Result<(String, File)> {
-    let folder = directory.join("raw");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for attempt in 1.. {
-        let name = if attempt == 1 { name.to_owned() } else { format!("{name}-{attempt}") };
-        let path = raw_path(directory, &name);
-        match File::create_new(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            file => {
-                let file = file.with_context(|| format!("cannot write {}", path.display()))?;
-                eprintln!("raw data goes to {}", path.display());
-                return Ok((name, file));
-            }
-        }
-    }
-    unreachable!("numbers do not end")
-}
-
 /// What was there before stays until the new text is whole.
 pub fn replace(path: &Path, text: &str) -> Result<()> {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
@@ -78,10 +51,6 @@ pub fn replace(path: &Path, text: &str) -> Result<()> {
         let _ = fs::remove_file(&beside);
     }
     written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-pub fn raw_path(directory: &Path, name: &str) -> PathBuf {
-    directory.join("raw").join(format!("{name}.csv"))
 }
 
 /// For `clap`: our library as it was named. One that nobody named may be missing and is left out; this one
@@ -118,16 +87,6 @@ pub fn progress_bar(runs: usize) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_second_measurement_of_a_minute_leaves_the_first_ones_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        let (first, _) = new_raw_file(folder.path(), "2026-11-22-1908-full").unwrap();
-        fs::write(raw_path(folder.path(), &first), "rows").unwrap();
-        let (second, _) = new_raw_file(folder.path(), "2026-11-22-1908-full").unwrap();
-        assert_eq!((first.as_str(), second.as_str()), ("2026-11-22-1908-full", "2026-11-22-1908-full-2"));
-        assert_eq!(fs::read_to_string(raw_path(folder.path(), &first)).unwrap(), "rows");
-    }
 
     #[test]
     fn seconds_are_a_time_that_can_pass() {

@@ -23,7 +23,7 @@ pub fn markdown(summary: &Summary) -> String {
         fast_path,
         Section {
             title: "calloc and aligned pairs, nanoseconds",
-            note: "As above.",
+            note: "One pinned thread; best of 25 repetitions in a run, median of the runs.",
             kind: Kind::Pairs,
             ..fast_path
         },

@@ -23,7 +23,7 @@ pub fn zeroed_array<T: Zeroable>(count: usize) -> &'static mut [T] {
 pub unsafe trait Zeroable {}
 // SAFETY: null is a valid raw pointer, and zero a valid number.
 unsafe impl Zeroable for super::c_heap::Block {}
-// SAFETY: as above.
+// SAFETY: zero is a valid number.
 unsafe impl Zeroable for u32 {}
-// SAFETY: as above.
+// SAFETY: zero is a valid number.
 unsafe impl Zeroable for u8 {}

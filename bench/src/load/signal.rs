@@ -21,7 +21,7 @@ impl Signal {
         self.wait_until(least, None);
     }
 
-    /// The same, but not longer than until a time, if there is one.
+    /// Waits until it was raised so often, or until the deadline, if there is one.
     pub fn wait_until(&self, least: u32, deadline: Option<Instant>) {
         loop {
             let value = self.0.load(Ordering::Acquire);

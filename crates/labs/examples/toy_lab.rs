@@ -69,6 +69,7 @@ static NAP: Experiment = Experiment {
         over: None,
         at_most: 300_000.0,
     }],
+    answer: &[],
     figures: &[Figure { report: 0, point: LARGE, value: 300_000.0 }],
     pictures: &[
         Picture::Steps { title: "Bytes by step", measure: "bytes" },

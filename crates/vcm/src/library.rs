@@ -18,7 +18,7 @@ const HARDENED_FILE_NAME: &str = "libvcmalloc-hardened.so";
 pub struct Library {
     /// Absolute.
     pub path: PathBuf,
-    /// The same file without symbolic links, as /proc shows it.
+    /// Of that file without symbolic links, as /proc shows it.
     pub real_path: PathBuf,
     /// The names of gperftools' libraries whose place it takes, so that their interface reads our heap.
     pub stands_in_for: Vec<String>,

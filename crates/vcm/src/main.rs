@@ -1,7 +1,7 @@
 //! `vcm`: the operator's tool for vcmalloc.
 //!
 //! ```text
-//! cli         what can be typed; knows every verb's arguments, does nothing itself
+//! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
 //! verbs/      one module a verb: run, config, doctor, enable, lab, trace, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is

@@ -12,7 +12,7 @@ enum Step {
     Child,
     /// A child while another thread held every lock.
     ChildOfThreads,
-    /// The same in a signal handler inside a slow path, in whose child the handler allocates.
+    /// A child of a signal handler inside a slow path, while another thread held every lock; the handler allocates in it.
     ChildOfAHandler,
 }
 
@@ -35,7 +35,7 @@ pub fn run(input: &[u8]) {
             },
             Step::ChildOfAHandler => heap.inside_for_test(|| {
                 die_with_all_locks(&heap);
-                // SAFETY: as above.
+                // SAFETY: no other thread is left.
                 unsafe { heap.repair_for_test() };
                 let block = heap.allocate(100);
                 assert_ne!(block, 0, "the handler is served");

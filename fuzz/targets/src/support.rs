@@ -135,7 +135,7 @@ fn fill(address: usize, bytes: usize, mark: u8) {
 }
 
 fn holds(address: usize, bytes: usize, mark: u8) -> bool {
-    // SAFETY: as above.
+    // SAFETY: the block is the oracle's.
     places(bytes).all(|place| unsafe { at(address + place).read() } == mark)
 }
 

@@ -1,4 +1,4 @@
-//! The same by several threads on one heap, which hand blocks to each other.
+//! Calls by several threads on one heap, which hand blocks to each other.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 

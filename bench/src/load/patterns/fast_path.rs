@@ -19,7 +19,7 @@ const BIG_BATCH: usize = 1000;
 pub enum Order {
     /// malloc, free, malloc, free: with nothing else live.
     Pair,
-    /// The same while 1,000 blocks of the size are live.
+    /// malloc, free, malloc, free, while 1,000 blocks of the size are live.
     PairAmongLive,
     /// 32 mallocs, then 32 frees, the last block first.
     BatchLifo,

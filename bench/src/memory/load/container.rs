@@ -78,7 +78,7 @@ struct Rings(*mut Ring);
 
 // SAFETY: the pointer is to memory that stays for ever; who uses which element is `run`'s promise.
 unsafe impl Sync for Rings {}
-// SAFETY: as above.
+// SAFETY: the pointer belongs to no thread; `run` gives each element to one.
 unsafe impl Send for Rings {}
 
 impl Rings {

@@ -1,11 +1,12 @@
 //! Runs as a Markdown table: a row an allocator, medians over the passes with their range.
 
 use super::run::{Run, Sample};
+use crate::harness::shelf::{self, Folder};
 use crate::harness::surroundings;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use vcm_measure::machine::Machine;
 use vcm_measure::picture::{self, Form, Panel, Series};
 use vcm_measure::statistics;
@@ -148,43 +149,33 @@ fn points(run: &Run, origin: Origin, value: fn(&Sample) -> u64) -> Vec<(f64, f64
     all.filter(|point| point.0 >= least).collect()
 }
 
-/// Where the raw data and the page of one measurement are.
+/// Where the rows and the pages of one measurement go.
 pub struct Output {
-    directory: PathBuf,
-    name: String,
+    folder: Folder,
     raw: File,
+    /// Which library, by which command.
+    origin: Vec<String>,
 }
 
 impl Output {
-    pub fn new(directory: &Path, verb: &str) -> Result<Self> {
-        let results = directory.join("results");
-        std::fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
-        let name = format!("memory-{verb}-{}", chrono::Local::now().format("%Y-%m-%d-%H%M"));
-        let (name, raw) = surroundings::new_raw_file(directory, &name)?;
-        Ok(Self { directory: directory.to_owned(), name, raw })
+    pub fn new(place: Option<&Path>, library: &Path, verb: &str) -> Result<Self> {
+        let (folder, raw) = Folder::new(place, library, verb)?;
+        Ok(Self { folder, raw, origin: shelf::origin("vcm-memory", library) })
     }
 
     pub fn raw_file(&self) -> Result<File> {
         self.raw.try_clone().context("cannot write the raw data")
     }
 
-    /// Writes and prints the page: how it was measured, the picture if there are runs, the tables.
+    /// Writes and prints the pages: how it was measured, the picture if there are runs, the tables.
     pub fn write(&self, about: &str, tables: &str, panels: &[Panel]) -> Result<()> {
-        let results = self.directory.join("results");
-        let mut page = format!("# {}\n\n{about}\n\n{}.\n\n", self.name, machine());
-        let drawing = results.join(format!("{}.svg", self.name));
         if !panels.is_empty() {
             let svg = picture::standing_alone(&picture::svg(panels, 2)?);
-            surroundings::replace(&drawing, &svg)?;
-            page += &format!("![resident memory over time]({}.svg)\n\n", self.name);
+            surroundings::replace(&self.folder.picture(), &svg)?;
         }
-        page += tables;
-        let path = results.join(format!("{}.md", self.name));
-        surroundings::replace(&path, &(page.trim_end().to_owned() + "\n"))?;
-        print!("{page}");
-        let raw = surroundings::raw_path(&self.directory, &self.name);
-        println!("raw data: {}\npage: {}", raw.display(), path.display());
-        Ok(())
+        let about = format!("{about}\n\n{}.\n{}\n", machine(), self.origin.join("\n"));
+        let seen = "Resident memory over time, a line for each allocator, and the live bytes";
+        self.folder.write(&about, (!panels.is_empty()).then_some(seen), tables)
     }
 }
 

@@ -39,6 +39,20 @@ pub const CLIENT_IOPS: Measure =
 pub const CLIENT_MS: Measure =
     of_all("client_ms", "ms", 2, "mean latency as the client saw it, over all OSDs");
 
+/// What a paired experiment says of us first.
+pub const OURS: crate::engine::experiment::Compared = crate::engine::experiment::Compared::allocators(
+    "processor time per operation, vcmalloc over TCMalloc with 32 MiB",
+    "cpu_ms_per_op",
+    "",
+    ["vcmalloc", "tcmalloc"],
+);
+pub const OVER_128_MIB: crate::engine::experiment::Compared = crate::engine::experiment::Compared::allocators(
+    "against the 128 MiB that Ceph's packages set",
+    "cpu_ms_per_op",
+    "",
+    ["vcmalloc", "tcmalloc-128M"],
+);
+
 pub const MEASURES: &[Measure] = &[
     measure("cpu_ms_per_op", "ms", 4, true, "processor time of the OSD, user and system, per own operation"),
     measure(

@@ -30,6 +30,8 @@ pub struct Experiment {
     pub measures: &'static [Measure],
     pub controls: &'static [Control],
     pub claims: &'static [Claim],
+    /// What the rows say to the question, for the first lines of the page.
+    pub answer: &'static [Compared],
     /// Numbers of the reports, or of earlier runs, to stand beside ours.
     pub figures: &'static [Figure],
     pub pictures: &'static [Picture],
@@ -121,6 +123,39 @@ pub struct Claim {
     /// Divides by this point first, repetition by repetition.
     pub over: Option<Point>,
     pub at_most: f64,
+}
+
+/// A part of an answer: what was measured at one point divided by what was measured at another, wherever a run has
+/// both. Here an empty allocator or step means any.
+pub struct Compared {
+    /// Such as "processor time of a write, vcmalloc over TCMalloc"; the numbers follow.
+    pub what: &'static str,
+    pub point: Point,
+    pub over: Point,
+}
+
+impl Compared {
+    /// Two allocators at the same places.
+    pub const fn allocators(
+        what: &'static str,
+        measure: &'static str,
+        step: &'static str,
+        [allocator, over]: [&'static str; 2],
+    ) -> Compared {
+        let point = Point { allocator, axes: &[], step, measure };
+        Compared { what, point, over: Point { allocator: over, ..point } }
+    }
+
+    /// Two values of an axis, whatever the allocator.
+    pub const fn axes(
+        what: &'static str,
+        measure: &'static str,
+        step: &'static str,
+        [axes, over]: [&'static [(&'static str, &'static str)]; 2],
+    ) -> Compared {
+        let point = Point { allocator: "", axes, step, measure };
+        Compared { what, point, over: Point { axes: over, ..point } }
+    }
 }
 
 /// A number from elsewhere.

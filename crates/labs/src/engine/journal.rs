@@ -271,7 +271,7 @@ impl Found {
         self.replay_telling(|_| {})
     }
 
-    /// The same, saying each thing before it is undone: a daemon may take its time to end.
+    /// Undoes all of it as `replay` does, and says each thing before: a daemon may take its time to end.
     pub fn replay_telling(&self, tell: impl Fn(&Undo)) -> Leftovers {
         let same_boot = self.header.boot == boot();
         if same_boot {

@@ -74,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// The same where only a terminal needs to know.
+    /// What the present cell is doing, where only a terminal needs to know.
     pub fn passing(&self, what: &str) {
         let Some(bar) = &self.bar else { return };
         match self.state().cell.as_str() {

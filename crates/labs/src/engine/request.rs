@@ -42,7 +42,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The same with places that do not depend on where it is read: `down` may be typed elsewhere, and what a
+    /// This request with places that do not depend on where it is read: `down` may be typed elsewhere, and what a
     /// lab starts has another working directory.
     pub fn grounded(self) -> Result<Request> {
         let whole = |path: &Path| {

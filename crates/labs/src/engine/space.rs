@@ -26,7 +26,7 @@ pub fn check(path: &Path, needed_mib: u64, what: &str) -> Result<()> {
     check_place(path, needed_mib, what, "--work DIR")
 }
 
-/// The same for a place that another flag names.
+/// That there is so much room in a place that this flag names.
 pub fn check_place(path: &Path, needed_mib: u64, what: &str, flag: &str) -> Result<()> {
     let Some((mib, percent)) = free(path) else { return Ok(()) };
     if mib < needed_mib || percent < LEAST_PERCENT {

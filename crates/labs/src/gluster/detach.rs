@@ -120,6 +120,16 @@ pub static DETACH: Experiment = Experiment {
         claim("of 120 bricks vcmalloc holds at most 70 MiB 10 s after the detach", "detached"),
         claim("of 120 bricks vcmalloc holds at most 70 MiB 10 s after the second detach", "detached again"),
     ],
+    answer: &[
+        Compared::allocators(
+            "memory 10 s after the detach, vcmalloc over glibc",
+            MEASURE,
+            "detached",
+            ["vcmalloc", "glibc"],
+        ),
+        Compared::allocators("against jemalloc", MEASURE, "detached", ["vcmalloc", "jemalloc"]),
+        Compared::allocators("against TCMalloc", MEASURE, "detached", ["vcmalloc", "tcmalloc"]),
+    ],
     figures: &[
         figure("glibc", "idle", 91.0),
         figure("glibc", "loaded", 247.0),

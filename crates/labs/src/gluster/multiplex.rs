@@ -177,6 +177,16 @@ pub static MULTIPLEX: Experiment = Experiment {
             at_most: 1.0,
         },
     ],
+    answer: &[
+        Compared::axes(
+            "memory of idle bricks, one process over one for each, an allocator and a number of bricks a place",
+            RSS,
+            "idle",
+            [&[("multiplex", "on")], &[("multiplex", "off")]],
+        ),
+        Compared::allocators("all idle bricks on vcmalloc over glibc", RSS, "idle", ["vcmalloc", "glibc"]),
+        Compared::allocators("against jemalloc", RSS, "idle", ["vcmalloc", "jemalloc"]),
+    ],
     figures: &[
         figure("glibc", TOGETHER_80, 71.5),
         figure("jemalloc", TOGETHER_80, 45.0),

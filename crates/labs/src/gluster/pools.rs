@@ -114,6 +114,22 @@ pub static POOLS: Experiment = Experiment {
         },
     ],
     claims: &[],
+    answer: &[
+        Compared::allocators(
+            "memory 10 s after the detach, vcmalloc over glibc",
+            RSS,
+            "detached",
+            ["vcmalloc", "glibc"],
+        ),
+        Compared::axes(
+            "memory under load without Gluster's pools over with them, an allocator a place",
+            RSS,
+            "loaded",
+            [OFF, ON],
+        ),
+        Compared::axes("10 s after the detach", RSS, "detached", [OFF, ON]),
+        Compared::axes("processor time of the bricks a file", "cpu_ms_per_file", "loaded", [OFF, ON]),
+    ],
     figures: &[
         Figure { report: 1, point: at("glibc", ON_120, "idle"), value: 91.0 },
         Figure { report: 1, point: at("glibc", ON_120, "loaded"), value: 247.0 },

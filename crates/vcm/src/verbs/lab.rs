@@ -150,7 +150,7 @@ fn list(long: bool) -> Outcome {
             put(experiment.question);
             for report in experiment.reports {
                 let known = told.iter().any(|one| (one.who, one.found) == (report.who, report.found));
-                let found = if known { "as above" } else { report.found };
+                let found = if known { "told before" } else { report.found };
                 put(&format!("{} ({}): {found}", report.who, report.year));
                 told.push(report);
             }

@@ -11,7 +11,7 @@ pub mod wakeups;
 use super::report::{Column, Origin, Output, heap_by_live, panels, tables};
 use super::run::Run;
 use super::session::{Case, Session};
-use crate::harness::surroundings::{library_named, output_directory, program_beside};
+use crate::harness::surroundings::{library_named, program_beside};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ pub struct Common {
     /// Milliseconds between two looks at the process
     #[arg(long, global = true, default_value_t = 100)]
     pub sample: u64,
-    /// Where raw/ and results/ are [default: bench/ of the repository around the working directory, else the
-    /// working directory]
+    /// Where runs/ is [default: bench/ of the repository around the working directory, else the working
+    /// directory]
     #[arg(long, global = true)]
     pub output: Option<PathBuf>,
 }
@@ -50,7 +50,7 @@ impl Common {
 
     /// Files for what a verb measures.
     fn files(&self, verb: &str) -> Result<Output> {
-        Output::new(&output_directory(self.output.as_deref()), verb)
+        Output::new(self.output.as_deref(), &self.places()?.ours, verb)
     }
 
     fn session(&self) -> Result<Session> {

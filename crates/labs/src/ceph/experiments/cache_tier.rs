@@ -9,8 +9,8 @@ use crate::ceph::load::fio::Job;
 use crate::ceph::paired::{self, Round, measure, of_all};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,
-    nothing_to_skip,
+    Axis, Compared, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
+    nothing_to_prepare, nothing_to_skip,
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -75,6 +75,26 @@ pub static CACHE_TIER: Experiment = Experiment {
         at_least: 1.05,
     }],
     claims: &[],
+    answer: &[
+        Compared::axes(
+            "writes per second of the cluster, with a writeback tier over without",
+            "client_iops",
+            "write",
+            [&[("tier", "writeback")], &[("tier", "none")]],
+        ),
+        Compared::axes(
+            "reads per second",
+            "client_iops",
+            "read",
+            [&[("tier", "writeback")], &[("tier", "none")]],
+        ),
+        Compared::axes(
+            "processor time of all OSDs for each write",
+            "cluster_cpu_ms",
+            "write",
+            [&[("tier", "writeback")], &[("tier", "none")]],
+        ),
+    ],
     figures: &[],
     pictures: &[
         Picture::Bars {

@@ -11,7 +11,7 @@ use crate::ceph::load::rados_bench::Bench;
 use crate::ceph::paired::{self, Round};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare,
+    Axis, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare,
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -91,6 +91,33 @@ pub static JOURNAL: Experiment = Experiment {
         at_least: 1.1,
     }],
     claims: &[],
+    answer: &[
+        Compared::axes(
+            "writes per second of the cluster, three copies over one",
+            "client_iops",
+            "",
+            [&[("copies", "3")], &[("copies", "1")]],
+        ),
+        Compared::axes(
+            "the journal in memory over one beside the data",
+            "client_iops",
+            "",
+            [&[("journal", "tmpfs")], &[("journal", "same")]],
+        ),
+        Compared::axes(
+            "a journal by the rule over one of 100 MiB",
+            "client_iops",
+            "",
+            [&[("size", "rule")], &[("size", "small")]],
+        ),
+        Compared::axes(
+            "BlueStore over FileStore",
+            "client_iops",
+            "",
+            [&[("store", "bluestore")], &[("store", "filestore")]],
+        ),
+        paired::OURS,
+    ],
     figures: &[],
     pictures: &[
         Picture::Ratios {

@@ -11,7 +11,8 @@ use crate::ceph::paired::{self, Round};
 use crate::ceph::written::{self, Written};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare, nothing_to_skip,
+    Axis, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, nothing_to_prepare,
+    nothing_to_skip,
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -64,6 +65,27 @@ pub static KEY_VALUE: Experiment = Experiment {
         at_least: 1.02,
     }],
     claims: &[],
+    answer: &[
+        Compared::axes(
+            "writes per second of the cluster, KStore over BlueStore",
+            "client_iops",
+            "",
+            [&[("store", "kstore")], &[("store", "bluestore")]],
+        ),
+        Compared::axes(
+            "processor time per operation, KStore over BlueStore",
+            "cpu_ms_per_op",
+            "",
+            [&[("store", "kstore")], &[("store", "bluestore")]],
+        ),
+        Compared::axes(
+            "bytes written for each byte of the client, KStore over BlueStore",
+            "disk_bytes_per_byte",
+            "",
+            [&[("store", "kstore")], &[("store", "bluestore")]],
+        ),
+        paired::OURS,
+    ],
     figures: &[],
     pictures: &[
         Picture::Ratios {

@@ -82,6 +82,7 @@ pub static MANY_THREADS: Experiment = Experiment {
             at_most: 0.80,
         },
     ],
+    answer: &[paired::OURS, paired::OVER_128_MIB],
     figures: &[],
     pictures: &[
         Picture::Ratios {

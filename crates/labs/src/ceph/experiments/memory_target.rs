@@ -11,7 +11,7 @@ use crate::ceph::load::fio::Job;
 use crate::ceph::paired::{measure, moments};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Claim, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
+    Axis, Claim, Compared, Control, Experiment, Measure, Pairing, Picture, Plan, Point, Report, Step,
     nothing_to_prepare, nothing_to_skip,
 };
 use crate::engine::results::Row;
@@ -119,6 +119,20 @@ pub static MEMORY_TARGET: Experiment = Experiment {
             over: Some(at("tcmalloc-128M", PRESSED, "rss_most")),
             at_most: 1.02,
         },
+    ],
+    answer: &[
+        Compared::allocators(
+            "the most memory of an OSD at a quarter of writes, vcmalloc over TCMalloc",
+            "rss_most",
+            PRESSED,
+            ["vcmalloc", "tcmalloc"],
+        ),
+        Compared::allocators(
+            "an OSD with jemalloc before the linked TCMalloc, which Ceph still asks, over TCMalloc",
+            "rss_most",
+            PRESSED,
+            ["jemalloc", "tcmalloc"],
+        ),
     ],
     figures: &[],
     pictures: &[

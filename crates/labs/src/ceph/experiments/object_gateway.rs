@@ -10,8 +10,8 @@ use crate::ceph::look::counters::cpu_seconds;
 use crate::ceph::paired::measure;
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Claim, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,
-    nothing_to_skip,
+    Axis, Claim, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step,
+    nothing_to_prepare, nothing_to_skip,
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -73,6 +73,15 @@ pub static OBJECT_GATEWAY: Experiment = Experiment {
             over: Some(memory("tcmalloc-128M")),
             at_most: 1.0,
         },
+    ],
+    answer: &[
+        Compared::allocators(
+            "processor time of the gateway per request, vcmalloc over TCMalloc with 32 MiB",
+            "cpu_ms_per_op",
+            "",
+            ["vcmalloc", "tcmalloc"],
+        ),
+        Compared::allocators("its memory", "rss_mib", "", ["vcmalloc", "tcmalloc"]),
     ],
     figures: &[],
     // No ratios of processor time: no allocator was seen to cost a gateway more than noise (glibc 0.99 of TCMalloc,

@@ -87,6 +87,7 @@ pub static READ_MIX: Experiment = Experiment {
             at_most: 1.0,
         },
     ],
+    answer: &[paired::OURS, paired::OVER_128_MIB],
     figures: &[],
     pictures: &[
         Picture::Ratios {

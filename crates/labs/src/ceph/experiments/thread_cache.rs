@@ -13,8 +13,8 @@ use crate::ceph::load::rados_bench::Bench;
 use crate::ceph::paired::{self, Round};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Claim, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,
-    nothing_to_skip,
+    Axis, Claim, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step,
+    nothing_to_prepare, nothing_to_skip,
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -135,6 +135,22 @@ pub static THREAD_CACHE: Experiment = Experiment {
             over: Some(memory("jemalloc")),
             at_most: 1.0,
         },
+    ],
+    answer: &[
+        paired::OURS,
+        paired::OVER_128_MIB,
+        Compared::allocators(
+            "TCMalloc with 1 MiB of caches over TCMalloc with 32 MiB",
+            "cpu_ms_per_op",
+            "",
+            ["tcmalloc-1M", "tcmalloc"],
+        ),
+        Compared::allocators(
+            "memory at equal work, vcmalloc over TCMalloc with 32 MiB",
+            "rss_equal_mib",
+            "",
+            ["vcmalloc", "tcmalloc"],
+        ),
     ],
     figures: &[],
     pictures: &[

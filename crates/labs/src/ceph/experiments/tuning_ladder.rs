@@ -14,8 +14,8 @@ use crate::ceph::load::fio::Job;
 use crate::ceph::paired::{self, Round};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Claim, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,
-    nothing_to_skip,
+    Axis, Claim, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step,
+    nothing_to_prepare, nothing_to_skip,
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
@@ -116,6 +116,16 @@ pub static TUNING_LADDER: Experiment = Experiment {
             over: Some(tuned("tcmalloc-128M")),
             at_most: 1.0,
         },
+    ],
+    answer: &[
+        Compared::axes(
+            "4 KiB writes per second of the cluster, the last rung over the first",
+            "client_iops",
+            "write 4K",
+            [&[("rung", LEVEL)], &[("rung", "baseline")]],
+        ),
+        paired::OURS,
+        paired::OVER_128_MIB,
     ],
     figures: &[],
     pictures: &[

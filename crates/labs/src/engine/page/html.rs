@@ -2,8 +2,8 @@
 
 use super::markdown::{verdict, what_was_run};
 use super::picture::Drawn;
-use super::said;
 use super::tables::{Table, Value, tables};
+use super::{answer, said};
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -43,10 +43,14 @@ pub fn page(experiment: &Experiment, results: &Results, pictures: &[Drawn]) -> S
             }
             body {
                 h1 { (results.title) }
-                p.outcome[results.verdict.void.is_empty()] { (ticked(&said::outcome(results))) }
                 p { (ticked(experiment.question)) }
+                p.outcome[results.verdict.void.is_empty()] { (ticked(&answer::in_sentences(experiment, results))) }
                 @if let Some(sizes) = said::sizes(experiment, results) { p { (sizes) } }
                 p { small { (ticked(&what_was_run(results))) } }
+                @if results.verdict.void.is_empty() {
+                    (judged("What this project says", &results.verdict.claims, "at most"))
+                    @if let Some(picture) = pictures.first() { (figure(picture)) }
+                }
                 h2 { "What was reported" }
                 @for report in experiment.reports {
                     p { strong { (report.who) ", " (report.year) } ". " (ticked(report.found))
@@ -77,21 +81,24 @@ fn measured(experiment: &Experiment, results: &Results, pictures: &[Drawn]) -> M
         };
     }
     html! {
-        @for picture in pictures {
-            figure {
-                figcaption { (picture.title) }
-                (PreEscaped(&picture.svg))
-                @if picture.has_report { small { "A line across a bar: the report's number." } }
-            }
-        }
+        @for picture in pictures.iter().skip(1) { (figure(picture)) }
         @if !experiment.steps.is_empty() {
             ul { @for step in experiment.steps { li { em { (step.name) } ": " (ticked(step.what)) } } }
         }
-        (judged("What this project says", &results.verdict.claims, "at most"))
         @let tables = tables(experiment, results);
         @if !tables.is_empty() { h2 { "All numbers" } }
         @if tables.iter().any(Table::has_report) { p { small { "In brackets: the report's number." } } }
         @for table in &tables { (one_table(table)) }
+    }
+}
+
+fn figure(picture: &Drawn) -> Markup {
+    html! {
+        figure {
+            figcaption { (picture.title) }
+            (PreEscaped(&picture.svg))
+            @if picture.has_report { small { "A line across a bar: the report's number." } }
+        }
     }
 }
 

@@ -1,46 +1,31 @@
 //! The results as Markdown, for docs/results, and as plain text for the terminal.
 
+use super::picture::Drawn;
 use super::picture_name;
-use super::said;
 use super::tables::{Line, Table, Value, tables};
+use super::{answer, said};
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
 use std::fmt::Write;
 use std::ops::Range;
 
-pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: usize) -> String {
+/// The question, the answer, the claims and one picture; what is long is folded behind them.
+pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: &[Drawn]) -> String {
     let mut text = format!("# {}: `vcm lab {} {}`\n\n", results.title, results.lab, results.experiment);
-    let _ = writeln!(text, "**{}**\n", said::outcome(results));
-    let _ = writeln!(text, "{}\n", experiment.question);
+    let _ = writeln!(text, "**Question.** {}\n", experiment.question);
+    let _ = writeln!(text, "**Answer.** {}\n", answer::in_sentences(experiment, results));
+    let _ = writeln!(text, "**Measured.** {}\n", where_and_when(results));
     if let Some(sizes) = said::sizes(experiment, results) {
         let _ = writeln!(text, "{sizes}\n");
     }
-    let _ = writeln!(text, "{}\n", what_was_run(results));
-    text += "## The reports\n\n";
-    for report in experiment.reports {
-        let source = if report.source.is_empty() { String::new() } else { format!(" ({})", report.source) };
-        let _ = writeln!(text, "- **{}, {}**: {}{source}", report.who, report.year, report.found);
-    }
-    let _ = writeln!(text, "\n**What was different then.** {}\n", experiment.then);
-    text += "## What was measured\n\n";
+    let shown: Vec<String> =
+        (0..).zip(pictures).map(|(index, picture)| image(name, index, picture)).collect();
     if !results.verdict.void.is_empty() {
         text += &void(results);
     } else {
-        for index in 0..pictures {
-            let _ = writeln!(text, "![{}]({})\n", results.title, picture_name(name, index));
-        }
-        for step in experiment.steps {
-            let _ = writeln!(text, "- *{}*: {}", step.name, step.what);
-        }
-        let tables = tables(experiment, results);
-        text += match tables.iter().any(Table::has_report) {
-            true => "\nIn brackets: the report's number.\n\n",
-            false => "\n",
-        };
-        tables.iter().for_each(|table| text += &markdown_table(table));
         text += &judged("What this project says", &results.verdict.claims, "at most");
+        text += shown.first().map_or("", String::as_str);
     }
-    text += &judged("Positive controls", &results.verdict.controls, "at least");
     for (head, lines) in [("Notes", &results.notes), ("Cells that failed", &results.failures)] {
         if !lines.is_empty() {
             let _ = writeln!(text, "## {head}\n");
@@ -48,13 +33,61 @@ pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: us
             text += &(list + "\n");
         }
     }
-    text += &meanings(results);
-    text += &versions(results);
-    let _ = writeln!(
-        text,
-        "All rows: [{name}.json]({name}.json). The same with pictures: [{name}.html]({name}.html)."
-    );
+    text += &folded("The reports, and what was different then", &reports(experiment));
+    if results.verdict.void.is_empty() {
+        let rest = shown.get(1..).unwrap_or_default().concat();
+        text +=
+            &folded("All numbers and pictures", &(steps(experiment) + &numbers(experiment, results) + &rest));
+    }
+    let controls = judged("Positive controls", &results.verdict.controls, "at least");
+    let what_ran =
+        format!("{}\n\n{controls}{}{}", what_was_run(results), meanings(results), versions(results));
+    text += &folded("What ran: controls, allocators, versions", &what_ran);
+    let _ = writeln!(text, "All rows: [{name}.json]({name}.json).");
     text
+}
+
+fn where_and_when(results: &Results) -> String {
+    let machine = &results.machine;
+    let date = results.date.get(..10).unwrap_or_default();
+    let library = results.versions.get("vcmalloc").map_or("not noted", String::as_str);
+    format!(
+        "{date}; {} x {}; {} plan, {:.0} minutes; library {library}.",
+        machine.cpus,
+        machine.processor,
+        results.plan,
+        (results.seconds / 60.0).ceil()
+    )
+}
+
+fn image(name: &str, index: usize, picture: &Drawn) -> String {
+    format!("![{}]({})\n\n", picture.title, picture_name(name, index))
+}
+
+fn folded(head: &str, text: &str) -> String {
+    format!("<details><summary>{head}</summary>\n\n{}\n\n</details>\n\n", text.trim())
+}
+
+fn reports(experiment: &Experiment) -> String {
+    let mut text = String::new();
+    for report in experiment.reports {
+        let source = if report.source.is_empty() { String::new() } else { format!(" ({})", report.source) };
+        let _ = writeln!(text, "- **{}, {}**: {}{source}", report.who, report.year, report.found);
+    }
+    text + &format!("\n**What was different then.** {}", experiment.then)
+}
+
+fn steps(experiment: &Experiment) -> String {
+    let list: String =
+        experiment.steps.iter().map(|step| format!("- *{}*: {}\n", step.name, step.what)).collect();
+    list + "\n"
+}
+
+fn numbers(experiment: &Experiment, results: &Results) -> String {
+    let tables = tables(experiment, results);
+    let hint =
+        if tables.iter().any(Table::has_report) { "In brackets: the report's number.\n\n" } else { "" };
+    hint.to_owned() + &tables.iter().map(markdown_table).collect::<String>()
 }
 
 pub fn what_was_run(results: &Results) -> String {
@@ -147,7 +180,7 @@ pub fn for_terminal(experiment: &Experiment, results: &Results, width: usize) ->
     if !results.verdict.void.is_empty() {
         return text + &void(results).replace("**", "") + &failures;
     }
-    let _ = writeln!(text, "{}\n", said::outcome(results));
+    let _ = writeln!(text, "{}\n", answer::in_sentences(experiment, results));
     if let Some(sizes) = said::sizes(experiment, results) {
         let _ = writeln!(text, "{sizes}\n");
     }

@@ -3,13 +3,14 @@
 //!
 //! ```text
 //! tables     rows, summed up: medians beside the report's numbers      picture   one SVG for each picture
-//! said       what came out, in sentences
+//! answer     what the rows say to the question      said      claims and sizes, in sentences
 //! html       one file that needs no other                             markdown  for docs/results and the terminal
 //! ```
 //!
 //! Promises files that need no network, and no number of a void run anywhere but in the JSON. `run` calls
 //! `keep` after each cell and `publish` at the end.
 
+mod answer;
 mod html;
 mod markdown;
 mod picture;
@@ -54,7 +55,7 @@ fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &st
     let _ = fs::remove_file(out.join(partial_name(results)));
     let pictures = pictures(experiment, results)?;
     replace(out, &format!("{name}.html"), &html::page(experiment, results, &pictures))?;
-    replace(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, pictures.len()))?;
+    replace(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, &pictures))?;
     for (index, picture) in pictures.iter().enumerate() {
         replace(out, &picture_name(&name, index), &drawing::standing_alone(&picture.svg))?;
     }

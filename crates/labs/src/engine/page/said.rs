@@ -30,7 +30,7 @@ fn claims(claims: &[Judged]) -> String {
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let first = claims.iter().find(|claim| claim.holds.is_some());
     match (claims.len(), first) {
-        (0, _) => "This experiment makes no claim.".to_owned(),
+        (0, _) => "The experiment makes no claim.".to_owned(),
         (all, None) => {
             format!("{} of this project, none of them judged: {}.", counted(all as u64, "claim"), why(claims))
         }

@@ -43,6 +43,7 @@ const DECLARED: Experiment = Experiment {
         at_least: 1.5,
     }],
     claims: &[Claim { what: "it drains", point: at("vcmalloc", "drained"), over: None, at_most: 50.0 }],
+    answer: &[Compared::allocators("memory, ours over glibc", "rss", "drained", ["vcmalloc", "glibc"])],
     figures: &[Figure { report: 0, point: at("glibc", "drained"), value: 255.0 }],
     pictures: &[Picture::Steps { title: "Memory by step", measure: "rss" }],
     packages: &[],
@@ -85,6 +86,10 @@ fn results(glibc: [f64; 2], ours: [f64; 2]) -> Results {
     }
 }
 
+fn markdown_of(results: &Results) -> String {
+    markdown::page(&EXPERIMENT, results, "toy-drain", &pictures(&EXPERIMENT, results).unwrap())
+}
+
 fn html_of(results: &Results) -> String {
     html::page(&EXPERIMENT, results, &pictures(&EXPERIMENT, results).unwrap())
 }
@@ -114,7 +119,7 @@ fn the_page_needs_no_other_file_and_follows_light_and_dark() {
 fn a_run_that_does_not_see_the_known_cost_shows_the_reason_instead_of_numbers() {
     let results = results([60.0, 61.0], [40.0, 41.0]);
     assert_eq!(results.verdict.void.len(), 1, "{:?}", results.verdict.void);
-    let pages = [html_of(&results), markdown::page(&EXPERIMENT, &results, "toy-drain", 0)];
+    let pages = [html_of(&results), markdown_of(&results)];
     for page in pages.into_iter().chain([markdown::for_terminal(&EXPERIMENT, &results, 100)]) {
         assert!(page.contains("Void.") && page.contains("glibc keeps it"), "{page}");
         assert!(!page.contains("40.5") && !page.contains("<svg"), "{page}");
@@ -126,12 +131,12 @@ fn a_claim_that_is_missed_is_shown_as_missed() {
     let results = results([250.0, 251.0], [80.0, 81.0]);
     assert!(results.verdict.void.is_empty(), "{:?}", results.verdict.void);
     assert!(html_of(&results).contains("does not hold"));
-    assert!(markdown::page(&EXPERIMENT, &results, "toy-drain", 1).contains("does not hold"));
+    assert!(markdown_of(&results).contains("does not hold"));
 }
 
 #[test]
 fn the_markdown_page_names_command_machine_and_raw_rows() {
-    let page = markdown::page(&EXPERIMENT, &results([250.0, 251.0], [40.0, 41.0]), "toy-drain", 1);
+    let page = markdown_of(&results([250.0, 251.0], [40.0, 41.0]));
     for part in ["`vcm lab toy drain`", "CPUs", "toy-drain.json", "toy-drain-1.svg", "| glibc |", "[255]"] {
         assert!(page.contains(part), "{part} is missing");
     }
@@ -147,17 +152,56 @@ fn results_can_be_read_back_from_their_json() {
 }
 
 #[test]
-fn every_page_begins_with_what_came_out() {
+fn every_page_begins_with_the_question_the_answer_and_one_picture() {
     let results = results([250.0, 251.0], [80.0, 81.0]);
-    let said =
-        "Of 1 claim of this project: 1 missed. The first: it drains: 80.50 (50 at most: does not hold).";
-    let html = html_of(&results);
-    assert!(html.find(said).unwrap() < html.find("Does it drain?").unwrap(), "{html}");
-    let markdown = markdown::page(&EXPERIMENT, &results, "toy-drain", 1);
-    assert!(markdown.lines().nth(2).unwrap().contains(said), "{markdown}");
+    let said = "Memory, ours over glibc: 0.32. Of 1 claim of this project: 1 missed. The first: it drains: 80.50 (50 at \
+                most: does not hold).";
+    let in_order = |page: &str, parts: &[&str]| {
+        let places: Vec<usize> =
+            parts.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("{part}: {page}"))).collect();
+        assert!(places.is_sorted(), "{parts:?}: {places:?}");
+    };
+    in_order(&html_of(&results), &["Does it drain?", said, "What this project says", "<svg", "A. Nobody"]);
+    let markdown = markdown_of(&results);
+    in_order(
+        &markdown,
+        &[
+            "Does it drain?",
+            said,
+            "What this project says",
+            "![Memory by step](toy-drain-1.svg)",
+            "<details>",
+            "A. Nobody",
+        ],
+    );
+    assert!(markdown.lines().nth(4).unwrap().starts_with(&format!("**Answer.** {said}")), "{markdown}");
+    assert_eq!(markdown.matches("<details>").count(), markdown.matches("\n\n</details>").count());
     let terminal = markdown::for_terminal(&EXPERIMENT, &results, 100);
     assert!(terminal.lines().nth(3).unwrap().starts_with(said), "{terminal}");
     assert!(terminal.contains("so the numbers may be read"));
+}
+
+#[test]
+fn an_answer_pairs_what_its_points_do_not_name_and_shows_how_far_the_places_lie_apart() {
+    const TIERS: &[Compared] =
+        &[Compared::axes("with over without", "rss", "", [&[("tier", "with")], &[("tier", "without")]])];
+    let row = |allocator: &str, tier: &str, value: f64| Row {
+        allocator: allocator.to_owned(),
+        axes: [("tier".to_owned(), tier.to_owned())].into(),
+        repetition: 0,
+        step: "full".to_owned(),
+        values: [("rss".to_owned(), value)].into(),
+    };
+    let mut results = results([250.0, 251.0], [40.0, 41.0]);
+    for (allocator, with, without) in [("a", 3.0, 2.0), ("b", 4.0, 2.0), ("c", 2.0, 2.0)] {
+        results.rows.extend([row(allocator, "with", with), row(allocator, "without", without)]);
+    }
+    results.rows.push(row("d", "with", 9.0));
+    let experiment = Experiment { answer: TIERS, ..DECLARED };
+    let said = answer::in_sentences(&experiment, &results);
+    assert!(said.starts_with("With over without: 1.50 in the middle of 3 places, 1.00 to 2.00. "), "{said}");
+    results.verdict.void.push("not seen".into());
+    assert!(answer::in_sentences(&experiment, &results).starts_with("Void"));
 }
 
 #[test]
@@ -188,7 +232,7 @@ fn brackets_are_explained_only_where_there_are_some() {
     let results = results([250.0, 251.0], [40.0, 41.0]);
     let bare = Experiment { figures: &[], ..DECLARED };
     for (experiment, explained) in [(&EXPERIMENT, true), (&bare, false)] {
-        let pages = [markdown::page(experiment, &results, "x", 0), html::page(experiment, &results, &[])];
+        let pages = [markdown::page(experiment, &results, "x", &[]), html::page(experiment, &results, &[])];
         assert!(pages.iter().all(|page| page.contains("In brackets") == explained));
     }
 }

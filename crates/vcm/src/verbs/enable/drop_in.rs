@@ -48,7 +48,7 @@ impl Place {
         self.folder.join(NAME)
     }
 
-    /// The same as we find it.
+    /// The drop-in's path on this machine, below the root that is looked at.
     pub fn file(&self) -> PathBuf {
         self.root.path(self.shown())
     }

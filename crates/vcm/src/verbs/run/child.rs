@@ -135,9 +135,9 @@ mod inherited {
 
     extern "C" fn record() {
         for (signal, disposition) in SIGNALS.into_iter().zip(&DISPOSITIONS) {
-            // SAFETY: all zeros is a valid sigaction to be overwritten; a null new action only asks.
+            // SAFETY: all zeros is a valid sigaction, and it is overwritten.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            // SAFETY: see above; `action` lives across the call.
+            // SAFETY: a null new action only asks; `action` lives across the call.
             unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
             disposition.store(action.sa_sigaction, Ordering::Relaxed);
         }

@@ -1,0 +1,243 @@
+//! The shelves: a kept run or result is one that a page cites, links lead somewhere, and docs/results/README.md is
+//! what the pages say of themselves. RENEW_GOLDEN=1 writes that index.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use vcmalloc_tests::library::repository;
+
+const INDEX: &str = "docs/results/README.md";
+const RESULTS: &str = "docs/results";
+const RUNS: &str = "bench/runs";
+
+#[test]
+fn every_link_leads_to_a_file_and_to_a_heading() {
+    let mut broken = Vec::new();
+    let all = files();
+    for page in pages(&all) {
+        for (target, heading) in links(&page, &read(&page)) {
+            let exists = repository().join(&target).exists();
+            let has_heading = |heading: &str| headings(&read(&target)).contains(heading);
+            let leads =
+                exists && heading.as_deref().is_none_or(|heading| !is_page(&target) || has_heading(heading));
+            if !leads {
+                let heading = heading.map_or_else(String::new, |heading| format!("#{heading}"));
+                broken.push(format!("{}: {}{heading}", page.display(), target.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn every_kept_run_and_result_is_cited() {
+    let all = files();
+    // The index names everything, and so says nothing of use.
+    let citing = pages(&all).filter(|page| page != Path::new(INDEX));
+    let cited: BTreeSet<(PathBuf, PathBuf)> = citing
+        .flat_map(|page| {
+            let targets = links(&page, &read(&page));
+            targets.into_iter().map(move |(target, _)| (page.clone(), target))
+        })
+        .collect();
+    let is_cited = |file: &Path| {
+        let from_outside = |page: &Path| page.parent() != file.parent();
+        match (file.starts_with(RUNS), is_front(file)) {
+            // A run is kept for a page that is not its own.
+            (true, true) => cited.iter().any(|(page, target)| {
+                from_outside(page) && (target == file || Some(target.as_path()) == file.parent())
+            }),
+            _ => cited.iter().any(|(page, target)| target == file && page != file),
+        }
+    };
+    let kept = all.iter().filter(|file| file.starts_with(RUNS) || file.starts_with(RESULTS));
+    let lonely: Vec<String> = kept
+        .filter(|file| *file != Path::new(INDEX) && !is_cited(file))
+        .map(|file| file.display().to_string())
+        .collect();
+    assert!(lonely.is_empty(), "no page cites these; cite them or delete them:\n{}", lonely.join("\n"));
+}
+
+#[test]
+fn the_index_of_results_is_what_the_pages_say() {
+    let index = index(&files());
+    let path = repository().join(INDEX);
+    if std::env::var_os("RENEW_GOLDEN").is_some() {
+        fs::write(&path, &index).expect("the index can be written");
+    }
+    assert!(
+        fs::read_to_string(&path).unwrap_or_default() == index,
+        "{INDEX} is outdated; renew it: RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves"
+    );
+}
+
+#[test]
+fn links_and_headings_are_found_in_every_form() {
+    let text = "# A `b`: c\n[x](y.md) ![p](../q/r.svg)\n[web](https://a.b) [own](#a-b-c) [deep](y.md#z) `[no](code.md)`\n\
+                ```text\n[no](block.md)\n# no\n```\n";
+    let found: Vec<String> = links(Path::new("docs/p/page.md"), text)
+        .into_iter()
+        .map(|(target, heading)| format!("{} {}", target.display(), heading.unwrap_or_default()))
+        .collect();
+    assert_eq!(found, ["docs/p/y.md ", "docs/q/r.svg ", "docs/p/page.md a-b-c", "docs/p/y.md z"]);
+    assert_eq!(headings(text), BTreeSet::from(["a-b-c".to_owned()]));
+}
+
+fn read(page: &Path) -> String {
+    fs::read_to_string(repository().join(page)).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
+}
+
+/// What git keeps, and what it would take in of docs; where there is no git, all files of the tree.
+fn files() -> BTreeSet<PathBuf> {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(repository()).output();
+    let listed = listed.ok().filter(|output| output.status.success() && !output.stdout.is_empty());
+    let names: Vec<PathBuf> = match listed {
+        Some(output) => {
+            String::from_utf8_lossy(&output.stdout).split_terminator('\0').map(PathBuf::from).collect()
+        }
+        None => {
+            let mut found = Vec::new();
+            ["bench", "crates", "docs", "tests"]
+                .iter()
+                .for_each(|folder| walk(Path::new(folder), &mut found));
+            found.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from));
+            found
+        }
+    };
+    names.into_iter().filter(|name| repository().join(name).exists()).collect()
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(repository().join(folder)).expect("a folder can be read").flatten() {
+        let path = folder.join(entry.file_name());
+        if entry.path().is_dir() { walk(&path, found) } else { found.push(path) }
+    }
+}
+
+fn is_page(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "md")
+}
+
+fn is_front(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == "README.md")
+}
+
+fn pages(all: &BTreeSet<PathBuf>) -> impl Iterator<Item = PathBuf> {
+    all.iter().filter(|file| is_page(file)).cloned()
+}
+
+/// Text outside of code.
+fn prose(text: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            lines.push(line.to_owned());
+        }
+    }
+    lines
+}
+
+/// Files that a page links to, from the repository's root, with the heading in them.
+fn links(page: &Path, text: &str) -> Vec<(PathBuf, Option<String>)> {
+    let folder = page.parent().unwrap_or(Path::new(""));
+    let mut found = Vec::new();
+    for line in prose(text) {
+        let outside: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        for part in outside.split("](").skip(1) {
+            let Some(link) = part.split(')').next().filter(|link| !link.contains(' ')) else { continue };
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (file, heading) =
+                link.split_once('#').map_or((link, None), |(file, rest)| (file, Some(rest)));
+            let target = if file.is_empty() { page.to_owned() } else { plain(&folder.join(file)) };
+            found.push((target, heading.map(str::to_owned)));
+        }
+    }
+    found
+}
+
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// The names under which GitHub links to headings.
+fn headings(text: &str) -> BTreeSet<String> {
+    let heads = prose(text).into_iter().filter(|line| line.starts_with('#'));
+    let name = |head: String| {
+        let words = head.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    };
+    heads.map(name).collect()
+}
+
+fn index(all: &BTreeSet<PathBuf>) -> String {
+    let mut text = "# Results\n\n\
+        <!-- Made by `RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves`; do not edit. -->\n\n\
+        What was asked, what came out, where and on which library. The pages of speed, memory and daemons, and the one of \
+        where it is behind, sum up the others.\n\n\
+        | page | question | answer, in short | date | machine | library |\n|---|---|---|---|---|---|\n"
+        .to_owned();
+    let results = pages(all).filter(|page| page.parent() == Some(Path::new(RESULTS)) && !is_front(page));
+    for page in results {
+        let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let said = read(&page);
+        let part = |head: &str| {
+            let line = said.lines().find_map(|line| line.strip_prefix(&format!("**{head}.** ")));
+            line.unwrap_or_else(|| panic!("{}: no line begins with **{head}.**", page.display())).to_owned()
+        };
+        let measured = part("Measured");
+        let mut places = measured.trim_end_matches('.').split(';').map(str::trim);
+        let (date, machine) = (places.next().unwrap_or_default(), places.next().unwrap_or_default());
+        let library = places.next_back().unwrap_or_default().trim_start_matches("library ");
+        let row = [&part("Question"), &in_short(&part("Answer")), date, machine, library];
+        let _ = writeln!(text, "| [{}]({name}) | {} |", name.trim_end_matches(".md"), row.join(" | "));
+    }
+    text += "\n## Runs of the benchmarks\n\n\
+        A folder each, with the tables and the packed rows: date, machine, commit of the library, kind. Runs that no page cites are \
+        not kept; those before 2026-11-25 that were taken away are in git at d8332c3, under `bench/raw` and `bench/results`.\n\n\
+        | run | cited by |\n|---|---|\n";
+    for run in pages(all).filter(|page| page.starts_with(RUNS) && is_front(page)) {
+        let folder = run.parent().expect("a run has a folder");
+        let from: Vec<String> = pages(all)
+            .filter(|page| !page.starts_with(RUNS) && page != Path::new(INDEX))
+            .filter(|page| links(page, &read(page)).iter().any(|(target, _)| target.starts_with(folder)))
+            .map(|page| {
+                format!(
+                    "[{}](../../{})",
+                    page.file_stem().unwrap_or_default().to_string_lossy(),
+                    page.display()
+                )
+            })
+            .collect();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(text, "| [{name}](../../{}) | {} |", run.display(), from.join(", "));
+    }
+    text
+}
+
+/// The first sentence, and the one that counts claims: a full stop that ends a sentence is followed by a blank.
+fn in_short(answer: &str) -> String {
+    let mut sentences = answer.trim_end_matches('.').split(". ");
+    let first = sentences.next().unwrap_or_default();
+    let claims =
+        sentences.find(|sentence| sentence.starts_with("Of ") && sentence.contains(" of this project"));
+    claims.map_or_else(|| format!("{first}."), |claims| format!("{first}. {claims}."))
+}
