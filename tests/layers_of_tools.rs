@@ -36,6 +36,7 @@ const BENCH: Floors = &[
     &["report", "memory::shared", "memory::smaps", "memory::pages"],
     &["load"],
     &["harness::plan", "harness::surroundings", "harness::tracing"],
+    &["harness::shelf"],
     &["harness::execute", "harness::instructions", "harness::peers", "harness::demo"],
     &["harness::session"],
     &["harness::summary"],

@@ -30,7 +30,9 @@ pub mod central {
 }
 #[cfg(loom)]
 pub mod heap {
-    mod found;
+    mod process {
+        mod found;
+    }
 }
 #[cfg(loom)]
 pub mod os {

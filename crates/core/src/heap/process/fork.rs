@@ -182,13 +182,6 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Does for its process what the library around this heap does once: one thread at a time.
-    pub fn export<R>(&self, act: impl FnOnce() -> R) -> R {
-        self.look_at_process();
-        let _held = self.exporting.lock();
-        act()
-    }
-
     /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:
     /// it must stand there itself before it puts the rest right, or its handlers would wait for it.
     pub(crate) fn forget_absent(&self) {

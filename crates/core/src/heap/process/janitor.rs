@@ -55,6 +55,13 @@ impl<O: Os> Heap<O> {
         self.inside(|| ());
     }
 
+    /// Does for its process what the library around this heap does once: one thread at a time.
+    pub fn export<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.look_at_process();
+        let _held = self.exporting.lock();
+        act()
+    }
+
     /// Notes that the program is about to make threads in this process; true the first time.
     pub fn meet_threads(&self) -> bool {
         if self.is_threaded() {
