@@ -77,8 +77,9 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
 
     #[inline]
     pub fn lock(&self) -> Guard<'_, T, W> {
-        witness::look::<W>(T::RANK, false);
+        witness::look(W::mark, T::RANK);
         self.wait_for();
+        witness::taken(W::mark, T::RANK);
         Guard { mutex: self }
     }
 
@@ -91,7 +92,11 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
 
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, W>> {
-        if self.take_if_free() { Some(Guard { mutex: self }) } else { None }
+        let taken = self.take_if_free();
+        if taken {
+            witness::taken(W::mark, T::RANK);
+        }
+        if taken { Some(Guard { mutex: self }) } else { None }
     }
 
     /// Whether it is this thread that holds the mutex: a signal handler may have interrupted it there.
@@ -107,15 +112,9 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         let taken = state & HELD == 0
             && self.state.compare_exchange(state, state | HELD, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
-            self.note_holder(W::mark());
+            self.holder.store(W::mark(), Ordering::Relaxed);
         }
         taken
-    }
-
-    #[inline]
-    fn note_holder(&self, mark: u32) {
-        self.holder.store(mark, Ordering::Relaxed);
-        witness::taken(mark, T::RANK);
     }
 
     #[cold]
@@ -139,7 +138,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
                 .compare_exchange(state, (state | HELD) - WAITER, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
             {
-                return self.note_holder(W::mark());
+                return self.holder.store(W::mark(), Ordering::Relaxed);
             }
         }
     }
@@ -182,10 +181,10 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         }
     }
 
-    /// Takes the lock without a guard, and beside others of its rank.
+    /// Takes the lock without a guard, as a thread that stays in the parent may have it: beside others of its rank, and
+    /// not in this thread's hand, which may end before the lock is left.
     #[cfg(any(test, feature = "fake-os"))]
     pub fn hold(&self) {
-        witness::look::<W>(T::RANK, true);
         self.wait_for();
     }
 
@@ -214,7 +213,8 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         // Nobody is on his way.
         self.state.fetch_and(!WOKEN, Ordering::Relaxed);
         witness::left(|| self.holder.load(Ordering::Relaxed), T::RANK);
-        self.note_holder(mark);
+        self.holder.store(mark, Ordering::Relaxed);
+        witness::taken(|| mark, T::RANK);
         true
     }
 

@@ -5,23 +5,22 @@
 //! this is of use also in a library that is built for debugging, where signal handlers and forks are real. The table is
 //! the core's only variable; release builds have none.
 
-use super::Wait;
 use crate::base::locks::Rank;
 
-/// Before a wait for a lock: `several` of its rank may be held together.
+/// Before the thread with this mark waits for a lock.
 #[inline(always)]
-pub fn look<W: Wait>(rank: Rank, several: bool) {
+pub fn look(mark: impl FnOnce() -> u32, rank: Rank) {
     #[cfg(all(debug_assertions, not(loom)))]
-    table::look(W::mark(), rank, several);
+    table::look(mark(), rank);
     #[cfg(not(all(debug_assertions, not(loom))))]
-    let _ = (rank, several);
+    let _ = (mark, rank);
 }
 
-/// The thread with this mark has a lock.
+/// It has the lock.
 #[inline(always)]
-pub fn taken(mark: u32, rank: Rank) {
+pub fn taken(mark: impl FnOnce() -> u32, rank: Rank) {
     #[cfg(all(debug_assertions, not(loom)))]
-    table::note(mark, rank, 1);
+    table::note(mark(), rank, 1);
     #[cfg(not(all(debug_assertions, not(loom))))]
     let _ = (mark, rank);
 }
@@ -74,8 +73,8 @@ mod table {
         }
     }
 
-    pub fn look(mark: u32, rank: Rank, several: bool) {
-        if let Some(last) = last_held(mark).filter(|last| !(*last < rank || several && *last == rank)) {
+    pub fn look(mark: u32, rank: Rank) {
+        if let Some(last) = last_held(mark).filter(|last| *last >= rank) {
             stop(rank, last);
         }
     }
@@ -96,14 +95,8 @@ mod table {
 
 #[cfg(all(test, debug_assertions, not(loom)))]
 mod tests {
-    use crate::base::locks::{Freezer, Rank, Ranked, Starting};
+    use crate::base::locks::{Freezer, Ranked, Starting};
     use crate::os::{Linux, Mutex};
-
-    struct Last;
-
-    impl Ranked for Last {
-        const RANK: Rank = Rank::State;
-    }
 
     fn mutex<T: Ranked>(value: T) -> &'static Mutex<T, Linux> {
         Box::leak(Box::new(Mutex::new(value)))
@@ -118,6 +111,12 @@ mod tests {
         assert!(first.try_lock().is_some() && mutex(Freezer).try_lock().is_some());
         drop(held);
         drop(first.lock());
+        // libc gives the stack of a thread that is gone, and with it its mark, to one of these.
+        std::thread::spawn(|| core::mem::forget(second.lock())).join().expect("it ends with a lock in hand");
+        // SAFETY: its thread is gone.
+        unsafe { second.take_over(true) };
+        let threads = [(); 8].map(|()| std::thread::spawn(|| drop((first.lock(), second.lock()))));
+        threads.into_iter().for_each(|thread| thread.join().expect("nothing was in its hand"));
     }
 
     fn out_of_order() {
@@ -149,16 +148,5 @@ mod tests {
         assert!(!said(0).contains("lock order"));
         assert!(said(1).contains("`starting` is wanted by a thread that holds `freezer`"));
         assert!(said(2).contains("`freezer` is wanted by a thread that holds `freezer`"));
-    }
-
-    #[test]
-    fn what_was_taken_over_from_a_thread_that_is_gone_is_not_in_the_hand_of_a_new_one() {
-        let (first, last) = (mutex(Starting), mutex(Last));
-        std::thread::spawn(|| last.hold()).join().expect("it ends with a lock in hand");
-        // SAFETY: its thread is gone.
-        unsafe { last.take_over(true) };
-        // libc gives its stack, and with it its mark, to one of these.
-        let threads = [(); 8].map(|()| std::thread::spawn(|| drop((first.lock(), last.lock()))));
-        threads.into_iter().for_each(|thread| thread.join().expect("nothing was in its hand"));
     }
 }
