@@ -18,7 +18,7 @@ INSTALLED = vcm libvcmalloc.so libvcmalloc-hardened.so libvcmalloc.a $(STAND_INS
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall demo test bench labs-test citizens lint loom golden soak fuzz mutants races aarch64 clean setup-build setup-test setup-demo setup-citizens
+.PHONY: help build install uninstall demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 clean setup-build setup-test setup-demo setup-citizens
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -112,6 +112,10 @@ fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; 
 	cd fuzz && for target in $$(ls corpus); do \
 		$(CARGO) fuzz run -s none --fuzz-dir . $$target -- -max_total_time=$(or $(SECONDS_EACH),60) -max_len=600 || exit 1; \
 	done
+
+# Not a part of `make test`, which only looks whether the breaks still fit. NAME=fence for those with that word in their name.
+breaks: setup-build ## break the code on purpose, some forty times: which break does its test not notice
+	$(CARGO) run -p vcmalloc-tests --example breaks -- $(NAME)
 
 # SHARD=7/20 for a twentieth. The tests named here are those of the changed layers, of the one above, and the quick ones that ask
 # from the heap; what they miss may still be seen by `cargo test -p vcmalloc-core`. Optimising would cost more than these take.

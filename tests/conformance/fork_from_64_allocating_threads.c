@@ -2,7 +2,7 @@
 // often.
 // on: glibc preload locked hardened static
 // args: 1000
-// args.preload: 10000
+// args.preload: 3000
 // args.hardened: 100
 // limit: 240
 #include "check.h"
@@ -63,7 +63,7 @@ int main(int count, char **arguments) {
         pid_t child = fork();
         EXPECT(child >= 0, "fork %d", i);
         if (child == 0) {
-            alarm(20);
+            alarm(60);
             allocate();
             _exit(0);
         }

@@ -93,11 +93,10 @@ static void run_out_in(int threads) {
 }
 
 static void out_of_memory_in_1_thread(void) { run_out_in(1); }
-static void out_of_memory_in_8_threads(void) { run_out_in(8); }
 static void out_of_memory_in_64_threads(void) { run_out_in(64); }
 
 static const struct Case CASES[] = {
-    CASE(out_of_memory_in_1_thread), CASE(out_of_memory_in_8_threads), CASE(out_of_memory_in_64_threads),
+    CASE(out_of_memory_in_1_thread), CASE(out_of_memory_in_64_threads),
 };
 
 int main(int argc, char **argv) { return RUN(CASES); }

@@ -1,4 +1,4 @@
-// Children: by fork from busy threads, beside stdio, in handlers; by vfork, posix_spawn, clone and _Fork.
+// Children: by fork from busy threads, in handlers; by vfork, posix_spawn, clone and _Fork.
 #include "case.h"
 #include <linux/sched.h>
 #include <spawn.h>
@@ -39,41 +39,6 @@ static void fork_from_64_threads(void) {
         EXPECT(pthread_create(&thread[i], NULL, fork_a_few_times, (void *)i) == 0, "a thread");
     for (int i = 0; i < 64; i++)
         pthread_join(thread[i], NULL);
-}
-
-/* Opens and closes streams: glibc allocates and frees while it holds the lock of their list. */
-static void *use_streams(void *unused) {
-    (void)unused;
-    while (!atomic_load(&stop_working)) {
-        FILE *stream = fopen("/dev/null", "w");
-        if (stream != NULL) {
-            fputs("text", stream);
-            fflush(NULL);
-            fclose(stream);
-        }
-    }
-    return NULL;
-}
-
-static void fork_beside_streams(void) {
-    pthread_t thread, worker;
-    EXPECT(pthread_create(&thread, NULL, use_streams, NULL) == 0, "a thread");
-    start_workers(&worker, 1);
-    for (long i = 0, forks = number("ROBUSTNESS_FORKS", 200); i < forks; i++) {
-        pid_t child = fork();
-        EXPECT(child >= 0, "fork %ld", i);
-        if (child == 0) {
-            alarm(25 * (unsigned)number("ROBUSTNESS_PATIENCE", 1));
-            FILE *stream = fopen("/dev/null", "w");
-            EXPECT(stream != NULL && fputs("text", stream) >= 0 && fclose(stream) == 0, "a stream in the child");
-            free(malloc(100000));
-            _exit(0);
-        }
-        expect_success(child, "a child beside streams");
-    }
-    atomic_store(&stop_working, 1);
-    pthread_join(thread, NULL);
-    pthread_join(worker, NULL);
 }
 
 static void a_child_frees_what_threads_allocated(void) {
@@ -138,7 +103,8 @@ static void fork_in_a_handler(void) {
     sigaction(SIGALRM, &action, NULL);
     signal_every(2000);
     double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
-    while (seconds() < end)
+    // On a busy machine a second may hold few: the runner's limit of time ends what never comes.
+    while (seconds() < end || handled <= 10)
         work_and_free(1, 2000);
     signal_every(0);
     EXPECT(handled > 10, "handlers to run");
@@ -167,7 +133,7 @@ static void work_goes_on_in_the_child_of_a_handler(void) {
     sigaction(SIGALRM, &action, NULL);
     signal_every(1000);
     double end = seconds() + number("ROBUSTNESS_SECONDS", 1);
-    while (seconds() < end) {
+    while (seconds() < end || handled <= 10 || in_child != 0) {
         work_and_free(1, 500);
         if (in_child != 0)
             live_in_child(in_child);
@@ -258,7 +224,7 @@ static void vforked_child_allocates(void) {
 }
 
 static const struct Case CASES[] = {
-    CASE(fork_from_64_threads), CASE(fork_beside_streams), CASE(a_child_frees_what_threads_allocated),
+    CASE(fork_from_64_threads), CASE(a_child_frees_what_threads_allocated),
     CASE(children_of_children), CASE(fork_in_a_handler),
     CASE(work_goes_on_in_the_child_of_a_handler), CASE(vfork_and_exec), CASE(spawn), CASE(clone_as_fork),
     {"fork_over_the_limit", fork_from_64_threads},

@@ -41,19 +41,6 @@ static size_t resident(void) {
     return pages * 4096;
 }
 
-static void threads_come_and_go(void) {
-    for (int i = 0; i < 20; i++)
-        run_threads(20, 64 * KIB);
-    // What is cached is bounded and goes back by itself; here it is about what threads leave behind.
-    malloc_trim(0);
-    size_t before = resident();
-    for (int i = 0; i < 100; i++)
-        run_threads(20, 64 * KIB);
-    malloc_trim(0);
-    size_t after = resident();
-    EXPECT(after < before + 16 * MIB, "2,000 threads to leave less than 16 MiB, not %zu MiB", (after - before) / MIB);
-}
-
 static pthread_key_t key;
 
 static void destroy(void *value) {
@@ -167,7 +154,7 @@ static void hard_requests(void) {
 }
 
 static const struct Case CASES[] = {
-    CASE(stacks_of_16_kib), CASE(a_thousand_threads), CASE(threads_come_and_go),
+    CASE(stacks_of_16_kib), CASE(a_thousand_threads),
     CASE(destructors_of_threads_allocate), CASE(exit_handlers_allocate), CASE(exit_while_threads_work),
     CASE(threads_change_cpus), CASE(hard_requests),
 };

@@ -68,6 +68,11 @@ fn a_bad_value_is_refused_with_what_is_expected() {
          it stays at the value it had\n"
     );
     assert!(refusal("stats_at_exit", "maybe").contains("expected on or off"));
+    for (name, value) in
+        [("release_delay", "1ms"), ("release_delay", "2h"), ("cache_limit", "2T"), ("retain", "101%")]
+    {
+        assert!(refusal(name, value).contains("is out of range"), "{name} {value}");
+    }
 }
 
 #[test]

@@ -79,6 +79,11 @@ pub struct Fake {
     pub page: usize,
     /// Called in the middle of each request: as if something else happened then.
     pub meanwhile: Option<fn(Request)>,
+    /// There are restartable sequences, if this machine has them.
+    pub has_sequences: bool,
+    /// Start and bytes of what was mapped and not ended.
+    #[cfg(test)]
+    pub mapped: std::sync::Mutex<Vec<(usize, usize)>>,
 }
 
 impl Default for Fake {
@@ -113,6 +118,9 @@ impl Default for Fake {
             quiet: false,
             page: 0,
             meanwhile: None,
+            has_sequences: false,
+            #[cfg(test)]
+            mapped: std::sync::Mutex::new(Vec::new()),
         }
     }
 }
@@ -139,6 +147,11 @@ impl Fake {
         }
         let number = self.asked[request as usize].fetch_add(1, Relaxed);
         number < self.refuse_from[request as usize].load(Relaxed)
+    }
+
+    fn note_mapped(&self, _address: Option<usize>, _bytes: usize) {
+        #[cfg(test)]
+        self.mapped.lock().unwrap().extend(_address.map(|address| (address, _bytes)));
     }
 
     /// As a system with longer pages has it.
@@ -192,6 +205,7 @@ impl Os for Fake {
     }
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         if self.grants(Request::MapAt) && self.begins_a_page(address) {
+            self.note_mapped(Some(address), bytes);
             self.linux.map_at(address, bytes)
         } else {
             Err(MapRefusal::Exhausted)
@@ -199,11 +213,13 @@ impl Os for Fake {
     }
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         let granted = self.grants(Request::MapAt) && self.begins_a_page(address);
+        self.note_mapped(Some(address).filter(|_| granted), bytes);
         if granted { self.linux.map_zeros_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
     }
     fn reserve(&self, bytes: usize) -> Option<usize> {
         // With room to begin at a page.
         let range = if self.grants(Request::Reserve) { self.linux.reserve(bytes + self.page) } else { None };
+        self.note_mapped(range, bytes + self.page);
         range.map(|range| if self.page == 0 { range } else { range.next_multiple_of(self.page) })
     }
     fn map(&self, bytes: usize) -> Option<usize> {
@@ -220,6 +236,8 @@ impl Os for Fake {
             && self.linux.close_pages(address, bytes)
     }
     fn unmap(&self, address: usize, bytes: usize) {
+        #[cfg(test)]
+        self.mapped.lock().unwrap().retain(|(start, _)| start.wrapping_sub(address) >= bytes);
         self.linux.unmap(address, bytes);
     }
     fn process_word(&self) -> Option<usize> {
@@ -261,13 +279,13 @@ impl Os for Fake {
         self.linux.resident_bytes(address, bytes)
     }
     fn sequence_area(&self) -> Option<SequenceArea> {
-        None
+        if self.has_sequences { self.linux.sequence_area() } else { None }
     }
     fn fence_sequences(&self) -> bool {
-        self.grants(Request::Fence)
+        self.grants(Request::Fence) && (!self.has_sequences || self.linux.fence_sequences())
     }
     fn possible_cpus(&self) -> usize {
-        64
+        self.linux.possible_cpus().max(64)
     }
     fn usable_cpus(&self) -> usize {
         self.usable_cpus.load(Relaxed)

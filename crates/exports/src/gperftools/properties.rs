@@ -38,7 +38,7 @@ static PROPERTIES: [Property; 24] = [
     read("tcmalloc.pageheap_committed_bytes", OfPages(|pages| pages.bytes())),
     read("tcmalloc.slack_bytes", OfPages(|pages| pages.free + pages.uncommitted())),
     read("generic.current_allocated_bytes", OfTiers(|_, tiers| tiers.live)),
-    read("generic.total_physical_bytes", OfPages(|pages| pages.bytes() + heap().metadata_bytes())),
+    read("generic.total_physical_bytes", OfPages(physical)),
     read("tcmalloc.central_cache_free_bytes", OfTiers(central)),
     read("tcmalloc.transfer_cache_free_bytes", OfTiers(|_, tiers| tiers.transfer)),
     read("tcmalloc.thread_cache_free_bytes", OfTiers(|_, tiers| tiers.vcpu_caches)),
@@ -64,9 +64,13 @@ static PROPERTIES: [Property; 24] = [
     written("tcmalloc.sample_parameter", Of(super::profile::mean_interval), set_sampling),
 ];
 
+fn physical(pages: Committed) -> u64 {
+    pages.bytes() + heap().guarded_bytes() + heap().metadata_bytes()
+}
+
 /// In spans and free, less the pages that were given back: those count as unmapped.
 fn central(pages: Committed, tiers: Tiers) -> u64 {
-    tiers.free_in_spans.saturating_sub(pages.given_back_in_spans)
+    (tiers.free_in_spans + tiers.span_tails).saturating_sub(pages.given_back_in_spans)
 }
 
 fn total_commit(pages: Committed) -> u64 {

@@ -93,6 +93,6 @@ fn is_worth_a_search() -> bool {
 /// Bytes in use, and those in memory that are free in caches, transfer arrays and spans.
 fn below_pages() -> (u64, u64) {
     let (tiers, given_back) = (heap().tiers(), heap().committed().given_back_in_spans);
-    let in_spans = tiers.free_in_spans.saturating_sub(given_back);
+    let in_spans = (tiers.free_in_spans + tiers.span_tails).saturating_sub(given_back);
     (tiers.live, tiers.vcpu_caches + tiers.transfer + in_spans)
 }

@@ -3,6 +3,7 @@
 //! Where `Stats` asks the system which pages are in memory, `Committed` counts what the heap has taken and
 //! not given back. The two differ by pages of blocks that nobody has touched yet.
 
+use super::classes::ClassStats;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::heap::Heap;
 use crate::os::Os;
@@ -34,14 +35,27 @@ impl Committed {
     }
 }
 
-/// Where the blocks are, in bytes.
+/// Where the blocks are, in bytes, with or without memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Tiers {
+    /// In use; without guarded blocks, which lie elsewhere.
     pub live: u64,
     pub vcpu_caches: u64,
     pub transfer: u64,
-    /// Free blocks in spans and the spans' tails, with or without memory.
     pub free_in_spans: u64,
+    /// What spans have behind their last block.
+    pub span_tails: u64,
+}
+
+impl Tiers {
+    fn add(&mut self, class: SizeClass, of: ClassStats) {
+        let (shape, bytes) = (class.shape(), class.block_bytes() as u64);
+        self.live += of.live_blocks * bytes;
+        self.vcpu_caches += of.cached_blocks * bytes;
+        self.transfer += of.transfer_blocks * bytes;
+        self.free_in_spans += of.free_blocks * bytes;
+        self.span_tails += of.spans * (shape.span_bytes() as u64 - shape.blocks as u64 * bytes);
+    }
 }
 
 /// A part of the heap's range.
@@ -91,44 +105,48 @@ impl<O: Os> Heap<O> {
     }
 
     pub fn tiers(&self) -> Tiers {
-        self.inside(|| self.tiers_inside()).unwrap_or_default()
+        self.inside(|| self.sum_of_classes(|_, _| ())).unwrap_or_default()
     }
 
+    /// Goes over the classes, and calls `also` with what each of them holds.
     #[inline(never)]
-    fn tiers_inside(&self) -> Tiers {
-        let pages = self.pages.stats();
-        let large = pages.large.bytes;
-        let mut tiers = Tiers { live: large, ..Tiers::default() };
-        let mut span_bytes = large;
+    pub(super) fn sum_of_classes(&self, mut also: impl FnMut(SizeClass, ClassStats)) -> Tiers {
+        let mut tiers = Tiers { live: self.pages.stats().large.bytes, ..Tiers::default() };
         for class in SizeClass::all() {
-            let (of, bytes) = (self.class_stats_inside(class), class.block_bytes() as u64);
-            tiers.live += of.live_blocks * bytes;
-            tiers.vcpu_caches += of.cached_blocks * bytes;
-            tiers.transfer += of.transfer_blocks * bytes;
-            tiers.free_in_spans += of.free_blocks * bytes;
-            let tail = class.shape().span_bytes() as u64 - class.shape().blocks as u64 * bytes;
-            tiers.free_in_spans += of.spans * tail;
-            span_bytes += of.spans * class.shape().span_bytes() as u64;
+            let of = self.class_stats_inside(class);
+            tiers.add(class, of);
+            also(class, of);
         }
-        // What large spans hold beyond their blocks' pages.
-        tiers.live += pages.used.saturating_sub(span_bytes);
         tiers
     }
 
     /// Bytes of the heap's own tables and slabs that are in memory.
     pub fn metadata_bytes(&self) -> u64 {
         let mut bytes = size_of::<Self>() as u64;
-        self.pages.each_mapping(|mapping, start, length| {
+        self.each_metadata(|start, length| bytes += self.resident(start, length));
+        bytes
+    }
+
+    /// Calls `take` with the start and the length of each mapping that holds what the heap knows, not blocks.
+    fn each_metadata(&self, mut take: impl FnMut(usize, usize)) {
+        self.pages.each_mapping(|mapping, start, bytes| {
             if mapping == Mapping::Metadata {
-                bytes += self.resident(start, length);
+                take(start, bytes);
             }
         });
-        self.cache.each_mapping(|start, length| bytes += self.resident(start, length));
-        let (start, length) = self.central.arrays();
-        if start != 0 {
-            bytes += self.resident(start, length);
+        self.cache.each_mapping(&mut take);
+        self.profile.each_mapping(&mut take);
+        let [_, slots] = self.guards.mappings();
+        let others = [self.central.arrays(), slots];
+        others.into_iter().filter(|(start, _)| *start != 0).for_each(|(start, bytes)| take(start, bytes));
+    }
+
+    /// Bytes of guarded blocks' pages that are in memory.
+    pub fn guarded_bytes(&self) -> u64 {
+        match self.guards.mappings() {
+            [(_, 0), _] => 0,
+            [(arena, bytes), _] => self.resident(arena, bytes),
         }
-        bytes
     }
 
     /// Whether the address lies in a block of this heap.
@@ -166,21 +184,55 @@ impl<O: Os> Heap<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::sync::Ordering;
+    use crate::heap::Hooks;
     use crate::os::fake::Fake;
 
     #[test]
     fn tiers_and_committed_bytes_are_two_ways_to_the_same_sum() {
         let heap = Box::new(Heap::new(Fake::default()));
         let blocks: Vec<usize> =
-            (0..3000).map(|index| heap.allocate([24, 100, 5000, 300 << 10][index % 4])).collect();
+            (0..6000).map(|index| heap.allocate([24, 100, 5000, 300 << 10][index % 4])).collect();
         blocks.iter().step_by(3).for_each(|block| heap.free(*block));
+        let tiers = heap.tiers();
+        // A term that is 0 could be left out unseen.
+        for term in terms(tiers) {
+            assert_ne!(term, 0, "{tiers:?}");
+        }
+        assert_eq!(terms(tiers).iter().sum::<u64>(), heap.committed().in_spans);
         heap.release(0);
         let (tiers, committed) = (heap.tiers(), heap.committed());
-        let in_tiers = tiers.live + tiers.vcpu_caches + tiers.transfer + tiers.free_in_spans;
-        assert_eq!(in_tiers, committed.in_spans);
+        assert_eq!(terms(tiers).iter().sum::<u64>(), committed.in_spans);
         assert!(committed.given_back_in_spans > 0 && committed.bytes() < committed.in_spans);
         assert_eq!(committed.bytes() + committed.uncommitted(), committed.mapped);
         blocks.iter().skip(1).step_by(3).for_each(|block| heap.free(*block));
+    }
+
+    fn terms(Tiers { live, vcpu_caches, transfer, free_in_spans, span_tails }: Tiers) -> [u64; 5] {
+        [live, vcpu_caches, transfer, free_in_spans, span_tails]
+    }
+
+    #[test]
+    fn whatever_the_heap_has_mapped_is_in_its_figures() {
+        let mut os = Fake::default();
+        os.variables = &[("VCM_SAMPLE_INTERVAL", "4096"), ("VCM_GUARDED_RATE", "1000000000")];
+        let heap = Box::new(Heap::with_hooks(os, Hooks { before_guards: || (), unwind: |_| 0 }));
+        assert!(heap.start_profile(4096));
+        for round in 0..2000 {
+            heap.os().clock.fetch_add(1 << 40, Ordering::Relaxed);
+            let block = heap.allocate(round * 37 % 9000);
+            if round % 3 > 0 {
+                heap.free(block);
+            }
+        }
+        let (mapped, stats) = (heap.os().mapped.lock().unwrap().clone(), heap.stats());
+        let resident: u64 = mapped.into_iter().map(|(start, bytes)| heap.resident(start, bytes)).sum();
+        assert_eq!(stats.resident, resident + size_of::<Heap<Fake>>() as u64);
+        assert_eq!((stats.metadata, stats.live - stats.guarded), (heap.metadata_bytes(), heap.tiers().live));
+        let (committed, guarded) = (heap.committed(), heap.guarded_bytes());
+        assert!(guarded > 0 && heap.profile_stats().live_samples > 0);
+        // What is committed and not in memory are pages of blocks that nobody has written.
+        assert!(committed.bytes() + guarded + stats.metadata >= stats.resident);
     }
 
     #[test]

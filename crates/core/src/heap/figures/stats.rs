@@ -120,16 +120,10 @@ impl<O: Os> Heap<O> {
         // Who asks is to see the bound that will hold, not the one before there was use for more.
         self.upkeep.settle_bound(&self.below_upkeep());
         let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
-        let large = pages.large;
-        stats.large_blocks = large.blocks;
-        stats.large = large.bytes;
-        stats.live = large.bytes;
-        stats.live_requested = large.requested;
-        for class in SizeClass::all() {
-            self.add_class(&mut stats, class);
-        }
+        stats.large_blocks = pages.large.blocks;
+        stats.large = pages.large.bytes;
+        self.add_blocks(&mut stats);
         self.add_residence(&mut stats);
-        self.add_guards(&mut stats);
         stats.mapped = pages.mapped;
         stats.spans = pages.spans_open;
         stats.cache_limit = budget.limit() as u64;
@@ -151,16 +145,19 @@ impl<O: Os> Heap<O> {
     }
 
     #[inline(never)]
-    fn add_class(&self, stats: &mut Stats, class: SizeClass) {
-        let (of_class, bytes) = (self.class_stats_inside(class), class.block_bytes() as u64);
-        let live = of_class.live_blocks * bytes;
-        let tail = class.shape().span_bytes() as u64 - class.shape().blocks as u64 * bytes;
-        stats.live += live;
-        stats.live_requested += self.requested_estimate(class, of_class.live_blocks);
-        stats.vcpu_caches += of_class.cached_blocks * bytes;
-        stats.transfer += of_class.transfer_blocks * bytes;
-        stats.free_in_spans += of_class.free_blocks * bytes;
-        stats.span_tails += of_class.spans * tail;
+    fn add_blocks(&self, stats: &mut Stats) {
+        let guards = self.guards.stats();
+        let mut requested = self.pages.stats().large.requested + guards.requested;
+        let tiers =
+            self.sum_of_classes(|class, of| requested += self.requested_estimate(class, of.live_blocks));
+        stats.guarded = guards.bytes;
+        stats.guarded_samples = guards.samples;
+        stats.live = tiers.live + guards.bytes;
+        stats.live_requested = requested;
+        stats.vcpu_caches = tiers.vcpu_caches;
+        stats.transfer = tiers.transfer;
+        stats.free_in_spans = tiers.free_in_spans;
+        stats.span_tails = tiers.span_tails;
     }
 
     fn requested_estimate(&self, class: SizeClass, blocks: u64) -> u64 {
@@ -174,23 +171,16 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Guarded blocks are live blocks of a page. A page of theirs that could not be given back is dirty and free.
     #[inline(never)]
     fn add_residence(&self, stats: &mut Stats) {
-        let (mut blocks, mut metadata) = (0, 0);
+        let guarded = self.guarded_bytes();
+        let (mut blocks, mut span_bytes, mut in_spans) = (guarded, stats.guarded, guarded.min(stats.guarded));
         self.pages.each_mapping(|mapping, start, bytes| {
-            let resident = self.resident(start, bytes);
-            match mapping {
-                Mapping::Blocks => blocks += resident,
-                Mapping::Metadata => metadata += resident,
+            if mapping == Mapping::Blocks {
+                blocks += self.resident(start, bytes);
             }
         });
-        self.cache.each_mapping(|start, bytes| metadata += self.resident(start, bytes));
-        self.profile.each_mapping(|start, bytes| metadata += self.resident(start, bytes));
-        let (start, bytes) = self.central.arrays();
-        if start != 0 {
-            metadata += self.resident(start, bytes);
-        }
-        let (mut in_spans, mut span_bytes) = (0, 0);
         self.pages.each_span(|_, span| {
             let bytes = span.units.get() as usize * UNIT_BYTES;
             span_bytes += bytes as u64;
@@ -198,25 +188,7 @@ impl<O: Os> Heap<O> {
         });
         stats.not_in_memory = span_bytes.saturating_sub(in_spans);
         stats.dirty_free = u64::saturating_sub(blocks, in_spans);
-        stats.metadata = metadata + size_of::<Self>() as u64;
+        stats.metadata = self.metadata_bytes();
         stats.resident = blocks + stats.metadata;
-    }
-
-    /// Guarded blocks are live blocks of a page. A page that could not be given back is dirty and free.
-    #[inline(never)]
-    fn add_guards(&self, stats: &mut Stats) {
-        let (guards, [(arena, bytes), (slots, slots_bytes)]) = (self.guards.stats(), self.guards.mappings());
-        stats.guarded_samples = guards.samples;
-        if bytes == 0 {
-            return;
-        }
-        let (resident, metadata) = (self.resident(arena, bytes), self.resident(slots, slots_bytes));
-        stats.guarded = guards.bytes;
-        stats.live += guards.bytes;
-        stats.live_requested += guards.requested;
-        stats.not_in_memory += guards.bytes.saturating_sub(resident);
-        stats.dirty_free += resident.saturating_sub(guards.bytes);
-        stats.metadata += metadata;
-        stats.resident += resident + metadata;
     }
 }

@@ -327,4 +327,19 @@ mod tests {
         let end = std::panic::AssertUnwindSafe(|| heap.free(heap.allocate(400_000)));
         assert!(std::panic::catch_unwind(end).is_err(), "a double free, and no ring of notes");
     }
+
+    #[test]
+    fn in_a_child_no_thread_of_the_parent_stands_in_a_slow_path() {
+        let heap = Box::new(Heap::new(Fake::default()));
+        heap.free(heap.allocate(1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| core::mem::forget(heap.enter_slow_path()));
+        });
+        let standing =
+            || heap.slow_paths.all_places().filter(|place| place.load(Ordering::Relaxed) != 0).count();
+        assert_eq!(standing(), 1);
+        // SAFETY: the other thread has ended.
+        unsafe { heap.repair_for_test() };
+        assert_eq!(standing(), 0);
+    }
 }

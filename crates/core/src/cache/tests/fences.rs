@@ -1,0 +1,83 @@
+//! A slab is emptied only when a fence has passed that began after the slab was frozen: a sequence that saw the slab
+//! before may still be under way on another CPU until then.
+
+use super::*;
+use std::cell::{Cell, RefCell};
+
+/// What could be seen while a fence was under way.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Seen {
+    /// Blocks that were cached.
+    blocks: u64,
+    /// Of these, in slabs that sequences could still get hold of.
+    in_reach: u64,
+}
+
+thread_local! {
+    static LOOKED_AT: Cell<*const Whole<Fake>> = const { Cell::new(std::ptr::null()) };
+    static FENCES: RefCell<Vec<Seen>> = const { RefCell::new(Vec::new()) };
+}
+
+fn look(request: Request) {
+    if request == Request::Fence {
+        // SAFETY: set below by this thread, in a test that outlives its calls.
+        let cache = unsafe { &(*LOOKED_AT.get()).cache };
+        let mut seen = Seen::default();
+        cache.each_made(|slot, slab| {
+            let blocks = SizeClass::all().map(|class| slab.read(class).len(class) as u64).sum();
+            seen.blocks += blocks;
+            let is_frozen = cache.in_use(slot).load(Ordering::Relaxed) == cache.base.load(Ordering::Relaxed);
+            seen.in_reach += if is_frozen { 0 } else { blocks };
+        });
+        FENCES.with_borrow_mut(|fences| fences.push(seen));
+    }
+}
+
+/// Caches with blocks in them, and how many.
+fn filled() -> Option<(Box<Whole<Fake>>, u64)> {
+    let mut os = Fake::default();
+    os.has_sequences = true;
+    os.meanwhile = Some(look);
+    let whole = Box::new(whole(os, 8 << 20));
+    LOOKED_AT.set(&raw const *whole);
+    // A machine without sequences has nothing to show here.
+    whole.cache.front.is_on().then(|| {
+        let blocks = fill(&whole);
+        (whole, blocks)
+    })
+}
+
+fn fill(whole: &Whole<Fake>) -> u64 {
+    for class in [100, 500, 5000].map(SizeClass::for_small) {
+        let blocks: Vec<_> = (0..20).map(|_| whole.allocate(class)).collect();
+        blocks.iter().for_each(|block| whole.free(class, *block));
+    }
+    let blocks = cached(whole);
+    assert!(blocks > 0);
+    blocks
+}
+
+fn cached(whole: &Whole<Fake>) -> u64 {
+    SizeClass::all().map(|class| whole.cache.cached_blocks(class)).sum()
+}
+
+#[test]
+fn a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen() {
+    let Some((whole, blocks)) = filled() else { return };
+    let fence = |blocks| Seen { blocks, in_reach: 0 };
+    assert_eq!(whole.cache.drain(whole.below()), Ok(true));
+    assert_eq!((FENCES.take(), cached(&whole)), (vec![fence(blocks)], 0), "one fence for all slabs");
+    let blocks = fill(&whole);
+    let now = Stillness { slab: 0, class: 0 };
+    assert!(!whole.cache.drain_still(whole.below(), now, |_| 7).unwrap().refused);
+    assert_eq!((FENCES.take(), cached(&whole)), (vec![fence(blocks)], 0));
+}
+
+#[test]
+fn where_the_fence_is_refused_slabs_of_virtual_cpus_stay_full_and_in_use() {
+    let Some((whole, blocks)) = filled() else { return };
+    whole.os.refuse_after(Request::Fence, 0);
+    assert_eq!(whole.cache.drain(whole.below()), Ok(false));
+    assert_eq!((FENCES.take().len(), cached(&whole)), (1, blocks));
+    whole.cache.each_made(|slot, slab| assert_eq!(whole.cache.in_use(slot).load(Ordering::Relaxed), slab.0));
+}

@@ -1,0 +1,323 @@
+//! The breaks: what is broken, by which words in place of which others, and the test that must notice it.
+//!
+//! A break is found by its words, wherever in its folder they stand: they must stand there exactly once.
+
+/// A deliberate mistake.
+pub struct Break {
+    pub name: &'static str,
+    /// The folder that has the words, from the repository's root.
+    pub within: &'static str,
+    pub before: &'static str,
+    pub after: &'static str,
+    pub noticed_by: Test,
+}
+
+/// Which tests are asked: those whose name has the word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Test {
+    /// Of the core.
+    Core(&'static str),
+    /// Of the core, by loom.
+    Loom(&'static str),
+    /// Of another package.
+    Of(&'static str, &'static str),
+    /// Of a suite in `tests/`, whose programs run on a library that is built first: package, suite, word.
+    On(&'static str, &'static str, &'static str),
+}
+
+use Test::{Core, Loom, Of, On};
+
+const CORE: &str = "crates/core/src";
+const CRATES: &str = "crates";
+
+const fn core(name: &'static str, before: &'static str, after: &'static str, word: &'static str) -> Break {
+    Break { name, within: CORE, before, after, noticed_by: Core(word) }
+}
+
+const fn other(name: &'static str, before: &'static str, after: &'static str, noticed_by: Test) -> Break {
+    Break { name, within: CRATES, before, after, noticed_by }
+}
+
+/// From the bottom of the house to its top.
+pub const BREAKS: &[Break] = &[
+    other(
+        "a_lock_is_left_without_publishing",
+        "let state = self.state.fetch_sub(HELD, Ordering::Release);",
+        "let state = self.state.fetch_sub(HELD, Ordering::Relaxed);",
+        Loom("loom_"),
+    ),
+    // options
+    core(
+        "a_kilobyte_has_a_thousand_bytes",
+        "b'K' => scaled(number, 1 << 10),",
+        "b'K' => scaled(number, 1000),",
+        "byte_counts_take_the_units_that_people_write",
+    ),
+    core(
+        "the_last_setting_wins",
+        "if origin >= self.origin(id) {",
+        "if origin >= Origin::Default {",
+        "the_stronger_origin_wins_in_any_order",
+    ),
+    core(
+        "no_value_is_out_of_range",
+        "if value != AUTO && !value::within(spec.kind, value, spec.least, spec.greatest) {",
+        "if value != AUTO && !value::within(spec.kind, value, 0, u64::MAX) {",
+        "a_bad_value_is_refused_with_what_is_expected",
+    ),
+    core(
+        "a_setuid_program_obeys_its_caller",
+        "if self.os.is_privileged() {\n            return;",
+        "if false {\n            return;",
+        "settings_come_from_file_and_environment_but_not_in_a_privileged_process",
+    ),
+    // pages
+    core(
+        "the_hard_limit_is_not_looked_at_under_the_lock",
+        "<= self.limits.hard().unwrap_or(usize::MAX)",
+        "<= self.limits.hard().map_or(usize::MAX, |_| usize::MAX)",
+        "a_limit_that_comes_while_a_thread_waits_for_the_lock_holds_for_that_thread",
+    ),
+    core(
+        "every_run_is_called_zero",
+        "let zeroed = self.mark_used(blocks, number, mask);",
+        "let zeroed = self.mark_used(blocks, number, mask) || true;",
+        "memory_is_zeroed_until_it_was_used_once",
+    ),
+    core(
+        "every_block_is_called_zero",
+        "index as u32 >= self.blocks() - self.fresh.get() || pages & self.released() == pages",
+        "index as u32 >= self.blocks() - self.fresh.get() || pages & self.released() == 0",
+        "single_blocks_are_other_blocks_and_zero_as_long_as_nobody_had_them",
+    ),
+    core(
+        "a_block_is_put_back_twice",
+        "if word.get() & bit != 0 {\n            return Err(Fault::DoubleFree);",
+        "if false {\n            return Err(Fault::DoubleFree);",
+        "double_and_interior_frees_are_found_when_the_block_comes_back",
+    ),
+    // central
+    core(
+        "the_budget_has_no_bound",
+        ".filter(|after| *after <= self.limit())",
+        ".filter(|after| *after < usize::MAX)",
+        "room_is_taken_whole_or_not_at_all",
+    ),
+    core(
+        "empty_spans_stay",
+        "if span.is_empty() && self.free_blocks > span.blocks() as usize {",
+        "if span.is_empty() && self.free_blocks > usize::MAX / 2 {",
+        "a_span_whose_last_block_returns_goes_back_to_the_page_heap",
+    ),
+    core(
+        "blocks_that_come_back_stay_given",
+        "        pages.note_given(address, false);\n        pages.touch(id, span, at);\n",
+        "        pages.touch(id, span, at);\n",
+        "a_block_that_is_back_in_its_span_is_known_as_nobodys",
+    ),
+    // cache
+    core(
+        "a_slab_is_emptied_without_a_fence",
+        "let stopped = cpus == 0 || below.os.fence_sequences();",
+        "let stopped = true;",
+        "a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen",
+    ),
+    core(
+        "a_refused_fence_is_passed_over",
+        "                if stopped {\n                    outcome = outcome.and(",
+        "                {\n                    outcome = outcome.and(",
+        "where_the_fence_is_refused_slabs_of_virtual_cpus_stay_full_and_in_use",
+    ),
+    core(
+        "the_fence_comes_before_the_freezing",
+        "        let mut outcome = Ok(());\n        self.each_made(|slot, slab| {\n            if has_something(",
+        "        let mut outcome = Ok(());\n        if cpus > 0 {\n            below.os.fence_sequences();\n        }\n        \
+         self.each_made(|slot, slab| {\n            if has_something(",
+        "a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen",
+    ),
+    core(
+        "a_full_array_takes_one_more",
+        "\"cmp {top:e}, [{word} + 4]\",\n                \"jae {refused}\",",
+        "\"cmp {top:e}, [{word} + 4]\",\n                \"ja {refused}\",",
+        "in_vcpu_caches",
+    ),
+    core(
+        "the_block_freed_last_is_taken_again",
+        "                \"cmp [{slab} + {top}], {block}\",\n                \"je {refused}\",\n",
+        "",
+        "a_double_free_is_found_at_the_bad_call_in_vcpu_caches",
+    ),
+    // watch
+    core(
+        "what_is_written_around_a_guarded_block_is_not_looked_at",
+        "if let Some((fault, damaged)) = slot.damage(page, page_bytes) {",
+        "if let Some((fault, damaged)) = slot.damage(page, page_bytes).filter(|_| false) {",
+        "what_is_written_around_a_block_is_found_when_it_is_freed",
+    ),
+    core(
+        "a_slot_is_used_again_at_once",
+        "        let fresh = state.used;\n        if fresh < self.slot_count",
+        "        let fresh = state.used;\n        if state.first == NOBODY && fresh < self.slot_count",
+        "a_slot_is_used_again_only_after_all_others",
+    ),
+    // heap
+    core(
+        "a_lowered_bound_leaves_the_caches_full",
+        "central.budget.taken() > ",
+        "central.budget.taken() > usize::MAX / 2 + ",
+        "a_lowered_bound_holds_when_the_call_returns",
+    ),
+    core(
+        "transfer_arrays_are_in_no_sum",
+        "        self.transfer += of.transfer_blocks * bytes;\n",
+        "",
+        "tiers_and_committed_bytes_are_two_ways_to_the_same_sum",
+    ),
+    core(
+        "span_tails_are_in_no_sum",
+        "        self.span_tails += of.spans * (shape.span_bytes() as u64 - shape.blocks as u64 * bytes);\n",
+        "",
+        "the_terms_of_the_bridge_add_up_to_what_is_resident",
+    ),
+    core(
+        "the_caches_are_no_metadata",
+        "        self.cache.each_mapping(&mut take);\n",
+        "",
+        "whatever_the_heap_has_mapped_is_in_its_figures",
+    ),
+    core(
+        "the_profile_is_no_metadata",
+        "        self.profile.each_mapping(&mut take);\n",
+        "",
+        "whatever_the_heap_has_mapped_is_in_its_figures",
+    ),
+    core(
+        "nobody_hears_the_bell",
+        "if self.state.load(Ordering::Relaxed) != RUNG",
+        "if self.state.load(Ordering::Relaxed) == RUNG",
+        "the_thread_sleeps_when_all_is_done_wakes_by_a_slow_path_and_ends_when_told",
+    ),
+    core(
+        "idle_pages_stay",
+        "&& age >= wish.ticks",
+        "&& age >= wish.ticks && wish.ticks == 0",
+        "memory_stays_for_the_delay_and_then_goes",
+    ),
+    core(
+        "arrays_are_never_trimmed",
+        "let mut left = place.transfer.lock().low_water();",
+        "let mut left = 0 * place.transfer.lock().low_water();",
+        "what_nobody_took_from_an_array_goes_back_to_its_spans",
+    ),
+    core(
+        "a_child_has_its_parents_slow_paths",
+        "        self.slow_paths.forget_others::<O>();\n        self.process.set(KNOWN);",
+        "        self.process.set(KNOWN);",
+        "in_a_child_no_thread_of_the_parent_stands_in_a_slow_path",
+    ),
+    // hardened
+    core(
+        "a_freed_block_leaves_quarantine_at_once",
+        "let Some(shard) = self.shard(os, number) else { return block };",
+        "let Some(shard) = self.shard(os, number).filter(|_| turn > usize::MAX / 2) else { return block };",
+        "a_block_waits_for_as_many_frees_as_the_ring_is_long_and_leaves_once",
+    ),
+    core(
+        "the_tail_of_a_block_is_not_looked_at",
+        "(0..room.min(TAIL_MOST)).find(changed)",
+        "(1..room.min(TAIL_MOST)).find(changed)",
+        "every_changed_byte_around_a_block_is_found",
+    ),
+    core(
+        "a_canary_knows_no_secret",
+        "shaped(mix(mix(secret ^ user as u64) ^ word))",
+        "shaped(mix(mix(secret * 0 ^ user as u64) ^ word))",
+        "a_frame_says_what_was_asked_for",
+    ),
+    core(
+        "a_freed_block_is_taken_back_again",
+        "Err(other) => Err(if other == freed { State::Freed } else { State::Never }),",
+        "Err(other) => if other == freed { Ok(()) } else { Err(State::Never) },",
+        "a_block_is_taken_back_once",
+    ),
+    // exports
+    other(
+        "free_changes_errno",
+        "    undisturbed(|| HEAP.free_slow(address(block)));\n",
+        "    HEAP.free_slow(address(block));\n",
+        On("vcmalloc", "conformance", "free_keeps_errno_while_the_system_refuses::preload"),
+    ),
+    other(
+        "malloc_without_memory_leaves_errno",
+        "set_errno(if block == 0 { ENOMEM } else { before });",
+        "set_errno(before);",
+        On("vcmalloc", "conformance", "out_of_memory_is_null_and_passes::preload"),
+    ),
+    other(
+        "the_end_of_an_array_is_passed_by_one",
+        "\"cmp r9d, [r8 + 4]\n            jae .Lvcm_leave\n",
+        "\"cmp r9d, [r8 + 4]\n            ja .Lvcm_leave\n",
+        On("vcmalloc", "conformance", "many_threads_allocate_at_once::preload"),
+    ),
+    other(
+        "the_stand_in_loses_the_tails_of_spans",
+        "(tiers.free_in_spans + tiers.span_tails).saturating_sub(pages.given_back_in_spans)",
+        "tiers.free_in_spans.saturating_sub(pages.given_back_in_spans)",
+        On("vcmalloc-tcmalloc", "tcmalloc", "properties"),
+    ),
+    // tools
+    other(
+        "a_number_of_more_than_64_bits_is_read",
+        "if part != 0 && part.leading_zeros() < shift {",
+        "if part.leading_zeros() > 64 {",
+        Of("vcm-trace", "what_ends_early_or_is_too_long_is_refused"),
+    ),
+    other(
+        "nobody_waits_for_the_beginning_of_an_object",
+        "comes.then_some((owner, ordinal))",
+        "comes.then_some((owner, ordinal)).filter(|_| false)",
+        Of("vcm-trace", "in_order_every_object_begins_before_it_ends"),
+    ),
+    other(
+        "a_damaged_block_is_believed",
+        "if checksum(&bytes[..CHECKED_BYTES], &packed) != word(9) {",
+        "if checksum(&bytes[..CHECKED_BYTES], &packed) == 0 {",
+        Of("vcm-trace", "a_byte_that_was_changed_is_never_taken_for_an_event"),
+    ),
+    other(
+        "the_median_is_the_upper_of_two",
+        "Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)",
+        "Some(upper)",
+        Of("vcm-labs", "the_median_of_an_even_number_lies_between_the_middle_two"),
+    ),
+    other(
+        "repetitions_are_compared_with_others",
+        "(&other.axes, other.repetition, &other.step) == (&row.axes, row.repetition, &row.step)",
+        "(&other.axes, &other.step) == (&row.axes, &row.step)",
+        Of("vcm-labs", "a_relative_row_is_divided_by_its_own_repetitions"),
+    ),
+    other(
+        "the_doctor_compares_the_wrong_way",
+        "if bytes < cpus * LEAST_FOR_A_CPU {",
+        "if bytes > cpus * LEAST_FOR_A_CPU {",
+        Of("vcm", "a_bound_below_a_mebibyte_for_each_cpu_is_noted"),
+    ),
+    other(
+        "the_doctor_waits_until_no_file_can_be_opened",
+        "Some(open) if seen.is_empty() && open > soft / 5 * 4 => {",
+        "Some(open) if seen.is_empty() && open > soft => {",
+        Of("vcm", "a_process_near_its_limit_is_found"),
+    ),
+    other(
+        "enable_overwrites_what_somebody_edited",
+        "Some(noted == Some(sum(body)))",
+        "Some(noted.is_some() || sum(body) == 0)",
+        Of("vcm", "files_of_others_and_edited_ones_are_left_alone"),
+    ),
+    other(
+        "enable_loses_against_an_environment_file",
+        "is_ours_too && (set.is_from_environment_file || comes_later(&set.file))",
+        "is_ours_too && comes_later(&set.file)",
+        Of("vcm", "a_preload_in_an_environment_file_or_a_later_drop_in_does_not_win"),
+    ),
+];
