@@ -2,12 +2,10 @@
 
 use crate::base::text::{self, Buffer, Sink};
 use crate::heap::Heap;
-use crate::options::{self, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX};
+use crate::options::{self, CONFIG_FILE, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX};
 use crate::os::{Os, Unread};
 use core::ffi::CStr;
 
-/// Where the config file is unless `VCM_CONFIG` says otherwise.
-const CONFIG_FILE: &CStr = c"/etc/vcmalloc.conf";
 const MOST_PATH_BYTES: usize = 511;
 const PREFIX: &[u8] = VARIABLE_PREFIX.as_bytes();
 
