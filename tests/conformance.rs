@@ -3,7 +3,7 @@
 //! ```text
 //!   // What must hold.
 //!   // on: glibc preload locked hardened static    the grounds; glibc is the control
-//!   // limit: 60                            seconds, 20 if absent
+//!   // limit: 240                           seconds, 120 if absent: it ends a hang, also on a busy machine
 //!   // args: 500                            arguments of the program
 //!   // args.preload: 10000                  others on one ground
 //!   // flags: -lm                           further compiler flags
@@ -80,7 +80,7 @@ impl Program {
                 "its first comment needs a line `// on: glibc preload locked hardened static`".into(),
             ));
         }
-        let limit = words("limit").first().map_or(Ok(20), |seconds| seconds.parse());
+        let limit = words("limit").first().map_or(Ok(120), |seconds| seconds.parse());
         let limit = limit.map_err(|error| wrong(format!("limit: {error}")))?;
         Ok(Program {
             source: source.to_path_buf(),

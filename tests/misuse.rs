@@ -74,7 +74,7 @@ fn late_destructors_are_seen() -> Result<(), String> {
     for allocator in every_build_of_ours()? {
         let mut command = machine::command(&program);
         allocator.prepare(&mut command)?;
-        let run = allocators::run(&mut command, Duration::from_secs(20))?;
+        let run = allocators::run(&mut command, Duration::from_secs(100))?;
         if run.end != End::Signal(libc::SIGABRT) || !run.complaints.starts_with("vcmalloc: double free") {
             return Err(format!("{}: {:?}\n{}", allocator.name, run.end, run.complaints));
         }

@@ -53,11 +53,14 @@ fn repetitions() -> Result<u32, String> {
     number.ok_or_else(|| format!("ROBUSTNESS_REPETITIONS={text}: give a number from 1"))
 }
 
+/// How many times the time of an idle machine a case may take: its limit ends a hang and measures nothing.
+const PATIENCE: u32 = 4;
+
 fn prove(allocator: &Allocator, case: &Case) -> Result<(), String> {
     let open = KNOWN_OPEN.iter().find(|(open, ..)| *open == case.name).map(|(_, fails, _)| *fails);
     let repetitions = repetitions()?;
     for _ in 0..if open == Some(Fails::Sometimes) { 0 } else { repetitions } {
-        match (attempt(allocator, case, Effort::Daily, 1)?, open) {
+        match (attempt(allocator, case, Effort::Daily, PATIENCE)?, open) {
             (Outcome::Skipped(reason), _) => eprintln!("{} is skipped: {reason}", case.name),
             (Outcome::Failed { how, said }, None) => return Err(format!("{how}\n{said}")),
             (Outcome::Passed, Some(_)) => {

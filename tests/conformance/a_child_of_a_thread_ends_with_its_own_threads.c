@@ -2,7 +2,6 @@
 // with: then the program's last thread is gone, and the process ends, with what it left to be done at its end. The
 // same in the child of a child.
 // on: glibc preload locked hardened
-// limit: 60
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>

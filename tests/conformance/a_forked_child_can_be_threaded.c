@@ -1,6 +1,5 @@
 // A forked child starts threads of its own, which allocate; and so does its child, and the parent goes on.
 // on: glibc preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <pthread.h>
 #include <sys/wait.h>

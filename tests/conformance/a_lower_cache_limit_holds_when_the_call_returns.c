@@ -1,7 +1,6 @@
 // While threads fill the caches another lowers cache_limit: when the call returns, no more room is taken than the new
 // limit says, however the threads are scheduled.
 // on: preload locked static
-// limit: 60
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

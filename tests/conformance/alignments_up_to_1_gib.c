@@ -1,6 +1,5 @@
 // Alignments up to 1 GiB hold, many blocks of one alignment do not overlap, and their memory comes back.
 // on: glibc preload locked hardened static
-// limit: 60
 #include "check.h"
 
 int main(void) {

@@ -2,7 +2,6 @@
 // whichever way it was installed; its threads, the idle ones too, and a fork afterwards.
 // glibc itself opens a file where a thread's heap shrinks.
 // on: preload locked hardened
-// limit: 60
 // flags: -pthread
 #include "check.h"
 #include "filter.h"

@@ -63,7 +63,7 @@ int main(int count, char **arguments) {
         pid_t child = fork();
         EXPECT(child >= 0, "fork %d", i);
         if (child == 0) {
-            alarm(60);
+            alarm(100);
             allocate();
             _exit(0);
         }

@@ -25,7 +25,7 @@ static void *register_handlers(void *argument) {
 
 static void process(int number) {
     pthread_t thread;
-    alarm(30);
+    alarm(100);
     EXPECT(pthread_create(&thread, NULL, register_handlers, (void *)(uintptr_t)(number + 1)) == 0, "a thread");
     while (!atomic_load(&stop)) {
         pid_t child = fork();

@@ -1,7 +1,6 @@
 // free leaves errno as it was also when it does the janitor's work, and what it asks of the system is refused: in a
 // program without the janitor's thread that may open no file.
 // on: preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <sys/resource.h>
 

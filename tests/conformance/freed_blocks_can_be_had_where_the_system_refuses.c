@@ -1,7 +1,6 @@
 // Where the system refuses mmap, mprotect or both from some instant on, all that can be had is had again after it was
 // freed: 99 of 100 blocks at the least, in each of several sizes.
 // on: preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>

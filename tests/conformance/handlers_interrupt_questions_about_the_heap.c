@@ -1,7 +1,6 @@
 // A signal handler that allocates interrupts calls that ask the heap something: statistics, the profile, what malloc_info
 // and mallinfo say. Nobody waits for a lock of his own thread.
 // on: preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <signal.h>
 #include <sys/time.h>

@@ -1,7 +1,6 @@
 // The first block lies elsewhere in each run, also by the low half of its address, and its place tells nothing of the
 // secrets that glibc got from the kernel.
 // on: preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <sys/auxv.h>
 

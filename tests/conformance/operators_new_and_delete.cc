@@ -1,7 +1,6 @@
 // Every form of operator new and delete of C++17, 20 of them, gives aligned, writable memory and takes it
 // back.
 // on: glibc preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <new>
 

@@ -1,6 +1,5 @@
 // A limit on data set while the program runs (RLIMIT_DATA) gives null and ENOMEM; lifting it heals the heap.
 // on: glibc preload locked static
-// limit: 60
 #include "check.h"
 #include <sys/resource.h>
 

@@ -1,6 +1,5 @@
 // Many threads running out at once all get null and ENOMEM, and all work again after the frees.
 // on: glibc preload locked hardened static
-// limit: 90
 #include "check.h"
 #include <pthread.h>
 #include <sys/resource.h>

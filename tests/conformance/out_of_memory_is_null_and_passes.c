@@ -1,7 +1,6 @@
 // Under RLIMIT_AS running out gives null and ENOMEM, a failed realloc keeps the old block, much of the limit
 // is usable, and after frees the heap works as before.
 // on: glibc preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <sys/resource.h>
 

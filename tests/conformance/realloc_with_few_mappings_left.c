@@ -1,7 +1,6 @@
 // A long block keeps its contents when it grows, also where the process has nearly as many mappings as it may have, and
 // where parts of the block are locked: each such part is a mapping, and the system may move some of them and then stop.
 // on: glibc preload locked static
-// limit: 120
 #include "check.h"
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,6 +1,5 @@
 // free_sized, free_aligned_sized and cfree free; null is allowed; errno is kept.
 // on: preload locked hardened static
-// limit: 60
 #include "check.h"
 
 int main(void) {

@@ -1,7 +1,6 @@
 // Once loaded the library asks for memory, its fences, the clock and to wait; beside those it reads files. With
 // `system_calls=few` it does not do that either. A filter that it cannot see ends the process for anything else.
 // on: preload locked hardened static
-// limit: 60
 // flags: -pthread
 #include "check.h"
 #include "filter.h"

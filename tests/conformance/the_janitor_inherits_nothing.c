@@ -1,7 +1,6 @@
 // The library's thread has neither the CPU nor the real-time policy of the thread that happened to make it, and none of the
 // program's descriptors.
 // on: preload locked hardened
-// limit: 60
 #include "janitor.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,5 @@
 // When `janitor` was set to off, the library's thread has ended; when it was set to on, there is one again.
 // on: preload locked hardened
-// limit: 60
 #include "janitor.h"
 #include <pthread.h>
 

@@ -1,7 +1,6 @@
 // Threads with stacks of 16 KiB, or the smallest that glibc allows, can allocate, resize and free every size: the slow
 // paths need little stack.
 // on: glibc preload locked hardened static
-// limit: 60
 #include "check.h"
 #include <pthread.h>
 

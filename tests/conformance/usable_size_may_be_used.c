@@ -1,6 +1,5 @@
 // malloc_usable_size is 0 for null, never less than what was asked for, and all of it may be written.
 // on: glibc preload locked hardened static
-// limit: 40
 #include "check.h"
 
 enum { AT_ONCE = 8 };

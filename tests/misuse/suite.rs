@@ -239,7 +239,7 @@ pub fn commit(allocator: &Allocator, program: &str, crime: &str, tries: u64) -> 
     let binary = compile::program(&source(program), Ground::Preload, &["-w".into()])?;
     let mut command = machine::command(&binary);
     allocator.prepare(command.arg(crime).env("MISUSE_TRIES", tries.to_string()))?;
-    let limit = if crime == "steer_at_random" { 600 } else { 20 };
+    let limit = if crime == "steer_at_random" { 600 } else { 100 };
     let run = run(&mut command, Duration::from_secs(limit))?;
     let late = run.output.contains("committed");
     let line = run.complaints.lines().find(|line| !line.trim().is_empty()).unwrap_or("").to_string();

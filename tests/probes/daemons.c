@@ -105,7 +105,7 @@ static void *fork_and_return(void *unused) {
     EXPECT(child >= 0, "to fork");
     if (child == 0) {
         pthread_t thread;
-        alarm(10);
+        alarm(100);
         EXPECT(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0, "a thread");
         return unused;
     }
@@ -130,7 +130,7 @@ static void *work_in_library(void *unused) {
 
 static void fork_beside_a_library_with_a_lock(void) {
     pthread_t thread;
-    alarm(15);
+    alarm(100);
     EXPECT(pthread_create(&thread, NULL, work_in_library, NULL) == 0, "a thread");
     for (int i = 0; i < 40; i++) {
         pid_t child = fork();
@@ -150,7 +150,7 @@ static void a_library_starts_a_thread_in_children(void) {
         pid_t child = fork();
         EXPECT(child >= 0, "to fork");
         if (child == 0) {
-            alarm(10);
+            alarm(100);
             free(malloc(200000));
             library_wait_for_thread();
             _exit(0);
@@ -172,7 +172,7 @@ static void *register_handlers(void *unused) {
 /* From the 49th on glibc allocates while it holds its lock of the handlers. */
 static void fork_while_handlers_are_registered(void) {
     pthread_t thread;
-    alarm(15);
+    alarm(100);
     EXPECT(pthread_create(&thread, NULL, register_handlers, NULL) == 0, "a thread");
     while (!atomic_load(&stop_library)) {
         pid_t child = fork();

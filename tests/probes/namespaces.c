@@ -159,14 +159,14 @@ static void clone_into_new_namespaces(void) {
 /* Parent and child both have pid 1: what is the parent's must not be taken for the child's. */
 static int clone_as_first(void *unused) {
     (void)unused;
-    alarm(15);
+    alarm(100);
     pthread_t thread[2];
     start_workers(thread, 2);
     usleep(20000);
     pid_t child = syscall(SYS_clone, SIGCHLD | CLONE_NEWPID, NULL, NULL, NULL, NULL);
     EXPECT(child >= 0, "to clone");
     if (child == 0) {
-        alarm(5);
+        alarm(100);
         EXPECT(unshare(1) != 0 && errno == EINVAL, "EINVAL for flags that nobody can unshare alone");
         _exit(0);
     }

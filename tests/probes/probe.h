@@ -68,7 +68,7 @@ __attribute__((unused)) static void warm(void) {
 
 /* What a process must be able to do wherever it finds itself. */
 __attribute__((unused)) static void live(void) {
-    alarm(20);
+    alarm(100);
     work_and_free(1, 2000);
     grow();
     run_threads();
@@ -152,7 +152,7 @@ __attribute__((unused)) static void field(const char *status, const char *name, 
 
 /* Threads that were joined are counted for a moment more; a library's own would stay. */
 __attribute__((unused)) static int tasks_after_a_while(int expected) {
-    for (int look = 0; look < 100 && each_task(NULL) > expected; look++)
+    for (int look = 0; look < 2000 && each_task(NULL) > expected; look++)
         usleep(5000);
     return each_task(NULL);
 }

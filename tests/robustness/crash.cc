@@ -134,7 +134,7 @@ static void with_a_handler(void (*crime)(), void (*handler)(int) = last_words) {
 
 int main(int argc, char **argv) {
     std::string name = argc > 1 ? argv[1] : "";
-    alarm(20);
+    alarm(100);
     if (name == "handler_after_a_bad_pointer")
         with_a_handler(stopped_at_a_bad_pointer);
     if (name == "handler_after_a_double_free")

@@ -27,7 +27,7 @@ int main(int count, char **arguments) {
     for (int number = 0; number < 200; number++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(100);
             HeapProfilerStop();
             if (IsHeapProfilerRunning()) {
                 _exit(2);

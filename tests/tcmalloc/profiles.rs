@@ -64,7 +64,7 @@ pub fn from_the_environment() -> Result<(), String> {
         if on == On::Gperftools {
             command.env("LD_PRELOAD", "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4");
         }
-        let finished = run(command.env("HEAPPROFILE", &prefix), Duration::from_secs(20))?;
+        let finished = run(command.env("HEAPPROFILE", &prefix), Duration::from_secs(100))?;
         finished.succeeded()?;
         let file = format!("{}.0001.heap", prefix.display());
         let text = std::fs::read_to_string(Path::new(&file))

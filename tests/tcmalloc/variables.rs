@@ -18,7 +18,7 @@ pub fn obeyed() -> Result<(), String> {
     ];
     for (variable, value, line) in cases {
         let mut command = On::Ours.command("options.c")?;
-        let finished = run(command.env(variable, value), Duration::from_secs(20))?;
+        let finished = run(command.env(variable, value), Duration::from_secs(100))?;
         finished.succeeded()?;
         if !finished.text().contains(line) || !finished.complaints.is_empty() {
             return Err(format!(
@@ -38,7 +38,7 @@ pub fn named() -> Result<(), String> {
         .env("TCMALLOC_SKIP_SBRK", "1")
         .env("TCMALLOC_RELEASE_RATE", "fast")
         .env("TCMALLOC_UNHEARD_OF", "1");
-    let finished = run(&mut command, Duration::from_secs(20))?;
+    let finished = run(&mut command, Duration::from_secs(100))?;
     finished.succeeded()?;
     let lines: Vec<&str> = finished.complaints.lines().collect();
     let expected = [
