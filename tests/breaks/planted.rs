@@ -46,6 +46,12 @@ pub const BREAKS: &[Break] = &[
         "let state = self.state.fetch_sub(HELD, Ordering::Relaxed);",
         Loom("loom_"),
     ),
+    core(
+        "two_locks_are_taken_in_the_other_order",
+        "let mut held = self.giving_back.lock();\n        let mut state = self.lock();\n        if state.runs.dirty_free",
+        "let mut state = self.lock();\n        let mut held = self.giving_back.lock();\n        if state.runs.dirty_free",
+        "a_bounded_release_gives_what_was_asked_for",
+    ),
     // options
     core(
         "a_kilobyte_has_a_thousand_bytes",
@@ -243,8 +249,8 @@ pub const BREAKS: &[Break] = &[
     // exports
     other(
         "free_changes_errno",
-        "    undisturbed(|| HEAP.free_slow(address(block)));\n",
-        "    HEAP.free_slow(address(block));\n",
+        "    undisturbed(|| blocks().free_slow(address(block)));\n",
+        "    blocks().free_slow(address(block));\n",
         On("vcmalloc", "conformance", "free_keeps_errno_while_the_system_refuses::preload"),
     ),
     other(
