@@ -294,7 +294,7 @@ pub const BREAKS: &[Break] = &[
         "the_median_is_the_upper_of_two",
         "Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)",
         "Some(upper)",
-        Of("vcm-labs", "the_median_of_an_even_number_lies_between_the_middle_two"),
+        Of("vcm-measure", "the_median_of_an_even_count_is_the_mean_of_the_two_middle_values"),
     ),
     other(
         "repetitions_are_compared_with_others",
