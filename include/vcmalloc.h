@@ -40,8 +40,8 @@ size_t vcm_release(size_t keep);
 size_t vcm_release_text(size_t keep, char *buffer, size_t length);
 
 /* Sets the function that is called when memory_limit was passed (null: none), with the heap's bytes in memory and the
-   limit. It runs in the janitor's thread, on a stack of 128 KiB, or in a thread that allocates, once at a time; holds no
-   lock of ours, may allocate and free, should drop caches of the program, and must return. */
+   limit. It runs in a thread of the program that allocates or frees (before Linux 5.9 also in the janitor's, on a stack of
+   128 KiB), once at a time; holds no lock of ours, may allocate and free, should drop caches of the program, and must return. */
 void vcm_on_pressure(void (*callback)(size_t in_memory, size_t limit));
 
 /* Starts the thread that gives memory back, in programs that link libvcmalloc.a; the shared library does it by itself
