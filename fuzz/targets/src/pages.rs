@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use arbitrary::Arbitrary;
+use vcmalloc_core::base::ticks::{Tick, Ticks};
 use vcmalloc_core::class::{SizeClass, UNIT_BYTES};
 use vcmalloc_core::os::Os;
 use vcmalloc_core::os::fake::{Fake, Request};
@@ -90,7 +91,7 @@ impl Test {
             Step::Close(which) => {
                 if let Some((start, id, _)) = self.pick(which) {
                     self.open.remove(&start);
-                    self.pages.close_span(id, self.pages.clock.load(Ordering::Relaxed));
+                    self.pages.close_span(id, self.pages.clock.load());
                 }
             }
             Step::Extend(which, more) => self.extend(which, more as u32 % 500 + 1),
@@ -104,9 +105,9 @@ impl Test {
                 }
             }
             Step::GiveBack(keep, ticks) => {
-                self.pages.give_back(&self.system, (keep as usize) << 12, ticks as u32 % 8);
+                self.pages.give_back(&self.system, (keep as usize) << 12, Ticks(ticks as u32 % 8));
             }
-            Step::Clock(ticks) => _ = self.pages.clock.fetch_add(ticks as u32, Ordering::Relaxed),
+            Step::Clock(ticks) => _ = self.pages.clock.advance(Ticks(ticks as u32)),
             Step::Squat(blocks) => self.squat(blocks as usize % 40),
             Step::Refuse(request, after) => {
                 self.system.refuse_after(REQUESTS[request as usize % REQUESTS.len()], after as u64 % 8);
@@ -162,7 +163,7 @@ pub fn run(input: &[u8]) {
     }
     test.pages.verify();
     for (id, _) in std::mem::take(&mut test.open).into_values() {
-        test.pages.close_span(id, 0);
+        test.pages.close_span(id, Tick(0));
     }
     test.pages.verify();
     test.pages.each_reservation(|start, bytes| test.system.unmap(start, bytes.max(1)));

@@ -14,6 +14,7 @@
 
 use crate::base::round_up;
 use crate::base::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::ticks::Ticks;
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::Os;
 
@@ -230,9 +231,9 @@ impl Slab {
     }
 
     /// For how many ticks the word of a class has not changed, as far as counted.
-    pub fn ticks_still(self, class: SizeClass) -> u32 {
+    pub fn ticks_still(self, class: SizeClass) -> Ticks {
         let stood = self.info().stood.get(class.index());
-        stood.map_or(0, |stood| u32::from(stood.load(Ordering::Relaxed) & 0xFF))
+        Ticks(stood.map_or(0, |stood| u32::from(stood.load(Ordering::Relaxed) & 0xFF)))
     }
 
     pub fn info(&self) -> &Info {

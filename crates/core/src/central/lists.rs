@@ -3,7 +3,7 @@
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
-use crate::base::sync::Ordering;
+use crate::base::ticks::{Tick, Ticks};
 use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
@@ -51,7 +51,7 @@ impl SpanLists {
             let mut places = out.iter_mut().skip(count);
             let wanted = places.len();
             let (released, fresh) = (span.released_bytes(), span.fresh());
-            pages.touch(id, span, pages.clock.load(Ordering::Relaxed));
+            pages.touch(id, span, pages.clock.load());
             let taken = span.take(wanted, |index| {
                 if let Some(place) = places.next() {
                     *place = start + index * block_bytes;
@@ -104,7 +104,7 @@ impl SpanLists {
         pages: &Pages<O>,
         class: SizeClass,
         blocks: &[usize],
-        at: u32,
+        at: Tick,
     ) -> Result<(), Misuse> {
         let mut outcome = Ok(());
         for address in blocks {
@@ -120,7 +120,7 @@ impl SpanLists {
         pages: &Pages<O>,
         class: SizeClass,
         address: usize,
-        at: u32,
+        at: Tick,
     ) -> Result<(), Misuse> {
         let (id, index) = locate(pages, class, address)?;
         let span = pages.span(id);
@@ -163,9 +163,9 @@ impl SpanLists {
 
     /// Gives the idle pages of a span back, or the whole span where it is empty, if it has not been touched
     /// for `ticks`. Returns the bytes that went back to the system.
-    pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
+    pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> usize {
         let span = pages.span(id);
-        let now = pages.clock.load(Ordering::Relaxed);
+        let now = pages.clock.load();
         if !is_idle(span.touched_at.get(), now, ticks) {
             return 0;
         }
@@ -209,7 +209,7 @@ impl SpanLists {
             }
             span.recount();
             span.list.set(0);
-            pages.touch(id, span, pages.clock.load(Ordering::Relaxed));
+            pages.touch(id, span, pages.clock.load());
             self.spans += 1;
             self.free_blocks += span.free.get() as usize;
             let list = list_of(span);

@@ -18,6 +18,7 @@ pub use lists::locate;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
@@ -166,7 +167,7 @@ impl<O: Os> Central<O> {
 
     /// Takes free blocks of one class straight into their spans.
     pub fn give_to_spans(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        self.return_blocks(pages, class, blocks, pages.clock.load(Ordering::Relaxed))
+        self.return_blocks(pages, class, blocks, pages.clock.load())
     }
 
     /// Takes blocks straight into their spans that are known to be free since tick `at`.
@@ -175,14 +176,14 @@ impl<O: Os> Central<O> {
         pages: &Pages<O>,
         class: SizeClass,
         blocks: &[usize],
-        at: u32,
+        at: Tick,
     ) -> Result<(), Misuse> {
         self.class(class).spans.lock().put(pages, class, blocks, at)
     }
 
     /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick
     /// `at`.
-    pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: u32) -> Result<(), Misuse> {
+    pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: Tick) -> Result<(), Misuse> {
         let place = self.class(class);
         if place.cached.load(Ordering::Relaxed) == 0 {
             return Ok(());
@@ -203,15 +204,15 @@ impl<O: Os> Central<O> {
         outcome
     }
 
-    /// Gives the memory of a transfer array back that nobody has used for so many calls of this. What is refused
+    /// Gives the memory of a transfer array back that nobody has used for so many ticks: a call of this is one. What is refused
     /// stays until the array was used again.
-    pub fn forget_array(&self, os: &O, class: SizeClass, calls: u32) {
+    pub fn forget_array(&self, os: &O, class: SizeClass, ticks: Ticks) {
         let place = self.class(class);
         let empty_for = place.empty_for.load(Ordering::Relaxed);
         if empty_for == FORGOTTEN || place.cached.load(Ordering::Relaxed) != 0 {
             return;
         }
-        if empty_for < calls {
+        if empty_for < ticks.0 {
             return place.empty_for.store(empty_for + 1, Ordering::Relaxed);
         }
         let mut transfer = place.transfer.lock();
@@ -237,11 +238,11 @@ impl<O: Os> Central<O> {
 
     /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns
     /// the bytes.
-    pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
+    pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> usize {
         let span = pages.span(id);
         let class = span.class();
         // Most spans are tidy or in use: those cost a look, not a lock.
-        if !class.is_small() || !is_idle(span.touched_at.get(), pages.clock.load(Ordering::Relaxed), ticks) {
+        if !class.is_small() || !is_idle(span.touched_at.get(), pages.clock.load(), ticks) {
             return 0;
         }
         let mut spans = self.class(class).spans.lock();

@@ -116,7 +116,7 @@ impl Large {
 
     pub fn free<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
         let id = self.find(pages, address)?;
-        if !pages.close_large(id, address, pages.clock.load(Ordering::Relaxed)) {
+        if !pages.close_large(id, address, pages.clock.load()) {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
         // Not one step: where two threads take the same turn one address is forgotten, and a locked

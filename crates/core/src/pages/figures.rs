@@ -1,8 +1,8 @@
 //! The counters of this layer, and walks over what it has.
 
-use super::runs::is_since;
 use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, Span, SpanId, State};
 use crate::base::sync::Ordering;
+use crate::base::ticks::Tick;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
 
@@ -103,16 +103,16 @@ impl<O: Os> Pages<O> {
     }
 
     /// Notes that pages came into use again that were given back at tick `at`.
-    pub fn count_returned(&self, bytes: usize, at: u32) {
-        if is_since(at, self.too_soon_from.load(Ordering::Relaxed)) {
+    pub fn count_returned(&self, bytes: usize, at: Tick) {
+        if at.is_since(self.too_soon_from.load()) {
             self.came_back.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
 
     /// Bytes that the program ever needed again soon after they were given back. What was given back before
     /// tick `from` counts no more from now on.
-    pub fn came_back(&self, from: u32) -> u64 {
-        self.too_soon_from.store(from, Ordering::Relaxed);
+    pub fn came_back(&self, from: Tick) -> u64 {
+        self.too_soon_from.store(from);
         let mut state = self.lock();
         state.runs.too_soon_from = from;
         state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)

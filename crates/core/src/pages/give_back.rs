@@ -7,6 +7,7 @@ use super::runs::Huge;
 use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, Pages, State, Withheld, bits};
 use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::UNIT_BYTES;
 use crate::os::{Guard, Os};
 
@@ -29,7 +30,7 @@ struct Wish {
     /// Bytes of free memory that stay.
     keep: usize,
     /// Free for so long.
-    ticks: u32,
+    ticks: Ticks,
 }
 
 /// Blocks that are looked at while the lock is held.
@@ -38,7 +39,7 @@ const BLOCKS_PER_LOOK: u32 = 256;
 impl<O: Os> Pages<O> {
     /// Gives the memory of units back that have been free for `ticks`, whole empty blocks first, until at
     /// most `keep` bytes of free memory are left. Returns the bytes given.
-    pub fn give_back(&self, os: &O, keep: usize, ticks: u32) -> usize {
+    pub fn give_back(&self, os: &O, keep: usize, ticks: Ticks) -> usize {
         let mut given = 0;
         for whole_only in [true, false] {
             let wish = Wish { whole_only, keep, ticks };
@@ -70,7 +71,7 @@ impl<O: Os> Pages<O> {
     }
 
     fn has_what_is_wished(&self, state: &Guard<'_, State, O>, number: u32, wish: Wish) -> bool {
-        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(self.block_changed_at(state, number));
+        let age = self.clock.load().since(self.block_changed_at(state, number));
         state.runs.dirty_of(&self.blocks, number) != 0
             && age >= wish.ticks
             && (!wish.whole_only || state.runs.is_unused(&self.blocks, number))
@@ -91,7 +92,7 @@ impl<O: Os> Pages<O> {
         self.give_back_units(os, &mut held, dirty, unused)
     }
 
-    fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> u32 {
+    fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> Tick {
         // SAFETY: blocks belong to the holder of the state.
         unsafe { (*self.blocks.at(number as usize)).changed_at }
     }
@@ -143,7 +144,7 @@ impl<O: Os> Pages<O> {
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &mut *self.blocks.at(number as usize) };
         block.undumped |= undumped;
-        block.given_back_at = self.clock.load(Ordering::Relaxed);
+        block.given_back_at = self.clock.load();
         if block.huge == Huge::Yes {
             self.huge_blocks.fetch_sub(1, Ordering::Relaxed);
         }
@@ -155,7 +156,7 @@ impl<O: Os> Pages<O> {
         for number in start / BLOCK_UNITS..=(start + units - 1) / BLOCK_UNITS {
             // SAFETY: blocks belong to the holder of the state.
             let block = unsafe { &mut *self.blocks.at(number as usize) };
-            block.changed_at = self.clock.load(Ordering::Relaxed);
+            block.changed_at = self.clock.load();
             if block.undumped {
                 block.undumped = !os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, true);
             }
@@ -181,7 +182,7 @@ impl<O: Os> Pages<O> {
     /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many.
     /// Looks at a few blocks each time, one after the other: to ask the system what is in memory takes some
     /// microseconds a block.
-    pub fn collapse_dense(&self, os: &O, most: u32, ticks: u32) -> u32 {
+    pub fn collapse_dense(&self, os: &O, most: u32, ticks: Ticks) -> u32 {
         let mut done = 0;
         for _ in 0..LOOKS_FOR_EACH_COLLAPSE * most {
             let Some(number) = self.next_full_since(ticks) else { break };
@@ -205,7 +206,7 @@ impl<O: Os> Pages<O> {
     }
 
     /// The next block in turn that could have a huge page; none in the rest of this round.
-    fn next_full_since(&self, ticks: u32) -> Option<u32> {
+    fn next_full_since(&self, ticks: Ticks) -> Option<u32> {
         let state = self.lock();
         let (blocks, from) = (state.runs.blocks, self.next_collapse.load(Ordering::Relaxed));
         let end = blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
@@ -219,10 +220,10 @@ impl<O: Os> Pages<O> {
         found.filter(|_| blocks >= LEAST_FOR_HUGE)
     }
 
-    fn is_full_since(&self, _held: &Guard<'_, State, O>, number: u32, ticks: u32) -> bool {
+    fn is_full_since(&self, _held: &Guard<'_, State, O>, number: u32, ticks: Ticks) -> bool {
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &*self.blocks.at(number as usize) };
-        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(block.changed_at);
+        let age = self.clock.load().since(block.changed_at);
         block.free == 0 && block.dirty != 0 && block.huge == Huge::No && age >= ticks
     }
 }

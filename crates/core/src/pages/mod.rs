@@ -25,13 +25,14 @@ mod verify;
 
 pub use figures::{LargeStats, Mapping, PageStats};
 pub use limits::Limits;
-pub use runs::{Block, Run, is_since};
+pub use runs::{Block, Run};
 pub use span::{Span, SpanId, TIDY, is_idle};
 pub use table::Table;
 
 use crate::base::locks::{Rank, Ranked};
 use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use crate::base::ticks::{AtomicTick, Tick};
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
@@ -49,7 +50,7 @@ const GIVEN_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / GIVEN_BITS;
 /// Bytes of `marks` for a unit.
 const MARKS_PER_UNIT: usize = UNIT_BYTES >> GRANULE_SHIFT;
 /// Time begins late enough for "long ago" to be in it: TIDY is no time.
-const FIRST_TICK: u32 = 1000;
+const FIRST_TICK: Tick = Tick(1000);
 
 /// The back of a heap. Any thread may call.
 pub struct Pages<O: Os> {
@@ -76,14 +77,14 @@ pub struct Pages<O: Os> {
     state: Mutex<State, O>,
     posted: Posted,
     /// The heap's time in ticks, moved by whoever keeps it.
-    pub clock: AtomicU32,
+    pub clock: AtomicTick,
     pub limits: Limits,
     /// Bytes of pages inside spans that were given back.
     released: AtomicUsize,
     /// Bytes of pages inside spans that came into use although they had been given back not before
     /// `too_soon_from`.
     came_back: AtomicU64,
-    too_soon_from: AtomicU32,
+    too_soon_from: AtomicTick,
     /// The 2 MiB block that is looked at next for a huge page.
     next_collapse: AtomicU32,
     huge_blocks: AtomicUsize,
@@ -188,11 +189,11 @@ impl<O: Os> Pages<O> {
                 waiting: 0,
             }),
             posted: Posted::new(),
-            clock: AtomicU32::new(FIRST_TICK),
+            clock: AtomicTick::new(FIRST_TICK),
             limits: Limits::new(),
             released: AtomicUsize::new(0),
             came_back: AtomicU64::new(0),
-            too_soon_from: AtomicU32::new(FIRST_TICK),
+            too_soon_from: AtomicTick::new(FIRST_TICK),
             next_collapse: AtomicU32::new(0),
             huge_blocks: AtomicUsize::new(0),
             giving_back: Mutex::new(Withheld::NOTHING),

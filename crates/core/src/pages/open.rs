@@ -2,7 +2,6 @@
 
 use super::grow::Place;
 use super::{Pages, Span, SpanId, State};
-use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
 
@@ -49,7 +48,7 @@ impl<O: Os> Pages<O> {
         let span = self.span(id);
         span.open(class, run.start, units, run.zeroed);
         span.requested.set(requested);
-        span.touched_at.set(self.clock.load(Ordering::Relaxed));
+        span.touched_at.set(self.clock.load());
         state.opened(span);
         self.limits.note(self.footprint_of(&state));
         self.set_untidy(id, class.is_small());
@@ -121,7 +120,7 @@ impl<O: Os> Pages<O> {
         if fewer > 0 {
             span.units.set(units);
             self.write_classes(first, fewer, SizeClass::NONE);
-            state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
+            state.runs.put(&self.blocks, first, fewer, self.clock.load());
         }
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::base::memory::{fill, holds};
 use crate::base::sync::Ordering;
+use crate::base::ticks::Ticks;
 use crate::class::SizeClass;
 use crate::os::fake::{Fake, Request};
 
@@ -26,7 +27,7 @@ fn an_address_is_known_by_its_class_and_nothing_else_is() {
     assert_eq!(pages.class_of(start - 1), SizeClass::NONE);
     assert_eq!(pages.class_of(&os as *const Fake as usize), SizeClass::NONE);
     assert_eq!(pages.class_of(usize::MAX), SizeClass::NONE);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
     assert_eq!((pages.class_of(start), pages.span_of(start)), (SizeClass::NONE, None));
 }
 
@@ -92,7 +93,7 @@ fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
 fn what_is_free_can_be_cut_into_the_smallest_spans_when_the_system_gives_nothing_more() {
     let (os, pages) = pages();
     let (large, _) = pages.open_large(&os, 64 * BLOCK_UNITS, 1, 0).unwrap();
-    pages.close_span(large, 0);
+    pages.close_span(large, Tick(0));
     os.refuse_after(Request::MapAt, 0);
     os.refuse_after(Request::Commit, 0);
     let spans = (0..).map_while(|_| pages.open_span(&os, SizeClass::for_small(16)));
@@ -133,7 +134,7 @@ fn one_block_can_have_the_whole_range_and_so_can_the_smallest_spans() {
     let units = (pages.range_bytes() / UNIT_BYTES) as u32;
     assert!(pages.open_large(&os, units + 1, 1, 0).is_none());
     let (all, _) = pages.open_large(&os, units, 1, 0).unwrap();
-    pages.close_span(all, 0);
+    pages.close_span(all, Tick(0));
     let spans = (0..).map_while(|_| pages.open_span(&os, SizeClass::for_small(16)));
     assert_eq!(spans.count(), units as usize);
 }
@@ -142,8 +143,8 @@ fn one_block_can_have_the_whole_range_and_so_can_the_smallest_spans() {
 fn a_block_that_grows_into_what_is_left_out_of_core_files_lets_it_in_again() {
     let (os, pages) = pages();
     let [id, gone] = [BLOCK_UNITS; 2].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
-    pages.close_span(gone, 0);
-    pages.give_back(&os, 0, 0);
+    pages.close_span(gone, Tick(0));
+    pages.give_back(&os, 0, Ticks(0));
     let left_out = os.asked(Request::SetDumped);
     assert!(pages.resize_large(&os, id, address(&pages, id), BLOCK_UNITS + 2, 0));
     assert_eq!((left_out, os.asked(Request::SetDumped)), (1, 2));
@@ -155,14 +156,14 @@ fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, 100, 1, 0).unwrap().0).collect();
     let start = address(&pages, ids[1]);
     fill(start, 1, 9);
-    pages.close_span(ids[1], 0);
+    pages.close_span(ids[1], Tick(0));
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
     os.refuse_after(Request::GiveBack, 0);
-    assert_eq!(pages.give_back(&os, 0, 0), 0, "a refusal leaves it dirty");
+    assert_eq!(pages.give_back(&os, 0, Ticks(0)), 0, "a refusal leaves it dirty");
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
     os.grant(Request::GiveBack);
-    assert_eq!(pages.give_back(&os, 100 * UNIT_BYTES, 0), 0, "so much may be kept");
-    assert_eq!(pages.give_back(&os, 0, 0), 100 * UNIT_BYTES);
+    assert_eq!(pages.give_back(&os, 100 * UNIT_BYTES, Ticks(0)), 0, "so much may be kept");
+    assert_eq!(pages.give_back(&os, 0, Ticks(0)), 100 * UNIT_BYTES);
     assert!(pages.stats().dirty_free == 0 && holds(start, 1, 0));
     assert!(pages.open_large(&os, 100, 1, 0).unwrap().1, "known to be zero");
 }
@@ -188,27 +189,27 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     let (os, pages) = pages();
     let closed_twice = |what: &str, id, start| {
         let before = pages.stats();
-        assert!(!pages.close_large(id, start, 0), "{what}");
+        assert!(!pages.close_large(id, start, Tick(0)), "{what}");
         assert!(!pages.resize_large(&os, id, start, 20, 1), "{what}");
         assert_eq!(pages.stats(), before, "{what}");
         pages.verify();
     };
     let neighbours: Vec<_> = (0..3).map(|_| pages.open_large(&os, 30, 1, 0).unwrap().0).collect();
     let (id, start) = (neighbours[1], address(&pages, neighbours[1]));
-    assert!(pages.close_large(id, start, 0));
+    assert!(pages.close_large(id, start, Tick(0)));
     closed_twice("free units", id, start);
     assert_eq!(pages.stats().used, 60 * UNIT_BYTES as u64);
     // The same descriptor, the same place.
     let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
     assert_eq!((small, address(&pages, small)), (id, start));
     closed_twice("blocks of a class", id, start);
-    pages.close_span(small, 0);
+    pages.close_span(small, Tick(0));
     // The same place, another descriptor; that one has gone elsewhere.
     let (elsewhere, _) = pages.open_large(&os, 200, 1, 0).unwrap();
     let (there, _) = pages.open_large(&os, 30, 1, 0).unwrap();
     assert_eq!((elsewhere, address(&pages, there)), (id, start));
     closed_twice("another large block", id, start);
-    assert!(pages.close_large(there, start, 0));
+    assert!(pages.close_large(there, start, Tick(0)));
 }
 
 #[test]
@@ -233,7 +234,7 @@ fn that_the_soft_limit_is_passed_is_told_until_it_is_forgotten_and_nothing_is_gi
     let (os, pages) = pages();
     pages.limits.set(Some(30 * UNIT_BYTES), None);
     let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
     assert_eq!(pages.footprint(), 20 * UNIT_BYTES, "free, and in memory");
     pages.open_large(&os, 10, 1, 0).unwrap();
     assert_eq!((pages.footprint(), pages.limits.is_passed()), (20 * UNIT_BYTES, false), "within it");
@@ -249,7 +250,7 @@ fn a_block_that_grows_in_place_is_under_the_limits_as_a_new_one_is_and_may_alway
     let (os, pages) = pages();
     let [id, gone] = [20, 10].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
     let start = address(&pages, id);
-    pages.close_span(gone, 0);
+    pages.close_span(gone, Tick(0));
     pages.limits.set(Some(40 * UNIT_BYTES), Some(32 * UNIT_BYTES));
     assert!(pages.resize_large(&os, id, start, 25, 0));
     assert_eq!(pages.dirty_free_bytes(), 0, "what was free went first");
@@ -310,19 +311,19 @@ fn what_nobody_needed_and_what_was_wanted_again_is_counted() {
     let (os, pages) = pages();
     let unit = UNIT_BYTES;
     let ids = [40, 60].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
-    ids.into_iter().for_each(|id| pages.close_span(id, 0));
+    ids.into_iter().for_each(|id| pages.close_span(id, Tick(0)));
     assert_eq!((pages.low_water(), pages.dirty_free_bytes()), (0, 100 * unit), "the least since the start");
     pages.open_large(&os, 30, 1, 0).unwrap();
     assert_eq!([pages.low_water(), pages.low_water()], [70 * unit, 70 * unit]);
-    let now = pages.clock.load(Ordering::Relaxed);
+    let now = pages.clock.load();
     assert_eq!(pages.came_back(now), 0);
-    assert_eq!(pages.give_back(&os, 0, 0), 70 * unit);
+    assert_eq!(pages.give_back(&os, 0, Ticks(0)), 70 * unit);
     pages.open_large(&os, 50, 1, 0).unwrap();
-    assert_eq!(pages.came_back(now + 1), 50 * unit as u64);
+    assert_eq!(pages.came_back(now.after(Ticks(1))), 50 * unit as u64);
     pages.open_large(&os, 10, 1, 0).unwrap();
-    assert_eq!(pages.came_back(now + 1), 50 * unit as u64, "too long ago to count");
+    assert_eq!(pages.came_back(now.after(Ticks(1))), 50 * unit as u64, "too long ago to count");
     pages.count_returned(4096, now);
-    pages.count_returned(8192, now + 1);
+    pages.count_returned(8192, now.after(Ticks(1)));
     assert_eq!(pages.came_back(now), 50 * unit as u64 + 8192);
 }
 
@@ -333,17 +334,17 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
     let starts: Vec<_> = blocks.iter().map(|id| address(&pages, *id)).collect();
     let held = pages.state.lock();
     // This thread would wait for itself.
-    assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], 0)));
-    assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
+    assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], Tick(0))));
+    assert!(!pages.close_large(blocks[3], starts[3], Tick(0)), "freed twice");
     assert_eq!([15, 16].map(|at| pages.is_posted(blocks[at], starts[at])), [true, false]);
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], 0));
+        let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], Tick(0)));
         assert_eq!(pages.class_of(starts[16]), SizeClass::LARGE);
         drop(held);
         assert!(waits.join().unwrap());
     });
     assert_eq!(pages.stats().large.blocks, 3);
-    assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
+    assert!(!pages.close_large(blocks[3], starts[3], Tick(0)), "freed twice");
     assert_eq!(pages.take_freed_twice(), None);
     pages.verify();
 }
@@ -353,7 +354,7 @@ fn a_large_block_that_two_threads_freed_at_one_moment_is_closed_once_and_known()
     let (os, pages) = pages();
     let id = pages.open_large(&os, 30, 1, 0).unwrap().0;
     let (start, posting) = (address(&pages, id), pages.posting(id, address(&pages, id)));
-    assert!(pages.close_large(id, start, 0));
+    assert!(pages.close_large(id, start, Tick(0)));
     // The other thread looked before that, and saw the lock taken.
     assert_eq!(pages.posted.post(posting), posted::Post::Left);
     assert!(pages.is_posted(id, start));
@@ -371,7 +372,7 @@ fn large_blocks_that_threads_open_and_close_beside_each_other_are_each_theirs_al
             let (start, bytes) = (address(&pages, id), 20 * UNIT_BYTES);
             fill(start, bytes, mark);
             assert!(holds(start, bytes, mark), "round {round}");
-            assert!(pages.close_large(id, start, 0), "round {round}");
+            assert!(pages.close_large(id, start, Tick(0)), "round {round}");
         }
     };
     std::thread::scope(|scope| {
@@ -395,7 +396,7 @@ fn of_two_threads_that_free_a_large_block_one_is_told_or_the_pages_know() {
         let done = std::thread::scope(|scope| {
             let free = || {
                 begin.wait();
-                pages.close_large(id, start, 0)
+                pages.close_large(id, start, Tick(0))
             };
             let frees = [scope.spawn(free), scope.spawn(free)];
             begin.wait();

@@ -5,12 +5,13 @@
 //! waiting for memory.
 
 use super::{Pages, Span, SpanId, TIDY};
+use crate::base::ticks::Tick;
 use crate::os::Os;
 
 impl<O: Os> Pages<O> {
     /// Notes that blocks of a span came or went at tick `at`. The caller holds what the span belongs to.
     #[inline]
-    pub fn touch(&self, id: SpanId, span: &Span, at: u32) {
+    pub fn touch(&self, id: SpanId, span: &Span, at: Tick) {
         if span.touched_at.get() == TIDY {
             self.set_untidy(id, true);
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::memory::{fill, holds};
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::fake::{Fake, Request};
 use crate::pages::{Mapping, SpanId};
@@ -75,8 +76,8 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
         let resident = os.resident_bytes(start, bytes).unwrap();
         assert!(resident < MIB, "{resident} bytes say that {gib} GiB are not ours");
         pages.verify();
-        pages.close_span(ids[49], 0);
-        assert!(pages.give_back(&os, 0, 0) >= 100 * UNIT_BYTES);
+        pages.close_span(ids[49], Tick(0));
+        assert!(pages.give_back(&os, 0, Ticks(0)) >= 100 * UNIT_BYTES);
         let mut listed = 0;
         pages.each_mapping(|kind, _, bytes| listed += if kind == Mapping::Blocks { bytes } else { 0 });
         assert_eq!(listed as u64, pages.stats().mapped, "gaps are no mappings of ours");
@@ -92,8 +93,8 @@ fn a_gap_is_passed_over_by_a_repair() {
     let (second, _) = pages.open_large(&os, 1000, 1, 0).unwrap();
     pages.rebuild(&mut pages.state.lock());
     pages.verify();
-    pages.close_span(first, 0);
-    pages.close_span(second, 0);
+    pages.close_span(first, Tick(0));
+    pages.close_span(second, Tick(0));
     assert!(pages.open_large(&os, 1000, 1, 0).is_some());
     pages.verify();
 }
@@ -229,7 +230,7 @@ proptest! {
                     if !open.is_empty() {
                         let (id, units, mark) = open.swap_remove(which % open.len());
                         prop_assert!(holds(address(&pages, id), units as usize * UNIT_BYTES, mark));
-                        pages.close_span(id, 0);
+                        pages.close_span(id, Tick(0));
                     }
                 }
                 Step::Others { ahead, blocks } => {
@@ -239,7 +240,7 @@ proptest! {
                     }
                 }
                 Step::OthersGo => others.pop().into_iter().for_each(|(start, bytes)| os.unmap(start, bytes)),
-                Step::GiveBack => _ = pages.give_back(&os, 0, 0),
+                Step::GiveBack => _ = pages.give_back(&os, 0, Ticks(0)),
                 Step::Refuse(after) => os.refuse_after(Request::MapAt, after),
                 Step::Grant => os.grant(Request::MapAt),
             }

@@ -1,3 +1,4 @@
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::fake::{Fake, Request};
 use crate::pages::{Pages, SpanId};
@@ -28,12 +29,12 @@ fn what_is_open_stays_open_and_what_is_free_can_be_had() {
     let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
     let (large, _) = pages.open_large(&os, 300, 1, 4_800_000).unwrap();
     let (gone, _) = pages.open_large(&os, 200, 1, 0).unwrap();
-    pages.close_span(gone, 0);
+    pages.close_span(gone, Tick(0));
     let before = pages.stats();
     repaired(&pages);
     assert_eq!(pages.stats(), before);
-    pages.close_span(small, 0);
-    pages.close_span(large, 0);
+    pages.close_span(small, Tick(0));
+    pages.close_span(large, Tick(0));
     assert_eq!(pages.stats().used, 0);
 }
 
@@ -62,7 +63,7 @@ fn a_span_that_was_opening_or_closing_becomes_free() {
 fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again() {
     let (os, pages) = pages();
     let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
     pages.state.lock().runs.take(&pages.blocks, 40, 1).unwrap();
     repaired(&pages);
     assert_eq!(pages.stats().used, 0);
@@ -100,7 +101,7 @@ fn a_block_that_is_not_ours_stays_so() {
     let before = pages.stats();
     repaired(&pages);
     assert_eq!(pages.stats(), before);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn what_was_mapped_just_now_is_known_to_be_ours() {
     assert!(pages.blocks.ensure(&os, 2) && pages.classes.ensure(&os, 256) && pages.owners.ensure(&os, 256));
     repaired(&pages);
     assert_eq!(pages.grown_granules.load(Ordering::Relaxed), 2 * granules);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn a_gap_that_was_counted_in_part_is_counted_anew() {
     pages.state.lock().runs.lost = 0;
     repaired(&pages);
     assert_eq!(pages.stats(), before);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn huge_pages_are_counted_anew() {
     pages.huge_blocks.store(7, Ordering::Relaxed);
     repaired(&pages);
     assert_eq!(pages.huge_blocks.load(Ordering::Relaxed), 1);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 thread_local! {
@@ -164,9 +165,9 @@ fn units_that_interrupted_work_withholds_stay_withheld_until_it_ends() {
     let (mut os, pages) = pages();
     os.meanwhile = Some(fork_as_units_are_given_back);
     let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
     FORKING.set(&raw const pages);
-    assert_ne!(pages.give_back(&os, 0, 0), 0);
+    assert_ne!(pages.give_back(&os, 0, Ticks(0)), 0);
     assert!(FORKING.get().is_null());
     pages.verify();
     assert_eq!((pages.stats().used, pages.stats().dirty_free), (0, 0));
