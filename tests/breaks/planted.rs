@@ -137,13 +137,13 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_full_array_takes_one_more",
-        "\"cmp {top:e}, [{word} + 4]\",\n                \"jae {refused}\",",
-        "\"cmp {top:e}, [{word} + 4]\",\n                \"ja {refused}\",",
+        "\"cmp {top:e}, [{word} + 4]\",\n                    \"jae {refused}\",",
+        "\"cmp {top:e}, [{word} + 4]\",\n                    \"ja {refused}\",",
         "in_vcpu_caches",
     ),
     core(
         "the_block_freed_last_is_taken_again",
-        "                \"cmp [{slab} + {top}], {block}\",\n                \"je {refused}\",\n",
+        "                    \"cmp [{slab} + {top}], {block}\",\n                    \"je {refused}\",\n",
         "",
         "a_double_free_is_found_at_the_bad_call_in_vcpu_caches",
     ),
@@ -243,8 +243,8 @@ pub const BREAKS: &[Break] = &[
     // exports
     other(
         "free_changes_errno",
-        "    undisturbed(|| HEAP.free_slow(address(block)));\n",
-        "    HEAP.free_slow(address(block));\n",
+        "    undisturbed(|| blocks().free_slow(address(block)));\n",
+        "    blocks().free_slow(address(block));\n",
         On("vcmalloc", "conformance", "free_keeps_errno_while_the_system_refuses::preload"),
     ),
     other(
@@ -288,7 +288,7 @@ pub const BREAKS: &[Break] = &[
         "the_median_is_the_upper_of_two",
         "Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)",
         "Some(upper)",
-        Of("vcm-labs", "the_median_of_an_even_number_lies_between_the_middle_two"),
+        Of("vcm-measure", "the_median_of_an_even_count_is_the_mean_of_the_two_middle_values"),
     ),
     other(
         "repetitions_are_compared_with_others",
