@@ -28,7 +28,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/pages",
         module: "crate::pages",
-        files: "bits span table posted runs runs/gaps runs/take runs/mend mod map untidy close figures give_back limits
+        files: "bits span table posted runs runs/gaps runs/take runs/mend mod map untidy close figures release limits
             place grow open repair verify",
     },
     Order {

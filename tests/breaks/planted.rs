@@ -111,7 +111,7 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "blocks_that_come_back_stay_given",
-        "        pages.note_given(address, false);\n        pages.touch(id, span, at);\n",
+        "        pages.note_allocated(address, false);\n        pages.touch(id, span, at);\n",
         "        pages.touch(id, span, at);\n",
         "a_block_that_is_back_in_its_span_is_known_as_nobodys",
     ),

@@ -20,7 +20,7 @@ enum Step {
     Close(u8),
     Extend(u8, u16),
     Shrink(u8, u8),
-    GiveBack(u16, u8),
+    Release(u16, u8),
     Clock(u8),
     /// Somebody maps something where the heap would grow.
     Squat(u8),
@@ -30,7 +30,7 @@ enum Step {
     Repair,
 }
 
-const REQUESTS: [Request; 4] = [Request::MapAt, Request::Commit, Request::GiveBack, Request::SetDumped];
+const REQUESTS: [Request; 4] = [Request::MapAt, Request::Commit, Request::Release, Request::SetDumped];
 
 struct Test {
     system: Fake,
@@ -104,8 +104,8 @@ impl Test {
                     self.open.insert(start, (id, units));
                 }
             }
-            Step::GiveBack(keep, ticks) => {
-                self.pages.give_back(&self.system, (keep as usize) << 12, Ticks(ticks as u32 % 8));
+            Step::Release(keep, ticks) => {
+                self.pages.release(&self.system, (keep as usize) << 12, Ticks(ticks as u32 % 8));
             }
             Step::Clock(ticks) => _ = self.pages.clock.advance(Ticks(ticks as u32)),
             Step::Squat(blocks) => self.squat(blocks as usize % 40),

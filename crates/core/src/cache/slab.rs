@@ -209,7 +209,7 @@ impl Slab {
             // First: a thread that is about to use them says so from here on.
             self.info().big.store(MAPPED, Ordering::Relaxed);
             let start = round_up(BIG_START, os.page_bytes());
-            os.give_back(self.0 + start, SLAB_BYTES - start);
+            os.release(self.0 + start, SLAB_BYTES - start);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The fast paths written whole, as text for `naked_asm!`, for libraries whose heap is one static.
 //!
-//! They do what `Front::pop_for`, `Pages::class_of_given` and `Front::push` do, in fewer steps, by three
+//! They do what `Front::pop_for`, `Pages::class_of_allocated` and `Front::push` do, in fewer steps, by three
 //! means. Knowing where the heap is, they compare with its words in memory. They leave for the slow path from
 //! anywhere, with the arguments still in their registers. And all of them share **one** sequence descriptor,
 //! which stays in the thread's area from call to call: they look whether it is there, where other sequences
@@ -88,7 +88,7 @@ macro_rules! class_of_request {
 
 /// The class of the block at rdi, and the carry flag: whether its span gave it out.
 #[macro_export]
-macro_rules! class_of_given {
+macro_rules! class_of_allocated {
     () => {
         // Turned, so that an address that is no multiple of 16 lies beyond every bound.
         concat!(
@@ -97,7 +97,7 @@ macro_rules! class_of_given {
             ror rax, 4
             cmp rax, [rip + {heap} + {grown_granules}]
             jae {slow}
-            mov rdx, [rip + {heap} + {given}]
+            mov rdx, [rip + {heap} + {allocated}]
             mov rcx, rax
             shr rcx, 5
             mov r8d, [rdx + rcx * 4]
@@ -116,10 +116,10 @@ macro_rules! class_of_given {
 
 /// The entry of free for the block at rdi.
 #[macro_export]
-macro_rules! push_given {
+macro_rules! push_allocated {
     () => {
         concat!(
-            $crate::class_of_given!(),
+            $crate::class_of_allocated!(),
             "jc vcm_sequence_push
             jmp {slow}
             "
@@ -132,7 +132,7 @@ macro_rules! push_given {
 macro_rules! push_sized {
     () => {
         concat!(
-            $crate::class_of_given!(),
+            $crate::class_of_allocated!(),
             "jnc {slow}
             cmp rsi, {tabled}
             ja {slow}

@@ -55,7 +55,7 @@ impl SpanLists {
             let taken = span.take(wanted, |index| {
                 if let Some(place) = places.next() {
                     *place = start + index * block_bytes;
-                    pages.note_given(*place, true);
+                    pages.note_allocated(*place, true);
                 }
             });
             // At once: a child counts what the span says.
@@ -129,7 +129,7 @@ impl SpanLists {
             block: Some((start, class.block_bytes())),
             ..Misuse::at(fault, address)
         })?;
-        pages.note_given(address, false);
+        pages.note_allocated(address, false);
         pages.touch(id, span, at);
         self.free_blocks += 1;
         self.relist(pages, id);
@@ -178,25 +178,25 @@ impl SpanLists {
             return 0;
         }
         let start = pages.address_of(span.start.get());
-        let (mut given, page) = (0, os.page_bytes().max(PAGE_BYTES));
+        let (mut released, page) = (0, os.page_bytes().max(PAGE_BYTES));
         bits::each_run(span.idle_pages(), |first, count| {
             // A system's page may be several of ours: only those that are idle as a whole can go.
             let from = round_up(start + first as usize * PAGE_BYTES, page);
             let to = (start + (first + count) as usize * PAGE_BYTES) & !(page - 1);
-            if from < to && os.give_back(from, to - from) {
+            if from < to && os.release(from, to - from) {
                 let (first, count) = ((from - start) / PAGE_BYTES, (to - from) / PAGE_BYTES);
                 // Both at once: a child counts what the span says.
                 span.add_released(bits::mask(first as u32, count as u32));
                 pages.count_released(0, to - from);
-                given += to - from;
+                released += to - from;
             }
         });
         pages.note_tidy(id, span);
-        if given > 0 {
+        if released > 0 {
             span.released_at.set(now);
             pages.note_broken(span.start.get());
         }
-        given
+        released
     }
 
     /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth.

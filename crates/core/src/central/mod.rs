@@ -217,7 +217,7 @@ impl<O: Os> Central<O> {
         }
         let mut transfer = place.transfer.lock();
         if let Some((address, used)) = transfer.forget() {
-            os.give_back(address, round_up(used, os.page_bytes()));
+            os.release(address, round_up(used, os.page_bytes()));
         }
         if transfer.len() == 0 {
             place.empty_for.store(FORGOTTEN, Ordering::Relaxed);
@@ -226,7 +226,7 @@ impl<O: Os> Central<O> {
 
     /// What is wrong with freeing an address of a small class where no block starts that its span gave out.
     #[cold]
-    pub fn not_given(&self, pages: &Pages<O>, class: SizeClass, address: usize) -> Misuse {
+    pub fn not_allocated(&self, pages: &Pages<O>, class: SizeClass, address: usize) -> Misuse {
         match locate(pages, class, address) {
             Ok(_) => {
                 let block = Some((address, class.block_bytes()));

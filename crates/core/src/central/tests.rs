@@ -150,8 +150,8 @@ fn double_and_interior_frees_are_found_when_the_block_comes_back() {
     let next = block + 112;
     let twice = middle.give(class, &[next]).unwrap_err();
     assert_eq!((twice.fault, twice.block), (Fault::DoubleFree, Some((next, 112))), "never handed out");
-    let not_given = middle.central.not_given(&middle.pages, class, next);
-    assert_eq!((not_given.fault, not_given.block), (Fault::FreeBlock, Some((next, 112))));
+    let not_allocated = middle.central.not_allocated(&middle.pages, class, next);
+    assert_eq!((not_allocated.fault, not_allocated.block), (Fault::FreeBlock, Some((next, 112))));
     let other = SizeClass::for_small(5000);
     assert_eq!(middle.give(other, &[block]).unwrap_err().fault, Fault::FreeMemory);
 }

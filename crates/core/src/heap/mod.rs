@@ -91,7 +91,7 @@ impl<O: Os> Heap<O> {
     pub const START: usize = Self::PAGES + Pages::<O>::START;
     pub const GROWN_GRANULES: usize = Self::PAGES + Pages::<O>::GROWN_GRANULES;
     pub const CLASS_OF_UNIT: usize = Self::PAGES + Pages::<O>::CLASS_OF_UNIT;
-    pub const GIVEN: usize = Self::PAGES + Pages::<O>::GIVEN;
+    pub const ALLOCATED: usize = Self::PAGES + Pages::<O>::ALLOCATED;
 }
 
 impl<O: Os> Heap<O> {

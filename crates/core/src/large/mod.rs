@@ -92,7 +92,7 @@ impl Large {
         // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody
         // touched cost the system nothing to take.
         let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM);
-        if worth && os.give_back(first, last - first) {
+        if worth && os.release(first, last - first) {
             clear_part(fresh.address, first - fresh.address, fresh.zeroed);
             clear_part(last, end - last, fresh.zeroed);
         } else {

@@ -13,7 +13,7 @@ pub enum Request {
     MapAt,
     Reserve,
     Commit,
-    GiveBack,
+    Release,
     MovePages,
     FreeRange,
     Fence,
@@ -243,8 +243,8 @@ impl Os for Fake {
     fn process_word(&self) -> Option<usize> {
         self.linux.process_word()
     }
-    fn give_back(&self, address: usize, bytes: usize) -> bool {
-        self.grants(Request::GiveBack) && self.begins_a_page(address) && self.linux.give_back(address, bytes)
+    fn release(&self, address: usize, bytes: usize) -> bool {
+        self.grants(Request::Release) && self.begins_a_page(address) && self.linux.release(address, bytes)
     }
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
         self.grants(Request::SetDumped) && self.linux.set_dumped(address, bytes, dumped)

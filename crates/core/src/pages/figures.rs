@@ -209,7 +209,7 @@ impl<O: Os> Pages<O> {
         for (start, bytes) in [
             self.classes.range(),
             self.owners.range(),
-            self.given.range(),
+            self.allocated.range(),
             self.marks.range(),
             self.spans.range(),
             self.untidy.range(),

@@ -80,7 +80,7 @@ impl<O: Os> Pages<O> {
             return true;
         }
         if self.would_pass(hard, more) {
-            self.give_back(os, 0, Ticks(0));
+            self.release(os, 0, Ticks(0));
         }
         if self.would_pass(soft, more) {
             self.limits.passed.store(true, Ordering::Relaxed);

@@ -8,13 +8,13 @@
 pub mod bits;
 mod close;
 mod figures;
-mod give_back;
 mod grow;
 mod limits;
 mod map;
 mod open;
 mod place;
 mod posted;
+mod release;
 mod repair;
 mod runs;
 mod span;
@@ -44,9 +44,9 @@ use runs::{Blocks, Runs};
 pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
 
 const GRANULE_SHIFT: u32 = MIN_ALIGN.trailing_zeros();
-const GIVEN_BITS: usize = u32::BITS as usize;
-/// Words of `given` for a unit.
-const GIVEN_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / GIVEN_BITS;
+const ALLOCATED_BITS: usize = u32::BITS as usize;
+/// Words of `allocated` for a unit.
+const ALLOCATED_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / ALLOCATED_BITS;
 /// Bytes of `marks` for a unit.
 const MARKS_PER_UNIT: usize = UNIT_BYTES >> GRANULE_SHIFT;
 /// Time begins late enough for "long ago" to be in it: TIDY is no time.
@@ -65,7 +65,7 @@ pub struct Pages<O: Os> {
     class_of_unit: AtomicUsize,
     owners: Table<AtomicU32>,
     /// A bit for every 16 bytes: a block starts there that its span gave out.
-    given: Table<AtomicU32>,
+    allocated: Table<AtomicU32>,
     /// A byte for every 16 bytes, for who wants to note more about blocks.
     marks: Table<AtomicU8>,
     spans: Table<Span>,
@@ -89,12 +89,12 @@ pub struct Pages<O: Os> {
     next_collapse: AtomicU32,
     huge_blocks: AtomicUsize,
     /// Held while units are withheld, so that no fork loses them. It guards which.
-    giving_back: Mutex<Withheld, O>,
+    releasing: Mutex<Withheld, O>,
     /// The system would make huge pages by itself, and early: it is told not to.
     forbid_huge_pages: AtomicBool,
     allow_huge_pages: AtomicBool,
-    /// `given` is about calls of malloc and free, not about spans: a block in a cache is not given.
-    given_by_call: AtomicBool,
+    /// `allocated` is about calls of malloc and free, not about spans: a block in a cache is not allocated then.
+    allocated_by_call: AtomicBool,
     /// `marks` grows with the heap.
     marked: bool,
 }
@@ -124,7 +124,7 @@ struct Withheld {
 }
 
 impl Ranked for Withheld {
-    const RANK: Rank = Rank::GivingBack;
+    const RANK: Rank = Rank::Releasing;
 }
 
 impl Ranked for State {
@@ -172,7 +172,7 @@ impl<O: Os> Pages<O> {
             classes: Table::new(),
             class_of_unit: AtomicUsize::new(0),
             owners: Table::new(),
-            given: Table::new(),
+            allocated: Table::new(),
             marks: Table::new(),
             spans: Table::new(),
             untidy: Table::new(),
@@ -196,17 +196,17 @@ impl<O: Os> Pages<O> {
             too_soon_from: AtomicTick::new(FIRST_TICK),
             next_collapse: AtomicU32::new(0),
             huge_blocks: AtomicUsize::new(0),
-            giving_back: Mutex::new(Withheld::NOTHING),
+            releasing: Mutex::new(Withheld::NOTHING),
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),
-            given_by_call: AtomicBool::new(false),
+            allocated_by_call: AtomicBool::new(false),
             marked: false,
         }
     }
 
     #[cfg(any(test, feature = "fake-os"))]
     pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
-        take(&self.giving_back);
+        take(&self.releasing);
         take(&self.state);
     }
 }

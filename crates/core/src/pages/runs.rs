@@ -28,7 +28,7 @@ pub struct Block {
     /// The tick when a unit became free or used last.
     pub changed_at: Tick,
     /// The tick when memory of it was given back last, 0: never.
-    pub given_back_at: Tick,
+    pub released_at: Tick,
     /// Left out of core files.
     pub undumped: bool,
     pub huge: Huge,
@@ -54,7 +54,7 @@ impl Block {
         previous: BLOCK_NONE,
         list: 0,
         changed_at: Tick(0),
-        given_back_at: Tick(0),
+        released_at: Tick(0),
         undumped: false,
         huge: Huge::Foreign,
     };
@@ -200,7 +200,7 @@ impl Runs {
     /// Marks units used that the program will have, and looks whether it gets memory that it just lost.
     fn take_units(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
         let block = Self::of(blocks, number);
-        if block.given_back_at.is_since(self.too_soon_from) {
+        if block.released_at.is_since(self.too_soon_from) {
             // Some of these may never have been used: in the newest blocks only.
             self.came_back += (mask & !block.dirty).count_ones() as u64;
         }

@@ -144,7 +144,7 @@ fn a_block_that_grows_into_what_is_left_out_of_core_files_lets_it_in_again() {
     let (os, pages) = pages();
     let [id, gone] = [BLOCK_UNITS; 2].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
     pages.close_span(gone, Tick(0));
-    pages.give_back(&os, 0, Ticks(0));
+    pages.release(&os, 0, Ticks(0));
     let left_out = os.asked(Request::SetDumped);
     assert!(pages.resize_large(&os, id, address(&pages, id), BLOCK_UNITS + 2, 0));
     assert_eq!((left_out, os.asked(Request::SetDumped)), (1, 2));
@@ -158,12 +158,12 @@ fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     fill(start, 1, 9);
     pages.close_span(ids[1], Tick(0));
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
-    os.refuse_after(Request::GiveBack, 0);
-    assert_eq!(pages.give_back(&os, 0, Ticks(0)), 0, "a refusal leaves it dirty");
+    os.refuse_after(Request::Release, 0);
+    assert_eq!(pages.release(&os, 0, Ticks(0)), 0, "a refusal leaves it dirty");
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
-    os.grant(Request::GiveBack);
-    assert_eq!(pages.give_back(&os, 100 * UNIT_BYTES, Ticks(0)), 0, "so much may be kept");
-    assert_eq!(pages.give_back(&os, 0, Ticks(0)), 100 * UNIT_BYTES);
+    os.grant(Request::Release);
+    assert_eq!(pages.release(&os, 100 * UNIT_BYTES, Ticks(0)), 0, "so much may be kept");
+    assert_eq!(pages.release(&os, 0, Ticks(0)), 100 * UNIT_BYTES);
     assert!(pages.stats().dirty_free == 0 && holds(start, 1, 0));
     assert!(pages.open_large(&os, 100, 1, 0).unwrap().1, "known to be zero");
 }
@@ -174,14 +174,14 @@ fn a_block_is_known_by_its_start_while_it_is_given_out() {
     let class = SizeClass::for_small(300);
     let start = address(&pages, pages.open_span(&os, class).unwrap());
     let block = start + 3 * class.block_bytes();
-    assert_eq!(pages.class_of_given(block), None);
-    pages.note_given(block, true);
-    assert_eq!(pages.class_of_given(block), Some(class));
+    assert_eq!(pages.class_of_allocated(block), None);
+    pages.note_allocated(block, true);
+    assert_eq!(pages.class_of_allocated(block), Some(class));
     for wrong in [block + 1, block + 15, block + 16, block - 16, start, usize::MAX, 0] {
-        assert_eq!(pages.class_of_given(wrong), None, "{} from the block", wrong.wrapping_sub(block));
+        assert_eq!(pages.class_of_allocated(wrong), None, "{} from the block", wrong.wrapping_sub(block));
     }
-    pages.note_given(block, false);
-    assert_eq!(pages.class_of_given(block), None);
+    pages.note_allocated(block, false);
+    assert_eq!(pages.class_of_allocated(block), None);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn that_the_soft_limit_is_passed_is_told_until_it_is_forgotten_and_nothing_is_gi
     assert_eq!((pages.footprint(), pages.limits.is_passed()), (20 * UNIT_BYTES, false), "within it");
     pages.open_large(&os, 21, 1, 0).unwrap();
     assert!(pages.limits.is_passed());
-    assert_eq!(os.asked(Request::GiveBack), 0, "whoever relieves the heap does so by steps");
+    assert_eq!(os.asked(Request::Release), 0, "whoever relieves the heap does so by steps");
     pages.limits.forget_passed();
     assert!(!pages.limits.is_passed());
 }
@@ -294,14 +294,18 @@ fn a_block_is_handed_out_and_taken_back_by_one_caller() {
     let start = address(&pages, pages.open_span(&os, class).unwrap());
     let blocks = [0, 1, 31, 32, 33, 1023].map(|index| start + index * 16);
     for block in blocks {
-        pages.note_given(block, true);
-        assert_eq!((pages.class_of_given(block), pages.take_back(block)), (None, false), "spans say nothing");
+        pages.note_allocated(block, true);
+        assert_eq!(
+            (pages.class_of_allocated(block), pages.take_back(block)),
+            (None, false),
+            "spans say nothing"
+        );
         pages.hand_out(block);
     }
-    assert!(blocks.iter().all(|block| pages.class_of_given(*block) == Some(class)));
+    assert!(blocks.iter().all(|block| pages.class_of_allocated(*block) == Some(class)));
     for (index, block) in blocks.into_iter().enumerate() {
         assert_eq!([pages.take_back(block), pages.take_back(block)], [true, false]);
-        let left = blocks.iter().filter(|block| pages.class_of_given(**block).is_some()).count();
+        let left = blocks.iter().filter(|block| pages.class_of_allocated(**block).is_some()).count();
         assert_eq!(left, blocks.len() - index - 1);
     }
 }
@@ -317,7 +321,7 @@ fn what_nobody_needed_and_what_was_wanted_again_is_counted() {
     assert_eq!([pages.low_water(), pages.low_water()], [70 * unit, 70 * unit]);
     let now = pages.clock.load();
     assert_eq!(pages.came_back(now), 0);
-    assert_eq!(pages.give_back(&os, 0, Ticks(0)), 70 * unit);
+    assert_eq!(pages.release(&os, 0, Ticks(0)), 70 * unit);
     pages.open_large(&os, 50, 1, 0).unwrap();
     assert_eq!(pages.came_back(now.after(Ticks(1))), 50 * unit as u64);
     pages.open_large(&os, 10, 1, 0).unwrap();

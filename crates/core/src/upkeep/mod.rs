@@ -129,7 +129,7 @@ impl<O: Os> Upkeep<O> {
         self.callback.forget_thread();
     }
 
-    fn count_given_back(&self, bytes: usize) {
+    fn count_released(&self, bytes: usize) {
         self.given_back.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
 //! How long idle memory waits before it goes back: longer while the program shows that it wants it again
 //! soon.
 //!
-//! Each page that comes into use shortly after it was given back cost a system call, a page fault and 4 KiB
+//! Each page that comes into use shortly after it was released cost a system call, a page fault and 4 KiB
 //! of zeros for nothing. Where that happens to a notable part of what goes, the delay doubles; when it has
 //! not happened for some time, the delay halves. A program that stops working, or that works much less than
 //! it did, gets the plain delay at once: what it promises about idle memory holds whatever was learned under
@@ -12,13 +12,13 @@ use crate::base::ticks::{AtomicTick, Tick, Ticks};
 
 /// The delay doubles at most so many times.
 const MOST_DOUBLINGS: u32 = 5;
-/// So many ticks after it was given back memory may come into use again without reproach: it was worth it.
+/// So many ticks after it was released memory may come into use again without reproach: it was worth it.
 const SOON_TICKS: Ticks = Ticks(128);
 /// Below these bytes nothing is learned.
 const LEAST_BYTES: u64 = 256 << 10;
-/// The delay is too short where this part of what was given back came back.
+/// The delay is too short where this part of what was released came back.
 const PART: u64 = 4;
-/// What was given back and came back is forgotten by this part a tick.
+/// What was released and came back is forgotten by this part a tick.
 const MEMORY: u64 = 64;
 /// The delay halves when nothing came back too soon for so many delays.
 const CALM_DELAYS: u32 = 4;
@@ -30,12 +30,12 @@ const REST_TICKS: u32 = 4;
 /// What is learned. One thread at a time calls `note`; others may read.
 pub struct Patience {
     doublings: AtomicU32,
-    /// The tick of the last change: what was given back before says nothing about the delay as it is now.
+    /// The tick of the last change: what was released before says nothing about the delay as it is now.
     changed_at: AtomicTick,
     rested: AtomicU32,
     busiest: AtomicU64,
     work_seen: AtomicU64,
-    given: AtomicU64,
+    released: AtomicU64,
     came_back: AtomicU64,
     came_back_seen: AtomicU64,
 }
@@ -48,8 +48,8 @@ pub struct Seen {
     pub rung: bool,
     /// Slow paths that caches took.
     pub work: u64,
-    /// Bytes given back by the last tick.
-    pub given: u64,
+    /// Bytes released by the last tick.
+    pub released: u64,
     /// Bytes that came back too soon.
     pub came_back: u64,
     pub delay: Ticks,
@@ -63,7 +63,7 @@ impl Patience {
             rested: AtomicU32::new(0),
             busiest: AtomicU64::new(0),
             work_seen: AtomicU64::new(0),
-            given: AtomicU64::new(0),
+            released: AtomicU64::new(0),
             came_back: AtomicU64::new(0),
             came_back_seen: AtomicU64::new(0),
         }
@@ -74,7 +74,7 @@ impl Patience {
         1 << self.doublings.load(Ordering::Relaxed).min(MOST_DOUBLINGS)
     }
 
-    /// Memory that was given back before this tick may come back.
+    /// Memory that was released before this tick may come back.
     pub fn too_soon_from(&self, now: Tick) -> Tick {
         let (long_ago, changed_at) = (now.before(SOON_TICKS), self.changed_at.load());
         if changed_at.is_since(long_ago) { changed_at } else { long_ago }
@@ -84,12 +84,12 @@ impl Patience {
     pub fn note(&self, seen: Seen) {
         let came_back =
             seen.came_back.saturating_sub(self.came_back_seen.swap(seen.came_back, Ordering::Relaxed));
-        let (given, came_back) = (sum(&self.given, seen.given), sum(&self.came_back, came_back));
+        let (released, came_back) = (sum(&self.released, seen.released), sum(&self.came_back, came_back));
         if self.rests(seen) {
             if self.doublings.load(Ordering::Relaxed) > 0 {
                 self.change_to(0, seen.now);
             }
-        } else if came_back >= LEAST_BYTES && came_back >= given / PART {
+        } else if came_back >= LEAST_BYTES && came_back >= released / PART {
             self.change_to((self.doublings.load(Ordering::Relaxed) + 1).min(MOST_DOUBLINGS), seen.now);
         } else {
             let calm = seen.now.since(self.changed_at.load());
@@ -103,7 +103,7 @@ impl Patience {
     fn change_to(&self, doublings: u32, now: Tick) {
         self.doublings.store(doublings, Ordering::Relaxed);
         self.changed_at.store(now);
-        self.given.store(0, Ordering::Relaxed);
+        self.released.store(0, Ordering::Relaxed);
         self.came_back.store(0, Ordering::Relaxed);
     }
 
@@ -142,13 +142,14 @@ mod tests {
 
     impl Program {
         fn new() -> Self {
-            let seen = Seen { now: Tick(1000), rung: true, work: 0, given: 0, came_back: 0, delay: Ticks(4) };
+            let seen =
+                Seen { now: Tick(1000), rung: true, work: 0, released: 0, came_back: 0, delay: Ticks(4) };
             Program { patience: Patience::new(), seen }
         }
 
-        fn tick(&mut self, work: u64, given: u64, came_back: u64) -> u32 {
+        fn tick(&mut self, work: u64, released: u64, came_back: u64) -> u32 {
             let seen = &mut self.seen;
-            (seen.now, seen.given) = (seen.now.after(Ticks(1)), given);
+            (seen.now, seen.released) = (seen.now.after(Ticks(1)), released);
             seen.work += work;
             seen.came_back += came_back;
             self.patience.note(self.seen);

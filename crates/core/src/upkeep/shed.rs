@@ -78,11 +78,11 @@ impl<O: Os> Upkeep<O> {
         }
         self.shedding.from.store(end, Ordering::Relaxed);
         let dirty = below.pages.dirty_free_bytes();
-        let given =
-            below.pages.give_back(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
-        self.count_given_back(in_spans + given);
-        self.shedding.shed.fetch_add((in_spans + given) as u64, Ordering::Relaxed);
-        let is_refused = given == 0 && dirty > kept;
+        let released =
+            below.pages.release(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
+        self.count_released(in_spans + released);
+        self.shedding.shed.fetch_add((in_spans + released) as u64, Ordering::Relaxed);
+        let is_refused = released == 0 && dirty > kept;
         is_refused || end >= spans && dirty <= kept + BYTES_PER_PORTION
     }
 

@@ -176,8 +176,8 @@ impl<O: Os> Upkeep<O> {
         let round = self.begin_tick(below, rung);
         let mut first = First { goes_on: ticker == Ticker::Aside, misuse: None };
         let moved = self.empty_what_is_still(below, &round, &mut first)?;
-        let given = self.give_back_at_tick(below, &round);
-        self.learn(below, &round, given + self.shedding.take_shed());
+        let released = self.release_at_tick(below, &round);
+        self.learn(below, &round, released + self.shedding.take_shed());
         self.watch_growth(below, round.holding.live);
         self.make_huge_pages(below);
         if round.now.0.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.thread.may_open_files(ticker) {
@@ -224,16 +224,16 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Returns the bytes that went to the system.
-    fn give_back_at_tick(&self, below: &Below<'_, O>, round: &Round) -> usize {
-        let given = self.tidy_spans(below, round.ticks_in_spans())
-            + below.pages.give_back(
+    fn release_at_tick(&self, below: &Below<'_, O>, round: &Round) -> usize {
+        let released = self.tidy_spans(below, round.ticks_in_spans())
+            + below.pages.release(
                 below.os,
                 self.kept_bytes(below, round.holding, round.waits, round.factor),
                 Ticks(0),
             )
-            + below.pages.give_back(below.os, 0, round.delay());
-        self.count_given_back(given);
-        given
+            + below.pages.release(below.os, 0, round.delay());
+        self.count_released(released);
+        released
     }
 
     /// Whether memory waits longer than `release_delay` because the program keeps wanting it again.
@@ -250,11 +250,11 @@ impl<O: Os> Upkeep<O> {
         }
     }
 
-    fn learn(&self, below: &Below<'_, O>, round: &Round, given: usize) {
+    fn learn(&self, below: &Below<'_, O>, round: &Round, released: usize) {
         let Round { now, rung, .. } = *round;
         let came_back = below.pages.came_back(self.patience.too_soon_from(now));
-        let (work, given) = (below.cache.work(), given as u64);
-        self.patience.note(Seen { now, rung, work, given, came_back, delay: DELAY });
+        let (work, released) = (below.cache.work(), released as u64);
+        self.patience.note(Seen { now, rung, work, released, came_back, delay: DELAY });
     }
 
     #[inline(never)]

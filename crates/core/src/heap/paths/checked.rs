@@ -2,7 +2,7 @@
 //! it.
 //!
 //! The bit that says where a block starts is then set by malloc and cleared by free, not by the spans: a
-//! block in any cache is not given, so its second free finds the bit cleared. The bit has to change in one
+//! block in any cache is not allocated, so its second free finds the bit cleared. The bit has to change in one
 //! step, which the fast path cannot afford (docs/decisions/0014): it is off, and every call comes here by way
 //! of the slow paths.
 
@@ -14,7 +14,7 @@ impl<O: Os> Heap<O> {
     /// A cached block by a way that needs no lock of the heap; 0 where there is none.
     #[inline]
     pub(crate) fn pop_short(&self, class: SizeClass) -> usize {
-        if self.pages.is_given_by_call() {
+        if self.pages.is_allocated_by_call() {
             self.handed_out(self.cache.pop_behind(class))
         } else {
             self.cache.pop_locked(class)
@@ -27,7 +27,7 @@ impl<O: Os> Heap<O> {
         if self.is_stopped() {
             return false;
         }
-        let Some(class) = self.pages.class_of_given(address) else { return false };
+        let Some(class) = self.pages.class_of_allocated(address) else { return false };
         if !class.is_small() || !self.pages.take_back(address) {
             return false;
         }
@@ -99,10 +99,10 @@ mod tests {
         let block = heap.allocate(64);
         let entry = heap.enter_slow_path();
         heap.free(block);
-        assert!(heap.pages.class_of_given(block).is_some(), "no place for it: left for later");
+        assert!(heap.pages.class_of_allocated(block).is_some(), "no place for it: left for later");
         drop(entry);
         heap.audit();
-        assert!(heap.pages.class_of_given(block).is_none(), "freed");
+        assert!(heap.pages.class_of_allocated(block).is_none(), "freed");
         assert!(is_stopped(&heap, block));
     }
 

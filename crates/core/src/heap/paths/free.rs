@@ -16,7 +16,7 @@ impl<O: Os> Heap<O> {
     /// What `free` does where the cache has a place; false otherwise.
     #[inline(always)]
     pub fn free_fast(&self, address: usize) -> bool {
-        match self.pages.class_of_given(address) {
+        match self.pages.class_of_allocated(address) {
             Some(class) => self.cache.front.push(class, address),
             None => false,
         }
@@ -26,7 +26,7 @@ impl<O: Os> Heap<O> {
     /// seen at once.
     #[inline(always)]
     pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
-        match self.pages.class_of_given(address) {
+        match self.pages.class_of_allocated(address) {
             // A block that shrank in place may be larger than a new one of its size would be.
             Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
                 self.cache.front.push(class, address)
@@ -52,11 +52,11 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn free_slow(&self, address: usize) {
-        if self.pages.is_given_by_call() && self.free_checked(address) {
+        if self.pages.is_allocated_by_call() && self.free_checked(address) {
             return;
         }
-        let given = || self.pages.class_of_given(address).unwrap_or(SizeClass::NONE);
-        let short_way = || self.cache.push_locked(given(), address);
+        let class = || self.pages.class_of_allocated(address).unwrap_or(SizeClass::NONE);
+        let short_way = || self.cache.push_locked(class(), address);
         if address == 0 || (!self.is_stopped() && short_way()) {
             return;
         }

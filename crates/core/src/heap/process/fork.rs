@@ -176,7 +176,7 @@ impl<O: Os> Heap<O> {
                 Rank::Slab => self.cache.repair_slabs(outermost),
                 Rank::Transfer => self.central.repair_transfers(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),
-                Rank::GivingBack => (), // With the state: what is withheld is a part of it.
+                Rank::Releasing => (), // With the state: what is withheld is a part of it.
                 Rank::State => self.pages.repair(outermost),
             }
         }

@@ -232,14 +232,14 @@ fn what_caches_held_when_the_program_stopped_goes_with_the_tick_that_empties_the
 }
 
 #[test]
-fn a_refused_give_back_is_tried_again() {
+fn a_refused_release_is_tried_again() {
     let heap = heap();
     let blocks = fill(&heap, 5000, 1000);
     free(&heap, blocks);
-    heap.os().refuse_after(Request::GiveBack, 0);
+    heap.os().refuse_after(Request::Release, 0);
     quiet_ticks(&heap, 12);
     assert!(heap.stats().resident > 4 * MIB as u64, "nothing went, nothing broke");
-    heap.os().grant(Request::GiveBack);
+    heap.os().grant(Request::Release);
     quiet_ticks(&heap, 1);
     assert!(heap.stats().resident < MIB as u64);
 }

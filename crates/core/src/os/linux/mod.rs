@@ -153,8 +153,8 @@ impl Os for Linux {
             memory::populate(address, bytes);
         }
     }
-    fn give_back(&self, address: usize, bytes: usize) -> bool {
-        self.may(Ask::GiveBack) && memory::give_back(address, bytes)
+    fn release(&self, address: usize, bytes: usize) -> bool {
+        self.may(Ask::Release) && memory::release(address, bytes)
     }
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
         self.may(if dumped { Ask::Dump } else { Ask::NoDump }) && memory::set_dumped(address, bytes, dumped)

@@ -68,7 +68,7 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
         assert!(address(&pages, ids[49]) >= others + gib * GIB);
         // What is freed there by mistake is known for what it is.
         for wild in [others, others + gib * GIB / 2, others + gib * GIB - 16] {
-            assert_eq!((pages.class_of(wild), pages.class_of_given(wild)), (SizeClass::NONE, None));
+            assert_eq!((pages.class_of(wild), pages.class_of_allocated(wild)), (SizeClass::NONE, None));
         }
         assert!((0..300).all(|_| pages.open_span(&os, class).is_some()) && pages.class_of(before) == class);
         assert!(pages.open_large(&os, 3000, 128, 0).is_some(), "not in front of the gap");
@@ -77,7 +77,7 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
         assert!(resident < MIB, "{resident} bytes say that {gib} GiB are not ours");
         pages.verify();
         pages.close_span(ids[49], Tick(0));
-        assert!(pages.give_back(&os, 0, Ticks(0)) >= 100 * UNIT_BYTES);
+        assert!(pages.release(&os, 0, Ticks(0)) >= 100 * UNIT_BYTES);
         let mut listed = 0;
         pages.each_mapping(|kind, _, bytes| listed += if kind == Mapping::Blocks { bytes } else { 0 });
         assert_eq!(listed as u64, pages.stats().mapped, "gaps are no mappings of ours");
@@ -105,7 +105,7 @@ fn where_a_table_cannot_grow_the_heap_refuses_and_goes_on_when_it_can() {
     let places: [Place; 7] = [
         |pages| pages.classes.range(),
         |pages| pages.owners.range(),
-        |pages| pages.given.range(),
+        |pages| pages.allocated.range(),
         |pages| pages.marks.range(),
         |pages| pages.spans.range(),
         |pages| pages.untidy.range(),
@@ -188,7 +188,7 @@ enum Step {
     Close(usize),
     Others { ahead: usize, blocks: usize },
     OthersGo,
-    GiveBack,
+    Release,
     Refuse(u64),
     Grant,
 }
@@ -200,7 +200,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<usize>().prop_map(Step::Close),
         3 => (0usize..40, 1usize..300).prop_map(|(ahead, blocks)| Step::Others { ahead, blocks }),
         1 => Just(Step::OthersGo),
-        1 => Just(Step::GiveBack),
+        1 => Just(Step::Release),
         1 => (0u64..12).prop_map(Step::Refuse),
         2 => Just(Step::Grant),
     ]
@@ -240,7 +240,7 @@ proptest! {
                     }
                 }
                 Step::OthersGo => others.pop().into_iter().for_each(|(start, bytes)| os.unmap(start, bytes)),
-                Step::GiveBack => _ = pages.give_back(&os, 0, Ticks(0)),
+                Step::Release => _ = pages.release(&os, 0, Ticks(0)),
                 Step::Refuse(after) => os.refuse_after(Request::MapAt, after),
                 Step::Grant => os.grant(Request::MapAt),
             }

@@ -69,7 +69,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
     assert_eq!(pages.stats().used, 0);
     std::thread::scope(|scope| {
         let gone = scope.spawn(|| {
-            pages.giving_back.hold();
+            pages.releasing.hold();
             pages.state.lock().runs.withhold_free(&pages.blocks, 0)
         });
         assert_ne!(gone.join().unwrap().1, 0);
@@ -149,7 +149,7 @@ thread_local! {
 /// A handler that interrupts the request to give units back forks; `state` is held by a thread that stays behind.
 fn fork_as_units_are_given_back(request: Request) {
     let pages = FORKING.take();
-    if request != Request::GiveBack || pages.is_null() {
+    if request != Request::Release || pages.is_null() {
         return FORKING.set(pages);
     }
     // SAFETY: the test below keeps the pages.
@@ -167,7 +167,7 @@ fn units_that_interrupted_work_withholds_stay_withheld_until_it_ends() {
     let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
     pages.close_span(id, Tick(0));
     FORKING.set(&raw const pages);
-    assert_ne!(pages.give_back(&os, 0, Ticks(0)), 0);
+    assert_ne!(pages.release(&os, 0, Ticks(0)), 0);
     assert!(FORKING.get().is_null());
     pages.verify();
     assert_eq!((pages.stats().used, pages.stats().dirty_free), (0, 0));

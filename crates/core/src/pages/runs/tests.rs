@@ -57,7 +57,7 @@ fn what_was_given_back_is_zeroed_again() {
 }
 
 #[test]
-fn a_refused_give_back_leaves_the_units_free_and_dirty() {
+fn a_refused_release_leaves_the_units_free_and_dirty() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 8, 1).unwrap();
     runs.put(&blocks, run.start, 8, Tick(1));
