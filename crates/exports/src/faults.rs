@@ -39,10 +39,10 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         let interrupted = unsafe { Interrupted::from_context(context) };
         let access = access_to(address, &interrupted);
         if let Some(misuse) = blocks().explain(address, access) {
-            heap().stop(misuse);
+            heap().abort_for(misuse);
         }
         if heap().is_guarded(address) {
-            heap().stop_for_access(address, access, || stack_of(&interrupted));
+            heap().abort_for_access(address, access, || stack_of(&interrupted));
         }
     }
     pass_on(signal, info, context, code);

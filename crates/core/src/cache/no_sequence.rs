@@ -1,7 +1,7 @@
 //! Where there are no restartable sequences: every operation fails, and the locked caches serve.
 
 use super::slab::{Slab, Word};
-use super::tray::Tray;
+use super::slab_cache::SlabCache;
 use crate::class::SizeClass;
 
 /// No sequences.
@@ -41,7 +41,7 @@ pub struct Current<'a> {
     pub slab: Slab,
 }
 
-impl Tray for Current<'_> {
+impl SlabCache for Current<'_> {
     fn slab(&self) -> Slab {
         self.slab
     }

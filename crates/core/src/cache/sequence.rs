@@ -18,7 +18,7 @@
 #![expect(named_asm_labels, reason = "each is a number: see `label`")]
 
 use super::slab::{Slab, Word};
-use super::tray::Tray;
+use super::slab_cache::SlabCache;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
 use core::arch::asm;
@@ -291,7 +291,7 @@ pub struct Current<'a> {
     pub slab: Slab,
 }
 
-impl Tray for Current<'_> {
+impl SlabCache for Current<'_> {
     fn slab(&self) -> Slab {
         self.slab
     }

@@ -31,7 +31,7 @@ const PLACE_BYTES: usize = 4 << 30;
 const PLACES: usize = 16_000;
 
 /// What a panic says that stands for the end of the process.
-pub const STOPPED: &str = "the process was ended";
+pub const ABORTED: &str = "the process was ended";
 
 /// A fake system. Without orders it behaves as Linux without restartable sequences on two CPUs.
 pub struct Fake {
@@ -359,7 +359,7 @@ impl Os for Fake {
     }
     fn abort(&self) -> ! {
         if self.panics {
-            panic!("{STOPPED}");
+            panic!("{ABORTED}");
         }
         self.linux.abort()
     }

@@ -153,10 +153,10 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// True for null, for emergency memory, and for everything after the process was stopped.
+    /// True for null, for emergency memory, and for everything once the process aborts.
     fn is_outside(&self, address: usize) -> bool {
         address == 0
-            || self.heap.is_stopped()
+            || self.heap.is_aborting()
             || (self.heap.pages.class_of(address) == SizeClass::NONE
                 && self.heap.emergency.bytes_of(address).is_some())
     }

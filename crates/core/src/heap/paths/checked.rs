@@ -24,7 +24,7 @@ impl<O: Os> Heap<O> {
     /// Takes a small block back; false where the program does not have one that starts at `address`: the
     /// ordinary way says what that means.
     pub(crate) fn free_checked(&self, address: usize) -> bool {
-        if self.is_stopped() {
+        if self.is_aborting() {
             return false;
         }
         let Some(class) = self.pages.class_of_allocated(address) else { return false };
@@ -66,7 +66,7 @@ mod tests {
         os
     }
 
-    fn is_stopped(heap: &Heap<Fake>, address: usize) -> bool {
+    fn aborts(heap: &Heap<Fake>, address: usize) -> bool {
         catch_unwind(AssertUnwindSafe(|| heap.free(address))).is_err()
     }
 
@@ -76,7 +76,7 @@ mod tests {
         let between: Vec<_> = (0..others).map(|_| heap.allocate(64)).collect();
         heap.free(block);
         between.into_iter().for_each(|other| heap.free(other));
-        is_stopped(&heap, block)
+        aborts(&heap, block)
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let heap = checked(patient());
         let (first, second) = (heap.allocate(64), heap.allocate(64));
         assert_eq!(second - first, 64, "the cache gives neighbours in order");
-        assert!(is_stopped(&heap, second + 64));
+        assert!(aborts(&heap, second + 64));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         drop(entry);
         heap.audit();
         assert!(heap.pages.class_of_allocated(block).is_none(), "freed");
-        assert!(is_stopped(&heap, block));
+        assert!(aborts(&heap, block));
     }
 
     #[test]

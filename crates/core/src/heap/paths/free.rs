@@ -41,7 +41,7 @@ impl<O: Os> Heap<O> {
     /// 1. Where every free is checked the block is taken back here and now (`free_checked`).
     /// 2. A thread without sequences looks into its cache under a lock, and into nothing else.
     /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there leaves the block for
-    ///    later; after a stop nothing is freed.
+    ///    later; in a process that aborts nothing is freed.
     /// 4. What the address is decides the way: a block of a class, a large one, a guarded sample, emergency memory; or
     ///    it is a misuse, and which one (`put_back`).
     /// 5. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
@@ -57,7 +57,7 @@ impl<O: Os> Heap<O> {
         }
         let class = || self.pages.class_of_allocated(address).unwrap_or(SizeClass::NONE);
         let short_way = || self.cache.push_locked(class(), address);
-        if address == 0 || (!self.is_stopped() && short_way()) {
+        if address == 0 || (!self.is_aborting() && short_way()) {
             return;
         }
         let outcome = self.in_slow_path(|| self.put_back(address));

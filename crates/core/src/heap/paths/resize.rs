@@ -84,8 +84,8 @@ impl<O: Os> Heap<O> {
     /// have.
     fn check_start(&self, address: usize) {
         let class = self.pages.class_of(address);
-        if class.is_small() && self.pages.class_of_allocated(address) != Some(class) && !self.is_stopped() {
-            self.stop(self.central.not_allocated(&self.pages, class, address));
+        if class.is_small() && self.pages.class_of_allocated(address) != Some(class) && !self.is_aborting() {
+            self.abort_for(self.central.not_allocated(&self.pages, class, address));
         }
     }
 
