@@ -23,7 +23,7 @@ pub fn catch() {
     }
 }
 
-/// The same where blocks are guarded. While the library is loaded it is too early for filters of the program's own.
+/// Catches faults where blocks are guarded. While the library is loaded it is too early for filters of the program's own.
 pub fn catch_if_wanted() {
     if blocks().has_guard_pages() || heap().options.get(OptionId::guarded_rate) != 0 {
         catch();

@@ -61,8 +61,8 @@ impl<O: Os> Cache<O> {
         self.drain_slots(below, |_| Ticks(0), |_| at)
     }
 
-    /// Does the same for what nobody has used for so many ticks, of which each call is one; `since` tells from which tick on
-    /// blocks count as free that stood still for so long.
+    /// Returns blocks and room of what nobody has used for so many ticks, of which each call is one; `since` tells from
+    /// which tick on blocks count as free that stood still for so long.
     pub fn drain_still(
         &self,
         below: Below<'_, O>,

@@ -103,7 +103,7 @@ impl<O: Os> Cache<O> {
         Ok(*first)
     }
 
-    /// The same for a block that is to read as zeros; tells whether it is known to. One at a time: in a cache
+    /// A free block that is to read as zeros, and whether it is known to. One at a time: in a cache
     /// it would not be known any more.
     pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> (usize, bool) {
         let cached = self.with_slab_cache(below.os, |cache| {
@@ -171,7 +171,7 @@ impl<O: Os> Cache<O> {
         below.central.give(below.os, below.pages, class, batch.get(..count).unwrap_or(&[]))
     }
 
-    /// What the fast path does, for a heap whose fast path is off.
+    /// What the fast path of malloc does, for a heap whose fast path is off.
     pub fn pop_behind(&self, class: SizeClass) -> usize {
         match self.behind.pop(class) {
             0 => self.pop_locked(class),
@@ -179,7 +179,7 @@ impl<O: Os> Cache<O> {
         }
     }
 
-    /// As `pop_behind`.
+    /// What the fast path of free does, for a heap whose fast path is off.
     pub fn push_behind(&self, class: SizeClass, block: usize) -> bool {
         self.behind.push(class, block) || self.push_locked(class, block)
     }

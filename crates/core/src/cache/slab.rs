@@ -108,7 +108,7 @@ impl Word {
         (self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u16
     }
 
-    /// The same array with another capacity.
+    /// The word of this array with another capacity.
     pub fn with_capacity(self, class: SizeClass, blocks: usize) -> Word {
         Word::new(self.top(), self.base(class) + blocks * ENTRY)
     }
@@ -193,7 +193,7 @@ impl Slab {
     /// The place of a block, at an offset that comes from a word of this slab.
     pub fn entry(&self, offset: usize) -> &AtomicUsize {
         debug_assert!(offset < SLAB_BYTES);
-        // SAFETY: as for words; the arrays that words point into are mapped before the word does.
+        // SAFETY: a slab is mapped as long as the heap lives; the arrays that words point into are before the word does.
         unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
     }
 

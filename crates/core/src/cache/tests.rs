@@ -267,7 +267,7 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
                         live.push((class, block as usize));
                     } else {
                         let (class, block) = live.swap_remove(random as usize % live.len());
-                        // SAFETY: as above.
+                        // SAFETY: the block is this thread's.
                         assert_eq!(unsafe { (block as *const u64).read() }, block as u64 ^ seed);
                         whole.free(class, block);
                     }

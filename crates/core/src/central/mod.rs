@@ -51,7 +51,7 @@ struct Class<O: Os> {
     transfer: Mutex<Transfer, O>,
     /// A copy of the transfer array's length, read without the lock to avoid it.
     cached: AtomicU32,
-    /// The same of its capacity.
+    /// A copy of the transfer array's capacity.
     capacity: AtomicU32,
     /// Times that the budget had no room for this class. Counted here, where only those write who use the
     /// class anyway.
@@ -204,8 +204,8 @@ impl<O: Os> Central<O> {
         outcome
     }
 
-    /// Gives the memory of a transfer array back that nobody has used for so many ticks: a call of this is one. What is refused
-    /// stays until the array was used again.
+    /// Releases the memory of a transfer array that nobody has used for so many ticks: a call of this is one. What is
+    /// refused stays until the array was used again.
     pub fn forget_array(&self, os: &O, class: SizeClass, ticks: Ticks) {
         let place = self.class(class);
         let empty_for = place.empty_for.load(Ordering::Relaxed);
@@ -398,7 +398,7 @@ impl<O: Os> Central<O> {
     /// Takes over the locks of spans, and puts right what their holders were changing. The pages are right already.
     ///
     /// # Safety
-    /// As of `repair_transfers`.
+    /// All threads that could hold the locks, but this one, stayed in the parent process.
     pub unsafe fn repair_spans(&self, pages: &Pages<O>, outermost: bool) {
         let mut any_span_lock = false;
         for (index, place) in self.classes.iter().enumerate() {

@@ -87,7 +87,7 @@ impl<O: Os> Pages<O> {
         self.footprint_of(&self.lock())
     }
 
-    /// The same, where nobody holds the lock that it takes.
+    /// The footprint, where nobody holds the lock that it takes.
     pub fn footprint_now(&self) -> Option<usize> {
         self.state.try_lock().map(|state| self.footprint_of(&state))
     }
@@ -125,7 +125,7 @@ impl<O: Os> Pages<O> {
         core::mem::replace(&mut state.large_most, now).saturating_sub(now) as usize
     }
 
-    /// The same, and counting goes on.
+    /// What `large_swing` would say; counting goes on.
     pub fn large_swing_now(&self) -> usize {
         let state = self.lock();
         state.large_most.saturating_sub(state.large.bytes) as usize
@@ -151,8 +151,8 @@ impl<O: Os> Pages<O> {
         self.lock().spans
     }
 
-    /// The same where this thread, the only one, may hold the lock: the number grows, and descriptors below
-    /// it exist.
+    /// What `span_count` says, where this thread, the only one, may hold the lock: the number grows, and descriptors
+    /// below it exist.
     pub fn span_count_unlocked(&self) -> u32 {
         // SAFETY: a number that is read whole; by the caller's situation nobody else writes it.
         unsafe { (&raw const (*self.state.as_ptr()).spans).read_volatile() }

@@ -23,7 +23,7 @@ impl<O: Os> Pages<O> {
         self.class_in_range(address).unwrap_or(SizeClass::NONE)
     }
 
-    /// The same; none for an address outside the range.
+    /// The class of the blocks at an address; none where that lies outside the range.
     #[inline(always)]
     pub fn class_in_range(&self, address: usize) -> Option<SizeClass> {
         let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
@@ -163,7 +163,7 @@ impl<O: Os> Pages<O> {
         // A large span is known by its first unit; the others only say that they are no place to start.
         let owned = if class == SizeClass::LARGE { 1 } else { units };
         for unit in start..start + owned {
-            // SAFETY: as above.
+            // SAFETY: the table reaches as far as the heap has grown, and the units are in it.
             unsafe { self.owners.shared(unit as usize) }.store(id.0, Ordering::Relaxed);
         }
     }

@@ -57,7 +57,7 @@ pub struct Pages<O: Os> {
     base: AtomicUsize,
     /// Bytes of the range that are mapped or skipped, from `base` on.
     grown: AtomicUsize,
-    /// The same in granules of 16 bytes.
+    /// `grown` in granules of 16 bytes.
     grown_granules: AtomicUsize,
     classes: Table<AtomicU8>,
     /// Where the table would have the class of address 0: an address finds its own without being taken from

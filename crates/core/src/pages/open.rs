@@ -18,8 +18,8 @@ impl<O: Os> Pages<O> {
         self.open(os, SizeClass::LARGE, Place { units, align, room: 0 }, requested)
     }
 
-    /// The same where the span can grow to `room` units in place, as long as nobody takes those behind it.
-    /// Anywhere if there is no such place.
+    /// A new large span where it can grow to `room` units in place, as long as nobody takes those behind it.
+    /// It lies anywhere if there is no such place.
     pub fn open_large_with_room(
         &self,
         os: &O,

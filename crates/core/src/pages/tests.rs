@@ -199,12 +199,12 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     assert!(pages.close_large(id, start, Tick(0)));
     closed_twice("free units", id, start);
     assert_eq!(pages.stats().used, 60 * UNIT_BYTES as u64);
-    // The same descriptor, the same place.
+    // A span of blocks has the descriptor and the place now.
     let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
     assert_eq!((small, address(&pages, small)), (id, start));
     closed_twice("blocks of a class", id, start);
     pages.close_span(small, Tick(0));
-    // The same place, another descriptor; that one has gone elsewhere.
+    // Another descriptor has the place; that one has gone elsewhere.
     let (elsewhere, _) = pages.open_large(&os, 200, 1, 0).unwrap();
     let (there, _) = pages.open_large(&os, 30, 1, 0).unwrap();
     assert_eq!((elsewhere, address(&pages, there)), (id, start));

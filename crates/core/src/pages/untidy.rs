@@ -18,20 +18,20 @@ impl<O: Os> Pages<O> {
         span.touched_at.set(at);
     }
 
-    /// Notes that a span has no idle page that is still in memory. As above.
+    /// Notes that a span has no idle page that is still in memory. The caller holds what the span belongs to.
     pub fn note_tidy(&self, id: SpanId, span: &Span) {
         span.touched_at.set(TIDY);
         self.set_untidy(id, false);
     }
 
-    /// Of a span that is being opened or closed, or is touched. As above.
+    /// Notes of a span whether the janitor has to look at it. The caller holds what the span belongs to.
     pub(super) fn set_untidy(&self, id: SpanId, untidy: bool) {
         // SAFETY: the table is as long as that of the descriptors.
         unsafe { self.untidy.shared(id.0 as usize) }.set(u8::from(untidy));
     }
 
     fn looks_untidy(&self, id: u32) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the table is as long as that of the descriptors.
         unsafe { self.untidy.shared(id as usize) }.get() != 0
     }
 

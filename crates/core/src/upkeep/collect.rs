@@ -42,7 +42,7 @@ impl<O: Os> Upkeep<O> {
         Ok(self.release_idle(below))
     }
 
-    /// As `relieve`, and at most `keep` bytes of whole free units stay: spans' idle pages have no keeper.
+    /// Brings everything back that can come back, but `keep` bytes of whole free units: spans' idle pages have no keeper.
     pub fn release(&self, below: &Below<'_, O>, keep: usize) -> Result<usize, Misuse> {
         self.reclaim(below)?;
         Ok(self.tidy_spans(below, Ticks(0)) + below.pages.release(below.os, keep, Ticks(0)))

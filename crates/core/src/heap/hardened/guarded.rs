@@ -201,7 +201,7 @@ impl<O: Os> Hardened<O> {
         Ok(())
     }
 
-    /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard`: as in `Stuck`.
+    /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard` is what `Stuck` keeps with it.
     fn let_go(&self, run: usize, guard: usize) {
         if run != 0 && !self.give(run) {
             self.stuck.put(run, guard);

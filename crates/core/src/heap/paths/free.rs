@@ -22,8 +22,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be
-    /// seen at once.
+    /// What `free_fast` does for a block that the caller says was asked for with `bytes`; false also where that cannot
+    /// be seen at once.
     #[inline(always)]
     pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
         match self.pages.class_of_allocated(address) {

@@ -15,8 +15,8 @@ impl<O: Os> Heap<O> {
         self.reallocate_aligned(address, MIN_ALIGN, bytes)
     }
 
-    /// The same for a block that has to lie at a multiple of `align`, a power of two, whatever the old one
-    /// was aligned to.
+    /// What `reallocate` does for a block that has to lie at a multiple of `align`, a power of two, whatever the old
+    /// one was aligned to.
     pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
         if address == 0 {
             return self.allocate_aligned(align, bytes);

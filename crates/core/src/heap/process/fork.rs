@@ -161,8 +161,10 @@ impl<O: Os> Heap<O> {
         self.process.set(KNOWN);
     }
 
+    /// Puts right what is under the locks of one rank; those of later ranks are right already.
+    ///
     /// # Safety
-    /// As of `repair`; those of later ranks are right already.
+    /// What `repair` asks for.
     unsafe fn repair_lock(&self, rank: Rank, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
