@@ -9,7 +9,7 @@ use vcmalloc_core::base::ticks::{Tick, Ticks};
 use vcmalloc_core::class::{SizeClass, UNIT_BYTES};
 use vcmalloc_core::os::Os;
 use vcmalloc_core::os::fake::{Fake, Request};
-use vcmalloc_core::pages::{BLOCK_BYTES, Pages, SpanId};
+use vcmalloc_core::pages::{BLOCK_BYTES, Pages, Place, SpanId};
 
 use crate::support::steps;
 
@@ -81,7 +81,8 @@ impl Test {
             }
             Step::Large(units, shift) => {
                 let (units, align) = (units as u32 % 2000 + 1, 1 << (shift % 10));
-                if let Some((id, zeroed)) = self.pages.open_large(&self.system, units, align, units as usize)
+                if let Some((id, zeroed)) =
+                    self.pages.open_large(&self.system, Place { align, ..Place::of(units) }, units as usize)
                 {
                     let start = self.pages.address_of(self.first_unit(id));
                     assert_eq!(start % (align as usize * UNIT_BYTES), 0);

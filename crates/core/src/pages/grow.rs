@@ -22,11 +22,20 @@ const WAITING_MOST: u64 = 32;
 
 /// Where a new span is to lie, in units.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub struct Place {
     pub units: u32,
+    /// It begins at a multiple of so many.
     pub align: u32,
-    /// Units that should be free from its start on, its own among them.
+    /// Units that should be free from its start on, its own among them, as long as nobody takes them; it lies anywhere
+    /// where there are none such.
     pub room: u32,
+}
+
+impl Place {
+    /// Anywhere.
+    pub const fn of(units: u32) -> Self {
+        Place { units, align: 1, room: 0 }
+    }
 }
 
 impl<O: Os> Pages<O> {

@@ -24,6 +24,7 @@ mod untidy;
 mod verify;
 
 pub use figures::{LargeStats, Mapping, PageStats};
+pub use grow::Place;
 pub use limits::Limits;
 pub use runs::{Block, Run};
 pub use span::{Span, SpanId, TIDY, is_idle};

@@ -9,25 +9,12 @@ impl<O: Os> Pages<O> {
     /// A new span for blocks of `class`, all of them free.
     pub fn open_span(&self, os: &O, class: SizeClass) -> Option<SpanId> {
         let units = class.shape().span_units;
-        self.open(os, class, Place { units, align: 1, room: 0 }, 0).map(|(id, _)| id)
+        self.open(os, class, Place::of(units), 0).map(|(id, _)| id)
     }
 
-    /// A new large span of `units`, at a multiple of `align` units, for `requested` bytes; and whether its
-    /// memory reads as zeros.
-    pub fn open_large(&self, os: &O, units: u32, align: u32, requested: usize) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, Place { units, align, room: 0 }, requested)
-    }
-
-    /// A new large span where it can grow to `room` units in place, as long as nobody takes those behind it.
-    /// It lies anywhere if there is no such place.
-    pub fn open_large_with_room(
-        &self,
-        os: &O,
-        units: u32,
-        room: u32,
-        requested: usize,
-    ) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, Place { units, align: 1, room }, requested)
+    /// A new large span for `requested` bytes; and whether its memory reads as zeros.
+    pub fn open_large(&self, os: &O, place: Place, requested: usize) -> Option<(SpanId, bool)> {
+        self.open(os, SizeClass::LARGE, place, requested)
     }
 
     fn open(&self, os: &O, class: SizeClass, place: Place, requested: usize) -> Option<(SpanId, bool)> {

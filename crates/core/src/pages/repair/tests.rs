@@ -1,7 +1,7 @@
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::fake::{Fake, Request};
-use crate::pages::{Pages, SpanId};
+use crate::pages::{Pages, Place, SpanId};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
@@ -27,8 +27,8 @@ fn repaired(pages: &Pages<Fake>) {
 fn what_is_open_stays_open_and_what_is_free_can_be_had() {
     let (os, pages) = pages();
     let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
-    let (large, _) = pages.open_large(&os, 300, 1, 4_800_000).unwrap();
-    let (gone, _) = pages.open_large(&os, 200, 1, 0).unwrap();
+    let (large, _) = pages.open_large(&os, Place::of(300), 4_800_000).unwrap();
+    let (gone, _) = pages.open_large(&os, Place::of(200), 0).unwrap();
     pages.close_span(gone, Tick(0));
     let before = pages.stats();
     repaired(&pages);
@@ -62,7 +62,7 @@ fn a_span_that_was_opening_or_closing_becomes_free() {
 #[test]
 fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(100), 0).unwrap();
     pages.close_span(id, Tick(0));
     pages.state.lock().runs.take(&pages.blocks, 40, 1).unwrap();
     repaired(&pages);
@@ -84,7 +84,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
 #[test]
 fn a_large_span_that_was_growing_is_large_all_over() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(20), 0).unwrap();
     let start = first_unit(&pages, id);
     // The map does not know the last units yet.
     pages.write_classes(start + 10, 10, SizeClass::NONE);
@@ -133,7 +133,7 @@ fn a_gap_that_was_counted_in_part_is_counted_anew() {
 #[test]
 fn huge_pages_are_counted_anew() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 1, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(1), 0).unwrap();
     // SAFETY: no other thread uses the pages.
     unsafe { (*pages.blocks.at(0)).huge = crate::pages::runs::Huge::Yes };
     pages.huge_blocks.store(7, Ordering::Relaxed);
@@ -164,7 +164,7 @@ fn fork_as_units_are_given_back(request: Request) {
 fn units_that_interrupted_work_withholds_stay_withheld_until_it_ends() {
     let (mut os, pages) = pages();
     os.meanwhile = Some(fork_as_units_are_given_back);
-    let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(100), 0).unwrap();
     pages.close_span(id, Tick(0));
     FORKING.set(&raw const pages);
     assert_ne!(pages.release(&os, 0, Ticks(0)), 0);
