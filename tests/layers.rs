@@ -28,7 +28,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/pages",
         module: "crate::pages",
-        files: "bits span table posted runs runs/gaps runs/take runs/mend mod map untidy close figures give_back limits
+        files: "bits span table posted runs runs/gaps runs/take runs/mend mod map untidy close figures release limits
             place grow open repair verify",
     },
     Order {
@@ -44,7 +44,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/cache",
         module: "crate::cache",
-        files: "mod slab worth tray whole no_sequence sequence locked tables start sampling figures adapt misses drain fork",
+        files: "mod slab worth slab_cache whole no_sequence sequence locked tables start sampling figures adapt misses drain fork",
     },
     Order {
         folder: "crates/core/src/watch",
@@ -59,7 +59,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/heap",
         module: "crate::heap",
-        files: "mod sampling/stack process/found process/stop process/emergency process/fork process/reentry
+        files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry
             sampling/rate settings/read settings/start settings/apply paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats

@@ -117,7 +117,7 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "blocks_that_come_back_stay_given",
-        "        pages.note_given(address, false);\n        pages.touch(id, span, at);\n",
+        "        pages.note_allocated(address, false);\n        pages.touch(id, span, at);\n",
         "        pages.touch(id, span, at);\n",
         "a_block_that_is_back_in_its_span_is_known_as_nobodys",
     ),
@@ -143,13 +143,13 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_full_array_takes_one_more",
-        "\"cmp {top:e}, [{word} + 4]\",\n                \"jae {refused}\",",
-        "\"cmp {top:e}, [{word} + 4]\",\n                \"ja {refused}\",",
+        "\"cmp {top:e}, [{word} + 4]\",\n                    \"jae {refused}\",",
+        "\"cmp {top:e}, [{word} + 4]\",\n                    \"ja {refused}\",",
         "in_vcpu_caches",
     ),
     core(
         "the_block_freed_last_is_taken_again",
-        "                \"cmp [{slab} + {top}], {block}\",\n                \"je {refused}\",\n",
+        "                    \"cmp [{slab} + {top}], {block}\",\n                    \"je {refused}\",\n",
         "",
         "a_double_free_is_found_at_the_bad_call_in_vcpu_caches",
     ),

@@ -65,7 +65,7 @@ mod unsure {
     #[inline(never)]
     pub extern "C" fn delete(block: Pointer, align: usize, chain: &Chain) {
         match theirs(chain.simpler) {
-            // SAFETY: as above.
+            // SAFETY: the address is that of the form's name, whose type the ABI lays down.
             Some(form) => unsafe { vcm_their_delete(form, block, align) },
             None => {
                 blocks().hand_over(address(block), chain.maker);

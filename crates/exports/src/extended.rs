@@ -103,7 +103,7 @@ pub extern "C" fn dallocx(block: Pointer, _: c_int) {
     plain_free(block);
 }
 
-/// `bytes` is what the block was asked for with, and the alignment in the flags likewise.
+/// `bytes`, and the alignment in the flags, are what the block was asked for with.
 #[unsafe(no_mangle)]
 pub extern "C" fn sdallocx(block: Pointer, bytes: usize, flags: c_int) {
     checked_free(block, bytes, Flags(flags).align());

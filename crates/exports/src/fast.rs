@@ -12,7 +12,7 @@ use super::replaced::{NONE, STATE};
 use super::{HEAP, Policy, cxx, malloc};
 use core::arch::naked_asm;
 use vcmalloc_core::class::{BY_SIZE, TABLED_BYTES};
-use vcmalloc_core::{beside_sequences, class_of_request, push_given, push_sized, sequences, ways_out};
+use vcmalloc_core::{beside_sequences, class_of_request, push_allocated, push_sized, sequences, ways_out};
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -88,7 +88,7 @@ macro_rules! free {
             naked_asm!(
                 ".cfi_startproc",
                 $(concat!("/* ", stringify!($replaced), " */"), unless_replaced!(),)?
-                push_given!(),
+                push_allocated!(),
                 ".cfi_endproc",
                 ways_out!("vcm_sequence_push"),
                 ".p2align 6, 0xcc",
@@ -97,7 +97,7 @@ macro_rules! free {
                 slow = sym $slow,
                 start = const Policy::START,
                 grown_granules = const Policy::GROWN_GRANULES,
-                given = const Policy::GIVEN,
+                allocated = const Policy::ALLOCATED,
                 class_of_unit = const Policy::CLASS_OF_UNIT,
             )
         }
@@ -137,7 +137,7 @@ macro_rules! free_sized {
                 tabled = const TABLED_BYTES,
                 start = const Policy::START,
                 grown_granules = const Policy::GROWN_GRANULES,
-                given = const Policy::GIVEN,
+                allocated = const Policy::ALLOCATED,
                 class_of_unit = const Policy::CLASS_OF_UNIT,
             )
         }

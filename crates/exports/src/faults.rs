@@ -23,7 +23,7 @@ pub fn catch() {
     }
 }
 
-/// The same where blocks are guarded. While the library is loaded it is too early for filters of the program's own.
+/// Catches faults where blocks are guarded. While the library is loaded it is too early for filters of the program's own.
 pub fn catch_if_wanted() {
     if blocks().has_guard_pages() || heap().options.get(OptionId::guarded_rate) != 0 {
         catch();
@@ -39,10 +39,10 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         let interrupted = unsafe { Interrupted::from_context(context) };
         let access = access_to(address, &interrupted);
         if let Some(misuse) = blocks().explain(address, access) {
-            heap().stop(misuse);
+            heap().abort_for(misuse);
         }
         if heap().is_guarded(address) {
-            heap().stop_for_access(address, access, || stack_of(&interrupted));
+            heap().abort_for_access(address, access, || stack_of(&interrupted));
         }
     }
     pass_on(signal, info, context, code);

@@ -60,7 +60,7 @@ fn free_bytes(stats: &Stats) -> u64 {
     stats.vcpu_caches + stats.transfer + stats.free_in_spans + stats.span_tails + stats.dirty_free
 }
 
-/// The same figures as glibc's, as far as they exist here.
+/// The figures that glibc has, as far as they exist here.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
     let stats = heap().stats();

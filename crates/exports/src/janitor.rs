@@ -50,7 +50,7 @@ fn put_in_background(thread: libc::pthread_t) {
     let started_with = CPUS.each_ref().map(|word| word.load(Ordering::Relaxed));
     // The system leaves out what is not in the process's cpuset; where that has none of these CPUs any more, all.
     for mask in [started_with, [u64::MAX; SET_WORDS]] {
-        // SAFETY: as above; the mask is so long.
+        // SAFETY: nobody joins the thread but by its handle; the mask is so long.
         if mask != [0; SET_WORDS] && unsafe { set(thread, size_of_val(&mask), mask.as_ptr()) } == 0 {
             return;
         }

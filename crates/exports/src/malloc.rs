@@ -17,7 +17,7 @@ pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
     pointer(block)
 }
 
-/// The same for C's functions, which have a mode in which they run C++'s new-handler before they give up.
+/// The result of a slow path of C's functions, which have a mode in which they run C++'s new-handler before they give up.
 #[cfg(gperftools)]
 fn answered_in_mode(allocate: impl Fn() -> usize) -> Pointer {
     loop {
@@ -62,14 +62,14 @@ pub extern "C" fn malloc_slow(bytes: usize) -> Pointer {
 // The function that programs call, by no name that they could put their own function in the place of.
 #[cfg(whole_paths)]
 unsafe extern "C" {
-    /// In fast.rs: the same as `malloc`, by a name that no other library's function can take the place of.
+    /// In fast.rs: `malloc`, by a name that no other library's function can take the place of.
     #[link_name = "vcm_malloc_here"]
     pub fn exported_malloc(bytes: usize) -> Pointer;
 }
 #[cfg(not(whole_paths))]
 pub use plain_malloc as exported_malloc;
 
-/// free, likewise.
+/// `free`, by a name that no other library's function can take the place of.
 #[cfg_attr(not(whole_paths), unsafe(export_name = "free"))]
 pub extern "C" fn plain_free(block: Pointer) {
     if !blocks().free_fast(address(block)) {
@@ -158,7 +158,7 @@ extern "C" fn aligned_slow(align: usize, bytes: usize) -> Pointer {
     answered_in_mode(|| blocks().allocate_aligned(align, bytes))
 }
 
-/// The same for an alignment that need not be a power of two: glibc takes the next one.
+/// A block at an alignment that need not be a power of two: glibc takes the next one.
 fn aligned(align: usize, bytes: usize) -> Pointer {
     match align.checked_next_power_of_two() {
         Some(align) => aligned_block(align, bytes),
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, bytes: 
     0
 }
 
-/// As `aligned_slow`, but errno stays as it was: the caller's result says what happened.
+/// What `aligned_slow` does, with errno as it was: the caller's result says what happened.
 #[cold]
 #[inline(never)]
 extern "C" fn aligned_quietly(align: usize, bytes: usize) -> Pointer {

@@ -78,6 +78,7 @@ pub fn find(where_to_look: Pointer, name: &core::ffi::CStr) -> Pointer {
             let own = if where_to_look == libc::RTLD_NEXT { find as *const () as usize } else { 0 };
             super::lookup::function(name, own)
         }
+
         #[cfg(not(shared))]
         None => core::ptr::null_mut(),
     }

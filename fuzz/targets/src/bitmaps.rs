@@ -12,7 +12,7 @@ enum Step {
     Open(u8),
     Take(u16),
     Put(u16),
-    GiveBackIdle,
+    ReleaseIdle,
 }
 
 fn check_map(map: u128, length: u32, align: u32) {
@@ -74,7 +74,7 @@ impl Model {
         }
     }
 
-    fn give_back_idle(&mut self) {
+    fn release_idle(&mut self) {
         let idle = self.span.idle_pages();
         for page in 0..self.gone.len().min(128) {
             let live =
@@ -105,7 +105,7 @@ pub fn run(input: &[u8]) {
             }
             Step::Take(wanted) => model.take(wanted as usize % 300),
             Step::Put(index) => model.put(index as usize % 1030),
-            Step::GiveBackIdle => model.give_back_idle(),
+            Step::ReleaseIdle => model.release_idle(),
         }
         model.check();
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use arbitrary::Arbitrary;
+use vcmalloc_core::base::ticks::Tick;
 use vcmalloc_core::central::Central;
 use vcmalloc_core::class::SizeClass;
 use vcmalloc_core::os::Os;
@@ -59,7 +60,7 @@ pub fn run(input: &[u8]) {
                 blocks.iter().for_each(|block| _ = out.remove(&(class, *block)));
                 let given = match step {
                     Step::Give(..) => central.give(&system, &pages, class, &blocks),
-                    _ => central.return_blocks(&pages, class, &blocks, 5),
+                    _ => central.return_blocks(&pages, class, &blocks, Tick(5)),
                 };
                 assert!(given.is_ok(), "honest blocks are taken");
             }
@@ -79,7 +80,7 @@ pub fn run(input: &[u8]) {
             Step::Budget(shift) => {
                 central.budget.set_limit(1 << (shift % 26));
             }
-            Step::Trim(number) => assert!(central.trim(&pages, class_of(number), 3).is_ok()),
+            Step::Trim(number) => assert!(central.trim(&pages, class_of(number), Tick(3)).is_ok()),
             Step::Drain(number, count) => {
                 assert!(central.drain(&pages, class_of(number), count as usize * 8).is_ok());
             }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use arbitrary::Arbitrary;
+use vcmalloc_core::base::ticks::{Tick, Ticks};
 use vcmalloc_core::class::{SizeClass, UNIT_BYTES};
 use vcmalloc_core::os::Os;
 use vcmalloc_core::os::fake::{Fake, Request};
-use vcmalloc_core::pages::{BLOCK_BYTES, Pages, SpanId};
+use vcmalloc_core::pages::{BLOCK_BYTES, Pages, Place, SpanId};
 
 use crate::support::steps;
 
@@ -19,7 +20,7 @@ enum Step {
     Close(u8),
     Extend(u8, u16),
     Shrink(u8, u8),
-    GiveBack(u16, u8),
+    Release(u16, u8),
     Clock(u8),
     /// Somebody maps something where the heap would grow.
     Squat(u8),
@@ -29,7 +30,7 @@ enum Step {
     Repair,
 }
 
-const REQUESTS: [Request; 4] = [Request::MapAt, Request::Commit, Request::GiveBack, Request::SetDumped];
+const REQUESTS: [Request; 4] = [Request::MapAt, Request::Commit, Request::Release, Request::SetDumped];
 
 struct Test {
     system: Fake,
@@ -80,7 +81,8 @@ impl Test {
             }
             Step::Large(units, shift) => {
                 let (units, align) = (units as u32 % 2000 + 1, 1 << (shift % 10));
-                if let Some((id, zeroed)) = self.pages.open_large(&self.system, units, align, units as usize)
+                if let Some((id, zeroed)) =
+                    self.pages.open_large(&self.system, Place { align, ..Place::of(units) }, units as usize)
                 {
                     let start = self.pages.address_of(self.first_unit(id));
                     assert_eq!(start % (align as usize * UNIT_BYTES), 0);
@@ -90,7 +92,7 @@ impl Test {
             Step::Close(which) => {
                 if let Some((start, id, _)) = self.pick(which) {
                     self.open.remove(&start);
-                    self.pages.close_span(id, self.pages.clock.load(Ordering::Relaxed));
+                    self.pages.close_span(id, self.pages.clock.load());
                 }
             }
             Step::Extend(which, more) => self.extend(which, more as u32 % 500 + 1),
@@ -103,10 +105,10 @@ impl Test {
                     self.open.insert(start, (id, units));
                 }
             }
-            Step::GiveBack(keep, ticks) => {
-                self.pages.give_back(&self.system, (keep as usize) << 12, ticks as u32 % 8);
+            Step::Release(keep, ticks) => {
+                self.pages.release(&self.system, (keep as usize) << 12, Ticks(ticks as u32 % 8));
             }
-            Step::Clock(ticks) => _ = self.pages.clock.fetch_add(ticks as u32, Ordering::Relaxed),
+            Step::Clock(ticks) => _ = self.pages.clock.advance(Ticks(ticks as u32)),
             Step::Squat(blocks) => self.squat(blocks as usize % 40),
             Step::Refuse(request, after) => {
                 self.system.refuse_after(REQUESTS[request as usize % REQUESTS.len()], after as u64 % 8);
@@ -162,7 +164,7 @@ pub fn run(input: &[u8]) {
     }
     test.pages.verify();
     for (id, _) in std::mem::take(&mut test.open).into_values() {
-        test.pages.close_span(id, 0);
+        test.pages.close_span(id, Tick(0));
     }
     test.pages.verify();
     test.pages.each_reservation(|start, bytes| test.system.unmap(start, bytes.max(1)));

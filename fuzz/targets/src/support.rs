@@ -100,7 +100,7 @@ const REQUESTS: [Request; 7] = [
     Request::MapAt,
     Request::Reserve,
     Request::Commit,
-    Request::GiveBack,
+    Request::Release,
     Request::MovePages,
     Request::Fence,
     Request::SetDumped,

@@ -15,7 +15,7 @@ pub enum Fault {
     FreeMemory,
     /// The address was never the heap's.
     ForeignPointer,
-    /// The same, in a call that frees nothing at once.
+    /// The address was never the heap's, in a call that frees nothing at once.
     ForeignUse,
     /// The size or alignment given to a sized free is not that of the block.
     WrongSize,

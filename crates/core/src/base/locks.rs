@@ -43,7 +43,7 @@ locks! {
     Slab: "slab", "a slab under a lock is used: nobody waits for that but who empties it";
     Transfer: "transfer array", "the transfer array of a class; never together with its spans";
     Spans: "spans", "the lists of spans of a class";
-    GivingBack: "giving_back", "units are withheld from the free runs, so that a child knows that some are";
+    Releasing: "releasing", "units are withheld from the free runs, so that a child knows that some are";
     State: "state", "free runs and descriptors";
 }
 

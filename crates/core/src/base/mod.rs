@@ -11,6 +11,8 @@ pub mod memory;
 pub mod noted;
 pub mod sync;
 pub mod text;
+#[cfg(not(loom))]
+pub mod ticks;
 
 /// The page size that structures are laid out for; the system's may be larger.
 pub const PAGE_BYTES: usize = 4096;

@@ -2,7 +2,7 @@
 //! (`worth`), taken from the budget or from classes that need it less.
 
 use super::slab::{SMALL_BLOCKS, Slab, Word, most_cached};
-use super::tray::Tray;
+use super::slab_cache::SlabCache;
 use super::worth::{Miss, ask_again, forget_half, is_worth_room, may_help, need_of};
 use super::{Below, Cache};
 use crate::base::fault::Misuse;
@@ -30,11 +30,11 @@ impl<O: Os> Cache<O> {
     pub(super) fn grow(
         &self,
         below: Below<'_, O>,
-        tray: &dyn Tray,
+        cache: &dyn SlabCache,
         class: SizeClass,
         miss: Miss,
     ) -> Result<bool, Misuse> {
-        let slab = tray.slab();
+        let slab = cache.slab();
         let word = slab.read(class);
         let capacity = word.capacity(class);
         let by = (class.shape().batch as usize).max(capacity / 4);
@@ -61,23 +61,23 @@ impl<O: Os> Cache<O> {
         let bytes = (target - capacity) * class.block_bytes();
         if bytes == 0 {
             ask_again(slab, class, miss);
-            self.look_for_room(below, tray, class)?;
+            self.look_for_room(below, cache, class)?;
             return Ok(false);
         }
         // The small array is not worth a look at the clock.
         let worth = target <= SMALL_BLOCKS || is_worth_room(below, slab, class, capacity);
-        if !worth || !self.take_room(below, tray, bytes) {
+        if !worth || !self.take_room(below, cache, bytes) {
             return Ok(false);
         }
         let done = if word == Word::UNSET {
-            tray.replace(class, word, Word::empty_small(class, target))
+            cache.replace(class, word, Word::empty_small(class, target))
         } else if word.is_small() && target > SMALL_BLOCKS {
-            self.move_to_big(below, tray, class, target)?
+            self.move_to_big(below, cache, class, target)?
         } else {
-            tray.replace(class, word, word.with_capacity(class, target))
+            cache.replace(class, word, word.with_capacity(class, target))
         };
         if !done {
-            self.give_room(below, tray, bytes);
+            self.give_room(below, cache, bytes);
         }
         Ok(done)
     }
@@ -86,17 +86,17 @@ impl<O: Os> Cache<O> {
     fn move_to_big(
         &self,
         below: Below<'_, O>,
-        tray: &dyn Tray,
+        cache: &dyn SlabCache,
         class: SizeClass,
         target: usize,
     ) -> Result<bool, Misuse> {
         let mut stash = [0; SMALL_BLOCKS];
-        let count = tray.pop_batch(class, &mut stash);
+        let count = cache.pop_batch(class, &mut stash);
         let emptied = Word::empty_small(class, SMALL_BLOCKS);
-        let done = tray.replace(class, emptied, Word::empty_big(class, target));
+        let done = cache.replace(class, emptied, Word::empty_big(class, target));
         let blocks = stash.get_mut(..count).unwrap_or(&mut []);
         blocks.reverse();
-        let kept = tray.push_batch(class, blocks);
+        let kept = cache.push_batch(class, blocks);
         if let Some(over @ [_, ..]) = blocks.get(kept..) {
             below.central.give(below.os, below.pages, class, over)?;
         }
@@ -111,8 +111,8 @@ impl<O: Os> Cache<O> {
         own.min(below.central.budget.room())
     }
 
-    fn take_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) -> bool {
-        let slab = tray.slab();
+    fn take_room(&self, below: Below<'_, O>, cache: &dyn SlabCache, bytes: usize) -> bool {
+        let slab = cache.slab();
         let granted = &slab.info().granted;
         let share = self.share.load(Ordering::Relaxed);
         let before = granted.fetch_add(bytes, Ordering::Relaxed);
@@ -123,16 +123,21 @@ impl<O: Os> Cache<O> {
         fits
     }
 
-    fn give_room(&self, below: Below<'_, O>, tray: &dyn Tray, bytes: usize) {
-        tray.slab().info().granted.fetch_sub(bytes, Ordering::Relaxed);
+    fn give_room(&self, below: Below<'_, O>, cache: &dyn SlabCache, bytes: usize) {
+        cache.slab().info().granted.fetch_sub(bytes, Ordering::Relaxed);
         below.central.budget.give(bytes);
     }
 
     /// Now and then, takes room from the class that needs it least, if that is clearly less than the one that
     /// wants it. So the last byte of each saves about as many misses, which no division of the room among the
     /// classes can better.
-    fn look_for_room(&self, below: Below<'_, O>, tray: &dyn Tray, wanting: SizeClass) -> Result<(), Misuse> {
-        let slab = tray.slab();
+    fn look_for_room(
+        &self,
+        below: Below<'_, O>,
+        cache: &dyn SlabCache,
+        wanting: SizeClass,
+    ) -> Result<(), Misuse> {
+        let slab = cache.slab();
         let info = slab.info();
         let refusals = info.refusals.load(Ordering::Relaxed);
         info.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
@@ -149,21 +154,21 @@ impl<O: Os> Cache<O> {
             let other = need_of(slab, class);
             (least, need) = if other < need { (class, other) } else { (least, need) };
         }
-        if least == wanting { Ok(()) } else { self.shrink(below, tray, least) }
+        if least == wanting { Ok(()) } else { self.shrink(below, cache, least) }
     }
 
     /// Halves the capacity of a class; blocks that lose their place go to the middle.
-    fn shrink(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<(), Misuse> {
-        let word = tray.slab().read(class);
+    fn shrink(&self, below: Below<'_, O>, cache: &dyn SlabCache, class: SizeClass) -> Result<(), Misuse> {
+        let word = cache.slab().read(class);
         let capacity = word.capacity(class);
         let target = capacity / 2;
         let mut batch = [0; MOST_BATCH];
         let excess = word.len(class).saturating_sub(target).min(MOST_BATCH);
-        let count = batch.get_mut(..excess).map_or(0, |out| tray.pop_batch(class, out));
-        let word = tray.slab().read(class);
+        let count = batch.get_mut(..excess).map_or(0, |out| cache.pop_batch(class, out));
+        let word = cache.slab().read(class);
         let target = target.max(word.len(class));
-        if target < word.capacity(class) && tray.replace(class, word, word.with_capacity(class, target)) {
-            self.give_room(below, tray, (word.capacity(class) - target) * class.block_bytes());
+        if target < word.capacity(class) && cache.replace(class, word, word.with_capacity(class, target)) {
+            self.give_room(below, cache, (word.capacity(class) - target) * class.block_bytes());
         }
         match batch.get(..count) {
             Some(blocks @ [_, ..]) => below.central.give(below.os, below.pages, class, blocks),

@@ -6,6 +6,7 @@ use super::{Below, Cache};
 use crate::base::fault::Misuse;
 use crate::base::locks as lock;
 use crate::base::sync::{Ordering, pause};
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 
@@ -22,14 +23,14 @@ pub struct Look {
 #[derive(Clone, Copy)]
 pub struct Stillness {
     /// All classes of a virtual CPU: it is idle.
-    pub slab: u32,
+    pub slab: Ticks,
     /// One class, while others move.
-    pub class: u32,
+    pub class: Ticks,
 }
 
 impl Stillness {
-    fn of(self, slab: Slab) -> u32 {
-        if still_classes(slab, 0).all(|class| slab.ticks_still(class) >= self.slab) {
+    fn of(self, slab: Slab) -> Ticks {
+        if still_classes(slab, Ticks(0)).all(|class| slab.ticks_still(class) >= self.slab) {
             self.slab
         } else {
             self.class
@@ -38,34 +39,35 @@ impl Stillness {
 }
 
 /// The classes of a slab that are set up and have stood still for so many ticks.
-fn still_classes(slab: Slab, ticks: u32) -> impl Iterator<Item = SizeClass> {
+fn still_classes(slab: Slab, ticks: Ticks) -> impl Iterator<Item = SizeClass> {
     SizeClass::all()
         .filter(move |class| slab.read(*class) != Word::UNSET && slab.ticks_still(*class) >= ticks)
 }
 
 /// Whether classes that have stood still for so many ticks have something that somebody else may want; or all
 /// of them have, and had long arrays.
-fn has_something(slab: Slab, ticks: u32) -> bool {
-    still_classes(slab, ticks).any(|class| ticks == 0 || slab.read(class).holds_anything(class))
-        || slab.has_used_big_arrays() && still_classes(slab, 0).all(|class| slab.ticks_still(class) >= ticks)
+fn has_something(slab: Slab, ticks: Ticks) -> bool {
+    still_classes(slab, ticks).any(|class| ticks == Ticks(0) || slab.read(class).holds_anything(class))
+        || slab.has_used_big_arrays()
+            && still_classes(slab, Ticks(0)).all(|class| slab.ticks_still(class) >= ticks)
 }
 
 impl<O: Os> Cache<O> {
     /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the
     /// system refused to stop the sequences: then only slabs under locks were emptied.
     pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
-        let at = below.pages.clock.load(Ordering::Relaxed);
+        let at = below.pages.clock.load();
         let _held = self.freezer.lock();
-        self.drain_slots(below, |_| 0, |_| at)
+        self.drain_slots(below, |_| Ticks(0), |_| at)
     }
 
-    /// Does the same for what nobody has used for so many calls of this; `since` tells from which tick on
-    /// blocks count as free that stood still for so long.
+    /// Returns blocks and room of what nobody has used for so many ticks, of which each call is one; `since` tells from
+    /// which tick on blocks count as free that stood still for so long.
     pub fn drain_still(
         &self,
         below: Below<'_, O>,
         patience: Stillness,
-        since: impl Fn(u32) -> u32,
+        since: impl Fn(Ticks) -> Tick,
     ) -> Result<Look, Misuse> {
         let _held = self.freezer.lock();
         let (mut moved, mut any_still) = (false, false);
@@ -82,8 +84,8 @@ impl<O: Os> Cache<O> {
     fn drain_slots(
         &self,
         below: Below<'_, O>,
-        least: impl Fn(Slab) -> u32,
-        since: impl Fn(u32) -> u32,
+        least: impl Fn(Slab) -> Ticks,
+        since: impl Fn(Ticks) -> Tick,
     ) -> Result<bool, Misuse> {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
         let mut outcome = Ok(());
@@ -141,13 +143,13 @@ impl<O: Os> Cache<O> {
             }
             // The room of what was set up, not all that was granted: a thread that this child's handler
             // interrupted may have some in its hands, and use it.
-            still_classes(slab, 0).for_each(|class| unset(below, slab, class));
+            still_classes(slab, Ticks(0)).for_each(|class| unset(below, slab, class));
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
     }
 
     /// Empties the classes of a slab that stood still for so many ticks. Nobody else uses it.
-    fn empty(&self, below: Below<'_, O>, slab: Slab, ticks: u32, at: u32) -> Result<(), Misuse> {
+    fn empty(&self, below: Below<'_, O>, slab: Slab, ticks: Ticks, at: Tick) -> Result<(), Misuse> {
         let mut outcome = Ok(());
         for class in still_classes(slab, ticks) {
             let word = slab.read(class);

@@ -22,7 +22,7 @@ impl<O: Os> Cache<O> {
     /// Takes the freezer over, and puts slabs in use again that its holder was emptying.
     ///
     /// # Safety
-    /// As of `repair_slabs`, which was called.
+    /// The caller called `repair_slabs`, whose promise it keeps here.
     pub unsafe fn repair_freezer(&self, below: Below<'_, O>, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {

@@ -4,7 +4,7 @@
 //! its own thread here goes on to the layers below.
 
 use super::slab::{Slab, Word};
-use super::tray::Tray;
+use super::slab_cache::SlabCache;
 use crate::base::locks as lock;
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
@@ -18,7 +18,7 @@ pub struct Locked<'a, O: Os> {
 
 const ENTRY: usize = size_of::<usize>();
 
-impl<O: Os> Tray for Locked<'_, O> {
+impl<O: Os> SlabCache for Locked<'_, O> {
     fn slab(&self) -> Slab {
         self.slab
     }

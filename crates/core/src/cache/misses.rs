@@ -1,8 +1,8 @@
 //! What happens where the fast path found no block, or no place for one.
 
 use super::slab::Slab;
+use super::slab_cache::SlabCache;
 use super::tables::WORD;
-use super::tray::Tray;
 use super::worth::{Miss, count_miss, moved_at_once, note_underflow};
 use super::{Below, Cache};
 use crate::base::fault::{Fault, Misuse};
@@ -49,8 +49,8 @@ impl<O: Os> Cache<O> {
 
     /// A free block for a fast path that found none; 0 where there is no memory.
     pub fn refill(&self, below: Below<'_, O>, class: SizeClass) -> Result<usize, Misuse> {
-        self.with_tray(below.os, |tray| match tray {
-            Some(tray) => self.refill_tray(below, tray, class),
+        self.with_slab_cache(below.os, |cache| match cache {
+            Some(cache) => self.refill_slab(below, cache, class),
             None => {
                 let mut one = [0];
                 below.central.take(below.os, below.pages, class, &mut one);
@@ -60,25 +60,30 @@ impl<O: Os> Cache<O> {
         })
     }
 
-    fn refill_tray(&self, below: Below<'_, O>, tray: &dyn Tray, class: SizeClass) -> Result<usize, Misuse> {
-        let block = tray.pop(class);
+    fn refill_slab(
+        &self,
+        below: Below<'_, O>,
+        cache: &dyn SlabCache,
+        class: SizeClass,
+    ) -> Result<usize, Misuse> {
+        let block = cache.pop(class);
         if block != 0 {
             return Ok(block);
         }
-        count_one(&tray.slab().info().underflows);
-        count_miss(tray.slab(), class);
-        self.grow(below, tray, class, Miss::Underflow)?;
-        let room = tray.slab().read(class).capacity(class);
+        count_one(&cache.slab().info().underflows);
+        count_miss(cache.slab(), class);
+        self.grow(below, cache, class, Miss::Underflow)?;
+        let room = cache.slab().read(class).capacity(class);
         match moved_at_once(class, room) {
-            wanted @ ..=FEW => self.refill_batch::<FEW>(below, tray, class, wanted),
-            wanted => self.refill_batch::<MOST_BATCH>(below, tray, class, wanted),
+            wanted @ ..=FEW => self.refill_batch::<FEW>(below, cache, class, wanted),
+            wanted => self.refill_batch::<MOST_BATCH>(below, cache, class, wanted),
         }
     }
 
     fn refill_batch<const MOST: usize>(
         &self,
         below: Below<'_, O>,
-        tray: &dyn Tray,
+        cache: &dyn SlabCache,
         class: SizeClass,
         wanted: usize,
     ) -> Result<usize, Misuse> {
@@ -91,22 +96,22 @@ impl<O: Os> Cache<O> {
         self.count_refilled(rest.len() * class.block_bytes());
         // The array is a stack: the lowest address goes in last and comes out next.
         rest.reverse();
-        let kept = tray.push_batch(class, rest);
+        let kept = cache.push_batch(class, rest);
         if let Some(over @ [_, ..]) = rest.get(kept..) {
             below.central.give(below.os, below.pages, class, over)?;
         }
         Ok(*first)
     }
 
-    /// The same for a block that is to read as zeros; tells whether it is known to. One at a time: in a cache
+    /// A free block that is to read as zeros, and whether it is known to. One at a time: in a cache
     /// it would not be known any more.
     pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> (usize, bool) {
-        let cached = self.with_tray(below.os, |tray| {
-            tray.map_or(0, |tray| {
-                let block = tray.pop(class);
+        let cached = self.with_slab_cache(below.os, |cache| {
+            cache.map_or(0, |cache| {
+                let block = cache.pop(class);
                 if block == 0 {
-                    count_one(&tray.slab().info().underflows);
-                    note_underflow(tray.slab(), class);
+                    count_one(&cache.slab().info().underflows);
+                    note_underflow(cache.slab(), class);
                 }
                 block
             })
@@ -116,46 +121,46 @@ impl<O: Os> Cache<O> {
 
     /// Takes a block for which the fast path found no place.
     pub fn spill(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
-        self.with_tray(below.os, |tray| match tray {
-            Some(tray) => self.spill_tray(below, tray, class, block),
+        self.with_slab_cache(below.os, |cache| match cache {
+            Some(cache) => self.spill_slab(below, cache, class, block),
             None => below.central.give(below.os, below.pages, class, &[block]),
         })
     }
 
-    fn spill_tray(
+    fn spill_slab(
         &self,
         below: Below<'_, O>,
-        tray: &dyn Tray,
+        cache: &dyn SlabCache,
         class: SizeClass,
         block: usize,
     ) -> Result<(), Misuse> {
-        freed_just_now(tray.slab(), class, block)?;
-        if tray.push(class, block) {
+        freed_just_now(cache.slab(), class, block)?;
+        if cache.push(class, block) {
             return Ok(());
         }
-        count_one(&tray.slab().info().overflows);
-        count_miss(tray.slab(), class);
-        if self.grow(below, tray, class, Miss::Overflow)? && tray.push(class, block) {
+        count_one(&cache.slab().info().overflows);
+        count_miss(cache.slab(), class);
+        if self.grow(below, cache, class, Miss::Overflow)? && cache.push(class, block) {
             return Ok(());
         }
-        match moved_at_once(class, tray.slab().read(class).capacity(class)) {
-            wanted @ ..FEW => self.spill_batch::<FEW>(below, tray, class, block, wanted),
-            wanted => self.spill_batch::<MOST_BATCH>(below, tray, class, block, wanted.min(MOST_BATCH - 1)),
+        match moved_at_once(class, cache.slab().read(class).capacity(class)) {
+            wanted @ ..FEW => self.spill_batch::<FEW>(below, cache, class, block, wanted),
+            wanted => self.spill_batch::<MOST_BATCH>(below, cache, class, block, wanted.min(MOST_BATCH - 1)),
         }
     }
 
     fn spill_batch<const MOST: usize>(
         &self,
         below: Below<'_, O>,
-        tray: &dyn Tray,
+        cache: &dyn SlabCache,
         class: SizeClass,
         block: usize,
         wanted: usize,
     ) -> Result<(), Misuse> {
         let mut batch = [0; MOST];
-        let count = batch.get_mut(..wanted).map_or(0, |out| tray.pop_batch(class, out));
+        let count = batch.get_mut(..wanted).map_or(0, |out| cache.pop_batch(class, out));
         // The block just freed is warm and stays, if there is place now.
-        let count = if tray.push(class, block) {
+        let count = if cache.push(class, block) {
             count
         } else {
             if let Some(place) = batch.get_mut(count) {
@@ -166,7 +171,7 @@ impl<O: Os> Cache<O> {
         below.central.give(below.os, below.pages, class, batch.get(..count).unwrap_or(&[]))
     }
 
-    /// What the fast path does, for a heap whose fast path is off.
+    /// What the fast path of malloc does, for a heap whose fast path is off.
     pub fn pop_behind(&self, class: SizeClass) -> usize {
         match self.behind.pop(class) {
             0 => self.pop_locked(class),
@@ -174,22 +179,22 @@ impl<O: Os> Cache<O> {
         }
     }
 
-    /// As `pop_behind`.
+    /// What the fast path of free does, for a heap whose fast path is off.
     pub fn push_behind(&self, class: SizeClass, block: usize) -> bool {
         self.behind.push(class, block) || self.push_locked(class, block)
     }
 
     /// What `Front::pop` is for a thread without sequences; 0 for all others.
     pub fn pop_locked(&self, class: SizeClass) -> usize {
-        self.locked().map_or(0, |tray| tray.pop(class))
+        self.locked().map_or(0, |cache| cache.pop(class))
     }
 
     /// What `Front::push` is for a thread without sequences; false for all others, and for a block freed just
     /// now.
     pub fn push_locked(&self, class: SizeClass, block: usize) -> bool {
         class.is_small()
-            && self.locked().is_some_and(|tray| {
-                freed_just_now(tray.slab, class, block).is_ok() && tray.push(class, block)
+            && self.locked().is_some_and(|cache| {
+                freed_just_now(cache.slab, class, block).is_ok() && cache.push(class, block)
             })
     }
 }

@@ -17,9 +17,9 @@ mod sequence;
 #[path = "no_sequence.rs"]
 mod sequence;
 mod slab;
+mod slab_cache;
 mod start;
 mod tables;
-mod tray;
 #[cfg(target_arch = "x86_64")]
 mod whole;
 mod worth;

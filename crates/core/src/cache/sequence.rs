@@ -15,8 +15,10 @@
 //! not registered, and never below zero slabs, as before the start. Both then look like an empty and full
 //! cache.
 
+#![expect(named_asm_labels, reason = "each is a number: see `label`")]
+
 use super::slab::{Slab, Word};
-use super::tray::Tray;
+use super::slab_cache::SlabCache;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
 use core::arch::asm;
@@ -35,22 +37,42 @@ pub struct Front {
     direct: AtomicUsize,
 }
 
-/// Announces the sequence between labels 662 and 663, and the way back to 660 when it is aborted.
+/// The labels of a sequence. Numbers, not names: one is inlined into many functions, and a name may stand once in an
+/// object.
+mod label {
+    /// It is begun here, and again when it was aborted.
+    pub const AGAIN: u32 = 660;
+    /// The descriptor that tells the kernel of the next three.
+    pub const DESCRIPTOR: u32 = 661;
+    /// Its first instruction,
+    pub const FIRST: u32 = 662;
+    /// the end behind its commit,
+    pub const END: u32 = 663;
+    /// and where the kernel has an interrupted one go on.
+    pub const ABORT: u32 = 664;
+    /// Behind everything, whatever came of it.
+    pub const DONE: u32 = 665;
+    /// Of a batch: the next block, and what follows the last one.
+    pub const NEXT: u32 = 666;
+    pub const ENOUGH: u32 = 667;
+    /// Out of the way: the result is "nothing", since there is no sequence.
+    pub const NOTHING: u32 = 668;
+}
+
+/// Announces the sequence from `first` to `end`, and the way back to `again` when it is aborted. The signature before it
+/// is disguised as an instruction (ud1), so that disassemblers keep their step.
 macro_rules! descriptor {
     () => {
-        concat!(
-            ".pushsection __rseq_cs, \"aw\"\n",
-            ".balign 32\n",
-            "661: .long 0, 0\n",
-            ".quad 662f, 663f - 662f, 664f\n",
-            ".popsection\n",
-            // The signature is disguised as an instruction (ud1) so that disassemblers keep their step.
-            ".pushsection __rseq_abort, \"ax\"\n",
-            ".byte 0x0f, 0xb9, 0x3d\n",
-            ".long 0x53053053\n",
-            "664: jmp 660f\n",
-            ".popsection\n",
-        )
+        ".pushsection __rseq_cs, \"aw\"
+        .balign 32
+        {descriptor}: .long 0, 0
+        .quad {first}f, {end}f - {first}f, {abort}f
+        .popsection
+        .pushsection __rseq_abort, \"ax\"
+        .byte 0x0f, 0xb9, 0x3d
+        .long 0x53053053
+        {abort}: jmp {again}f
+        .popsection"
     };
 }
 
@@ -58,17 +80,17 @@ macro_rules! descriptor {
 macro_rules! begin {
     ($no_sequence:literal) => {
         concat!(
-            "660:\n",
-            "mov {slab:e}, fs:[{area} + 4]\n",
-            "cmp {slab:e}, {cpus:e}\n",
-            "jae ",
+            "{again}:
+            mov {slab:e}, fs:[{area} + 4]
+            cmp {slab:e}, {cpus:e}
+            jae ",
             $no_sequence,
-            "\n",
-            "lea {slab}, [rip + 661b]\n",
-            "mov fs:[{area} + 8], {slab}\n",
-            "662:\n",
-            "mov {slab:e}, fs:[{index}]\n",
-            "mov {slab}, [{slabs} + {slab} * 8]\n",
+            "
+            lea {slab}, [rip + {descriptor}b]
+            mov fs:[{area} + 8], {slab}
+            {first}:
+            mov {slab:e}, fs:[{index}]
+            mov {slab}, [{slabs} + {slab} * 8]"
         )
     };
 }
@@ -77,14 +99,38 @@ macro_rules! begin {
 macro_rules! nothing {
     ($result:literal) => {
         concat!(
-            ".pushsection __rseq_abort, \"ax\"\n",
-            "668: xor ",
+            ".pushsection __rseq_abort, \"ax\"
+            {nothing}: xor ",
             $result,
             ", ",
             $result,
-            "\n",
-            "jmp 665f\n",
-            ".popsection\n",
+            "
+            jmp {done}f
+            .popsection"
+        )
+    };
+}
+
+/// A sequence on the slab of a front: its lines, then the operands that are its own.
+macro_rules! sequence {
+    ($front:expr, $class:expr, [$($line:expr),+ $(,)?], $($operands:tt)+) => {
+        asm!(
+            descriptor!(),
+            $($line,)+
+            slab = out(reg) _,
+            $($operands)+
+            class = in(reg) $class.index(),
+            // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
+            cpus = in(reg) $front.cpus.load(Ordering::Acquire),
+            area = in(reg) $front.area.load(Ordering::Relaxed),
+            index = in(reg) $front.index.load(Ordering::Relaxed),
+            slabs = in(reg) $front.slabs.load(Ordering::Relaxed),
+            again = const label::AGAIN,
+            descriptor = const label::DESCRIPTOR,
+            first = const label::FIRST,
+            end = const label::END,
+            abort = const label::ABORT,
+            options(nostack),
         )
     };
 }
@@ -177,32 +223,29 @@ impl Front {
         let mut block: usize;
         // SAFETY: the sequence reads and writes words and entries of the current slab as described at `Slab`.
         unsafe {
-            asm!(
-                descriptor!(),
-                nothing!("{block:e}"),
-                begin!("668b"),
-                // Store-to-load forwarding is fastest between accesses of one register each, so no index
-                // here.
-                "lea {word}, [{slab} + {class} * 8]",
-                "mov {top:e}, [{word}]",
-                "mov {block}, [{slab} + {top}]",
-                "test {block}, {block}",
-                "jz 665f",
-                "sub {top:e}, 8",
-                "mov [{word}], {top:e}",
-                "663:",
-                "665:",
-                slab = out(reg) _,
+            sequence!(
+                self,
+                class,
+                [
+                    nothing!("{block:e}"),
+                    begin!("{nothing}b"),
+                    // Store-to-load forwarding is fastest between accesses of one register each, so no index
+                    // here.
+                    "lea {word}, [{slab} + {class} * 8]",
+                    "mov {top:e}, [{word}]",
+                    "mov {block}, [{slab} + {top}]",
+                    "test {block}, {block}",
+                    "jz {done}f",
+                    "sub {top:e}, 8",
+                    "mov [{word}], {top:e}",
+                    "{end}:",
+                    "{done}:",
+                ],
                 top = out(reg) _,
                 word = out(reg) _,
                 block = out(reg) block,
-                class = in(reg) class.index(),
-                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
-                cpus = in(reg) self.cpus.load(Ordering::Acquire),
-                area = in(reg) self.area.load(Ordering::Relaxed),
-                index = in(reg) self.index.load(Ordering::Relaxed),
-                slabs = in(reg) self.slabs.load(Ordering::Relaxed),
-                options(nostack),
+                done = const label::DONE,
+                nothing = const label::NOTHING,
             );
         }
         block
@@ -212,34 +255,29 @@ impl Front {
     pub fn push(&self, class: SizeClass, block: usize) -> bool {
         // SAFETY: as in `pop`.
         unsafe {
-            asm!(
-                descriptor!(),
-                begin!("{refused}"),
-                "lea {word}, [{slab} + {class} * 8]",
-                "mov {top:e}, [{word}]",
-                "cmp {top:e}, [{word} + 4]",
-                "jae {refused}",
-                // The block freed last, or the one before it, once more: the slow path looks closer.
-                "cmp [{slab} + {top}], {block}",
-                "je {refused}",
-                "cmp [{slab} + {top} - 8], {block}",
-                "je {refused}",
-                "mov [{slab} + {top} + 8], {block}",
-                "add {top:e}, 8",
-                "mov [{word}], {top:e}",
-                "663:",
-                slab = out(reg) _,
+            sequence!(
+                self,
+                class,
+                [
+                    begin!("{refused}"),
+                    "lea {word}, [{slab} + {class} * 8]",
+                    "mov {top:e}, [{word}]",
+                    "cmp {top:e}, [{word} + 4]",
+                    "jae {refused}",
+                    // The block freed last, or the one before it, once more: the slow path looks closer.
+                    "cmp [{slab} + {top}], {block}",
+                    "je {refused}",
+                    "cmp [{slab} + {top} - 8], {block}",
+                    "je {refused}",
+                    "mov [{slab} + {top} + 8], {block}",
+                    "add {top:e}, 8",
+                    "mov [{word}], {top:e}",
+                    "{end}:",
+                ],
                 top = out(reg) _,
                 word = out(reg) _,
                 block = in(reg) block,
-                class = in(reg) class.index(),
-                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
-                cpus = in(reg) self.cpus.load(Ordering::Acquire),
-                area = in(reg) self.area.load(Ordering::Relaxed),
-                index = in(reg) self.index.load(Ordering::Relaxed),
-                slabs = in(reg) self.slabs.load(Ordering::Relaxed),
                 refused = label { return false },
-                options(nostack),
             );
         }
         true
@@ -253,7 +291,7 @@ pub struct Current<'a> {
     pub slab: Slab,
 }
 
-impl Tray for Current<'_> {
+impl SlabCache for Current<'_> {
     fn slab(&self) -> Slab {
         self.slab
     }
@@ -270,39 +308,38 @@ impl Tray for Current<'_> {
         let mut count: usize;
         // SAFETY: as in `Front::pop`; writes at most `out.len()` entries of `out`.
         unsafe {
-            asm!(
-                descriptor!(),
-                nothing!("{count:e}"),
-                begin!("668b"),
-                "xor {count:e}, {count:e}",
-                "mov {top:e}, [{slab} + {class} * 8]",
-                "666:",
-                "cmp {count}, {room}",
-                "jae 667f",
-                "mov {block}, [{slab} + {top}]",
-                "test {block}, {block}",
-                "jz 667f",
-                "mov [{out} + {count} * 8], {block}",
-                "inc {count}",
-                "sub {top:e}, 8",
-                "jmp 666b",
-                "667:",
-                "mov [{slab} + {class} * 8], {top:e}",
-                "663:",
-                "665:",
-                slab = out(reg) _,
+            sequence!(
+                self.front,
+                class,
+                [
+                    nothing!("{count:e}"),
+                    begin!("{nothing}b"),
+                    "xor {count:e}, {count:e}",
+                    "mov {top:e}, [{slab} + {class} * 8]",
+                    "{next}:",
+                    "cmp {count}, {room}",
+                    "jae {enough}f",
+                    "mov {block}, [{slab} + {top}]",
+                    "test {block}, {block}",
+                    "jz {enough}f",
+                    "mov [{out} + {count} * 8], {block}",
+                    "inc {count}",
+                    "sub {top:e}, 8",
+                    "jmp {next}b",
+                    "{enough}:",
+                    "mov [{slab} + {class} * 8], {top:e}",
+                    "{end}:",
+                    "{done}:",
+                ],
                 top = out(reg) _,
                 block = out(reg) _,
                 count = out(reg) count,
                 out = in(reg) out.as_mut_ptr(),
                 room = in(reg) out.len(),
-                class = in(reg) class.index(),
-                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
-                cpus = in(reg) self.front.cpus.load(Ordering::Acquire),
-                area = in(reg) self.front.area.load(Ordering::Relaxed),
-                index = in(reg) self.front.index.load(Ordering::Relaxed),
-                slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
-                options(nostack),
+                done = const label::DONE,
+                next = const label::NEXT,
+                enough = const label::ENOUGH,
+                nothing = const label::NOTHING,
             );
         }
         count
@@ -312,75 +349,71 @@ impl Tray for Current<'_> {
         let mut count: usize;
         // SAFETY: as in `Front::pop`; reads `blocks.len()` entries of `blocks`.
         unsafe {
-            asm!(
-                descriptor!(),
-                nothing!("{count:e}"),
-                begin!("668b"),
-                "xor {count:e}, {count:e}",
-                "mov {top:e}, [{slab} + {class} * 8]",
-                "666:",
-                "cmp {count}, {offered}",
-                "jae 667f",
-                "cmp {top:e}, [{slab} + {class} * 8 + 4]",
-                "jae 667f",
-                "mov {block}, [{blocks} + {count} * 8]",
-                "mov [{slab} + {top} + 8], {block}",
-                "inc {count}",
-                "add {top:e}, 8",
-                "jmp 666b",
-                "667:",
-                "mov [{slab} + {class} * 8], {top:e}",
-                "663:",
-                "665:",
-                slab = out(reg) _,
+            sequence!(
+                self.front,
+                class,
+                [
+                    nothing!("{count:e}"),
+                    begin!("{nothing}b"),
+                    "xor {count:e}, {count:e}",
+                    "mov {top:e}, [{slab} + {class} * 8]",
+                    "{next}:",
+                    "cmp {count}, {offered}",
+                    "jae {enough}f",
+                    "cmp {top:e}, [{slab} + {class} * 8 + 4]",
+                    "jae {enough}f",
+                    "mov {block}, [{blocks} + {count} * 8]",
+                    "mov [{slab} + {top} + 8], {block}",
+                    "inc {count}",
+                    "add {top:e}, 8",
+                    "jmp {next}b",
+                    "{enough}:",
+                    "mov [{slab} + {class} * 8], {top:e}",
+                    "{end}:",
+                    "{done}:",
+                ],
                 top = out(reg) _,
                 block = out(reg) _,
                 count = out(reg) count,
                 blocks = in(reg) blocks.as_ptr(),
                 offered = in(reg) blocks.len(),
-                class = in(reg) class.index(),
-                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
-                cpus = in(reg) self.front.cpus.load(Ordering::Acquire),
-                area = in(reg) self.front.area.load(Ordering::Relaxed),
-                index = in(reg) self.front.index.load(Ordering::Relaxed),
-                slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
-                options(nostack),
+                done = const label::DONE,
+                next = const label::NEXT,
+                enough = const label::ENOUGH,
+                nothing = const label::NOTHING,
             );
         }
         count
     }
 
     fn replace(&self, class: SizeClass, expected: Word, new: Word) -> bool {
-        let mut done: u32;
+        let mut replaced: u32;
         // SAFETY: as in `Front::pop`.
         unsafe {
-            asm!(
-                descriptor!(),
-                nothing!("{done:e}"),
-                begin!("668b"),
-                "xor {done:e}, {done:e}",
-                "cmp {slab}, {meant}",
-                "jne 665f",
-                "cmp [{slab} + {class} * 8], {expected}",
-                "jne 665f",
-                "mov {done:e}, 1",
-                "mov [{slab} + {class} * 8], {new}",
-                "663:",
-                "665:",
-                slab = out(reg) _,
-                done = out(reg) done,
+            sequence!(
+                self.front,
+                class,
+                [
+                    nothing!("{replaced:e}"),
+                    begin!("{nothing}b"),
+                    "xor {replaced:e}, {replaced:e}",
+                    "cmp {slab}, {meant}",
+                    "jne {done}f",
+                    "cmp [{slab} + {class} * 8], {expected}",
+                    "jne {done}f",
+                    "mov {replaced:e}, 1",
+                    "mov [{slab} + {class} * 8], {new}",
+                    "{end}:",
+                    "{done}:",
+                ],
+                replaced = out(reg) replaced,
                 meant = in(reg) self.slab.0,
                 expected = in(reg) expected.0,
                 new = in(reg) new.0,
-                class = in(reg) class.index(),
-                // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
-                cpus = in(reg) self.front.cpus.load(Ordering::Acquire),
-                area = in(reg) self.front.area.load(Ordering::Relaxed),
-                index = in(reg) self.front.index.load(Ordering::Relaxed),
-                slabs = in(reg) self.front.slabs.load(Ordering::Relaxed),
-                options(nostack),
+                done = const label::DONE,
+                nothing = const label::NOTHING,
             );
         }
-        done != 0
+        replaced != 0
     }
 }

@@ -14,6 +14,7 @@
 
 use crate::base::round_up;
 use crate::base::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::ticks::Ticks;
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::Os;
 
@@ -107,7 +108,7 @@ impl Word {
         (self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u16
     }
 
-    /// The same array with another capacity.
+    /// The word of this array with another capacity.
     pub fn with_capacity(self, class: SizeClass, blocks: usize) -> Word {
         Word::new(self.top(), self.base(class) + blocks * ENTRY)
     }
@@ -192,7 +193,7 @@ impl Slab {
     /// The place of a block, at an offset that comes from a word of this slab.
     pub fn entry(&self, offset: usize) -> &AtomicUsize {
         debug_assert!(offset < SLAB_BYTES);
-        // SAFETY: as for words; the arrays that words point into are mapped before the word does.
+        // SAFETY: a slab is mapped as long as the heap lives; the arrays that words point into are before the word does.
         unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
     }
 
@@ -208,7 +209,7 @@ impl Slab {
             // First: a thread that is about to use them says so from here on.
             self.info().big.store(MAPPED, Ordering::Relaxed);
             let start = round_up(BIG_START, os.page_bytes());
-            os.give_back(self.0 + start, SLAB_BYTES - start);
+            os.release(self.0 + start, SLAB_BYTES - start);
         }
     }
 
@@ -230,9 +231,9 @@ impl Slab {
     }
 
     /// For how many ticks the word of a class has not changed, as far as counted.
-    pub fn ticks_still(self, class: SizeClass) -> u32 {
+    pub fn ticks_still(self, class: SizeClass) -> Ticks {
         let stood = self.info().stood.get(class.index());
-        stood.map_or(0, |stood| u32::from(stood.load(Ordering::Relaxed) & 0xFF))
+        Ticks(stood.map_or(0, |stood| u32::from(stood.load(Ordering::Relaxed) & 0xFF)))
     }
 
     pub fn info(&self) -> &Info {

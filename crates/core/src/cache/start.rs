@@ -1,4 +1,4 @@
-//! Start of the caches, and their end in a process that is stopped.
+//! Start of the caches, and their end in a process that aborts.
 
 use super::tables::EMPTY_BYTES;
 use super::{Cache, EXTRA_LOCKED, FrontKind, MOST_LOCKED};

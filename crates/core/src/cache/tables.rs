@@ -4,7 +4,7 @@ use super::Cache;
 use super::locked::Locked;
 use super::sequence::Current;
 use super::slab::{MAPPED, SLAB_BYTES, SLAB_HEAD_BYTES, Slab, USED};
-use super::tray::Tray;
+use super::slab_cache::SlabCache;
 use crate::base::locks as lock;
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ impl<O: Os> Cache<O> {
     }
 
     /// Calls `act` with this thread's cache; without one if its slab is frozen or cannot be made.
-    pub(super) fn with_tray<R>(&self, os: &O, act: impl FnOnce(Option<&dyn Tray>) -> R) -> R {
+    pub(super) fn with_slab_cache<R>(&self, os: &O, act: impl FnOnce(Option<&dyn SlabCache>) -> R) -> R {
         if self.slots.load(Ordering::Acquire) == 0 {
             return act(None);
         }
@@ -93,7 +93,7 @@ impl<O: Os> Cache<O> {
         if is_whole {
             Slab(slab).info().big.store(MAPPED, Ordering::Relaxed);
         }
-        // Release pairs with the Acquire in `with_tray`: a slab is seen mapped.
+        // Release pairs with the Acquire in `with_slab_cache`: a slab is seen mapped.
         self.made(slot).store(slab, Ordering::Release);
         self.in_use(slot).store(slab, Ordering::Release);
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::fault::Fault;
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::SizeClass;
 use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
@@ -75,7 +76,7 @@ fn a_class_that_nobody_uses_gives_its_blocks_back_while_another_is_in_use() {
     blocks.iter().for_each(|block| whole.free(idle, *block));
     let cached = whole.cache.cached_blocks(idle);
     assert_ne!(cached, 0);
-    let patience = Stillness { slab: 2, class: 4 };
+    let patience = Stillness { slab: Ticks(2), class: Ticks(4) };
     let ages = core::cell::RefCell::new(Vec::new());
     let mut looks = Vec::new();
     for call in 0..6 {
@@ -83,14 +84,14 @@ fn a_class_that_nobody_uses_gives_its_blocks_back_while_another_is_in_use() {
         whole.allocate(busy);
         let since = |ticks| {
             ages.borrow_mut().push(ticks);
-            7
+            Tick(7)
         };
         looks.push(whole.cache.drain_still(whole.below(), patience, since).unwrap());
     }
     let moved = Look { moved: true, refused: false };
-    assert_eq!((ages.into_inner(), looks), (vec![4], vec![moved; 6]), "frozen once");
+    assert_eq!((ages.into_inner(), looks), (vec![Ticks(4)], vec![moved; 6]), "frozen once");
     assert_ne!(whole.cache.cached_blocks(busy), 0);
-    (0..3).for_each(|_| _ = whole.cache.drain_still(whole.below(), patience, |_| 7).unwrap());
+    (0..3).for_each(|_| _ = whole.cache.drain_still(whole.below(), patience, |_| Tick(7)).unwrap());
     assert_eq!(whole.cached_bytes(), 0, "nobody uses the cache");
 }
 
@@ -100,11 +101,14 @@ fn a_class_does_not_age_before_it_is_used() {
     let (used, unused) = (SizeClass::for_small(100), SizeClass::for_small(500));
     whole.allocate(used);
     for _ in 0..4 {
-        whole.cache.drain_still(whole.below(), Stillness { slab: 200, class: 200 }, |_| 7).unwrap();
+        whole
+            .cache
+            .drain_still(whole.below(), Stillness { slab: Ticks(200), class: Ticks(200) }, |_| Tick(7))
+            .unwrap();
     }
     let mut ages = Vec::new();
     whole.cache.each_made(|_, slab| ages.push([used, unused].map(|class| slab.ticks_still(class))));
-    assert_eq!(ages, [[3, 0]]);
+    assert_eq!(ages, [[Ticks(3), Ticks(0)]]);
 }
 
 #[test]
@@ -263,7 +267,7 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
                         live.push((class, block as usize));
                     } else {
                         let (class, block) = live.swap_remove(random as usize % live.len());
-                        // SAFETY: as above.
+                        // SAFETY: the block is this thread's.
                         assert_eq!(unsafe { (block as *const u64).read() }, block as u64 ^ seed);
                         whole.free(class, block);
                     }
@@ -272,11 +276,11 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
             })
         })
         .collect();
-    let impatient = Stillness { slab: 1, class: 1 };
+    let impatient = Stillness { slab: Ticks(1), class: Ticks(1) };
     for round in 0..400 {
         match round % 2 {
             0 => _ = whole.cache.drain(whole.below()).unwrap(),
-            _ => _ = whole.cache.drain_still(whole.below(), impatient, |_| 7).unwrap(),
+            _ => _ = whole.cache.drain_still(whole.below(), impatient, |_| Tick(7)).unwrap(),
         }
         std::thread::sleep(std::time::Duration::from_micros(500));
     }

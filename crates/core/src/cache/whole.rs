@@ -1,6 +1,6 @@
 //! The fast paths written whole, as text for `naked_asm!`, for libraries whose heap is one static.
 //!
-//! They do what `Front::pop_for`, `Pages::class_of_given` and `Front::push` do, in fewer steps, by three
+//! They do what `Front::pop_for`, `Pages::class_of_allocated` and `Front::push` do, in fewer steps, by three
 //! means. Knowing where the heap is, they compare with its words in memory. They leave for the slow path from
 //! anywhere, with the arguments still in their registers. And all of them share **one** sequence descriptor,
 //! which stays in the thread's area from call to call: they look whether it is there, where other sequences
@@ -25,6 +25,23 @@
 //! r10, the address of the entry's two jumps: to the beginning of its sequence and to its slow path. rax,
 //! rdx, r8 and r9 are scratch. Operands: `heap` and `by_size` are symbols, `slow` is the function that does
 //! the whole work, the others are offsets in the heap. Each entry is followed by its `ways_out`.
+//!
+//! Labels, most of them shared by all entries:
+//! - `vcm_sequence_pop`, `vcm_sequence_push`: where the two sequences begin
+//! - `.Lvcm_commit`, `.Lvcm_end`: the store that both end in, and what lies behind it
+//! - `.Lvcm_descriptor`: what tells the kernel of them
+//! - `.Lvcm_abort`: where it has an interrupted one go on: to the beginning again
+//! - `.Lvcm_leave`: to the slow path, out of a sequence that changes nothing
+//! - `.Lvcm_announce`: stores the descriptor in a thread's area, and begins again
+//! - `ways_out_label`: the two jumps that r10 holds; a number, since each entry has its own
+
+/// The label of `ways_out`. They follow the code of their entry: `f` finds the entry's own.
+#[macro_export]
+macro_rules! ways_out_label {
+    () => {
+        "671"
+    };
+}
 
 /// The two jumps of an entry, found through r10: 0 begins the sequence again, 8 is the slow path. Without a
 /// path that is taken usually, so it lies away from the code; it has its own unwind information, as every
@@ -36,7 +53,9 @@ macro_rules! ways_out {
             ".pushsection __rseq_abort, \"ax\"
             .cfi_startproc
             .balign 8
-            671: jmp ",
+            ",
+            $crate::ways_out_label!(),
+            ": jmp ",
             $sequence,
             "
             .balign 8
@@ -52,47 +71,55 @@ macro_rules! ways_out {
 #[macro_export]
 macro_rules! class_of_request {
     () => {
-        "cmp rdi, [rip + {heap} + {direct}]
-        ja {slow}
-        lea eax, [rdi + 15]
-        shr eax, 4
-        lea rcx, [rip + {by_size}]
-        movzx ecx, byte ptr [rcx + rax]
-        lea r10, [rip + 671f]
-        "
+        concat!(
+            "cmp rdi, [rip + {heap} + {direct}]
+            ja {slow}
+            lea eax, [rdi + 15]
+            shr eax, 4
+            lea rcx, [rip + {by_size}]
+            movzx ecx, byte ptr [rcx + rax]
+            lea r10, [rip + ",
+            $crate::ways_out_label!(),
+            "f]
+            "
+        )
     };
 }
 
 /// The class of the block at rdi, and the carry flag: whether its span gave it out.
 #[macro_export]
-macro_rules! class_of_given {
+macro_rules! class_of_allocated {
     () => {
         // Turned, so that an address that is no multiple of 16 lies beyond every bound.
-        "mov rax, rdi
-        sub rax, [rip + {heap} + {start}]
-        ror rax, 4
-        cmp rax, [rip + {heap} + {grown_granules}]
-        jae {slow}
-        mov rdx, [rip + {heap} + {given}]
-        mov rcx, rax
-        shr rcx, 5
-        mov r8d, [rdx + rcx * 4]
-        mov rdx, rdi
-        shr rdx, 14
-        mov rcx, [rip + {heap} + {class_of_unit}]
-        movzx ecx, byte ptr [rcx + rdx]
-        lea r10, [rip + 671f]
-        bt r8d, eax
-        "
+        concat!(
+            "mov rax, rdi
+            sub rax, [rip + {heap} + {start}]
+            ror rax, 4
+            cmp rax, [rip + {heap} + {grown_granules}]
+            jae {slow}
+            mov rdx, [rip + {heap} + {allocated}]
+            mov rcx, rax
+            shr rcx, 5
+            mov r8d, [rdx + rcx * 4]
+            mov rdx, rdi
+            shr rdx, 14
+            mov rcx, [rip + {heap} + {class_of_unit}]
+            movzx ecx, byte ptr [rcx + rdx]
+            lea r10, [rip + ",
+            $crate::ways_out_label!(),
+            "f]
+            bt r8d, eax
+            "
+        )
     };
 }
 
 /// The entry of free for the block at rdi.
 #[macro_export]
-macro_rules! push_given {
+macro_rules! push_allocated {
     () => {
         concat!(
-            $crate::class_of_given!(),
+            $crate::class_of_allocated!(),
             "jc vcm_sequence_push
             jmp {slow}
             "
@@ -105,7 +132,7 @@ macro_rules! push_given {
 macro_rules! push_sized {
     () => {
         concat!(
-            $crate::class_of_given!(),
+            $crate::class_of_allocated!(),
             "jnc {slow}
             cmp rsi, {tabled}
             ja {slow}

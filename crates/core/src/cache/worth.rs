@@ -13,7 +13,7 @@ use crate::class::{MOST_BATCH, SizeClass};
 use crate::os::Os;
 
 /// Nanoseconds between two misses of a class that each move as much as the whole heap; rarer misses are worth
-/// no room. The same for all shares: for a percent of the heap one in 1.5 ms, which is 0.02 % of a CPU.
+/// no room. It is one price for all shares: for a percent of the heap a miss in 1.5 ms, which is 0.02 % of a CPU.
 const WORTH: u64 = 15_000;
 
 /// Time is kept in units of 1,024 ns, of which 31 bits last for 36 minutes; then a miss may seem more recent

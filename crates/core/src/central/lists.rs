@@ -3,7 +3,7 @@
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
-use crate::base::sync::Ordering;
+use crate::base::ticks::{Tick, Ticks};
 use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
@@ -51,11 +51,11 @@ impl SpanLists {
             let mut places = out.iter_mut().skip(count);
             let wanted = places.len();
             let (released, fresh) = (span.released_bytes(), span.fresh());
-            pages.touch(id, span, pages.clock.load(Ordering::Relaxed));
+            pages.touch(id, span, pages.clock.load());
             let taken = span.take(wanted, |index| {
                 if let Some(place) = places.next() {
                     *place = start + index * block_bytes;
-                    pages.note_given(*place, true);
+                    pages.note_allocated(*place, true);
                 }
             });
             // At once: a child counts what the span says.
@@ -104,7 +104,7 @@ impl SpanLists {
         pages: &Pages<O>,
         class: SizeClass,
         blocks: &[usize],
-        at: u32,
+        at: Tick,
     ) -> Result<(), Misuse> {
         let mut outcome = Ok(());
         for address in blocks {
@@ -120,7 +120,7 @@ impl SpanLists {
         pages: &Pages<O>,
         class: SizeClass,
         address: usize,
-        at: u32,
+        at: Tick,
     ) -> Result<(), Misuse> {
         let (id, index) = locate(pages, class, address)?;
         let span = pages.span(id);
@@ -129,7 +129,7 @@ impl SpanLists {
             block: Some((start, class.block_bytes())),
             ..Misuse::at(fault, address)
         })?;
-        pages.note_given(address, false);
+        pages.note_allocated(address, false);
         pages.touch(id, span, at);
         self.free_blocks += 1;
         self.relist(pages, id);
@@ -163,9 +163,9 @@ impl SpanLists {
 
     /// Gives the idle pages of a span back, or the whole span where it is empty, if it has not been touched
     /// for `ticks`. Returns the bytes that went back to the system.
-    pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
+    pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> usize {
         let span = pages.span(id);
-        let now = pages.clock.load(Ordering::Relaxed);
+        let now = pages.clock.load();
         if !is_idle(span.touched_at.get(), now, ticks) {
             return 0;
         }
@@ -178,25 +178,25 @@ impl SpanLists {
             return 0;
         }
         let start = pages.address_of(span.start.get());
-        let (mut given, page) = (0, os.page_bytes().max(PAGE_BYTES));
+        let (mut released, page) = (0, os.page_bytes().max(PAGE_BYTES));
         bits::each_run(span.idle_pages(), |first, count| {
             // A system's page may be several of ours: only those that are idle as a whole can go.
             let from = round_up(start + first as usize * PAGE_BYTES, page);
             let to = (start + (first + count) as usize * PAGE_BYTES) & !(page - 1);
-            if from < to && os.give_back(from, to - from) {
+            if from < to && os.release(from, to - from) {
                 let (first, count) = ((from - start) / PAGE_BYTES, (to - from) / PAGE_BYTES);
                 // Both at once: a child counts what the span says.
                 span.add_released(bits::mask(first as u32, count as u32));
                 pages.count_released(0, to - from);
-                given += to - from;
+                released += to - from;
             }
         });
         pages.note_tidy(id, span);
-        if given > 0 {
+        if released > 0 {
             span.released_at.set(now);
             pages.note_broken(span.start.get());
         }
-        given
+        released
     }
 
     /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth.
@@ -209,7 +209,7 @@ impl SpanLists {
             }
             span.recount();
             span.list.set(0);
-            pages.touch(id, span, pages.clock.load(Ordering::Relaxed));
+            pages.touch(id, span, pages.clock.load());
             self.spans += 1;
             self.free_blocks += span.free.get() as usize;
             let list = list_of(span);

@@ -18,6 +18,7 @@ pub use lists::locate;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
@@ -50,7 +51,7 @@ struct Class<O: Os> {
     transfer: Mutex<Transfer, O>,
     /// A copy of the transfer array's length, read without the lock to avoid it.
     cached: AtomicU32,
-    /// The same of its capacity.
+    /// A copy of the transfer array's capacity.
     capacity: AtomicU32,
     /// Times that the budget had no room for this class. Counted here, where only those write who use the
     /// class anyway.
@@ -166,7 +167,7 @@ impl<O: Os> Central<O> {
 
     /// Takes free blocks of one class straight into their spans.
     pub fn give_to_spans(&self, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        self.return_blocks(pages, class, blocks, pages.clock.load(Ordering::Relaxed))
+        self.return_blocks(pages, class, blocks, pages.clock.load())
     }
 
     /// Takes blocks straight into their spans that are known to be free since tick `at`.
@@ -175,14 +176,14 @@ impl<O: Os> Central<O> {
         pages: &Pages<O>,
         class: SizeClass,
         blocks: &[usize],
-        at: u32,
+        at: Tick,
     ) -> Result<(), Misuse> {
         self.class(class).spans.lock().put(pages, class, blocks, at)
     }
 
     /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick
     /// `at`.
-    pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: u32) -> Result<(), Misuse> {
+    pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: Tick) -> Result<(), Misuse> {
         let place = self.class(class);
         if place.cached.load(Ordering::Relaxed) == 0 {
             return Ok(());
@@ -203,20 +204,20 @@ impl<O: Os> Central<O> {
         outcome
     }
 
-    /// Gives the memory of a transfer array back that nobody has used for so many calls of this. What is refused
-    /// stays until the array was used again.
-    pub fn forget_array(&self, os: &O, class: SizeClass, calls: u32) {
+    /// Releases the memory of a transfer array that nobody has used for so many ticks: a call of this is one. What is
+    /// refused stays until the array was used again.
+    pub fn forget_array(&self, os: &O, class: SizeClass, ticks: Ticks) {
         let place = self.class(class);
         let empty_for = place.empty_for.load(Ordering::Relaxed);
         if empty_for == FORGOTTEN || place.cached.load(Ordering::Relaxed) != 0 {
             return;
         }
-        if empty_for < calls {
+        if empty_for < ticks.0 {
             return place.empty_for.store(empty_for + 1, Ordering::Relaxed);
         }
         let mut transfer = place.transfer.lock();
         if let Some((address, used)) = transfer.forget() {
-            os.give_back(address, round_up(used, os.page_bytes()));
+            os.release(address, round_up(used, os.page_bytes()));
         }
         if transfer.len() == 0 {
             place.empty_for.store(FORGOTTEN, Ordering::Relaxed);
@@ -225,7 +226,7 @@ impl<O: Os> Central<O> {
 
     /// What is wrong with freeing an address of a small class where no block starts that its span gave out.
     #[cold]
-    pub fn not_given(&self, pages: &Pages<O>, class: SizeClass, address: usize) -> Misuse {
+    pub fn not_allocated(&self, pages: &Pages<O>, class: SizeClass, address: usize) -> Misuse {
         match locate(pages, class, address) {
             Ok(_) => {
                 let block = Some((address, class.block_bytes()));
@@ -237,11 +238,11 @@ impl<O: Os> Central<O> {
 
     /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns
     /// the bytes.
-    pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: u32) -> usize {
+    pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> usize {
         let span = pages.span(id);
         let class = span.class();
         // Most spans are tidy or in use: those cost a look, not a lock.
-        if !class.is_small() || !is_idle(span.touched_at.get(), pages.clock.load(Ordering::Relaxed), ticks) {
+        if !class.is_small() || !is_idle(span.touched_at.get(), pages.clock.load(), ticks) {
             return 0;
         }
         let mut spans = self.class(class).spans.lock();
@@ -397,7 +398,7 @@ impl<O: Os> Central<O> {
     /// Takes over the locks of spans, and puts right what their holders were changing. The pages are right already.
     ///
     /// # Safety
-    /// As of `repair_transfers`.
+    /// All threads that could hold the locks, but this one, stayed in the parent process.
     pub unsafe fn repair_spans(&self, pages: &Pages<O>, outermost: bool) {
         let mut any_span_lock = false;
         for (index, place) in self.classes.iter().enumerate() {

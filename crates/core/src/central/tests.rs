@@ -39,7 +39,7 @@ impl Middle {
     }
 
     fn trim(&self, class: SizeClass) {
-        self.central.trim(&self.pages, class, 0).unwrap();
+        self.central.trim(&self.pages, class, Tick(0)).unwrap();
         self.verify();
     }
 
@@ -114,12 +114,14 @@ fn what_was_touched_since_it_was_tidy_is_looked_at_and_nothing_else() {
     let blocks = middle.take(class, 40 * per_span);
     let looked_at = || Vec::from_iter(middle.pages.untidy_in(0..middle.pages.span_count()));
     assert_eq!(looked_at().len(), 40);
-    looked_at().into_iter().for_each(|id| _ = middle.central.tidy_span(&middle.os, &middle.pages, id, 0));
+    looked_at()
+        .into_iter()
+        .for_each(|id| _ = middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(0)));
     assert_eq!(looked_at(), []);
     assert_eq!(middle.give(class, &blocks[21 * per_span..][..1]), Ok(()));
     let touched = middle.pages.span_of(blocks[21 * per_span]).unwrap();
     assert_eq!(looked_at(), [touched]);
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, touched, 0), 4096);
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, touched, Ticks(0)), 4096);
     assert_eq!(looked_at(), []);
     middle.pages.verify();
 }
@@ -148,8 +150,8 @@ fn double_and_interior_frees_are_found_when_the_block_comes_back() {
     let next = block + 112;
     let twice = middle.give(class, &[next]).unwrap_err();
     assert_eq!((twice.fault, twice.block), (Fault::DoubleFree, Some((next, 112))), "never handed out");
-    let not_given = middle.central.not_given(&middle.pages, class, next);
-    assert_eq!((not_given.fault, not_given.block), (Fault::FreeBlock, Some((next, 112))));
+    let not_allocated = middle.central.not_allocated(&middle.pages, class, next);
+    assert_eq!((not_allocated.fault, not_allocated.block), (Fault::FreeBlock, Some((next, 112))));
     let other = SizeClass::for_small(5000);
     assert_eq!(middle.give(other, &[block]).unwrap_err().fault, Fault::FreeMemory);
 }
@@ -380,11 +382,15 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     middle.give(class, &freed).unwrap();
     let id = middle.pages.span_of(blocks[0]).unwrap();
     let half = class.shape().span_bytes() / 2;
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, 1), 0, "touched in this tick");
-    middle.pages.clock.fetch_add(1, Ordering::Relaxed);
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, 1), half);
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1)), 0, "touched in this tick");
+    middle.pages.clock.advance(Ticks(1));
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1)), half);
     assert_eq!(middle.pages.stats().released, half as u64);
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, 1), 0, "nothing is left to give");
+    assert_eq!(
+        middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1)),
+        0,
+        "nothing is left to give"
+    );
     let again = middle.take(class, freed.len());
     assert!(again.iter().all(|block| freed.contains(block)));
     assert_eq!(middle.pages.stats().released, 0);
@@ -392,8 +398,8 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
         assert!(holds(*kept, 512, 1), "live blocks keep their contents");
     }
     middle.give(class, &blocks).unwrap();
-    middle.pages.clock.fetch_add(5, Ordering::Relaxed);
-    middle.central.tidy_span(&middle.os, &middle.pages, id, 1);
+    middle.pages.clock.advance(Ticks(5));
+    middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1));
     assert_eq!(middle.pages.stats().spans_open, 0, "an empty span goes as a whole");
 }
 
@@ -405,9 +411,9 @@ fn idle_pages_go_back_wherever_in_the_span_they_lie() {
         let blocks = middle.take(class, class.shape().blocks as usize);
         middle.give(class, &blocks[..kept - 1]).unwrap();
         middle.give(class, &blocks[kept..]).unwrap();
-        middle.pages.clock.fetch_add(1, Ordering::Relaxed);
+        middle.pages.clock.advance(Ticks(1));
         let id = middle.pages.span_of(blocks[0]).unwrap();
-        let given = middle.central.tidy_span(&middle.os, &middle.pages, id, 1);
+        let given = middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1));
         assert_eq!(given, class.shape().span_bytes() - 4096, "all but page {}", kept - 1);
         assert_eq!(middle.pages.released_bytes(), given);
     }

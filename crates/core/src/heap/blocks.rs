@@ -25,6 +25,7 @@ pub trait Blocks {
             block => block,
         }
     }
+
     /// What `allocate` does where the cache has a block; 0 otherwise.
     fn allocate_fast(&self, bytes: usize) -> usize;
     fn allocate_slow(&self, bytes: usize) -> usize;
@@ -44,7 +45,8 @@ pub trait Blocks {
     /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where there is no
     /// memory, and the old block is as it was. `address` 0 means a new block.
     fn reallocate(&self, address: usize, bytes: usize) -> usize;
-    /// The same for a block that has to lie at a multiple of `align`, a power of two, whatever the old one was aligned to.
+    /// What `reallocate` does for a block that has to lie at a multiple of `align`, a power of two, whatever the old one
+    /// was aligned to.
     fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize;
     /// Gives the block at `address` another size where that can be without moving it, and where it lies at a multiple of
     /// `align`; false where it stays as it is.
@@ -57,9 +59,11 @@ pub trait Blocks {
             self.free_slow(address);
         }
     }
+
     /// What `free` does where the cache has a place; false otherwise.
     fn free_fast(&self, address: usize) -> bool;
-    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be seen at once.
+    /// What `free_fast` does for a block that the caller says was asked for with `bytes`; false also where that cannot be
+    /// seen at once.
     fn free_sized_fast(&self, address: usize, bytes: usize) -> bool;
     fn free_slow(&self, address: usize);
 
@@ -84,7 +88,7 @@ pub trait Blocks {
     fn release(&self, keep: usize) -> usize;
     /// Looks whether a free block was misused, as far as that can be seen.
     fn audit(&self);
-    /// The same for the end of a process: nothing is cached any more.
+    /// Looks a last time, at the end of a process: nothing is cached any more.
     fn audit_for_good(&self);
 }
 

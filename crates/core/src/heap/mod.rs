@@ -41,7 +41,7 @@ const NEW: u32 = 0;
 const READY: u32 = 1;
 const FAILED: u32 = 2;
 /// The program misused the heap: it is not touched any more, and the process runs its crash handler.
-const STOPPED: u32 = 3;
+const ABORTING: u32 = 3;
 
 /// A heap. A new one is ready to use: the first allocation starts it. Any thread may call any method; a heap
 /// must not move after its first use.
@@ -65,8 +65,8 @@ pub struct Heap<O: Os> {
     slow_paths: SlowPaths,
     profile: Profile<O>,
     process: Process,
-    /// The thread that was stopped for misuse.
-    stopped_thread: AtomicUsize,
+    /// The thread that aborts for its misuse; 0 while there is none.
+    aborting_thread: AtomicUsize,
     guards: Guards<O>,
     /// None: nothing is ever sampled.
     hooks: Option<Hooks>,
@@ -91,7 +91,7 @@ impl<O: Os> Heap<O> {
     pub const START: usize = Self::PAGES + Pages::<O>::START;
     pub const GROWN_GRANULES: usize = Self::PAGES + Pages::<O>::GROWN_GRANULES;
     pub const CLASS_OF_UNIT: usize = Self::PAGES + Pages::<O>::CLASS_OF_UNIT;
-    pub const GIVEN: usize = Self::PAGES + Pages::<O>::GIVEN;
+    pub const ALLOCATED: usize = Self::PAGES + Pages::<O>::ALLOCATED;
 }
 
 impl<O: Os> Heap<O> {
@@ -123,7 +123,7 @@ impl<O: Os> Heap<O> {
             slow_paths: SlowPaths::new(),
             profile: Profile::new(),
             process: Process::new(),
-            stopped_thread: AtomicUsize::new(0),
+            aborting_thread: AtomicUsize::new(0),
             guards: Guards::new(),
             hooks,
             exporting: Mutex::new(Exporting),

@@ -212,10 +212,10 @@ fn the_terms_of_the_bridge_add_up_to_what_is_resident() {
 fn a_block_that_is_back_in_its_span_is_known_as_nobodys() {
     let heap = heap();
     let block = heap.allocate(100);
-    assert!(heap.pages.class_of_given(block).is_some());
+    assert!(heap.pages.class_of_allocated(block).is_some());
     heap.free(block);
     heap.reclaim();
-    assert!(heap.pages.class_of_given(block).is_none());
+    assert!(heap.pages.class_of_allocated(block).is_none());
 }
 
 #[test]

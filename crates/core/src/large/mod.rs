@@ -8,7 +8,7 @@ use crate::base::round_up;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::{Moved, Os};
-use crate::pages::{Pages, SpanId};
+use crate::pages::{Pages, Place, SpanId};
 
 /// From here on page tables are moved instead of bytes.
 const MOVE_PAGES_FROM: usize = 16 << 20;
@@ -69,8 +69,8 @@ impl Large {
     /// A block of at least `bytes` at a multiple of `align`, a power of two. None where there is no memory.
     pub fn allocate<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize, align: usize) -> Option<Fresh> {
         let units = units_for(bytes.max(1))?;
-        let align_units = u32::try_from((align >> UNIT_SHIFT).max(1)).ok()?;
-        Some(self.begin(pages, pages.open_large(os, units, align_units, bytes)?))
+        let align = u32::try_from((align >> UNIT_SHIFT).max(1)).ok()?;
+        Some(self.begin(pages, pages.open_large(os, Place { align, ..Place::of(units) }, bytes)?))
     }
 
     /// A block that is likely to be resized again: it lies where it can grow without moving, if there is such
@@ -78,7 +78,7 @@ impl Large {
     pub fn allocate_growing<O: Os>(&self, os: &O, pages: &Pages<O>, bytes: usize) -> Option<Fresh> {
         let units = units_for(bytes)?;
         let room = units.saturating_mul(ROOM_TO_GROW);
-        Some(self.begin(pages, pages.open_large_with_room(os, units, room, bytes)?))
+        Some(self.begin(pages, pages.open_large(os, Place { room, ..Place::of(units) }, bytes)?))
     }
 
     fn begin<O: Os>(&self, pages: &Pages<O>, (id, zeroed): (SpanId, bool)) -> Fresh {
@@ -92,7 +92,7 @@ impl Large {
         // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody
         // touched cost the system nothing to take.
         let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM);
-        if worth && os.give_back(first, last - first) {
+        if worth && os.release(first, last - first) {
             clear_part(fresh.address, first - fresh.address, fresh.zeroed);
             clear_part(last, end - last, fresh.zeroed);
         } else {
@@ -116,7 +116,7 @@ impl Large {
 
     pub fn free<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
         let id = self.find(pages, address)?;
-        if !pages.close_large(id, address, pages.clock.load(Ordering::Relaxed)) {
+        if !pages.close_large(id, address, pages.clock.load()) {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
         // Not one step: where two threads take the same turn one address is forgotten, and a locked

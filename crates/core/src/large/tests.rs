@@ -44,7 +44,7 @@ fn reused_memory_is_cleared_by_the_system_or_by_hand() {
         let again = large.allocate(&os, &pages, 2 * MIB + 5, 16).unwrap();
         assert!(!again.zeroed);
         if refuse {
-            os.refuse_after(Request::GiveBack, 0);
+            os.refuse_after(Request::Release, 0);
         }
         large.clear(&os, again, 2 * MIB + 5);
         assert!(bytes(again.address, 2 * MIB + 5).iter().all(|byte| *byte == 0));

@@ -275,7 +275,7 @@ pub fn put_refusal(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], 
     put_refusal_after(sink, prefix, name, text, refused);
 }
 
-/// The same for a line that was begun: by the place of the setting.
+/// A warning about a setting that was not taken, on a line that was begun with the place of the setting.
 pub fn put_refusal_after(sink: &mut dyn Sink, prefix: &str, name: &[u8], text: &[u8], refused: Refused) {
     text::put_str(sink, prefix);
     put_name(sink, prefix, name);

@@ -34,7 +34,7 @@ impl<W: Wait> Bell<W> {
         }
     }
 
-    /// The same for what must not be missed.
+    /// Rings the bell for what must not be missed: also where it seems to be rung.
     #[inline]
     pub fn call(&self) {
         // Release pairs with the Acquire in `take` and `sleep`: who finds the bell rung sees what was done before.

@@ -13,7 +13,7 @@ pub enum Request {
     MapAt,
     Reserve,
     Commit,
-    GiveBack,
+    Release,
     MovePages,
     FreeRange,
     Fence,
@@ -31,7 +31,7 @@ const PLACE_BYTES: usize = 4 << 30;
 const PLACES: usize = 16_000;
 
 /// What a panic says that stands for the end of the process.
-pub const STOPPED: &str = "the process was ended";
+pub const ABORTED: &str = "the process was ended";
 
 /// A fake system. Without orders it behaves as Linux without restartable sequences on two CPUs.
 pub struct Fake {
@@ -164,9 +164,11 @@ impl Wait for Fake {
     fn wait(word: &AtomicU32, expected: u32) {
         Linux::wait(word, expected);
     }
+
     fn wake_one(word: &AtomicU32) {
         Linux::wake_one(word);
     }
+
     fn mark() -> u32 {
         Linux::mark()
     }
@@ -176,15 +178,19 @@ impl Os for Fake {
     fn thread_id() -> usize {
         Linux::thread_id()
     }
+
     fn thread_number(&self) -> u64 {
         self.linux.thread_number()
     }
+
     fn process_number(&self) -> u64 {
         self.linux.process_number()
     }
+
     fn page_bytes(&self) -> usize {
         if self.page != 0 { self.page } else { self.linux.page_bytes() }
     }
+
     fn free_range(&self, bytes: usize) -> Option<FreeRange> {
         // Several heaps live in one test process, so each takes a place of its own.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -197,12 +203,15 @@ impl Os for Fake {
         }
         self.grants(Request::FreeRange).then(|| FreeRange { address: FIRST + place() * PLACE_BYTES, random })
     }
+
     fn address_budget(&self) -> usize {
         self.address_budget.load(Relaxed)
     }
+
     fn address_range(&self) -> usize {
         self.address_budget.load(Relaxed) + self.address_room.load(Relaxed)
     }
+
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         if self.grants(Request::MapAt) && self.begins_a_page(address) {
             self.note_mapped(Some(address), bytes);
@@ -211,57 +220,71 @@ impl Os for Fake {
             Err(MapRefusal::Exhausted)
         }
     }
+
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         let granted = self.grants(Request::MapAt) && self.begins_a_page(address);
         self.note_mapped(Some(address).filter(|_| granted), bytes);
         if granted { self.linux.map_zeros_at(address, bytes) } else { Err(MapRefusal::Exhausted) }
     }
+
     fn reserve(&self, bytes: usize) -> Option<usize> {
         // With room to begin at a page.
         let range = if self.grants(Request::Reserve) { self.linux.reserve(bytes + self.page) } else { None };
         self.note_mapped(range, bytes + self.page);
         range.map(|range| if self.page == 0 { range } else { range.next_multiple_of(self.page) })
     }
+
     fn map(&self, bytes: usize) -> Option<usize> {
         let granted = self.grants(Request::Map);
         let range = if granted { self.linux.map(bytes + self.page) } else { None };
         range.map(|range| if self.page == 0 { range } else { range.next_multiple_of(self.page) })
     }
+
     fn commit(&self, address: usize, bytes: usize) -> bool {
         self.grants(Request::Commit) && self.begins_a_page(address) && self.linux.commit(address, bytes)
     }
+
     fn close_pages(&self, address: usize, bytes: usize) -> bool {
         self.grants(Request::ClosePages)
             && self.begins_a_page(address)
             && self.linux.close_pages(address, bytes)
     }
+
     fn unmap(&self, address: usize, bytes: usize) {
         #[cfg(test)]
         self.mapped.lock().unwrap().retain(|(start, _)| start.wrapping_sub(address) >= bytes);
         self.linux.unmap(address, bytes);
     }
+
     fn process_word(&self) -> Option<usize> {
         self.linux.process_word()
     }
-    fn give_back(&self, address: usize, bytes: usize) -> bool {
-        self.grants(Request::GiveBack) && self.begins_a_page(address) && self.linux.give_back(address, bytes)
+
+    fn release(&self, address: usize, bytes: usize) -> bool {
+        self.grants(Request::Release) && self.begins_a_page(address) && self.linux.release(address, bytes)
     }
+
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
         self.grants(Request::SetDumped) && self.linux.set_dumped(address, bytes, dumped)
     }
+
     fn populate(&self, address: usize, bytes: usize) {
         if self.grants(Request::Populate) {
             self.linux.populate(address, bytes);
         }
     }
+
     fn collapse(&self, _: usize, _: usize) -> bool {
         self.clock.fetch_add(self.collapse_takes, Relaxed);
         self.grants(Request::Collapse)
     }
+
     fn huge_pages(&self) -> HugePages {
         self.huge_pages
     }
+
     fn forbid_huge_pages(&self, _: usize, _: usize) {}
+
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
         if bytes > self.longest_mapping.load(Relaxed) {
             return Moved::Several;
@@ -275,30 +298,39 @@ impl Os for Fake {
         self.linux.unmap(to, bytes);
         Moved::Hole
     }
+
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
         self.linux.resident_bytes(address, bytes)
     }
+
     fn sequence_area(&self) -> Option<SequenceArea> {
         if self.has_sequences { self.linux.sequence_area() } else { None }
     }
+
     fn fence_sequences(&self) -> bool {
         self.grants(Request::Fence) && (!self.has_sequences || self.linux.fence_sequences())
     }
+
     fn possible_cpus(&self) -> usize {
         self.linux.possible_cpus().max(64)
     }
+
     fn usable_cpus(&self) -> usize {
         self.usable_cpus.load(Relaxed)
     }
+
     fn random(&self) -> u64 {
         self.linux.random()
     }
+
     fn now(&self) -> u64 {
         self.clock.load(Relaxed)
     }
+
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
         self.linux.wait_for(word, expected, nanoseconds);
     }
+
     fn memory_group(&self, exact: bool) -> Result<Option<MemoryGroup>, Unread> {
         if self.listed_only.load(Relaxed) {
             return Err(Unread::Refused);
@@ -307,25 +339,32 @@ impl Os for Fake {
         let cache = if exact { self.group_cache.load(Relaxed) } else { 0 };
         Ok((limit > 0).then(|| MemoryGroup { limit, in_use: self.group_in_use.load(Relaxed) - cache }))
     }
+
     fn own_memory(&self) -> Option<usize> {
         Some(self.own_memory.load(Relaxed)).filter(|bytes| *bytes > 0 && !self.listed_only.load(Relaxed))
     }
+
     fn memory_bytes(&self) -> usize {
         1 << 30
     }
+
     fn is_under_pressure(&self) -> bool {
         self.pressed.load(Relaxed)
     }
+
     fn is_privileged(&self) -> bool {
         self.privileged
     }
+
     fn each_variable(&self, take: &mut dyn FnMut(&[u8], &[u8])) {
         self.variables.iter().for_each(|(name, value)| take(name.as_bytes(), value.as_bytes()));
     }
+
     fn program_name(&self, buffer: &mut [u8]) -> usize {
         buffer[..4].copy_from_slice(b"fake");
         4
     }
+
     fn read_file(&self, _: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
         if self.file.is_empty() {
             return Err(self.unread);
@@ -334,32 +373,40 @@ impl Os for Fake {
         buffer[..length].copy_from_slice(&self.file.as_bytes()[..length]);
         Ok(length)
     }
+
     fn read_through(&self, _: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
         take(self.file.as_bytes());
         !self.file.is_empty()
     }
+
     fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
         self.grants(Request::WriteFile) && self.linux.write_file(path, fill)
     }
+
     fn stack(&self, frames: &mut [usize]) -> usize {
         let depth = self.stack_depth.load(Relaxed).min(frames.len());
         (0..depth).for_each(|frame| frames[frame] = 0x40_0000 + frame);
         depth
     }
+
     fn write(&self, descriptor: i32, bytes: &[u8]) {
         self.said.fetch_add(bytes.len(), Relaxed);
         if !self.quiet {
             self.linux.write(descriptor, bytes);
         }
     }
+
     fn copy_descriptors(&self) {}
+
     fn learn(&self) {}
+
     fn keep_to_list(&self) {
         self.listed_only.store(true, Relaxed);
     }
+
     fn abort(&self) -> ! {
         if self.panics {
-            panic!("{STOPPED}");
+            panic!("{ABORTED}");
         }
         self.linux.abort()
     }

@@ -146,8 +146,8 @@ pub trait Os: Wait + Sync + 'static {
     /// Brings pages into memory that are about to be written, many at once; whoever touches them does it
     /// otherwise.
     fn populate(&self, address: usize, bytes: usize);
-    /// Gives pages back: they stay mapped and read as zeros.
-    fn give_back(&self, address: usize, bytes: usize) -> bool;
+    /// Releases pages to the system: they stay mapped and read as zeros.
+    fn release(&self, address: usize, bytes: usize) -> bool;
     /// Keeps pages out of core files, or lets them in again.
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool;
     /// Puts a 2 MiB block onto one huge page now; may take a millisecond.

@@ -221,7 +221,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
     /// Sets the mutex free that such a holder has. For one that guards no value.
     ///
     /// # Safety
-    /// As of `seize`.
+    /// All threads that could hold the mutex, but this one, stayed in the parent process.
     pub unsafe fn take_over(&self, outermost: bool) {
         // SAFETY: by the caller's promise; released by the thread that seized it.
         unsafe {

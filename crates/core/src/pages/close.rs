@@ -5,6 +5,7 @@
 use super::posted::Post;
 use super::{Pages, SpanId, State};
 use crate::base::sync::Ordering;
+use crate::base::ticks::Tick;
 use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 
@@ -19,14 +20,14 @@ impl<O: Os> Pages<O> {
 
     /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any
     /// more.
-    pub fn close_span(&self, id: SpanId, at: u32) {
+    pub fn close_span(&self, id: SpanId, at: Tick) {
         let mut state = self.lock();
         self.close_under_lock(&mut state, id, at);
     }
 
     /// Closes the span of the large block at an address; false where another thread has done so since the
     /// caller looked. It does not wait for the lock: where that is taken, who takes it next closes the block.
-    pub fn close_large(&self, id: SpanId, address: usize, at: u32) -> bool {
+    pub fn close_large(&self, id: SpanId, address: usize, at: Tick) -> bool {
         if let Some(mut state) = self.state.try_lock() {
             return self.close_locked(&mut state, id, address, at);
         }
@@ -37,7 +38,7 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn close_locked(&self, state: &mut Guard<'_, State, O>, id: SpanId, address: usize, at: u32) -> bool {
+    fn close_locked(&self, state: &mut Guard<'_, State, O>, id: SpanId, address: usize, at: Tick) -> bool {
         self.settle(state);
         let is_open = self.is_large_at(state, id, address);
         if is_open {
@@ -69,7 +70,7 @@ impl<O: Os> Pages<O> {
     #[cold]
     #[inline(never)]
     fn close_posted(&self, state: &mut Guard<'_, State, O>) {
-        let at = self.clock.load(Ordering::Relaxed);
+        let at = self.clock.load();
         for posting in self.posted.take() {
             let (id, address) = (SpanId(posting as u32), self.address_of((posting >> u32::BITS) as u32 - 1));
             if self.is_large_at(state, id, address) {
@@ -96,7 +97,7 @@ impl<O: Os> Pages<O> {
             && self.address_of(self.span(id).start.get()) == address
     }
 
-    fn close_under_lock(&self, state: &mut Guard<'_, State, O>, id: SpanId, at: u32) {
+    fn close_under_lock(&self, state: &mut Guard<'_, State, O>, id: SpanId, at: Tick) {
         let span = self.span(id);
         let (start, units) = (span.start.get(), span.units.get());
         self.released.fetch_sub(span.released_bytes(), Ordering::Relaxed);

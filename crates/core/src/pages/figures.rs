@@ -1,8 +1,8 @@
 //! The counters of this layer, and walks over what it has.
 
-use super::runs::is_since;
 use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, Span, SpanId, State};
 use crate::base::sync::Ordering;
+use crate::base::ticks::Tick;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
 
@@ -87,7 +87,7 @@ impl<O: Os> Pages<O> {
         self.footprint_of(&self.lock())
     }
 
-    /// The same, where nobody holds the lock that it takes.
+    /// The footprint, where nobody holds the lock that it takes.
     pub fn footprint_now(&self) -> Option<usize> {
         self.state.try_lock().map(|state| self.footprint_of(&state))
     }
@@ -103,16 +103,16 @@ impl<O: Os> Pages<O> {
     }
 
     /// Notes that pages came into use again that were given back at tick `at`.
-    pub fn count_returned(&self, bytes: usize, at: u32) {
-        if is_since(at, self.too_soon_from.load(Ordering::Relaxed)) {
+    pub fn count_returned(&self, bytes: usize, at: Tick) {
+        if at.is_since(self.too_soon_from.load()) {
             self.came_back.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
 
     /// Bytes that the program ever needed again soon after they were given back. What was given back before
     /// tick `from` counts no more from now on.
-    pub fn came_back(&self, from: u32) -> u64 {
-        self.too_soon_from.store(from, Ordering::Relaxed);
+    pub fn came_back(&self, from: Tick) -> u64 {
+        self.too_soon_from.store(from);
         let mut state = self.lock();
         state.runs.too_soon_from = from;
         state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
@@ -125,7 +125,7 @@ impl<O: Os> Pages<O> {
         core::mem::replace(&mut state.large_most, now).saturating_sub(now) as usize
     }
 
-    /// The same, and counting goes on.
+    /// What `large_swing` would say; counting goes on.
     pub fn large_swing_now(&self) -> usize {
         let state = self.lock();
         state.large_most.saturating_sub(state.large.bytes) as usize
@@ -151,8 +151,8 @@ impl<O: Os> Pages<O> {
         self.lock().spans
     }
 
-    /// The same where this thread, the only one, may hold the lock: the number grows, and descriptors below
-    /// it exist.
+    /// What `span_count` says, where this thread, the only one, may hold the lock: the number grows, and descriptors
+    /// below it exist.
     pub fn span_count_unlocked(&self) -> u32 {
         // SAFETY: a number that is read whole; by the caller's situation nobody else writes it.
         unsafe { (&raw const (*self.state.as_ptr()).spans).read_volatile() }
@@ -209,7 +209,7 @@ impl<O: Os> Pages<O> {
         for (start, bytes) in [
             self.classes.range(),
             self.owners.range(),
-            self.given.range(),
+            self.allocated.range(),
             self.marks.range(),
             self.spans.range(),
             self.untidy.range(),

@@ -3,7 +3,7 @@
 
 use super::place::Layout;
 use super::runs::Run;
-use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, GRANULE_SHIFT, MARKS_PER_UNIT, Pages, State};
+use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, BLOCK_UNITS, GRANULE_SHIFT, MARKS_PER_UNIT, Pages, State};
 use crate::base::round_up;
 use crate::base::sync::Ordering;
 use crate::class::UNIT_SHIFT;
@@ -22,11 +22,20 @@ const WAITING_MOST: u64 = 32;
 
 /// Where a new span is to lie, in units.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub struct Place {
     pub units: u32,
+    /// It begins at a multiple of so many.
     pub align: u32,
-    /// Units that should be free from its start on, its own among them.
+    /// Units that should be free from its start on, its own among them, as long as nobody takes them; it lies anywhere
+    /// where there are none such.
     pub room: u32,
+}
+
+impl Place {
+    /// Anywhere.
+    pub const fn of(units: u32) -> Self {
+        Place { units, align: 1, room: 0 }
+    }
 }
 
 impl<O: Os> Pages<O> {
@@ -72,7 +81,7 @@ impl<O: Os> Pages<O> {
     pub fn stop(&self, os: &O) {
         self.classes.stop(os);
         self.owners.stop(os);
-        self.given.stop(os);
+        self.allocated.stop(os);
         self.spans.stop(os);
         self.untidy.stop(os);
         self.blocks.stop(os);
@@ -161,7 +170,7 @@ impl<O: Os> Pages<O> {
         after <= self.blocks.capacity()
             && self.classes.ensure(os, units)
             && self.owners.ensure(os, units)
-            && self.given.ensure(os, units * GIVEN_PER_UNIT)
+            && self.allocated.ensure(os, units * ALLOCATED_PER_UNIT)
             && (!self.keeps_marks() || self.marks.ensure(os, units * MARKS_PER_UNIT))
             && self.spans.ensure(os, spans)
             && self.untidy.ensure(os, spans)
@@ -192,14 +201,14 @@ impl<O: Os> Pages<O> {
         let before = [
             self.classes.range().1,
             self.owners.range().1,
-            self.given.range().1,
+            self.allocated.range().1,
             self.marks.range().1,
             self.blocks.range().1,
         ];
         let passed = self.blocks.ensure(os, first + 1)
             && self.classes.pass(os, units)
             && self.owners.pass(os, units)
-            && self.given.pass(os, units * GIVEN_PER_UNIT)
+            && self.allocated.pass(os, units * ALLOCATED_PER_UNIT)
             && (!self.keeps_marks() || self.marks.pass(os, units * MARKS_PER_UNIT))
             && self.blocks.pass(os, after);
         // What lies in a step that both sides share.
@@ -208,10 +217,10 @@ impl<O: Os> Pages<O> {
             self.note_grown(state);
             return true;
         }
-        let [classes, owners, given, marks, blocks] = before;
+        let [classes, owners, allocated, marks, blocks] = before;
         self.classes.cut(os, classes);
         self.owners.cut(os, owners);
-        self.given.cut(os, given);
+        self.allocated.cut(os, allocated);
         self.marks.cut(os, marks);
         self.blocks.cut(os, blocks);
         false

@@ -2,6 +2,7 @@
 
 use super::Pages;
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::ticks::Ticks;
 use crate::os::Os;
 
 const NONE: usize = usize::MAX;
@@ -79,7 +80,7 @@ impl<O: Os> Pages<O> {
             return true;
         }
         if self.would_pass(hard, more) {
-            self.give_back(os, 0, 0);
+            self.release(os, 0, Ticks(0));
         }
         if self.would_pass(soft, more) {
             self.limits.passed.store(true, Ordering::Relaxed);

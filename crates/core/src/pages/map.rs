@@ -1,18 +1,18 @@
 //! What an address is: the class of its blocks, its span, and whether a block that was given out starts
 //! there.
 
-use super::{GIVEN_BITS, GRANULE_SHIFT, Pages, Span, SpanId, Table};
+use super::{ALLOCATED_BITS, GRANULE_SHIFT, Pages, Span, SpanId, Table};
 use crate::base::sync::{AtomicU8, AtomicU32, Ordering};
 use crate::class::{SizeClass, UNIT_SHIFT};
 use crate::os::Os;
 use core::mem::offset_of;
 
-/// Where the words lie that `class_of_given` reads, for `cache::whole`.
+/// Where the words lie that `class_of_allocated` reads, for `cache::whole`.
 impl<O: Os> Pages<O> {
     pub const START: usize = offset_of!(Self, base);
     pub const GROWN_GRANULES: usize = offset_of!(Self, grown_granules);
     pub const CLASS_OF_UNIT: usize = offset_of!(Self, class_of_unit);
-    pub const GIVEN: usize = offset_of!(Self, given) + Table::<AtomicU32>::BASE;
+    pub const ALLOCATED: usize = offset_of!(Self, allocated) + Table::<AtomicU32>::BASE;
 }
 
 impl<O: Os> Pages<O> {
@@ -23,7 +23,7 @@ impl<O: Os> Pages<O> {
         self.class_in_range(address).unwrap_or(SizeClass::NONE)
     }
 
-    /// The same; none for an address outside the range.
+    /// The class of the blocks at an address; none where that lies outside the range.
     #[inline(always)]
     pub fn class_in_range(&self, address: usize) -> Option<SizeClass> {
         let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
@@ -41,7 +41,7 @@ impl<O: Os> Pages<O> {
     /// for an address inside a block, for a block that nobody can have, for large blocks and outside the
     /// range.
     #[inline(always)]
-    pub fn class_of_given(&self, address: usize) -> Option<SizeClass> {
+    pub fn class_of_allocated(&self, address: usize) -> Option<SizeClass> {
         let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
         // Turned, so that an address that is no multiple of 16 lies beyond every bound.
         let granule = offset.rotate_right(GRANULE_SHIFT);
@@ -51,8 +51,8 @@ impl<O: Os> Pages<O> {
         // SAFETY: both tables are as long as the grown part of the range. What we read changes under us only
         // if the caller does not own the block it asks about.
         unsafe {
-            let given = self.given.shared(granule / GIVEN_BITS).load(Ordering::Relaxed);
-            if given & 1 << (granule % GIVEN_BITS) == 0 {
+            let allocated = self.allocated.shared(granule / ALLOCATED_BITS).load(Ordering::Relaxed);
+            if allocated & 1 << (granule % ALLOCATED_BITS) == 0 {
                 return None;
             }
             // Not from the granule: the class is what the caller waits for, the bit is checked beside it.
@@ -63,46 +63,46 @@ impl<O: Os> Pages<O> {
     /// Notes that the block at an address was given out by its span, or came back. The caller holds the lock
     /// of the class: no word has bits of two spans.
     #[inline]
-    pub fn note_given(&self, address: usize, given: bool) {
-        if self.is_given_by_call() {
+    pub fn note_allocated(&self, address: usize, allocated: bool) {
+        if self.is_allocated_by_call() {
             return;
         }
         let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
-        let bit = 1 << (granule % GIVEN_BITS);
+        let bit = 1 << (granule % ALLOCATED_BITS);
         // SAFETY: the table is as long as the grown part of the range.
-        let word = unsafe { self.given.shared(granule / GIVEN_BITS) };
+        let word = unsafe { self.allocated.shared(granule / ALLOCATED_BITS) };
         // The word belongs to the class's lock: nobody else writes it meanwhile.
         let others = word.load(Ordering::Relaxed) & !bit;
-        word.store(if given { others | bit } else { others }, Ordering::Relaxed);
+        word.store(if allocated { others | bit } else { others }, Ordering::Relaxed);
     }
 
-    /// From now on `hand_out` and `take_back` say what is given. Before the first block.
+    /// From now on `hand_out` and `take_back` say what is allocated. Before the first block.
     pub fn give_by_call(&self) {
-        self.given_by_call.store(true, Ordering::Relaxed);
+        self.allocated_by_call.store(true, Ordering::Relaxed);
     }
 
     #[inline]
-    pub fn is_given_by_call(&self) -> bool {
-        self.given_by_call.load(Ordering::Relaxed)
+    pub fn is_allocated_by_call(&self) -> bool {
+        self.allocated_by_call.load(Ordering::Relaxed)
     }
 
     /// Notes that malloc gives the block at an address to the program.
     pub fn hand_out(&self, address: usize) {
-        let (word, bit) = self.given_bit(address);
+        let (word, bit) = self.allocated_bit(address);
         word.fetch_or(bit, Ordering::Relaxed);
     }
 
     /// Notes that the program gives the block at an address back; false where it does not have it. Of two
     /// threads that try, one succeeds.
     pub fn take_back(&self, address: usize) -> bool {
-        let (word, bit) = self.given_bit(address);
+        let (word, bit) = self.allocated_bit(address);
         word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
-    fn given_bit(&self, address: usize) -> (&AtomicU32, u32) {
+    fn allocated_bit(&self, address: usize) -> (&AtomicU32, u32) {
         let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
         // SAFETY: the table is as long as the grown part of the range and lives as long as the heap.
-        (unsafe { self.given.shared(granule / GIVEN_BITS) }, 1 << (granule % GIVEN_BITS))
+        (unsafe { self.allocated.shared(granule / ALLOCATED_BITS) }, 1 << (granule % ALLOCATED_BITS))
     }
 
     /// From its start on the heap has a byte for every 16 of its own, for who wants to note more.
@@ -163,7 +163,7 @@ impl<O: Os> Pages<O> {
         // A large span is known by its first unit; the others only say that they are no place to start.
         let owned = if class == SizeClass::LARGE { 1 } else { units };
         for unit in start..start + owned {
-            // SAFETY: as above.
+            // SAFETY: the table reaches as far as the heap has grown, and the units are in it.
             unsafe { self.owners.shared(unit as usize) }.store(id.0, Ordering::Relaxed);
         }
     }

@@ -8,13 +8,13 @@
 pub mod bits;
 mod close;
 mod figures;
-mod give_back;
 mod grow;
 mod limits;
 mod map;
 mod open;
 mod place;
 mod posted;
+mod release;
 mod repair;
 mod runs;
 mod span;
@@ -24,14 +24,16 @@ mod untidy;
 mod verify;
 
 pub use figures::{LargeStats, Mapping, PageStats};
+pub use grow::Place;
 pub use limits::Limits;
-pub use runs::{Block, Run, is_since};
+pub use runs::{Block, Run};
 pub use span::{Span, SpanId, TIDY, is_idle};
 pub use table::Table;
 
 use crate::base::locks::{Rank, Ranked};
 use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use crate::base::ticks::{AtomicTick, Tick};
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
@@ -43,20 +45,20 @@ use runs::{Blocks, Runs};
 pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
 
 const GRANULE_SHIFT: u32 = MIN_ALIGN.trailing_zeros();
-const GIVEN_BITS: usize = u32::BITS as usize;
-/// Words of `given` for a unit.
-const GIVEN_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / GIVEN_BITS;
+const ALLOCATED_BITS: usize = u32::BITS as usize;
+/// Words of `allocated` for a unit.
+const ALLOCATED_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / ALLOCATED_BITS;
 /// Bytes of `marks` for a unit.
 const MARKS_PER_UNIT: usize = UNIT_BYTES >> GRANULE_SHIFT;
 /// Time begins late enough for "long ago" to be in it: TIDY is no time.
-const FIRST_TICK: u32 = 1000;
+const FIRST_TICK: Tick = Tick(1000);
 
 /// The back of a heap. Any thread may call.
 pub struct Pages<O: Os> {
     base: AtomicUsize,
     /// Bytes of the range that are mapped or skipped, from `base` on.
     grown: AtomicUsize,
-    /// The same in granules of 16 bytes.
+    /// `grown` in granules of 16 bytes.
     grown_granules: AtomicUsize,
     classes: Table<AtomicU8>,
     /// Where the table would have the class of address 0: an address finds its own without being taken from
@@ -64,7 +66,7 @@ pub struct Pages<O: Os> {
     class_of_unit: AtomicUsize,
     owners: Table<AtomicU32>,
     /// A bit for every 16 bytes: a block starts there that its span gave out.
-    given: Table<AtomicU32>,
+    allocated: Table<AtomicU32>,
     /// A byte for every 16 bytes, for who wants to note more about blocks.
     marks: Table<AtomicU8>,
     spans: Table<Span>,
@@ -76,24 +78,24 @@ pub struct Pages<O: Os> {
     state: Mutex<State, O>,
     posted: Posted,
     /// The heap's time in ticks, moved by whoever keeps it.
-    pub clock: AtomicU32,
+    pub clock: AtomicTick,
     pub limits: Limits,
     /// Bytes of pages inside spans that were given back.
     released: AtomicUsize,
     /// Bytes of pages inside spans that came into use although they had been given back not before
     /// `too_soon_from`.
     came_back: AtomicU64,
-    too_soon_from: AtomicU32,
+    too_soon_from: AtomicTick,
     /// The 2 MiB block that is looked at next for a huge page.
     next_collapse: AtomicU32,
     huge_blocks: AtomicUsize,
     /// Held while units are withheld, so that no fork loses them. It guards which.
-    giving_back: Mutex<Withheld, O>,
+    releasing: Mutex<Withheld, O>,
     /// The system would make huge pages by itself, and early: it is told not to.
     forbid_huge_pages: AtomicBool,
     allow_huge_pages: AtomicBool,
-    /// `given` is about calls of malloc and free, not about spans: a block in a cache is not given.
-    given_by_call: AtomicBool,
+    /// `allocated` is about calls of malloc and free, not about spans: a block in a cache is not allocated then.
+    allocated_by_call: AtomicBool,
     /// `marks` grows with the heap.
     marked: bool,
 }
@@ -123,7 +125,7 @@ struct Withheld {
 }
 
 impl Ranked for Withheld {
-    const RANK: Rank = Rank::GivingBack;
+    const RANK: Rank = Rank::Releasing;
 }
 
 impl Ranked for State {
@@ -171,7 +173,7 @@ impl<O: Os> Pages<O> {
             classes: Table::new(),
             class_of_unit: AtomicUsize::new(0),
             owners: Table::new(),
-            given: Table::new(),
+            allocated: Table::new(),
             marks: Table::new(),
             spans: Table::new(),
             untidy: Table::new(),
@@ -188,24 +190,24 @@ impl<O: Os> Pages<O> {
                 waiting: 0,
             }),
             posted: Posted::new(),
-            clock: AtomicU32::new(FIRST_TICK),
+            clock: AtomicTick::new(FIRST_TICK),
             limits: Limits::new(),
             released: AtomicUsize::new(0),
             came_back: AtomicU64::new(0),
-            too_soon_from: AtomicU32::new(FIRST_TICK),
+            too_soon_from: AtomicTick::new(FIRST_TICK),
             next_collapse: AtomicU32::new(0),
             huge_blocks: AtomicUsize::new(0),
-            giving_back: Mutex::new(Withheld::NOTHING),
+            releasing: Mutex::new(Withheld::NOTHING),
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),
-            given_by_call: AtomicBool::new(false),
+            allocated_by_call: AtomicBool::new(false),
             marked: false,
         }
     }
 
     #[cfg(any(test, feature = "fake-os"))]
     pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
-        take(&self.giving_back);
+        take(&self.releasing);
         take(&self.state);
     }
 }

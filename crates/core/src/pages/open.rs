@@ -2,7 +2,6 @@
 
 use super::grow::Place;
 use super::{Pages, Span, SpanId, State};
-use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
 
@@ -10,25 +9,12 @@ impl<O: Os> Pages<O> {
     /// A new span for blocks of `class`, all of them free.
     pub fn open_span(&self, os: &O, class: SizeClass) -> Option<SpanId> {
         let units = class.shape().span_units;
-        self.open(os, class, Place { units, align: 1, room: 0 }, 0).map(|(id, _)| id)
+        self.open(os, class, Place::of(units), 0).map(|(id, _)| id)
     }
 
-    /// A new large span of `units`, at a multiple of `align` units, for `requested` bytes; and whether its
-    /// memory reads as zeros.
-    pub fn open_large(&self, os: &O, units: u32, align: u32, requested: usize) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, Place { units, align, room: 0 }, requested)
-    }
-
-    /// The same where the span can grow to `room` units in place, as long as nobody takes those behind it.
-    /// Anywhere if there is no such place.
-    pub fn open_large_with_room(
-        &self,
-        os: &O,
-        units: u32,
-        room: u32,
-        requested: usize,
-    ) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, Place { units, align: 1, room }, requested)
+    /// A new large span for `requested` bytes; and whether its memory reads as zeros.
+    pub fn open_large(&self, os: &O, place: Place, requested: usize) -> Option<(SpanId, bool)> {
+        self.open(os, SizeClass::LARGE, place, requested)
     }
 
     fn open(&self, os: &O, class: SizeClass, place: Place, requested: usize) -> Option<(SpanId, bool)> {
@@ -49,7 +35,7 @@ impl<O: Os> Pages<O> {
         let span = self.span(id);
         span.open(class, run.start, units, run.zeroed);
         span.requested.set(requested);
-        span.touched_at.set(self.clock.load(Ordering::Relaxed));
+        span.touched_at.set(self.clock.load());
         state.opened(span);
         self.limits.note(self.footprint_of(&state));
         self.set_untidy(id, class.is_small());
@@ -121,7 +107,7 @@ impl<O: Os> Pages<O> {
         if fewer > 0 {
             span.units.set(units);
             self.write_classes(first, fewer, SizeClass::NONE);
-            state.runs.put(&self.blocks, first, fewer, self.clock.load(Ordering::Relaxed));
+            state.runs.put(&self.blocks, first, fewer, self.clock.load());
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Nothing of it is reserved: each grows from its beginning, and none can reach the next.
 
 use super::table::STEP_BYTES;
-use super::{BLOCK_BYTES, GIVEN_PER_UNIT, MARKS_PER_UNIT, Pages, Span, Table};
+use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, MARKS_PER_UNIT, Pages, Span, Table};
 use crate::base::noted::Noted;
 use crate::base::round_up;
 use crate::base::sync::{AtomicU8, AtomicU32};
@@ -60,14 +60,14 @@ impl Layout {
             at += bytes + GAP_BYTES;
             at - bytes - GAP_BYTES
         };
-        let [marks, classes, blocks, untidy, owners, spans, given] = self.lengths();
+        let [marks, classes, blocks, untidy, owners, spans, allocated] = self.lengths();
         pages.marks.start_at(next(marks), self.units * MARKS_PER_UNIT);
         pages.classes.start_at(next(classes), self.units);
         pages.blocks.start_at(next(blocks), self.blocks);
         pages.untidy.start_at(next(untidy), self.spans);
         pages.owners.start_at(next(owners), self.units);
         pages.spans.start_at(next(spans), self.spans);
-        pages.given.start_at(next(given), self.units * GIVEN_PER_UNIT);
+        pages.allocated.start_at(next(allocated), self.units * ALLOCATED_PER_UNIT);
         let between = (random >> 8) as usize % (self.between / BLOCK_BYTES).max(1) * BLOCK_BYTES;
         address + self.heap_at() + between
     }
@@ -81,7 +81,7 @@ impl Layout {
             Table::<Noted<u8>>::bytes_for(self.spans),
             Table::<AtomicU32>::bytes_for(self.units),
             Table::<Span>::bytes_for(self.spans),
-            Table::<AtomicU32>::bytes_for(self.units * GIVEN_PER_UNIT),
+            Table::<AtomicU32>::bytes_for(self.units * ALLOCATED_PER_UNIT),
         ]
     }
 

@@ -23,7 +23,7 @@ impl<O: Os> Pages<O> {
         }
         // SAFETY: by the caller's promise.
         let (withheld, mut broken) =
-            unsafe { (self.giving_back.seize(outermost), self.state.seize(outermost)) };
+            unsafe { (self.releasing.seize(outermost), self.state.seize(outermost)) };
         // Units were withheld with the state unlocked. Where this thread holds the state itself, they stay
         // withheld.
         if withheld
@@ -36,14 +36,14 @@ impl<O: Os> Pages<O> {
         // SAFETY: the locks are held by this thread since the lines above.
         unsafe {
             if withheld {
-                *self.giving_back.seized() = Withheld::NOTHING;
+                *self.releasing.seized() = Withheld::NOTHING;
             }
             if broken {
                 self.rebuild(self.state.seized());
                 self.state.release();
             }
             if withheld {
-                self.giving_back.release();
+                self.releasing.release();
             }
         }
     }
@@ -89,9 +89,9 @@ impl<O: Os> Pages<O> {
 
     /// Units that this thread itself withholds, in work that a signal handler interrupted, are free when that ends.
     fn keep_withheld(&self, state: &mut State) {
-        if self.giving_back.is_own() {
+        if self.releasing.is_own() {
             // SAFETY: this thread holds the mutex, and changes what it guards only with the state locked.
-            let Withheld { block, units } = unsafe { *self.giving_back.as_ptr() };
+            let Withheld { block, units } = unsafe { *self.releasing.as_ptr() };
             state.runs.claim_in(&self.blocks, block, units);
         }
     }

@@ -8,6 +8,7 @@ mod mend;
 mod take;
 
 use super::bits::{self, BLOCK_UNITS};
+use crate::base::ticks::Tick;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 pub const BLOCK_NONE: u32 = u32::MAX;
@@ -25,9 +26,9 @@ pub struct Block {
     /// The list that it is in: the length of its longest free run, or CLEAN.
     list: u8,
     /// The tick when a unit became free or used last.
-    pub changed_at: u32,
+    pub changed_at: Tick,
     /// The tick when memory of it was given back last, 0: never.
-    pub given_back_at: u32,
+    pub released_at: Tick,
     /// Left out of core files.
     pub undumped: bool,
     pub huge: Huge,
@@ -52,8 +53,8 @@ impl Block {
         next: BLOCK_NONE,
         previous: BLOCK_NONE,
         list: 0,
-        changed_at: 0,
-        given_back_at: 0,
+        changed_at: Tick(0),
+        released_at: Tick(0),
         undumped: false,
         huge: Huge::Foreign,
     };
@@ -93,7 +94,7 @@ pub struct Runs {
     pub lost: u64,
     /// Units that came into use although they had been given back not before `too_soon_from`, ever.
     pub came_back: u64,
-    pub too_soon_from: u32,
+    pub too_soon_from: Tick,
     /// The least of `dirty_free` since somebody asked last: nobody needed so much.
     low: u64,
 }
@@ -119,7 +120,7 @@ impl Runs {
             lost: 0,
             came_back: 0,
             // Later than "never".
-            too_soon_from: 1,
+            too_soon_from: Tick(1),
             low: 0,
         }
     }
@@ -147,7 +148,7 @@ impl Runs {
     }
 
     /// Makes a used run free. Its memory may have been written: it counts as dirty.
-    pub fn put(&mut self, blocks: &impl Blocks, start: u32, units: u32, now: u32) {
+    pub fn put(&mut self, blocks: &impl Blocks, start: u32, units: u32, now: Tick) {
         each_part(start, units, |number, mask| {
             self.remove(blocks, number);
             let block = Self::of(blocks, number);
@@ -199,7 +200,7 @@ impl Runs {
     /// Marks units used that the program will have, and looks whether it gets memory that it just lost.
     fn take_units(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
         let block = Self::of(blocks, number);
-        if is_since(block.given_back_at, self.too_soon_from) {
+        if block.released_at.is_since(self.too_soon_from) {
             // Some of these may never have been used: in the newest blocks only.
             self.came_back += (mask & !block.dirty).count_ones() as u64;
         }
@@ -270,11 +271,6 @@ impl Runs {
             }
         }
     }
-}
-
-/// Whether a tick is not before another: time wraps.
-pub fn is_since(tick: u32, start: u32) -> bool {
-    tick.wrapping_sub(start) as i32 >= 0
 }
 
 /// Calls `part` with each block that a run touches and the mask of its units there.

@@ -6,6 +6,7 @@
 use crate::base::PAGE_BYTES;
 use crate::base::fault::Fault;
 use crate::base::noted::Noted;
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::{MOST_BLOCKS, SizeClass, UNIT_BYTES};
 
 const WORDS: usize = MOST_BLOCKS / 64;
@@ -19,11 +20,11 @@ impl SpanId {
 }
 
 /// A span whose idle pages are all gone.
-pub const TIDY: u32 = u32::MAX;
+pub const TIDY: Tick = Tick(u32::MAX);
 
 /// Whether a span has idle pages to give back, as far as time goes: nobody touched it for `ticks`.
-pub fn is_idle(touched_at: u32, now: u32, ticks: u32) -> bool {
-    touched_at != TIDY && now.wrapping_sub(touched_at) >= ticks
+pub fn is_idle(touched_at: Tick, now: Tick, ticks: Ticks) -> bool {
+    touched_at != TIDY && now.since(touched_at) >= ticks
 }
 
 /// One span. Its numbers belong to the lock of its class, those of a large or unused span to the lock of the
@@ -43,13 +44,13 @@ pub struct Span {
     /// Free blocks: the ones in `free_bits`.
     pub free: Noted<u32>,
     /// The tick when a block was last taken or put, or TIDY.
-    pub touched_at: Noted<u32>,
+    pub touched_at: Noted<Tick>,
     /// Blocks at the end that were never taken, in memory that read as zeros when the span was opened.
     fresh: Noted<u32>,
     /// Bytes that the caller of a large allocation asked for.
     pub requested: Noted<usize>,
     /// The tick when pages of it were given back last.
-    pub released_at: Noted<u32>,
+    pub released_at: Noted<Tick>,
     /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span; the low
     /// half first.
     released: [Noted<u64>; 2],

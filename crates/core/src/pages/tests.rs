@@ -1,6 +1,7 @@
 use super::*;
 use crate::base::memory::{fill, holds};
 use crate::base::sync::Ordering;
+use crate::base::ticks::Ticks;
 use crate::class::SizeClass;
 use crate::os::fake::{Fake, Request};
 
@@ -26,14 +27,14 @@ fn an_address_is_known_by_its_class_and_nothing_else_is() {
     assert_eq!(pages.class_of(start - 1), SizeClass::NONE);
     assert_eq!(pages.class_of(&os as *const Fake as usize), SizeClass::NONE);
     assert_eq!(pages.class_of(usize::MAX), SizeClass::NONE);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
     assert_eq!((pages.class_of(start), pages.span_of(start)), (SizeClass::NONE, None));
 }
 
 #[test]
 fn a_large_span_grows_and_shrinks_in_place() {
     let (os, pages) = pages();
-    let (id, zeroed) = pages.open_large(&os, 20, 1, 0).unwrap();
+    let (id, zeroed) = pages.open_large(&os, Place::of(20), 0).unwrap();
     assert!(zeroed);
     let start = address(&pages, id);
     assert!(pages.resize_large(&os, id, start, 30, 7));
@@ -48,7 +49,7 @@ fn a_large_span_grows_and_shrinks_in_place() {
 #[test]
 fn a_large_span_with_room_grows_to_that_in_place_whatever_was_opened_after_it() {
     let (os, pages) = pages();
-    let ids = [0; 4].map(|_| pages.open_large_with_room(&os, 4, 16, 0).unwrap().0);
+    let ids = [0; 4].map(|_| pages.open_large(&os, Place { room: 16, ..Place::of(4) }, 0).unwrap().0);
     for id in ids {
         assert!(pages.resize_large(&os, id, address(&pages, id), 16, 0));
     }
@@ -59,7 +60,7 @@ fn a_large_span_with_room_grows_to_that_in_place_whatever_was_opened_after_it() 
 fn large_alignment_is_met() {
     let (os, pages) = pages();
     for align in [1u32, 2, 64, 128, 1024] {
-        let (id, _) = pages.open_large(&os, 3, align, 0).unwrap();
+        let (id, _) = pages.open_large(&os, Place { align, ..Place::of(3) }, 0).unwrap();
         assert_eq!(address(&pages, id) % (align as usize * UNIT_BYTES), 0, "{align} units");
     }
 }
@@ -79,11 +80,11 @@ fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
     for granted in [0, 1, 2, 7] {
         let (os, pages) = pages();
         os.refuse_after(Request::MapAt, granted);
-        let opened = pages.open_large(&os, 4000, 1, 0).is_some();
+        let opened = pages.open_large(&os, Place::of(4000), 0).is_some();
         assert_eq!(opened, pages.stats().used != 0, "{granted} granted");
         assert_eq!(opened, granted == 7);
         os.grant(Request::MapAt);
-        assert!(pages.open_large(&os, 4000, 1, 0).is_some());
+        assert!(pages.open_large(&os, Place::of(4000), 0).is_some());
         pages.verify();
     }
 }
@@ -91,8 +92,8 @@ fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
 #[test]
 fn what_is_free_can_be_cut_into_the_smallest_spans_when_the_system_gives_nothing_more() {
     let (os, pages) = pages();
-    let (large, _) = pages.open_large(&os, 64 * BLOCK_UNITS, 1, 0).unwrap();
-    pages.close_span(large, 0);
+    let (large, _) = pages.open_large(&os, Place::of(64 * BLOCK_UNITS), 0).unwrap();
+    pages.close_span(large, Tick(0));
     os.refuse_after(Request::MapAt, 0);
     os.refuse_after(Request::Commit, 0);
     let spans = (0..).map_while(|_| pages.open_span(&os, SizeClass::for_small(16)));
@@ -117,7 +118,7 @@ fn the_range_is_an_end_that_is_reported() {
     let pages = Pages::new();
     assert!(pages.start(&os));
     let mut opened = 0;
-    while pages.open_large(&os, BLOCK_UNITS, 1, 0).is_some() {
+    while pages.open_large(&os, Place::of(BLOCK_UNITS), 0).is_some() {
         opened += 1;
     }
     assert_eq!(opened, 32);
@@ -131,9 +132,9 @@ fn one_block_can_have_the_whole_range_and_so_can_the_smallest_spans() {
     let pages = Pages::new();
     assert!(pages.start(&os));
     let units = (pages.range_bytes() / UNIT_BYTES) as u32;
-    assert!(pages.open_large(&os, units + 1, 1, 0).is_none());
-    let (all, _) = pages.open_large(&os, units, 1, 0).unwrap();
-    pages.close_span(all, 0);
+    assert!(pages.open_large(&os, Place::of(units + 1), 0).is_none());
+    let (all, _) = pages.open_large(&os, Place::of(units), 0).unwrap();
+    pages.close_span(all, Tick(0));
     let spans = (0..).map_while(|_| pages.open_span(&os, SizeClass::for_small(16)));
     assert_eq!(spans.count(), units as usize);
 }
@@ -141,9 +142,9 @@ fn one_block_can_have_the_whole_range_and_so_can_the_smallest_spans() {
 #[test]
 fn a_block_that_grows_into_what_is_left_out_of_core_files_lets_it_in_again() {
     let (os, pages) = pages();
-    let [id, gone] = [BLOCK_UNITS; 2].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
-    pages.close_span(gone, 0);
-    pages.give_back(&os, 0, 0);
+    let [id, gone] = [BLOCK_UNITS; 2].map(|units| pages.open_large(&os, Place::of(units), 0).unwrap().0);
+    pages.close_span(gone, Tick(0));
+    pages.release(&os, 0, Ticks(0));
     let left_out = os.asked(Request::SetDumped);
     assert!(pages.resize_large(&os, id, address(&pages, id), BLOCK_UNITS + 2, 0));
     assert_eq!((left_out, os.asked(Request::SetDumped)), (1, 2));
@@ -152,19 +153,19 @@ fn a_block_that_grows_into_what_is_left_out_of_core_files_lets_it_in_again() {
 #[test]
 fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     let (os, pages) = pages();
-    let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, 100, 1, 0).unwrap().0).collect();
+    let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, Place::of(100), 0).unwrap().0).collect();
     let start = address(&pages, ids[1]);
     fill(start, 1, 9);
-    pages.close_span(ids[1], 0);
+    pages.close_span(ids[1], Tick(0));
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
-    os.refuse_after(Request::GiveBack, 0);
-    assert_eq!(pages.give_back(&os, 0, 0), 0, "a refusal leaves it dirty");
+    os.refuse_after(Request::Release, 0);
+    assert_eq!(pages.release(&os, 0, Ticks(0)), 0, "a refusal leaves it dirty");
     assert_eq!(pages.stats().dirty_free, 100 * UNIT_BYTES as u64);
-    os.grant(Request::GiveBack);
-    assert_eq!(pages.give_back(&os, 100 * UNIT_BYTES, 0), 0, "so much may be kept");
-    assert_eq!(pages.give_back(&os, 0, 0), 100 * UNIT_BYTES);
+    os.grant(Request::Release);
+    assert_eq!(pages.release(&os, 100 * UNIT_BYTES, Ticks(0)), 0, "so much may be kept");
+    assert_eq!(pages.release(&os, 0, Ticks(0)), 100 * UNIT_BYTES);
     assert!(pages.stats().dirty_free == 0 && holds(start, 1, 0));
-    assert!(pages.open_large(&os, 100, 1, 0).unwrap().1, "known to be zero");
+    assert!(pages.open_large(&os, Place::of(100), 0).unwrap().1, "known to be zero");
 }
 
 #[test]
@@ -173,14 +174,14 @@ fn a_block_is_known_by_its_start_while_it_is_given_out() {
     let class = SizeClass::for_small(300);
     let start = address(&pages, pages.open_span(&os, class).unwrap());
     let block = start + 3 * class.block_bytes();
-    assert_eq!(pages.class_of_given(block), None);
-    pages.note_given(block, true);
-    assert_eq!(pages.class_of_given(block), Some(class));
+    assert_eq!(pages.class_of_allocated(block), None);
+    pages.note_allocated(block, true);
+    assert_eq!(pages.class_of_allocated(block), Some(class));
     for wrong in [block + 1, block + 15, block + 16, block - 16, start, usize::MAX, 0] {
-        assert_eq!(pages.class_of_given(wrong), None, "{} from the block", wrong.wrapping_sub(block));
+        assert_eq!(pages.class_of_allocated(wrong), None, "{} from the block", wrong.wrapping_sub(block));
     }
-    pages.note_given(block, false);
-    assert_eq!(pages.class_of_given(block), None);
+    pages.note_allocated(block, false);
+    assert_eq!(pages.class_of_allocated(block), None);
 }
 
 #[test]
@@ -188,27 +189,27 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     let (os, pages) = pages();
     let closed_twice = |what: &str, id, start| {
         let before = pages.stats();
-        assert!(!pages.close_large(id, start, 0), "{what}");
+        assert!(!pages.close_large(id, start, Tick(0)), "{what}");
         assert!(!pages.resize_large(&os, id, start, 20, 1), "{what}");
         assert_eq!(pages.stats(), before, "{what}");
         pages.verify();
     };
-    let neighbours: Vec<_> = (0..3).map(|_| pages.open_large(&os, 30, 1, 0).unwrap().0).collect();
+    let neighbours: Vec<_> = (0..3).map(|_| pages.open_large(&os, Place::of(30), 0).unwrap().0).collect();
     let (id, start) = (neighbours[1], address(&pages, neighbours[1]));
-    assert!(pages.close_large(id, start, 0));
+    assert!(pages.close_large(id, start, Tick(0)));
     closed_twice("free units", id, start);
     assert_eq!(pages.stats().used, 60 * UNIT_BYTES as u64);
-    // The same descriptor, the same place.
+    // A span of blocks has the descriptor and the place now.
     let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
     assert_eq!((small, address(&pages, small)), (id, start));
     closed_twice("blocks of a class", id, start);
-    pages.close_span(small, 0);
-    // The same place, another descriptor; that one has gone elsewhere.
-    let (elsewhere, _) = pages.open_large(&os, 200, 1, 0).unwrap();
-    let (there, _) = pages.open_large(&os, 30, 1, 0).unwrap();
+    pages.close_span(small, Tick(0));
+    // Another descriptor has the place; that one has gone elsewhere.
+    let (elsewhere, _) = pages.open_large(&os, Place::of(200), 0).unwrap();
+    let (there, _) = pages.open_large(&os, Place::of(30), 0).unwrap();
     assert_eq!((elsewhere, address(&pages, there)), (id, start));
     closed_twice("another large block", id, start);
-    assert!(pages.close_large(there, start, 0));
+    assert!(pages.close_large(there, start, Tick(0)));
 }
 
 #[test]
@@ -216,15 +217,15 @@ fn the_hard_limit_is_the_last_byte_that_can_be_had() {
     let (os, pages) = pages();
     pages.limits.set(None, Some(30 * UNIT_BYTES));
     assert_eq!((pages.limits.soft(), pages.limits.hard()), (None, Some(30 * UNIT_BYTES)));
-    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(20), 0).unwrap();
     let start = address(&pages, id);
-    assert!(pages.open_large(&os, 11, 1, 0).is_none());
+    assert!(pages.open_large(&os, Place::of(11), 0).is_none());
     assert!(!pages.resize_large(&os, id, start, 31, 0));
     assert!(pages.resize_large(&os, id, start, 30, 0));
     assert_eq!(pages.footprint(), 30 * UNIT_BYTES);
     assert!(pages.open_span(&os, SizeClass::for_small(16)).is_none());
     assert!(pages.resize_large(&os, id, start, 20, 0));
-    assert!(pages.open_large(&os, 10, 1, 0).is_some(), "what was given up counts no more");
+    assert!(pages.open_large(&os, Place::of(10), 0).is_some(), "what was given up counts no more");
     assert!(!pages.limits.is_passed(), "there is no soft limit");
 }
 
@@ -232,14 +233,14 @@ fn the_hard_limit_is_the_last_byte_that_can_be_had() {
 fn that_the_soft_limit_is_passed_is_told_until_it_is_forgotten_and_nothing_is_given_back_for_it() {
     let (os, pages) = pages();
     pages.limits.set(Some(30 * UNIT_BYTES), None);
-    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
-    pages.close_span(id, 0);
+    let (id, _) = pages.open_large(&os, Place::of(20), 0).unwrap();
+    pages.close_span(id, Tick(0));
     assert_eq!(pages.footprint(), 20 * UNIT_BYTES, "free, and in memory");
-    pages.open_large(&os, 10, 1, 0).unwrap();
+    pages.open_large(&os, Place::of(10), 0).unwrap();
     assert_eq!((pages.footprint(), pages.limits.is_passed()), (20 * UNIT_BYTES, false), "within it");
-    pages.open_large(&os, 21, 1, 0).unwrap();
+    pages.open_large(&os, Place::of(21), 0).unwrap();
     assert!(pages.limits.is_passed());
-    assert_eq!(os.asked(Request::GiveBack), 0, "whoever relieves the heap does so by steps");
+    assert_eq!(os.asked(Request::Release), 0, "whoever relieves the heap does so by steps");
     pages.limits.forget_passed();
     assert!(!pages.limits.is_passed());
 }
@@ -247,9 +248,9 @@ fn that_the_soft_limit_is_passed_is_told_until_it_is_forgotten_and_nothing_is_gi
 #[test]
 fn a_block_that_grows_in_place_is_under_the_limits_as_a_new_one_is_and_may_always_shrink() {
     let (os, pages) = pages();
-    let [id, gone] = [20, 10].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
+    let [id, gone] = [20, 10].map(|units| pages.open_large(&os, Place::of(units), 0).unwrap().0);
     let start = address(&pages, id);
-    pages.close_span(gone, 0);
+    pages.close_span(gone, Tick(0));
     pages.limits.set(Some(40 * UNIT_BYTES), Some(32 * UNIT_BYTES));
     assert!(pages.resize_large(&os, id, start, 25, 0));
     assert_eq!(pages.dirty_free_bytes(), 0, "what was free went first");
@@ -260,13 +261,13 @@ fn a_block_that_grows_in_place_is_under_the_limits_as_a_new_one_is_and_may_alway
     pages.limits.set(None, Some(10 * UNIT_BYTES));
     assert!(pages.resize_large(&os, id, start, 30, 0), "however far it stays above the limit");
     pages.limits.set(Some(40 * UNIT_BYTES), None);
-    assert!(pages.open_large(&os, 11, 1, 0).is_some() && pages.limits.is_passed());
+    assert!(pages.open_large(&os, Place::of(11), 0).is_some() && pages.limits.is_passed());
 }
 
 #[test]
 fn a_limit_that_comes_while_a_thread_waits_for_the_lock_holds_for_that_thread() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(20), 0).unwrap();
     let start = address(&pages, id);
     let waits_under_limit = |take: &(dyn Fn() -> bool + Sync)| {
         pages.limits.set(None, None);
@@ -280,7 +281,7 @@ fn a_limit_that_comes_while_a_thread_waits_for_the_lock_holds_for_that_thread() 
             waits.join().unwrap()
         })
     };
-    assert!(!waits_under_limit(&|| pages.open_large(&os, 3, 1, 0).is_some()));
+    assert!(!waits_under_limit(&|| pages.open_large(&os, Place::of(3), 0).is_some()));
     assert!(!waits_under_limit(&|| pages.resize_large(&os, id, start, 23, 0)));
     assert!(waits_under_limit(&|| pages.resize_large(&os, id, start, 22, 0)));
 }
@@ -293,14 +294,18 @@ fn a_block_is_handed_out_and_taken_back_by_one_caller() {
     let start = address(&pages, pages.open_span(&os, class).unwrap());
     let blocks = [0, 1, 31, 32, 33, 1023].map(|index| start + index * 16);
     for block in blocks {
-        pages.note_given(block, true);
-        assert_eq!((pages.class_of_given(block), pages.take_back(block)), (None, false), "spans say nothing");
+        pages.note_allocated(block, true);
+        assert_eq!(
+            (pages.class_of_allocated(block), pages.take_back(block)),
+            (None, false),
+            "spans say nothing"
+        );
         pages.hand_out(block);
     }
-    assert!(blocks.iter().all(|block| pages.class_of_given(*block) == Some(class)));
+    assert!(blocks.iter().all(|block| pages.class_of_allocated(*block) == Some(class)));
     for (index, block) in blocks.into_iter().enumerate() {
         assert_eq!([pages.take_back(block), pages.take_back(block)], [true, false]);
-        let left = blocks.iter().filter(|block| pages.class_of_given(**block).is_some()).count();
+        let left = blocks.iter().filter(|block| pages.class_of_allocated(**block).is_some()).count();
         assert_eq!(left, blocks.len() - index - 1);
     }
 }
@@ -309,41 +314,41 @@ fn a_block_is_handed_out_and_taken_back_by_one_caller() {
 fn what_nobody_needed_and_what_was_wanted_again_is_counted() {
     let (os, pages) = pages();
     let unit = UNIT_BYTES;
-    let ids = [40, 60].map(|units| pages.open_large(&os, units, 1, 0).unwrap().0);
-    ids.into_iter().for_each(|id| pages.close_span(id, 0));
+    let ids = [40, 60].map(|units| pages.open_large(&os, Place::of(units), 0).unwrap().0);
+    ids.into_iter().for_each(|id| pages.close_span(id, Tick(0)));
     assert_eq!((pages.low_water(), pages.dirty_free_bytes()), (0, 100 * unit), "the least since the start");
-    pages.open_large(&os, 30, 1, 0).unwrap();
+    pages.open_large(&os, Place::of(30), 0).unwrap();
     assert_eq!([pages.low_water(), pages.low_water()], [70 * unit, 70 * unit]);
-    let now = pages.clock.load(Ordering::Relaxed);
+    let now = pages.clock.load();
     assert_eq!(pages.came_back(now), 0);
-    assert_eq!(pages.give_back(&os, 0, 0), 70 * unit);
-    pages.open_large(&os, 50, 1, 0).unwrap();
-    assert_eq!(pages.came_back(now + 1), 50 * unit as u64);
-    pages.open_large(&os, 10, 1, 0).unwrap();
-    assert_eq!(pages.came_back(now + 1), 50 * unit as u64, "too long ago to count");
+    assert_eq!(pages.release(&os, 0, Ticks(0)), 70 * unit);
+    pages.open_large(&os, Place::of(50), 0).unwrap();
+    assert_eq!(pages.came_back(now.after(Ticks(1))), 50 * unit as u64);
+    pages.open_large(&os, Place::of(10), 0).unwrap();
+    assert_eq!(pages.came_back(now.after(Ticks(1))), 50 * unit as u64, "too long ago to count");
     pages.count_returned(4096, now);
-    pages.count_returned(8192, now + 1);
+    pages.count_returned(8192, now.after(Ticks(1)));
     assert_eq!(pages.came_back(now), 50 * unit as u64 + 8192);
 }
 
 #[test]
 fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_takes_it_next() {
     let (os, pages) = pages();
-    let blocks: Vec<_> = (0..20).map(|_| pages.open_large(&os, 30, 1, 0).unwrap().0).collect();
+    let blocks: Vec<_> = (0..20).map(|_| pages.open_large(&os, Place::of(30), 0).unwrap().0).collect();
     let starts: Vec<_> = blocks.iter().map(|id| address(&pages, *id)).collect();
     let held = pages.state.lock();
     // This thread would wait for itself.
-    assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], 0)));
-    assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
+    assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], Tick(0))));
+    assert!(!pages.close_large(blocks[3], starts[3], Tick(0)), "freed twice");
     assert_eq!([15, 16].map(|at| pages.is_posted(blocks[at], starts[at])), [true, false]);
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], 0));
+        let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], Tick(0)));
         assert_eq!(pages.class_of(starts[16]), SizeClass::LARGE);
         drop(held);
         assert!(waits.join().unwrap());
     });
     assert_eq!(pages.stats().large.blocks, 3);
-    assert!(!pages.close_large(blocks[3], starts[3], 0), "freed twice");
+    assert!(!pages.close_large(blocks[3], starts[3], Tick(0)), "freed twice");
     assert_eq!(pages.take_freed_twice(), None);
     pages.verify();
 }
@@ -351,9 +356,9 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
 #[test]
 fn a_large_block_that_two_threads_freed_at_one_moment_is_closed_once_and_known() {
     let (os, pages) = pages();
-    let id = pages.open_large(&os, 30, 1, 0).unwrap().0;
+    let id = pages.open_large(&os, Place::of(30), 0).unwrap().0;
     let (start, posting) = (address(&pages, id), pages.posting(id, address(&pages, id)));
-    assert!(pages.close_large(id, start, 0));
+    assert!(pages.close_large(id, start, Tick(0)));
     // The other thread looked before that, and saw the lock taken.
     assert_eq!(pages.posted.post(posting), posted::Post::Left);
     assert!(pages.is_posted(id, start));
@@ -367,11 +372,11 @@ fn large_blocks_that_threads_open_and_close_beside_each_other_are_each_theirs_al
     let (os, pages) = pages();
     let work = |mark: u8| {
         for round in 0..300 {
-            let (id, _) = pages.open_large(&os, 20 + round % 7, 1, 0).unwrap();
+            let (id, _) = pages.open_large(&os, Place::of(20 + round % 7), 0).unwrap();
             let (start, bytes) = (address(&pages, id), 20 * UNIT_BYTES);
             fill(start, bytes, mark);
             assert!(holds(start, bytes, mark), "round {round}");
-            assert!(pages.close_large(id, start, 0), "round {round}");
+            assert!(pages.close_large(id, start, Tick(0)), "round {round}");
         }
     };
     std::thread::scope(|scope| {
@@ -389,13 +394,13 @@ fn large_blocks_that_threads_open_and_close_beside_each_other_are_each_theirs_al
 fn of_two_threads_that_free_a_large_block_one_is_told_or_the_pages_know() {
     let (os, pages) = pages();
     for round in 0..500 {
-        let id = pages.open_large(&os, 20, 1, 0).unwrap().0;
+        let id = pages.open_large(&os, Place::of(20), 0).unwrap().0;
         let start = address(&pages, id);
         let begin = std::sync::Barrier::new(3);
         let done = std::thread::scope(|scope| {
             let free = || {
                 begin.wait();
-                pages.close_large(id, start, 0)
+                pages.close_large(id, start, Tick(0))
             };
             let frees = [scope.spawn(free), scope.spawn(free)];
             begin.wait();

@@ -5,32 +5,33 @@
 //! waiting for memory.
 
 use super::{Pages, Span, SpanId, TIDY};
+use crate::base::ticks::Tick;
 use crate::os::Os;
 
 impl<O: Os> Pages<O> {
     /// Notes that blocks of a span came or went at tick `at`. The caller holds what the span belongs to.
     #[inline]
-    pub fn touch(&self, id: SpanId, span: &Span, at: u32) {
+    pub fn touch(&self, id: SpanId, span: &Span, at: Tick) {
         if span.touched_at.get() == TIDY {
             self.set_untidy(id, true);
         }
         span.touched_at.set(at);
     }
 
-    /// Notes that a span has no idle page that is still in memory. As above.
+    /// Notes that a span has no idle page that is still in memory. The caller holds what the span belongs to.
     pub fn note_tidy(&self, id: SpanId, span: &Span) {
         span.touched_at.set(TIDY);
         self.set_untidy(id, false);
     }
 
-    /// Of a span that is being opened or closed, or is touched. As above.
+    /// Notes of a span whether the janitor has to look at it. The caller holds what the span belongs to.
     pub(super) fn set_untidy(&self, id: SpanId, untidy: bool) {
         // SAFETY: the table is as long as that of the descriptors.
         unsafe { self.untidy.shared(id.0 as usize) }.set(u8::from(untidy));
     }
 
     fn looks_untidy(&self, id: u32) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the table is as long as that of the descriptors.
         unsafe { self.untidy.shared(id as usize) }.get() != 0
     }
 

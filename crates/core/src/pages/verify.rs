@@ -68,7 +68,7 @@ impl<O: Os> Pages<O> {
         let tables = [
             self.classes.reservation(),
             self.owners.reservation(),
-            self.given.reservation(),
+            self.allocated.reservation(),
             self.marks.reservation(),
             self.spans.reservation(),
             self.untidy.reservation(),

@@ -3,6 +3,7 @@
 use super::{Below, Upkeep};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
+use crate::base::ticks::Ticks;
 use crate::class::SizeClass;
 use crate::os::Os;
 
@@ -15,47 +16,47 @@ impl<O: Os> Upkeep<O> {
         }
         for class in SizeClass::all() {
             below.central.drain(below.pages, class, usize::MAX)?;
-            below.central.forget_array(below.os, class, 0);
+            below.central.forget_array(below.os, class, Ticks(0));
         }
         below.large.audit(below.pages)
     }
 
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
     #[inline(never)]
-    pub(super) fn tidy_spans(&self, below: &Below<'_, O>, ticks: u32) -> usize {
+    pub(super) fn tidy_spans(&self, below: &Below<'_, O>, ticks: Ticks) -> usize {
         let tidy = |id| below.central.tidy_span(below.os, below.pages, id, ticks);
         below.pages.untidy_in(0..below.pages.span_count()).map(tidy).sum()
     }
 
-    /// Gives back what no block needs; returns the bytes.
-    pub fn give_back_idle(&self, below: &Below<'_, O>) -> usize {
-        let given = self.tidy_spans(below, 0) + below.pages.give_back(below.os, 0, 0);
-        self.count_given_back(given);
-        given
+    /// Releases what no block needs; returns the bytes.
+    pub fn release_idle(&self, below: &Below<'_, O>) -> usize {
+        let released = self.tidy_spans(below, Ticks(0)) + below.pages.release(below.os, 0, Ticks(0));
+        self.count_released(released);
+        released
     }
 
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
     #[inline(never)]
     pub fn relieve(&self, below: &Below<'_, O>) -> Result<usize, Misuse> {
         self.reclaim(below)?;
-        Ok(self.give_back_idle(below))
+        Ok(self.release_idle(below))
     }
 
-    /// As `relieve`, and at most `keep` bytes of whole free units stay: spans' idle pages have no keeper.
+    /// Brings everything back that can come back, but `keep` bytes of whole free units: spans' idle pages have no keeper.
     pub fn release(&self, below: &Below<'_, O>, keep: usize) -> Result<usize, Misuse> {
         self.reclaim(below)?;
-        Ok(self.tidy_spans(below, 0) + below.pages.give_back(below.os, keep, 0))
+        Ok(self.tidy_spans(below, Ticks(0)) + below.pages.release(below.os, keep, Ticks(0)))
     }
 
-    /// Gives back up to `most` bytes of free memory outside spans, which nothing has to be stopped or searched for;
+    /// Releases up to `most` bytes of free memory outside spans, which nothing has to be stopped or searched for;
     /// returns the bytes.
     pub fn release_free(&self, below: &Below<'_, O>, most: usize) -> usize {
         let free = below.pages.dirty_free_bytes();
         if free == 0 {
             return 0;
         }
-        let given = below.pages.give_back(below.os, free.saturating_sub(most), 0);
-        self.count_given_back(given);
-        given
+        let released = below.pages.release(below.os, free.saturating_sub(most), Ticks(0));
+        self.count_released(released);
+        released
     }
 }

@@ -37,7 +37,7 @@ use patience::Patience;
 use relief::Relief;
 use retain::Retain;
 use shed::Shedding;
-use tick::Ticks;
+use tick::Schedule;
 
 /// The layers below, of one heap. Started: without their tables there is nothing to keep up.
 pub struct Below<'a, O: Os> {
@@ -59,7 +59,7 @@ impl<'a, O: Os> Below<'a, O> {
 pub struct Upkeep<O: Os> {
     pub thread: Thread<O>,
     pub callback: Callback,
-    ticks: Ticks,
+    schedule: Schedule,
     patience: Patience,
     retain: Retain,
     pub(crate) shedding: Shedding,
@@ -93,7 +93,7 @@ impl<O: Os> Upkeep<O> {
         Upkeep {
             thread: Thread::new(),
             callback: Callback::new(),
-            ticks: Ticks::new(),
+            schedule: Schedule::new(),
             patience: Patience::new(),
             retain: Retain::new(),
             shedding: Shedding::new(),
@@ -109,9 +109,9 @@ impl<O: Os> Upkeep<O> {
 
     pub fn done(&self) -> Done {
         Done {
-            ticks: self.ticks.count(),
+            ticks: self.schedule.count(),
             given_back: self.given_back.load(Ordering::Relaxed),
-            huge_stall: self.ticks.huge_stall(),
+            huge_stall: self.schedule.huge_stall(),
             fences_refused: self.fences_refused.load(Ordering::Relaxed),
         }
     }
@@ -124,12 +124,12 @@ impl<O: Os> Upkeep<O> {
     /// In a new process no other thread is at anything here, and there is no janitor's thread.
     pub fn forget_threads(&self) {
         self.thread.forget();
-        self.ticks.forget_thread();
+        self.schedule.forget_thread();
         self.shedding.forget_thread();
         self.callback.forget_thread();
     }
 
-    fn count_given_back(&self, bytes: usize) {
+    fn count_released(&self, bytes: usize) {
         self.given_back.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

@@ -1,23 +1,24 @@
 //! How long idle memory waits before it goes back: longer while the program shows that it wants it again
 //! soon.
 //!
-//! Each page that comes into use shortly after it was given back cost a system call, a page fault and 4 KiB
+//! Each page that comes into use shortly after it was released cost a system call, a page fault and 4 KiB
 //! of zeros for nothing. Where that happens to a notable part of what goes, the delay doubles; when it has
 //! not happened for some time, the delay halves. A program that stops working, or that works much less than
 //! it did, gets the plain delay at once: what it promises about idle memory holds whatever was learned under
 //! load.
 
 use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::base::ticks::{AtomicTick, Tick, Ticks};
 
 /// The delay doubles at most so many times.
 const MOST_DOUBLINGS: u32 = 5;
-/// So many ticks after it was given back memory may come into use again without reproach: it was worth it.
-const SOON_TICKS: u32 = 128;
+/// So many ticks after it was released memory may come into use again without reproach: it was worth it.
+const SOON_TICKS: Ticks = Ticks(128);
 /// Below these bytes nothing is learned.
 const LEAST_BYTES: u64 = 256 << 10;
-/// The delay is too short where this part of what was given back came back.
+/// The delay is too short where this part of what was released came back.
 const PART: u64 = 4;
-/// What was given back and came back is forgotten by this part a tick.
+/// What was released and came back is forgotten by this part a tick.
 const MEMORY: u64 = 64;
 /// The delay halves when nothing came back too soon for so many delays.
 const CALM_DELAYS: u32 = 4;
@@ -29,12 +30,12 @@ const REST_TICKS: u32 = 4;
 /// What is learned. One thread at a time calls `note`; others may read.
 pub struct Patience {
     doublings: AtomicU32,
-    /// The tick of the last change: what was given back before says nothing about the delay as it is now.
-    changed_at: AtomicU32,
+    /// The tick of the last change: what was released before says nothing about the delay as it is now.
+    changed_at: AtomicTick,
     rested: AtomicU32,
     busiest: AtomicU64,
     work_seen: AtomicU64,
-    given: AtomicU64,
+    released: AtomicU64,
     came_back: AtomicU64,
     came_back_seen: AtomicU64,
 }
@@ -42,27 +43,27 @@ pub struct Patience {
 /// What a tick saw. Sums since the start, unless named otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    pub now: u32,
+    pub now: Tick,
     /// Something happened since the last tick.
     pub rung: bool,
     /// Slow paths that caches took.
     pub work: u64,
-    /// Bytes given back by the last tick.
-    pub given: u64,
+    /// Bytes released by the last tick.
+    pub released: u64,
     /// Bytes that came back too soon.
     pub came_back: u64,
-    pub ticks_per_delay: u32,
+    pub delay: Ticks,
 }
 
 impl Patience {
     pub const fn new() -> Self {
         Patience {
             doublings: AtomicU32::new(0),
-            changed_at: AtomicU32::new(0),
+            changed_at: AtomicTick::new(Tick(0)),
             rested: AtomicU32::new(0),
             busiest: AtomicU64::new(0),
             work_seen: AtomicU64::new(0),
-            given: AtomicU64::new(0),
+            released: AtomicU64::new(0),
             came_back: AtomicU64::new(0),
             came_back_seen: AtomicU64::new(0),
         }
@@ -73,36 +74,36 @@ impl Patience {
         1 << self.doublings.load(Ordering::Relaxed).min(MOST_DOUBLINGS)
     }
 
-    /// Memory that was given back before this tick may come back.
-    pub fn too_soon_from(&self, now: u32) -> u32 {
-        let (long_ago, changed_at) = (now.wrapping_sub(SOON_TICKS), self.changed_at.load(Ordering::Relaxed));
-        if crate::pages::is_since(changed_at, long_ago) { changed_at } else { long_ago }
+    /// Memory that was released before this tick may come back.
+    pub fn too_soon_from(&self, now: Tick) -> Tick {
+        let (long_ago, changed_at) = (now.before(SOON_TICKS), self.changed_at.load());
+        if changed_at.is_since(long_ago) { changed_at } else { long_ago }
     }
 
     /// Learns from a tick.
     pub fn note(&self, seen: Seen) {
         let came_back =
             seen.came_back.saturating_sub(self.came_back_seen.swap(seen.came_back, Ordering::Relaxed));
-        let (given, came_back) = (sum(&self.given, seen.given), sum(&self.came_back, came_back));
+        let (released, came_back) = (sum(&self.released, seen.released), sum(&self.came_back, came_back));
         if self.rests(seen) {
             if self.doublings.load(Ordering::Relaxed) > 0 {
                 self.change_to(0, seen.now);
             }
-        } else if came_back >= LEAST_BYTES && came_back >= given / PART {
+        } else if came_back >= LEAST_BYTES && came_back >= released / PART {
             self.change_to((self.doublings.load(Ordering::Relaxed) + 1).min(MOST_DOUBLINGS), seen.now);
         } else {
-            let calm = seen.now.wrapping_sub(self.changed_at.load(Ordering::Relaxed));
+            let calm = seen.now.since(self.changed_at.load());
             let doublings = self.doublings.load(Ordering::Relaxed);
-            if doublings > 0 && calm >= CALM_DELAYS * seen.ticks_per_delay * self.factor() {
+            if doublings > 0 && calm >= seen.delay * CALM_DELAYS * self.factor() {
                 self.change_to(doublings - 1, seen.now);
             }
         }
     }
 
-    fn change_to(&self, doublings: u32, now: u32) {
+    fn change_to(&self, doublings: u32, now: Tick) {
         self.doublings.store(doublings, Ordering::Relaxed);
-        self.changed_at.store(now, Ordering::Relaxed);
-        self.given.store(0, Ordering::Relaxed);
+        self.changed_at.store(now);
+        self.released.store(0, Ordering::Relaxed);
         self.came_back.store(0, Ordering::Relaxed);
     }
 
@@ -141,13 +142,14 @@ mod tests {
 
     impl Program {
         fn new() -> Self {
-            let seen = Seen { now: 1000, rung: true, work: 0, given: 0, came_back: 0, ticks_per_delay: 4 };
+            let seen =
+                Seen { now: Tick(1000), rung: true, work: 0, released: 0, came_back: 0, delay: Ticks(4) };
             Program { patience: Patience::new(), seen }
         }
 
-        fn tick(&mut self, work: u64, given: u64, came_back: u64) -> u32 {
+        fn tick(&mut self, work: u64, released: u64, came_back: u64) -> u32 {
             let seen = &mut self.seen;
-            (seen.now, seen.given) = (seen.now + 1, given);
+            (seen.now, seen.released) = (seen.now.after(Ticks(1)), released);
             seen.work += work;
             seen.came_back += came_back;
             self.patience.note(self.seen);
@@ -196,7 +198,10 @@ mod tests {
     #[test]
     fn what_went_before_the_last_change_or_long_ago_may_come_back() {
         let patience = Patience::new();
-        patience.change_to(1, 1000);
-        assert_eq!((patience.too_soon_from(1010), patience.too_soon_from(2000)), (1000, 2000 - SOON_TICKS));
+        patience.change_to(1, Tick(1000));
+        assert_eq!(
+            (patience.too_soon_from(Tick(1010)), patience.too_soon_from(Tick(2000))),
+            (Tick(1000), Tick(2000).before(SOON_TICKS))
+        );
     }
 }

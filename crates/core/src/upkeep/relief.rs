@@ -97,7 +97,7 @@ impl<O: Os> Upkeep<O> {
     /// Relieves the heap; and whether what lay outside the caches brought it below its limit.
     fn relieve_by_step(&self, below: &Below<'_, O>) -> (Result<usize, Misuse>, bool) {
         // That first: where it makes room for a step of growth, the caches stay as they are.
-        self.give_back_idle(below);
+        self.release_idle(below);
         let was_enough = !is_over(below);
         let outcome = if has_room_for_a_step(below) { Ok(0) } else { self.relieve(below) };
         let Relief { steps, steps_left, .. } = &self.relief;

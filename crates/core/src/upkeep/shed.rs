@@ -4,6 +4,7 @@
 
 use super::{Below, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::ticks::Ticks;
 use crate::os::Os;
 
 /// A heap with plenty of free memory gives some back each time it grows by this part of what lives, and these
@@ -68,7 +69,7 @@ impl<O: Os> Upkeep<O> {
         let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
         let (mut in_spans, mut count) = (0, 0);
         for id in below.pages.untidy_in(from..end) {
-            in_spans += below.central.tidy_span(below.os, below.pages, id, 0);
+            in_spans += below.central.tidy_span(below.os, below.pages, id, Ticks(0));
             count += 1;
             if count == SPANS_PER_PORTION {
                 end = id.0 + 1;
@@ -77,10 +78,11 @@ impl<O: Os> Upkeep<O> {
         }
         self.shedding.from.store(end, Ordering::Relaxed);
         let dirty = below.pages.dirty_free_bytes();
-        let given = below.pages.give_back(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), 0);
-        self.count_given_back(in_spans + given);
-        self.shedding.shed.fetch_add((in_spans + given) as u64, Ordering::Relaxed);
-        let is_refused = given == 0 && dirty > kept;
+        let released =
+            below.pages.release(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
+        self.count_released(in_spans + released);
+        self.shedding.shed.fetch_add((in_spans + released) as u64, Ordering::Relaxed);
+        let is_refused = released == 0 && dirty > kept;
         is_refused || end >= spans && dirty <= kept + BYTES_PER_PORTION
     }
 

@@ -3,6 +3,7 @@
 use super::{Below, Holding, Ticker, Upkeep};
 use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::ticks::{Tick, Ticks};
 use crate::cache::Stillness;
 use crate::class::SizeClass;
 use crate::options::{OptionId, Options};
@@ -11,18 +12,19 @@ use crate::upkeep::patience::Seen;
 
 /// Ticks in one `release_delay`.
 const TICKS_PER_DELAY: u32 = 4;
+const DELAY: Ticks = Ticks(TICKS_PER_DELAY);
 /// Limits and memory pressure are read from files, a dozen or more in a deep hierarchy of groups: not at each
 /// tick.
 const TICKS_PER_LOOK_OUTSIDE: u32 = 2;
 /// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other
 /// CPUs. A class in a cache that is in use waits as long where the heap holds too much, else a whole delay.
-const STILL_TICKS: u32 = 2;
+const STILL_TICKS: Ticks = Ticks(2);
 /// Idle pages of spans beyond `retain` wait so long.
-const EXCESS_TICKS: u32 = 1;
+const EXCESS_TICKS: Ticks = Ticks(1);
 /// After so many ticks without any event everything that can go has gone.
-const QUIET_TICKS: u32 = 2 * TICKS_PER_DELAY + STILL_TICKS;
+const QUIET_TICKS: u32 = 2 * TICKS_PER_DELAY + STILL_TICKS.0;
 /// A block is warm, and worth a huge page, when it has been full for so many ticks.
-const WARM_TICKS: u32 = 4 * TICKS_PER_DELAY;
+const WARM_TICKS: Ticks = Ticks(4 * TICKS_PER_DELAY);
 /// Huge pages are made a few at a time: each stalls whoever faults in this process meanwhile.
 const COLLAPSES_PER_TICK: u32 = 2;
 /// After it made some it waits for so many times as long as that took: a thousandth of a CPU at most.
@@ -31,7 +33,7 @@ const TIMES_UNTIL_NEXT_COLLAPSE: u64 = 1000;
 const EVENTS_PER_LOOK: u32 = 64;
 
 /// When there were ticks, and when the next one is due.
-pub struct Ticks {
+pub struct Schedule {
     count: AtomicU64,
     /// Slow paths, where they do the ticks.
     events: AtomicU32,
@@ -44,9 +46,9 @@ pub struct Ticks {
     next_collapse: AtomicU64,
 }
 
-impl Ticks {
+impl Schedule {
     pub const fn new() -> Self {
-        Ticks {
+        Schedule {
             count: AtomicU64::new(0),
             events: AtomicU32::new(0),
             next: AtomicU64::new(0),
@@ -72,9 +74,9 @@ impl Ticks {
     }
 }
 
-/// What a tick goes by.
-struct Tick {
-    now: u32,
+/// What the work of one tick goes by.
+struct Round {
+    now: Tick,
     /// Something happened since the last one.
     rung: bool,
     holding: Holding,
@@ -86,18 +88,18 @@ struct Tick {
     factor: u32,
 }
 
-impl Tick {
-    fn delay(&self) -> u32 {
-        TICKS_PER_DELAY * self.factor
+impl Round {
+    fn delay(&self) -> Ticks {
+        DELAY * self.factor
     }
 
     /// What nobody used for a moment is young; in a program that stopped, or holds too much, nothing is.
-    fn free_since(&self, ticks: u32) -> u32 {
-        self.now.wrapping_sub(if self.waits { ticks } else { self.delay() })
+    fn free_since(&self, ticks: Ticks) -> Tick {
+        self.now.before(if self.waits { ticks } else { self.delay() })
     }
 
     /// For how long a span must stand still before its idle pages go: less where a program holds too much.
-    fn ticks_in_spans(&self) -> u32 {
+    fn ticks_in_spans(&self) -> Ticks {
         let too_much = self.plenty && self.holding.free > self.holding.retained;
         if too_much { EXCESS_TICKS } else { self.delay() }
     }
@@ -136,7 +138,7 @@ impl<O: Os> Upkeep<O> {
         // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is
         // for.
         if !self.thread.is_running()
-            && self.ticks.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK)
+            && self.schedule.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK)
         {
             self.tick_if_due(below)?;
         }
@@ -151,7 +153,7 @@ impl<O: Os> Upkeep<O> {
 
     /// Does a tick if the last one was long enough ago: the janitor's work where it has no thread.
     fn tick_if_due(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        let (now, next) = (below.os.now(), &self.ticks.next);
+        let (now, next) = (below.os.now(), &self.schedule.next);
         let due = next.load(Ordering::Relaxed);
         let after = now.saturating_add(nanoseconds(below.options));
         if now >= due && next.compare_exchange(due, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -162,76 +164,76 @@ impl<O: Os> Upkeep<O> {
 
     /// One tick. `rung`: something happened since the last one.
     pub fn tick(&self, below: &Below<'_, O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
-        if self.ticks.is_under_way.swap(true, Ordering::Acquire) {
+        if self.schedule.is_under_way.swap(true, Ordering::Acquire) {
             return Ok(());
         }
         let outcome = self.tick_alone(below, rung, ticker);
-        self.ticks.is_under_way.store(false, Ordering::Release);
+        self.schedule.is_under_way.store(false, Ordering::Release);
         outcome
     }
 
     fn tick_alone(&self, below: &Below<'_, O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
-        let tick = self.begin_tick(below, rung);
+        let round = self.begin_tick(below, rung);
         let mut first = First { goes_on: ticker == Ticker::Aside, misuse: None };
-        let moved = self.empty_what_is_still(below, &tick, &mut first)?;
-        let given = self.give_back_at_tick(below, &tick);
-        self.learn(below, &tick, given + self.shedding.take_shed());
-        self.watch_growth(below, tick.holding.live);
+        let moved = self.empty_what_is_still(below, &round, &mut first)?;
+        let released = self.release_at_tick(below, &round);
+        self.learn(below, &round, released + self.shedding.take_shed());
+        self.watch_growth(below, round.holding.live);
         self.make_huge_pages(below);
-        if tick.now.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.thread.may_open_files(ticker) {
+        if round.now.0.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.thread.may_open_files(ticker) {
             first.of(self.read_limits(below))?;
             if below.os.is_under_pressure() {
                 first.of(self.relieve(below))?;
             }
         }
         match rung || moved {
-            true => self.ticks.quiet.store(0, Ordering::Relaxed),
-            false => _ = self.ticks.quiet.fetch_add(1, Ordering::Relaxed),
+            true => self.schedule.quiet.store(0, Ordering::Relaxed),
+            false => _ = self.schedule.quiet.fetch_add(1, Ordering::Relaxed),
         }
         first.misuse.map_or(Ok(()), Err)
     }
 
-    fn begin_tick(&self, below: &Below<'_, O>, rung: bool) -> Tick {
-        let now = below.pages.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        self.ticks.count.fetch_add(1, Ordering::Relaxed);
+    fn begin_tick(&self, below: &Below<'_, O>, rung: bool) -> Round {
+        let now = below.pages.clock.advance(Ticks(1));
+        self.schedule.count.fetch_add(1, Ordering::Relaxed);
         let holding = self.holding_at_tick(below, rung);
         let plenty = holding.is_plenty();
         let factor = if plenty { 1 } else { self.patience.factor() };
-        Tick { now, rung, holding, plenty, waits: rung && !plenty, factor }
+        Round { now, rung, holding, plenty, waits: rung && !plenty, factor }
     }
 
     /// Brings back what nobody used in caches and transfer arrays. True where something in a cache has moved.
     fn empty_what_is_still(
         &self,
         below: &Below<'_, O>,
-        tick: &Tick,
+        round: &Round,
         first: &mut First,
     ) -> Result<bool, Misuse> {
-        let slab = STILL_TICKS * tick.factor;
-        let still = Stillness { slab, class: if tick.plenty { STILL_TICKS } else { tick.delay() } };
-        let free_since = |ticks| tick.free_since(ticks);
+        let slab = STILL_TICKS * round.factor;
+        let still = Stillness { slab, class: if round.plenty { STILL_TICKS } else { round.delay() } };
+        let free_since = |ticks| round.free_since(ticks);
         let look = first.of(below.cache.drain_still(below.of_cache(), still, free_since))?;
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
         first.of(self.keep_bound_at_tick(below))?;
         first.of(below.large.audit(below.pages))?;
         for class in SizeClass::all() {
-            first.of(below.central.trim(below.pages, class, tick.free_since(1)))?;
+            first.of(below.central.trim(below.pages, class, round.free_since(Ticks(1))))?;
             below.central.forget_array(below.os, class, slab);
         }
         Ok(look.moved)
     }
 
     /// Returns the bytes that went to the system.
-    fn give_back_at_tick(&self, below: &Below<'_, O>, tick: &Tick) -> usize {
-        let given = self.tidy_spans(below, tick.ticks_in_spans())
-            + below.pages.give_back(
+    fn release_at_tick(&self, below: &Below<'_, O>, round: &Round) -> usize {
+        let released = self.tidy_spans(below, round.ticks_in_spans())
+            + below.pages.release(
                 below.os,
-                self.kept_bytes(below, tick.holding, tick.waits, tick.factor),
-                0,
+                self.kept_bytes(below, round.holding, round.waits, round.factor),
+                Ticks(0),
             )
-            + below.pages.give_back(below.os, 0, tick.delay());
-        self.count_given_back(given);
-        given
+            + below.pages.release(below.os, 0, round.delay());
+        self.count_released(released);
+        released
     }
 
     /// Whether memory waits longer than `release_delay` because the program keeps wanting it again.
@@ -242,17 +244,17 @@ impl<O: Os> Upkeep<O> {
     /// For the janitor's thread: sleeps until something happens, where everything that can go has gone and nothing
     /// `keeps_awake`.
     pub fn sleep_if_quiet(&self, keeps_awake: impl FnOnce() -> bool) {
-        if self.ticks.quiet.load(Ordering::Relaxed) > QUIET_TICKS && !keeps_awake() {
+        if self.schedule.quiet.load(Ordering::Relaxed) > QUIET_TICKS && !keeps_awake() {
             self.thread.sleep();
-            self.ticks.quiet.store(0, Ordering::Relaxed);
+            self.schedule.quiet.store(0, Ordering::Relaxed);
         }
     }
 
-    fn learn(&self, below: &Below<'_, O>, tick: &Tick, given: usize) {
-        let Tick { now, rung, .. } = *tick;
+    fn learn(&self, below: &Below<'_, O>, round: &Round, released: usize) {
+        let Round { now, rung, .. } = *round;
         let came_back = below.pages.came_back(self.patience.too_soon_from(now));
-        let (work, given) = (below.cache.work(), given as u64);
-        self.patience.note(Seen { now, rung, work, given, came_back, ticks_per_delay: TICKS_PER_DELAY });
+        let (work, released) = (below.cache.work(), released as u64);
+        self.patience.note(Seen { now, rung, work, released, came_back, delay: DELAY });
     }
 
     #[inline(never)]
@@ -261,13 +263,13 @@ impl<O: Os> Upkeep<O> {
             return;
         }
         let before = below.os.now();
-        if before < self.ticks.next_collapse.load(Ordering::Relaxed) {
+        if before < self.schedule.next_collapse.load(Ordering::Relaxed) {
             return;
         }
         if below.pages.collapse_dense(below.os, COLLAPSES_PER_TICK, WARM_TICKS) > 0 {
             let took = below.os.now() - before;
-            self.ticks.huge_stall.fetch_add(took, Ordering::Relaxed);
-            self.ticks.next_collapse.store(before + took * TIMES_UNTIL_NEXT_COLLAPSE, Ordering::Relaxed);
+            self.schedule.huge_stall.fetch_add(took, Ordering::Relaxed);
+            self.schedule.next_collapse.store(before + took * TIMES_UNTIL_NEXT_COLLAPSE, Ordering::Relaxed);
         }
     }
 }

@@ -164,7 +164,7 @@ fn a_system_that_refuses_gets_no_sample_and_loses_no_slot() {
     os.grant(Request::Commit);
     // Neither closed nor given back: less is found, that is all.
     os.refuse_after(Request::ClosePages, 0);
-    os.refuse_after(Request::GiveBack, 0);
+    os.refuse_after(Request::Release, 0);
     fill(first, 1, 9);
     guards.free(&os, first, trace(0)).unwrap();
     assert_eq!(guards.free(&os, first, trace(0)).unwrap_err().fault, Fault::DoubleFree);

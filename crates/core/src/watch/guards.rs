@@ -264,7 +264,7 @@ impl<O: Os> Guards<O> {
         state.requested -= bytes;
         // Where the system refuses, the page stays open or keeps its memory: less is found, nothing breaks.
         os.close_pages(page, page_bytes);
-        os.give_back(page, page_bytes);
+        os.release(page, page_bytes);
         self.put_slot(&mut state, number);
         self.live.fetch_sub(1, Ordering::Relaxed);
         Ok(())

@@ -236,7 +236,7 @@ impl<O: Os> Profile<O> {
 
     #[allow(clippy::mut_from_ref)]
     fn of_stack(&self, _held: &Held<'_, O>, number: u32) -> &mut OfStack {
-        // SAFETY: as in `record`.
+        // SAFETY: numbers of stacks that records name have memory; one reference at a time.
         unsafe { &mut *self.stacks.at(number as usize) }
     }
 
@@ -393,7 +393,7 @@ impl<O: Os> Profile<O> {
         }
     }
 
-    /// Calls `take` for every stack that was ever sampled, with no lock held. `within`: as in `each_live`.
+    /// Calls `take` for every stack that was ever sampled, with no lock held. `within` is what `each_live` asks for.
     pub fn each_stack(&self, within: impl Fn(&mut dyn FnMut()), mut take: impl FnMut(&OfStack)) {
         for number in 1.. {
             let mut copy = None;

@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int};
 macro_rules! c_api {
     ($( $name:ident = $method:ident($( $argument:ident: $kind:ty ),*) -> $result:ty; )+) => { $(
         /// # Safety
-        /// As the method of the same name.
+        /// What the method of this name asks for.
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe)]
         pub unsafe extern "C" fn $name($( $argument: $kind ),*) -> $result {
@@ -39,12 +39,12 @@ c_api! {
 macro_rules! c_api_without_result {
     ($( $name:ident = $method:ident($( $argument:ident: $kind:ty ),*); )+) => { $(
         /// # Safety
-        /// As the method of the same name.
+        /// What the method of this name asks for.
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe)]
         pub unsafe extern "C" fn $name($( $argument: $kind ),*) {
             let this = instance();
-            // SAFETY: as above.
+            // SAFETY: an extension lives as long as it is registered; the arguments by the caller's promise.
             unsafe { ((*this).methods.$method)(this $(, $argument )*) }
         }
     )+ };

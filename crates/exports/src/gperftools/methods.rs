@@ -82,10 +82,12 @@ extern "C" fn verify_all_memory(_: This) -> bool {
 extern "C" fn verify_new_memory(_: This, block: Block) -> bool {
     verify(block)
 }
+
 #[unsafe(export_name = "_ZN15MallocExtension20VerifyArrayNewMemoryEPKv")]
 extern "C" fn verify_array_new_memory(_: This, block: Block) -> bool {
     verify(block)
 }
+
 #[unsafe(export_name = "_ZN15MallocExtension18VerifyMallocMemoryEPKv")]
 extern "C" fn verify_malloc_memory(_: This, block: Block) -> bool {
     verify(block)
@@ -212,6 +214,7 @@ extern "C" fn get_thread_cache_size(_: This) -> usize {
 extern "C" fn get_system_allocator(_: This) -> *mut c_void {
     core::ptr::null_mut()
 }
+
 #[unsafe(export_name = "_ZN15MallocExtension18SetSystemAllocatorEP12SysAllocator")]
 extern "C" fn set_system_allocator(_: This, _: *mut c_void) {
     static SAID: super::say::Once = super::say::Once::new();
@@ -222,14 +225,17 @@ extern "C" fn set_system_allocator(_: This, _: *mut c_void) {
 extern "C" fn release_to_system(_: This, bytes: usize) {
     rate::release(bytes);
 }
+
 #[unsafe(export_name = "_ZN15MallocExtension17ReleaseFreeMemoryEv")]
 extern "C" fn release_free_memory(_: This) {
     rate::release(usize::MAX);
 }
+
 #[unsafe(export_name = "_ZN15MallocExtension20SetMemoryReleaseRateEd")]
 extern "C" fn set_memory_release_rate(_: This, rate: f64) {
     rate::set(rate);
 }
+
 #[unsafe(export_name = "_ZN15MallocExtension20GetMemoryReleaseRateEv")]
 extern "C" fn get_memory_release_rate(_: This) -> f64 {
     rate::get()
@@ -239,6 +245,7 @@ extern "C" fn get_memory_release_rate(_: This) -> f64 {
 extern "C" fn get_estimated_allocated_size(_: This, bytes: usize) -> usize {
     if bytes > LARGEST_REQUEST { 0 } else { blocks().block_bytes_for(bytes, 1) }
 }
+
 #[unsafe(export_name = "_ZN15MallocExtension16GetAllocatedSizeEPKv")]
 extern "C" fn get_allocated_size(_: This, block: Block) -> usize {
     blocks().usable_bytes(address(block.cast_mut()))

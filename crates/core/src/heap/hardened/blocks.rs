@@ -36,7 +36,7 @@ impl<O: Os> Blocks for Hardened<O> {
             return 0;
         }
         if bytes == 0
-            && !self.heap.is_stopped()
+            && !self.heap.is_aborting()
             && let Some(block) = self.empties.make(&self.heap.os, align)
         {
             return block;
@@ -44,7 +44,7 @@ impl<O: Os> Blocks for Hardened<O> {
         let attempt = || self.heap.obeyed(self.make(align, bytes));
         match attempt() {
             // What waits in quarantine may be what is missing.
-            0 if !self.heap.is_stopped() => {
+            0 if !self.heap.is_aborting() => {
                 self.empty_quarantine();
                 attempt()
             }
@@ -102,7 +102,7 @@ impl<O: Os> Blocks for Hardened<O> {
     fn free_slow(&self, address: usize) {
         if !self.is_outside(address) {
             self.heap.obeyed(self.take_back(address, Maker::Malloc));
-        } else if !self.heap.is_stopped() {
+        } else if !self.heap.is_aborting() {
             self.heap.emergency.free(address);
         }
     }

@@ -116,7 +116,7 @@ impl<O: Os> Hardened<O> {
     }
 
     fn wipe(&self, start: usize, bytes: usize) {
-        if !self.heap.os.give_back(start, bytes) {
+        if !self.heap.os.release(start, bytes) {
             // SAFETY: nobody owns a block there.
             unsafe { at_mut::<u8>(start).write_bytes(0, bytes) };
         }
@@ -201,7 +201,7 @@ impl<O: Os> Hardened<O> {
         Ok(())
     }
 
-    /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard`: as in `Stuck`.
+    /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard` is what `Stuck` keeps with it.
     fn let_go(&self, run: usize, guard: usize) {
         if run != 0 && !self.give(run) {
             self.stuck.put(run, guard);
@@ -243,7 +243,7 @@ impl<O: Os> Hardened<O> {
         // SAFETY: these bytes are the owner's, who does not want them any more.
         unsafe { at_mut::<u8>(live.user + bytes).write_bytes(0, before - live.user - bytes) };
         if guard < before && live.frame.fenced {
-            self.heap.os.give_back(guard, before - guard);
+            self.heap.os.release(guard, before - guard);
             self.heap.os.close_pages(guard, before - guard);
         }
     }

@@ -107,7 +107,7 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// As `Heap::allocate_aligned`, but never a sample: those are no small blocks.
+    /// A block of a class at a multiple of `align`; 0 for what is larger. Never a sample: those are no small blocks.
     fn small_memory(&self, align: usize, bytes: usize) -> usize {
         let Some(class) = SizeClass::for_aligned(bytes, align) else { return 0 };
         let block = self.heap.cache.front.pop(class);
@@ -153,10 +153,10 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// True for null, for emergency memory, and for everything after the process was stopped.
+    /// True for null, for emergency memory, and for everything once the process aborts.
     fn is_outside(&self, address: usize) -> bool {
         address == 0
-            || self.heap.is_stopped()
+            || self.heap.is_aborting()
             || (self.heap.pages.class_of(address) == SizeClass::NONE
                 && self.heap.emergency.bytes_of(address).is_some())
     }

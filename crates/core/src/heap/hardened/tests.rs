@@ -249,7 +249,7 @@ fn no_guards_where_the_system_refuses_them() {
     heap.free(block);
     heap.empty_quarantine();
     assert_eq!((heap.heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0));
-    heap.heap.os.refuse_after(Request::GiveBack, 0);
+    heap.heap.os.refuse_after(Request::Release, 0);
     let block = heap.allocate(100_000);
     fill(block, 100_000, 3);
     heap.free(block);

@@ -29,8 +29,8 @@ impl<O: Os> Heap<O> {
     ///
     /// 1. A request that is to be a sample gets a place of its own (`allocate_sample`).
     /// 2. A thread without sequences looks into its cache under a lock, and into nothing else (`pop_short`).
-    /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there, and any thread after
-    ///    a stop, gets emergency memory instead.
+    /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there, and any in a process
+    ///    that aborts, gets emergency memory instead.
     /// 4. The first call of all starts the heap; then the caches' bound and the limits are learned, where the heap has
     ///    become large enough to ask for them (`take_of_class`).
     /// 5. The cache looks once more, since the thread may be on another CPU by now; it asks for room, and takes a
@@ -48,7 +48,7 @@ impl<O: Os> Heap<O> {
                 return block;
             }
         }
-        if bytes <= LARGEST_BYTES && !self.is_stopped() {
+        if bytes <= LARGEST_BYTES && !self.is_aborting() {
             // The short way of threads without sequences.
             let block = self.pop_short(SizeClass::for_small(bytes));
             if block != 0 {

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! The bit that says where a block starts is then set by malloc and cleared by free, not by the spans: a
-//! block in any cache is not given, so its second free finds the bit cleared. The bit has to change in one
+//! block in any cache is not allocated, so its second free finds the bit cleared. The bit has to change in one
 //! step, which the fast path cannot afford (docs/decisions/0014): it is off, and every call comes here by way
 //! of the slow paths.
 
@@ -14,7 +14,7 @@ impl<O: Os> Heap<O> {
     /// A cached block by a way that needs no lock of the heap; 0 where there is none.
     #[inline]
     pub(crate) fn pop_short(&self, class: SizeClass) -> usize {
-        if self.pages.is_given_by_call() {
+        if self.pages.is_allocated_by_call() {
             self.handed_out(self.cache.pop_behind(class))
         } else {
             self.cache.pop_locked(class)
@@ -24,10 +24,10 @@ impl<O: Os> Heap<O> {
     /// Takes a small block back; false where the program does not have one that starts at `address`: the
     /// ordinary way says what that means.
     pub(crate) fn free_checked(&self, address: usize) -> bool {
-        if self.is_stopped() {
+        if self.is_aborting() {
             return false;
         }
-        let Some(class) = self.pages.class_of_given(address) else { return false };
+        let Some(class) = self.pages.class_of_allocated(address) else { return false };
         if !class.is_small() || !self.pages.take_back(address) {
             return false;
         }
@@ -66,7 +66,7 @@ mod tests {
         os
     }
 
-    fn is_stopped(heap: &Heap<Fake>, address: usize) -> bool {
+    fn aborts(heap: &Heap<Fake>, address: usize) -> bool {
         catch_unwind(AssertUnwindSafe(|| heap.free(address))).is_err()
     }
 
@@ -76,7 +76,7 @@ mod tests {
         let between: Vec<_> = (0..others).map(|_| heap.allocate(64)).collect();
         heap.free(block);
         between.into_iter().for_each(|other| heap.free(other));
-        is_stopped(&heap, block)
+        aborts(&heap, block)
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let heap = checked(patient());
         let (first, second) = (heap.allocate(64), heap.allocate(64));
         assert_eq!(second - first, 64, "the cache gives neighbours in order");
-        assert!(is_stopped(&heap, second + 64));
+        assert!(aborts(&heap, second + 64));
     }
 
     #[test]
@@ -99,11 +99,11 @@ mod tests {
         let block = heap.allocate(64);
         let entry = heap.enter_slow_path();
         heap.free(block);
-        assert!(heap.pages.class_of_given(block).is_some(), "no place for it: left for later");
+        assert!(heap.pages.class_of_allocated(block).is_some(), "no place for it: left for later");
         drop(entry);
         heap.audit();
-        assert!(heap.pages.class_of_given(block).is_none(), "freed");
-        assert!(is_stopped(&heap, block));
+        assert!(heap.pages.class_of_allocated(block).is_none(), "freed");
+        assert!(aborts(&heap, block));
     }
 
     #[test]

@@ -16,17 +16,17 @@ impl<O: Os> Heap<O> {
     /// What `free` does where the cache has a place; false otherwise.
     #[inline(always)]
     pub fn free_fast(&self, address: usize) -> bool {
-        match self.pages.class_of_given(address) {
+        match self.pages.class_of_allocated(address) {
             Some(class) => self.cache.front.push(class, address),
             None => false,
         }
     }
 
-    /// The same for a block that the caller says was asked for with `bytes`; false also where that cannot be
-    /// seen at once.
+    /// What `free_fast` does for a block that the caller says was asked for with `bytes`; false also where that cannot
+    /// be seen at once.
     #[inline(always)]
     pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
-        match self.pages.class_of_given(address) {
+        match self.pages.class_of_allocated(address) {
             // A block that shrank in place may be larger than a new one of its size would be.
             Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
                 self.cache.front.push(class, address)
@@ -41,7 +41,7 @@ impl<O: Os> Heap<O> {
     /// 1. Where every free is checked the block is taken back here and now (`free_checked`).
     /// 2. A thread without sequences looks into its cache under a lock, and into nothing else.
     /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there leaves the block for
-    ///    later; after a stop nothing is freed.
+    ///    later; in a process that aborts nothing is freed.
     /// 4. What the address is decides the way: a block of a class, a large one, a guarded sample, emergency memory; or
     ///    it is a misuse, and which one (`put_back`).
     /// 5. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
@@ -52,12 +52,12 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn free_slow(&self, address: usize) {
-        if self.pages.is_given_by_call() && self.free_checked(address) {
+        if self.pages.is_allocated_by_call() && self.free_checked(address) {
             return;
         }
-        let given = || self.pages.class_of_given(address).unwrap_or(SizeClass::NONE);
-        let short_way = || self.cache.push_locked(given(), address);
-        if address == 0 || (!self.is_stopped() && short_way()) {
+        let class = || self.pages.class_of_allocated(address).unwrap_or(SizeClass::NONE);
+        let short_way = || self.cache.push_locked(class(), address);
+        if address == 0 || (!self.is_aborting() && short_way()) {
             return;
         }
         let outcome = self.in_slow_path(|| self.put_back(address));

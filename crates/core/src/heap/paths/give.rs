@@ -9,9 +9,9 @@ use crate::pages::Mapping;
 impl<O: Os> Heap<O> {
     /// Takes back any block that the program was given.
     pub(crate) fn put_back_any(&self, address: usize) -> Result<(), Misuse> {
-        match self.pages.class_of_given(address) {
+        match self.pages.class_of_allocated(address) {
             Some(class)
-                if self.pages.is_given_by_call() && class.is_small() && self.pages.take_back(address) =>
+                if self.pages.is_allocated_by_call() && class.is_small() && self.pages.take_back(address) =>
             {
                 self.cache.spill(self.below_cache(), class, address)
             }
@@ -23,9 +23,9 @@ impl<O: Os> Heap<O> {
     pub(crate) fn put_back(&self, address: usize) -> Result<(), Misuse> {
         let class = self.pages.class_of(address);
         if class.is_small() {
-            match self.pages.class_of_given(address) {
-                Some(given) if given == class => self.cache.spill(self.below_cache(), class, address),
-                _ => Err(self.central.not_given(&self.pages, class, address)),
+            match self.pages.class_of_allocated(address) {
+                Some(found) if found == class => self.cache.spill(self.below_cache(), class, address),
+                _ => Err(self.central.not_allocated(&self.pages, class, address)),
             }
         } else if class == SizeClass::LARGE {
             self.profile.remove(address);

@@ -15,8 +15,8 @@ impl<O: Os> Heap<O> {
         self.reallocate_aligned(address, MIN_ALIGN, bytes)
     }
 
-    /// The same for a block that has to lie at a multiple of `align`, a power of two, whatever the old one
-    /// was aligned to.
+    /// What `reallocate` does for a block that has to lie at a multiple of `align`, a power of two, whatever the old
+    /// one was aligned to.
     pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
         if address == 0 {
             return self.allocate_aligned(align, bytes);
@@ -84,8 +84,8 @@ impl<O: Os> Heap<O> {
     /// have.
     fn check_start(&self, address: usize) {
         let class = self.pages.class_of(address);
-        if class.is_small() && self.pages.class_of_given(address) != Some(class) && !self.is_stopped() {
-            self.stop(self.central.not_given(&self.pages, class, address));
+        if class.is_small() && self.pages.class_of_allocated(address) != Some(class) && !self.is_aborting() {
+            self.abort_for(self.central.not_allocated(&self.pages, class, address));
         }
     }
 

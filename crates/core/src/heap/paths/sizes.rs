@@ -13,7 +13,7 @@ impl<O: Os> Heap<O> {
     #[inline]
     pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
         if address != 0 && !self.fits(address, bytes, align) && self.sizes_count() {
-            self.stop(Misuse { block: self.block_of(address), ..Misuse::at(Fault::WrongSize, address) });
+            self.abort_for(Misuse { block: self.block_of(address), ..Misuse::at(Fault::WrongSize, address) });
         }
     }
 

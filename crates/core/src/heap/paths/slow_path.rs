@@ -7,7 +7,7 @@ use crate::os::Os;
 
 impl<O: Os> Heap<O> {
     /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or
-    /// the process was stopped.
+    /// the process aborts.
     #[inline]
     pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let outcome = self.inside(|| {
@@ -15,7 +15,7 @@ impl<O: Os> Heap<O> {
             self.after_slow_path();
             outcome
         });
-        self.stop_if_told();
+        self.abort_if_told();
         self.call_back_if_due();
         outcome
     }
@@ -28,7 +28,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Does what may take locks: a signal handler that interrupts it and allocates is served without them.
-    /// None where this thread is inside already, or the process was stopped.
+    /// None where this thread is inside already, or the process aborts.
     #[inline]
     pub(crate) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let outcome = self.noted(work)?;
@@ -45,7 +45,7 @@ impl<O: Os> Heap<O> {
     /// Does work while this thread is noted as inside.
     #[inline]
     fn noted<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
-        if self.is_stopped() {
+        if self.is_aborting() {
             return None;
         }
         let entry = self.enter_slow_path()?;

@@ -65,7 +65,7 @@ impl<O: Os> Heap<O> {
     /// Notes that a block leaves for the program.
     #[inline]
     pub(crate) fn handed_out(&self, block: usize) -> usize {
-        if block != 0 && self.pages.is_given_by_call() {
+        if block != 0 && self.pages.is_allocated_by_call() {
             self.pages.hand_out(block);
         }
         block

@@ -1,8 +1,8 @@
 //! Memory for the two moments when the heap itself must not be touched: a signal handler that interrupted a
-//! slow path of its own thread, and a process that was stopped for misuse and now runs its crash handler.
+//! slow path of its own thread, and a process that aborts for a misuse and runs its crash handler.
 //!
 //! Blocks are cut one after the other from a few arenas; an arena begins anew when none of its blocks is in
-//! use. After a stop freeing does nothing, and the crash handler comes first: other threads are served ever
+//! use. Then freeing does nothing, and the crash handler comes first: other threads are served ever
 //! more slowly, from a part of the memory, and then not at all.
 
 use crate::base::round_up;
@@ -49,7 +49,7 @@ fn word_at(address: usize) -> *mut usize {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// What threads other than the stopped one may take after a stop, together.
+/// What threads other than the one that aborts may take meanwhile, together.
 const OTHERS_BYTES: usize = ARENAS / 2 * ARENA_BYTES;
 /// Their calls take a millisecond at first, and twice as long after each such part.
 const OTHERS_STEP: usize = OTHERS_BYTES / 8;
@@ -59,7 +59,7 @@ const MILLISECOND: u64 = 1_000_000;
 pub struct Emergency {
     bases: [AtomicUsize; ARENAS],
     uses: [AtomicU64; ARENAS],
-    /// Bytes that other threads took after a stop.
+    /// Bytes that other threads took in a process that aborts.
     by_others: AtomicUsize,
 }
 
@@ -72,7 +72,7 @@ impl Emergency {
         }
     }
 
-    /// How long a thread that was not stopped itself has to wait before it is served; none where its kind had
+    /// How long a thread that does not abort itself has to wait before it is served; none where its kind had
     /// enough.
     fn wait_of_others(&self, bytes: usize) -> Option<u64> {
         let before = self.by_others.fetch_add(bytes.min(OTHERS_BYTES), Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub(crate) fn allocate_in_emergency(&self, bytes: usize, align: usize) -> usize {
-        if self.is_stopped() && self.stopped_thread.load(Ordering::Relaxed) != O::thread_id() {
+        if self.is_aborting() && self.aborting_thread.load(Ordering::Relaxed) != O::thread_id() {
             match self.emergency.wait_of_others(bytes) {
                 Some(nanoseconds) => self.os.sleep(nanoseconds),
                 None => self.park(),
@@ -174,12 +174,12 @@ impl<O: Os> Heap<O> {
         self.emergency.allocate(&self.os, bytes, align)
     }
 
-    /// What becomes of a block that is freed by a signal handler inside a slow path, or after the process was
-    /// stopped.
+    /// What becomes of a block that is freed by a signal handler inside a slow path, or in a process that
+    /// aborts.
     #[cold]
     #[inline(never)]
     pub(crate) fn free_in_emergency(&self, address: usize) {
-        if self.is_stopped() {
+        if self.is_aborting() {
             return;
         }
         match self.emergency.bytes_of(address) {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_stop_other_threads_leave_half_of_the_memory_to_the_crash_handler() {
+    fn in_a_process_that_aborts_other_threads_leave_half_of_the_memory_to_the_crash_handler() {
         let emergency = Emergency::new();
         assert_eq!(emergency.wait_of_others(1), Some(MILLISECOND));
         let waits: Vec<u64> = core::iter::from_fn(|| emergency.wait_of_others(1 << 20)).take(1000).collect();

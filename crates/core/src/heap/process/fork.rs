@@ -161,8 +161,10 @@ impl<O: Os> Heap<O> {
         self.process.set(KNOWN);
     }
 
+    /// Puts right what is under the locks of one rank; those of later ranks are right already.
+    ///
     /// # Safety
-    /// As of `repair`; those of later ranks are right already.
+    /// What `repair` asks for.
     unsafe fn repair_lock(&self, rank: Rank, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -176,7 +178,7 @@ impl<O: Os> Heap<O> {
                 Rank::Slab => self.cache.repair_slabs(outermost),
                 Rank::Transfer => self.central.repair_transfers(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),
-                Rank::GivingBack => (), // With the state: what is withheld is a part of it.
+                Rank::Releasing => (), // With the state: what is withheld is a part of it.
                 Rank::State => self.pages.repair(outermost),
             }
         }

@@ -95,7 +95,7 @@ impl<O: Os> Heap<O> {
             self.tick_by(rung, ticker);
             if told {
                 // No thread of the program came by.
-                self.stop_if_told();
+                self.abort_if_told();
             }
             if !aside {
                 self.call_back_if_due();

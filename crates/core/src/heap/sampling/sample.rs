@@ -82,7 +82,7 @@ impl<O: Os> Heap<O> {
 
     /// Ends the process for an access to a guarded address that the machine refused, with the stack that
     /// `here` finds; returns where the address is not the reason. Async-signal-safe.
-    pub fn stop_for_access(&self, address: usize, access: Access, here: impl FnOnce() -> Stack) {
+    pub fn abort_for_access(&self, address: usize, access: Access, here: impl FnOnce() -> Stack) {
         if !self.guards.owns(address) {
             return;
         }
@@ -90,7 +90,7 @@ impl<O: Os> Heap<O> {
             if access == Access::Execute {
                 misuse.fault = Fault::Jump;
             }
-            self.stop_with(misuse, here);
+            self.abort_with(misuse, here);
         }
     }
 

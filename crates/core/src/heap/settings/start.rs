@@ -2,7 +2,7 @@
 
 use crate::base::sync::Ordering;
 use crate::cache::FrontKind;
-use crate::heap::{FAILED, Heap, NEW, READY, STOPPED};
+use crate::heap::{ABORTING, FAILED, Heap, NEW, READY};
 use crate::options::OptionId;
 use crate::os::Os;
 
@@ -20,7 +20,7 @@ impl<O: Os> Heap<O> {
     pub(crate) fn is_started(&self) -> bool {
         match self.state.load(Ordering::Acquire) {
             READY => true,
-            STOPPED => false,
+            ABORTING => false,
             _ => self.start(),
         }
     }

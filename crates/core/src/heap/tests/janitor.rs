@@ -232,14 +232,14 @@ fn what_caches_held_when_the_program_stopped_goes_with_the_tick_that_empties_the
 }
 
 #[test]
-fn a_refused_give_back_is_tried_again() {
+fn a_refused_release_is_tried_again() {
     let heap = heap();
     let blocks = fill(&heap, 5000, 1000);
     free(&heap, blocks);
-    heap.os().refuse_after(Request::GiveBack, 0);
+    heap.os().refuse_after(Request::Release, 0);
     quiet_ticks(&heap, 12);
     assert!(heap.stats().resident > 4 * MIB as u64, "nothing went, nothing broke");
-    heap.os().grant(Request::GiveBack);
+    heap.os().grant(Request::Release);
     quiet_ticks(&heap, 1);
     assert!(heap.stats().resident < MIB as u64);
 }
@@ -463,7 +463,7 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
     assert!(heap.found.is_told());
     let program = std::thread::spawn(|| heap.allocate(3 << 20));
     assert!(program.join().is_err(), "stopped");
-    assert!(heap.is_stopped() && !heap.found.is_told());
+    assert!(heap.is_aborting() && !heap.found.is_told());
 }
 
 #[test]
@@ -479,7 +479,7 @@ fn what_relief_comes_upon_in_a_tick_aside_ends_a_thread_of_the_program_too() {
     }
     // The first tick was at the first slow path; relief, at every second one, looks before the cache has stood still.
     heap.tick_by(true, Ticker::Aside);
-    assert!(heap.found.is_told() && !heap.is_stopped());
+    assert!(heap.found.is_told() && !heap.is_aborting());
     let program = std::thread::spawn(|| heap.allocate(3 << 20));
     assert!(program.join().is_err(), "stopped");
 }

@@ -130,7 +130,7 @@ fn over_the_soft_limit_the_program_is_told_at_each_step_of_growth_and_anew_after
         let before = STEPS.load(Relaxed);
         free(&heap, blocks.split_off(blocks.len() - freed));
         // What was freed is still in memory until it is given back.
-        heap.upkeep.give_back_idle(&heap.below_upkeep());
+        heap.upkeep.release_idle(&heap.below_upkeep());
         blocks.extend((0..count).map(|_| heap.allocate(MIB / 2)));
         STEPS.load(Relaxed) - before
     };
@@ -150,12 +150,12 @@ fn over_the_soft_limit_free_memory_goes_by_steps_and_less_often_where_it_brings_
         heap.set_option(b"retain", b"1G").unwrap();
         let stay = fill(&heap, 32, MIB);
         heap.set_option(b"memory_limit", limit).unwrap();
-        let before = heap.os().asked(Request::GiveBack);
+        let before = heap.os().asked(Request::Release);
         for round in 0..2000usize {
             let sizes = (0..4).map(|number| 100_000 + (round * 7919 + number * 104_729) % 400_000);
             free(&heap, sizes.map(|bytes| heap.allocate(bytes)).collect::<Vec<_>>());
         }
-        let asked = heap.os().asked(Request::GiveBack) - before;
+        let asked = heap.os().asked(Request::Release) - before;
         assert!(asked <= in_steps, "{asked} calls in 8000 allocations");
         free(&heap, stay);
     }
@@ -194,7 +194,7 @@ fn blocks_that_nobody_has_written_do_not_pass_the_soft_limit() {
     heap.os().own_memory.store(20 * MIB, Relaxed);
     let mut blocks = fill(&heap, 50, MIB);
     heap.set_option(b"memory_limit", b"40M").unwrap();
-    let given_back = || heap.os().asked(Request::GiveBack);
+    let given_back = || heap.os().asked(Request::Release);
     let before = given_back();
     free(&heap, blocks.split_off(40));
     blocks.extend(fill(&heap, 15, MIB));

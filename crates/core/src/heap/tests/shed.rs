@@ -28,7 +28,7 @@ fn with_free_runs() -> Box<Heap<Fake>> {
     let heap = heap();
     let blocks = fill(&heap, 400, MIB / 2);
     free_but(&heap, &blocks, 4);
-    heap.os.refuse_after(Request::GiveBack, 0);
+    heap.os.refuse_after(Request::Release, 0);
     // What large blocks swung by is forgotten.
     (0..3).for_each(|_| heap.tick(true));
     heap
@@ -57,9 +57,9 @@ fn a_heap_that_grows_although_it_holds_plenty_gives_some_back_before_the_next_ti
 #[test]
 fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
     let heap = with_free_runs();
-    let before = heap.os.asked(Request::GiveBack);
+    let before = heap.os.asked(Request::Release);
     fill(&heap, 60, 2 * MIB);
-    let asked = heap.os.asked(Request::GiveBack) - before;
+    let asked = heap.os.asked(Request::Release) - before;
     // Each step asks about some hundred runs. Were it each slow path, it would be seven times as often.
     assert!((1..3000).contains(&asked), "{asked} times in a growth of 120 MiB");
 }
@@ -84,7 +84,7 @@ fn idle_pages_go_in_portions_until_no_more_is_plenty() {
 #[test]
 fn free_runs_go_in_portions_too() {
     let heap = with_free_runs();
-    heap.os.grant(Request::GiveBack);
+    heap.os.grant(Request::Release);
     let portions: Vec<usize> = (0..100).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
     assert!(portions.iter().all(|bytes| *bytes <= 2 * BYTES_PER_PORTION), "{portions:?}");
     let holding = heap.upkeep.holding_now(&heap.below_upkeep());
@@ -121,7 +121,7 @@ fn it_is_looked_at_again_when_the_heap_has_grown_by_a_step() {
 #[test]
 fn once_it_has_begun_it_goes_on_until_no_more_is_plenty() {
     let heap = with_free_runs();
-    heap.os.grant(Request::GiveBack);
+    heap.os.grant(Request::Release);
     // Somebody is at it, so what is due stays due. The free runs are too short for these blocks.
     heap.upkeep.shedding.is_under_way.store(true, Ordering::Relaxed);
     while !heap.pages.limits.is_above_watermark() {
@@ -153,7 +153,7 @@ fn a_little_that_is_needed_again_of_much_that_was_shed_is_no_reason_for_patience
     let shed: usize = (0..40).map(|_| portion(&heap)).sum();
     fill(&heap, 4 << 10, 1024);
     // The next tick itself gives nothing.
-    heap.os.refuse_after(Request::GiveBack, 0);
+    heap.os.refuse_after(Request::Release, 0);
     heap.tick(true);
     assert!(shed > 32 * MIB && !heap.is_patient());
 }

@@ -19,7 +19,7 @@ pub(super) enum Ask {
     Unmap,
     Open,
     Close,
-    GiveBack,
+    Release,
     Populate,
     Collapse,
     NoHuge,

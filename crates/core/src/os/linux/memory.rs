@@ -153,7 +153,7 @@ pub(super) fn populate(address: usize, bytes: usize) {
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_POPULATE_WRITE) };
 }
 
-pub(super) fn give_back(address: usize, bytes: usize) -> bool {
+pub(super) fn release(address: usize, bytes: usize) -> bool {
     // SAFETY: the caller owns the range and needs none of its contents.
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_DONTNEED) == 0 }
 }

@@ -98,24 +98,31 @@ impl Os for Linux {
     fn thread_id() -> usize {
         thread::thread_id()
     }
+
     fn thread_number(&self) -> u64 {
         if self.may(Ask::Thread) { thread::thread_number() } else { 0 }
     }
+
     fn process_number(&self) -> u64 {
         if self.may(Ask::Process) { process::process_number() } else { 0 }
     }
+
     fn page_bytes(&self) -> usize {
         memory::page_bytes()
     }
+
     fn free_range(&self, bytes: usize) -> Option<FreeRange> {
         memory::free_range(bytes)
     }
+
     fn address_budget(&self) -> usize {
         memory::address_budget()
     }
+
     fn address_range(&self) -> usize {
         memory::address_range()
     }
+
     fn map_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         if self.may(Ask::Map) {
             memory::map_at(address, bytes)
@@ -125,129 +132,167 @@ impl Os for Linux {
             Err(MapRefusal::Exhausted)
         }
     }
+
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal> {
         if self.may(Ask::Map) { memory::map_zeros_at(address, bytes) } else { self.map_at(address, bytes) }
     }
+
     fn reserve(&self, bytes: usize) -> Option<usize> {
         if self.may(Ask::Reserve) { memory::reserve(bytes) } else { None }
     }
+
     fn map(&self, bytes: usize) -> Option<usize> {
         if self.may(Ask::MapPlainly) { memory::map_plainly(bytes) } else { None }
     }
+
     fn commit(&self, address: usize, bytes: usize) -> bool {
         self.may(Ask::Open) && memory::commit(address, bytes)
     }
+
     fn close_pages(&self, address: usize, bytes: usize) -> bool {
         self.may(Ask::Close) && self.may(Ask::Open) && memory::close_pages(address, bytes)
     }
+
     fn unmap(&self, address: usize, bytes: usize) {
         if self.may(Ask::Unmap) {
             memory::unmap(address, bytes);
         }
     }
+
     fn process_word(&self) -> Option<usize> {
         memory::process_word()
     }
+
     fn populate(&self, address: usize, bytes: usize) {
         if self.may(Ask::Populate) {
             memory::populate(address, bytes);
         }
     }
-    fn give_back(&self, address: usize, bytes: usize) -> bool {
-        self.may(Ask::GiveBack) && memory::give_back(address, bytes)
+
+    fn release(&self, address: usize, bytes: usize) -> bool {
+        self.may(Ask::Release) && memory::release(address, bytes)
     }
+
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool {
         self.may(if dumped { Ask::Dump } else { Ask::NoDump }) && memory::set_dumped(address, bytes, dumped)
     }
+
     fn collapse(&self, address: usize, bytes: usize) -> bool {
         self.may(Ask::Collapse) && huge::collapse(address, bytes)
     }
+
     fn huge_pages(&self) -> HugePages {
         huge::rule()
     }
+
     fn forbid_huge_pages(&self, address: usize, bytes: usize) {
         if self.may(Ask::NoHuge) {
             huge::forbid(address, bytes);
         }
     }
+
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
         if self.may(Ask::Move) { moves::move_pages(from, to, bytes) } else { Moved::Nothing }
     }
+
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
         if self.may(Ask::Resident) { memory::resident_bytes(address, bytes) } else { None }
     }
+
     fn sequence_area(&self) -> Option<SequenceArea> {
         #[cfg(target_arch = "x86_64")]
         return sequences::area();
         #[cfg(not(target_arch = "x86_64"))]
         None
     }
+
     fn fence_sequences(&self) -> bool {
         self.is_single_threaded() || self.may(Ask::Fence) && cpus::fence_sequences()
     }
+
     fn possible_cpus(&self) -> usize {
         cpus::possible()
     }
+
     fn usable_cpus(&self) -> usize {
         self.allowed.cpus(self.allowed.may_read(), cpus::usable)
     }
+
     fn random(&self) -> u64 {
         self.allowed.random(chance::random)
     }
+
     fn now(&self) -> u64 {
         if self.may(Ask::Clock) { chance::now() } else { 0 }
     }
+
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
         thread::futex_wait_for(word, expected, nanoseconds);
     }
+
     fn memory_group(&self, exact: bool) -> Result<Option<MemoryGroup>, Unread> {
         if self.allowed.may_read() { Ok(cgroup::memory(exact)) } else { Err(Unread::Refused) }
     }
+
     fn own_memory(&self) -> Option<usize> {
         if self.allowed.may_read() { files::own_memory() } else { None }
     }
+
     fn memory_bytes(&self) -> usize {
         self.allowed.memory(memory::memory_bytes)
     }
+
     fn is_under_pressure(&self) -> bool {
         self.allowed.may_read() && cgroup::is_under_pressure()
     }
+
     fn is_privileged(&self) -> bool {
         process::is_privileged()
     }
+
     fn each_variable(&self, take: &mut dyn FnMut(&[u8], &[u8])) {
         process::each_variable(take);
     }
+
     fn program_name(&self, buffer: &mut [u8]) -> usize {
         if self.may(Ask::Name) { process::program_name(buffer) } else { 0 }
     }
+
     fn read_file(&self, path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread> {
         if self.allowed.may_read() { files::read(path, buffer) } else { Err(Unread::Refused) }
     }
+
     fn read_through(&self, path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
         self.allowed.may_read() && files::read_through(path, take)
     }
+
     fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
         self.allowed.may_read() && self.may(Ask::Write) && files::write_new(path, fill)
     }
+
     fn stack(&self, frames: &mut [usize]) -> usize {
         stack::by_frame_pointers(frames)
     }
+
     fn write(&self, descriptor: i32, bytes: &[u8]) {
         if self.may(Ask::Write) {
             files::write(descriptor, bytes);
         }
     }
+
     fn learn(&self) {
         self.memory_bytes();
         self.random();
     }
+
     fn keep_to_list(&self) {
         self.allowed.keep_to_list();
     }
+
     fn copy_descriptors(&self) {
         background::copy_descriptors(self);
     }
+
     fn abort(&self) -> ! {
         process::abort()
     }

@@ -25,7 +25,7 @@ pub(super) fn by_frame_pointers(frames: &mut [usize]) -> usize {
     unsafe {
         core::arch::asm!("mov {}, rbp", "mov {}, rsp", out(reg) frame, out(reg) stack, options(nomem, nostack, preserves_flags));
     }
-    // SAFETY: as above.
+    // SAFETY: reads two registers.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         core::arch::asm!("mov {}, x29", "mov {}, sp", out(reg) frame, out(reg) stack, options(nomem, nostack, preserves_flags));
@@ -154,7 +154,7 @@ fn is_write(registers: &libc::mcontext_t) -> Option<bool> {
         // SAFETY: inside the structure, whose length and parts are multiples of 16.
         let [kind, length] = unsafe { start.add(at).cast::<[u32; 2]>().read() };
         if kind == SYNDROME {
-            // SAFETY: as above.
+            // SAFETY: a record of this kind has 16 bytes, of which these are the last eight.
             return Some(unsafe { start.add(at + 8).cast::<u64>().read() } & WRITE != 0);
         }
         if kind == 0 || length < 16 || !length.is_multiple_of(16) {
@@ -264,7 +264,7 @@ mod tests {
             assert_eq!(interrupted.is_write, Some(is_write));
         }
         put(528, [0, 0, 0, 0]);
-        // SAFETY: as above.
+        // SAFETY: what a handler would get.
         let interrupted = unsafe { Interrupted::from_context((&raw const context).cast()) };
         assert_eq!(interrupted.is_write, None);
     }

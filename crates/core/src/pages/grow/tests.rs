@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::memory::{fill, holds};
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::fake::{Fake, Request};
 use crate::pages::{Mapping, SpanId};
@@ -62,21 +63,24 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
     let before = address(&pages, pages.open_span(&os, class).unwrap());
     for gib in [1, 32, 300, 1000] {
         let others = others_map(&os, &pages, gib * GIB);
-        let ids: Vec<_> = (0..50).map(|_| pages.open_large(&os, 100, 1, 0).unwrap().0).collect();
+        let ids: Vec<_> = (0..50).map(|_| pages.open_large(&os, Place::of(100), 0).unwrap().0).collect();
         ids.iter().for_each(|id| fill(address(&pages, *id), 100 * UNIT_BYTES, 7));
         assert!(address(&pages, ids[49]) >= others + gib * GIB);
         // What is freed there by mistake is known for what it is.
         for wild in [others, others + gib * GIB / 2, others + gib * GIB - 16] {
-            assert_eq!((pages.class_of(wild), pages.class_of_given(wild)), (SizeClass::NONE, None));
+            assert_eq!((pages.class_of(wild), pages.class_of_allocated(wild)), (SizeClass::NONE, None));
         }
         assert!((0..300).all(|_| pages.open_span(&os, class).is_some()) && pages.class_of(before) == class);
-        assert!(pages.open_large(&os, 3000, 128, 0).is_some(), "not in front of the gap");
+        assert!(
+            pages.open_large(&os, Place { align: 128, ..Place::of(3000) }, 0).is_some(),
+            "not in front of the gap"
+        );
         let (start, bytes) = pages.blocks.range();
         let resident = os.resident_bytes(start, bytes).unwrap();
         assert!(resident < MIB, "{resident} bytes say that {gib} GiB are not ours");
         pages.verify();
-        pages.close_span(ids[49], 0);
-        assert!(pages.give_back(&os, 0, 0) >= 100 * UNIT_BYTES);
+        pages.close_span(ids[49], Tick(0));
+        assert!(pages.release(&os, 0, Ticks(0)) >= 100 * UNIT_BYTES);
         let mut listed = 0;
         pages.each_mapping(|kind, _, bytes| listed += if kind == Mapping::Blocks { bytes } else { 0 });
         assert_eq!(listed as u64, pages.stats().mapped, "gaps are no mappings of ours");
@@ -87,24 +91,24 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
 #[test]
 fn a_gap_is_passed_over_by_a_repair() {
     let (os, pages) = with_room(64 * GIB);
-    let (first, _) = pages.open_large(&os, 100, 1, 0).unwrap();
+    let (first, _) = pages.open_large(&os, Place::of(100), 0).unwrap();
     others_map(&os, &pages, 10 * GIB);
-    let (second, _) = pages.open_large(&os, 1000, 1, 0).unwrap();
+    let (second, _) = pages.open_large(&os, Place::of(1000), 0).unwrap();
     pages.rebuild(&mut pages.state.lock());
     pages.verify();
-    pages.close_span(first, 0);
-    pages.close_span(second, 0);
-    assert!(pages.open_large(&os, 1000, 1, 0).is_some());
+    pages.close_span(first, Tick(0));
+    pages.close_span(second, Tick(0));
+    assert!(pages.open_large(&os, Place::of(1000), 0).is_some());
     pages.verify();
 }
 
 #[test]
 fn where_a_table_cannot_grow_the_heap_refuses_and_goes_on_when_it_can() {
-    type Place = fn(&Pages<Fake>) -> (usize, usize);
-    let places: [Place; 7] = [
+    type PlaceOf = fn(&Pages<Fake>) -> (usize, usize);
+    let places: [PlaceOf; 7] = [
         |pages| pages.classes.range(),
         |pages| pages.owners.range(),
-        |pages| pages.given.range(),
+        |pages| pages.allocated.range(),
         |pages| pages.marks.range(),
         |pages| pages.spans.range(),
         |pages| pages.untidy.range(),
@@ -117,11 +121,11 @@ fn where_a_table_cannot_grow_the_heap_refuses_and_goes_on_when_it_can() {
         assert!(pages.start(&os));
         let (start, bytes) = place(&pages);
         assert_eq!(os.map_at(start + bytes, 64 << 10), Ok(()));
-        let opened = (0..1 << 14).map_while(|_| pages.open_large(&os, 128, 1, 0)).count();
+        let opened = (0..1 << 14).map_while(|_| pages.open_large(&os, Place::of(128), 0)).count();
         assert!((1..1 << 14).contains(&opened), "table {number}: {opened}");
         pages.verify();
         os.unmap(start + bytes, 64 << 10);
-        assert!(pages.open_large(&os, 128, 1, 0).is_some(), "table {number}");
+        assert!(pages.open_large(&os, Place::of(128), 0).is_some(), "table {number}");
         pages.verify();
         pages.each_reservation(|start, bytes| os.unmap(start, bytes));
     }
@@ -131,13 +135,13 @@ fn where_a_table_cannot_grow_the_heap_refuses_and_goes_on_when_it_can() {
 fn a_gap_whose_tables_are_refused_leaves_nothing_behind() {
     for granted in 0..40 {
         let (os, pages) = with_room(64 * GIB);
-        pages.open_large(&os, 128, 1, 0).unwrap();
+        pages.open_large(&os, Place::of(128), 0).unwrap();
         others_map(&os, &pages, 8 * GIB);
         os.refuse_after(Request::MapAt, granted);
-        let opened = pages.open_large(&os, 128, 1, 0).is_some();
+        let opened = pages.open_large(&os, Place::of(128), 0).is_some();
         pages.verify();
         os.grant(Request::MapAt);
-        let (id, _) = pages.open_large(&os, 1280, 1, 0).unwrap();
+        let (id, _) = pages.open_large(&os, Place::of(1280), 0).unwrap();
         fill(address(&pages, id), 1280 * UNIT_BYTES, 1);
         assert!(pages.open_span(&os, SizeClass::for_small(16)).is_some(), "{granted} granted, {opened}");
         pages.verify();
@@ -161,7 +165,7 @@ fn the_first_units_wait_until_the_others_are_used() {
         );
         pages.verify();
         let (_, pages) = pages_with(|os| os.random_of_range.store(random, Ordering::Relaxed));
-        let (id, _) = pages.open_large(&os, BLOCK_UNITS, 1, 0).unwrap();
+        let (id, _) = pages.open_large(&os, Place::of(BLOCK_UNITS), 0).unwrap();
         assert_eq!(address(&pages, id), pages.address_of(0), "a request that needs them has them");
         pages.verify();
     }
@@ -173,7 +177,7 @@ fn an_alignment_is_met_wherever_the_range_begins() {
         let (os, pages) = pages_with(|os| os.random_of_range.store(blocks << 8, Ordering::Relaxed));
         pages.open_span(&os, SizeClass::for_small(16)).unwrap();
         for align in [128, 256, 1024, 1 << 16] {
-            let (id, _) = pages.open_large(&os, 200, align, 0).unwrap();
+            let (id, _) = pages.open_large(&os, Place { align, ..Place::of(200) }, 0).unwrap();
             assert!(address(&pages, id).is_multiple_of(align as usize * UNIT_BYTES), "{align} units");
         }
         pages.verify();
@@ -187,7 +191,7 @@ enum Step {
     Close(usize),
     Others { ahead: usize, blocks: usize },
     OthersGo,
-    GiveBack,
+    Release,
     Refuse(u64),
     Grant,
 }
@@ -199,7 +203,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<usize>().prop_map(Step::Close),
         3 => (0usize..40, 1usize..300).prop_map(|(ahead, blocks)| Step::Others { ahead, blocks }),
         1 => Just(Step::OthersGo),
-        1 => Just(Step::GiveBack),
+        1 => Just(Step::Release),
         1 => (0u64..12).prop_map(Step::Refuse),
         2 => Just(Step::Grant),
     ]
@@ -219,7 +223,7 @@ proptest! {
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Open(units) => {
-                    if let Some((id, _)) = pages.open_large(&os, units, 1, 0) {
+                    if let Some((id, _)) = pages.open_large(&os, Place::of(units), 0) {
                         fill(address(&pages, id), units as usize * UNIT_BYTES, number as u8);
                         open.push((id, units, number as u8));
                     }
@@ -229,7 +233,7 @@ proptest! {
                     if !open.is_empty() {
                         let (id, units, mark) = open.swap_remove(which % open.len());
                         prop_assert!(holds(address(&pages, id), units as usize * UNIT_BYTES, mark));
-                        pages.close_span(id, 0);
+                        pages.close_span(id, Tick(0));
                     }
                 }
                 Step::Others { ahead, blocks } => {
@@ -239,7 +243,7 @@ proptest! {
                     }
                 }
                 Step::OthersGo => others.pop().into_iter().for_each(|(start, bytes)| os.unmap(start, bytes)),
-                Step::GiveBack => _ = pages.give_back(&os, 0, 0),
+                Step::Release => _ = pages.release(&os, 0, Ticks(0)),
                 Step::Refuse(after) => os.refuse_after(Request::MapAt, after),
                 Step::Grant => os.grant(Request::MapAt),
             }
@@ -249,7 +253,7 @@ proptest! {
             prop_assert!(holds(address(&pages, id), units as usize * UNIT_BYTES, mark));
         }
         os.grant(Request::MapAt);
-        prop_assert!(pages.open_large(&os, 700, 1, 0).is_some(), "there is always more");
+        prop_assert!(pages.open_large(&os, Place::of(700), 0).is_some(), "there is always more");
         pages.each_reservation(|start, bytes| os.unmap(start, bytes));
         others.into_iter().for_each(|(start, bytes)| os.unmap(start, bytes));
     }

@@ -1,6 +1,7 @@
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::fake::{Fake, Request};
-use crate::pages::{Pages, SpanId};
+use crate::pages::{Pages, Place, SpanId};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
@@ -26,14 +27,14 @@ fn repaired(pages: &Pages<Fake>) {
 fn what_is_open_stays_open_and_what_is_free_can_be_had() {
     let (os, pages) = pages();
     let small = pages.open_span(&os, SizeClass::for_small(300)).unwrap();
-    let (large, _) = pages.open_large(&os, 300, 1, 4_800_000).unwrap();
-    let (gone, _) = pages.open_large(&os, 200, 1, 0).unwrap();
-    pages.close_span(gone, 0);
+    let (large, _) = pages.open_large(&os, Place::of(300), 4_800_000).unwrap();
+    let (gone, _) = pages.open_large(&os, Place::of(200), 0).unwrap();
+    pages.close_span(gone, Tick(0));
     let before = pages.stats();
     repaired(&pages);
     assert_eq!(pages.stats(), before);
-    pages.close_span(small, 0);
-    pages.close_span(large, 0);
+    pages.close_span(small, Tick(0));
+    pages.close_span(large, Tick(0));
     assert_eq!(pages.stats().used, 0);
 }
 
@@ -61,14 +62,14 @@ fn a_span_that_was_opening_or_closing_becomes_free() {
 #[test]
 fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
-    pages.close_span(id, 0);
+    let (id, _) = pages.open_large(&os, Place::of(100), 0).unwrap();
+    pages.close_span(id, Tick(0));
     pages.state.lock().runs.take(&pages.blocks, 40, 1).unwrap();
     repaired(&pages);
     assert_eq!(pages.stats().used, 0);
     std::thread::scope(|scope| {
         let gone = scope.spawn(|| {
-            pages.giving_back.hold();
+            pages.releasing.hold();
             pages.state.lock().runs.withhold_free(&pages.blocks, 0)
         });
         assert_ne!(gone.join().unwrap().1, 0);
@@ -83,7 +84,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
 #[test]
 fn a_large_span_that_was_growing_is_large_all_over() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 20, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(20), 0).unwrap();
     let start = first_unit(&pages, id);
     // The map does not know the last units yet.
     pages.write_classes(start + 10, 10, SizeClass::NONE);
@@ -100,7 +101,7 @@ fn a_block_that_is_not_ours_stays_so() {
     let before = pages.stats();
     repaired(&pages);
     assert_eq!(pages.stats(), before);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn what_was_mapped_just_now_is_known_to_be_ours() {
     assert!(pages.blocks.ensure(&os, 2) && pages.classes.ensure(&os, 256) && pages.owners.ensure(&os, 256));
     repaired(&pages);
     assert_eq!(pages.grown_granules.load(Ordering::Relaxed), 2 * granules);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 #[test]
@@ -126,19 +127,19 @@ fn a_gap_that_was_counted_in_part_is_counted_anew() {
     pages.state.lock().runs.lost = 0;
     repaired(&pages);
     assert_eq!(pages.stats(), before);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 #[test]
 fn huge_pages_are_counted_anew() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, 1, 1, 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(1), 0).unwrap();
     // SAFETY: no other thread uses the pages.
     unsafe { (*pages.blocks.at(0)).huge = crate::pages::runs::Huge::Yes };
     pages.huge_blocks.store(7, Ordering::Relaxed);
     repaired(&pages);
     assert_eq!(pages.huge_blocks.load(Ordering::Relaxed), 1);
-    pages.close_span(id, 0);
+    pages.close_span(id, Tick(0));
 }
 
 thread_local! {
@@ -148,7 +149,7 @@ thread_local! {
 /// A handler that interrupts the request to give units back forks; `state` is held by a thread that stays behind.
 fn fork_as_units_are_given_back(request: Request) {
     let pages = FORKING.take();
-    if request != Request::GiveBack || pages.is_null() {
+    if request != Request::Release || pages.is_null() {
         return FORKING.set(pages);
     }
     // SAFETY: the test below keeps the pages.
@@ -163,10 +164,10 @@ fn fork_as_units_are_given_back(request: Request) {
 fn units_that_interrupted_work_withholds_stay_withheld_until_it_ends() {
     let (mut os, pages) = pages();
     os.meanwhile = Some(fork_as_units_are_given_back);
-    let (id, _) = pages.open_large(&os, 100, 1, 0).unwrap();
-    pages.close_span(id, 0);
+    let (id, _) = pages.open_large(&os, Place::of(100), 0).unwrap();
+    pages.close_span(id, Tick(0));
     FORKING.set(&raw const pages);
-    assert_ne!(pages.give_back(&os, 0, 0), 0);
+    assert_ne!(pages.release(&os, 0, Ticks(0)), 0);
     assert!(FORKING.get().is_null());
     pages.verify();
     assert_eq!((pages.stats().used, pages.stats().dirty_free), (0, 0));

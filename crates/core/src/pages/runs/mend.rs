@@ -30,7 +30,7 @@ impl Runs {
         each_part(start, units, |number, mask| self.claim_in(blocks, number, mask));
     }
 
-    /// The same with units of one block.
+    /// Marks units of one block used, in a repair.
     pub fn claim_in(&mut self, blocks: &impl Blocks, number: u32, mask: u128) {
         if mask != 0 {
             let block = Self::of(blocks, number);

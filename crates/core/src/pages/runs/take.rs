@@ -42,7 +42,7 @@ impl Runs {
             .find_map(|(room, gap)| self.take_spaced(blocks, units, room, gap))
     }
 
-    /// The same with all of the room and of the gap before it, or none.
+    /// A run with all of the room behind it and of the gap before it, or none.
     fn take_spaced(&mut self, blocks: &impl Blocks, units: u32, room: u32, gap: u32) -> Option<Run> {
         let length = room.checked_add(gap).filter(|length| *length <= BLOCK_UNITS)?;
         let (number, start) = self.place_inside(blocks, length, 1)?;

@@ -38,7 +38,7 @@ fn memory_is_zeroed_until_it_was_used_once() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 4, 1).unwrap();
     assert!(run.zeroed);
-    runs.put(&blocks, run.start, 4, 1);
+    runs.put(&blocks, run.start, 4, Tick(1));
     assert_eq!(runs.dirty_free, 4);
     assert!(!runs.take(&blocks, 4, 1).unwrap().zeroed);
     assert_eq!(runs.dirty_free, 0);
@@ -48,7 +48,7 @@ fn memory_is_zeroed_until_it_was_used_once() {
 fn what_was_given_back_is_zeroed_again() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 8, 1).unwrap();
-    runs.put(&blocks, run.start, 8, 1);
+    runs.put(&blocks, run.start, 8, Tick(1));
     let (withheld, dirty) = runs.withhold_free(&blocks, 0);
     assert_eq!((dirty.count_ones(), withheld, runs.used), (8, u128::MAX, 128));
     runs.return_withheld(&blocks, 0, withheld, true);
@@ -57,10 +57,10 @@ fn what_was_given_back_is_zeroed_again() {
 }
 
 #[test]
-fn a_refused_give_back_leaves_the_units_free_and_dirty() {
+fn a_refused_release_leaves_the_units_free_and_dirty() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 8, 1).unwrap();
-    runs.put(&blocks, run.start, 8, 1);
+    runs.put(&blocks, run.start, 8, Tick(1));
     let (withheld, dirty) = runs.withhold_free(&blocks, 0);
     runs.return_withheld(&blocks, 0, dirty, false);
     runs.return_withheld(&blocks, 0, withheld & !dirty, true);
@@ -100,12 +100,12 @@ proptest! {
             } else if !held.is_empty() {
                 let (start, units) = held.swap_remove(units as usize % held.len());
                 (start..start + units).for_each(|unit| owner[unit as usize] = false);
-                runs.put(&blocks, start, units, 0);
+                runs.put(&blocks, start, units, Tick(0));
             }
             prop_assert_eq!(runs.used, owner.iter().filter(|used| **used).count() as u64);
         }
         for (start, units) in held {
-            runs.put(&blocks, start, units, 0);
+            runs.put(&blocks, start, units, Tick(0));
         }
         prop_assert_eq!(runs.used, 0);
         prop_assert!(runs.take(&blocks, BLOCKS as u32 * 128, 1).is_some(), "the whole range is one run again");
@@ -159,7 +159,7 @@ fn a_run_is_there_up_to_its_length() {
     runs.take(&blocks, 100, 1).unwrap();
     assert_eq!([28, 29].map(|units| runs.has_run(&blocks, units)), [true, false]);
     assert_eq!((runs.is_unused(&blocks, 0), runs.dirty_of(&blocks, 0)), (false, 0));
-    runs.put(&blocks, 0, 100, 1);
+    runs.put(&blocks, 0, 100, Tick(1));
     assert_eq!((runs.is_unused(&blocks, 0), runs.dirty_of(&blocks, 0)), (true, bits::mask(0, 100)));
     assert!(runs.has_run(&blocks, 128));
 }
@@ -168,7 +168,7 @@ fn a_run_is_there_up_to_its_length() {
 fn a_run_longer_than_a_block_lies_where_most_of_its_memory_is_already() {
     let (blocks, mut runs) = table(12);
     let all = runs.take(&blocks, 12 * BLOCK_UNITS, 1).unwrap();
-    runs.put(&blocks, all.start, 12 * BLOCK_UNITS, 1);
+    runs.put(&blocks, all.start, 12 * BLOCK_UNITS, Tick(1));
     for number in 0..6 {
         let (withheld, _) = runs.withhold_free(&blocks, number);
         runs.return_withheld(&blocks, number, withheld, true);

@@ -99,7 +99,7 @@ impl Bytes {
         Some(0)
     }
 
-    /// The same without what it is relative to.
+    /// A pointer in an encoding, without what it is relative to.
     pub fn plain(&mut self, encoding: u8) -> Option<usize> {
         Some(match encoding & eh_pe::FORM {
             eh_pe::ABSPTR | eh_pe::UDATA8 | eh_pe::SDATA8 => self.u64()? as usize,

@@ -47,7 +47,7 @@ pub(super) fn value(
     // SAFETY: `rows` has found it whole, its length included.
     let mut length = unsafe { Bytes::new(address, address.checked_add(LENGTH_BYTES)?) };
     let bytes = length.unsigned()? as usize;
-    // SAFETY: as above.
+    // SAFETY: `rows` has found so many bytes there.
     let mut program = unsafe { Bytes::new(length.address(), length.address().checked_add(bytes)?) };
     let mut stack = Stack { values: [0; DEPTH], depth: 0 };
     if let Some(start) = start {

@@ -19,9 +19,9 @@ struct Found {
 #[derive(Clone, Copy)]
 pub struct FindObject(*const c_void);
 
-// SAFETY: the address of a function.
+// SAFETY: it is the address of a function, which any thread may have.
 unsafe impl Send for FindObject {}
-// SAFETY: as above.
+// SAFETY: it is the address of a function, which any thread may have.
 unsafe impl Sync for FindObject {}
 
 impl FindObject {
@@ -77,7 +77,7 @@ fn by_program_headers(address: usize) -> Option<Object> {
 unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
     // SAFETY: by the promise of `dl_iterate_phdr`.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
-    // SAFETY: as above.
+    // SAFETY: the headers lie there as long as `dl_iterate_phdr` calls.
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
     let place = |header: &libc::Elf64_Phdr| info.dlpi_addr as usize + header.p_vaddr as usize;
     let holds = |header: &&libc::Elf64_Phdr| {

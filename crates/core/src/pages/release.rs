@@ -1,12 +1,13 @@
-//! Giving free units back to the system, huge pages under full blocks, and what core files contain.
+//! Releasing free units to the system, huge pages under full blocks, and what core files contain.
 //!
-//! The system is asked without the lock of the pages; the units are marked used meanwhile. `giving_back` is
+//! The system is asked without the lock of the pages; the units are marked used meanwhile. `releasing` is
 //! held over each block, so that a fork never happens while units are withheld.
 
 use super::runs::Huge;
-use super::{BLOCK_BYTES, BLOCK_UNITS, GIVEN_PER_UNIT, Pages, State, Withheld, bits};
+use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, BLOCK_UNITS, Pages, State, Withheld, bits};
 use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
+use crate::base::ticks::{Tick, Ticks};
 use crate::class::UNIT_BYTES;
 use crate::os::{Guard, Os};
 
@@ -16,12 +17,12 @@ const MOST_UNDUMPED: u32 = 1024;
 const DENSE_BYTES: u64 = (BLOCK_BYTES - BLOCK_BYTES / 64) as u64;
 /// Blocks that are looked at for each that may get a huge page.
 const LOOKS_FOR_EACH_COLLAPSE: u32 = 2;
-/// Units whose bits in `given` fill a page.
-const UNITS_PER_PAGE_OF_BITS: u32 = (PAGE_BYTES / (GIVEN_PER_UNIT * size_of::<u32>())) as u32;
+/// Units whose bits in `allocated` fill a page.
+const UNITS_PER_PAGE_OF_BITS: u32 = (PAGE_BYTES / (ALLOCATED_PER_UNIT * size_of::<u32>())) as u32;
 /// Heaps below this gain nothing from huge pages.
 const LEAST_FOR_HUGE: u32 = 16;
 
-/// What is to be given back.
+/// What is to be released.
 #[derive(Clone, Copy)]
 struct Wish {
     /// Of wholly free blocks only.
@@ -29,31 +30,31 @@ struct Wish {
     /// Bytes of free memory that stay.
     keep: usize,
     /// Free for so long.
-    ticks: u32,
+    ticks: Ticks,
 }
 
 /// Blocks that are looked at while the lock is held.
 const BLOCKS_PER_LOOK: u32 = 256;
 
 impl<O: Os> Pages<O> {
-    /// Gives the memory of units back that have been free for `ticks`, whole empty blocks first, until at
-    /// most `keep` bytes of free memory are left. Returns the bytes given.
-    pub fn give_back(&self, os: &O, keep: usize, ticks: u32) -> usize {
-        let mut given = 0;
+    /// Releases the memory of units that have been free for `ticks`, whole empty blocks first, until at
+    /// most `keep` bytes of free memory are left. Returns the bytes released.
+    pub fn release(&self, os: &O, keep: usize, ticks: Ticks) -> usize {
+        let mut released = 0;
         for whole_only in [true, false] {
             let wish = Wish { whole_only, keep, ticks };
             let mut from = 0;
-            while let Some((number, found)) = self.next_to_give_back(from, wish) {
-                given += if found { self.give_back_block(os, number, wish) } else { 0 };
+            while let Some((number, found)) = self.next_to_release(from, wish) {
+                released += if found { self.release_block(os, number, wish) } else { 0 };
                 from = number + 1;
             }
         }
-        given
+        released
     }
 
-    /// The next block from `from` on that has something to give; false with one behind which the search goes
+    /// The next block from `from` on that has something to release; false with one behind which the search goes
     /// on: the lock is not held for long. None where there is no more to do.
-    fn next_to_give_back(&self, from: u32, wish: Wish) -> Option<(u32, bool)> {
+    fn next_to_release(&self, from: u32, wish: Wish) -> Option<(u32, bool)> {
         let state = self.lock();
         let end = state.runs.blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
         if from >= end || state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep {
@@ -70,14 +71,14 @@ impl<O: Os> Pages<O> {
     }
 
     fn has_what_is_wished(&self, state: &Guard<'_, State, O>, number: u32, wish: Wish) -> bool {
-        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(self.block_changed_at(state, number));
+        let age = self.clock.load().since(self.block_changed_at(state, number));
         state.runs.dirty_of(&self.blocks, number) != 0
             && age >= wish.ticks
             && (!wish.whole_only || state.runs.is_unused(&self.blocks, number))
     }
 
-    fn give_back_block(&self, os: &O, number: u32, wish: Wish) -> usize {
-        let mut held = self.giving_back.lock();
+    fn release_block(&self, os: &O, number: u32, wish: Wish) -> usize {
+        let mut held = self.releasing.lock();
         let mut state = self.lock();
         if state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep
             || !self.has_what_is_wished(&state, number, wish)
@@ -88,31 +89,31 @@ impl<O: Os> Pages<O> {
         let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number);
         *held = Withheld { block: number, units: withheld };
         drop(state);
-        self.give_back_units(os, &mut held, dirty, unused)
+        self.release_units(os, &mut held, dirty, unused)
     }
 
-    fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> u32 {
+    fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> Tick {
         // SAFETY: blocks belong to the holder of the state.
         unsafe { (*self.blocks.at(number as usize)).changed_at }
     }
 
-    /// Gives the dirty ones of a block's withheld units back to the system and makes all of them free again.
-    fn give_back_units(&self, os: &O, held: &mut Withheld, dirty: u128, unused: bool) -> usize {
+    /// Releases the dirty ones of a block's withheld units to the system and makes all of them free again.
+    fn release_units(&self, os: &O, held: &mut Withheld, dirty: u128, unused: bool) -> usize {
         let Withheld { block: number, units: withheld } = *held;
         let (units_per_page, mut refused) = ((os.page_bytes() / UNIT_BYTES).max(1) as u32, dirty);
         // A system's page may be several units: only those that are withheld as a whole can go.
         bits::each_run(whole(withheld, dirty, units_per_page), |start, length| {
             let address = self.address_of(number * BLOCK_UNITS + start);
-            if os.give_back(address, length as usize * UNIT_BYTES) {
+            if os.release(address, length as usize * UNIT_BYTES) {
                 refused &= !bits::mask(start, length);
             }
         });
-        self.give_back_bits(os, number, withheld, dirty);
+        self.release_bits(os, number, withheld, dirty);
         let undumped =
             unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
         let mut state = self.lock();
         if refused != dirty {
-            self.note_given_back(&mut state, number, unused, undumped);
+            self.note_released(&mut state, number, unused, undumped);
         }
         for (units, is_clean) in [(withheld & !refused, true), (refused, false)] {
             if units != 0 {
@@ -123,15 +124,15 @@ impl<O: Os> Pages<O> {
         (dirty & !refused).count_ones() as usize * UNIT_BYTES
     }
 
-    /// Gives back the pages of `given` that have bits of withheld units only: no block lies there, so all of
+    /// Releases the pages of `allocated` that have bits of withheld units only: no block lies there, so all of
     /// them are zero, and stay so.
-    fn give_back_bits(&self, os: &O, number: u32, withheld: u128, dirty: u128) {
+    fn release_bits(&self, os: &O, number: u32, withheld: u128, dirty: u128) {
         if os.page_bytes() > PAGE_BYTES {
             return;
         }
         bits::each_run(whole(withheld, dirty, UNITS_PER_PAGE_OF_BITS), |start, length| {
-            let first = self.given.at((number * BLOCK_UNITS + start) as usize * GIVEN_PER_UNIT);
-            os.give_back(first.addr(), (length / UNITS_PER_PAGE_OF_BITS) as usize * PAGE_BYTES);
+            let first = self.allocated.at((number * BLOCK_UNITS + start) as usize * ALLOCATED_PER_UNIT);
+            os.release(first.addr(), (length / UNITS_PER_PAGE_OF_BITS) as usize * PAGE_BYTES);
         });
     }
 
@@ -139,11 +140,11 @@ impl<O: Os> Pages<O> {
         os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, false)
     }
 
-    fn note_given_back(&self, _held: &mut Guard<'_, State, O>, number: u32, unused: bool, undumped: bool) {
+    fn note_released(&self, _held: &mut Guard<'_, State, O>, number: u32, unused: bool, undumped: bool) {
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &mut *self.blocks.at(number as usize) };
         block.undumped |= undumped;
-        block.given_back_at = self.clock.load(Ordering::Relaxed);
+        block.released_at = self.clock.load();
         if block.huge == Huge::Yes {
             self.huge_blocks.fetch_sub(1, Ordering::Relaxed);
         }
@@ -155,14 +156,14 @@ impl<O: Os> Pages<O> {
         for number in start / BLOCK_UNITS..=(start + units - 1) / BLOCK_UNITS {
             // SAFETY: blocks belong to the holder of the state.
             let block = unsafe { &mut *self.blocks.at(number as usize) };
-            block.changed_at = self.clock.load(Ordering::Relaxed);
+            block.changed_at = self.clock.load();
             if block.undumped {
                 block.undumped = !os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, true);
             }
         }
     }
 
-    /// Notes that pages inside a used block were given back: its huge page, if it had one, is in pieces.
+    /// Notes that pages inside a used block were released: its huge page, if it had one, is in pieces.
     pub fn note_broken(&self, unit: u32) {
         let _held = self.lock();
         // SAFETY: blocks belong to the holder of the state.
@@ -181,7 +182,7 @@ impl<O: Os> Pages<O> {
     /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many.
     /// Looks at a few blocks each time, one after the other: to ask the system what is in memory takes some
     /// microseconds a block.
-    pub fn collapse_dense(&self, os: &O, most: u32, ticks: u32) -> u32 {
+    pub fn collapse_dense(&self, os: &O, most: u32, ticks: Ticks) -> u32 {
         let mut done = 0;
         for _ in 0..LOOKS_FOR_EACH_COLLAPSE * most {
             let Some(number) = self.next_full_since(ticks) else { break };
@@ -205,7 +206,7 @@ impl<O: Os> Pages<O> {
     }
 
     /// The next block in turn that could have a huge page; none in the rest of this round.
-    fn next_full_since(&self, ticks: u32) -> Option<u32> {
+    fn next_full_since(&self, ticks: Ticks) -> Option<u32> {
         let state = self.lock();
         let (blocks, from) = (state.runs.blocks, self.next_collapse.load(Ordering::Relaxed));
         let end = blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
@@ -219,10 +220,10 @@ impl<O: Os> Pages<O> {
         found.filter(|_| blocks >= LEAST_FOR_HUGE)
     }
 
-    fn is_full_since(&self, _held: &Guard<'_, State, O>, number: u32, ticks: u32) -> bool {
+    fn is_full_since(&self, _held: &Guard<'_, State, O>, number: u32, ticks: Ticks) -> bool {
         // SAFETY: blocks belong to the holder of the state.
         let block = unsafe { &*self.blocks.at(number as usize) };
-        let age = self.clock.load(Ordering::Relaxed).wrapping_sub(block.changed_at);
+        let age = self.clock.load().since(block.changed_at);
         block.free == 0 && block.dirty != 0 && block.huge == Huge::No && age >= ticks
     }
 }

@@ -3,7 +3,7 @@
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::base::text::{Buffer, put_decimal, put_str};
-use crate::heap::{Heap, STOPPED};
+use crate::heap::{ABORTING, Heap};
 use crate::os::Os;
 use crate::watch::Stack;
 
@@ -11,23 +11,23 @@ use crate::watch::Stack;
 const PARKED_SLEEP: u64 = 1_000_000_000;
 
 impl<O: Os> Heap<O> {
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == STOPPED
+    pub(crate) fn is_aborting(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ABORTING
     }
 
     /// The value, or the end of the process where the program misused the heap.
     pub(crate) fn obeyed<T>(&self, outcome: Result<T, Misuse>) -> T {
         match outcome {
             Ok(value) => value,
-            Err(misuse) => self.stop(misuse),
+            Err(misuse) => self.abort_for(misuse),
         }
     }
 
     /// Ends the process where the janitor found that the program misused the heap.
     #[inline]
-    pub(crate) fn stop_if_told(&self) {
+    pub(crate) fn abort_if_told(&self) {
         if let Some(misuse) = self.found.take() {
-            self.stop(misuse);
+            self.abort_for(misuse);
         }
     }
 
@@ -36,20 +36,20 @@ impl<O: Os> Heap<O> {
     /// more.
     #[cold]
     #[inline(never)]
-    pub fn stop(&self, misuse: Misuse) -> ! {
-        self.stop_with(misuse, || self.here())
+    pub fn abort_for(&self, misuse: Misuse) -> ! {
+        self.abort_with(misuse, || self.here())
     }
 
     /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last,
     /// for the stack may be what is broken.
-    pub(crate) fn stop_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
+    pub(crate) fn abort_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
         let first =
-            self.stopped_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
+            self.aborting_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|first| first != O::thread_id()) {
             // One report and one crash handler at a time: what this thread found may be the same fault.
             self.park();
         }
-        self.state.store(STOPPED, Ordering::Relaxed);
+        self.state.store(ABORTING, Ordering::Relaxed);
         if self.upkeep.thread.is_aside() {
             // The line is written to the program's descriptor, and its crash handler finds those that it knows.
             self.os.copy_descriptors();
@@ -69,7 +69,7 @@ impl<O: Os> Heap<O> {
         self.os.abort()
     }
 
-    /// Keeps this thread, in a process that was stopped, until the process ends.
+    /// Keeps this thread, in a process that aborts, until that ends.
     #[cold]
     pub(crate) fn park(&self) -> ! {
         loop {

@@ -4,7 +4,7 @@
 use super::slab::{Slab, Word};
 use crate::class::SizeClass;
 
-pub trait Tray {
+pub trait SlabCache {
     /// The slab that `replace` is meant for.
     fn slab(&self) -> Slab;
     /// The block put last, or 0.
