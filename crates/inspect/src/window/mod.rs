@@ -18,3 +18,6 @@ mod snapshot;
 
 pub use seen::{Seen, find};
 pub use snapshot::{Class, Resident, Setting, Snapshot};
+
+#[cfg(test)]
+mod tests;
