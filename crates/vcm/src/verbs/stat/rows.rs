@@ -22,7 +22,7 @@ impl Rows {
         let stats = &snapshot.stats;
         let mut text = String::new();
         if self.lines.is_multiple_of(LINES) {
-            let every = format!("went back in {}", humantime::format_duration(interval));
+            let every = format!("back in {}", humantime::format_duration(interval));
             text += &line(["live", "waste", "caches", "in spans", "dirty", "heap", "RSS"], &every);
         }
         self.lines += 1;
@@ -45,6 +45,6 @@ impl Rows {
 }
 
 fn line(cells: [&str; 7], tail: &str) -> String {
-    let cells: String = cells.iter().map(|cell| format!("{cell:>9} ")).collect();
-    format!("{cells} {tail}\n").trim_start_matches('\n').to_string()
+    let cells: String = cells.iter().map(|cell| format!("{cell:>8} ")).collect();
+    format!("{cells} {tail}\n")
 }
