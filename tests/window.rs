@@ -19,10 +19,22 @@ struct Running {
 
 impl Running {
     fn start(name: &str, ground: Ground, flags: &[&str], arguments: &[&str]) -> Running {
+        Self::start_by(&[], name, ground, flags, arguments)
+    }
+
+    /// Started by another program, which is given this one.
+    fn start_by(by: &[&str], name: &str, ground: Ground, flags: &[&str], arguments: &[&str]) -> Running {
         let source = library::repository().join("tests/window").join(name);
         let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
         let program = compile::program(&source, ground, &flags).unwrap_or_else(|error| panic!("{error}"));
-        let mut command = machine::command(&program);
+        let mut command = match by {
+            [] => machine::command(&program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&program);
+                command
+            }
+        };
         ground.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
         // At rest nothing is given back between its own look and ours.
         command.args(arguments).env("VCM_JANITOR", "off").stdout(Stdio::piped());
@@ -120,6 +132,24 @@ fn a_static_program_without_symbols_and_without_its_file_is_seen() {
 }
 
 #[test]
+fn a_process_in_namespaces_of_its_own_is_seen_from_the_host() {
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("not tested: only root can make namespaces");
+        return;
+    }
+    let by = ["unshare", "--pid", "--fork", "--mount", "--kill-child"];
+    let running = Running::start_by(&by, "steady.c", Ground::Preload, &[], &[]);
+    let id = running.child.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("children");
+    let inside = Process::new(children.trim().parse().expect("one child"));
+    let numbers = inside.status("NSpid").unwrap_or_default();
+    assert!(numbers.ends_with("\t1"), "it is the first of its namespace: {numbers}");
+    let seen = Seen::open(inside).unwrap_or_else(|why| panic!("{why}"));
+    compare(&running, &seen.snapshot().expect("seen"), "namespaces");
+}
+
+#[test]
 fn a_stopped_process_is_seen_like_any_other() {
     let running = Running::start("steady.c", Ground::Preload, &[], &[]);
     running.signal(libc::SIGSTOP);
@@ -164,6 +194,10 @@ fn a_process_that_ends_or_becomes_another_program_is_an_end_and_no_figure() {
     let mut running = Running::start("steady.c", Ground::Preload, &[], &[]);
     let seen = running.seen();
     running.child.kill().expect("killed");
+    // What it had goes before its state says that it is gone.
+    while seen.process.is_alive() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let zombie = seen.snapshot().err().expect("no figures");
     assert_eq!(zombie, "has ended and waits for its parent (zombie)");
     running.child.wait().expect("waited for");

@@ -30,7 +30,8 @@ fn who_cannot_be_seen_is_told_in_one_line_with_the_reason() {
     if std::fs::read_to_string("/proc/2/stat").is_ok_and(|stat| stat.contains("(kthreadd)")) {
         assert_eq!(said(&["2"], 1), "vcm: 2 is a kernel thread: it calls no malloc\n");
     }
-    let unknown = "vcm: no process is called 'no-such-program'; 'vcm doctor' shows the daemons, 'ps -e' all\n";
+    let unknown =
+        "vcm: no process is called 'no-such-program'; 'vcm doctor' shows the daemons, 'ps -e' all\n";
     assert_eq!(said(&["no-such-program"], 1), unknown);
 }
 
@@ -40,8 +41,10 @@ fn a_process_on_another_allocator_is_told_with_its_name_and_version() {
     let program = place.program("plain", PROGRAM, &[]);
     let process = Sleeper::start(&mut Command::new(&program));
     let (line, id) = (said(&[&process.id()], 1), process.id());
-    let (before, behind) =
-        (format!("vcm: {id} runs on glibc malloc "), ", not on vcmalloc ('vcm run' or 'vcm enable' changes that)\n");
+    let (before, behind) = (
+        format!("vcm: {id} runs on glibc malloc "),
+        ", not on vcmalloc ('vcm run' or 'vcm enable' changes that)\n",
+    );
     assert!(line.starts_with(&before) && line.ends_with(behind), "{line}");
     let former = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
     let line = said(&[&former.id()], 1);
@@ -80,7 +83,8 @@ fn who_may_not_read_the_memory_is_told_the_command_that_may() {
     support::install(std::path::Path::new(env!("CARGO_BIN_EXE_vcm")), &tool);
     let id = process.id();
     let refused = done(Command::new(&tool).args(["stat", &id]).uid(NOBODY).gid(NOBODY));
-    let expected = format!("vcm: {id} belongs to root, whose memory only root may read: sudo vcm stat {id}\n");
+    let expected =
+        format!("vcm: {id} belongs to root, whose memory only root may read: sudo vcm stat {id}\n");
     assert_eq!((refused.code, refused.err), (Some(1), expected));
     // Its own, but with Yama, or without a right that it would need.
     let own = Sleeper::start(Command::new(&program).uid(NOBODY).gid(NOBODY));
