@@ -1,12 +1,12 @@
 //! Where the statistics lie, told to who reads this process from outside: a note that is found in the program headers,
 //! in memory, whether or not the file has symbols or is still there; and a symbol for debuggers (docs/design/window.md).
 
+use super::place_of_heap;
 use super::version::VERSION;
-use super::{HEAP, Policy};
 use vcmalloc_core::heap::Window;
 
 #[used]
-static WINDOW: Window = Window::new(Policy::heap_of(&raw const HEAP), VERSION);
+static WINDOW: Window = Window::new(place_of_heap(), VERSION);
 
 /// Leads to the description.
 #[unsafe(no_mangle)]
