@@ -29,22 +29,23 @@ const ORDERS: [Order; 8] = [
         folder: "crates/core/src/pages",
         module: "crate::pages",
         files: "bits span table posted runs runs/gaps runs/take runs/mend mod map untidy close figures release limits
-            place grow open repair verify",
+            place grow open repair verify window",
     },
     Order {
         folder: "crates/core/src/options",
         module: "crate::options",
-        files: "value mod file foreign",
+        files: "value mod file foreign window",
     },
     Order {
         folder: "crates/core/src/central",
         module: "crate::central",
-        files: "budget places transfer lists mod verify",
+        files: "budget places transfer lists mod verify window",
     },
     Order {
         folder: "crates/core/src/cache",
         module: "crate::cache",
-        files: "mod slab worth slab_cache whole no_sequence sequence locked tables start sampling figures adapt misses drain fork",
+        files: "mod slab worth slab_cache whole no_sequence sequence locked tables start sampling figures adapt misses drain fork
+            window",
     },
     Order {
         folder: "crates/core/src/watch",
@@ -54,7 +55,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/upkeep",
         module: "crate::upkeep",
-        files: "patience callback thread mod collect bound retain limits relief shed tick",
+        files: "patience callback thread mod collect bound retain limits relief shed tick window",
     },
     Order {
         folder: "crates/core/src/heap",
@@ -63,7 +64,7 @@ const ORDERS: [Order; 8] = [
             sampling/rate settings/read settings/start settings/apply paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats
-            figures/text blocks hardened verify",
+            figures/text figures/window blocks hardened verify",
     },
 ];
 

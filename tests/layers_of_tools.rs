@@ -20,8 +20,15 @@ const CRATES: [(&str, Floors); 5] = [
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
     &["process", "machine", "command", "dependencies", "systemd"],
-    &["block", "condition", "loaded", "readable", "resources", "start", "variables"],
+    &["block", "condition", "loaded", "pressure", "readable", "resources", "start", "variables"],
     &["allocator", "daemon", "ceph"],
+    &["window::memory"],
+    &["window::layout"],
+    &["window::counters"],
+    &["window::residence"],
+    &["window::snapshot"],
+    &["window::seen"],
+    &["window"],
     &["lib"],
 ];
 
@@ -113,6 +120,7 @@ const VCM: Floors = &[
         "verbs::lab",
         "verbs::man",
         "verbs::run",
+        "verbs::stat",
         "verbs::trace",
     ],
     &["verbs"],

@@ -17,6 +17,7 @@
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
 //! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
+//! window                      where the statistics lie, for who reads this process from outside
 //! moved version               functions that glibc moved; which build this is
 //! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
 //! c                           what C's functions speak in: pointers, names, errno
@@ -56,6 +57,7 @@ mod start;
 mod threads;
 mod unwind;
 mod version;
+mod window;
 
 use vcmalloc_core::heap::{Blocks, Heap};
 use vcmalloc_core::os::{Linux, Os};
@@ -84,6 +86,11 @@ fn blocks() -> &'static impl Blocks {
 #[inline(always)]
 fn heap() -> &'static Heap<Linux> {
     HEAP.heap()
+}
+
+/// Where that is, for who reads it from outside.
+const fn place_of_heap() -> *const Heap<Linux> {
+    Policy::heap_of(&raw const HEAP)
 }
 
 /// Nothing here panics: a test on the library's symbols proves that this is never called.

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! daemon  allocator      which daemon a process is, whose malloc it gets; ceph: what it answers at its admin socket
-//! loaded  variables  start  readable  condition  resources  block      parts of a running process
+//! loaded  variables  start  readable  condition  resources  pressure  block      parts of a running process
 //! process  machine  command  dependencies  systemd  privileges  elf    a process, a machine, a file
+//! window                 the statistics of a process on vcmalloc, from its memory
 //! root                   where the machine's files are: the real root, or a folder that stands for one
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod dependencies;
 pub mod elf;
 pub mod loaded;
 pub mod machine;
+pub mod pressure;
 pub mod privileges;
 pub mod process;
 pub mod readable;
@@ -29,3 +31,4 @@ pub mod systemd;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod variables;
+pub mod window;

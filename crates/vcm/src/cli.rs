@@ -6,6 +6,7 @@
 pub mod doctor;
 pub mod enable;
 pub mod lab;
+pub mod stat;
 pub mod trace;
 
 use crate::{say, settings};
@@ -25,6 +26,7 @@ Examples:
   vcm config                               list the options
   vcm config 4711                          settings a running process was started with
   vcm doctor                               what the storage daemons here run on, and what is wrong
+  vcm stat ceph-osd                        where the memory of a running process is
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
 const RUN_EXAMPLES: &str = "\
@@ -71,6 +73,7 @@ pub enum Verb {
     Doctor(doctor::Doctor),
     Enable(enable::Enable),
     Disable(enable::Disable),
+    Stat(stat::Stat),
     Trace(trace::TraceVerb),
     Completions(Completions),
     Man(Man),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, doctor, enable, lab, trace, man, completions
+//! verbs/      one module a verb: run, config, stat, doctor, enable, lab, trace, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! automatic   what `auto` comes to
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),
         Verb::Disable(arguments) => verbs::enable::disable(&arguments),
+        Verb::Stat(arguments) => verbs::stat::stat(&arguments),
         Verb::Trace(arguments) => verbs::trace::trace(arguments),
         Verb::Completions(arguments) => verbs::completions::completions(&arguments),
         Verb::Man(arguments) => verbs::man::man(&arguments),

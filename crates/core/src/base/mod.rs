@@ -9,6 +9,7 @@ pub mod locks;
 #[cfg(test)]
 pub mod memory;
 pub mod noted;
+pub mod place;
 pub mod sync;
 pub mod text;
 #[cfg(not(loom))]

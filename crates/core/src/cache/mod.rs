@@ -22,6 +22,7 @@ mod start;
 mod tables;
 #[cfg(target_arch = "x86_64")]
 mod whole;
+mod window;
 mod worth;
 
 pub use drain::{Look, Stillness};
@@ -29,6 +30,7 @@ pub use figures::CacheStats;
 pub use sampling::Sampling;
 pub use sequence::Front;
 pub use slab::most_cached;
+pub use window::array_bases;
 
 use crate::base::locks::Freezer;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -22,14 +22,14 @@ use crate::os::Os;
 pub const SMALL_BLOCKS: usize = 7;
 
 const ENTRY: usize = size_of::<usize>();
-const INFO_START: usize = round_up(TABLE_LEN * ENTRY, 64);
+pub(super) const INFO_START: usize = round_up(TABLE_LEN * ENTRY, 64);
 const SMALL_START: usize = round_up(INFO_START + size_of::<Info>(), 64);
 const SMALL_STRIDE: usize = (SMALL_BLOCKS + 1) * ENTRY;
 /// The part of a slab that is mapped from the start: words, info and small arrays.
 pub const SLAB_HEAD_BYTES: usize = BIG_START;
-const BIG_START: usize = round_up(SMALL_START + TABLE_LEN * SMALL_STRIDE, 4096);
+pub(super) const BIG_START: usize = round_up(SMALL_START + TABLE_LEN * SMALL_STRIDE, 4096);
 
-const BIG_BASES: [u32; TABLE_LEN + 1] = big_bases();
+pub(crate) const BIG_BASES: [u32; TABLE_LEN + 1] = big_bases();
 /// The length of a slab's mapping. Most of it is never touched.
 pub const SLAB_BYTES: usize = round_up(BIG_BASES[TABLE_LEN] as usize, 64 << 10);
 
@@ -124,7 +124,7 @@ impl Word {
     }
 }
 
-fn small_base(class: SizeClass) -> usize {
+pub(super) const fn small_base(class: SizeClass) -> usize {
     SMALL_START + class.index() * SMALL_STRIDE
 }
 

@@ -14,7 +14,7 @@ use crate::os::{Mutex, Os};
 pub(super) const WORD: usize = size_of::<usize>();
 pub(super) const EMPTY_BYTES: usize = round_up(TABLE_LEN * WORD, 64);
 /// Tables with a word for each slot.
-const TABLES: usize = 3;
+pub(super) const TABLES: usize = 3;
 
 impl<O: Os> Cache<O> {
     pub(super) fn table_bytes(slots: usize) -> usize {

@@ -8,9 +8,9 @@ use crate::base::sync::{AtomicUsize, Ordering};
 
 /// Room for cached bytes, shared by all vCPU caches and transfer arrays. Any thread may call.
 pub struct Budget {
-    limit: AtomicUsize,
-    taken: AtomicUsize,
-    most_taken: AtomicUsize,
+    pub(super) limit: AtomicUsize,
+    pub(super) taken: AtomicUsize,
+    pub(super) most_taken: AtomicUsize,
 }
 
 impl Budget {

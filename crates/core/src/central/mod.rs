@@ -11,6 +11,7 @@ mod places;
 mod transfer;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
+mod window;
 
 pub use budget::Budget;
 pub use lists::locate;

@@ -166,6 +166,11 @@ pub const fn block_bytes_of_index(index: usize) -> usize {
     if index == 0 || index > CLASS_COUNT { 0 } else { block_bytes_of(index) }
 }
 
+/// What the table knows about the class with this index.
+pub const fn shape_of_index(index: usize) -> Shape {
+    SHAPES[index]
+}
+
 const fn build_shapes() -> [Shape; TABLE_LEN] {
     let none = Shape { block_bytes: 0, span_units: 0, blocks: 0, batch: 0, reciprocal: 0 };
     let mut shapes = [none; TABLE_LEN];

@@ -15,7 +15,7 @@ mod settings;
 mod verify;
 
 pub use blocks::Blocks;
-pub use figures::{Committed, Range, RangeState, Stats, Tiers};
+pub use figures::{Committed, Range, RangeState, Stats, Tiers, Window};
 pub use hardened::Hardened;
 pub use paths::LARGEST_REQUEST;
 pub use sampling::Hooks;
@@ -132,6 +132,11 @@ impl<O: Os> Heap<O> {
 
     pub fn os(&self) -> &O {
         &self.os
+    }
+
+    /// Where the heap of this policy lies, of one that lies there.
+    pub const fn heap_of(policy: *const Self) -> *const Heap<O> {
+        policy
     }
 
     fn below_cache(&self) -> cache::Below<'_, O> {

@@ -329,6 +329,7 @@ pub const TOOL_VARIABLES: [&str; 4] = ["VCM_CONFIG", "VCM_RUN_PROOF", "VCM_LIBRA
 
 mod file;
 mod foreign;
+mod window;
 pub use file::{FILE_ROOM, NAME_BYTES, Setting, each_setting, part_to_read};
 pub use foreign::{FOREIGN, Foreign, set_by};
 

@@ -53,6 +53,10 @@ pub struct Mutex<T, W> {
 unsafe impl<T: Send, W> Sync for Mutex<T, W> {}
 
 impl<T: Ranked, W: Wait> Mutex<T, W> {
+    /// Where the word that says who holds it lies, and the value.
+    pub const STATE: usize = core::mem::offset_of!(Self, state);
+    pub const VALUE: usize = core::mem::offset_of!(Self, value);
+
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Mutex {

@@ -9,8 +9,8 @@ const NONE: usize = usize::MAX;
 
 /// Bounds of the footprint, in bytes.
 pub struct Limits {
-    soft: AtomicUsize,
-    hard: AtomicUsize,
+    pub(super) soft: AtomicUsize,
+    pub(super) hard: AtomicUsize,
     /// The soft limit was passed since `forget_passed`.
     passed: AtomicBool,
     /// The footprint that is worth a look, and whether it was passed since.

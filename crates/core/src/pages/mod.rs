@@ -22,6 +22,7 @@ mod table;
 mod untidy;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
+mod window;
 
 pub use figures::{LargeStats, Mapping, PageStats};
 pub use grow::Place;

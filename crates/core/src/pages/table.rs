@@ -1,6 +1,7 @@
 //! A table that grows where it lies, so that its entries never move: inside a reservation, or at a place where nothing
 //! else is.
 
+use crate::base::place::Places;
 use crate::base::round_up;
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::os::Os;
@@ -25,6 +26,11 @@ pub struct Table<T> {
 impl<T> Table<T> {
     /// Where the address of the first entry lies.
     pub const BASE: usize = core::mem::offset_of!(Self, base);
+
+    /// Adds where it lies, of a table at this offset in the heap.
+    pub const fn places(list: Places, name: &str, at: usize) -> Places {
+        list.mapping(name, at + Self::BASE, at + core::mem::offset_of!(Self, committed_bytes))
+    }
 
     pub const fn new() -> Self {
         Table {

@@ -16,6 +16,7 @@ mod retain;
 mod shed;
 mod thread;
 mod tick;
+mod window;
 
 pub use callback::Callback;
 pub use retain::Holding;

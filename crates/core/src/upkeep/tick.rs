@@ -34,7 +34,7 @@ const EVENTS_PER_LOOK: u32 = 64;
 
 /// When there were ticks, and when the next one is due.
 pub struct Schedule {
-    count: AtomicU64,
+    pub(super) count: AtomicU64,
     /// Slow paths, where they do the ticks.
     events: AtomicU32,
     next: AtomicU64,
@@ -42,7 +42,7 @@ pub struct Schedule {
     is_under_way: AtomicBool,
     /// Ticks in a row that had nothing to do.
     quiet: AtomicU32,
-    huge_stall: AtomicU64,
+    pub(super) huge_stall: AtomicU64,
     next_collapse: AtomicU64,
 }
 

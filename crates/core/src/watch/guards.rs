@@ -11,11 +11,13 @@ use super::slot::{LIVE, Slot, Trace};
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
+use crate::base::place::Places;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
 use crate::os::{Guard, Mutex, Os};
 use crate::pages::Table;
+use core::mem::offset_of;
 
 const MOST_SLOTS: usize = 256;
 /// Slots where nothing is known about the system's limit on mappings.
@@ -56,6 +58,20 @@ struct State {
 
 impl Ranked for State {
     const RANK: Rank = Rank::Guards;
+}
+
+/// Where what is told about samples lies (docs/design/window.md).
+impl<O: Os> Guards<O> {
+    pub(crate) const fn places(list: Places, at: usize) -> Places {
+        let state = at + offset_of!(Self, state) + Mutex::<State, O>::VALUE;
+        Table::<Slot>::places(list, "guards", at + offset_of!(Self, slots))
+            .one("guards.base", 8, at + offset_of!(Self, base))
+            .one("guards.bytes", 8, at + offset_of!(Self, bytes))
+            .one("guards.page", 8, at + offset_of!(Self, page))
+            .one("guards.live", 4, at + offset_of!(Self, live))
+            .one("guards.requested", 8, state + offset_of!(State, requested))
+            .one("guards.samples", 8, state + offset_of!(State, samples))
+    }
 }
 
 const NOBODY: u32 = u32::MAX;

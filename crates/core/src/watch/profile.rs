@@ -7,11 +7,13 @@
 use super::stack::Stack;
 use crate::base::chance::sampled_chance;
 use crate::base::locks::{Rank, Ranked};
+use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
 use crate::os::{Guard, Mutex, Os};
 use crate::pages::Table;
+use core::mem::offset_of;
 
 /// At the default interval of 512 KiB so many live samples stand for 128 GiB.
 const MOST_RECORDS: usize = 1 << 18;
@@ -120,6 +122,18 @@ pub struct Profile<O: Os> {
     stacks: Table<OfStack>,
     stack_heads: Table<AtomicU32>,
     state: Mutex<State, O>,
+}
+
+/// Where its tables lie (docs/design/window.md).
+impl<O: Os> Profile<O> {
+    pub(crate) const fn places(list: Places, at: usize) -> Places {
+        let list = Table::<Record>::places(list, "records", at + offset_of!(Self, records));
+        let list = Table::<AtomicU32>::places(list, "record_heads", at + offset_of!(Self, record_heads));
+        let list = Table::<OfStack>::places(list, "stacks", at + offset_of!(Self, stacks));
+        Table::<AtomicU32>::places(list, "stack_heads", at + offset_of!(Self, stack_heads))
+            .one("profile.on", 1, at + offset_of!(Self, on))
+            .one("profile.interval", 8, at + offset_of!(Self, interval))
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -8,4 +8,5 @@ pub mod enable;
 pub mod lab;
 pub mod man;
 pub mod run;
+pub mod stat;
 pub mod trace;

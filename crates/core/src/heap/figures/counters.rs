@@ -128,7 +128,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Calls `take` with the start and the length of each mapping that holds what the heap knows, not blocks.
-    fn each_metadata(&self, mut take: impl FnMut(usize, usize)) {
+    pub(super) fn each_metadata(&self, mut take: impl FnMut(usize, usize)) {
         self.pages.each_mapping(|mapping, start, bytes| {
             if mapping == Mapping::Metadata {
                 take(start, bytes);

@@ -58,6 +58,11 @@ struct Live {
 }
 
 impl<O: Os> Hardened<O> {
+    /// Where the heap of this policy lies, of one that lies there.
+    pub const fn heap_of(policy: *const Self) -> *const Heap<O> {
+        policy.wrapping_byte_add(core::mem::offset_of!(Self, heap)).cast()
+    }
+
     pub const fn new(os: O) -> Self {
         let mut heap = Heap::new(os);
         heap.pages.keep_marks();

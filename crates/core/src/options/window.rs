@@ -1,0 +1,20 @@
+//! Where the values in effect lie, for who reads them from outside (docs/design/window.md).
+
+use super::{OPTION_COUNT, Options, SPECS};
+use crate::base::place::{Places, Within};
+use core::mem::offset_of;
+
+impl Options {
+    /// Adds each option's value and origin, of options that lie so far in the heap.
+    pub(crate) const fn places(mut list: Places, at: usize) -> Places {
+        let (values, origins) = (at + offset_of!(Self, values), at + offset_of!(Self, origins));
+        let mut index = 0;
+        while index < OPTION_COUNT {
+            let name = SPECS[index].name;
+            list = list.put("option.", name, Within::Heap, 8, values + 8 * index, (0, 1));
+            list = list.put("origin.", name, Within::Heap, 1, origins + index, (0, 1));
+            index += 1;
+        }
+        list
+    }
+}

@@ -1,0 +1,18 @@
+//! Where this layer's numbers lie, for who reads them from outside (docs/design/window.md).
+
+use super::Upkeep;
+use super::tick::Schedule;
+use crate::base::place::Places;
+use crate::os::Os;
+use core::mem::offset_of;
+
+impl<O: Os> Upkeep<O> {
+    /// Adds the places of an upkeep that lies so far in the heap.
+    pub(crate) const fn places(list: Places, at: usize) -> Places {
+        let schedule = at + offset_of!(Self, schedule);
+        list.one("upkeep.ticks", 8, schedule + offset_of!(Schedule, count))
+            .one("upkeep.huge_stall", 8, schedule + offset_of!(Schedule, huge_stall))
+            .one("upkeep.fences_refused", 8, at + offset_of!(Self, fences_refused))
+            .one("upkeep.given_back", 8, at + offset_of!(Self, given_back))
+    }
+}

@@ -1,0 +1,137 @@
+//! What a library says of where its numbers lie. Its layout is docs/reference/window.md.
+
+use super::memory::{Memory, number};
+use std::collections::HashMap;
+use std::io::{self, Error, ErrorKind};
+
+const MAGIC: &[u8] = b"vcm-wndw";
+/// Of the layout.
+pub const VERSION: u64 = 1;
+/// Bytes of the description, of a place and of a class in the first version: what may be added comes behind them.
+const WINDOW_BYTES: usize = 64;
+const PLACE_BYTES: usize = 64;
+const CLASS_BYTES: usize = 20;
+const NAME_BYTES: usize = 40;
+/// More than any library has; a description that says more is none.
+const MOST: u64 = 4096;
+const MOST_HEAP_BYTES: u64 = 16 << 20;
+
+/// What the offset of a place counts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Within {
+    Constant,
+    Heap,
+    Slab,
+    Block,
+    /// Of a library newer than this tool.
+    Elsewhere,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub within: Within,
+    pub width: usize,
+    pub offset: u64,
+    pub stride: usize,
+    pub count: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub block_bytes: u64,
+    pub span_bytes: u64,
+    pub blocks: u64,
+    pub small_array_at: u64,
+    pub big_array_at: u64,
+}
+
+pub struct Layout {
+    /// Version and commit.
+    pub build: String,
+    pub heap: u64,
+    pub heap_bytes: usize,
+    pub places: HashMap<String, Place>,
+    /// By number; those without blocks have sizes of 0.
+    pub classes: Vec<Shape>,
+}
+
+/// What there is at an address where a description was promised.
+pub enum Found {
+    Layout(Box<Layout>),
+    /// A layout that this tool does not know.
+    Version(u64),
+}
+
+impl Layout {
+    pub fn read(memory: &Memory, at: u64) -> io::Result<Found> {
+        let damaged = || Error::new(ErrorKind::InvalidData, "its description of the statistics is damaged");
+        let head = memory.bytes(at, 16)?;
+        if !head.starts_with(MAGIC) {
+            return Err(damaged());
+        }
+        let (version, bytes) = (number(&head, 8, 4), number(&head, 12, 4));
+        if version != VERSION {
+            return Ok(Found::Version(version));
+        }
+        let window = memory.bytes(at, bytes.min(MOST) as usize)?;
+        let [place_bytes, places, class_bytes, classes] = [48, 52, 56, 60].map(|at| number(&window, at, 4));
+        let heap_bytes = number(&window, 24, 8);
+        let is_sound = window.len() >= WINDOW_BYTES
+            && (PLACE_BYTES as u64..=MOST).contains(&place_bytes)
+            && (CLASS_BYTES as u64..=MOST).contains(&class_bytes)
+            && places.max(classes) <= MOST
+            && heap_bytes <= MOST_HEAP_BYTES;
+        if !is_sound {
+            return Err(damaged());
+        }
+        let (place_bytes, class_bytes) = (place_bytes as usize, class_bytes as usize);
+        let table = |at: usize, bytes: usize, count: u64| {
+            memory.bytes(number(&window, at, 8), bytes * count as usize)
+        };
+        let (places, classes) = (table(32, place_bytes, places)?, table(40, class_bytes, classes)?);
+        Ok(Found::Layout(Box::new(Layout {
+            build: text(window.get(WINDOW_BYTES..).unwrap_or(&[])),
+            heap: number(&window, 16, 8),
+            heap_bytes: heap_bytes as usize,
+            places: places.chunks_exact(place_bytes).map(place).collect(),
+            classes: classes.chunks_exact(class_bytes).map(shape).collect(),
+        })))
+    }
+
+    pub fn constant(&self, name: &str) -> Option<u64> {
+        self.places.get(name).filter(|place| place.within == Within::Constant).map(|place| place.offset)
+    }
+
+    pub fn place(&self, name: &str, within: Within) -> Option<&Place> {
+        self.places.get(name).filter(|place| place.within == within)
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}
+
+fn place(bytes: &[u8]) -> (String, Place) {
+    let within = match number(bytes, 40, 4) {
+        0 => Within::Constant,
+        1 => Within::Heap,
+        2 => Within::Slab,
+        3 => Within::Block,
+        _ => Within::Elsewhere,
+    };
+    let place = Place {
+        within,
+        width: (number(bytes, 44, 4) as usize).min(8),
+        offset: number(bytes, 48, 8),
+        stride: number(bytes, 56, 4) as usize,
+        count: number(bytes, 60, 4) as usize,
+    };
+    (text(bytes.get(..NAME_BYTES).unwrap_or_default()), place)
+}
+
+fn shape(bytes: &[u8]) -> Shape {
+    let [block_bytes, span_bytes, blocks, small_array_at, big_array_at] =
+        [0, 4, 8, 12, 16].map(|at| number(bytes, at, 4));
+    Shape { block_bytes, span_bytes, blocks, small_array_at, big_array_at }
+}

@@ -1,0 +1,149 @@
+//! The memory of a process, and the note by which a library of ours says where its statistics lie.
+//!
+//! The file of the memory is opened once and stays with that memory: a process that ends or becomes another program
+//! gives an end, also where its number is used again.
+
+use crate::process::Process;
+use std::fs::{self, File};
+use std::io::{self, Error, ErrorKind};
+use std::os::unix::fs::FileExt;
+
+pub struct Memory(File);
+
+impl Memory {
+    pub fn of(process: &Process) -> io::Result<Memory> {
+        File::open(process.file("mem")).map(Memory)
+    }
+
+    /// Fills `into`; `NotFound` where the memory is gone with its process.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.0.read_at(rest, at + done as u64)? {
+                0 => return Err(Error::new(ErrorKind::NotFound, "the process has ended")),
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
+    pub fn bytes(&self, at: u64, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.read(at, &mut bytes).map(|()| bytes)
+    }
+}
+
+/// A number of `width` bytes in bytes that were read; 0 outside them.
+pub fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
+    let mut word = [0; 8];
+    let Some(from) = at.checked_add(width).and_then(|end| bytes.get(at..end)) else { return 0 };
+    for (to, from) in word.iter_mut().zip(from) {
+        *to = *from;
+    }
+    u64::from_le_bytes(word)
+}
+
+/// Where the descriptions lie that the loaded objects carry.
+pub fn descriptions(process: &Process, memory: &Memory) -> io::Result<Vec<u64>> {
+    let maps = fs::read(process.file("maps"))?;
+    let starts = maps.split(|byte| *byte == b'\n').filter_map(start_of_object);
+    // What is unmapped meanwhile, or no ELF file, has none.
+    Ok(starts.filter_map(|start| of_object(memory, start).ok().flatten()).collect())
+}
+
+/// The address at which the beginning of a file is mapped.
+fn start_of_object(line: &[u8]) -> Option<u64> {
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_ascii_whitespace();
+    let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let is_begin = rights.starts_with('r') && offset.bytes().all(|digit| digit == b'0');
+    // The kernel's own, and what is no file, has no name that begins so.
+    let is_file = words.nth(2)?.starts_with('/');
+    u64::from_str_radix(range.split('-').next()?, 16).ok().filter(|_| is_begin && is_file)
+}
+
+const LOAD: u64 = 1;
+const NOTE: u64 = 4;
+/// More than any linker makes.
+const MOST_HEADERS: u64 = 128;
+const MOST_NOTES: u64 = 1 << 16;
+
+/// Goes through the program headers in memory (elf(5), 64 bits).
+fn of_object(memory: &Memory, start: u64) -> io::Result<Option<u64>> {
+    let header = memory.bytes(start, 64)?;
+    if !header.starts_with(b"\x7fELF\x02\x01") {
+        return Ok(None);
+    }
+    let (at, bytes, count) = (number(&header, 32, 8), number(&header, 54, 2), number(&header, 56, 2));
+    if bytes < 56 || count > MOST_HEADERS {
+        return Ok(None);
+    }
+    let headers = memory.bytes(start.wrapping_add(at), (bytes * count) as usize)?;
+    let field = |index: u64, at: usize| number(&headers, (index * bytes) as usize + at, 8);
+    let kind = |index: u64| number(&headers, (index * bytes) as usize, 4);
+    let first = (0..count).find(|index| kind(*index) == LOAD && field(*index, 8) == 0);
+    let Some(bias) = first.map(|index| start.wrapping_sub(field(index, 16))) else { return Ok(None) };
+    for index in (0..count).filter(|index| kind(*index) == NOTE) {
+        let (at, length) = (bias.wrapping_add(field(index, 16)), field(index, 40).min(MOST_NOTES));
+        if let Some((place, distance)) = distance_in(&memory.bytes(at, length as usize)?) {
+            return Ok(Some(at.wrapping_add(place).wrapping_add(distance)));
+        }
+    }
+    Ok(None)
+}
+
+/// Where in these notes the distance to the description lies, and what it is.
+fn distance_in(notes: &[u8]) -> Option<(u64, u64)> {
+    const NAME: &[u8] = b"vcmalloc\0";
+    let mut at = 0;
+    while at + 12 <= notes.len() {
+        let (name, description) = (number(notes, at, 4) as usize, number(notes, at + 4, 4) as usize);
+        let behind = at + 12 + name.next_multiple_of(4);
+        if notes.get(at + 12..at + 12 + name) == Some(NAME) && number(notes, at + 8, 4) == 1 {
+            return (description >= 8).then(|| (behind as u64, number(notes, behind, 8)));
+        }
+        at = behind + description.next_multiple_of(4);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_note_is_found_among_others_and_damaged_ones_end_the_search() {
+        let note = |name: &[u8], kind: u32, description: &[u8]| {
+            let mut bytes = Vec::new();
+            [name.len() as u32, description.len() as u32, kind]
+                .iter()
+                .for_each(|number| bytes.extend(number.to_le_bytes()));
+            for part in [name, description] {
+                bytes.extend(part);
+                bytes.resize(bytes.len().next_multiple_of(4), 0);
+            }
+            bytes
+        };
+        let ours = note(b"vcmalloc\0", 1, &(-64i64).to_le_bytes());
+        let both = [note(b"GNU\0", 3, &[7; 20]), ours.clone()].concat();
+        assert_eq!(distance_in(&both), Some((36 + 24, -64i64 as u64)));
+        assert_eq!(distance_in(&note(b"vcmalloc\0", 2, &[0; 8])), None);
+        assert_eq!(distance_in(&note(b"vcmalloc\0", 1, &[0; 4])), None);
+        assert_eq!(distance_in(&[0xff; 40]), None);
+        assert_eq!(distance_in(ours.get(..10).unwrap()), None);
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_file_is_looked_at() {
+        let start = |line: &str| start_of_object(line.as_bytes());
+        assert_eq!(
+            start("7f12a000-7f12b000 r--p 00000000 08:01 55    /usr/lib/a b.so (deleted)"),
+            Some(0x7f12_a000)
+        );
+        assert_eq!(start("7f12a000-7f12b000 r-xp 00001000 08:01 55    /usr/lib/a.so"), None);
+        assert_eq!(start("7f12a000-7f12b000 ---p 00000000 08:01 55    /usr/lib/a.so"), None);
+        assert_eq!(start("7f12a000-7f12b000 r-xp 00000000 00:00 0     [vdso]"), None);
+        assert_eq!(start("7f12a000-7f12b000 rw-p 00000000 00:00 0 "), None);
+        assert_eq!(start(""), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Which process is meant, and why its statistics cannot be seen where they cannot.
+
+use super::layout::{Found, Layout, VERSION};
+use super::memory::{Memory, descriptions};
+use super::snapshot::Snapshot;
+use crate::allocator;
+use crate::condition::Condition;
+use crate::loaded;
+use crate::privileges::how_to_see_more;
+use crate::process::{self, Process};
+use crate::root::Root;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+
+/// A process whose statistics can be read.
+pub struct Seen {
+    pub process: Process,
+    pub name: String,
+    memory: Memory,
+    layout: Box<Layout>,
+}
+
+/// The process that a number or a name means. The error is a line for who asked.
+pub fn find(word: &str) -> Result<Process, String> {
+    if let Some(id) = word.parse().ok().filter(|id| *id > 0) {
+        return Ok(Process::new(id));
+    }
+    let own = std::process::id() as i32;
+    let named = |id: &i32| *id != own && is_named(&Process::new(*id), word);
+    let found: Vec<i32> = process::all(&Root::real()).into_iter().filter(named).collect();
+    match *found.as_slice() {
+        [id] => Ok(Process::new(id)),
+        [] => Err(format!("no process is called '{word}'; 'vcm doctor' shows the daemons, 'ps -e' all")),
+        [first, ..] => {
+            let ids: Vec<String> = found.iter().map(i32::to_string).collect();
+            Err(format!(
+                "{} processes are called '{word}': {}; name one by its number: vcm stat {first}",
+                ids.len(),
+                ids.join(" ")
+            ))
+        }
+    }
+}
+
+fn is_named(process: &Process, word: &str) -> bool {
+    let file = process.program().ok();
+    let file = file.as_ref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
+    let is_program = file.is_some_and(|name| name.trim_end_matches(loaded::REPLACED) == word);
+    (is_program || process.name().is_ok_and(|name| name == word.as_bytes())) && process.is_alive()
+}
+
+impl Seen {
+    /// Opens the window of a process. The error is the rest of a line that begins with its number.
+    pub fn open(process: Process) -> Result<Seen, String> {
+        if let Some(why) = process.condition().why_not_seen() {
+            return Err(why.into());
+        }
+        let refused = |error: io::Error| why_refused(&process, &error);
+        let memory = Memory::of(&process).map_err(refused)?;
+        let at = descriptions(&process, &memory).map_err(refused)?;
+        let mut layouts = Vec::new();
+        let mut other = None;
+        for at in at {
+            match Layout::read(&memory, at).map_err(refused)? {
+                Found::Layout(layout) => layouts.push(layout),
+                Found::Version(version) => other = Some(version),
+            }
+        }
+        if layouts.is_empty() {
+            return Err(match other {
+                Some(version) => format!(
+                    "has statistics of layout {version}, and this vcm reads layout {VERSION}: use the vcm of its build"
+                ),
+                None => without_window(&process),
+            });
+        }
+        // Of two libraries in one process that one serves it whose heap is in use.
+        let used = |layout: &Layout| {
+            Snapshot::take(&process, &memory, layout).map_or(0, |snapshot| snapshot.stats.mapped)
+        };
+        if layouts.len() > 1 {
+            layouts.sort_by_cached_key(|layout| used(layout));
+        }
+        let Some(layout) = layouts.pop() else { return Err(without_window(&process)) };
+        let name = String::from_utf8_lossy(&process.name().unwrap_or_default()).into_owned();
+        Ok(Seen { process, name, memory, layout })
+    }
+
+    /// Looks once. The error is the rest of a line that begins with the process's number.
+    pub fn snapshot(&self) -> Result<Snapshot, String> {
+        Snapshot::take(&self.process, &self.memory, &self.layout)
+            .map_err(|error| why_refused(&self.process, &error))
+    }
+}
+
+/// Why there is no description: another allocator, or a build from before there was one.
+fn without_window(process: &Process) -> String {
+    let environment = process.variables().map(|variables| variables.pairs).ok();
+    let answer = loaded::of(process, environment.as_deref()).map(|loaded| allocator::of(&loaded));
+    match answer.ok().and_then(|answer| answer.serving) {
+        Some(found) if found.kind.is_ours() => format!(
+            "runs vcmalloc {}, which is older than 'vcm stat'; restart it on this one",
+            found.version.unwrap_or_default()
+        ),
+        Some(found) => {
+            let version = found.version.map(|version| format!(" {version}")).unwrap_or_default();
+            format!(
+                "runs on {}{version}, not on vcmalloc ('vcm run' or 'vcm enable' changes that)",
+                found.kind.name()
+            )
+        }
+        None => "does not run on vcmalloc, as far as can be seen".into(),
+    }
+}
+
+fn why_refused(process: &Process, error: &io::Error) -> String {
+    let id = process.id;
+    match process.condition() {
+        Condition::Running => {}
+        other => return other.why_not_seen().unwrap_or("has ended").into(),
+    }
+    match error.kind() {
+        ErrorKind::NotFound => "has ended, or became another program".into(),
+        ErrorKind::PermissionDenied => why_forbidden(process),
+        // Where addresses that it named are not there any more, it is at its end or starts something else.
+        _ => format!("cannot be read just now ({error}); try again: vcm stat {id}"),
+    }
+}
+
+const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+/// CAP_SYS_PTRACE (capabilities(7)).
+const TRACE_OTHERS: u64 = 1 << 19;
+
+/// Who may not read the memory, and what mends it.
+fn why_forbidden(process: &Process) -> String {
+    let id = process.id;
+    let scope = fs::read_to_string(PTRACE_SCOPE).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let own = nix::unistd::geteuid();
+    if own.is_root() {
+        let own = Process::new(std::process::id() as i32).status("CapEff");
+        let may = own
+            .and_then(|mask| u64::from_str_radix(&mask, 16).ok())
+            .is_some_and(|mask| mask & TRACE_OTHERS != 0);
+        return match (may, scope) {
+            (_, Some(3)) => "may not be read by anybody: kernel.yama.ptrace_scope is 3 until the next boot".into(),
+            (false, _) => "may not be read: this root has no CAP_SYS_PTRACE; run vcm on the host, or the container with \
+                           --cap-add SYS_PTRACE"
+                .into(),
+            (true, _) => format!("may not be read ({}); run vcm on the host", how_to_see_more()),
+        };
+    }
+    let owner = fs::metadata(process.file("")).map(|folder| folder.uid()).unwrap_or(0);
+    if owner != own.as_raw() {
+        return format!("belongs to {}, whose memory only root may read: sudo vcm stat {id}", user(owner));
+    }
+    match scope {
+        Some(scope @ 1..) => {
+            format!("may be read by root only, as kernel.yama.ptrace_scope is {scope}: sudo vcm stat {id}")
+        }
+        _ => format!("has rights that you have not, so only root may read its memory: sudo vcm stat {id}"),
+    }
+}
+
+fn user(id: u32) -> String {
+    let user = nix::unistd::User::from_uid(id.into()).ok().flatten();
+    user.map_or_else(|| format!("user {id}"), |user| user.name)
+}

@@ -1,0 +1,205 @@
+//! What is known about a heap at a moment: the library's own statistics, made from its counters outside.
+
+use super::counters::Counters;
+use super::layout::Layout;
+use super::memory::Memory;
+use super::residence::{self, Residence};
+use crate::process::Process;
+use std::io;
+use vcmalloc_core::heap::Stats;
+use vcmalloc_core::options::Origin;
+
+/// A size class that has spans.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    pub block_bytes: u64,
+    pub spans: u64,
+    pub live_blocks: u64,
+    pub cached_blocks: u64,
+    pub transfer_blocks: u64,
+    pub free_blocks: u64,
+    /// Bytes of its spans, and how many of them are in memory.
+    pub span_bytes: u64,
+    pub resident: u64,
+}
+
+/// An option's value in effect.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub name: String,
+    pub value: u64,
+    pub origin: Origin,
+}
+
+/// The whole process, as the kernel counts it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Resident {
+    pub rss: u64,
+    pub anonymous: u64,
+    pub swapped: u64,
+}
+
+pub struct Snapshot {
+    pub build: String,
+    /// False before the first allocation.
+    pub is_started: bool,
+    pub front: &'static str,
+    pub stats: Stats,
+    pub swapped: u64,
+    /// In the order of their sizes.
+    pub classes: Vec<Class>,
+    pub settings: Vec<Setting>,
+    pub process: Option<Resident>,
+    /// What moved while it was read; none: it is of one moment.
+    pub torn: Option<String>,
+    /// Figures' names in the window that this library does not have: what is made of them is 0.
+    pub missing: Vec<String>,
+}
+
+impl Snapshot {
+    pub fn take(process: &Process, memory: &Memory, layout: &Layout) -> io::Result<Snapshot> {
+        let counters = Counters::read(memory, layout)?;
+        let mut snapshot = Snapshot {
+            build: layout.build.clone(),
+            is_started: counters.is_started(),
+            front: front(&counters),
+            stats: Stats::default(),
+            swapped: 0,
+            classes: Vec::new(),
+            settings: settings(&counters),
+            process: None,
+            torn: counters.torn.clone(),
+            missing: Vec::new(),
+        };
+        if snapshot.is_started {
+            let residence = residence::of(process, memory, &counters)?;
+            snapshot.swapped = residence.swapped;
+            snapshot.add_counters(&counters);
+            snapshot.add_blocks(&counters, &residence);
+            snapshot.add_residence(&residence);
+        }
+        let rollup = process.rollup().ok();
+        snapshot.process = rollup.and_then(|lines| {
+            let [rss, anonymous, swapped] = ["Rss", "Anonymous", "Swap"].map(|name| lines.bytes(name));
+            Some(Resident { rss: rss?, anonymous: anonymous?, swapped: swapped.unwrap_or(0) })
+        });
+        snapshot.missing = counters.missing();
+        Ok(snapshot)
+    }
+
+    fn add_counters(&mut self, counters: &Counters) {
+        let limit = |name| Some(counters.one(name)).filter(|bytes| *bytes != u64::MAX).unwrap_or(0);
+        let guarded = counters.one("guards.live") * counters.one("guards.page");
+        let blocks = counters.one("pages.blocks") * counters.constant("block.bytes");
+        let lost = counters.one("pages.units_lost") * counters.constant("unit.bytes");
+        self.stats = Stats {
+            large_blocks: counters.one("large.blocks"),
+            large: counters.one("large.bytes"),
+            live: counters.one("large.bytes") + guarded,
+            live_requested: counters.one("large.requested") + counters.one("guards.requested"),
+            mapped: blocks.saturating_sub(lost),
+            spans: counters.one("pages.spans_open"),
+            cache_limit: counters.one("budget.limit"),
+            cache_room: counters.one("budget.taken"),
+            cache_room_most: counters.one("budget.most_taken"),
+            slabs: counters.slabs.len() as u64,
+            underflows: counters.of_slabs("slab.underflows"),
+            overflows: counters.of_slabs("slab.overflows"),
+            fences_refused: counters.one("upkeep.fences_refused"),
+            released: counters.one("pages.released"),
+            huge: counters.one("pages.huge_blocks") * counters.constant("block.bytes"),
+            huge_stall: counters.one("upkeep.huge_stall"),
+            ticks: counters.one("upkeep.ticks"),
+            given_back: counters.one("upkeep.given_back"),
+            memory_limit: limit("limits.soft"),
+            hard_limit: limit("limits.hard"),
+            guarded,
+            guarded_samples: counters.one("guards.samples"),
+            ..Stats::default()
+        };
+    }
+
+    fn add_blocks(&mut self, counters: &Counters, residence: &Residence) {
+        for (number, shape) in counters.layout.classes.iter().enumerate() {
+            let spans = counters.of_class("class.spans", number);
+            let cached_blocks = counters.cached(number);
+            if shape.block_bytes == 0 || (spans == 0 && cached_blocks == 0) {
+                continue;
+            }
+            let transfer_blocks = counters.of_class("class.transfer", number);
+            let free_blocks = counters.of_class("class.free", number);
+            let elsewhere = cached_blocks.saturating_add(transfer_blocks).saturating_add(free_blocks);
+            let class = Class {
+                block_bytes: shape.block_bytes,
+                spans,
+                live_blocks: spans.wrapping_mul(shape.blocks).saturating_sub(elsewhere),
+                cached_blocks,
+                transfer_blocks,
+                free_blocks,
+                span_bytes: spans.wrapping_mul(shape.span_bytes),
+                resident: residence.by_class.get(number).copied().unwrap_or(0),
+            };
+            let tail = shape.span_bytes.saturating_sub(shape.blocks * shape.block_bytes);
+            self.stats.live += class.live_blocks * class.block_bytes;
+            self.stats.vcpu_caches += class.cached_blocks * class.block_bytes;
+            self.stats.transfer += class.transfer_blocks * class.block_bytes;
+            self.stats.free_in_spans += class.free_blocks * class.block_bytes;
+            self.stats.span_tails += spans * tail;
+            self.stats.live_requested += requested(counters, number, &class);
+            self.classes.push(class);
+        }
+    }
+
+    /// As `Heap::stats` does it: guarded blocks are live blocks of a page.
+    fn add_residence(&mut self, residence: &Residence) {
+        let stats = &mut self.stats;
+        let spans: u64 = self.classes.iter().map(|class| class.span_bytes).sum();
+        let all: u64 = residence.by_class.iter().sum();
+        let outside = residence.by_class.first().copied().unwrap_or(0);
+        let in_spans = residence.guarded.min(stats.guarded) + (all - outside);
+        stats.not_in_memory = (spans + stats.large + stats.guarded).saturating_sub(in_spans);
+        stats.dirty_free = (residence.guarded + all).saturating_sub(in_spans);
+        stats.metadata = residence.metadata;
+        stats.resident = residence.guarded + all + residence.metadata;
+    }
+
+    /// The option called so.
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+}
+
+/// Bytes asked for by the live blocks of a class, estimated from the requests that reached the slow path.
+fn requested(counters: &Counters, number: usize, class: &Class) -> u64 {
+    let bytes = u128::from(counters.of_class("class.requested_bytes", number));
+    match u128::from(counters.of_class("class.requests", number)) {
+        0 => class.live_blocks * class.block_bytes,
+        count => u64::try_from(u128::from(class.live_blocks) * bytes / count).unwrap_or(u64::MAX),
+    }
+}
+
+fn front(counters: &Counters) -> &'static str {
+    match counters.one("cache.kind") {
+        0 => "vcpu-mm_cid",
+        1 => "vcpu-cpu_id",
+        _ => "locked",
+    }
+}
+
+fn settings(counters: &Counters) -> Vec<Setting> {
+    let names = counters.layout.places.keys().filter_map(|name| name.strip_prefix("option."));
+    let setting = |name: &str| Setting {
+        name: name.to_string(),
+        value: counters.one(&format!("option.{name}")),
+        origin: origin(counters.one(&format!("origin.{name}"))),
+    };
+    let mut settings: Vec<Setting> = names.map(setting).collect();
+    settings.sort_by(|left, right| left.name.cmp(&right.name));
+    settings
+}
+
+fn origin(number: u64) -> Origin {
+    use Origin::*;
+    let known = [Default, File, FileSection, Alias, Environment, Api];
+    known.into_iter().find(|origin| *origin as u64 == number).unwrap_or(Default)
+}

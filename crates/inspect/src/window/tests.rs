@@ -1,0 +1,149 @@
+//! The reader on heaps of this very process, which it reads as anybody's.
+
+use super::layout::{Found, Layout};
+use super::memory::Memory;
+use super::snapshot::Snapshot;
+use crate::process::Process;
+use std::collections::HashMap;
+use vcmalloc_core::base::place::Place;
+use vcmalloc_core::heap::{Heap, Stats, Window};
+use vcmalloc_core::os::fake::Fake;
+
+fn own() -> (Process, Memory) {
+    let process = Process::new(std::process::id() as i32);
+    let memory = Memory::of(&process).unwrap();
+    (process, memory)
+}
+
+fn layout(window: &Window) -> Found {
+    Layout::read(&own().1, std::ptr::from_ref(window).expose_provenance() as u64).unwrap()
+}
+
+fn look(window: &Window) -> Snapshot {
+    let Found::Layout(layout) = layout(window) else { panic!("another version") };
+    let (process, memory) = own();
+    Snapshot::take(&process, &memory, &layout).unwrap()
+}
+
+/// Stands still, with something in every tier.
+fn idle() -> Box<Heap<Fake>> {
+    let heap = Box::new(Heap::new(Fake::default()));
+    let sizes = [24, 100, 5000, 40_000, 300 << 10];
+    let blocks: Vec<usize> = (0..9000).map(|index| heap.allocate(sizes[index % 5])).collect();
+    for block in blocks.iter().step_by(11) {
+        // SAFETY: the block has 24 bytes at least; it comes into memory.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(*block).write(1) };
+    }
+    blocks.iter().step_by(7).for_each(|block| heap.free(*block));
+    heap.release(0);
+    blocks.iter().skip(1).step_by(7).for_each(|block| heap.free(*block));
+    heap
+}
+
+fn figures(stats: &Stats) -> HashMap<&'static str, u64> {
+    let mut all = HashMap::new();
+    stats.each(|name, value| {
+        all.insert(name, value);
+    });
+    all
+}
+
+#[test]
+fn every_figure_of_an_idle_heap_is_the_one_that_the_heap_itself_tells() {
+    let heap = idle();
+    // It settles what it tells before it tells it.
+    heap.stats();
+    let window = Window::new(&raw const *heap, "0.1.0+abc");
+    let (told, seen) = (figures(&heap.stats()), look(&window));
+    assert_eq!(figures(&seen.stats), told);
+    for name in ["vcpu_caches", "transfer", "free_in_spans", "not_in_memory", "large", "metadata", "released"]
+    {
+        assert!(told[name] > 0, "{name} is not tested");
+    }
+    assert_eq!((seen.build.as_str(), seen.torn, seen.missing), ("0.1.0+abc", None, Vec::new()));
+    let option = seen.settings.iter().find(|setting| setting.name == "release_delay").unwrap();
+    assert_eq!((option.value, option.origin.name()), (1_000_000_000, "default"));
+}
+
+#[test]
+fn a_heap_that_was_never_used_is_seen_and_has_nothing() {
+    let heap = Heap::new(Fake::default());
+    let seen = look(&Window::new(&raw const heap, ""));
+    assert!(!seen.is_started && seen.torn.is_none() && seen.stats.resident == 0);
+}
+
+/// A copy of the heap's numbers, in which some are changed: somebody was at it.
+fn look_at_changed(heap: &Heap<Fake>, name: &str, change: impl Fn(&mut u8)) -> Snapshot {
+    let mut window = Window::new(heap, "");
+    let Found::Layout(layout) = layout(&window) else { panic!("another version") };
+    // SAFETY: the bytes of the heap, which stands still; its padding may be anything.
+    let mut bytes = unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(heap).cast::<u8>(), size_of::<Heap<Fake>>()).to_vec()
+    };
+    change(&mut bytes[layout.places[name].offset as usize]);
+    window.heap = bytes.as_ptr().cast();
+    look(&window)
+}
+
+#[test]
+fn a_look_at_a_heap_under_change_says_that_it_is_torn() {
+    let heap = idle();
+    let torn = |name, change: fn(&mut u8)| look_at_changed(&heap, name, change).torn.unwrap_or_default();
+    assert_eq!(torn("pages.clock", |byte| *byte += 1), "");
+    assert_eq!(torn("pages.lock", |byte| *byte |= 1), "spans");
+    assert_eq!(torn("class.spans_lock", |byte| *byte |= 1), "1 size class");
+    assert_eq!(torn("cache.freezer_lock", |byte| *byte |= 1), "memory on its way back");
+    // Nobody holds a lock, and the sums do not close: half of a change.
+    assert_eq!(torn("pages.units_used", |byte| *byte ^= 1), "sums");
+    assert_eq!(torn("large.blocks", |byte| *byte ^= 1), "sums");
+}
+
+#[test]
+fn what_an_older_library_does_not_tell_is_named_and_the_rest_is_read() {
+    let heap = idle();
+    let mut window = Window::new(&raw const *heap, "");
+    // SAFETY: the window tells so many places.
+    let mut places =
+        unsafe { std::slice::from_raw_parts(window.places, window.place_count as usize) }.to_vec();
+    let is_known = |place: &Place| !place.name.starts_with(b"upkeep.given_back\0");
+    places.retain(is_known);
+    window.places = places.as_ptr();
+    window.place_count = places.len() as u32;
+    let seen = look(&window);
+    assert_eq!(seen.missing, ["upkeep.given_back"]);
+    assert_eq!(seen.stats.live, heap.stats().live);
+}
+
+#[test]
+fn what_a_newer_library_has_beyond_is_passed_over_and_another_layout_refused() {
+    let heap = idle();
+    let mut window = Window::new(&raw const *heap, "");
+    // SAFETY: the window tells so many places.
+    let mut places =
+        unsafe { std::slice::from_raw_parts(window.places, window.place_count as usize) }.to_vec();
+    let mut strange = places[0];
+    (strange.name[0], strange.within) = (b'x', 77);
+    places.push(strange);
+    window.places = places.as_ptr();
+    window.place_count += 1;
+    let seen = look(&window);
+    assert_eq!((seen.stats.live, seen.missing), (heap.stats().live, Vec::new()));
+    window.version = 2;
+    assert!(matches!(layout(&window), Found::Version(2)));
+}
+
+#[test]
+fn a_damaged_description_is_refused_and_not_believed() {
+    let heap = idle();
+    let read = |damage: fn(&mut Window)| {
+        let mut window = Window::new(&raw const *heap, "");
+        damage(&mut window);
+        Layout::read(&own().1, (&raw const window).expose_provenance() as u64).is_err()
+    };
+    assert!(!read(|_| ()));
+    assert!(read(|window| window.magic[0] = 0));
+    assert!(read(|window| window.place_count = u32::MAX));
+    assert!(read(|window| window.place_bytes = 8));
+    assert!(read(|window| window.heap_bytes = 1 << 40));
+    assert!(read(|window| window.places = std::ptr::without_provenance(8)));
+}

@@ -1,0 +1,66 @@
+//! The figures for programs, with the names of the library's own JSON.
+
+use serde_json::{Map, Value, json};
+use vcm_inspect::window::{Seen, Snapshot};
+use vcmalloc_core::options::{self, Kind};
+
+/// One object, on one line.
+pub fn object(seen: &Seen, snapshot: &Snapshot) -> String {
+    let mut all = Map::new();
+    let mut put = |name: &str, value: Value| drop(all.insert(name.to_string(), value));
+    put("version", 1.into());
+    put("pid", seen.process.id.into());
+    put("name", seen.name.clone().into());
+    put("build", snapshot.build.clone().into());
+    put("front", snapshot.front.into());
+    put("torn", snapshot.torn.clone().into());
+    put("missing", snapshot.missing.clone().into());
+    snapshot.stats.each(|name, bytes| put(name, bytes.into()));
+    put("waste", snapshot.stats.waste().into());
+    put("swapped", snapshot.swapped.into());
+    put("rss", snapshot.process.map(|all| all.rss).into());
+    put("anonymous", snapshot.process.map(|all| all.anonymous).into());
+    let pressure = seen.process.memory_pressure();
+    put(
+        "pressure",
+        json!({
+            "used": pressure.used,
+            "limit": pressure.limit,
+            "stalled_10s": pressure.stalled.map(|(short, _)| short),
+            "stalled_60s": pressure.stalled.map(|(_, long)| long),
+            "kills": pressure.kills,
+        }),
+    );
+    put("options", snapshot.settings.iter().map(|setting| {
+        json!({ "name": setting.name, "value": shown(&setting.name, setting.value), "origin": setting.origin.name() })
+    }).collect());
+    put(
+        "classes",
+        snapshot
+            .classes
+            .iter()
+            .map(|class| {
+                json!({
+                    "block_bytes": class.block_bytes,
+                    "spans": class.spans,
+                    "live_blocks": class.live_blocks,
+                    "cached_blocks": class.cached_blocks,
+                    "transfer_blocks": class.transfer_blocks,
+                    "free_blocks": class.free_blocks,
+                    "resident": class.resident,
+                })
+            })
+            .collect(),
+    );
+    Value::Object(all).to_string() + "\n"
+}
+
+/// A value as a user would write it; the number alone of an option that this tool does not know.
+pub fn shown(name: &str, value: u64) -> String {
+    let known = options::find(name.as_bytes());
+    known.map_or(value.to_string(), |id| crate::settings::value(kind(id), value))
+}
+
+fn kind(id: options::OptionId) -> Kind {
+    options::spec(id).kind
+}

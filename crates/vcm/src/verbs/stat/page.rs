@@ -1,0 +1,160 @@
+//! One look for a reader, in 80 columns: the bridge from live bytes to RSS, classes, limits, pressure, what went back.
+
+use super::amount::amount;
+use super::json::shown;
+use std::time::{Duration, SystemTime};
+use vcm_inspect::pressure::Pressure;
+use vcm_inspect::window::{Class, Seen, Snapshot};
+
+/// Classes that are shown, those with the most memory.
+const CLASSES: usize = 8;
+/// Options that bound memory, or say when it goes back.
+const LIMITS: [&str; 6] = ["cache_limit", "memory_limit", "hard_limit", "retain", "release_delay", "janitor"];
+
+pub fn page(seen: &Seen, snapshot: &Snapshot) -> String {
+    let mut text = head(seen, snapshot);
+    if !snapshot.is_started {
+        return text + "\nit has not allocated anything yet\n";
+    }
+    bridge(&mut text, snapshot);
+    classes(&mut text, snapshot);
+    limits(&mut text, snapshot);
+    pressure(&mut text, &seen.process.memory_pressure());
+    given_back(&mut text, snapshot);
+    if !snapshot.missing.is_empty() {
+        let names = snapshot.missing.join(", ");
+        text += &format!("\nthis library does not tell, so it counts as 0: {names}\n");
+    }
+    text
+}
+
+fn head(seen: &Seen, snapshot: &Snapshot) -> String {
+    let age = seen.process.started().and_then(|started| SystemTime::now().duration_since(started).ok());
+    let age = age.map_or(String::new(), |age| {
+        format!(", up {}", humantime::format_duration(Duration::from_secs(age.as_secs())))
+    });
+    let name = seen.name.replace(char::is_control, "?");
+    let mut text = format!("{name} {}, vcmalloc {}{age}\n", seen.process.id, snapshot.build);
+    if let Some(torn) = &snapshot.torn {
+        text += &format!("torn: while it was read, this moved: {torn}\n");
+    }
+    text
+}
+
+/// Each step with its part of what is in memory.
+fn bridge(text: &mut String, snapshot: &Snapshot) {
+    let stats = &snapshot.stats;
+    let whole = snapshot.process.map_or(stats.resident, |all| all.rss).max(1);
+    let mut row = |sign: &str, label: &str, bytes: u64| {
+        let share = bytes as f64 * 100.0 / whole as f64;
+        *text += &format!("  {sign} {label:<48}{:>10}  {share:>6.1} %\n", amount(bytes));
+    };
+    row(" ", "live, as requested", stats.live_requested);
+    row("+", "waste inside blocks", stats.waste());
+    row("+", "vCPU caches", stats.vcpu_caches);
+    row("+", "transfer arrays", stats.transfer);
+    row("+", "free in spans", stats.free_in_spans);
+    row("+", "span tails", stats.span_tails);
+    row("-", "not in memory (untouched, given back, swapped)", stats.not_in_memory);
+    row("+", "dirty free pages", stats.dirty_free);
+    row("+", "metadata", stats.metadata);
+    row("=", "the heap in memory", stats.resident);
+    if let Some(all) = snapshot.process {
+        row(
+            "+",
+            "other memory of its own (stacks, data, mappings)",
+            all.anonymous.saturating_sub(stats.resident),
+        );
+        row("+", "files and shared memory", all.rss.saturating_sub(all.anonymous.max(stats.resident)));
+        row("=", "RSS", all.rss);
+        if all.swapped > 0 {
+            row(" ", "swapped out, of all", all.swapped);
+        }
+    }
+}
+
+fn classes(text: &mut String, snapshot: &Snapshot) {
+    let mut classes: Vec<&Class> = snapshot.classes.iter().collect();
+    classes.sort_by_key(|class| std::cmp::Reverse((class.resident, class.span_bytes)));
+    *text += &format!(
+        "\n{:<14}{:>12}{:>13}{:>13}{:>13}{:>13}\n",
+        "classes", "in memory", "live", "cached", "transfer", "free"
+    );
+    for class in classes.iter().take(CLASSES) {
+        let of = |blocks: u64| amount(blocks * class.block_bytes);
+        *text += &format!(
+            "{:>12}  {:>12}{:>13}{:>13}{:>13}{:>13}\n",
+            amount(class.block_bytes),
+            amount(class.resident),
+            of(class.live_blocks),
+            of(class.cached_blocks),
+            of(class.transfer_blocks),
+            of(class.free_blocks)
+        );
+    }
+    if classes.len() > CLASSES {
+        *text += &format!("  and {} more; --json has all\n", classes.len() - CLASSES);
+    }
+    let stats = &snapshot.stats;
+    if stats.large_blocks > 0 {
+        *text += &format!("  large blocks: {}, {}\n", stats.large_blocks, amount(stats.large));
+    }
+}
+
+fn limits(text: &mut String, snapshot: &Snapshot) {
+    let stats = &snapshot.stats;
+    *text += &format!("\n{:<15}{:<12}{:<29}in effect\n", "limits", "value", "set by");
+    for name in LIMITS {
+        let Some(setting) = snapshot.setting(name) else { continue };
+        let none = |bytes: u64| if bytes == 0 { "none".to_string() } else { amount(bytes) };
+        let effect = match name {
+            "cache_limit" => format!("{}, {} taken", amount(stats.cache_limit), amount(stats.cache_room)),
+            "memory_limit" => none(stats.memory_limit),
+            "hard_limit" => none(stats.hard_limit),
+            _ => String::new(),
+        };
+        let line =
+            format!("{name:<15}{:<12}{:<29}{effect}", shown(name, setting.value), setting.origin.name());
+        *text += line.trim_end();
+        text.push('\n');
+    }
+}
+
+fn pressure(text: &mut String, pressure: &Pressure) {
+    let mut parts = Vec::new();
+    match (pressure.used, pressure.limit) {
+        (Some(used), Some(limit)) => {
+            parts.push(format!("control group {} of {}", amount(used), amount(limit)))
+        }
+        (Some(used), None) => parts.push(format!("control group {}, no limit", amount(used))),
+        (None, Some(limit)) => parts.push(format!("control group at most {}", amount(limit))),
+        (None, None) => {}
+    }
+    if let Some((short, long)) = pressure.stalled {
+        parts.push(format!("waits {short:.1} % of 10 s, {long:.1} % of 60 s"));
+    }
+    if let Some(kills) = pressure.kills.filter(|kills| *kills > 0) {
+        parts.push(format!("killed for memory: {kills}"));
+    }
+    let parts = if parts.is_empty() { "not told by this system".to_string() } else { parts.join("; ") };
+    *text += &format!("\npressure       {parts}\n");
+}
+
+fn given_back(text: &mut String, snapshot: &Snapshot) {
+    let stats = &snapshot.stats;
+    let ticks = stats.ticks;
+    *text += &format!(
+        "went back      {} in {ticks} tick{}; out of spans in use now {} ('-i 1' shows when)\n",
+        amount(stats.given_back),
+        if ticks == 1 { "" } else { "s" },
+        amount(stats.released)
+    );
+    if stats.fences_refused > 0 {
+        *text +=
+            &format!("refused        the kernel refused {} times to empty caches\n", stats.fences_refused);
+    }
+    *text += &format!(
+        "caches         {} of {}; {} misses of malloc, {} of free\n",
+        stats.slabs, snapshot.front, stats.underflows, stats.overflows
+    );
+}
