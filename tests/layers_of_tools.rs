@@ -95,7 +95,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["page", "say", "config_file"],
+    &["page", "say", "config_file", "proof"],
     &["settings", "restart"],
     &["automatic", "library", "cli"],
     &["findings"],

@@ -5,6 +5,7 @@
 //! verbs/      one module a verb: run, config, doctor, enable, lab, trace, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
+//! proof       what the library says when a program starts on it
 //! automatic   what `auto` comes to
 //! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
@@ -22,6 +23,7 @@ mod config_file;
 mod findings;
 mod library;
 mod page;
+mod proof;
 mod restart;
 mod say;
 mod settings;
