@@ -106,6 +106,7 @@ const VCM: Floors = &[
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
     &[
+        "verbs::check",
         "verbs::completions",
         "verbs::config",
         "verbs::doctor",
