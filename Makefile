@@ -11,19 +11,19 @@ LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
-VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+LIBDIR ?= $(PREFIX)/lib
+INSTALL = BUILT=$(TARGET)/release PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' packaging/install
 # gperftools' names: programs are linked with one or the other.
 STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minimal_debug) libtcmalloc.so.4
-INSTALLED = vcm libvcmalloc.so libvcmalloc-hardened.so libvcmalloc.a $(STAND_INS)
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 clean setup-build setup-test setup-demo setup-citizens
+.PHONY: help build install uninstall deb deb-test rpm linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 clean setup-build setup-test setup-demo setup-citizens setup-packages
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
 	@echo
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Each sets up what it needs (scripts/setup) and says what it installs. To use what was built:"
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
@@ -33,33 +33,20 @@ build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and th
 	$(CARGO) build --release -p vcmalloc -p vcmalloc-static
 	$(CARGO) build --release -p vcmalloc-hardened
 	@ln -f $(TARGET)/release/libvcmalloc_hardened.so $(TARGET)/release/libvcmalloc-hardened.so
+	@for name in libvcmalloc libvcmalloc-hardened; do ln -sf $$name.so $(TARGET)/release/$$name.so.0; done
 	$(CARGO) build --release -p vcmalloc-tcmalloc
 	@scripts/stand-ins $(TARGET)/release
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
 	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
 
-# As root, after 'make build'. The stand-in has a folder of its own, so that no program finds it by accident.
-install: ## vcm and the libraries into PREFIX (/usr/local); DESTDIR is put before it
-	@for file in $(INSTALLED); do \
-	    test -e $(TARGET)/release/$$file || { echo "$(TARGET)/release/$$file is not built: run 'make build' first" >&2; exit 1; }; \
-	done
-	install -D -t $(DESTDIR)$(PREFIX)/bin $(TARGET)/release/vcm
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(TARGET)/release/libvcmalloc.so \
-	    $(TARGET)/release/libvcmalloc-hardened.so $(TARGET)/release/libvcmalloc.a
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/vcmalloc $(STAND_INS:%=$(TARGET)/release/%)
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include include/vcmalloc.h
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 man/*.1
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: vcmalloc' \
-	    'Description: a memory allocator whose caches belong to virtual CPUs' 'Version: $(VERSION)' \
-	    'Libs: -L$${libdir} -lvcmalloc' 'Cflags: -I$${includedir}' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/vcmalloc.pc
+# As root, after 'make build'. packaging/install says what goes where.
+install: ## vcm, the libraries and what links them into PREFIX (/usr/local), LIBDIR (PREFIX/lib); DESTDIR is put before
+	@$(INSTALL)
 	$(RENEW_LOADER_CACHE)
 
-uninstall: ## take away what 'make install' has put there, with the same PREFIX and DESTDIR
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/vcm lib/libvcmalloc.so lib/libvcmalloc-hardened.so lib/libvcmalloc.a \
-	    $(STAND_INS:%=lib/vcmalloc/%) lib/pkgconfig/vcmalloc.pc include/vcmalloc.h $(patsubst %,share/man/man1/%,$(notdir $(wildcard man/*.1))))
-	@if [ -d $(DESTDIR)$(PREFIX)/lib/vcmalloc ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/vcmalloc; fi
+uninstall: ## take away what 'make install' has put there, with the same PREFIX, LIBDIR and DESTDIR
+	@$(INSTALL) --remove
 	$(RENEW_LOADER_CACHE)
 
 demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
@@ -80,6 +67,20 @@ labs-test: build ## a real Gluster cluster on glibc and vcmalloc, quick; as root
 # Not a part of `make test`: it installs daemons and a browser, and takes some ten minutes. As root.
 citizens: build setup-citizens ## programs that shut themselves in, and Python's tests of processes, on glibc and both libraries
 	scripts/citizens
+
+deb: setup-packages ## Debian packages, sums and bill of materials, in target/packages
+	packaging/deb
+
+# As root. SUITES="bookworm trixie" for these Debians, BUILDS=0 without the two builds, each some four minutes of a CPU.
+deb-test: setup-packages ## build them twice and compare; lintian; install, use, upgrade and purge them in fresh Debians
+	packaging/test-deb
+
+rpm: setup-packages ## the same as RPMs; unpacked and used here
+	packaging/rpm --test
+
+# Ten seconds.
+linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
+	packaging/linking/run
 
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
@@ -143,3 +144,6 @@ setup-demo:
 
 setup-citizens:
 	@scripts/setup build citizens
+
+setup-packages:
+	@scripts/setup build packages

@@ -102,7 +102,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["page", "say", "config_file"],
+    &["page", "say", "config_file", "proof"],
     &["settings", "restart"],
     &["automatic", "library", "cli"],
     &["findings"],
@@ -113,6 +113,7 @@ const VCM: Floors = &[
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
     &[
+        "verbs::check",
         "verbs::completions",
         "verbs::config",
         "verbs::doctor",

@@ -8,11 +8,12 @@ use std::env::var;
 /// built together are united.
 const DIFFERENCES: [&str; 3] = ["shared", "hardened", "gperftools"];
 
-/// The name that programs know a library by, none for the archive; and its differences.
+/// The name that programs know a library by (the number changes when a program that was linked could no longer run), none for
+/// the archive; and its differences.
 fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
     match package {
-        "vcmalloc" => (Some("libvcmalloc.so"), &["shared"]),
-        "vcmalloc-hardened" => (Some("libvcmalloc-hardened.so"), &["shared", "hardened"]),
+        "vcmalloc" => (Some("libvcmalloc.so.0"), &["shared"]),
+        "vcmalloc-hardened" => (Some("libvcmalloc-hardened.so.0"), &["shared", "hardened"]),
         "vcmalloc-tcmalloc" => (Some("libtcmalloc.so.4"), &["shared", "gperftools"]),
         _ => (None, &[]),
     }

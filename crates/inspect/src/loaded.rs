@@ -142,8 +142,19 @@ fn preloads(process: &Process, environment: Option<&[(OsString, OsString)]>) -> 
         .into_iter()
         .flat_map(|list| list.split(|byte| *byte == b':' || byte.is_ascii_whitespace()))
         .filter(|entry| !entry.is_empty())
-        .map(|entry| OsStr::from_bytes(entry).to_os_string())
+        .map(|entry| with_folder(process, OsStr::from_bytes(entry)))
         .collect()
+}
+
+/// The loader's word for the folder of libraries, which differs from system to system, as the file that it leads to.
+fn with_folder(process: &Process, entry: &OsStr) -> OsString {
+    const WORDS: [&str; 2] = ["$LIB", "${LIB}"];
+    let text = entry.to_string_lossy();
+    let Some(word) = WORDS.into_iter().find(|word| text.contains(word)) else { return entry.to_os_string() };
+    let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    let places = [multiarch.as_str(), "lib64", "lib"].map(|folder| text.replace(word, folder));
+    let found = places.into_iter().find(|place| process.as_seen_by_it(Path::new(place)).is_file());
+    found.map_or_else(|| entry.to_os_string(), OsString::from)
 }
 
 /// Takes the object that `name` means, a path or the name of a library, out of those that are left.

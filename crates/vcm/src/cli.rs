@@ -3,6 +3,7 @@
 //! Owns the shape of the command line; the long flags of `run` are made from the allocator's declared
 //! options, so a new option needs no change here. `main`, `man` and `completions` use it.
 
+pub mod check;
 pub mod doctor;
 pub mod enable;
 pub mod lab;
@@ -69,6 +70,7 @@ pub struct Cli {
 pub enum Verb {
     Run(Run),
     Config(Config),
+    Check(check::Check),
     Lab(lab::LabVerb),
     Doctor(doctor::Doctor),
     Enable(enable::Enable),

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::root::Root;
 
-const FILE_NAME: &str = "libvcmalloc.so";
-const HARDENED_FILE_NAME: &str = "libvcmalloc-hardened.so";
+/// The name that a program was linked with first: what is written into a unit must outlive the package for developers, which
+/// alone has the other. An archive of old may have the other alone.
+const FILE_NAMES: [&str; 2] = ["libvcmalloc.so.0", "libvcmalloc.so"];
+const HARDENED_FILE_NAMES: [&str; 2] = ["libvcmalloc-hardened.so.0", "libvcmalloc-hardened.so"];
 
 /// A library that can be preloaded.
 pub struct Library {
@@ -35,22 +37,24 @@ pub fn find_in(root: &Root, asked_for: Option<&Path>, hardened: bool) -> Result<
         let below = root.path(path);
         return open(if below.is_file() { &below } else { path }, "--library");
     }
-    let name = file_name(hardened);
-    let places: Vec<PathBuf> = system_folders().iter().map(|folder| root.path(folder.join(name))).collect();
+    let names = file_names(hardened);
+    let places: Vec<PathBuf> =
+        named(names, system_folders()).into_iter().map(|file| root.path(file)).collect();
     let shown = root.path("/");
     let shown = shown.display();
     match places.iter().find(|path| path.is_file()) {
         Some(path) => open(path, "found by itself"),
         None => Err(failure(format!(
-            "{name} was not found in the machine below {shown}. Looked at:{}\nPut it there ('make install \
+            "{} was not found in the machine below {shown}. Looked at:{}\nPut it there ('make install \
              DESTDIR={shown}'), or name it as that machine does: --library PATH",
+            names[0],
             listed(&places)
         ))),
     }
 }
 
-fn file_name(hardened: bool) -> &'static str {
-    if hardened { HARDENED_FILE_NAME } else { FILE_NAME }
+fn file_names(hardened: bool) -> [&'static str; 2] {
+    if hardened { HARDENED_FILE_NAMES } else { FILE_NAMES }
 }
 
 fn listed(places: &[PathBuf]) -> String {
@@ -62,19 +66,22 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
     if let Some(path) = asked_for {
         return open(path, "--library");
     }
-    let named = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let name = file_name(hardened);
-    let mut places = places(name);
-    match named {
-        Some(path) if hardened => places.insert(0, path.with_file_name(name)),
+    let chosen = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let names = file_names(hardened);
+    let mut places = places(names);
+    match chosen {
+        Some(path) if hardened => {
+            places.splice(0..0, names.map(|name| path.with_file_name(name)));
+        }
         Some(path) => return open(&path, LIBRARY_VARIABLE),
         None => {}
     }
     match places.iter().find(|path| path.is_file()) {
         Some(path) => open(path, "found by itself"),
         None => Err(failure(format!(
-            "{name} was not found. Looked at:{}\nBuild it with 'make build', or name it: vcm run \
+            "{} was not found. Looked at:{}\nBuild it with 'make build', or name it: vcm run \
              --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
+            names[0],
             listed(&places)
         ))),
     }
@@ -130,7 +137,12 @@ fn library_folders(prefix: &Path) -> [PathBuf; 3] {
     [library.clone(), library.join(format!("{}-linux-gnu", env::consts::ARCH)), prefix.join("lib64")]
 }
 
-fn places(name: &str) -> Vec<PathBuf> {
+/// In each folder each name, so that the nearest folder wins.
+fn named(names: [&str; 2], folders: Vec<PathBuf>) -> Vec<PathBuf> {
+    folders.iter().flat_map(|folder| names.map(|name| folder.join(name))).collect()
+}
+
+fn places(names: [&str; 2]) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     if let Some(beside) = env::current_exe().ok().and_then(|own| own.parent().map(Path::to_path_buf)) {
         folders.push(beside.clone());
@@ -140,7 +152,7 @@ fn places(name: &str) -> Vec<PathBuf> {
     }
     folders.extend(system_folders());
     let mut places: Vec<PathBuf> = Vec::new();
-    for place in folders.into_iter().map(|folder| folder.join(name)) {
+    for place in named(names, folders) {
         if !places.contains(&place) {
             places.push(place);
         }
@@ -156,7 +168,10 @@ fn open(path: &Path, by: &str) -> Result<Library, Failure> {
     let shown = path.display();
     let real_path = path.canonicalize().map_err(|error| failure(format!("{shown} ({by}): {error}")))?;
     if real_path.is_dir() {
-        return Err(failure(format!("{shown} ({by}): it is a folder; name the file in it, {FILE_NAME}")));
+        return Err(failure(format!(
+            "{shown} ({by}): it is a folder; name the file in it, {}",
+            FILE_NAMES[1]
+        )));
     }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| real_path.clone());
     // LD_PRELOAD is a list that blanks and colons divide, and it has no way to quote them.

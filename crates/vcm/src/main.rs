@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, stat, doctor, enable, lab, trace, man, completions
+//! verbs/      one module a verb: run, config, check, stat, doctor, enable, lab, trace, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
+//! proof       what the library says when a program starts on it
 //! automatic   what `auto` comes to
 //! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
@@ -22,6 +23,7 @@ mod config_file;
 mod findings;
 mod library;
 mod page;
+mod proof;
 mod restart;
 mod say;
 mod settings;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let result = match cli.verb {
         Verb::Run(arguments) => verbs::run::run(arguments),
         Verb::Config(arguments) => verbs::config::config(arguments),
+        Verb::Check(arguments) => verbs::check::check(&arguments),
         Verb::Lab(arguments) => verbs::lab::lab(arguments),
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),

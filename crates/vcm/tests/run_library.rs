@@ -98,6 +98,22 @@ fn the_library_is_found_by_variable_and_beside_the_tool() {
 }
 
 #[test]
+fn the_library_of_the_package_is_taken_before_the_link_for_developers() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("bin")).unwrap();
+    std::fs::create_dir_all(place.path("lib")).unwrap();
+    let tool = place.path("bin/vcm");
+    install(Path::new(env!("CARGO_BIN_EXE_vcm")), &tool);
+    let found = || {
+        done(std::process::Command::new(&tool).args(["run", "-v", "--", "true"]).env_remove("VCM_LIBRARY"))
+    };
+    install(&place.stub, &place.path("lib/libvcmalloc.so.0"));
+    assert!(found().err.ends_with("/lib/libvcmalloc.so.0\n"), "{}", found().err);
+    std::os::unix::fs::symlink("libvcmalloc.so.0", place.path("lib/libvcmalloc.so")).unwrap();
+    assert!(found().err.ends_with("/lib/libvcmalloc.so.0\n"), "{}", found().err);
+}
+
+#[test]
 fn a_library_that_is_nowhere_is_reported_with_the_places() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("x/bin")).unwrap();
@@ -119,5 +135,6 @@ fn a_library_that_is_nowhere_is_reported_with_the_places() {
 fn has_library(folder: &str) -> bool {
     ["", "x86_64-linux-gnu/"]
         .iter()
-        .any(|part| std::fs::exists(format!("{folder}/{part}libvcmalloc.so")).unwrap_or(false))
+        .flat_map(|part| ["", ".0"].map(|end| format!("{folder}/{part}libvcmalloc.so{end}")))
+        .any(|path| std::fs::exists(path).unwrap_or(false))
 }

@@ -120,8 +120,8 @@ fn files() -> String {
             "What 'vcm enable UNIT' writes and 'vcm disable UNIT' removes.",
         ),
         (
-            "/usr/local/lib/libvcmalloc.so, libvcmalloc-hardened.so, vcmalloc/libtcmalloc*.so.4",
-            "The libraries that are preloaded, where 'make install' puts them.",
+            "/usr/local/lib/libvcmalloc.so.0, libvcmalloc-hardened.so.0, vcmalloc/libtcmalloc*.so.4",
+            "The libraries that are preloaded, where 'make install' puts them; packages have them below /usr/lib.",
         ),
     ];
     section("FILES", &entries)

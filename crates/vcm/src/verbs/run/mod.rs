@@ -2,21 +2,19 @@
 //!
 //! ```text
 //! child      the process: signals, exit code
-//! proof      what the library says when it starts
 //! watch      the verdict, from these and what could be seen before the start
 //! ```
 
 mod child;
-mod proof;
 mod watch;
 
 use crate::cli::{self, Run};
 use crate::findings::{self, Finding, Start, Weight};
 use crate::library::{self, Library};
+use crate::proof::Proof;
 use crate::say::{self, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome};
 use crate::settings::{self, PROOF_VARIABLE, STATS_VARIABLE};
 use child::{Child, Event};
-use proof::Proof;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;

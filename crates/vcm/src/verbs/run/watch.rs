@@ -4,9 +4,9 @@
 //! the process has mapped once it has settled, because a program may drop the preload when it starts another
 //! in its place.
 
-use super::proof::{Line, Proof};
 use crate::findings::Finding;
 use crate::library::Library;
+use crate::proof::{Line, Proof};
 use crate::say;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,157 @@
+//! A command, started with the environment as it is: the library reports from it, as under `vcm run`.
+//!
+//! Owns the child and ends what it started, with its children.
+
+use super::{Verdict, process};
+use crate::findings::{self, Start};
+use crate::library::{self, Library};
+use crate::proof::{Line, Proof};
+use crate::say;
+use crate::settings::PROOF_VARIABLE;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use vcm_inspect::command::{self, Command as Target, Missing};
+use vcm_inspect::elf::Look;
+use vcm_inspect::privileges::Starter;
+use vcm_inspect::root::Root;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// From being asked to end to being ended.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub fn judge(words: &[OsString], within: Duration) -> Verdict {
+    let [name, rest @ ..] = words else { return Verdict::NotKnown("no command given".into()) };
+    let shown = say::typed([name.to_string_lossy()]);
+    let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let path = match command::resolve(name, &search_path) {
+        Ok(path) => path,
+        Err(Missing::NotFound) => return Verdict::NotKnown(format!("{shown}: no such command")),
+        Err(Missing::NotExecutable(error)) => {
+            return Verdict::NotKnown(format!("{shown}: cannot be executed: {error}"));
+        }
+    };
+    let target = command::follow(&Root::real(), path, rest, &search_path);
+    match run(&target, words, within) {
+        Ok(Seen { line, at_the_end: None }) => of_report(&shown, line, &target),
+        // What it became since its report shows in its files.
+        Ok(Seen { line: Some(_), at_the_end: Some(verdict) }) => verdict,
+        Ok(Seen { line: None, .. }) => of_report(&shown, None, &target),
+        Err(error) => Verdict::NotKnown(format!("{shown}: did not start: {error}")),
+    }
+}
+
+struct Seen {
+    /// The library's last report.
+    line: Option<Line>,
+    /// Of a command that still ran when its time was over.
+    at_the_end: Option<Verdict>,
+}
+
+fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result<Seen> {
+    let proof = Proof::new()?;
+    let mut command = Command::new(&target.path);
+    command
+        .arg0(words.first().map_or(target.path.as_os_str(), OsString::as_os_str))
+        .args(words.iter().skip(1));
+    // What it prints is none of the answer, and a program that reads would wait for a reader's typing.
+    command.env(PROOF_VARIABLE, proof.number().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.process_group(0).spawn()?;
+    let id = child.id() as i32;
+    let at_the_end = (!ended(&mut child, within)?).then(|| process::judge(id));
+    if at_the_end.is_some() {
+        end(&mut child)?;
+    }
+    Ok(Seen { line: proof.last_of(id), at_the_end })
+}
+
+fn ended(child: &mut Child, within: Duration) -> std::io::Result<bool> {
+    let started = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        let left = within.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        sleep(pause.min(left));
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn end(child: &mut Child) -> std::io::Result<()> {
+    let group = Pid::from_raw(child.id() as i32);
+    let _ = killpg(group, Signal::SIGTERM);
+    if !ended(child, GRACE)? {
+        let _ = killpg(group, Signal::SIGKILL);
+        child.wait()?;
+    }
+    Ok(())
+}
+
+fn of_report(shown: &str, line: Option<Line>, target: &Target) -> Verdict {
+    let preloaded = preloaded();
+    let prevented = preloaded.as_ref().and_then(|library| prevented(target, library, line.is_some()));
+    let elsewhere = |why: &str| Verdict::Elsewhere(format!("{shown} does not run on vcmalloc: {why}"));
+    let Some(line) = line else {
+        return elsewhere(&prevented.unwrap_or_else(|| why_not(preloaded.is_some())));
+    };
+    let carrier = findings::carrier(target);
+    if line.malloc != "ours" && carrier.is_none() {
+        return elsewhere(&format!("{} comes first with its malloc", line.malloc));
+    }
+    if let Some(why) = prevented {
+        return elsewhere(&why);
+    }
+    if let Look::Elf(elf) = &target.look
+        && carrier.is_none()
+        && let Some((symbol, name)) = elf.private_copy()
+    {
+        return Verdict::Elsewhere(format!(
+            "{shown} runs only in part on vcmalloc: it carries its own {name} under the name {symbol}, which no preload \
+             reaches"
+        ));
+    }
+    Verdict::Ours(format!("{shown} runs on vcmalloc {}, front {}", line.version, line.front))
+}
+
+/// The first preload of the environment that is ours and can be taken.
+fn preloaded() -> Option<Library> {
+    let list = env::var("LD_PRELOAD").unwrap_or_default();
+    let paths = list.split([':', ' ']).filter(|entry| entry.contains('/'));
+    paths.filter_map(|path| library::find(Some(Path::new(path)), false).ok()).next()
+}
+
+fn prevented(target: &Target, library: &Library, is_reported: bool) -> Option<String> {
+    let library_path = env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let root = Root::real();
+    let start = Start { root: &root, starter: Starter::this_process(), library_path: &library_path };
+    let findings = findings::of(target, library, &start);
+    let first =
+        findings.iter().find(|finding| finding.prevents() && (finding.outweighs_proof || !is_reported));
+    first.map(findings::Finding::text)
+}
+
+fn why_not(is_preloaded: bool) -> String {
+    let list = env::var("LD_PRELOAD").unwrap_or_default();
+    let by_name = || list.split([':', ' ']).any(|entry| entry.starts_with("libvcmalloc"));
+    if is_preloaded || by_name() {
+        "the library did not report, and the file does not show why. Does a wrapper clear the environment, or did the \
+         loader refuse (its message is above)?"
+            .into()
+    } else if list.is_empty() {
+        "LD_PRELOAD is not set here, and the program is not linked with it. 'vcm run -- COMMAND' preloads it"
+            .into()
+    } else {
+        format!("none of LD_PRELOAD={} is a vcmalloc that can be preloaded", say::typed([list]))
+    }
+}

@@ -1,0 +1,59 @@
+//! `vcm check`: succeed only if a process, or a command, really allocates on vcmalloc.
+//!
+//! ```text
+//! process    a running process, seen from outside
+//! command    a command that is started for this, which the library reports from
+//! ```
+//!
+//! Owns the verdict and its exit codes. It is stricter than `vcm run`: who allocates elsewhere too has not passed.
+
+mod command;
+mod process;
+
+use crate::cli::check::Check;
+use crate::say::{self, NOT_UNDERSTOOD, Outcome};
+
+/// Not on vcmalloc, or only in part.
+const ELSEWHERE: u8 = 1;
+/// It cannot be told.
+const NOT_KNOWN: u8 = NOT_UNDERSTOOD;
+
+/// What was found about one program, in words for its user.
+pub enum Verdict {
+    Ours(String),
+    Elsewhere(String),
+    NotKnown(String),
+}
+
+impl Verdict {
+    fn code(&self) -> u8 {
+        match self {
+            Verdict::Ours(_) => 0,
+            Verdict::Elsewhere(_) => ELSEWHERE,
+            Verdict::NotKnown(_) => NOT_KNOWN,
+        }
+    }
+}
+
+pub fn check(arguments: &Check) -> Outcome {
+    if !arguments.command.is_empty() {
+        return tell(&[command::judge(&arguments.command, arguments.within)], arguments.quiet);
+    }
+    let verdicts: Vec<Verdict> = arguments.processes.iter().map(|id| process::judge(*id)).collect();
+    tell(&verdicts, arguments.quiet)
+}
+
+/// The worst code counts; what is well goes to stdout, so that the rest alone is seen where it is thrown away.
+fn tell(verdicts: &[Verdict], quiet: bool) -> Outcome {
+    let mut well = String::new();
+    for verdict in verdicts {
+        match verdict {
+            Verdict::Ours(text) => well += &format!("{text}\n"),
+            Verdict::Elsewhere(text) | Verdict::NotKnown(text) => say::line(&format!("vcm: {text}")),
+        }
+    }
+    if !quiet && !well.is_empty() {
+        say::result(&well)?;
+    }
+    Ok(verdicts.iter().map(Verdict::code).max().unwrap_or(NOT_KNOWN))
+}

@@ -1,0 +1,83 @@
+//! A running process, judged by what it has mapped and in which order the loader looked there.
+
+use super::Verdict;
+use crate::say;
+use std::io::{self, ErrorKind};
+use vcm_inspect::allocator::{self, Allocator, Answer, Certainty};
+use vcm_inspect::loaded::{self, Loaded};
+use vcm_inspect::process::Process;
+
+pub fn judge(id: i32) -> Verdict {
+    let process = Process::new(id);
+    if !process.is_alive() {
+        return Verdict::NotKnown(format!("there is no process {id}"));
+    }
+    let name = process.name_at_start().map(|start| say::typed([String::from_utf8_lossy(&start.name)]));
+    let shown = format!("{} (pid {id})", name.unwrap_or_default());
+    match look(&process) {
+        Ok(loaded) => verdict(&shown, &allocator::of(&loaded), &loaded),
+        Err(error) => Verdict::NotKnown(format!("{shown} cannot be looked at: {}", why(&error))),
+    }
+}
+
+fn look(process: &Process) -> io::Result<Loaded> {
+    let variables = process.variables()?.pairs;
+    loaded::of(process, Some(&variables))
+}
+
+fn why(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "it is another user's; ask as root, or as that user".into(),
+        ErrorKind::NotFound => "it has ended, or is a thread of the kernel".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn verdict(shown: &str, answer: &Answer, loaded: &Loaded) -> Verdict {
+    let refused = refused(loaded);
+    let Some(serving) = &answer.serving else {
+        return Verdict::NotKnown(format!("{shown}: {}{refused}", answer.evidence.join("; ")));
+    };
+    if !serving.kind.is_ours() {
+        return Verdict::Elsewhere(format!(
+            "{shown} does not run on vcmalloc: its malloc is {}{refused}",
+            named(serving)
+        ));
+    }
+    if answer.certainty != Certainty::Certain {
+        return Verdict::NotKnown(format!(
+            "{shown} has {} loaded, but whether its malloc is called cannot be told: {}",
+            named(serving),
+            answer.evidence.join("; ")
+        ));
+    }
+    let program = loaded.objects.first().and_then(|program| program.elf.as_ref());
+    if let Some((symbol, name)) = program.and_then(|elf| elf.private_copy())
+        && !program.is_some_and(|elf| elf.defines("malloc"))
+    {
+        return Verdict::Elsewhere(format!(
+            "{shown} runs only in part on vcmalloc: it carries its own {name} under the name {symbol}, which no preload \
+             reaches"
+        ));
+    }
+    let replaced = if serving.is_replaced { "; the file was replaced since" } else { "" };
+    Verdict::Ours(format!("{shown} runs on {}{replaced}", named(serving)))
+}
+
+/// Name, version and file.
+fn named(allocator: &Allocator) -> String {
+    let version = allocator.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+    format!("{}{version}, {}", allocator.kind.name(), allocator.object.display())
+}
+
+fn refused(loaded: &Loaded) -> String {
+    let names = &loaded.refused_preloads;
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        ". Its preloads name {}, which the loader did not take: no such file there, one of another machine, or a program \
+         that gains privileges",
+        say::typed(names)
+    )
+}

@@ -1,0 +1,149 @@
+//! `vcm check`: 0 only where a process or a command allocates on vcmalloc.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{Done, Place, Sleeper, done, text, vcm};
+
+const SLEEPS: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+     int main(void) { free(malloc(9)); puts(\"ready\"); fflush(stdout); return sleep(600); }";
+const ENDS: &str = "#include <stdlib.h>\nint main(void) { free(malloc(9)); return 7; }";
+/// A copy of jemalloc under its own prefix, as redis and Rust programs carry it.
+const PRIVATE: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+     void *je_malloc(size_t size) { return malloc(size); }\n\
+     int main(void) { free(je_malloc(9)); puts(\"ready\"); fflush(stdout); return sleep(PAUSE); }";
+
+fn check(id: &str) -> Done {
+    done(&mut vcm(&["check", id]))
+}
+
+fn check_command(program: &Path, preload: &str) -> Done {
+    done(vcm(&["check", "--", text(program)]).env("LD_PRELOAD", preload))
+}
+
+fn assert_says(result: &Done, code: i32, words: &str) {
+    assert_eq!(result.code, Some(code), "{}{}", result.out, result.err);
+    let said = if code == 0 { &result.out } else { &result.err };
+    assert!(said.contains(words), "{words}\n{}{}", result.out, result.err);
+}
+
+#[test]
+fn a_process_with_the_preload_passes_and_one_without_does_not() {
+    let place = Place::new();
+    let program = place.program("sleeps", SLEEPS, &[]);
+    let with = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
+    assert_says(&check(&with.id()), 0, "runs on vcmalloc");
+    let quiet = done(&mut vcm(&["check", "--quiet", &with.id()]));
+    assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "", ""));
+    let without = Sleeper::start(&mut Command::new(&program));
+    assert_says(&check(&without.id()), 1, "its malloc is glibc malloc");
+    let both = done(&mut vcm(&["check", &with.id(), &without.id()]));
+    assert_says(&both, 1, "does not run on vcmalloc");
+    assert!(both.out.contains("runs on vcmalloc"), "{}", both.out);
+}
+
+#[test]
+fn a_path_with_the_loaders_word_for_the_folder_passes() {
+    let place = Place::new();
+    let folder = place.path(&format!("lib/{}-linux-gnu", std::env::consts::ARCH));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(&place.stub, folder.join("libvcmalloc.so.0")).unwrap();
+    let program = place.program("sleeps", SLEEPS, &[]);
+    for word in ["$LIB", "${LIB}"] {
+        let preload = format!("{}/{word}/libvcmalloc.so.0", place.folder.path().display());
+        let sleeper = Sleeper::start(Command::new(&program).env("LD_PRELOAD", preload));
+        assert_says(&check(&sleeper.id()), 0, "/libvcmalloc.so.0");
+    }
+}
+
+#[test]
+fn a_preload_that_the_loader_did_not_take_is_named() {
+    let place = Place::new();
+    let program = place.program("sleeps", SLEEPS, &[]);
+    let sleeper = Sleeper::start(Command::new(&program).env("LD_PRELOAD", "/nowhere/libvcmalloc.so.0"));
+    assert_says(&check(&sleeper.id()), 1, "/nowhere/libvcmalloc.so.0, which the loader did not take");
+}
+
+#[test]
+fn a_library_that_was_only_opened_does_not_pass() {
+    let place = Place::new();
+    let source = "#include <dlfcn.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        int main(int count, char **words) { puts(dlopen(words[1], RTLD_NOW) ? \"ready\" : dlerror()); fflush(stdout);\n\
+        return sleep(600); }";
+    let program = place.program("opens", source, &[]);
+    let sleeper = Sleeper::start(Command::new(&program).arg(&place.stub));
+    assert_says(&check(&sleeper.id()), 1, "its malloc is glibc malloc");
+    let cleared = Sleeper::start(Command::new(&program).arg(&place.stub).env_clear());
+    assert_says(&check(&cleared.id()), 2, "cannot be told");
+}
+
+#[test]
+fn who_carries_another_allocator_runs_only_in_part_on_it() {
+    let place = Place::new();
+    let program = place.program("carries", PRIVATE, &["-DPAUSE=600"]);
+    let sleeper = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
+    assert_says(&check(&sleeper.id()), 1, "only in part on vcmalloc: it carries its own jemalloc");
+    let short = place.program("short", PRIVATE, &["-DPAUSE=0"]);
+    assert_says(&check_command(&short, text(&place.stub)), 1, "only in part on vcmalloc");
+}
+
+#[test]
+fn a_command_is_judged_by_the_environment_as_it_is_and_not_by_its_own_code() {
+    let place = Place::new();
+    let program = place.program("ends", ENDS, &[]);
+    assert_says(&check_command(&program, text(&place.stub)), 0, "runs on vcmalloc 0.0-stub, front locked");
+    assert_says(&check_command(&program, ""), 1, "LD_PRELOAD is not set here");
+    assert_says(
+        &check_command(&program, "/nowhere/libvcmalloc.so.0"),
+        1,
+        "is a vcmalloc that can be preloaded",
+    );
+    let still = place.program("static", ENDS, &["-static"]);
+    assert_says(&check_command(&still, text(&place.stub)), 1, "is linked statically");
+}
+
+#[test]
+fn a_command_that_runs_on_is_judged_and_ended_with_its_children() {
+    let place = Place::new();
+    let source = "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        int main(int count, char **words) { FILE *file = fopen(words[1], \"w\"); signal(SIGTERM, SIG_IGN);\n\
+        int child = fork(); if (child) { fprintf(file, \"%d\", child); fclose(file); } for (;;) pause(); }";
+    let program = place.program("stays", source, &[]);
+    let file = place.path("child");
+    for (preload, code) in [(text(&place.stub), 0), ("", 1)] {
+        let mut command = vcm(&["check", "--within", "1s", "--", text(&program), text(&file)]);
+        // A child that stayed would keep the pipe open, and the test with it.
+        assert_eq!(done(command.env("LD_PRELOAD", preload).stderr(Stdio::null())).code, Some(code));
+        let child = std::fs::read_to_string(&file).unwrap();
+        let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z"), "it still runs: {state}");
+    }
+}
+
+#[test]
+fn a_command_that_loses_the_preload_on_its_way_does_not_pass() {
+    let place = Place::new();
+    let program = place.program("sleeps", SLEEPS, &[]);
+    let script =
+        place.script("wrapper", &format!("#!/bin/sh\nunset LD_PRELOAD\nexec {}\n", program.display()));
+    let mut command = vcm(&["check", "--within", "1s", "--", text(&script)]);
+    assert_says(&done(command.env("LD_PRELOAD", &place.stub)), 1, "its malloc is glibc malloc");
+}
+
+#[test]
+fn what_cannot_be_told_has_a_code_of_its_own() {
+    let place = Place::new();
+    let plain = place.path("plain");
+    std::fs::write(&plain, "no program").unwrap();
+    for (arguments, words) in [
+        (&["check", "999999999"][..], "there is no process 999999999"),
+        (&["check", "--", "no-such-command"], "no such command"),
+        (&["check", "--", text(&plain)], "cannot be executed"),
+        (&["check"], "required"),
+        (&["check", "0"], "process id"),
+        (&["check", "1", "--", "true"], "cannot be used with"),
+    ] {
+        assert_says(&done(&mut vcm(arguments)), 2, words);
+    }
+}
