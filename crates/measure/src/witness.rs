@@ -20,6 +20,8 @@ const MOST_LOOKS: usize = 40;
 struct Seen {
     id: i32,
     program: PathBuf,
+    /// As the kernel has it: `program` may be what a link leads to.
+    name: Vec<u8>,
     answer: Option<Answer>,
     looks: usize,
     peak_bytes: u64,
@@ -38,6 +40,13 @@ pub struct Verdict {
     pub notes: Vec<String>,
 }
 
+/// Why a trial does not count.
+pub struct Unproved {
+    pub reason: String,
+    /// Only for want of time.
+    pub is_unseen: bool,
+}
+
 impl Witness {
     pub fn look(&mut self, arm: &Arm, processes: &[i32]) {
         for id in processes {
@@ -49,17 +58,14 @@ impl Witness {
             }
             let known = self.seen.iter().position(|seen| seen.id == *id && seen.program == program);
             let at = known.unwrap_or_else(|| {
-                self.seen.push(Seen { id: *id, program, answer: None, looks: 0, peak_bytes: 0, ticks: 0 });
+                let name = process.name().unwrap_or_default();
+                let (answer, looks, peak_bytes, ticks) = (None, 0, 0, 0);
+                self.seen.push(Seen { id: *id, program, name, answer, looks, peak_bytes, ticks });
                 self.seen.len() - 1
             });
             let Some(seen) = self.seen.get_mut(at) else { continue };
             seen.look(arm, &process);
         }
-    }
-
-    /// Whether anything is known of the command yet.
-    pub fn knows(&self, main: i32) -> bool {
-        self.last_of(main).is_some_and(|seen| seen.answer.is_some())
     }
 
     fn last_of(&self, main: i32) -> Option<&Seen> {
@@ -71,16 +77,21 @@ impl Witness {
     }
 
     /// The stamp of the process with most memory, or why the trial does not count.
-    pub fn judge(&self, arm: &Arm, main: i32) -> Result<Verdict, String> {
+    pub fn judge(&self, arm: &Arm, main: i32) -> Result<Verdict, Unproved> {
         let Some(last) = self.last_of(main) else {
-            return Err("it ended before it could be looked at; give it more to do".to_owned());
+            let reason = "it ended before it could be looked at; give it more to do".to_owned();
+            return Err(Unproved { reason, is_unseen: true });
         };
-        let largest = self.seen.iter().max_by_key(|seen| seen.peak_bytes).unwrap_or(last);
-        let busiest = self.seen.iter().max_by_key(|seen| seen.ticks).unwrap_or(last);
-        for seen in [last, largest, busiest] {
+        // A helper of a moment (sleep, test) is as large as a shell and often not seen in time; what matters is larger.
+        let weight = |seen: &&Seen| if seen.is_unseen() { seen.peak_bytes / 2 } else { seen.peak_bytes };
+        let largest = self.seen.iter().max_by_key(weight).unwrap_or(last);
+        let busiest = self.seen.iter().filter(|seen| !seen.is_unseen()).max_by_key(|seen| seen.ticks);
+        for seen in [last, largest, busiest.unwrap_or(last)] {
             seen.judge(arm)?;
         }
+        // What ended too soon to be seen did not do much.
         let others = self.seen.iter().filter_map(|seen| seen.judge(arm).err());
+        let others = others.filter(|unproved| !unproved.is_unseen).map(|unproved| unproved.reason);
         let private = largest.evidence().filter(|line| line.contains("which no preload reaches"));
         let mut notes: Vec<String> = others.chain(private.map(str::to_owned)).collect();
         notes.sort();
@@ -88,7 +99,10 @@ impl Witness {
         let serving = largest.answer.as_ref().and_then(|answer| answer.serving.as_ref());
         match serving {
             Some(serving) => Ok(Verdict { stamp: Stamp::of(arm, serving), notes }),
-            None => Err(format!("{} has no malloc that could be found", largest.program.display())),
+            None => {
+                let reason = format!("{} has no malloc that could be found", largest.program.display());
+                Err(Unproved { reason, is_unseen: false })
+            }
         }
     }
 }
@@ -109,35 +123,43 @@ impl Seen {
         self.answer = answer.serving.is_some().then_some(answer);
     }
 
+    /// It was over before its malloc was known.
+    fn is_unseen(&self) -> bool {
+        self.answer.is_none() && self.looks <= MOST_LOOKS
+    }
+
     fn evidence(&self) -> impl Iterator<Item = &str> {
         self.answer.iter().flat_map(|answer| answer.evidence.iter().map(String::as_str))
     }
 
-    fn judge(&self, arm: &Arm) -> Result<(), String> {
-        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+    fn judge(&self, arm: &Arm) -> Result<(), Unproved> {
+        let name = String::from_utf8_lossy(&self.name);
         let who = format!("{name} (pid {})", self.id);
         let Some(serving) = self.answer.as_ref().and_then(|answer| answer.serving.as_ref()) else {
-            return Err(match self.looks > MOST_LOOKS {
-                true => format!("{who} has no malloc that could be found; is it linked statically?"),
-                false => format!("{who} ended before its malloc could be looked at; give it more to do"),
-            });
+            let is_unseen = self.is_unseen();
+            let why = match is_unseen {
+                true => "ended before its malloc could be looked at; give it more to do",
+                false => "has no malloc that could be found; is it linked statically?",
+            };
+            return Err(Unproved { reason: format!("{who} {why}"), is_unseen });
         };
         let object = serving.object.display();
-        match &arm.expected {
-            Expected::Anything => Ok(()),
-            Expected::Glibc if matches!(serving.kind, Kind::Glibc | Kind::Musl) => Ok(()),
-            Expected::Glibc => Err(format!(
+        let reason = match &arm.expected {
+            Expected::Anything => return Ok(()),
+            Expected::Glibc if matches!(serving.kind, Kind::Glibc | Kind::Musl) => return Ok(()),
+            Expected::Glibc => format!(
                 "{who} does not run on the C library's malloc but on {}, {object}; 'plain' compares with that",
                 serving.kind.name()
-            )),
-            Expected::File(file) if is_same(&serving.object, file) => Ok(()),
-            Expected::File(_) => Err(format!(
+            ),
+            Expected::File(file) if is_same(&serving.object, file) => return Ok(()),
+            Expected::File(_) => format!(
                 "{who} does not run on {} but on {}, {object}. Is the program linked statically or with its own \
                  malloc, or does a wrapper clear LD_PRELOAD (env -i, sudo)?",
                 arm.name,
                 serving.kind.name()
-            )),
-        }
+            ),
+        };
+        Err(Unproved { reason, is_unseen: false })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owns the shape of the command line; the long flags of `run` are made from the allocator's declared
 //! options, so a new option needs no change here. `main`, `man` and `completions` use it.
 
+pub mod compare;
 pub mod doctor;
 pub mod enable;
 pub mod lab;
@@ -24,6 +25,7 @@ Examples:
   vcm run --cache-limit 64M -- ./daemon    the same with an option
   vcm config                               list the options
   vcm config 4711                          settings a running process was started with
+  vcm compare -- ./program                 which allocator for it, and how sure is that
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
@@ -67,6 +69,7 @@ pub struct Cli {
 pub enum Verb {
     Run(Run),
     Config(Config),
+    Compare(compare::Compare),
     Lab(lab::LabVerb),
     Doctor(doctor::Doctor),
     Enable(enable::Enable),

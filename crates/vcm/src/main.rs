@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, doctor, enable, lab, trace, man, completions
+//! verbs/      one module a verb: run, config, compare, doctor, enable, lab, trace, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! automatic   what `auto` comes to
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
     let result = match cli.verb {
         Verb::Run(arguments) => verbs::run::run(arguments),
         Verb::Config(arguments) => verbs::config::config(arguments),
+        Verb::Compare(arguments) => verbs::compare::compare(arguments),
         Verb::Lab(arguments) => verbs::lab::lab(arguments),
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),

@@ -229,7 +229,11 @@ impl<'a> Course<'a> {
     }
 
     pub fn finished(self, readings: Vec<Reading>) -> Result<Trial, Failed> {
-        let verdict = self.witness.judge(self.arm, self.main)?;
+        let verdict =
+            self.witness.judge(self.arm, self.main).map_err(|unproved| match unproved.is_unseen {
+                true => Failed::Unseen(unproved.reason),
+                false => Failed::Because(unproved.reason),
+            })?;
         Ok(Trial { readings, stamp: verdict.stamp, notes: verdict.notes })
     }
 }
