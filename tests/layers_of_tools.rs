@@ -109,8 +109,8 @@ const VCM: Floors = &[
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
     &["verbs::compare::arms", "verbs::compare::table"],
-    &["verbs::compare::verdict"],
-    &["verbs::compare::apply", "verbs::compare::json", "verbs::compare::report"],
+    &["verbs::compare::apply", "verbs::compare::verdict"],
+    &["verbs::compare::json", "verbs::compare::report"],
     &[
         "verbs::compare",
         "verbs::completions",
