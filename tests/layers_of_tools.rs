@@ -34,8 +34,11 @@ const INSPECT: Floors = &[
 
 const MEASURE: Floors = &[
     &["child", "machine", "nearest", "statistics", "tell", "turns"],
-    &["allocators"],
-    &["picture"],
+    &["allocators", "paired", "spoken", "tree"],
+    &["arm", "picture"],
+    &["stamp"],
+    &["witness"],
+    &["trial"],
     &["lib"],
 ];
 
@@ -112,8 +115,12 @@ const VCM: Floors = &[
     &["verbs::doctor::check", "verbs::doctor::commands", "verbs::doctor::blocks"],
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
+    &["verbs::compare::arms", "verbs::compare::table"],
+    &["verbs::compare::apply", "verbs::compare::verdict"],
+    &["verbs::compare::json", "verbs::compare::report"],
     &[
         "verbs::check",
+        "verbs::compare",
         "verbs::completions",
         "verbs::config",
         "verbs::doctor",

@@ -244,10 +244,7 @@ impl Ready {
 
     /// A command that runs on this allocator, and on no setting left over from the caller's environment.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| is_a_setting(name)) {
-            command.env_remove(name);
-        }
+        let mut command = without_settings(program.as_os_str());
         command.envs(self.environment());
         command
     }
@@ -274,6 +271,15 @@ const SETTINGS: [&str; 10] = [
     "VCM_",
     "HEAPPROFILE",
 ];
+
+/// A command that takes no setting of an allocator from the caller's environment.
+pub fn without_settings(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_a_setting(name)) {
+        command.env_remove(name);
+    }
+    command
+}
 
 fn is_a_setting(name: &OsStr) -> bool {
     let name = name.to_string_lossy();

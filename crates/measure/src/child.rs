@@ -23,7 +23,13 @@ pub struct Ended {
 pub struct Used {
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
+    pub user_seconds: f64,
     pub peak_rss_kib: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// Of its own accord, because it waited.
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
 }
 
 /// Runs a command to its end or its limit. Only the child itself is ended at the limit, by its id; should
@@ -77,17 +83,26 @@ pub fn end_with_parent() -> std::io::Result<()> {
 /// Like `waitpid` without waiting, but with what the child used. An error if it is no child of ours, or was waited for
 /// already.
 pub fn try_wait(process: u32) -> Result<Option<(ExitStatus, Used)>> {
+    Ok(wait4(process as libc::pid_t)?.map(|(_, status, used)| (status, used)))
+}
+
+/// Of any child that has ended: its id too. None if none has, or there is none.
+pub fn try_wait_any() -> Option<(u32, ExitStatus, Used)> {
+    wait4(-1).ok().flatten()
+}
+
+fn wait4(process: libc::pid_t) -> Result<Option<(u32, ExitStatus, Used)>> {
     let mut status = 0;
     // SAFETY: all zero is a valid rusage; both out-parameters live here.
     let (ended, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        let ended = libc::wait4(process as libc::pid_t, &mut status, libc::WNOHANG, &mut usage);
+        let ended = libc::wait4(process, &mut status, libc::WNOHANG, &mut usage);
         (ended, usage)
     };
     match ended {
         0 => Ok(None),
         -1 => Err(std::io::Error::last_os_error()).context("cannot wait for a child"),
-        _ => Ok(Some((ExitStatus::from_raw(status), used(&usage)))),
+        _ => Ok(Some((ended as u32, ExitStatus::from_raw(status), used(&usage)))),
     }
 }
 
@@ -96,7 +111,12 @@ fn used(usage: &libc::rusage) -> Used {
     Used {
         wall_seconds: 0.0,
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        user_seconds: seconds(usage.ru_utime),
         peak_rss_kib: usage.ru_maxrss as u64,
+        minor_faults: usage.ru_minflt as u64,
+        major_faults: usage.ru_majflt as u64,
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
     }
 }
 

@@ -1,20 +1,28 @@
-//! Running programs under each allocator in turn, and what is made of the numbers. The benchmarks and the labs are
-//! built on it.
+//! Running programs under each allocator in turn, and what is made of the numbers. The benchmarks, the labs and
+//! `vcm compare` are built on it.
 //!
 //! ```text
-//!   allocators ─► turns (who runs when) ─► child (one run, time limit, what it used)
-//!                                              │
-//!   machine (where it was) ─► a page ◄─ statistics, picture (SVG)
+//!   allocators ─► arm ─► turns (who runs when) ─► child (one run, time limit, what it used)
+//!                                              └► trial (a command, or a server and its load), tree (all its processes)
+//!                                                    │
+//!   machine (where it was) ─► a page ◄─ statistics, paired, picture (SVG)
 //! ```
 //!
-//! `nearest` suggests names, `tell` is how text leaves a program. A module uses none of the others but `nearest`,
-//! `statistics` and `allocators`, which gives pictures their colours.
+//! `spoken` reads what load programs print, `stamp` says what an allocator is, `nearest` suggests names, `tell` is how
+//! text leaves a program. tests/layers_of_tools.rs has the order of the files.
 
 pub mod allocators;
+pub mod arm;
 pub mod child;
 pub mod machine;
 pub mod nearest;
+pub mod paired;
 pub mod picture;
+pub mod spoken;
+pub mod stamp;
 pub mod statistics;
 pub mod tell;
+pub mod tree;
+pub mod trial;
 pub mod turns;
+pub mod witness;

@@ -4,6 +4,7 @@
 //! options, so a new option needs no change here. `main`, `man` and `completions` use it.
 
 pub mod check;
+pub mod compare;
 pub mod doctor;
 pub mod enable;
 pub mod lab;
@@ -26,6 +27,7 @@ Examples:
   vcm run --cache-limit 64M -- ./daemon    the same with an option
   vcm config                               list the options
   vcm config 4711                          settings a running process was started with
+  vcm compare -- ./program                 which allocator for it, and how sure is that
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm stat ceph-osd                        where the memory of a running process is
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
@@ -71,6 +73,7 @@ pub enum Verb {
     Run(Run),
     Config(Config),
     Check(check::Check),
+    Compare(compare::Compare),
     Lab(lab::LabVerb),
     Doctor(doctor::Doctor),
     Enable(enable::Enable),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, stat, doctor, enable, lab, trace, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, doctor, enable, lab, trace, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => verbs::run::run(arguments),
         Verb::Config(arguments) => verbs::config::config(arguments),
         Verb::Check(arguments) => verbs::check::check(&arguments),
+        Verb::Compare(arguments) => verbs::compare::compare(arguments),
         Verb::Lab(arguments) => verbs::lab::lab(arguments),
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),

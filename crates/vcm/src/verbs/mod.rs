@@ -2,6 +2,7 @@
 //! `library`, `settings` or `say`, what looks at the machine to the crate `vcm-inspect`.
 
 pub mod check;
+pub mod compare;
 pub mod completions;
 pub mod config;
 pub mod doctor;

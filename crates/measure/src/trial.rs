@@ -1,0 +1,195 @@
+//! One run of a command on an arm: to its end, or as a server under a load program.
+//!
+//! Promises that nothing it started is left when it returns, that a trial which did not run on its arm, failed, hung or
+//! forked away is an error in words, and that `stop` ends it within a tenth of a second.
+
+mod course;
+
+use crate::arm::Arm;
+use crate::spoken::{self, Pattern, Reading, Regex};
+use crate::stamp::Stamp;
+use crate::tree::Tree;
+use course::Course;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What is run in every trial.
+pub struct Job {
+    pub command: Vec<OsString>,
+    /// Makes the command a server.
+    pub service: Option<Service>,
+    /// For everything that a trial waits for: the command, or readiness, or the load.
+    pub limit: Duration,
+    /// What the last output holds besides the forms that are understood.
+    pub patterns: Vec<Pattern>,
+}
+
+pub struct Service {
+    pub ready: Ready,
+    /// A line for the shell.
+    pub load: String,
+    /// Between the end of the load and the last look at the memory.
+    pub idle: Duration,
+}
+
+/// When a server can take its load.
+#[derive(Clone, Debug)]
+pub enum Ready {
+    /// Something listens at this port of the loopback device.
+    Port(u16),
+    /// It has printed this.
+    Says(Regex),
+}
+
+pub struct Trial {
+    pub readings: Vec<Reading>,
+    pub stamp: Stamp,
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failed {
+    Stopped,
+    Because(String),
+    /// It was over before its processes could be looked at.
+    Unseen(String),
+}
+
+impl From<String> for Failed {
+    fn from(reason: String) -> Self {
+        Failed::Because(reason)
+    }
+}
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Self {
+        Failed::Because(format!("{error:#}"))
+    }
+}
+
+/// How long a server may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a run is repeated that ended before it could be looked at: on a busy machine the first look may be late.
+const TRIES: usize = 5;
+
+pub fn run(job: &Job, arm: &Arm, stop: &dyn Fn() -> bool) -> Result<Trial, Failed> {
+    let is_unseen = |done: &Result<Trial, Failed>| matches!(done, Err(Failed::Unseen(_)));
+    let mut done = once(job, arm, stop);
+    for _ in 1..TRIES {
+        if !is_unseen(&done) {
+            break;
+        }
+        done = once(job, arm, stop);
+    }
+    match done {
+        Err(Failed::Unseen(reason)) => Err(Failed::Because(reason)),
+        done => done,
+    }
+}
+
+fn once(job: &Job, arm: &Arm, stop: &dyn Fn() -> bool) -> Result<Trial, Failed> {
+    let mut tree = Tree::default();
+    let done = match &job.service {
+        None => command(job, arm, &mut tree, stop),
+        Some(service) => server(job, service, arm, &mut tree, stop),
+    };
+    let left = tree.end(None, Duration::ZERO);
+    if !left.is_empty() && done.is_ok() {
+        return Err(Failed::Because(format!("processes {left:?} do not end")));
+    }
+    done
+}
+
+fn command(job: &Job, arm: &Arm, tree: &mut Tree, stop: &dyn Fn() -> bool) -> Result<Trial, Failed> {
+    let mut course = Course::start(job, arm, tree, stop)?;
+    let ended = loop {
+        if let Some(ended) = course.step(tree)? {
+            break ended;
+        }
+    };
+    course.nothing_is_left(tree)?;
+    ended.succeeded("it")?;
+    let output = course.everything_said();
+    let mut readings = said(job, &output)?;
+    readings.extend(course.account(ended.wall, &ended.used));
+    course.finished(readings)
+}
+
+fn server(
+    job: &Job,
+    service: &Service,
+    arm: &Arm,
+    tree: &mut Tree,
+    stop: &dyn Fn() -> bool,
+) -> Result<Trial, Failed> {
+    if let Ready::Port(port) = service.ready
+        && listens(port)
+    {
+        return Err(Failed::Because(format!(
+            "something listens at port {port} already, before the server was started"
+        )));
+    }
+    let mut course = Course::start(job, arm, tree, stop)?;
+    await_ready(&mut course, &service.ready, tree)?;
+    let mut shell = crate::allocators::without_settings("/bin/sh".as_ref());
+    shell.args(["-c", &service.load]);
+    let (load, output) = under_load(&mut course, &mut shell, tree)?;
+    course.is_idle(service.idle, tree)?;
+    let used = course.end(PATIENCE, tree)?;
+    let mut readings = said(job, &output)?;
+    readings.extend(course.account(load, &used));
+    course.finished(readings)
+}
+
+fn await_ready(course: &mut Course, ready: &Ready, tree: &mut Tree) -> Result<(), Failed> {
+    loop {
+        if let Some(ended) = course.step(tree)? {
+            course.nothing_is_left(tree)?;
+            ended.succeeded("it")?;
+            return Err(Failed::Because(format!("it ended before it was ready{}", ended.last_words())));
+        }
+        let is_ready = match ready {
+            Ready::Port(port) => listens(*port),
+            Ready::Says(regex) => regex.is_match(&course.everything_said()),
+        };
+        if is_ready {
+            return Ok(());
+        }
+    }
+}
+
+/// Runs the load program to its end: how long it took, and what it printed.
+fn under_load(
+    course: &mut Course,
+    shell: &mut Command,
+    tree: &mut Tree,
+) -> Result<(Duration, String), Failed> {
+    course.load_starts(shell, tree)?;
+    let begin = Instant::now();
+    loop {
+        if let Some(ended) = course.step(tree)? {
+            return Err(Failed::Because(format!("the server ended under load: {}", ended.how())));
+        }
+        if let Some(ended) = course.load_ended(tree) {
+            ended.succeeded("the load program")?;
+            return Ok((begin.elapsed(), ended.output));
+        }
+    }
+}
+
+/// What the output says. A pattern that finds nothing is an error: it is what was asked for.
+fn said(job: &Job, output: &str) -> Result<Vec<Reading>, Failed> {
+    let mut readings = spoken::understood(output);
+    for pattern in &job.patterns {
+        let nothing = || format!("its output has no number for '{}'", pattern.regex.as_str());
+        readings.push(pattern.read(output).ok_or_else(nothing)?);
+    }
+    Ok(readings)
+}
+
+fn listens(port: u16) -> bool {
+    TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), Duration::from_millis(200)).is_ok()
+}

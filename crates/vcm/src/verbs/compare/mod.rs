@@ -1,0 +1,115 @@
+//! `vcm compare`: the user's program under each allocator. See docs/design/compare.md.
+//!
+//! ```text
+//! arms       who takes part
+//! table      what was measured
+//! verdict    what is recommended
+//! apply      how it is applied, and proved
+//! report     for a reader;  json  for programs
+//! ```
+//!
+//! Runs, processes and statistics are `vcm-measure`'s.
+
+mod apply;
+mod arms;
+mod json;
+mod report;
+mod table;
+mod verdict;
+
+use crate::cli::compare::Compare;
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use std::env;
+use table::Table;
+use vcm_inspect::command;
+use vcm_labs::engine::progress::Progress;
+use vcm_labs::engine::stop::Stop;
+use vcm_measure::spoken::{Better, Pattern, Regex};
+use vcm_measure::tree;
+use vcm_measure::trial::{self, Failed, Job, Ready, Service};
+use vcm_measure::turns;
+
+/// What a shell says of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+pub fn compare(arguments: Compare) -> Outcome {
+    let job = job(&arguments)?;
+    let mut table = Table::new(arms::chosen(&arguments)?);
+    let own = |error: anyhow::Error| Failure::new(FAILURE, format!("{error:#}"));
+    tree::adopt_orphans().map_err(own)?;
+    let stop = Stop::on_signals().map_err(own)?;
+    let progress = Progress::new();
+    take_turns(&mut table, &job, arguments.repeat as usize, &stop, &progress);
+    progress.end();
+    let is_stopped = stop.is_asked();
+    say::result(&if arguments.json {
+        json::text(&table, &job.command, is_stopped)
+    } else {
+        report::text(&table, &job.command, arguments.all)
+    })?;
+    let is_whole = table.runs.iter().all(|runs| runs.failed.is_none());
+    match (is_stopped, is_whole) {
+        (true, _) => {
+            Err(Failure::new(INTERRUPTED, "stopped by a signal; rounds that had finished are reported"))
+        }
+        (false, true) => Ok(0),
+        (false, false) => Ok(FAILURE),
+    }
+}
+
+/// Runs all arms in every round, each round beginning with another. An arm that fails is left out from then on.
+fn take_turns(table: &mut Table, job: &Job, rounds: usize, stop: &Stop, progress: &Progress) {
+    let places: Vec<usize> = (0..table.runs.len()).collect();
+    progress.begin(rounds * places.len());
+    for turn in turns::interleaved(rounds, &[()], |()| places.iter().collect()) {
+        let Some(runs) = table.runs.get_mut(*turn.allocator) else { continue };
+        if stop.is_asked() {
+            return;
+        }
+        if runs.failed.is_none() {
+            progress.cell(&format!("round {} of {rounds}, {}", turn.pass + 1, runs.arm.name));
+            match trial::run(job, &runs.arm, &|| stop.is_asked()) {
+                Ok(trial) => drop(runs.trials.insert(turn.pass, trial)),
+                Err(Failed::Stopped) => return,
+                Err(Failed::Because(reason) | Failed::Unseen(reason)) => {
+                    progress.say(&format!("vcm: {} is left out: {reason}", runs.arm.name));
+                    runs.failed = Some(reason);
+                }
+            }
+        }
+        progress.cell_done();
+    }
+}
+
+fn job(arguments: &Compare) -> Result<Job, Failure> {
+    let wrong = |reason: String| Failure::new(NOT_UNDERSTOOD, reason);
+    let more = arguments.metric.iter().map(|text| Pattern::new(text, Better::More));
+    let less = arguments.cost.iter().map(|text| Pattern::new(text, Better::Less));
+    let patterns = more.chain(less).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let service = match (&arguments.load, &arguments.ready) {
+        (Some(load), Some(ready)) => {
+            let (load, ready) = (load.clone(), ready_when(ready)?);
+            Some(Service { ready, load, idle: arguments.idle })
+        }
+        _ => None,
+    };
+    let name = arguments.command.first().map(|name| name.as_os_str()).unwrap_or_default();
+    let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    command::resolve(name, &search_path).map_err(|_| {
+        Failure::new(FAILURE, format!("{}: no such command, or it cannot be executed", name.display()))
+    })?;
+    Ok(Job { command: arguments.command.clone(), service, limit: arguments.limit, patterns })
+}
+
+fn ready_when(text: &str) -> Result<Ready, Failure> {
+    if let Ok(port) = text.parse() {
+        return Ok(Ready::Port(port));
+    }
+    let wrong = |error| {
+        Failure::new(
+            NOT_UNDERSTOOD,
+            format!("--ready '{text}' is no port and no regular expression: {error}"),
+        )
+    };
+    Regex::new(text).map(Ready::Says).map_err(wrong)
+}

@@ -1,0 +1,109 @@
+//! What is recommended. Counts differences that were shown, and nothing else.
+
+use super::table::{Measure, Runs, Table};
+use vcm_measure::paired::Difference;
+use vcm_measure::spoken::Better;
+
+/// Nobody changes an allocator for less, whatever is shown.
+const LEAST: f64 = 0.01;
+
+/// The measures by which an arm is judged.
+pub struct Judged {
+    pub speed: Measure,
+    pub memory: Option<Measure>,
+}
+
+/// Logarithms of how much better an arm is, 0 where no difference is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gain {
+    pub speed: f64,
+    pub memory: f64,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Advice {
+    /// The arm at this place of the finished, better in something and worse in nothing.
+    Change(usize),
+    /// Better in one and worse in the other.
+    Trade(Vec<usize>),
+    Stay,
+}
+
+/// Of the kernel's account, which every trial has: the names by which other readings are known.
+const ACCOUNTED: [&str; 13] = [
+    "wall time",
+    "CPU time",
+    "user CPU time",
+    "peak RSS",
+    "peak PSS",
+    "steady RSS",
+    "steady PSS",
+    "idle RSS",
+    "idle PSS",
+    "minor faults",
+    "major faults",
+    "voluntary switches",
+    "involuntary switches",
+];
+
+/// Speed is what the program or its load said first, or else processor time; memory is the kernel's peak,
+/// because what is looked at now and then is noisier.
+pub fn judged(table: &Table) -> Option<Judged> {
+    let measures = table.measures();
+    let said = |better: Better| {
+        let fits =
+            |measure: &&Measure| measure.better == better && !ACCOUNTED.contains(&measure.name.as_str());
+        measures.iter().find(fits).cloned()
+    };
+    let speed = said(Better::More).or_else(|| said(Better::Less)).or_else(|| table.measure("CPU time"))?;
+    let memory = table.measure("peak RSS");
+    Some(Judged { speed, memory })
+}
+
+pub fn gain(runs: &Runs, from: &Runs, judged: &Judged) -> Gain {
+    let of = |measure: &Measure| {
+        let counts = |difference: &Difference| difference.is_shown && difference.by.abs() >= LEAST;
+        let shown = runs.difference(from, measure).filter(counts);
+        let log = shown.map_or(0.0, |difference| difference.by.ln_1p());
+        if measure.better == Better::More { log } else { -log }
+    };
+    Gain { speed: of(&judged.speed), memory: judged.memory.as_ref().map_or(0.0, of) }
+}
+
+/// The gains are those over the first, which itself has none.
+pub fn advice(gains: &[Gain]) -> Advice {
+    let is_better = |gain: &Gain| gain.speed.min(gain.memory) >= 0.0 && gain.speed + gain.memory > 0.0;
+    let better = gains.iter().enumerate().filter(|(_, gain)| is_better(gain));
+    let best = better
+        .max_by(|(_, one), (_, other)| (one.speed + one.memory).total_cmp(&(other.speed + other.memory)));
+    if let Some((best, _)) = best {
+        return Advice::Change(best);
+    }
+    let trades = gains.iter().enumerate().filter(|(_, gain)| gain.speed.max(gain.memory) > 0.0);
+    let trades: Vec<usize> = trades.map(|(at, _)| at).collect();
+    if trades.is_empty() { Advice::Stay } else { Advice::Trade(trades) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gains(of: &[(f64, f64)]) -> Vec<Gain> {
+        of.iter().map(|(speed, memory)| Gain { speed: *speed, memory: *memory }).collect()
+    }
+
+    #[test]
+    fn what_is_better_and_in_nothing_worse_is_recommended() {
+        assert_eq!(advice(&gains(&[(0.0, 0.0), (0.2, 0.0), (0.1, 0.3), (0.9, -0.1)])), Advice::Change(2));
+    }
+
+    #[test]
+    fn a_gain_that_costs_something_is_a_trade_and_no_recommendation() {
+        assert_eq!(advice(&gains(&[(0.0, 0.0), (0.9, -0.1), (-0.1, 0.0)])), Advice::Trade(vec![1]));
+    }
+
+    #[test]
+    fn without_a_shown_difference_nothing_is_recommended() {
+        assert_eq!(advice(&gains(&[(0.0, 0.0), (0.0, 0.0), (-0.2, 0.0)])), Advice::Stay);
+    }
+}
