@@ -34,10 +34,12 @@ int main(void)
         return 1;
     size_t length = vcm_stats_json(json, sizeof json - 1);
     json[length++] = '\n';
+#ifdef BECOMES
+    signal(SIGUSR1, become);
+#endif
     if (write(1, json, length) != (ssize_t)length)
         return 1;
 #ifdef BECOMES
-    signal(SIGUSR1, become);
     for (;;)
         pause();
 #endif

@@ -24,7 +24,9 @@ extern "C" fn look_at_syscall(
 ) {
     match (number, first as u32) {
         // libseccomp asks with a flag, which the kernel refuses, what there is.
-        (libc::SYS_seccomp, libc::SECCOMP_SET_MODE_STRICT) if second == 0 && third.is_null() => prepare(None),
+        (libc::SYS_seccomp, libc::SECCOMP_SET_MODE_STRICT) if second as u32 == 0 && third.is_null() => {
+            prepare(None)
+        }
         (libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER) => prepare_for(third),
         (libc::SYS_prctl, _) => look_at_prctl(first as c_int, second, third),
         _ => {}

@@ -81,7 +81,10 @@ mod table {
 
     fn last_held(mark: u32) -> Option<Rank> {
         let mut ranks = Rank::ALL.into_iter().zip(&held_by(mark)?.times);
-        ranks.rfind(|(_, times)| times.load(Ordering::Relaxed) > 0).map(|(rank, _)| rank)
+        // A slab is tried, not waited for, and outside slow paths too: a signal handler that interrupts that may take any lock.
+        let is_held =
+            |(rank, times): &(Rank, &AtomicI16)| *rank != Rank::Slab && times.load(Ordering::Relaxed) > 0;
+        ranks.rfind(is_held).map(|(rank, _)| rank)
     }
 
     /// Not a panic that unwinds: others may wait for what this thread was to do.

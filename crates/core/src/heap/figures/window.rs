@@ -240,9 +240,9 @@ mod tests {
         let hooks = Hooks { before_guards: || (), unwind: |_| 0 };
         let heap = Box::new(Heap::with_hooks(Fake::default(), hooks));
         assert!(heap.start_profile(4096));
-        for index in 0..9000 {
+        (0..9000).for_each(|index| {
             heap.allocate(index % 3000);
-        }
+        });
         let window = Window::new(&raw const *heap, "");
         let reader = Reader(&window);
         let mut named = 0;

@@ -4,7 +4,7 @@ use crate::heap::Heap;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
-    /// Brings everything that is cached back to its spans.
+    /// Brings everything that is cached back to its spans. For threads in slow paths.
     pub fn reclaim(&self) {
         self.obeyed(self.upkeep.reclaim(&self.below_upkeep()));
     }

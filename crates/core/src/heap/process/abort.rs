@@ -50,12 +50,13 @@ impl<O: Os> Heap<O> {
             self.park();
         }
         self.state.store(ABORTING, Ordering::Relaxed);
+        // Before anything that takes time: threads that wait for their turn may not touch what is broken.
+        self.upkeep.halt();
         if self.upkeep.thread.is_aside() {
             // The line is written to the program's descriptor, and its crash handler finds those that it knows.
             self.os.copy_descriptors();
         }
         self.cache.stop();
-        self.upkeep.halt();
         let mut line = [0u8; 256];
         let mut buffer = Buffer::new(&mut line);
         misuse.put(&mut buffer);

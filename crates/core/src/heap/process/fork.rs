@@ -175,7 +175,7 @@ impl<O: Os> Heap<O> {
                 Rank::Profile => self.profile.repair(outermost),
                 Rank::Guards => self.guards.repair(outermost),
                 Rank::Freezer => self.cache.repair_freezer(self.below_cache(), outermost),
-                Rank::Slab => self.cache.repair_slabs(outermost),
+                Rank::Slab => self.cache.repair_slabs(),
                 Rank::Transfer => self.central.repair_transfers(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),
                 Rank::Releasing => (), // With the state: what is withheld is a part of it.

@@ -167,9 +167,15 @@ impl Allowed {
             if bit == Ask::Clock as usize {
                 continue;
             }
+            let is_listed = bit < LISTED as usize;
             let has_other_way = [Ask::Map, Ask::Open, Ask::Close].map(|ask| ask as usize).contains(&bit);
-            let is_asked_in_vain = bit < LISTED as usize && !has_other_way;
-            if verdict == Verdict::Ends || verdict == Verdict::Fails && !is_asked_in_vain {
+            let is_asked = match verdict {
+                Verdict::Passes => true,
+                Verdict::IsTold => is_listed,
+                Verdict::Fails => is_listed && !has_other_way,
+                Verdict::Ends => false,
+            };
+            if !is_asked {
                 refused |= 1 << bit;
             }
         }
@@ -244,6 +250,10 @@ mod tests {
             (libc::SYS_openat, libc::SECCOMP_RET_KILL_PROCESS, false),
             (libc::SYS_openat, libc::SECCOMP_RET_ERRNO | 13, false),
             (libc::SYS_openat, libc::SECCOMP_RET_LOG, true),
+            (libc::SYS_openat, libc::SECCOMP_RET_TRACE, false),
+            (libc::SYS_mprotect, libc::SECCOMP_RET_TRACE, true),
+            (libc::SYS_mprotect, libc::SECCOMP_RET_USER_NOTIF, true),
+            (libc::SYS_mprotect, libc::SECCOMP_RET_ERRNO | 1, false),
             (libc::SYS_madvise, libc::SECCOMP_RET_ERRNO | 1, true),
             (libc::SYS_madvise, libc::SECCOMP_RET_TRAP, false),
             (libc::SYS_close_range, libc::SECCOMP_RET_KILL_THREAD, false),

@@ -32,6 +32,8 @@ pub(super) enum Verdict {
     Passes,
     /// It comes back with an error.
     Fails,
+    /// Another process decides.
+    IsTold,
     /// The thread or the process ends, or its handler of SIGSYS runs; so too where the filter cannot be read.
     Ends,
 }
@@ -71,9 +73,8 @@ impl<'a> Filter<'a> {
         let Some(value) = Machine::new(call).run(self.0) else { return Verdict::Ends };
         match value & ACTION {
             libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG => Verdict::Passes,
-            libc::SECCOMP_RET_ERRNO | libc::SECCOMP_RET_TRACE | libc::SECCOMP_RET_USER_NOTIF => {
-                Verdict::Fails
-            }
+            libc::SECCOMP_RET_ERRNO => Verdict::Fails,
+            libc::SECCOMP_RET_TRACE | libc::SECCOMP_RET_USER_NOTIF => Verdict::IsTold,
             _ => Verdict::Ends,
         }
     }
