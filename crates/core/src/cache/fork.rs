@@ -8,16 +8,16 @@ use crate::os::Os;
 
 impl<O: Os> Cache<O> {
     /// Takes over the locks of slabs from threads that are not in this process. A slab under a lock is whole at any
-    /// instant. One with this thread's own mark is left alone, wherever the thread stands: it is taken outside slow
-    /// paths as well, and a handler that forked there goes back to it. Should a new thread have the mark of one that is
-    /// gone, that slab rests: nobody waits for one.
+    /// instant. Their locks are taken outside slow paths as well: the thread that forked may have one, in work that a
+    /// signal handler interrupted and goes back to. A new thread has none (`is_new`), but may have the mark of one that
+    /// is gone.
     ///
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
-    pub unsafe fn repair_slabs(&self) {
+    pub unsafe fn repair_slabs(&self, is_new: bool) {
         for slot in self.cpus.load(Ordering::Relaxed)..self.slots.load(Ordering::Relaxed) {
             // SAFETY: by the caller's promise.
-            unsafe { self.lock_of(slot).take_over(false) };
+            unsafe { self.lock_of(slot).take_over(is_new) };
         }
     }
 

@@ -98,7 +98,7 @@ mod table {
 
 #[cfg(all(test, debug_assertions, not(loom)))]
 mod tests {
-    use crate::base::locks::{Freezer, Ranked, Starting};
+    use crate::base::locks::{Freezer, Ranked, Slab, Starting};
     use crate::os::{Linux, Mutex};
 
     fn mutex<T: Ranked>(value: T) -> &'static Mutex<T, Linux> {
@@ -114,6 +114,11 @@ mod tests {
         assert!(first.try_lock().is_some() && mutex(Freezer).try_lock().is_some());
         drop(held);
         drop(first.lock());
+        // A signal handler may want any lock while the work that it interrupted has a slab.
+        let held = mutex(Slab);
+        let held = held.try_lock().expect("nobody has it");
+        drop(first.lock());
+        drop(held);
         // libc gives the stack of a thread that is gone, and with it its mark, to one of these.
         std::thread::spawn(|| core::mem::forget(second.lock())).join().expect("it ends with a lock in hand");
         // SAFETY: its thread is gone.

@@ -175,13 +175,18 @@ impl<O: Os> Heap<O> {
                 Rank::Profile => self.profile.repair(outermost),
                 Rank::Guards => self.guards.repair(outermost),
                 Rank::Freezer => self.cache.repair_freezer(self.below_cache(), outermost),
-                Rank::Slab => self.cache.repair_slabs(),
+                Rank::Slab => self.cache.repair_slabs(outermost && self.is_new_thread()),
                 Rank::Transfer => self.central.repair_transfers(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),
                 Rank::Releasing => (), // With the state: what is withheld is a part of it.
                 Rank::State => self.pages.repair(outermost),
             }
         }
+    }
+
+    /// Not the one that forked, which a child's first thread is.
+    fn is_new_thread(&self) -> bool {
+        self.os.thread_number() != self.os.process_number()
     }
 
     /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:
