@@ -9,7 +9,7 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   vcm check $(pidof redis-server)          does it allocate on vcmalloc now?
   vcm check 1                              in a container: a health check
-  vcm check -- ceph-osd --version          would it, started from here? Before the daemon itself
+  vcm check -- ceph-osd -v                 would it, started from here? Before the daemon itself
   vcm run -- vcm check -- ./daemon --help  what 'vcm run' would come to
 
 With a command nothing is added: LD_PRELOAD is what it is here. Take a command that ends by itself; what
