@@ -32,15 +32,6 @@ static void run_threads(int count, size_t stack) {
 static void stacks_of_16_kib(void) { run_threads(200, 16 * KIB); }
 static void a_thousand_threads(void) { run_threads(1000, 32 * KIB); }
 
-static size_t resident(void) {
-    char text[100] = "";
-    FILE *file = fopen("/proc/self/statm", "r");
-    size_t mapped, pages = 0;
-    EXPECT(file != NULL && fgets(text, sizeof text, file) && sscanf(text, "%zu %zu", &mapped, &pages) == 2, "statm");
-    fclose(file);
-    return pages * 4096;
-}
-
 static pthread_key_t key;
 
 static void destroy(void *value) {

@@ -72,7 +72,7 @@ pub fn release(most: usize) {
         blocks().release(0);
     } else {
         // Not more than was asked for: only what the caches held together goes in whole runs.
-        heap().audit();
+        blocks().audit();
         heap().release_free(most - given);
     }
     let (_, left) = below_pages();

@@ -144,7 +144,7 @@ fn given_back(text: &mut String, snapshot: &Snapshot) {
     let stats = &snapshot.stats;
     let ticks = stats.ticks;
     *text += &format!(
-        "went back      {} in {ticks} tick{}; out of spans in use now {} ('-i 1' shows when)\n",
+        "went back      {} in {ticks} tick{}; {} out of spans in use\n",
         amount(stats.given_back),
         if ticks == 1 { "" } else { "s" },
         amount(stats.released)
