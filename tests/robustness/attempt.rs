@@ -186,6 +186,10 @@ fn secure_program(allocator: &Allocator, folder: &Path) -> Result<Command, Strin
     let name = built.file_name().expect("a library has a name");
     let (library, program) = (folder.join(name), folder.join("secure"));
     fs::copy(built, &library).map_err(wrong)?;
+    // The loader asks for it by one of its sonames.
+    for soname in ["libvcmalloc.so.0", "libvcmalloc-hardened.so.0"] {
+        std::os::unix::fs::symlink(&library, folder.join(soname)).map_err(wrong)?;
+    }
     let mut compiler = Command::new("gcc");
     compiler.args(["-O1", "-D_GNU_SOURCE", "-fno-builtin", "-w"]).arg(source("secure.c")).arg(&library);
     compiler.arg(format!("-Wl,-rpath,{}", folder.display())).arg("-o").arg(&program);
