@@ -131,6 +131,9 @@ fn prove(probe: &Probe, on: On) -> Result<(), String> {
 fn attempt(probe: &Probe, on: On) -> Result<Outcome, String> {
     let mut command = command(probe.program)?;
     on.prepare(&mut command)?;
+    if on != On::Glibc && BY_DESIGN.iter().any(|(name, _)| *name == probe.name) {
+        command.env("PROBE_FAILS_BY_DESIGN", "1");
+    }
     command.arg(&probe.name).env("VCM_RELEASE_DELAY", "20ms");
     command.env("PROBE_PLUGIN", compile::shared_library(&source("plugin.c"), "probe-plugin", &[])?);
     // A probe that hangs is told with its stacks: as one that failed.
