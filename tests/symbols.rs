@@ -132,6 +132,19 @@ fn exports_are_those_reviewed() {
     expect_golden("exports.txt", found);
 }
 
+/// `packaging/deb` refuses to pack anything else, but it is not a part of `make test`.
+#[test]
+fn the_list_of_debians_package_is_that_of_the_library() {
+    let path = repository().join("packaging/debian/libvcmalloc0.symbols");
+    let list = fs::read_to_string(&path).expect("the list can be read");
+    let promised: BTreeSet<String> = list
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix(' ')?.split_once('@')?.0.to_string()))
+        .collect();
+    let exported = with_library(exported_by);
+    assert!(promised == exported, "{}: not as exported: {:?}", path.display(), &promised ^ &exported);
+}
+
 #[test]
 fn every_form_of_new_and_delete_is_exported() {
     let (size, align, nothrow) = ("m", "St11align_val_t", "RKSt9nothrow_t");
