@@ -30,7 +30,7 @@ static int open_descriptors(void) {
 
 static void the_lowest_number_is_free(void) {
     pthread_t thread;
-    start_workers(&thread, 1);
+    start_at_work(&thread, 1);
     int saved = dup(0);
     double end = seconds() + 0.4;
     long opens = 0, wrong = 0;
@@ -53,7 +53,7 @@ static void the_lowest_number_is_free(void) {
 static void children_inherit_only_the_programs(void) {
     pthread_t thread;
     note_descriptors();
-    start_workers(&thread, 1);
+    start_at_work(&thread, 1);
     double end = seconds() + 0.5;
     for (long forks = 0; seconds() < end; forks++) {
         pid_t child = fork();
@@ -84,7 +84,7 @@ static void their_number_is_stable(void) {
     int before = open_descriptors();
     warm();
     pthread_t thread[2];
-    start_workers(thread, 2);
+    start_at_work(thread, 2);
     for (int look = 0; look < 200; look++, usleep(1000))
         EXPECT(open_descriptors() == before, "%d open descriptors, not %d at look %d", before, open_descriptors(), look);
     stop_workers(thread, 2);
@@ -95,7 +95,7 @@ static void all_are_closed(void) {
     closefrom(3);
     live();
     pthread_t thread;
-    start_workers(&thread, 1);
+    start_at_work(&thread, 1);
     usleep(50000);
     for (int number = 3; number < 1024; number++)
         close(number);

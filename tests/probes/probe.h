@@ -40,7 +40,7 @@ __attribute__((unused)) static void run_threads(void) {
 static sem_t at_work;
 
 static void *begin_and_keep_working(void *argument) {
-    static void *block[100];
+    void *block[100];
     for (int i = 0; i < 100; i++)
         block[i] = malloc(100000);
     for (int i = 0; i < 100; i++)
@@ -49,14 +49,16 @@ static void *begin_and_keep_working(void *argument) {
     return keep_working(argument);
 }
 
-/* A thread that has allocated when this returns: what glibc asks the system when a thread's heap
- * begins and when it first shrinks, it has asked. */
-__attribute__((unused)) static void start_one_at_work(pthread_t *thread) {
+/* Threads that have allocated when this returns: what glibc asks the system when a thread's heap
+ * begins and when it first shrinks (it opens two files for that), it has asked. */
+__attribute__((unused)) static void start_at_work(pthread_t *threads, long count) {
     atomic_store(&stop_working, 0);
     sem_init(&at_work, 0, 0);
-    EXPECT(pthread_create(thread, NULL, begin_and_keep_working, (void *)1) == 0, "a thread");
-    while (sem_wait(&at_work) != 0)
-        ;
+    for (long i = 0; i < count; i++)
+        EXPECT(pthread_create(&threads[i], NULL, begin_and_keep_working, (void *)(i + 1)) == 0, "thread %ld", i);
+    for (long i = 0; i < count; i++)
+        while (sem_wait(&at_work) != 0)
+            ;
 }
 
 /* A program that has been at work: it had threads, all are joined, and whatever the library does late is done. */

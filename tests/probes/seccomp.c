@@ -123,7 +123,7 @@ static void *shut_in(void *unused) {
 static void filter_of_one_thread(void) {
     pthread_t thread, worker;
     warm();
-    start_one_at_work(&worker);
+    start_at_work(&worker, 1);
     // Its stack stays: glibc unmaps what it need not keep, by calls that are on the list.
     EXPECT(pthread_create(&thread, NULL, shut_in, NULL) == 0 && pthread_join(thread, NULL) == 0, "a thread");
     stop_workers(&worker, 1);
@@ -140,7 +140,7 @@ static void filter_of_all_threads(void) {
 
 static void filter_of_all_beside_threads(void) {
     pthread_t thread;
-    start_one_at_work(&thread);
+    start_at_work(&thread, 1);
     allow(LEAST, COUNT(LEAST), SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
     grow();
     nap(200);
@@ -153,7 +153,7 @@ static void filter_that_kills_threads_then_fork(void) {
         SYS_clone, SYS_clone3, SYS_wait4, SYS_set_robust_list, SYS_rseq, SYS_set_tid_address,
     };
     pthread_t worker;
-    start_one_at_work(&worker);
+    start_at_work(&worker, 1);
     struct Rule rules[] = {{LEAST, COUNT(LEAST), SECCOMP_RET_ALLOW}, {MORE, COUNT(MORE), SECCOMP_RET_ALLOW}};
     enter(rules, 2, SECCOMP_RET_KILL_THREAD, SECCOMP_FILTER_FLAG_TSYNC);
     nap(300);

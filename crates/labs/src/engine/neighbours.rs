@@ -3,6 +3,8 @@
 use super::usage::mark_of;
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 use vcm_inspect::daemon::Role;
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
@@ -13,10 +15,24 @@ pub fn first(is_one: fn(Role) -> bool, places: &[&str]) -> Option<String> {
     let running = process::all(&Root::real()).into_iter().find_map(|pid| {
         let daemon = Process::new(pid);
         let role = Role::of_process(&daemon);
-        let is_neighbour = is_one(role) && mark_of(pid).is_none() && daemon.is_alive();
+        let is_neighbour = is_one(role) && !is_marked(pid) && daemon.is_alive();
         is_neighbour.then(|| format!("{}, pid {pid}", role.name()))
     });
     running.or_else(|| places.iter().find(|place| has_something(place)).map(|place| (*place).to_owned()))
+}
+
+/// Whether a lab has started it. In the middle of an `exec` the kernel shows no environment yet, and so for a
+/// moment a lab's own daemon looks like one that has none.
+fn is_marked(pid: i32) -> bool {
+    let daemon = Process::new(pid);
+    let is_known = || daemon.environment().is_ok_and(|variables| !variables.is_empty());
+    for _ in 0..20 {
+        if is_known() || !daemon.is_alive() {
+            break;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    mark_of(pid).is_some()
 }
 
 /// A file, or a folder that is not empty: packages leave empty ones.
