@@ -3,6 +3,12 @@
 //! Owns the only test of differences. Works on logarithms of ratios, so that twice and half are equally far from one.
 //! Promises the same answer for the same numbers.
 
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The chance with which equal things are called different in one comparison.
+const CHANCE: f64 = 0.01;
+/// The share of comparisons that are to show the smallest effect.
+const POWER: f64 = 0.8;
 /// The share of the permutations of signs that may be as far from zero: they guard against one wild round, which a t
 /// interval is not made for, and must not ask for more rounds than it does.
 const PERMUTED: f64 = 0.05;
@@ -21,6 +27,9 @@ pub struct Difference {
     pub interval: Option<(f64, f64)>,
     /// The least difference that four of five such comparisons show.
     pub smallest: Option<f64>,
+    /// The chance of a mean as far from none, were there no difference; 1 with a single round. For whoever makes many
+    /// comparisons and acts on the best.
+    pub chance: f64,
     /// The interval and the permutations say that there is one.
     pub is_shown: bool,
 }
@@ -37,16 +46,22 @@ pub fn difference(first: &[f64], second: &[f64]) -> Option<Difference> {
     }
     let by = mean.exp_m1();
     if rounds == 1 {
-        return Some(Difference { rounds, by, interval: None, smallest: None, is_shown: false });
+        return Some(Difference { rounds, by, interval: None, smallest: None, chance: 1.0, is_shown: false });
     }
     let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
     let error = (squares / (rounds - 1) as f64 / rounds as f64).sqrt();
-    let reach = student_99(rounds - 1) * error;
-    let smallest = (reach + student_80(rounds - 1) * error).exp_m1();
+    let student = student(rounds);
+    let reach = student.inverse_cdf(1.0 - CHANCE / 2.0) * error;
+    let smallest = (reach + student.inverse_cdf(POWER) * error).exp_m1();
     // Counts and such may be the same in every round: then any difference is one, but for rounding.
     let is_shown = mean.abs() > reach.max(1e-9) && permutations_agree(&logs);
     let interval = Some(((mean - reach).exp_m1(), (mean + reach).exp_m1()));
-    Some(Difference { rounds, by, interval, smallest: Some(smallest), is_shown })
+    let chance = match error {
+        _ if mean.abs() <= 1e-9 => 1.0,
+        0.0 => 0.0,
+        _ => 2.0 * student.sf(mean.abs() / error),
+    };
+    Some(Difference { rounds, by, interval, smallest: Some(smallest), chance, is_shown })
 }
 
 /// Were there no difference, either sign of a round would be as likely: few of all choices of signs may have a sum as
@@ -67,27 +82,9 @@ fn permutations_agree(logs: &[f64]) -> bool {
     as_far as f64 <= f64::from(all) * PERMUTED
 }
 
-/// Two-sided 99 % quantiles of Student's t (any table), for 1 to 30 degrees of freedom.
-#[rustfmt::skip]
-const STUDENT_99: [f64; 30] = [
-    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169,
-    3.106, 3.055, 3.012, 2.977, 2.947, 2.921, 2.898, 2.878, 2.861, 2.845,
-    2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
-];
-
-fn student_99(freedom: usize) -> f64 {
-    let beyond = || expanded(2.5758, freedom);
-    STUDENT_99.get(freedom.saturating_sub(1)).copied().unwrap_or_else(beyond)
-}
-
-/// The quantile that four of five values lie below.
-fn student_80(freedom: usize) -> f64 {
-    expanded(0.8416, freedom)
-}
-
-/// From the normal distribution's quantile, by the first term of Cornish and Fisher's expansion.
-fn expanded(normal: f64, freedom: usize) -> f64 {
-    normal + (normal.powi(3) + normal) / (4.0 * freedom as f64)
+/// Student's t with so many degrees of freedom; two rounds and more have at least one.
+fn student(rounds: usize) -> StudentsT {
+    StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("scale and freedom are above zero")
 }
 
 #[cfg(test)]
@@ -162,6 +159,20 @@ mod tests {
         let typical = crate::statistics::median(&smallest).unwrap();
         let found = (5000..6000).filter(|seed| shown(*seed, 8, 0.02, 1.0 + typical)).count();
         assert!((650..=900).contains(&found), "{found} of 1000 at {typical}");
+    }
+
+    #[test]
+    fn the_chance_is_that_of_equal_things_to_look_so_different() {
+        let chances: Vec<f64> = (0..4000)
+            .map(|seed| Random(seed).rounds(5, 0.05, 1.0))
+            .filter_map(|(first, second)| Some(difference(&first, &second)?.chance))
+            .collect();
+        for least in [0.5, 0.1, 0.02] {
+            let below = chances.iter().filter(|chance| **chance < least).count() as f64 / 4000.0;
+            assert!((below / least - 1.0).abs() < 0.35, "{below} below {least}");
+        }
+        assert_eq!(difference(&[100.0; 5], &[100.0; 5]).unwrap().chance, 1.0);
+        assert_eq!(difference(&[100.0; 5], &[120.0; 5]).unwrap().chance, 0.0);
     }
 
     #[test]

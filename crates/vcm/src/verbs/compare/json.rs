@@ -72,7 +72,8 @@ fn comparisons(finished: &[&Runs], measures: &[Measure]) -> Vec<Value> {
 
 fn recommendation(table: &Table, finished: &[&Runs], command: &[OsString]) -> Value {
     let (Some(judged), Some(first)) = (verdict::judged(table), finished.first()) else { return Value::Null };
-    let gains: Vec<Gain> = finished.iter().map(|runs| verdict::gain(runs, first, &judged)).collect();
+    let gains: Vec<Gain> =
+        finished.iter().map(|runs| verdict::gain(runs, first, &judged, finished.len())).collect();
     let name = |at: &usize| finished.get(*at).map(|runs| runs.arm.name.as_str());
     let by: Vec<&str> =
         std::iter::once(&judged.speed).chain(&judged.memory).map(|measure| measure.name.as_str()).collect();

@@ -136,12 +136,18 @@ fn recommended(table: &Table, finished: &[&Runs], command: &[OsString]) -> Strin
     let (Some(judged), Some(first)) = (verdict::judged(table), finished.first()) else {
         return String::new();
     };
-    let gains: Vec<Gain> = finished.iter().map(|runs| verdict::gain(runs, first, &judged)).collect();
+    let gains: Vec<Gain> =
+        finished.iter().map(|runs| verdict::gain(runs, first, &judged, finished.len())).collect();
     let name = |at: usize| finished.get(at).map_or("", |runs| runs.arm.name.as_str());
     let by = by_what(&judged);
     match verdict::advice(&gains) {
         Advice::Stay => {
-            format!("\nNo reason to change from {} is shown, judged by {by}.\n", first.arm.name)
+            let first = &first.arm.name;
+            format!(
+                "\nNo reason to change from {first} is shown, judged by {by}.\n  A single line may well differ by chance: \
+                 a recommendation asks for less than {} % of it over all arms.\n  More rounds show smaller differences: --repeat\n",
+                verdict::CHANCE * 100.0
+            )
         }
         Advice::Trade(trades) => {
             let names: Vec<&str> = trades.into_iter().map(name).collect();
@@ -155,7 +161,7 @@ fn recommended(table: &Table, finished: &[&Runs], command: &[OsString]) -> Strin
             let Some(runs) = finished.get(best) else { return String::new() };
             let mut text = format!("\nRecommended, judged by {by}: {}\n", runs.arm.name);
             let equals: Vec<&str> = (1..finished.len())
-                .filter(|at| *at != best && is_level(finished.get(*at), runs, &judged))
+                .filter(|at| *at != best && is_level(finished.get(*at), runs, &judged, finished.len()))
                 .map(name)
                 .collect();
             if !equals.is_empty() {
@@ -168,8 +174,8 @@ fn recommended(table: &Table, finished: &[&Runs], command: &[OsString]) -> Strin
 }
 
 /// Whether an arm is not shown to differ from the best.
-fn is_level(runs: Option<&&Runs>, best: &Runs, judged: &Judged) -> bool {
-    runs.is_some_and(|runs| verdict::gain(runs, best, judged) == Gain::default())
+fn is_level(runs: Option<&&Runs>, best: &Runs, judged: &Judged, arms: usize) -> bool {
+    runs.is_some_and(|runs| verdict::gain(runs, best, judged, arms) == Gain::default())
 }
 
 fn by_what(judged: &Judged) -> String {

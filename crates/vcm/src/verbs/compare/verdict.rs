@@ -7,10 +7,21 @@ use vcm_measure::spoken::Better;
 /// Nobody changes an allocator for less, whatever is shown.
 const LEAST: f64 = 0.01;
 
+/// The chance with which anything at all is recommended among equal arms. It is shared out among the comparisons that
+/// are made (Bonferroni), so that many arms do not make one of them look better.
+pub const CHANCE: f64 = 0.005;
+
 /// The measures by which an arm is judged.
 pub struct Judged {
     pub speed: Measure,
     pub memory: Option<Measure>,
+}
+
+impl Judged {
+    /// By how many comparisons so many arms are judged.
+    fn comparisons(&self, arms: usize) -> usize {
+        arms.saturating_sub(1).max(1) * (1 + usize::from(self.memory.is_some()))
+    }
 }
 
 /// Logarithms of how much better an arm is, 0 where no difference is shown.
@@ -60,9 +71,13 @@ pub fn judged(table: &Table) -> Option<Judged> {
     Some(Judged { speed, memory })
 }
 
-pub fn gain(runs: &Runs, from: &Runs, judged: &Judged) -> Gain {
+/// The gain of one of so many arms.
+pub fn gain(runs: &Runs, from: &Runs, judged: &Judged, arms: usize) -> Gain {
+    let chance = CHANCE / judged.comparisons(arms) as f64;
     let of = |measure: &Measure| {
-        let counts = |difference: &Difference| difference.is_shown && difference.by.abs() >= LEAST;
+        let counts = |difference: &Difference| {
+            difference.is_shown && difference.chance <= chance && difference.by.abs() >= LEAST
+        };
         let shown = runs.difference(from, measure).filter(counts);
         let log = shown.map_or(0.0, |difference| difference.by.ln_1p());
         if measure.better == Better::More { log } else { -log }
