@@ -9,13 +9,16 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 5] = [
+const CRATES: [(&str, Floors); 6] = [
+    ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
     ("crates/vcm/src", VCM),
 ];
+
+const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bounds"], &["lib"]];
 
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
@@ -106,7 +109,7 @@ const LABS: Floors = &[
 
 const VCM: Floors = &[
     &["page", "say", "config_file", "proof"],
-    &["settings", "restart"],
+    &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli"],
     &["findings"],
     // No verb uses another one.
@@ -119,6 +122,7 @@ const VCM: Floors = &[
     &["verbs::compare::apply", "verbs::compare::verdict"],
     &["verbs::compare::json", "verbs::compare::report"],
     &[
+        "verbs::bounds",
         "verbs::check",
         "verbs::compare",
         "verbs::completions",

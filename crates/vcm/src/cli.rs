@@ -3,6 +3,7 @@
 //! Owns the shape of the command line; the long flags of `run` are made from the allocator's declared
 //! options, so a new option needs no change here. `main`, `man` and `completions` use it.
 
+pub mod bounds;
 pub mod check;
 pub mod compare;
 pub mod doctor;
@@ -80,6 +81,7 @@ pub enum Verb {
     Disable(enable::Disable),
     Stat(stat::Stat),
     Trace(trace::TraceVerb),
+    Bounds(bounds::Bounds),
     Completions(Completions),
     Man(Man),
 }

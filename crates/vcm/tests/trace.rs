@@ -126,3 +126,27 @@ fn files_that_are_no_traces_are_named_with_the_reason_and_nothing_is_left() {
     assert_eq!(trace(&["cut", &file, "--for", "0s", "-o", text(&target)]).code, Some(2));
     assert_eq!(trace(&["dump", &file, "--from", "soon"]).code, Some(2));
 }
+
+#[test]
+fn the_least_memory_of_a_trace_is_shown_and_what_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = imported(folder.path());
+    let shown = done(&mut vcm(&["bounds", &file]));
+    assert_eq!((shown.code, shown.err.as_str()), (Some(0), ""));
+    for row in ["live bytes", "classes, lowest place first", "glibc's rules, one arena"] {
+        assert!(shown.out.contains(row), "{row} is not in\n{}", shown.out);
+    }
+    let json = done(&mut vcm(&["bounds", &file, "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&json["events"], &json["live"]["end"]), (&202.into(), &4096.into()));
+    for (name, bytes, words) in
+        [("none", &b"no trace"[..], "it is not a trace"), ("empty", b"", "it is not a trace")]
+    {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let refused = done(&mut vcm(&["bounds", text(&path)]));
+        assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
+        assert!(refused.err.contains(words) && refused.err.lines().count() == 1, "{}", refused.err);
+    }
+    assert_eq!(done(&mut vcm(&["bounds"])).code, Some(2));
+}

@@ -1,8 +1,8 @@
 //! `vcm trace info`: figures of a trace.
 
-use super::{files, wrong};
 use crate::cli::trace::Info;
 use crate::say::{self, FAILURE, Outcome, line};
+use crate::trace_file::{self as files, wrong};
 use serde_json::json;
 use std::fmt::Write;
 use vcm_trace::{Header, Summary, summarize};

@@ -3,14 +3,13 @@
 //! The format and all that is done with it is `vcm-trace`'s; here are files, words and tables.
 
 mod dump;
-mod files;
 mod info;
 
 use crate::cli::trace::{Act, Cut, Format, Import, TraceVerb};
-use crate::say::{FAILURE, Failure, NOT_UNDERSTOOD, Outcome, line};
-use std::path::Path;
+use crate::say::{Failure, NOT_UNDERSTOOD, Outcome, line};
+use crate::trace_file::{self as files, wrong};
 use std::time::Duration;
-use vcm_trace::{Error, Header, Part, Writer, art, gperftools};
+use vcm_trace::{Header, Part, Writer, art, gperftools};
 
 pub fn trace(verb: TraceVerb) -> Outcome {
     match verb.act {
@@ -19,11 +18,6 @@ pub fn trace(verb: TraceVerb) -> Outcome {
         Act::Import(arguments) => import(&arguments),
         Act::Cut(arguments) => cut(&arguments),
     }
-}
-
-/// What is wrong with a file, with its name.
-fn wrong(path: &Path, error: &Error) -> Failure {
-    Failure::new(FAILURE, format!("{}: {error}", path.display()))
 }
 
 fn nanoseconds(time: Duration) -> u64 {

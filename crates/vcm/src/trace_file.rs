@@ -1,14 +1,18 @@
-//! Opens what is read, and puts what is written in its place only when it is whole.
+//! Traces as files: what is read is opened, what is written gets its name only when it is whole.
 
-use super::wrong;
 use crate::say::{FAILURE, Failure};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
-use vcm_trace::Reader;
+use vcm_trace::{Error, Reader};
 
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const LZ4: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
+
+/// What is wrong with a trace, with its name.
+pub fn wrong(path: &Path, error: &Error) -> Failure {
+    Failure::new(FAILURE, format!("{}: {error}", path.display()))
+}
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::new(FAILURE, format!("{}: {error}", path.display()))
@@ -17,6 +21,11 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 pub fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
     let file = File::open(path).map_err(|error| failed(path, &error))?;
     Reader::new(BufReader::with_capacity(1 << 18, file)).map_err(|error| wrong(path, &error))
+}
+
+/// Opens a trace once more.
+pub fn again(path: &Path) -> vcm_trace::Result<Reader<BufReader<File>>> {
+    Reader::new(BufReader::with_capacity(1 << 18, File::open(path)?))
 }
 
 /// Opens a file that may be packed, which its first bytes tell.

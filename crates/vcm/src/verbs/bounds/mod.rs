@@ -1,0 +1,79 @@
+//! `vcm bounds`: how little memory a trace could have taken.
+//!
+//! The rules are `vcm-bounds`'; here are files, progress and the table.
+
+use crate::cli::bounds::Bounds as Arguments;
+use crate::say::{self, FAILURE, Outcome, line};
+use crate::trace_file::{self, wrong};
+use std::fmt::Write;
+use std::io::{IsTerminal, Write as _, stderr};
+use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
+
+pub fn bounds(arguments: &Arguments) -> Outcome {
+    // What is wrong with the file itself is told with its reason.
+    trace_file::open(&arguments.file)?;
+    let shows = stderr().is_terminal();
+    let progress = |events| {
+        if shows {
+            _ = write!(stderr(), "\r{:.1} million events ", events as f64 / 1e6);
+        }
+    };
+    let file = &arguments.file;
+    let open = || trace_file::again(file);
+    let found = follow(open, progress);
+    if shows {
+        _ = write!(stderr(), "\r\x1b[K");
+    }
+    let found = found.map_err(|error| wrong(file, &error))?;
+    let text = match arguments.json {
+        true => format!("{:#}\n", serde_json::json!(found)),
+        false => as_text(&found),
+    };
+    let shown = say::result(&text)?;
+    match &found.cut_off {
+        Some(why) => {
+            line(&format!("vcm: {}: {why}; the figures are of what is there", file.display()));
+            Ok(FAILURE)
+        }
+        None => Ok(shown),
+    }
+}
+
+fn as_text(found: &Bounds) -> String {
+    let mut text = String::new();
+    _ = writeln!(
+        text,
+        "{:<30}{:>12}{:>8}{:>12}{:>8}{:>12}{:>8}",
+        "MiB", "mean", "", "peak", "", "at the end", ""
+    );
+    let mut row = |name: &str, figures: &Figures| {
+        let times =
+            |value: f64, live: f64| if live > 0.0 { format!("x{:.2}", value / live) } else { "-".into() };
+        _ = writeln!(
+            text,
+            "{name:<30}{:>12.1}{:>8}{:>12.1}{:>8}{:>12.1}{:>8}",
+            mib(figures.mean),
+            times(figures.mean, found.live.mean),
+            mib(figures.peak as f64),
+            times(figures.peak as f64, found.live.peak as f64),
+            mib(figures.end as f64),
+            times(figures.end as f64, found.live.end as f64),
+        );
+    };
+    row("live bytes", &found.live);
+    for (rule, figures) in RULES.iter().zip(&found.pages) {
+        row(rule.name(), figures);
+    }
+    let resident: Vec<u64> =
+        found.course.iter().map(|moment| moment.resident).filter(|bytes| *bytes > 0).collect();
+    if let (Some(most), Some(last)) = (resident.iter().max(), resident.last()) {
+        let mean = resident.iter().sum::<u64>() as f64 / resident.len() as f64;
+        row("RSS when it was recorded", &Figures { mean, peak: *most, end: *last });
+    }
+    text + "\nPages of 4 KiB with a live block in them, and how many times the live bytes that is. The mean is over\nevents, \
+            not over time. docs/design/bounds.md says what each rule knows and what it leaves out.\n"
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
