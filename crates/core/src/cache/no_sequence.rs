@@ -20,6 +20,11 @@ impl Front {
     pub fn set_direct(&self, _: bool) {}
 
     #[inline(always)]
+    pub fn is_direct(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
     pub fn pop_for(&self, _: usize) -> usize {
         0
     }

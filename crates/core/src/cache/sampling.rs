@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::base::chance::{exponential, next_random};
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::os::Os;
 use core::sync::atomic::AtomicI64;
 
@@ -15,6 +15,8 @@ const IDLE_BYTES: u64 = 16 << 20;
 pub struct Sampling {
     /// Bytes between two samples on average; 0: no samples.
     mean: AtomicU64,
+    /// No request is served without being counted: somebody watches. Else refills count for those that are.
+    counts_each: AtomicBool,
     cells: [Cell; CELLS],
 }
 
@@ -30,6 +32,7 @@ impl Sampling {
     pub const fn new() -> Self {
         Sampling {
             mean: AtomicU64::new(0),
+            counts_each: AtomicBool::new(false),
             cells: [const { Cell { left: AtomicI64::new(0), random: AtomicU64::new(0) } }; CELLS],
         }
     }
@@ -38,8 +41,14 @@ impl Sampling {
         self.mean.load(Ordering::Relaxed)
     }
 
+    /// Whether each request is counted by itself.
+    #[inline]
+    pub fn counts_each(&self) -> bool {
+        self.counts_each.load(Ordering::Relaxed)
+    }
+
     /// Sets the mean and draws all intervals anew.
-    pub fn set_mean(&self, mean: u64) {
+    fn set_mean(&self, mean: u64) {
         self.mean.store(mean, Ordering::Relaxed);
         self.cells.iter().for_each(|cell| cell.left.store(0, Ordering::Relaxed));
     }
@@ -95,6 +104,16 @@ impl Sampling {
 }
 
 impl<O: Os> Cache<O> {
+    /// Samples are wanted once in `mean` bytes. `counts_each`: with the right weights, so that each request
+    /// has to be looked at; the fast paths then leave all of them to the slow ones.
+    pub fn watch(&self, mean: u64, counts_each: bool) {
+        self.sampling.set_mean(mean);
+        self.sampling.counts_each.store(counts_each, Ordering::Relaxed);
+        if self.front.is_on() {
+            self.front.set_direct(!counts_each);
+        }
+    }
+
     /// Counts a request of `bytes` that came to the slow path; true where it is to be a sample.
     #[inline]
     pub fn sample_is_due(&self, bytes: usize) -> bool {
@@ -102,9 +121,9 @@ impl<O: Os> Cache<O> {
     }
 
     /// Counts blocks that were put into a cache where the fast path takes them: as if they were asked for
-    /// now. Under locks every request is counted when it comes.
+    /// now. Under locks, and while somebody watches, every request is counted when it comes.
     pub(super) fn count_refilled(&self, bytes: usize) {
-        if let Some(cpu) = self.front.current() {
+        if let Some(cpu) = self.front.current().filter(|_| !self.sampling.counts_each()) {
             self.sampling.spend(cpu, bytes);
         }
     }

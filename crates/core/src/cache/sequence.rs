@@ -178,6 +178,12 @@ impl Front {
         self.direct.store(if direct { TABLED_BYTES } else { 0 }, Ordering::Relaxed);
     }
 
+    /// Whether requests may be served so.
+    #[inline(always)]
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed) != 0
+    }
+
     /// A block for a request of `bytes`; 0 where the slow path wants to see it first.
     #[inline(always)]
     pub fn pop_for(&self, bytes: usize) -> usize {

@@ -28,7 +28,8 @@ impl<O: Os> Heap<O> {
     /// What `allocate` does where the cache has no block, in this order:
     ///
     /// 1. A request that is to be a sample gets a place of its own (`allocate_sample`).
-    /// 2. A thread without sequences looks into its cache under a lock, and into nothing else (`pop_short`).
+    /// 2. A thread without sequences looks into its cache under a lock, and into nothing else; while somebody watches, any
+    ///    thread looks into its cache now that the request is counted (`pop_short`).
     /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there, and any in a process
     ///    that aborts, gets emergency memory instead.
     /// 4. The first call of all starts the heap; then the caches' bound and the limits are learned, where the heap has
@@ -49,7 +50,7 @@ impl<O: Os> Heap<O> {
             }
         }
         if bytes <= LARGEST_BYTES && !self.is_aborting() {
-            // The short way of threads without sequences.
+            // The short way of threads without sequences, and of all while somebody watches.
             let block = self.pop_short(SizeClass::for_small(bytes));
             if block != 0 {
                 return block;
@@ -76,6 +77,9 @@ impl<O: Os> Heap<O> {
     /// What `allocate_aligned` does where the cache has a block; 0 otherwise.
     #[inline(always)]
     pub fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize {
+        if !self.cache.front.is_direct() {
+            return 0;
+        }
         SizeClass::for_aligned(bytes, align).map_or(0, |class| self.cache.front.pop(class))
     }
 
@@ -91,7 +95,14 @@ impl<O: Os> Heap<O> {
                 return block;
             }
         }
-        self.in_slow_path(|| match SizeClass::for_aligned(bytes, align) {
+        let class = SizeClass::for_aligned(bytes, align);
+        if let Some(class) = class.filter(|_| !self.is_aborting()) {
+            let block = self.pop_short(class);
+            if block != 0 {
+                return block;
+            }
+        }
+        self.in_slow_path(|| match class {
             Some(class) => self.allocate_class(class, bytes),
             None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
         })

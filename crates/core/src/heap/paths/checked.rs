@@ -16,6 +16,8 @@ impl<O: Os> Heap<O> {
     pub(crate) fn pop_short(&self, class: SizeClass) -> usize {
         if self.pages.is_allocated_by_call() {
             self.handed_out(self.cache.pop_behind(class))
+        } else if self.cache.sampling.counts_each() {
+            self.cache.pop_behind(class)
         } else {
             self.cache.pop_locked(class)
         }

@@ -44,7 +44,7 @@ impl<O: Os> Heap<O> {
         } else {
             0
         };
-        self.cache.sampling.set_mean(mean);
+        self.cache.watch(mean, mean != 0 && self.profile.is_on());
     }
 
     /// Starts what the options ask for, when the heap has started.
