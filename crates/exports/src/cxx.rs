@@ -1,5 +1,5 @@
-//! operator new and delete, all 20 forms of C++17, by their mangled names; in the archive behind weak ones
-//! (operators.S).
+//! operator new and delete, all 20 forms of C++17 and the eight that LLVM calls where a profile says how hot the block will
+//! be, by their mangled names; in the archive behind weak ones (operators.S).
 // The linker's names, also where the functions have other ones for it.
 #![allow(non_snake_case)]
 
@@ -146,6 +146,11 @@ new! {
     hot _Znam NewArray [New] or_throw vcm_new_or_throw;
     cold _ZnwmRKSt9nothrow_t New [New] or_null vcm_new_or_null;
     cold _ZnamRKSt9nothrow_t NewArray [NewArray, New] or_null vcm_new_or_null;
+    // With `__hot_cold_t`, a byte from 0 (cold) to 255 (hot). It is accepted and not used yet: the block is like any other.
+    cold _Znwm12__hot_cold_t New [New] or_throw vcm_new_or_throw;
+    cold _Znam12__hot_cold_t NewArray [NewArray, New] or_throw vcm_new_or_throw;
+    cold _ZnwmRKSt9nothrow_t12__hot_cold_t New [New] or_null vcm_new_or_null;
+    cold _ZnamRKSt9nothrow_t12__hot_cold_t NewArray [NewArray, New] or_null vcm_new_or_null;
 }
 
 macro_rules! aligned_new {
@@ -176,6 +181,11 @@ aligned_new! {
     _ZnamSt11align_val_t AlignedNewArray [AlignedNew] or_throw vcm_new_or_throw;
     _ZnwmSt11align_val_tRKSt9nothrow_t AlignedNew [AlignedNew] or_null vcm_new_or_null;
     _ZnamSt11align_val_tRKSt9nothrow_t AlignedNewArray [AlignedNewArray, AlignedNew]
+        or_null vcm_new_or_null;
+    _ZnwmSt11align_val_t12__hot_cold_t AlignedNew [AlignedNew] or_throw vcm_new_or_throw;
+    _ZnamSt11align_val_t12__hot_cold_t AlignedNewArray [AlignedNewArray, AlignedNew] or_throw vcm_new_or_throw;
+    _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t AlignedNew [AlignedNew] or_null vcm_new_or_null;
+    _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t AlignedNewArray [AlignedNewArray, AlignedNew]
         or_null vcm_new_or_null;
 }
 

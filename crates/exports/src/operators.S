@@ -27,6 +27,14 @@ own_\name:
     form _ZnamSt11align_val_t
     form _ZnwmSt11align_val_tRKSt9nothrow_t
     form _ZnamSt11align_val_tRKSt9nothrow_t
+    form _Znwm12__hot_cold_t
+    form _Znam12__hot_cold_t
+    form _ZnwmRKSt9nothrow_t12__hot_cold_t
+    form _ZnamRKSt9nothrow_t12__hot_cold_t
+    form _ZnwmSt11align_val_t12__hot_cold_t
+    form _ZnamSt11align_val_t12__hot_cold_t
+    form _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t
+    form _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t
     form _ZdlPv
     form _ZdaPv
     form _ZdlPvRKSt9nothrow_t
