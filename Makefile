@@ -126,7 +126,7 @@ mutants: setup-build ## change the core's middle and back line by line: which ch
 		$(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib -- class:: pages:: central:: large:: \
 		upkeep:: heap::tests::janitor heap::tests::retain heap::tests::shed heap::tests::pressure heap::tests::room_for
 
-# The locked caches: there are no restartable sequences for aarch64 yet. Not a part of `make test`: qemu takes its time.
+# The locked caches: qemu-user has no restartable sequences. Not a part of `make test`: qemu takes its time.
 aarch64: ## the libraries for aarch64: C programs, misuse, guards and real programs on them under qemu
 	scripts/aarch64
 
