@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall deb deb-test rpm linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 clean setup-build setup-test setup-demo setup-citizens setup-packages
+.PHONY: help build install uninstall deb deb-test rpm linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -126,9 +126,13 @@ mutants: setup-build ## change the core's middle and back line by line: which ch
 		$(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib -- class:: pages:: central:: large:: \
 		upkeep:: heap::tests::janitor heap::tests::retain heap::tests::shed heap::tests::pressure heap::tests::room_for
 
-# The locked caches: there are no restartable sequences for aarch64 yet. Not a part of `make test`: qemu takes its time.
+# The locked caches: qemu-user has no restartable sequences. Not a part of `make test`: qemu takes its time.
 aarch64: ## the libraries for aarch64: C programs, misuse, guards and real programs on them under qemu
 	scripts/aarch64
+
+# Not a part of `make test` either: emulated machines take minutes.
+kernels: ## kernels of Debian under qemu, x86-64 and arm64: programs on both fronts, to docs/results/kernels.md
+	scripts/kernels
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -11,9 +11,9 @@ mod fork;
 mod locked;
 mod misses;
 mod sampling;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sequence;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[path = "no_sequence.rs"]
 mod sequence;
 mod slab;

@@ -11,7 +11,7 @@ mod huge;
 mod memory;
 mod moves;
 mod process;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sequences;
 mod stack;
 mod thread;
@@ -200,9 +200,9 @@ impl Os for Linux {
     }
 
     fn sequence_area(&self) -> Option<SequenceArea> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         return sequences::area();
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         None
     }
 

@@ -1,4 +1,4 @@
-//! Where each thread's area for restartable sequences lies, on the machine that these are written for.
+//! Where each thread's area for restartable sequences lies, on the machines that these are written for.
 
 use super::super::{IndexKind, SequenceArea};
 use super::cpus::membarrier;
@@ -15,23 +15,46 @@ fn glibc_area_offset() -> Option<isize> {
     let symbol: *const isize;
     // SAFETY: reads our own global offset table; a weak name that nobody defines has address 0 there.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
             ".weak __rseq_offset",
             "mov {}, [rip + __rseq_offset@GOTPCREL]",
+            out(reg) symbol, options(nostack, preserves_flags, readonly)
+        );
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!(
+            ".weak __rseq_offset",
+            "adrp {0}, :got:__rseq_offset",
+            "ldr {0}, [{0}, :got_lo12:__rseq_offset]",
             out(reg) symbol, options(nostack, preserves_flags, readonly)
         );
         if symbol.is_null() { None } else { Some(*symbol) }
     }
 }
 
-pub(super) fn area() -> Option<SequenceArea> {
-    let area = glibc_area_offset()?;
+/// What the kernel wrote into this thread's area.
+///
+/// # Safety
+/// There is an area at this offset from the thread pointer.
+unsafe fn cpu_id(area: isize) -> i32 {
     let cpu_id: i32;
-    // SAFETY: glibc keeps an area at this offset in every thread, registered or not.
+    // SAFETY: by the caller's promise.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         core::arch::asm!("mov {:e}, fs:[{}]", out(reg) cpu_id, in(reg) area + CPU_ID,
             options(nostack, preserves_flags, readonly));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("mrs {thread}, tpidr_el0", "ldr {cpu_id:w}, [{thread}, {at}]",
+            thread = out(reg) _, cpu_id = lateout(reg) cpu_id, at = in(reg) area + CPU_ID,
+            options(nostack, preserves_flags, readonly));
     }
+    cpu_id
+}
+
+pub(super) fn area() -> Option<SequenceArea> {
+    let area = glibc_area_offset()?;
+    // SAFETY: glibc keeps an area at this offset in every thread, registered or not.
+    let cpu_id = unsafe { cpu_id(area) };
     if cpu_id < 0 || !register_fence() {
         return None;
     }

@@ -1,0 +1,144 @@
+//! The restartable sequences. What is written for a machine lies in the file of its name.
+//!
+//! A sequence works on the slab of the virtual CPU that the thread runs on and ends in one store, the commit.
+//! If the kernel interrupts it before that - preemption, migration, signal - it does not go on: it jumps to
+//! the abort address, and we begin again. So between the first instruction and the commit no other thread can
+//! have touched the slab, and an aborted sequence has changed nothing that counts (entries above `top` do
+//! not).
+//!
+//! What the kernel's ABI asks for (Documentation, `rseq(2)`): the address of a descriptor {start, length,
+//! abort} is stored in the thread's area before the sequence starts; the abort address follows the signature
+//! that glibc registered. Nothing else of the area is written. A descriptor left behind does no harm: the
+//! kernel looks at it only where the interrupted instruction lies inside its range.
+//!
+//! Every sequence first compares the thread's `cpu_id` with the number of slabs: negative in a thread that is
+//! not registered, and never below zero slabs, as before the start. Both then look like an empty and full
+//! cache.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+use super::slab::Slab;
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
+#[cfg(target_arch = "x86_64")]
+use core::mem::offset_of;
+
+/// What the sequences need. Zeroed means "no sequences": every operation fails.
+pub struct Front {
+    /// Slabs in the table; 0 while there are no sequences.
+    cpus: AtomicU32,
+    /// Offsets from the thread pointer: the thread's area, and the index of its virtual CPU.
+    area: AtomicUsize,
+    index: AtomicUsize,
+    /// The table of slab addresses.
+    slabs: AtomicUsize,
+    /// Requests up to this find their class in the table; 0 sends every request to the slow path.
+    direct: AtomicUsize,
+}
+
+/// The labels of a sequence. Numbers, not names: one is inlined into many functions, and a name may stand once in an
+/// object.
+mod label {
+    /// It is begun here, and again when it was aborted.
+    pub const AGAIN: u32 = 660;
+    /// The descriptor that tells the kernel of the next three.
+    pub const DESCRIPTOR: u32 = 661;
+    /// Its first instruction,
+    pub const FIRST: u32 = 662;
+    /// the end behind its commit,
+    pub const END: u32 = 663;
+    /// and where the kernel has an interrupted one go on.
+    pub const ABORT: u32 = 664;
+    /// Behind everything, whatever came of it.
+    pub const DONE: u32 = 665;
+    /// Of a batch: the next block, and what follows the last one.
+    pub const NEXT: u32 = 666;
+    pub const ENOUGH: u32 = 667;
+    /// Out of the way: the result is "nothing", since there is no sequence.
+    #[cfg(target_arch = "x86_64")]
+    pub const NOTHING: u32 = 668;
+}
+
+/// Where the words of a front lie, for the sequences in `whole`.
+#[cfg(target_arch = "x86_64")]
+impl Front {
+    pub const CPUS: usize = offset_of!(Front, cpus);
+    pub const AREA: usize = offset_of!(Front, area);
+    pub const INDEX: usize = offset_of!(Front, index);
+    pub const SLABS: usize = offset_of!(Front, slabs);
+    pub const DIRECT: usize = offset_of!(Front, direct);
+}
+
+impl Front {
+    pub const fn new() -> Self {
+        Front {
+            cpus: AtomicU32::new(0),
+            area: AtomicUsize::new(0),
+            index: AtomicUsize::new(0),
+            slabs: AtomicUsize::new(0),
+            direct: AtomicUsize::new(0),
+        }
+    }
+
+    /// Turns the sequences on. Every entry of the table is the address of a slab or of an empty one.
+    pub fn start(&self, area: isize, index: isize, slabs: usize, cpus: usize) {
+        self.area.store(area as usize, Ordering::Relaxed);
+        self.index.store(index as usize, Ordering::Relaxed);
+        self.slabs.store(slabs, Ordering::Relaxed);
+        // Release: who sees the number of slabs sees the rest.
+        self.cpus.store(cpus as u32, Ordering::Release);
+        self.set_direct(true);
+    }
+
+    /// Turns the sequences off for all that begin from now on; `closed` is a table of empty slabs, for those
+    /// that do not look whether they are on.
+    pub fn stop(&self, closed: usize) {
+        self.set_direct(false);
+        self.slabs.store(closed, Ordering::Relaxed);
+        self.cpus.store(0, Ordering::Release);
+    }
+
+    /// Whether requests may be served without the slow path's looking at them.
+    pub fn set_direct(&self, direct: bool) {
+        self.direct.store(if direct { TABLED_BYTES } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether requests may be served so.
+    #[inline(always)]
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed) != 0
+    }
+
+    /// A block for a request of `bytes`; 0 where the slow path wants to see it first.
+    #[inline(always)]
+    pub fn pop_for(&self, bytes: usize) -> usize {
+        let direct = self.direct.load(Ordering::Relaxed);
+        if bytes <= direct {
+            return self.pop(SizeClass::tabled(bytes));
+        }
+        core::hint::cold_path();
+        if direct != 0 && bytes <= LARGEST_BYTES { self.pop(SizeClass::computed(bytes)) } else { 0 }
+    }
+
+    /// The slab that a sequence of the virtual CPU with this number would work on.
+    #[cfg(test)]
+    pub fn shown(&self, cpu: usize) -> usize {
+        let entry = core::ptr::with_exposed_provenance::<usize>(self.slabs.load(Ordering::Relaxed));
+        // SAFETY: for tests, of the heap's own CPUs.
+        unsafe { entry.add(cpu).read_volatile() }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.cpus.load(Ordering::Acquire) != 0
+    }
+}
+
+/// The cache of the virtual CPU that the thread runs on, by restartable sequences.
+pub struct Current<'a> {
+    pub front: &'a Front,
+    /// The slab that the caller decided about; the thread may have moved since.
+    pub slab: Slab,
+}
