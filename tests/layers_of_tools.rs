@@ -31,6 +31,7 @@ const INSPECT: Floors = &[
     &["window::residence"],
     &["window::snapshot"],
     &["window::seen"],
+    &["window::orders"],
     &["window"],
     &["lib"],
 ];
@@ -131,6 +132,7 @@ const VCM: Floors = &[
         "verbs::enable",
         "verbs::lab",
         "verbs::man",
+        "verbs::orders",
         "verbs::run",
         "verbs::stat",
         "verbs::trace",

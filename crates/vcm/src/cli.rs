@@ -9,6 +9,7 @@ pub mod compare;
 pub mod doctor;
 pub mod enable;
 pub mod lab;
+pub mod orders;
 pub mod stat;
 pub mod trace;
 
@@ -82,6 +83,8 @@ pub enum Verb {
     Stat(stat::Stat),
     Trace(trace::TraceVerb),
     Bounds(bounds::Bounds),
+    Set(orders::Set),
+    Release(orders::Release),
     Completions(Completions),
     Man(Man),
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, compare, stat, doctor, enable, lab, trace, bounds, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, set, release, doctor, enable, lab, trace, bounds, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -50,6 +50,8 @@ fn main() -> ExitCode {
         Verb::Disable(arguments) => verbs::enable::disable(&arguments),
         Verb::Stat(arguments) => verbs::stat::stat(&arguments),
         Verb::Bounds(arguments) => verbs::bounds::bounds(&arguments),
+        Verb::Set(arguments) => verbs::orders::set(&arguments),
+        Verb::Release(arguments) => verbs::orders::release(&arguments),
         Verb::Trace(arguments) => verbs::trace::trace(arguments),
         Verb::Completions(arguments) => verbs::completions::completions(&arguments),
         Verb::Man(arguments) => verbs::man::man(&arguments),

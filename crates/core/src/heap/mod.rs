@@ -33,7 +33,7 @@ use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
 use crate::watch::{Guards, Profile};
 use core::sync::atomic::AtomicU64;
-use process::{Emergency, Found, Process, SlowPaths};
+use process::{Emergency, Found, Orders, Process, SlowPaths};
 #[cfg(target_arch = "x86_64")]
 use {crate::cache::Front, core::mem::offset_of};
 
@@ -71,6 +71,7 @@ pub struct Heap<O: Os> {
     /// None: nothing is ever sampled.
     hooks: Option<Hooks>,
     exporting: Mutex<Exporting, O>,
+    orders: Orders,
 }
 
 struct Requested {
@@ -127,6 +128,7 @@ impl<O: Os> Heap<O> {
             guards: Guards::new(),
             hooks,
             exporting: Mutex::new(Exporting),
+            orders: Orders::new(),
         }
     }
 

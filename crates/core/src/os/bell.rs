@@ -8,7 +8,8 @@ const QUIET: u32 = 0;
 const RUNG: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// Any thread may ring; one thread takes and sleeps.
+/// Any thread may ring; one thread takes and sleeps. One word, which is also rung from outside the process.
+#[repr(transparent)]
 pub struct Bell<W> {
     state: AtomicU32,
     wait: PhantomData<fn() -> W>,

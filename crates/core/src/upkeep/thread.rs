@@ -1,7 +1,9 @@
 //! The janitor's thread: whether there is one, how it is woken, and how it ends. What it does is `Heap::run_janitor`.
 
+use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::os::{Bell, Os};
+use core::mem::offset_of;
 
 /// No handles of threads.
 const UNTOLD: usize = 0;
@@ -24,8 +26,11 @@ pub enum Ticker {
 /// The state of the thread.
 pub struct Thread<O: Os> {
     bell: Bell<O>,
-    /// Not zero: the thread must end. A word of its own, to sleep on between ticks.
+    /// Not zero: the thread must end.
     stop: AtomicU32,
+    /// What it sleeps on between ticks: another number when it is to look up before. Also counted on from outside the
+    /// process, so that a number may be lost, but never a change.
+    calls: AtomicU32,
     running: AtomicBool,
     /// There will be no thread any more in this process.
     retired: AtomicBool,
@@ -38,10 +43,18 @@ pub struct Thread<O: Os> {
 }
 
 impl<O: Os> Thread<O> {
+    /// Where the words lie that it sleeps on.
+    pub(super) const fn places(list: Places, at: usize) -> Places {
+        list.one("janitor.calls", 4, at + offset_of!(Self, calls))
+            .one("janitor.bell", 4, at + offset_of!(Self, bell))
+            .one("janitor.running", 1, at + offset_of!(Self, running))
+    }
+
     pub const fn new() -> Self {
         Thread {
             bell: Bell::new(),
             stop: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
             running: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             handle: AtomicUsize::new(TAKEN),
@@ -78,7 +91,11 @@ impl<O: Os> Thread<O> {
 
     /// For the thread itself: waits between two ticks; true where something happened since the last one.
     pub fn wait(&self, os: &O, nanoseconds: u64) -> bool {
-        os.wait_for(&self.stop, 0, nanoseconds);
+        // Acquire pairs with the Release of who counts on: what was asked before is seen.
+        let calls = self.calls.load(Ordering::Acquire);
+        if self.goes_on() {
+            os.wait_for(&self.calls, calls, nanoseconds);
+        }
         self.bell.take()
     }
 
@@ -168,7 +185,8 @@ impl<O: Os> Thread<O> {
     fn tell_to_end(&self) {
         // Release pairs with the Acquire in `goes_on`. The thread waits for one of two words.
         self.stop.store(1, Ordering::Release);
-        O::wake_one(&self.stop);
+        self.calls.fetch_add(1, Ordering::Release);
+        O::wake_one(&self.calls);
         self.bell.call();
     }
 

@@ -1,6 +1,7 @@
 //! Where this layer's numbers lie, for who reads them from outside (docs/design/window.md).
 
 use super::Upkeep;
+use super::thread::Thread;
 use super::tick::Schedule;
 use crate::base::place::Places;
 use crate::os::Os;
@@ -10,6 +11,7 @@ impl<O: Os> Upkeep<O> {
     /// Adds the places of an upkeep that lies so far in the heap.
     pub(crate) const fn places(list: Places, at: usize) -> Places {
         let schedule = at + offset_of!(Self, schedule);
+        let list = Thread::<O>::places(list, at + offset_of!(Self, thread));
         list.one("upkeep.ticks", 8, schedule + offset_of!(Schedule, count))
             .one("upkeep.huge_stall", 8, schedule + offset_of!(Schedule, huge_stall))
             .one("upkeep.fences_refused", 8, at + offset_of!(Self, fences_refused))

@@ -15,6 +15,18 @@ impl Memory {
         File::open(process.file("mem")).map(Memory)
     }
 
+    /// The same memory, to be written too.
+    pub fn to_write(process: &Process) -> io::Result<Memory> {
+        File::options().read(true).write(true).open(process.file("mem")).map(Memory)
+    }
+
+    pub fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        match self.0.write_at(bytes, at)? {
+            count if count == bytes.len() => Ok(()),
+            _ => Err(Error::new(ErrorKind::NotFound, "the process has ended")),
+        }
+    }
+
     /// Fills `into`; `NotFound` where the memory is gone with its process.
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let mut done = 0;

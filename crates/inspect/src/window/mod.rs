@@ -1,6 +1,7 @@
 //! The statistics of a process on vcmalloc, read out of its memory while it runs or stands (docs/design/window.md).
 //!
 //! ```text
+//! orders      asks a process for something, through its letter box
 //! seen        which process is meant, and why it cannot be seen
 //! snapshot    the figures at a moment
 //! residence   what of the heap is in memory
@@ -12,6 +13,7 @@
 mod counters;
 mod layout;
 mod memory;
+pub mod orders;
 mod residence;
 mod seen;
 mod snapshot;

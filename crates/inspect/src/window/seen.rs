@@ -17,8 +17,8 @@ use std::os::unix::fs::MetadataExt;
 pub struct Seen {
     pub process: Process,
     pub name: String,
-    memory: Memory,
-    layout: Box<Layout>,
+    pub(super) memory: Memory,
+    pub(super) layout: Box<Layout>,
 }
 
 /// The process that a number or a name means. The error is a line for who asked.
@@ -114,7 +114,7 @@ fn without_window(process: &Process) -> String {
     }
 }
 
-fn why_refused(process: &Process, error: &io::Error) -> String {
+pub(super) fn why_refused(process: &Process, error: &io::Error) -> String {
     let id = process.id;
     match process.condition() {
         Condition::Running => {}

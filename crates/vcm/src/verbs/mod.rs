@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod enable;
 pub mod lab;
 pub mod man;
+pub mod orders;
 pub mod run;
 pub mod stat;
 pub mod trace;

@@ -5,6 +5,7 @@ use crate::base::place::{Place, Places};
 use crate::cache::{Cache, array_bases};
 use crate::central::Central;
 use crate::class::{CLASS_COUNT, TABLE_LEN, shape_of_index};
+use crate::heap::process::Orders;
 use crate::heap::{Heap, READY, Requested};
 use crate::options::Options;
 use crate::os::Os;
@@ -114,6 +115,7 @@ impl<O: Os> Heap<O> {
         let list = Upkeep::<O>::places(list, offset_of!(Self, upkeep));
         let list = Guards::<O>::places(list, offset_of!(Self, guards));
         let list = Profile::<O>::places(list, offset_of!(Self, profile));
+        let list = Orders::places(list, offset_of!(Self, orders));
         Options::places(list, offset_of!(Self, options))
     };
 }

@@ -157,6 +157,7 @@ impl<O: Os> Heap<O> {
         }
         self.upkeep.forget_threads();
         self.found.forget_teller();
+        self.orders.forget();
         self.slow_paths.forget_others::<O>();
         self.process.set(KNOWN);
     }

@@ -90,7 +90,9 @@ impl<O: Os> Heap<O> {
         thread.set_aside(aside);
         let goes_on = || thread.goes_on() && self.options.is_on(OptionId::janitor);
         while goes_on() {
+            self.obey_if_ordered();
             let rung = thread.wait(&self.os, upkeep::nanoseconds(&self.options));
+            self.obey_if_ordered();
             let told = self.found.is_told();
             self.tick_by(rung, ticker);
             if told {
@@ -100,7 +102,7 @@ impl<O: Os> Heap<O> {
             if !aside {
                 self.call_back_if_due();
             }
-            self.upkeep.sleep_if_quiet(|| !goes_on() || self.found.is_told());
+            self.upkeep.sleep_if_quiet(|| !goes_on() || self.found.is_told() || self.orders.is_due());
         }
         thread.set_aside(false);
     }

@@ -5,9 +5,11 @@ mod emergency;
 mod fork;
 mod found;
 mod janitor;
+mod orders;
 mod reentry;
 
 pub use emergency::Emergency;
 pub use fork::Process;
 pub use found::Found;
+pub use orders::Orders;
 pub use reentry::SlowPaths;

@@ -1,0 +1,199 @@
+//! Orders from outside the process: a letter box in the heap, which `vcm set` and `vcm release` write through
+//! `/proc/PID/mem` (docs/design/orders.md).
+//!
+//! Whoever writes fills the letter in, then counts `asked` on; a thread at the end of a slow path, or the janitor, does
+//! what it says, fills the answer in, then counts `done` on. Nothing looks at it anywhere else.
+
+use crate::base::place::Places;
+use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::heap::Heap;
+use crate::options::Refused;
+use crate::os::Os;
+use core::mem::offset_of;
+
+/// Bytes of `name=value`.
+const TEXT_BYTES: usize = 192;
+
+const SET: u32 = 1;
+const RELEASE: u32 = 2;
+const RELEASE_ALL: u32 = 3;
+
+/// What came of an order. Read by other builds: numbers keep their meaning.
+const DONE: u32 = 0;
+const UNKNOWN_ORDER: u32 = 1;
+const UNKNOWN_OPTION: u32 = 2;
+const BAD_VALUE: u32 = 3;
+const READ_ONCE: u32 = 4;
+
+/// The letter box.
+pub struct Orders {
+    asked: AtomicU32,
+    done: AtomicU32,
+    kind: AtomicU32,
+    result: AtomicU32,
+    /// Bytes to release, then the bytes that were.
+    bytes: AtomicU64,
+    length: AtomicU32,
+    is_read: AtomicBool,
+    text: [AtomicU8; TEXT_BYTES],
+}
+
+impl Orders {
+    pub const fn new() -> Self {
+        Orders {
+            asked: AtomicU32::new(0),
+            done: AtomicU32::new(0),
+            kind: AtomicU32::new(0),
+            result: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
+            length: AtomicU32::new(0),
+            is_read: AtomicBool::new(false),
+            text: [const { AtomicU8::new(0) }; TEXT_BYTES],
+        }
+    }
+
+    pub(crate) const fn places(list: Places, at: usize) -> Places {
+        list.one("orders.asked", 4, at + offset_of!(Self, asked))
+            .one("orders.done", 4, at + offset_of!(Self, done))
+            .one("orders.kind", 4, at + offset_of!(Self, kind))
+            .one("orders.result", 4, at + offset_of!(Self, result))
+            .one("orders.bytes", 8, at + offset_of!(Self, bytes))
+            .one("orders.length", 4, at + offset_of!(Self, length))
+            .many("orders.text", 1, at + offset_of!(Self, text), (1, TEXT_BYTES))
+    }
+
+    /// Whether a letter lies there.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) != self.done.load(Ordering::Relaxed)
+    }
+
+    /// In a child process: what its parent was asked is the parent's.
+    pub fn forget(&self) {
+        self.done.store(self.asked.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.is_read.store(false, Ordering::Relaxed);
+    }
+}
+
+impl<O: Os> Heap<O> {
+    /// Does what was asked from outside, if anything was. Called with no lock held, outside slow paths.
+    #[inline]
+    pub(crate) fn obey_if_ordered(&self) {
+        if self.orders.is_due() {
+            self.obey_order();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn obey_order(&self) {
+        let orders = &self.orders;
+        // One thread reads the letter. What `obey` runs comes by here again.
+        if orders.is_read.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let asked = orders.asked.load(Ordering::Acquire);
+        if asked != orders.done.load(Ordering::Relaxed) {
+            let result = self.obey(orders.kind.load(Ordering::Relaxed));
+            orders.result.store(result, Ordering::Relaxed);
+            orders.done.store(asked, Ordering::Release);
+        }
+        orders.is_read.store(false, Ordering::Release);
+    }
+
+    fn obey(&self, kind: u32) -> u32 {
+        let bytes = &self.orders.bytes;
+        let wanted = bytes.load(Ordering::Relaxed) as usize;
+        let released = match kind {
+            SET => return self.set_as_ordered(),
+            RELEASE => self.release_free(wanted),
+            RELEASE_ALL => self.release(0),
+            _ => return UNKNOWN_ORDER,
+        };
+        bytes.store(released as u64, Ordering::Relaxed);
+        DONE
+    }
+
+    fn set_as_ordered(&self) -> u32 {
+        let mut text = [0; TEXT_BYTES];
+        text.iter_mut().zip(&self.orders.text).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+        let length = self.orders.length.load(Ordering::Relaxed) as usize;
+        let Some(text) = text.get(..length) else { return BAD_VALUE };
+        let Some(middle) = text.iter().position(|byte| *byte == b'=') else { return BAD_VALUE };
+        let (name, value) = text.split_at(middle);
+        match self.set_option(name, value.get(1..).unwrap_or_default()) {
+            Ok(()) => DONE,
+            Err(Refused::UnknownName) => UNKNOWN_OPTION,
+            Err(Refused::NotLive) => READ_ONCE,
+            Err(_) => BAD_VALUE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{OptionId, Origin};
+    use crate::os::fake::Fake;
+
+    fn order(heap: &Heap<Fake>, kind: u32, bytes: u64, text: &str) {
+        let orders = &heap.orders;
+        orders.kind.store(kind, Ordering::Relaxed);
+        orders.bytes.store(bytes, Ordering::Relaxed);
+        orders.length.store(text.len() as u32, Ordering::Relaxed);
+        orders.text.iter().zip(text.bytes()).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
+        orders.asked.fetch_add(1, Ordering::Release);
+    }
+
+    /// A slow path, after which orders are looked at.
+    fn come_by(heap: &Heap<Fake>) -> u32 {
+        heap.free(heap.allocate(1 << 20));
+        assert!(!heap.orders.is_due());
+        heap.orders.result.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn the_next_slow_path_does_what_was_asked_once() {
+        let heap = Box::new(Heap::new(Fake::default()));
+        heap.free(heap.allocate(1 << 20));
+        order(&heap, SET, 0, "cache_limit=3M");
+        assert_eq!(come_by(&heap), DONE);
+        assert_eq!(heap.options.get(OptionId::cache_limit), 3 << 20);
+        assert_eq!(heap.options.origin(OptionId::cache_limit), Origin::Api);
+        heap.set_option(b"cache_limit", b"5M").unwrap();
+        come_by(&heap);
+        assert_eq!(heap.options.get(OptionId::cache_limit), 5 << 20, "it is not done twice");
+        heap.free(heap.allocate(30 << 20));
+        order(&heap, RELEASE_ALL, 0, "");
+        assert_eq!(come_by(&heap), DONE);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_answered_with_the_reason() {
+        let heap = Box::new(Heap::new(Fake::default()));
+        heap.free(heap.allocate(1 << 20));
+        for (kind, text, result) in [
+            (9, "", UNKNOWN_ORDER),
+            (SET, "no_such_option=1", UNKNOWN_OPTION),
+            (SET, "cache_limit=many", BAD_VALUE),
+            (SET, "cache_limit", BAD_VALUE),
+            (SET, "front=locked", READ_ONCE),
+        ] {
+            order(&heap, kind, 0, text);
+            assert_eq!(come_by(&heap), result, "{text}");
+        }
+        order(&heap, SET, 0, "cache_limit=1M");
+        heap.orders.length.store(100_000, Ordering::Relaxed);
+        assert_eq!(come_by(&heap), BAD_VALUE);
+    }
+
+    #[test]
+    fn a_child_does_not_do_what_its_parent_was_asked() {
+        let heap = Box::new(Heap::new(Fake::default()));
+        heap.free(heap.allocate(1 << 20));
+        order(&heap, SET, 0, "cache_limit=3M");
+        heap.orders.forget();
+        heap.free(heap.allocate(1 << 20));
+        assert_eq!(heap.options.origin(OptionId::cache_limit), Origin::Default);
+    }
+}

@@ -1,0 +1,253 @@
+//! Asks a running process for something: an option of its heap, or memory back (docs/design/orders.md).
+//!
+//! The order is written into the letter box of its heap. Whoever does it is the process itself, at the end of a slow path
+//! or in its janitor. A janitor that sleeps is woken by letting its wait begin anew: its thread alone is stopped for an
+//! instant, and no signal is sent. The one who may trace that thread is the one who writes, so two of us take turns.
+
+use super::layout::Within;
+use super::memory::{Memory, number};
+use super::seen::{Seen, why_refused};
+use crate::process::Process;
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::fs;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The name that the janitor's thread gives itself.
+const JANITOR: &str = "vcm-janitor";
+const STEP: Duration = Duration::from_millis(5);
+/// How long we wait for our turn, for a thread to stop, and for an order to be done.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What a rung bell's word is (`os/bell.rs`).
+const RUNG: u32 = 1;
+
+pub enum Order<'a> {
+    /// `name=value` of a live option.
+    Set(&'a str),
+    /// So many bytes that are free, or all that can go.
+    Release(Option<u64>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done; the bytes that were released, of an order to do that.
+    Done(u64),
+    /// It lies there, and this is why nobody has done it yet.
+    Waits(String),
+    Refused(Refusal),
+}
+
+/// Why the process did not do it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    UnknownOrder,
+    UnknownOption,
+    BadValue,
+    ReadOnce,
+}
+
+/// Gives an order. The error is the rest of a line that begins with the process's number.
+pub fn give(seen: &Seen, order: &Order) -> Result<Answer, String> {
+    let letter_box = LetterBox::of(seen)?;
+    let refused = |error: io::Error| why_refused(&seen.process, &error);
+    let memory = Memory::to_write(&seen.process).map_err(refused)?;
+    // It is still the process that was looked at: of another one this memory is gone.
+    seen.memory.bytes(letter_box.asked, 4).map_err(refused)?;
+    let deadline = Instant::now() + PATIENCE;
+    let held = loop {
+        let held = Held::of(&seen.process, deadline)?;
+        if letter_box.is_empty(&memory).map_err(refused)? {
+            break held;
+        }
+        drop(held);
+        if Instant::now() >= deadline {
+            return Ok(Answer::Waits(format!(
+                "an earlier order still lies there: {}",
+                why_idle(&seen.process)
+            )));
+        }
+        sleep(STEP);
+    };
+    let asked = letter_box.put(&memory, order, held.has_janitor()).map_err(refused)?;
+    drop(held);
+    while Instant::now() < deadline + PATIENCE {
+        if letter_box.number(&memory, letter_box.done).map_err(refused)? == asked {
+            return letter_box.answer(&memory).map_err(refused);
+        }
+        sleep(STEP);
+    }
+    Ok(Answer::Waits(why_idle(&seen.process)))
+}
+
+/// Why nobody looks into the letter box.
+fn why_idle(process: &Process) -> String {
+    let state = process.state().unwrap_or_default();
+    if state == "T" || state == "t" {
+        return "the process is stopped; it will be done when it goes on".into();
+    }
+    match janitor_of(process) {
+        Some(_) => "its janitor is busy; it will be done with its next tick".into(),
+        None => "the process is idle and has no janitor (it has one thread, or 'janitor' is off); it will be done when it \
+                 next allocates or frees what its caches do not hold"
+            .into(),
+    }
+}
+
+/// Addresses in the process.
+struct LetterBox {
+    asked: u64,
+    done: u64,
+    kind: u64,
+    result: u64,
+    bytes: u64,
+    length: u64,
+    text: u64,
+    most: usize,
+    calls: u64,
+    bell: u64,
+}
+
+impl LetterBox {
+    fn of(seen: &Seen) -> Result<Self, String> {
+        let place = |name: &str| {
+            let place = seen.layout.place(name, Within::Heap);
+            place.map(|place| (seen.layout.heap + place.offset, place.count)).ok_or_else(|| {
+                "runs a vcmalloc that takes no orders: it is older than 'vcm set'; restart it on this one"
+                    .to_owned()
+            })
+        };
+        let at = |name: &str| place(name).map(|(at, _)| at);
+        let (text, most) = place("orders.text")?;
+        Ok(LetterBox {
+            asked: at("orders.asked")?,
+            done: at("orders.done")?,
+            kind: at("orders.kind")?,
+            result: at("orders.result")?,
+            bytes: at("orders.bytes")?,
+            length: at("orders.length")?,
+            text,
+            most,
+            calls: at("janitor.calls")?,
+            bell: at("janitor.bell")?,
+        })
+    }
+
+    fn number(&self, memory: &Memory, at: u64) -> io::Result<u32> {
+        Ok(number(&memory.bytes(at, 4)?, 0, 4) as u32)
+    }
+
+    fn is_empty(&self, memory: &Memory) -> io::Result<bool> {
+        Ok(self.number(memory, self.asked)? == self.number(memory, self.done)?)
+    }
+
+    /// Writes the order, last of all that there is one; the number that `done` will have.
+    fn put(&self, memory: &Memory, order: &Order, wakes: bool) -> io::Result<u32> {
+        let (kind, bytes, text) = match order {
+            Order::Set(text) => (1u32, 0, *text),
+            Order::Release(Some(bytes)) => (2, *bytes, ""),
+            Order::Release(None) => (3, 0, ""),
+        };
+        if text.len() > self.most {
+            return Err(io::Error::other("the value is too long"));
+        }
+        let asked = self.number(memory, self.asked)?.wrapping_add(1);
+        memory.write(self.kind, &kind.to_le_bytes())?;
+        memory.write(self.bytes, &bytes.to_le_bytes())?;
+        memory.write(self.length, &(text.len() as u32).to_le_bytes())?;
+        if !text.is_empty() {
+            memory.write(self.text, text.as_bytes())?;
+        }
+        memory.write(self.asked, &asked.to_le_bytes())?;
+        let calls = self.number(memory, self.calls)?.wrapping_add(1);
+        memory.write(self.calls, &calls.to_le_bytes())?;
+        if wakes {
+            // Only while its thread is ours: it looks at the word again when it goes on.
+            memory.write(self.bell, &RUNG.to_le_bytes())?;
+        }
+        Ok(asked)
+    }
+
+    fn answer(&self, memory: &Memory) -> io::Result<Answer> {
+        let bytes = number(&memory.bytes(self.bytes, 8)?, 0, 8);
+        Ok(match self.number(memory, self.result)? {
+            0 => Answer::Done(bytes),
+            2 => Answer::Refused(Refusal::UnknownOption),
+            3 => Answer::Refused(Refusal::BadValue),
+            4 => Answer::Refused(Refusal::ReadOnce),
+            _ => Answer::Refused(Refusal::UnknownOrder),
+        })
+    }
+}
+
+fn janitor_of(process: &Process) -> Option<i32> {
+    let threads = fs::read_dir(process.file("task")).ok()?;
+    let numbers = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_janitor = |id: &i32| {
+        let name = fs::read_to_string(process.file(&format!("task/{id}/comm"))).unwrap_or_default();
+        name.trim_end() == JANITOR
+    };
+    numbers.into_iter().find(is_janitor)
+}
+
+/// The janitor's thread, stopped until this is dropped; nothing where there is none, or somebody else traces it.
+struct Held(Option<Pid>);
+
+impl Held {
+    fn of(process: &Process, deadline: Instant) -> Result<Held, String> {
+        loop {
+            let Some(thread) = janitor_of(process) else { return Ok(Held(None)) };
+            let thread = Pid::from_raw(thread);
+            match ptrace::seize(thread, ptrace::Options::empty()) {
+                Ok(()) => {
+                    // From here on it is let go also where we fail.
+                    let held = Held(Some(thread));
+                    return match ptrace::interrupt(thread) {
+                        Ok(()) if stops(thread, deadline) => Ok(held),
+                        _ => Ok(Held(None)),
+                    };
+                }
+                // It has just ended.
+                Err(Errno::ESRCH) => return Ok(Held(None)),
+                Err(_) if traced_by(process, thread).is_some() && Instant::now() < deadline => sleep(STEP),
+                // A debugger: the letter is found without us, a little later.
+                Err(_) => return Ok(Held(None)),
+            }
+        }
+    }
+
+    fn has_janitor(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0 {
+            // Where it is gone there is nothing to let go.
+            let _ = ptrace::detach(thread, None);
+        }
+    }
+}
+
+fn stops(thread: Pid, deadline: Instant) -> bool {
+    let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
+    while Instant::now() < deadline + STEP {
+        match waitpid(thread, Some(flags)) {
+            Ok(WaitStatus::StillAlive) => sleep(STEP / 10),
+            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_) => return false,
+            Ok(_) => return true,
+        }
+    }
+    false
+}
+
+/// Who traces this thread.
+fn traced_by(process: &Process, thread: Pid) -> Option<i32> {
+    let status = fs::read_to_string(process.file(&format!("task/{thread}/status"))).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|id| *id != 0)
+}

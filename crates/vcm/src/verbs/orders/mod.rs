@@ -1,0 +1,91 @@
+//! `vcm set` and `vcm release`: what a running process is asked for, and what came of it.
+//!
+//! How it is asked is `vcm-inspect`'s (`window::orders`); here are words and exit codes.
+
+use crate::cli::orders::{Release, Set};
+use crate::say::{self, FAILURE, Failure, Outcome};
+use crate::settings;
+use vcm_inspect::window::orders::{Answer, Order, Refusal, give};
+use vcm_inspect::window::{self, Seen};
+use vcmalloc_core::options::SPECS;
+
+/// The order lies there and will be done later.
+const LATER: u8 = 3;
+/// Its thread is made and ended by the library around the heap.
+const NOT_FROM_OUTSIDE: &str = "janitor";
+
+pub fn set(arguments: &Set) -> Outcome {
+    for setting in &arguments.settings {
+        check(setting)?;
+    }
+    let seen = seen(&arguments.target)?;
+    let id = seen.process.id;
+    for setting in &arguments.settings {
+        match give(&seen, &Order::Set(setting)).map_err(|why| failure(id, &why))? {
+            Answer::Done(_) => {
+                say::result(&format!("{id} {}: {setting}\n", seen.name))?;
+            }
+            Answer::Waits(why) => return Err(Failure::new(LATER, format!("{id} {setting}: {why}"))),
+            Answer::Refused(refusal) => return Err(failure(id, &format!("{setting}: {}", why(&refusal)))),
+        }
+    }
+    Ok(0)
+}
+
+pub fn release(arguments: &Release) -> Outcome {
+    let seen = seen(&arguments.target)?;
+    let id = seen.process.id;
+    let before = seen.process.status_bytes("VmRSS");
+    match give(&seen, &Order::Release(arguments.bytes)).map_err(|why| failure(id, &why))? {
+        Answer::Done(bytes) => {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let mut line = format!("{id} {}: {:.1} MiB given back", seen.name, mib(bytes));
+            if let Some((before, after)) = before.zip(seen.process.status_bytes("VmRSS")) {
+                line += &format!("; RSS {:.1} MiB, was {:.1}", mib(after), mib(before));
+            }
+            say::result(&(line + "\n"))
+        }
+        Answer::Waits(why) => Err(Failure::new(LATER, format!("{id} release: {why}"))),
+        Answer::Refused(refusal) => Err(failure(id, why(&refusal))),
+    }
+}
+
+fn seen(target: &str) -> Result<Seen, Failure> {
+    let process = window::find(target).map_err(|line| Failure::new(FAILURE, line))?;
+    let id = process.id;
+    Seen::open(process).map_err(|why| failure(id, &why))
+}
+
+fn failure(id: i32, why: &str) -> Failure {
+    Failure::new(FAILURE, format!("{id} {why}"))
+}
+
+/// What can be known to be wrong before anything is written.
+fn check(setting: &str) -> Result<(), Failure> {
+    settings::variables_of(&[setting.to_owned()]).map_err(|wrong| Failure::new(FAILURE, wrong.join("\n")))?;
+    let name = setting.split('=').next().unwrap_or_default();
+    let spec = SPECS.iter().find(|spec| spec.name == name);
+    if name == NOT_FROM_OUTSIDE {
+        return Err(Failure::new(
+            FAILURE,
+            format!("{name}: cannot be set from outside; the program may, by vcm_option_set"),
+        ));
+    }
+    match spec {
+        Some(spec) if !spec.live => {
+            Err(Failure::new(FAILURE, format!("{name}: {}", why(&Refusal::ReadOnce))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn why(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::UnknownOrder => "its vcmalloc does not know this order",
+        Refusal::UnknownOption => "its vcmalloc has no such option ('vcm stat' names its build)",
+        Refusal::BadValue => "its vcmalloc refuses the value",
+        Refusal::ReadOnce => {
+            "is read once, at start; set it before the program starts ('vcm run --option', 'vcm enable')"
+        }
+    }
+}

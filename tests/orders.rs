@@ -1,0 +1,149 @@
+//! Orders from outside (`vcm set`, `vcm release`): done by processes that sleep, and told where they wait.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use vcm_inspect::process::Process;
+use vcm_inspect::window::Seen;
+use vcm_inspect::window::orders::{Answer, Order, Refusal, give};
+use vcmalloc_tests::{Ground, compile, library, machine};
+
+struct Idle(Child);
+
+impl Idle {
+    /// With one thread, or with a janitor beside two.
+    fn start(ground: Ground, threads: usize, release_delay: &str) -> Idle {
+        let source = library::repository().join("tests/orders/idle.c");
+        let program = compile::program(&source, ground, &["-pthread".into()]).unwrap();
+        let mut command: Command = machine::command(&program);
+        ground.prepare(&mut command).unwrap();
+        command.args((1..threads).map(|_| "thread")).env("VCM_RELEASE_DELAY", release_delay);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Idle(child)
+    }
+
+    fn id(&self) -> i32 {
+        self.0.id() as i32
+    }
+
+    fn seen(&self) -> Seen {
+        Seen::open(Process::new(self.id())).unwrap_or_else(|why| panic!("{} {why}", self.id()))
+    }
+
+    fn cache_limit(&self) -> Option<u64> {
+        let snapshot = self.seen().snapshot().unwrap();
+        snapshot.settings.iter().find(|setting| setting.name == "cache_limit").map(|setting| setting.value)
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: sends a signal to a child of our own that was not waited for.
+        unsafe { libc::kill(self.id(), signal) };
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn done(answer: Result<Answer, String>) -> bool {
+    matches!(answer, Ok(Answer::Done(_)))
+}
+
+/// What waits on a busy machine is done a moment later.
+fn set_at_last(idle: &Idle, bytes: u64) {
+    give(&idle.seen(), &Order::Set(&format!("cache_limit={bytes}"))).unwrap();
+    for _ in 0..400 {
+        if idle.cache_limit() == Some(bytes) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("cache_limit is {:?} after 20 s", idle.cache_limit());
+}
+
+#[test]
+fn a_janitor_that_sleeps_without_a_timer_does_what_it_is_told() {
+    for ground in [Ground::Preload, Ground::Hardened] {
+        let idle = Idle::start(ground, 2, "10ms");
+        // Quiet for ten ticks of 2.5 ms it sleeps until it is rung.
+        std::thread::sleep(Duration::from_millis(500));
+        for bytes in [1 << 20, 2 << 20] {
+            set_at_last(&idle, bytes);
+        }
+        assert!(done(give(&idle.seen(), &Order::Release(None))));
+    }
+}
+
+#[test]
+fn a_janitor_between_two_ticks_a_quarter_of_an_hour_apart_does_what_it_is_told() {
+    let idle = Idle::start(Ground::Preload, 2, "1h");
+    for bytes in [1 << 20, 2 << 20] {
+        set_at_last(&idle, bytes);
+    }
+    assert!(done(give(&idle.seen(), &Order::Release(Some(1 << 20)))));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_the_reason() {
+    let idle = Idle::start(Ground::Preload, 2, "10ms");
+    for (text, refusal) in [
+        ("no_such_option=1", Refusal::UnknownOption),
+        ("cache_limit=many", Refusal::BadValue),
+        ("front=locked", Refusal::ReadOnce),
+    ] {
+        assert_eq!(give(&idle.seen(), &Order::Set(text)), Ok(Answer::Refused(refusal)), "{text}");
+    }
+    let long = format!("cache_limit={}", "1".repeat(500));
+    assert!(give(&idle.seen(), &Order::Set(&long)).is_err());
+}
+
+#[test]
+fn an_order_waits_for_a_process_that_is_stopped_or_has_no_janitor_and_says_why() {
+    let stopped = Idle::start(Ground::Preload, 2, "10ms");
+    let seen = stopped.seen();
+    stopped.signal(libc::SIGSTOP);
+    let answer = give(&seen, &Order::Set("cache_limit=1M"));
+    assert!(matches!(&answer, Ok(Answer::Waits(why)) if why.contains("stopped")), "{answer:?}");
+    let second = give(&seen, &Order::Set("cache_limit=2M"));
+    assert!(matches!(&second, Ok(Answer::Waits(why)) if why.contains("earlier order")), "{second:?}");
+    stopped.signal(libc::SIGCONT);
+    set_at_last(&stopped, 3 << 20);
+
+    let single = Idle::start(Ground::Preload, 1, "10ms");
+    let answer = give(&single.seen(), &Order::Set("cache_limit=1M"));
+    assert!(matches!(&answer, Ok(Answer::Waits(why)) if why.contains("no janitor")), "{answer:?}");
+}
+
+#[test]
+fn two_who_order_at_once_take_turns() {
+    let idle = Idle::start(Ground::Preload, 2, "10ms");
+    std::thread::scope(|scope| {
+        for bytes in [1 << 20, 2 << 20] {
+            let idle = &idle;
+            scope.spawn(move || {
+                let text = format!("cache_limit={bytes}");
+                for _ in 0..20 {
+                    let answer = give(&idle.seen(), &Order::Set(&text));
+                    assert!(matches!(answer, Ok(Answer::Done(_) | Answer::Waits(_))), "{answer:?}");
+                }
+            });
+        }
+    });
+    set_at_last(&idle, 5 << 20);
+}
+
+#[test]
+fn a_process_that_ended_takes_no_order() {
+    let mut idle = Idle::start(Ground::Preload, 2, "10ms");
+    let seen = idle.seen();
+    idle.0.kill().unwrap();
+    idle.0.wait().unwrap();
+    assert!(give(&seen, &Order::Release(None)).is_err());
+}

@@ -1,0 +1,29 @@
+/* Allocates, says so, and waits for ever: with a second thread, and so with a janitor, where it is told to. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *wait_for_ever(void *unused) {
+    (void)unused;
+    for (;;)
+        pause();
+    return NULL;
+}
+
+int main(int count, char **arguments) {
+    (void)arguments;
+    pthread_t thread;
+    for (int i = 0; i < 200; i++) {
+        char *block = malloc(100000);
+        memset(block, 1, 100000);
+        free(block);
+    }
+    if (count > 1 && pthread_create(&thread, NULL, wait_for_ever, NULL) != 0)
+        return 1;
+    puts("ready");
+    fflush(stdout);
+    wait_for_ever(NULL);
+    return 0;
+}
