@@ -64,7 +64,7 @@ impl BestFit {
         }
         // The user's part begins behind the head.
         let mut at = start;
-        if alignment > STEP && (start + HEAD) % alignment != 0 {
+        if alignment > STEP && !(start + HEAD).is_multiple_of(alignment) {
             at = (start + LEAST + HEAD).next_multiple_of(alignment) - HEAD;
             self.free(start, at - start);
         }
@@ -166,7 +166,7 @@ mod tests {
                 let chunk = heap.put(bytes, alignment);
                 let Chunk::InHeap { at, bytes: length } = chunk else { panic!("below the threshold") };
                 prop_assert!(length >= bytes + HEAD && at + length <= heap.top);
-                prop_assert!(alignment <= STEP || (at + HEAD) % alignment == 0);
+                prop_assert!(alignment <= STEP || (at + HEAD).is_multiple_of(alignment));
                 prop_assert!(live.iter().all(|(start, end, _)| at + length <= *start || *end <= at));
                 live.push((at, at + length, chunk));
             }

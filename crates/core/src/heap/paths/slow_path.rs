@@ -74,6 +74,14 @@ impl<O: Os> Heap<O> {
         self.noted(|| ids.for_each(|id| self.apply_option(id)));
     }
 
+    /// Does what was asked from outside, if anything was. Called outside slow paths.
+    #[inline]
+    pub(crate) fn obey_if_ordered(&self) {
+        if self.orders.is_due() {
+            self.inside(|| self.obey_order());
+        }
+    }
+
     /// Calls the program's function for memory pressure, if that is due.
     #[inline]
     pub(crate) fn call_back_if_due(&self) {

@@ -7,7 +7,7 @@
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::heap::Heap;
-use crate::options::Refused;
+use crate::options::{Origin, Refused};
 use crate::os::Os;
 use core::mem::offset_of;
 
@@ -64,7 +64,7 @@ impl Orders {
 
     /// Whether a letter lies there.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.asked.load(Ordering::Relaxed) != self.done.load(Ordering::Relaxed)
     }
 
@@ -76,19 +76,11 @@ impl Orders {
 }
 
 impl<O: Os> Heap<O> {
-    /// Does what was asked from outside, if anything was. Called with no lock held, outside slow paths.
-    #[inline]
-    pub(crate) fn obey_if_ordered(&self) {
-        if self.orders.is_due() {
-            self.obey_order();
-        }
-    }
-
+    /// Does what was asked from outside. Called inside, with no lock held; one thread reads the letter.
     #[cold]
     #[inline(never)]
-    fn obey_order(&self) {
+    pub(crate) fn obey_order(&self) {
         let orders = &self.orders;
-        // One thread reads the letter. What `obey` runs comes by here again.
         if orders.is_read.swap(true, Ordering::Acquire) {
             return;
         }
@@ -102,12 +94,13 @@ impl<O: Os> Heap<O> {
     }
 
     fn obey(&self, kind: u32) -> u32 {
-        let bytes = &self.orders.bytes;
+        let (bytes, below) = (&self.orders.bytes, self.below_upkeep());
         let wanted = bytes.load(Ordering::Relaxed) as usize;
         let released = match kind {
             SET => return self.set_as_ordered(),
-            RELEASE => self.release_free(wanted),
-            RELEASE_ALL => self.release(0),
+            RELEASE | RELEASE_ALL if !self.is_started() => 0,
+            RELEASE => self.upkeep.release_free(&below, wanted),
+            RELEASE_ALL => self.obeyed(self.upkeep.release(&below, 0)),
             _ => return UNKNOWN_ORDER,
         };
         bytes.store(released as u64, Ordering::Relaxed);
@@ -121,8 +114,11 @@ impl<O: Os> Heap<O> {
         let Some(text) = text.get(..length) else { return BAD_VALUE };
         let Some(middle) = text.iter().position(|byte| *byte == b'=') else { return BAD_VALUE };
         let (name, value) = text.split_at(middle);
-        match self.set_option(name, value.get(1..).unwrap_or_default()) {
-            Ok(()) => DONE,
+        match self.options.set(name, value.get(1..).unwrap_or_default(), Origin::Api) {
+            Ok(id) => {
+                self.apply_option(id);
+                DONE
+            }
             Err(Refused::UnknownName) => UNKNOWN_OPTION,
             Err(Refused::NotLive) => READ_ONCE,
             Err(_) => BAD_VALUE,
@@ -133,7 +129,7 @@ impl<O: Os> Heap<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{OptionId, Origin};
+    use crate::options::OptionId;
     use crate::os::fake::Fake;
 
     fn order(heap: &Heap<Fake>, kind: u32, bytes: u64, text: &str) {
