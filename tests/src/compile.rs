@@ -2,6 +2,7 @@
 //! program, or they are to be compiled otherwise.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +28,11 @@ pub fn program(source: &Path, ground: Ground, flags: &[String]) -> Result<PathBu
     let is_cpp = source.extension().is_some_and(|extension| extension == "cc");
     let stem = source.file_stem().expect("a source has a name").to_string_lossy();
     let kind = if ground == Ground::Static { "static" } else { "dynamic" };
-    let program = library::work_directory("programs").join(format!("{stem}.{kind}"));
+    // One source with other flags is another program: tests that run side by side must not build over each other.
+    let mut hasher = DefaultHasher::new();
+    (source, flags).hash(&mut hasher);
+    let folder = format!("programs/{:016x}", hasher.finish());
+    let program = library::work_directory(&folder).join(format!("{stem}.{kind}"));
     let mut command = machine::compiler(if is_cpp { "g++" } else { "gcc" });
     command.args(FLAGS).args(if is_cpp {
         ["-std=c++17", "-fno-allocation-dce"]

@@ -5,6 +5,7 @@
 //! slab can be emptied from outside while its CPU runs. `upkeep` and `heap` call it; sits on `central`.
 
 mod adapt;
+mod current;
 mod drain;
 mod figures;
 mod fork;

@@ -1,7 +1,6 @@
 //! Where there are no restartable sequences: every operation fails, and the locked caches serve.
 
 use super::slab::{Slab, Word};
-use super::slab_cache::SlabCache;
 use crate::class::SizeClass;
 
 /// No sequences.
@@ -46,36 +45,16 @@ impl Front {
     pub fn push(&self, _: SizeClass, _: usize) -> bool {
         false
     }
-}
 
-/// Never made: `Front::current` has none.
-pub struct Current<'a> {
-    pub front: &'a Front,
-    pub slab: Slab,
-}
-
-impl SlabCache for Current<'_> {
-    fn slab(&self) -> Slab {
-        self.slab
-    }
-
-    fn pop(&self, class: SizeClass) -> usize {
-        self.front.pop(class)
-    }
-
-    fn push(&self, class: SizeClass, block: usize) -> bool {
-        self.front.push(class, block)
-    }
-
-    fn pop_batch(&self, _: SizeClass, _: &mut [usize]) -> usize {
+    pub fn pop_batch(&self, _: SizeClass, _: &mut [usize]) -> usize {
         0
     }
 
-    fn push_batch(&self, _: SizeClass, _: &[usize]) -> usize {
+    pub fn push_batch(&self, _: SizeClass, _: &[usize]) -> usize {
         0
     }
 
-    fn replace(&self, _: SizeClass, _: Word, _: Word) -> bool {
+    pub fn replace(&self, _: Slab, _: SizeClass, _: Word, _: Word) -> bool {
         false
     }
 }

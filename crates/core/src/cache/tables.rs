@@ -1,8 +1,8 @@
 //! The tables of slabs, and which slab is this thread's.
 
 use super::Cache;
+use super::current::Current;
 use super::locked::Locked;
-use super::sequence::Current;
 use super::slab::{MAPPED, SLAB_BYTES, SLAB_HEAD_BYTES, Slab, USED};
 use super::slab_cache::SlabCache;
 use crate::base::locks as lock;

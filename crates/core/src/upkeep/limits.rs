@@ -103,7 +103,7 @@ impl<O: Os> Upkeep<O> {
         footprint - self.group.untouched.load(Ordering::Relaxed).min(footprint)
     }
 
-    fn set_limits(&self, below: &Below<'_, O>, group: Option<MemoryGroup>) {
+    pub(super) fn set_limits(&self, below: &Below<'_, O>, group: Option<MemoryGroup>) {
         // A share is one of what this process may use.
         let bytes_of = |amount: u64| match percent_of(amount) {
             Some(percent) => {

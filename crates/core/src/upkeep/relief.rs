@@ -46,6 +46,25 @@ impl<O: Os> Upkeep<O> {
     #[inline(never)]
     pub fn read_limits(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
         self.learn_group(below);
+        self.relieve_if_over(below)
+    }
+
+    /// The same for an option that was changed from outside, by whichever thread comes by: one that may not open files
+    /// goes by the cgroup as it was read last.
+    pub fn obey_limits(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+        if self.may_open_files() {
+            return self.read_limits(below);
+        }
+        self.set_limits(below, self.known_group(below));
+        self.relieve_if_over(below)
+    }
+
+    /// Whether this thread may open a file, which nobody else has asked for.
+    fn may_open_files(&self) -> bool {
+        self.thread.is_aside() || self.thread.may_open_files(Ticker::Program)
+    }
+
+    fn relieve_if_over(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
         // Somebody may have written meanwhile what relief was put off for.
         if self.relief.is_put_off.swap(false, Ordering::Relaxed) {
             self.relief.at.store(0, Ordering::Relaxed);
@@ -134,8 +153,7 @@ impl<O: Os> Upkeep<O> {
     /// waits until the heap has grown by half of what is missing, or the limits are read again. What was not written
     /// then already does not count: a new block is about to be.
     fn is_put_off(&self, below: &Below<'_, O>) -> bool {
-        let may_open = self.thread.is_aside() || self.thread.may_open_files(Ticker::Program);
-        let in_memory = if may_open { below.os.own_memory() } else { None };
+        let in_memory = if self.may_open_files() { below.os.own_memory() } else { None };
         let (Some(soft), Some(in_memory)) = (below.pages.limits.soft(), in_memory) else {
             return false;
         };

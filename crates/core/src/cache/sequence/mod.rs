@@ -20,7 +20,6 @@ mod aarch64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-use super::slab::Slab;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
 #[cfg(target_arch = "x86_64")]
@@ -134,11 +133,4 @@ impl Front {
     pub fn is_on(&self) -> bool {
         self.cpus.load(Ordering::Acquire) != 0
     }
-}
-
-/// The cache of the virtual CPU that the thread runs on, by restartable sequences.
-pub struct Current<'a> {
-    pub front: &'a Front,
-    /// The slab that the caller decided about; the thread may have moved since.
-    pub slab: Slab,
 }

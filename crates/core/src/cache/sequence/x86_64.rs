@@ -2,10 +2,9 @@
 
 #![expect(named_asm_labels, reason = "each is a number: see `label`")]
 
-use super::{Current, Front, label};
+use super::{Front, label};
 use crate::base::sync::Ordering;
 use crate::cache::slab::{Slab, Word};
-use crate::cache::slab_cache::SlabCache;
 use crate::class::SizeClass;
 use core::arch::asm;
 
@@ -102,6 +101,7 @@ impl Front {
         }
         if cpu < cpus && index < cpus { Some(index as usize) } else { None }
     }
+
     #[inline(always)]
     pub fn pop(&self, class: SizeClass) -> usize {
         let mut block: usize;
@@ -166,26 +166,14 @@ impl Front {
         }
         true
     }
-}
-impl SlabCache for Current<'_> {
-    fn slab(&self) -> Slab {
-        self.slab
-    }
 
-    fn pop(&self, class: SizeClass) -> usize {
-        self.front.pop(class)
-    }
-
-    fn push(&self, class: SizeClass, block: usize) -> bool {
-        self.front.push(class, block)
-    }
-
-    fn pop_batch(&self, class: SizeClass, out: &mut [usize]) -> usize {
+    /// Fills `out` from the block put last on; returns how many.
+    pub fn pop_batch(&self, class: SizeClass, out: &mut [usize]) -> usize {
         let mut count: usize;
         // SAFETY: as in `Front::pop`; writes at most `out.len()` entries of `out`.
         unsafe {
             sequence!(
-                self.front,
+                self,
                 class,
                 [
                     nothing!("{count:e}"),
@@ -221,12 +209,13 @@ impl SlabCache for Current<'_> {
         count
     }
 
-    fn push_batch(&self, class: SizeClass, blocks: &[usize]) -> usize {
+    /// Puts blocks in order as far as there is place; returns how many.
+    pub fn push_batch(&self, class: SizeClass, blocks: &[usize]) -> usize {
         let mut count: usize;
         // SAFETY: as in `Front::pop`; reads `blocks.len()` entries of `blocks`.
         unsafe {
             sequence!(
-                self.front,
+                self,
                 class,
                 [
                     nothing!("{count:e}"),
@@ -262,12 +251,13 @@ impl SlabCache for Current<'_> {
         count
     }
 
-    fn replace(&self, class: SizeClass, expected: Word, new: Word) -> bool {
+    /// Sets the word of a class if this is the slab in use and its word is still `expected`.
+    pub fn replace(&self, slab: Slab, class: SizeClass, expected: Word, new: Word) -> bool {
         let mut replaced: u32;
         // SAFETY: as in `Front::pop`.
         unsafe {
             sequence!(
-                self.front,
+                self,
                 class,
                 [
                     nothing!("{replaced:e}"),
@@ -283,7 +273,7 @@ impl SlabCache for Current<'_> {
                     "{done}:",
                 ],
                 replaced = out(reg) replaced,
-                meant = in(reg) self.slab.0,
+                meant = in(reg) slab.0,
                 expected = in(reg) expected.0,
                 new = in(reg) new.0,
                 done = const label::DONE,

@@ -7,7 +7,7 @@
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::heap::Heap;
-use crate::options::{Origin, Refused};
+use crate::options::{OptionId, Origin, Refused};
 use crate::os::Os;
 use core::mem::offset_of;
 
@@ -115,6 +115,12 @@ impl<O: Os> Heap<O> {
         let Some(middle) = text.iter().position(|byte| *byte == b'=') else { return BAD_VALUE };
         let (name, value) = text.split_at(middle);
         match self.options.set(name, value.get(1..).unwrap_or_default(), Origin::Api) {
+            Ok(OptionId::memory_limit | OptionId::hard_limit) => {
+                if self.is_started() {
+                    self.obeyed(self.upkeep.obey_limits(&self.below_upkeep()));
+                }
+                DONE
+            }
             Ok(id) => {
                 self.apply_option(id);
                 DONE
@@ -129,7 +135,6 @@ impl<O: Os> Heap<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::OptionId;
     use crate::os::fake::Fake;
 
     fn order(heap: &Heap<Fake>, kind: u32, bytes: u64, text: &str) {
@@ -181,6 +186,22 @@ mod tests {
         order(&heap, SET, 0, "cache_limit=1M");
         heap.orders.length.store(100_000, Ordering::Relaxed);
         assert_eq!(come_by(&heap), BAD_VALUE);
+    }
+
+    #[test]
+    fn a_limit_asked_for_opens_no_file_among_the_programs() {
+        const MIB: usize = 1 << 20;
+        let heap = Box::new(Heap::new(Fake::default()));
+        heap.os().group_limit.store(100 * MIB, Ordering::Relaxed);
+        heap.set_option(b"memory_limit", b"50%").unwrap();
+        heap.free(heap.allocate(1 << 20));
+        heap.set_option(b"memory_limit", b"50%").unwrap();
+        assert_eq!(heap.pages.limits.soft(), Some(50 * MIB));
+        heap.meet_threads();
+        heap.os().group_limit.store(10 * MIB, Ordering::Relaxed);
+        order(&heap, SET, 0, "memory_limit=80%");
+        assert_eq!(come_by(&heap), DONE);
+        assert_eq!(heap.pages.limits.soft(), Some(80 * MIB), "by the group as it was read last");
     }
 
     #[test]

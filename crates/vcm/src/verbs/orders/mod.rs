@@ -11,8 +11,9 @@ use vcmalloc_core::options::SPECS;
 
 /// The order lies there and will be done later.
 const LATER: u8 = 3;
-/// Its thread is made and ended by the library around the heap.
-const NOT_FROM_OUTSIDE: &str = "janitor";
+/// The janitor's thread is made and ended by the library around the heap, and which system calls are asked for is the
+/// program's, which knows its filter.
+const NOT_FROM_OUTSIDE: [&str; 2] = ["janitor", "system_calls"];
 
 pub fn set(arguments: &Set) -> Outcome {
     for setting in &arguments.settings {
@@ -62,10 +63,11 @@ fn failure(id: i32, why: &str) -> Failure {
 
 /// What can be known to be wrong before anything is written.
 fn check(setting: &str) -> Result<(), Failure> {
-    settings::variables_of(&[setting.to_owned()]).map_err(|wrong| Failure::new(FAILURE, wrong.join("\n")))?;
+    let told = |wrong: Vec<String>| wrong.join("\n").trim_start_matches("vcmalloc: ").to_owned();
+    settings::variables_of(&[setting.to_owned()]).map_err(|wrong| Failure::new(FAILURE, told(wrong)))?;
     let name = setting.split('=').next().unwrap_or_default();
     let spec = SPECS.iter().find(|spec| spec.name == name);
-    if name == NOT_FROM_OUTSIDE {
+    if NOT_FROM_OUTSIDE.contains(&name) {
         return Err(Failure::new(
             FAILURE,
             format!("{name}: cannot be set from outside; the program may, by vcm_option_set"),
