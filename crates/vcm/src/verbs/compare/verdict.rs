@@ -75,14 +75,17 @@ pub fn judged(table: &Table) -> Option<Judged> {
 pub fn gain(runs: &Runs, from: &Runs, judged: &Judged, arms: usize) -> Gain {
     let chance = CHANCE / judged.comparisons(arms) as f64;
     let of = |measure: &Measure| {
-        let counts = |difference: &Difference| {
-            difference.is_shown && difference.chance <= chance && difference.by.abs() >= LEAST
-        };
-        let shown = runs.difference(from, measure).filter(counts);
-        let log = shown.map_or(0.0, |difference| difference.by.ln_1p());
-        if measure.better == Better::More { log } else { -log }
+        let Some(difference) = runs.difference(from, measure) else { return 0.0 };
+        let log = difference.by.ln_1p();
+        counted(&difference, if measure.better == Better::More { log } else { -log }, chance)
     };
     Gain { speed: of(&judged.speed), memory: judged.memory.as_ref().map_or(0.0, of) }
+}
+
+/// What of a difference counts. A gain has to be surer than a loss: nobody is to be moved by chance.
+fn counted(difference: &Difference, gain: f64, chance: f64) -> f64 {
+    let is_sure = gain < 0.0 || difference.chance <= chance;
+    if difference.is_shown && is_sure && difference.by.abs() >= LEAST { gain } else { 0.0 }
 }
 
 /// The gains are those over the first, which itself has none.
@@ -115,6 +118,28 @@ mod tests {
     #[test]
     fn a_gain_that_costs_something_is_a_trade_and_no_recommendation() {
         assert_eq!(advice(&gains(&[(0.0, 0.0), (0.9, -0.1), (-0.1, 0.0)])), Advice::Trade(vec![1]));
+    }
+
+    #[test]
+    fn a_gain_must_be_surer_than_a_loss_to_count() {
+        let by = |chance, is_shown| Difference {
+            rounds: 5,
+            by: 0.1,
+            interval: None,
+            smallest: None,
+            chance,
+            is_shown,
+        };
+        for (chance, is_shown, gain, expected) in [
+            (0.0001, true, 0.1, 0.1),
+            (0.008, true, 0.1, 0.0),
+            (0.008, true, -0.1, -0.1),
+            (0.0001, false, 0.1, 0.0),
+            (0.02, false, -0.1, 0.0),
+        ] {
+            assert_eq!(counted(&by(chance, is_shown), gain, 0.001), expected, "{chance} {is_shown} {gain}");
+        }
+        assert_eq!(counted(&Difference { by: 0.001, ..by(0.0, true) }, 0.1, 0.001), 0.0, "too little");
     }
 
     #[test]
