@@ -26,8 +26,10 @@ const INSPECT: Floors = &[
     &["window::layout"],
     &["window::counters"],
     &["window::residence"],
+    &["window::pages"],
     &["window::snapshot"],
     &["window::seen"],
+    &["window::watched"],
     &["window"],
     &["lib"],
 ];
@@ -105,7 +107,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["page", "say", "config_file", "proof"],
+    &["amount", "page", "say", "config_file", "proof"],
     &["settings", "restart"],
     &["automatic", "library", "cli"],
     &["findings"],

@@ -10,6 +10,7 @@
 //! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
 //! restart     how a service is restarted so that data stays available
+//! amount      bytes as a reader takes them in at a glance
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
@@ -17,6 +18,7 @@
 //! A verb may use everything below `verbs/`, and no other verb. Looking at files, processes, daemons and the machine
 //! without changing them is the crate `vcm-inspect`.
 
+mod amount;
 mod automatic;
 mod cli;
 mod config_file;

@@ -1,8 +1,10 @@
 //! The statistics of a process on vcmalloc, read out of its memory while it runs or stands (docs/design/window.md).
 //!
 //! ```text
+//! watched     looks again and again that cost little
 //! seen        which process is meant, and why it cannot be seen
 //! snapshot    the figures at a moment
+//! pages       what costs of a look, kept for later ones
 //! residence   what of the heap is in memory
 //! counters    the heap's numbers, whole or marked
 //! layout      where they lie
@@ -12,12 +14,16 @@
 mod counters;
 mod layout;
 mod memory;
+mod pages;
 mod residence;
 mod seen;
 mod snapshot;
+mod watched;
 
+pub use pages::Resident;
 pub use seen::{Seen, find};
-pub use snapshot::{Class, Resident, Setting, Snapshot};
+pub use snapshot::{Class, Setting, Snapshot};
+pub use watched::Watched;
 
 #[cfg(test)]
 mod tests;

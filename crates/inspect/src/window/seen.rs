@@ -2,6 +2,7 @@
 
 use super::layout::{Found, Layout, VERSION};
 use super::memory::{Memory, descriptions};
+use super::pages::Pages;
 use super::snapshot::Snapshot;
 use crate::allocator;
 use crate::condition::Condition;
@@ -89,7 +90,11 @@ impl Seen {
 
     /// Looks once. The error is the rest of a line that begins with the process's number.
     pub fn snapshot(&self) -> Result<Snapshot, String> {
-        Snapshot::take(&self.process, &self.memory, &self.layout)
+        self.snapshot_with(&mut None)
+    }
+
+    pub(super) fn snapshot_with(&self, kept: &mut Option<Pages>) -> Result<Snapshot, String> {
+        Snapshot::take_with(&self.process, &self.memory, &self.layout, kept)
             .map_err(|error| why_refused(&self.process, &error))
     }
 }

@@ -1,7 +1,7 @@
 //! One look for a reader, in 80 columns: the bridge from live bytes to RSS, classes, limits, pressure, what went back.
 
-use super::amount::amount;
 use super::json::shown;
+use crate::amount::amount;
 use std::time::{Duration, SystemTime};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::window::{Class, Seen, Snapshot};
@@ -37,6 +37,9 @@ fn head(seen: &Seen, snapshot: &Snapshot) -> String {
     let mut text = format!("{name} {}, vcmalloc {}{age}\n", seen.process.id, snapshot.build);
     if let Some(torn) = &snapshot.torn {
         text += &format!("torn: while it was read, this moved: {torn}\n");
+    }
+    if snapshot.pages_apart {
+        text += "not of one moment: memory came or went while its pages were counted\n";
     }
     text
 }
