@@ -131,6 +131,7 @@ const VCM: Floors = &[
         "verbs::man",
         "verbs::run",
         "verbs::stat",
+        "verbs::top",
         "verbs::trace",
     ],
     &["verbs"],

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, compare, stat, doctor, enable, lab, trace, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, top, doctor, enable, lab, trace, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),
         Verb::Disable(arguments) => verbs::enable::disable(&arguments),
         Verb::Stat(arguments) => verbs::stat::stat(&arguments),
+        Verb::Top(arguments) => verbs::top::top(&arguments),
         Verb::Trace(arguments) => verbs::trace::trace(arguments),
         Verb::Completions(arguments) => verbs::completions::completions(&arguments),
         Verb::Man(arguments) => verbs::man::man(&arguments),

@@ -21,7 +21,7 @@ mod snapshot;
 mod watched;
 
 pub use pages::Resident;
-pub use seen::{Seen, find};
+pub use seen::{Seen, find, is_on_ours};
 pub use snapshot::{Class, Setting, Snapshot};
 pub use watched::Watched;
 

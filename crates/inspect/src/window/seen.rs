@@ -51,6 +51,11 @@ fn is_named(process: &Process, word: &str) -> bool {
     (is_program || process.name().is_ok_and(|name| name == word.as_bytes())) && process.is_alive()
 }
 
+/// Whether a library of ours is in the process; an error where that may not be looked at.
+pub fn is_on_ours(process: &Process) -> io::Result<bool> {
+    descriptions(process, &Memory::of(process)?).map(|found| !found.is_empty())
+}
+
 impl Seen {
     /// Opens the window of a process. The error is the rest of a line that begins with its number.
     pub fn open(process: Process) -> Result<Seen, String> {

@@ -38,7 +38,7 @@ pub struct Stat {
     pub json: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, &'static str> {
+pub(super) fn seconds(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86400.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or("write seconds from 0.01 to 86400")
 }

@@ -11,4 +11,5 @@ pub mod lab;
 pub mod man;
 pub mod run;
 pub mod stat;
+pub mod top;
 pub mod trace;
