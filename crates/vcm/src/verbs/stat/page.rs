@@ -21,6 +21,7 @@ pub fn page(seen: &Seen, snapshot: &Snapshot) -> String {
     limits(&mut text, snapshot);
     pressure(&mut text, &seen.process.memory_pressure());
     given_back(&mut text, snapshot);
+    text += &format!("who pins what  vcm profile {} --pinned\n", seen.process.id);
     if !snapshot.missing.is_empty() {
         let names = snapshot.missing.join(", ");
         text += &format!("\nthis library does not tell, so it counts as 0: {names}\n");
