@@ -29,9 +29,11 @@ const INSPECT: Floors = &[
     &["window::layout"],
     &["window::counters"],
     &["window::residence"],
+    &["window::pages"],
     &["window::snapshot"],
     &["window::seen"],
     &["window::orders"],
+    &["window::watched"],
     &["window"],
     &["lib"],
 ];
@@ -109,7 +111,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["page", "say", "config_file", "proof"],
+    &["amount", "page", "say", "config_file", "proof"],
     &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli"],
     &["findings"],
@@ -135,6 +137,7 @@ const VCM: Floors = &[
         "verbs::orders",
         "verbs::run",
         "verbs::stat",
+        "verbs::top",
         "verbs::trace",
     ],
     &["verbs"],

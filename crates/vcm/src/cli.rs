@@ -11,6 +11,7 @@ pub mod enable;
 pub mod lab;
 pub mod orders;
 pub mod stat;
+pub mod top;
 pub mod trace;
 
 use crate::{say, settings};
@@ -32,6 +33,7 @@ Examples:
   vcm compare -- ./program                 which allocator for it, and how sure is that
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm stat ceph-osd                        where the memory of a running process is
+  vcm top                                  every process here on vcmalloc, refreshed
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
 const RUN_EXAMPLES: &str = "\
@@ -81,6 +83,7 @@ pub enum Verb {
     Enable(enable::Enable),
     Disable(enable::Disable),
     Stat(stat::Stat),
+    Top(top::Top),
     Trace(trace::TraceVerb),
     Bounds(bounds::Bounds),
     Set(orders::Set),

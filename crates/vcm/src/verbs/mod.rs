@@ -13,4 +13,5 @@ pub mod man;
 pub mod orders;
 pub mod run;
 pub mod stat;
+pub mod top;
 pub mod trace;
