@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod enable;
 pub mod lab;
 pub mod orders;
+pub mod profile;
 pub mod stat;
 pub mod top;
 pub mod trace;
@@ -34,6 +35,7 @@ Examples:
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm stat ceph-osd                        where the memory of a running process is
   vcm top                                  every process here on vcmalloc, refreshed
+  vcm profile ceph-osd                     which call sites hold it
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
 const RUN_EXAMPLES: &str = "\
@@ -86,6 +88,7 @@ pub enum Verb {
     Top(top::Top),
     Trace(trace::TraceVerb),
     Bounds(bounds::Bounds),
+    Profile(Box<profile::Profile>),
     Set(orders::Set),
     Release(orders::Release),
     Completions(Completions),

@@ -3,6 +3,7 @@
 //! ```text
 //! orders      asks a process for something, through its letter box
 //! watched     looks again and again that cost little
+//! samples     what its live profile has
 //! seen        which process is meant, and why it cannot be seen
 //! snapshot    the figures at a moment
 //! pages       what costs of a look, kept for later ones
@@ -18,11 +19,13 @@ mod memory;
 pub mod orders;
 mod pages;
 mod residence;
+mod samples;
 mod seen;
 mod snapshot;
 mod watched;
 
 pub use pages::Resident;
+pub use samples::{OfStack, Sample, Samples, Sum};
 pub use seen::{Seen, find, is_on_ours};
 pub use snapshot::{Class, Setting, Snapshot};
 pub use watched::Watched;
