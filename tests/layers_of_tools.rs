@@ -147,6 +147,7 @@ const VCM: Floors = &[
         "verbs::orders",
         "verbs::profile",
         "verbs::run",
+        "verbs::serve",
         "verbs::stat",
         "verbs::top",
         "verbs::trace",

@@ -11,6 +11,7 @@ pub mod enable;
 pub mod lab;
 pub mod orders;
 pub mod profile;
+pub mod serve;
 pub mod stat;
 pub mod top;
 pub mod trace;
@@ -34,6 +35,7 @@ Examples:
   vcm compare -- ./program                 which allocator for it, and how sure is that
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm stat ceph-osd                        where the memory of a running process is
+  vcm serve                                metrics and profiles of every process here, for Prometheus and pprof
   vcm top                                  every process here on vcmalloc, refreshed
   vcm profile ceph-osd                     which call sites hold it
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
@@ -89,6 +91,7 @@ pub enum Verb {
     Trace(trace::TraceVerb),
     Bounds(bounds::Bounds),
     Profile(Box<profile::Profile>),
+    Serve(serve::Serve),
     Set(orders::Set),
     Release(orders::Release),
     Completions(Completions),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, compare, stat, top, profile, set, release, doctor, enable, lab, trace, bounds, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, top, profile, serve, set, release, doctor, enable, lab, trace, bounds, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Stat(arguments) => verbs::stat::stat(&arguments),
         Verb::Bounds(arguments) => verbs::bounds::bounds(&arguments),
         Verb::Profile(arguments) => verbs::profile::profile(&arguments),
+        Verb::Serve(arguments) => verbs::serve::serve(arguments),
         Verb::Set(arguments) => verbs::orders::set(&arguments),
         Verb::Release(arguments) => verbs::orders::release(&arguments),
         Verb::Top(arguments) => verbs::top::top(&arguments),

@@ -33,6 +33,8 @@ pub struct Pages {
     cost: Duration,
     /// RSS moved while they were counted.
     moved: bool,
+    /// They are to do for now, whatever their age.
+    pub held: bool,
 }
 
 impl Pages {
@@ -55,6 +57,7 @@ impl Pages {
             taken: Instant::now(),
             cost: own_time().saturating_sub(began),
             moved: is_apart(before, rss),
+            held: false,
         })
     }
 
@@ -64,7 +67,7 @@ impl Pages {
 
     /// Whether they may be counted again without costing too much.
     pub fn are_due(&self) -> bool {
-        self.age() >= self.cost * ONE_IN
+        !self.held && self.age() >= self.cost * ONE_IN
     }
 
     /// The process now, as far as it is told for nothing, and whether it is still what the pages say.
@@ -110,8 +113,10 @@ mod tests {
             taken: now - Duration::from_millis(ago),
             cost: Duration::from_millis(cost),
             moved: false,
+            held: false,
         };
         assert!(taken(0, 0).are_due());
+        assert!(!Pages { held: true, ..taken(0, 0) }.are_due());
         assert!(taken(50_000, 50).are_due());
         assert!(!taken(25_000, 50).are_due());
     }

@@ -18,4 +18,12 @@ impl Watched {
     pub fn look(&mut self) -> Result<Snapshot, String> {
         self.seen.snapshot_with(&mut self.kept)
     }
+
+    /// Looks at the counters alone; none where its pages were never counted, which takes a whole look.
+    pub fn look_briefly(&mut self) -> Option<Result<Snapshot, String>> {
+        self.kept.as_mut()?.held = true;
+        let found = self.look();
+        self.kept.iter_mut().for_each(|pages| pages.held = false);
+        Some(found)
+    }
 }
