@@ -2,7 +2,8 @@
 //!
 //! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call
 //! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root. No constructor
-//! has to run before the first call, and there is no thread-local storage.
+//! has to run before the first call. The one thread-local variable is the core's: the area of our own registration
+//! (`vcmalloc_core::os`), which is only used where the C library registers none.
 //!
 //! Each file uses those in rows below it; `tests/layers_of_exports.rs` reads this picture. All use what stands here: the
 //! way to blocks, and the heap.
@@ -18,6 +19,7 @@
 //! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
 //! window                      where the statistics lie, for who reads this process from outside
+//! registration                whether threads are registered for the sequences by ourselves
 //! moved version               functions that glibc moved; which build this is
 //! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
 //! c                           what C's functions speak in: pointers, names, errno
@@ -49,6 +51,7 @@ mod moved;
 mod new_mode;
 #[cfg(shared)]
 mod next;
+mod registration;
 mod replaced;
 #[cfg(shared)]
 mod signals;

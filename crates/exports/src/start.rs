@@ -33,6 +33,7 @@ extern "C" fn on_load() {
     super::replaced::look();
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     blocks().free(blocks().allocate(1));
+    super::registration::look();
     super::faults::catch_if_wanted();
     heap().after_load();
     #[cfg(gperftools)]
@@ -101,6 +102,9 @@ fn prove() {
     put_malloc_owner(&mut buffer);
     put_str(&mut buffer, " front ");
     put_str(&mut buffer, heap().front_kind().name());
+    put_str(&mut buffer, " (");
+    put_str(&mut buffer, heap().front_reason().words());
+    put_str(&mut buffer, ")");
     put_str(&mut buffer, "\n");
     heap().os().write(descriptor, buffer.as_bytes());
 }

@@ -6,7 +6,7 @@ use super::memory::Memory;
 use super::residence::{self, Residence};
 use crate::process::Process;
 use std::io;
-use vcmalloc_core::heap::Stats;
+use vcmalloc_core::heap::{FrontReason, Stats};
 use vcmalloc_core::options::Origin;
 
 /// A size class that has spans.
@@ -44,6 +44,8 @@ pub struct Snapshot {
     /// False before the first allocation.
     pub is_started: bool,
     pub front: &'static str,
+    /// Who registers threads for the sequences, or why they are not used.
+    pub front_reason: &'static str,
     pub stats: Stats,
     pub swapped: u64,
     /// In the order of their sizes.
@@ -63,6 +65,7 @@ impl Snapshot {
             build: layout.build.clone(),
             is_started: counters.is_started(),
             front: front(&counters),
+            front_reason: front_reason(&counters),
             stats: Stats::default(),
             swapped: 0,
             classes: Vec::new(),
@@ -184,6 +187,13 @@ fn front(counters: &Counters) -> &'static str {
         1 => "vcpu-cpu_id",
         _ => "locked",
     }
+}
+
+fn front_reason(counters: &Counters) -> &'static str {
+    let reason = usize::try_from(counters.one("cache.reason")).ok();
+    reason
+        .and_then(|reason| FrontReason::ALL.get(reason))
+        .map_or("for a reason that is not known here", |it| it.words())
 }
 
 fn settings(counters: &Counters) -> Vec<Setting> {

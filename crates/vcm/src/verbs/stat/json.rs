@@ -13,6 +13,7 @@ pub fn object(seen: &Seen, snapshot: &Snapshot) -> String {
     put("name", seen.name.clone().into());
     put("build", snapshot.build.clone().into());
     put("front", snapshot.front.into());
+    put("front_reason", snapshot.front_reason.into());
     put("torn", snapshot.torn.clone().into());
     put("missing", snapshot.missing.clone().into());
     snapshot.stats.each(|name, bytes| put(name, bytes.into()));
