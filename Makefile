@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 # What replaces malloc cannot be its own test harness; tests/ runs these as programs do.
-LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
+LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
@@ -30,7 +30,7 @@ help: ## this list
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
 build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and the tool vcm, in target/release
-	$(CARGO) build --release -p vcmalloc -p vcmalloc-static
+	$(CARGO) build --release -p vcmalloc-shared -p vcmalloc-static
 	$(CARGO) build --release -p vcmalloc-hardened
 	@ln -f $(TARGET)/release/libvcmalloc_hardened.so $(TARGET)/release/libvcmalloc-hardened.so
 	@for name in libvcmalloc libvcmalloc-hardened; do ln -sf $$name.so $(TARGET)/release/$$name.so.0; done
@@ -84,7 +84,7 @@ linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake a
 
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy -p vcmalloc -p vcmalloc-static -- -D warnings
+	$(CARGO) clippy -p vcmalloc-shared -p vcmalloc-static -- -D warnings
 	$(CARGO) clippy -p vcmalloc-hardened -- -D warnings
 	$(CARGO) clippy -p vcmalloc-tcmalloc -- -D warnings
 	$(CARGO) clippy --workspace $(LIBRARIES:%=--exclude %) --all-targets -- -D warnings

@@ -196,7 +196,9 @@ impl Places {
                 (found, format!("apt-get install {package}"))
             }
             Library::Built(name) => (self.there(self.built_peer(name)), format!("vcm-bench peers {name}")),
-            Library::Ours => (self.there(self.ours.clone()), "cargo build --release -p vcmalloc".to_owned()),
+            Library::Ours => {
+                (self.there(self.ours.clone()), "cargo build --release -p vcmalloc-shared".to_owned())
+            }
         };
         match (found, &self.root) {
             (Some(library), _) => ready(Some(library)),
