@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall deb deb-test rpm linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
+.PHONY: help build install uninstall deb deb-test rpm crate linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -77,6 +77,10 @@ deb-test: setup-packages ## build them twice and compare; lintian; install, use,
 
 rpm: setup-packages ## the same as RPMs; unpacked and used here
 	packaging/rpm --test
+
+# None is published yet: cargo packages the three together and builds each from its package. Half a minute.
+crate: setup-build ## the crate vcmalloc for programs in Rust, as it would be published, in target/package
+	$(CARGO) package -p vcmalloc-version -p vcmalloc-core -p vcmalloc
 
 # Ten seconds.
 linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
