@@ -22,8 +22,8 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/os/linux",
         module: "crate::os::linux",
-        files: "thread chance memory moves files process huge cgroup cpus sequences stack unwind filter allowed mod
-            background",
+        files: "thread chance memory moves files process huge cgroup cpus sequences registration stack unwind filter
+            allowed mod background",
     },
     Order {
         folder: "crates/core/src/pages",

@@ -14,6 +14,7 @@ mod settings;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
+pub use crate::cache::FrontReason;
 pub use blocks::Blocks;
 pub use figures::{Committed, Range, RangeState, Stats, Tiers, Window};
 pub use hardened::Hardened;
@@ -160,6 +161,16 @@ impl<O: Os> Heap<O> {
     /// Which caches threads use.
     pub fn front_kind(&self) -> FrontKind {
         self.cache.kind()
+    }
+
+    /// Who registers threads for the sequences, or why they are not used.
+    pub fn front_reason(&self) -> FrontReason {
+        self.cache.reason()
+    }
+
+    /// Threads cannot be registered by ourselves, because somebody else does it.
+    pub fn leave_registration_to_others(&self) {
+        self.cache.leave_to_others();
     }
 }
 

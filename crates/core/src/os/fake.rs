@@ -1,6 +1,8 @@
 //! A system that counts what it is asked and refuses on demand. Its memory is real, so that heaps on it work.
 
-use super::{FreeRange, HugePages, Linux, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
+use super::{
+    FreeRange, HugePages, Linux, MapRefusal, MemoryGroup, Moved, NoSequences, Os, SequenceArea, Unread, Wait,
+};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;
 use core::ffi::CStr;
@@ -305,6 +307,14 @@ impl Os for Fake {
 
     fn sequence_area(&self) -> Option<SequenceArea> {
         if self.has_sequences { self.linux.sequence_area() } else { None }
+    }
+
+    fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
+        if self.has_sequences { self.linux.own_sequence_area() } else { Err(NoSequences::Kernel) }
+    }
+
+    fn enter_sequences(&self) -> bool {
+        self.has_sequences && self.linux.enter_sequences()
     }
 
     fn fence_sequences(&self) -> bool {

@@ -41,6 +41,19 @@ pub enum IndexKind {
     CpuId,
 }
 
+/// Why there are no restartable sequences.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoSequences {
+    /// They are not written for this machine.
+    Machine,
+    /// The C library registers no thread, and we cannot on this machine.
+    Unregistered,
+    /// The kernel has none, or a filter refuses them.
+    Kernel,
+    /// There is no fence for them.
+    Fence,
+}
+
 /// A limit on memory and what counts against it, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryGroup {
@@ -164,6 +177,15 @@ pub trait Os: Wait + Sync + 'static {
 
     /// None where the system has no restartable sequences or this process did not register.
     fn sequence_area(&self) -> Option<SequenceArea>;
+    /// Where threads could be registered by ourselves; registers none.
+    fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
+        Err(NoSequences::Machine)
+    }
+    /// Registers this thread in that area, where this is allowed and was not refused before. True where its sequences can
+    /// be used now.
+    fn enter_sequences(&self) -> bool {
+        false
+    }
     /// Aborts every sequence in flight in this process: one begun before the call has committed or will
     /// restart.
     fn fence_sequences(&self) -> bool;

@@ -8,7 +8,7 @@ use super::residence::Residence;
 use crate::process::Process;
 use std::io;
 use std::time::Duration;
-use vcmalloc_core::heap::Stats;
+use vcmalloc_core::heap::{FrontReason, Stats};
 use vcmalloc_core::options::Origin;
 
 /// A size class that has spans.
@@ -38,6 +38,8 @@ pub struct Snapshot {
     /// False before the first allocation.
     pub is_started: bool,
     pub front: &'static str,
+    /// Who registers threads for the sequences, or why they are not used.
+    pub front_reason: &'static str,
     pub stats: Stats,
     pub swapped: u64,
     /// In the order of their sizes.
@@ -77,6 +79,7 @@ impl Snapshot {
             build: layout.build.clone(),
             is_started: counters.is_started(),
             front: front(&counters),
+            front_reason: front_reason(&counters),
             stats: Stats::default(),
             swapped: pages.heap.swapped,
             classes: Vec::new(),
@@ -219,6 +222,13 @@ fn front(counters: &Counters) -> &'static str {
         1 => "vcpu-cpu_id",
         _ => "locked",
     }
+}
+
+fn front_reason(counters: &Counters) -> &'static str {
+    let reason = usize::try_from(counters.one("cache.reason")).ok();
+    reason
+        .and_then(|reason| FrontReason::ALL.get(reason))
+        .map_or("for a reason that is not known here", |it| it.words())
 }
 
 fn settings(counters: &Counters) -> Vec<Setting> {

@@ -11,6 +11,8 @@ mod huge;
 mod memory;
 mod moves;
 mod process;
+#[cfg(target_arch = "x86_64")]
+mod registration;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sequences;
 mod stack;
@@ -21,7 +23,9 @@ pub mod unwind;
 pub use filter::Filter;
 pub use stack::Interrupted;
 
-use super::{FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
+use super::{
+    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, SequenceArea, Unread, Wait,
+};
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
 use allowed::{Allowed, Ask};
@@ -34,11 +38,39 @@ pub struct Linux {
     allowed: Allowed,
     /// The address of glibc's `__libc_single_threaded` (2.32 and later), 0 where it is not known.
     single_threaded: AtomicUsize,
+    #[cfg(target_arch = "x86_64")]
+    registration: registration::Registration,
 }
 
 impl Linux {
     pub const fn new() -> Self {
-        Linux { allowed: Allowed::new(), single_threaded: AtomicUsize::new(0) }
+        Linux {
+            allowed: Allowed::new(),
+            single_threaded: AtomicUsize::new(0),
+            #[cfg(target_arch = "x86_64")]
+            registration: registration::Registration::new(),
+        }
+    }
+
+    /// Threads may be registered for the sequences in areas of our own: nobody else does it. Each that is calls
+    /// `entered`, which must not allocate.
+    pub fn allow_registration(&self, entered: Option<extern "C" fn()>) {
+        #[cfg(target_arch = "x86_64")]
+        self.registration.allow(entered);
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = entered;
+    }
+
+    /// No thread may be registered in areas of our own: somebody else has registered this one.
+    pub fn forbid_registration(&self) {
+        #[cfg(target_arch = "x86_64")]
+        self.registration.forbid();
+    }
+
+    /// Takes this thread's own registration back, for good: its memory ends before it does.
+    pub fn leave_sequences(&self) {
+        #[cfg(target_arch = "x86_64")]
+        registration::leave();
     }
 
     /// Tells where the C library says whether the process has one thread: a byte that stays readable.
@@ -204,6 +236,20 @@ impl Os for Linux {
         return sequences::area();
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         None
+    }
+
+    fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
+        #[cfg(target_arch = "x86_64")]
+        return if self.may(Ask::Register) { registration::area() } else { Err(NoSequences::Kernel) };
+        #[cfg(target_arch = "aarch64")]
+        return Err(if sequences::register_fence() { NoSequences::Unregistered } else { NoSequences::Fence });
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Err(NoSequences::Machine)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn enter_sequences(&self) -> bool {
+        self.registration.enter(self.may(Ask::Register))
     }
 
     fn fence_sequences(&self) -> bool {

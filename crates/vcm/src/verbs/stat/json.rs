@@ -14,6 +14,7 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
     put("name", seen.name.clone().into());
     put("build", snapshot.build.clone().into());
     put("front", snapshot.front.into());
+    put("front_reason", snapshot.front_reason.into());
     put("torn", snapshot.torn.clone().into());
     put("pages_age", snapshot.pages_age.as_secs_f64().into());
     put("one_moment", snapshot.is_whole().into());

@@ -158,7 +158,7 @@ fn given_back(text: &mut String, snapshot: &Snapshot) {
             &format!("refused        the kernel refused {} times to empty caches\n", stats.fences_refused);
     }
     *text += &format!(
-        "caches         {} of {}; {} misses of malloc, {} of free\n",
-        stats.slabs, snapshot.front, stats.underflows, stats.overflows
+        "caches         {} of {}; {} misses of malloc, {} of free\nfront          {}\n",
+        stats.slabs, snapshot.front, stats.underflows, stats.overflows, snapshot.front_reason
     );
 }
