@@ -71,7 +71,7 @@ impl<O: Os> Hardened<O> {
     /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all
     /// stays in proportion to what it grows to.
     fn allocate_growing(&self, align: usize, bytes: usize) -> usize {
-        match self.heap.obeyed(self.make_guarded(align, bytes, true)) {
+        match self.heap.obeyed(self.make_guarded(align, bytes, true, self.may_fence())) {
             0 => self.allocate_aligned(align, bytes),
             block => block,
         }
