@@ -21,6 +21,7 @@ use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
+use crate::watch::{Probes, Probing};
 use core::ptr::with_exposed_provenance_mut as at_mut;
 use empty::{Empties, Empty};
 use frame::{FRONT, Frame, TAIL_LEAST};
@@ -75,6 +76,12 @@ impl<O: Os> Hardened<O> {
             empties: Empties::new(),
             fenced: AtomicUsize::new(0),
         }
+    }
+
+    /// The same heap, with probes for tracers.
+    pub const fn with_probes(mut self, probes: Probes) -> Self {
+        self.heap.probing = Probing::of(probes);
+        self
     }
 
     fn make(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
@@ -176,6 +183,7 @@ impl<O: Os> Hardened<O> {
         self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
         State::take_back(self.heap.pages.mark_of(address)).map_err(|state| self.no_block(address, state))?;
+        self.heap.note_freed(address);
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
     }
 
