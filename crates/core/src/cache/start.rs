@@ -3,7 +3,7 @@
 use super::tables::EMPTY_BYTES;
 use super::{Cache, EXTRA_LOCKED, FrontKind, MOST_LOCKED};
 use crate::base::sync::Ordering;
-use crate::os::{IndexKind, Os};
+use crate::os::{IndexKind, Os, Purpose};
 
 impl<O: Os> Cache<O> {
     /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid
@@ -19,6 +19,7 @@ impl<O: Os> Cache<O> {
             os.unmap(base, bytes);
             return false;
         }
+        os.name_pages(base, bytes, Purpose::Tables);
         self.base.store(base, Ordering::Relaxed);
         self.cpus.store(cpus, Ordering::Relaxed);
         for slot in 0..slots {

@@ -7,7 +7,7 @@
 use crate::base::chance::sampled_chance;
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
-use crate::os::Os;
+use crate::os::{Os, Purpose};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU16;
 
@@ -149,6 +149,7 @@ impl Probing {
     #[cold]
     fn make<O: Os>(&self, os: &O) -> Option<usize> {
         let fresh = os.map(BYTES)?;
+        os.name_pages(fresh, BYTES, Purpose::Tables);
         match self.table.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 self.bytes.store(BYTES, Ordering::Relaxed);
