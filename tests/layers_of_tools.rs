@@ -9,10 +9,11 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 6] = [
+const CRATES: [(&str, Floors); 7] = [
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
+    ("crates/profile/src", PROFILE),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
     ("crates/vcm/src", VCM),
@@ -29,10 +30,19 @@ const INSPECT: Floors = &[
     &["window::layout"],
     &["window::counters"],
     &["window::residence"],
+    &["window::pages"],
     &["window::snapshot"],
     &["window::seen"],
-    &["window::orders"],
+    &["window::orders", "window::samples"],
+    &["window::watched"],
     &["window"],
+    &["lib"],
+];
+
+const PROFILE: Floors = &[
+    &["message", "profile", "units"],
+    &["calls", "mappings", "pinned", "pprof", "symbols", "switch"],
+    &["growth", "flame", "gperftools", "table", "read"],
     &["lib"],
 ];
 
@@ -109,7 +119,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["page", "say", "config_file", "proof"],
+    &["amount", "page", "say", "config_file", "proof"],
     &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli"],
     &["findings"],
@@ -119,6 +129,8 @@ const VCM: Floors = &[
     &["verbs::doctor::check", "verbs::doctor::commands", "verbs::doctor::blocks"],
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
+    &["verbs::profile::output", "verbs::profile::signals", "verbs::profile::traced"],
+    &["verbs::profile::command", "verbs::profile::process"],
     &["verbs::compare::arms", "verbs::compare::table"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
     &["verbs::compare::json", "verbs::compare::report"],
@@ -133,8 +145,11 @@ const VCM: Floors = &[
         "verbs::lab",
         "verbs::man",
         "verbs::orders",
+        "verbs::profile",
         "verbs::run",
+        "verbs::serve",
         "verbs::stat",
+        "verbs::top",
         "verbs::trace",
     ],
     &["verbs"],

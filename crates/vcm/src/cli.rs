@@ -10,7 +10,10 @@ pub mod doctor;
 pub mod enable;
 pub mod lab;
 pub mod orders;
+pub mod profile;
+pub mod serve;
 pub mod stat;
+pub mod top;
 pub mod trace;
 
 use crate::{say, settings};
@@ -32,6 +35,9 @@ Examples:
   vcm compare -- ./program                 which allocator for it, and how sure is that
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm stat ceph-osd                        where the memory of a running process is
+  vcm serve                                metrics and profiles of every process here, for Prometheus and pprof
+  vcm top                                  every process here on vcmalloc, refreshed
+  vcm profile ceph-osd                     which call sites hold it
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
 const RUN_EXAMPLES: &str = "\
@@ -81,8 +87,11 @@ pub enum Verb {
     Enable(enable::Enable),
     Disable(enable::Disable),
     Stat(stat::Stat),
+    Top(top::Top),
     Trace(trace::TraceVerb),
     Bounds(bounds::Bounds),
+    Profile(Box<profile::Profile>),
+    Serve(serve::Serve),
     Set(orders::Set),
     Release(orders::Release),
     Completions(Completions),

@@ -217,6 +217,11 @@ pub fn spec(id: OptionId) -> &'static Spec {
     SPECS.get(id as usize).unwrap_or(&SPECS[0])
 }
 
+/// Bytes as a user writes them, such as `512M`.
+pub fn bytes(text: &[u8]) -> Option<u64> {
+    value::parse(Kind::Size, text).ok()
+}
+
 pub fn find(name: &[u8]) -> Option<OptionId> {
     OptionId::ALL.into_iter().find(|id| spec(*id).name.as_bytes() == name)
 }

@@ -3,9 +3,11 @@
 use super::counters::Counters;
 use super::layout::Layout;
 use super::memory::Memory;
-use super::residence::{self, Residence};
+use super::pages::{Pages, Resident, is_near};
+use super::residence::Residence;
 use crate::process::Process;
 use std::io;
+use std::time::Duration;
 use vcmalloc_core::heap::Stats;
 use vcmalloc_core::options::Origin;
 
@@ -31,14 +33,6 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// The whole process, as the kernel counts it.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Resident {
-    pub rss: u64,
-    pub anonymous: u64,
-    pub swapped: u64,
-}
-
 pub struct Snapshot {
     pub build: String,
     /// False before the first allocation.
@@ -50,41 +44,82 @@ pub struct Snapshot {
     pub classes: Vec<Class>,
     pub settings: Vec<Setting>,
     pub process: Option<Resident>,
-    /// What moved while it was read; none: it is of one moment.
+    /// What moved while it was read; none: the counters are of one moment.
     pub torn: Option<String>,
+    /// How old the figures of pages are: what is resident, dirty or not in memory.
+    pub pages_age: Duration,
+    /// The pages do not fit the counters or RSS within 2 %: they are of another moment.
+    pub pages_apart: bool,
     /// Figures' names in the window that this library does not have: what is made of them is 0.
     pub missing: Vec<String>,
 }
 
 impl Snapshot {
+    /// Counts all pages.
     pub fn take(process: &Process, memory: &Memory, layout: &Layout) -> io::Result<Snapshot> {
+        Self::take_with(process, memory, layout, &mut None)
+    }
+
+    /// Counts the pages only where none are kept, or where that was long ago for what it costs.
+    pub fn take_with(
+        process: &Process,
+        memory: &Memory,
+        layout: &Layout,
+        kept: &mut Option<Pages>,
+    ) -> io::Result<Snapshot> {
         let counters = Counters::read(memory, layout)?;
+        let pages = match kept.take().filter(|pages| !pages.are_due()) {
+            Some(pages) => pages,
+            None => Pages::count(process, memory, &counters)?,
+        };
+        let (whole, moved) = pages.process_now(process);
         let mut snapshot = Snapshot {
             build: layout.build.clone(),
             is_started: counters.is_started(),
             front: front(&counters),
             stats: Stats::default(),
-            swapped: 0,
+            swapped: pages.heap.swapped,
             classes: Vec::new(),
             settings: settings(&counters),
-            process: None,
+            process: whole,
             torn: counters.torn.clone(),
+            pages_age: pages.age(),
+            pages_apart: false,
             missing: Vec::new(),
         };
         if snapshot.is_started {
-            let residence = residence::of(process, memory, &counters)?;
-            snapshot.swapped = residence.swapped;
             snapshot.add_counters(&counters);
-            snapshot.add_blocks(&counters, &residence);
-            snapshot.add_residence(&residence);
+            snapshot.add_blocks(&counters, &pages.heap);
+            snapshot.add_residence(&pages.heap);
+            snapshot.pages_apart = moved || !snapshot.closes();
         }
-        let rollup = process.rollup().ok();
-        snapshot.process = rollup.and_then(|lines| {
-            let [rss, anonymous, swapped] = ["Rss", "Anonymous", "Swap"].map(|name| lines.bytes(name));
-            Some(Resident { rss: rss?, anonymous: anonymous?, swapped: swapped.unwrap_or(0) })
-        });
         snapshot.missing = counters.missing();
+        *kept = Some(pages);
         Ok(snapshot)
+    }
+
+    /// Whether the terms from live bytes to what is resident give what is resident, and that is within RSS.
+    fn closes(&self) -> bool {
+        let stats = &self.stats;
+        let added = [
+            stats.live_requested,
+            stats.waste(),
+            stats.vcpu_caches,
+            stats.transfer,
+            stats.free_in_spans,
+            stats.span_tails,
+            stats.dirty_free,
+            stats.metadata,
+        ];
+        let sum = added.iter().fold(0, |sum: u64, term| sum.saturating_add(*term));
+        let sum = sum.saturating_sub(stats.not_in_memory);
+        let rss = self.process.map_or(stats.resident, |all| all.rss);
+        is_near(sum, stats.resident, rss) && (stats.resident <= rss || is_near(stats.resident, rss, rss))
+    }
+
+    /// Whether all figures are of one moment.
+    pub fn is_whole(&self) -> bool {
+        self.torn.is_none() && !self.pages_apart
     }
 
     fn add_counters(&mut self, counters: &Counters) {
