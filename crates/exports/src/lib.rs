@@ -20,7 +20,7 @@
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
 //! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
-//! window                      where the statistics lie, for who reads this process from outside
+//! window probes               where the statistics lie, and what tracers stop at, for who looks from outside
 //! registration                whether threads are registered for the sequences by ourselves
 //! moved version               functions that glibc moved; which build this is
 //! sink                        a descriptor as a place for text
@@ -59,6 +59,7 @@ mod moved;
 mod new_mode;
 #[cfg(shared)]
 mod next;
+mod probes;
 mod registration;
 #[cfg(exported)]
 mod replaced;
@@ -87,9 +88,10 @@ type Policy = vcmalloc_core::heap::Hardened<Linux>;
 static HEAP: Policy = Policy::with_hooks(
     Linux::new(),
     vcmalloc_core::heap::Hooks { before_guards: faults::catch, unwind: unwind::stack },
-);
+)
+.with_probes(probes::PROBES);
 #[cfg(hardened)]
-static HEAP: Policy = Policy::new(Linux::new());
+static HEAP: Policy = Policy::new(Linux::new()).with_probes(probes::PROBES);
 
 /// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
 #[inline(always)]

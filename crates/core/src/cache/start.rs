@@ -3,7 +3,7 @@
 use super::tables::EMPTY_BYTES;
 use super::{Cache, EXTRA_LOCKED, FrontKind, FrontReason, MOST_LOCKED};
 use crate::base::sync::Ordering;
-use crate::os::{IndexKind, NoSequences, Os, SequenceArea};
+use crate::os::{IndexKind, NoSequences, Os, Purpose, SequenceArea};
 
 /// Where threads are registered, and by whom; or why not.
 fn area_and_reason<O: Os>(os: &O) -> (Option<SequenceArea>, FrontReason) {
@@ -36,6 +36,7 @@ impl<O: Os> Cache<O> {
             os.unmap(base, bytes);
             return false;
         }
+        os.name_pages(base, bytes, Purpose::Tables);
         self.base.store(base, Ordering::Relaxed);
         self.cpus.store(cpus, Ordering::Relaxed);
         for slot in 0..slots {

@@ -9,7 +9,7 @@ use crate::base::locks as lock;
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::class::TABLE_LEN;
-use crate::os::{Mutex, Os};
+use crate::os::{Mutex, Os, Purpose};
 
 pub(super) const WORD: usize = size_of::<usize>();
 pub(super) const EMPTY_BYTES: usize = round_up(TABLE_LEN * WORD, 64);
@@ -94,6 +94,7 @@ impl<O: Os> Cache<O> {
             return;
         }
         let Some((slab, is_whole)) = os.reserve_with_head(SLAB_BYTES, SLAB_HEAD_BYTES) else { return };
+        os.name_pages(slab, SLAB_BYTES, Purpose::Tables);
         if is_whole {
             Slab(slab).info().big.store(MAPPED, Ordering::Relaxed);
         }

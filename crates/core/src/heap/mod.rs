@@ -32,7 +32,7 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
-use crate::watch::{Guards, Profile};
+use crate::watch::{Guards, Probes, Probing, Profile};
 use core::sync::atomic::AtomicU64;
 use process::{Emergency, Found, Orders, Process, SlowPaths};
 #[cfg(target_arch = "x86_64")]
@@ -65,6 +65,7 @@ pub struct Heap<O: Os> {
     emergency: Emergency,
     slow_paths: SlowPaths,
     profile: Profile<O>,
+    probing: Probing,
     process: Process,
     /// The thread that aborts for its misuse; 0 while there is none.
     aborting_thread: AtomicUsize,
@@ -106,6 +107,12 @@ impl<O: Os> Heap<O> {
         Heap::build(os, Some(hooks))
     }
 
+    /// The same heap, with probes for tracers.
+    pub const fn with_probes(mut self, probes: Probes) -> Self {
+        self.probing = Probing::of(probes);
+        self
+    }
+
     const fn build(os: O, hooks: Option<Hooks>) -> Self {
         Heap {
             cache: Cache::new(),
@@ -124,6 +131,7 @@ impl<O: Os> Heap<O> {
             emergency: Emergency::new(),
             slow_paths: SlowPaths::new(),
             profile: Profile::new(),
+            probing: Probing::new(),
             process: Process::new(),
             aborting_thread: AtomicUsize::new(0),
             guards: Guards::new(),

@@ -107,6 +107,26 @@ pub enum Moved {
     Hole,
 }
 
+/// What pages are for, as the system shows it to who looks at the process's mappings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    Heap,
+    Tables,
+    Guards,
+    Emergency,
+}
+
+impl Purpose {
+    pub const fn name(self) -> &'static CStr {
+        match self {
+            Purpose::Heap => c"vcmalloc-heap",
+            Purpose::Tables => c"vcmalloc-tables",
+            Purpose::Guards => c"vcmalloc-guards",
+            Purpose::Emergency => c"vcmalloc-emergency",
+        }
+    }
+}
+
 /// What a heap asks of its system. Addresses and lengths are multiples of the page size.
 pub trait Os: Wait + Sync + 'static {
     /// A number that no two living threads share.
@@ -163,6 +183,9 @@ pub trait Os: Wait + Sync + 'static {
     fn release(&self, address: usize, bytes: usize) -> bool;
     /// Keeps pages out of core files, or lets them in again.
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool;
+    /// Tells the system what mapped pages are for, whose neighbours for the same purpose stay one mapping with them. Nothing
+    /// depends on it.
+    fn name_pages(&self, address: usize, bytes: usize, purpose: Purpose);
     /// Puts a 2 MiB block onto one huge page now; may take a millisecond.
     fn collapse(&self, address: usize, bytes: usize) -> bool;
     /// What this process may expect of huge pages.

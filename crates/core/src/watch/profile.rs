@@ -77,10 +77,26 @@ pub struct OfStack {
     hash: u64,
     pub allocated: Tally,
     freed: Tally,
+    /// What was in use at the peak with the number `peak_number`; at a later one, what is in use now: nothing changed since.
+    peak: Tally,
+    peak_number: u64,
     next: u32,
 }
 
 impl OfStack {
+    /// Before the tallies change: keeps what they were at the last peak.
+    fn keep_peak(&mut self, number: u64) {
+        if self.peak_number != number {
+            (self.peak, self.peak_number) = (self.in_use(), number);
+        }
+    }
+
+    /// What was in use at the peak, of which the profile tells the number.
+    #[cfg(test)]
+    pub fn at_peak(&self, number: u64) -> Tally {
+        if self.peak_number == number { self.peak } else { self.in_use() }
+    }
+
     pub fn in_use(&self) -> Tally {
         self.allocated.without(self.freed)
     }
@@ -144,6 +160,7 @@ impl<O: Os> Profile<O> {
             .one("profile.births", 8, state + offset_of!(State, births))
             .one("profile.live", 8, state + offset_of!(State, live))
             .one("profile.dropped", 8, state + offset_of!(State, dropped))
+            .one("profile.peaks", 8, state + offset_of!(State, peaks))
     }
 
     /// How an entry of either table is laid out.
@@ -163,6 +180,9 @@ impl<O: Os> Profile<O> {
             .constant("stack.allocated_bytes", allocated + offset_of!(Tally, bytes))
             .constant("stack.freed_parts", freed + offset_of!(Tally, parts))
             .constant("stack.freed_bytes", freed + offset_of!(Tally, bytes))
+            .constant("stack.peak_parts", offset_of!(OfStack, peak) + offset_of!(Tally, parts))
+            .constant("stack.peak_bytes", offset_of!(OfStack, peak) + offset_of!(Tally, bytes))
+            .constant("stack.peak_number", offset_of!(OfStack, peak_number))
             .constant("stack.parts_of_one", PARTS as usize)
     }
 }
@@ -179,6 +199,22 @@ struct State {
     dropped: u64,
     allocated: Tally,
     freed: Tally,
+    /// Bytes in use at the last peak, and how many there were.
+    peak_bytes: u64,
+    peaks: u64,
+}
+
+impl State {
+    /// A peak counts where it is so much, a part of the last one, above it: each makes every stack keep what it had.
+    const PEAK_STEP: u64 = 64;
+
+    fn note_peak(&mut self) {
+        let in_use = self.allocated.bytes - self.freed.bytes;
+        if in_use > self.peak_bytes + self.peak_bytes / Self::PEAK_STEP {
+            self.peak_bytes = in_use;
+            self.peaks += 1;
+        }
+    }
 }
 
 impl Ranked for State {
@@ -195,6 +231,8 @@ const EMPTY: State = State {
     dropped: 0,
     allocated: Tally { parts: 0, bytes: 0 },
     freed: Tally { parts: 0, bytes: 0 },
+    peak_bytes: 0,
+    peaks: 0,
 };
 
 type Held<'a, O> = Guard<'a, State, O>;
@@ -313,8 +351,12 @@ impl<O: Os> Profile<O> {
             next: head.load(Ordering::Relaxed),
         };
         *self.record(&state, number) = record;
-        self.of_stack(&state, of_stack).allocated.add(&record);
+        let peaks = state.peaks;
+        let of_stack = self.of_stack(&state, of_stack);
+        of_stack.keep_peak(peaks);
+        of_stack.allocated.add(&record);
         state.allocated.add(&record);
+        state.note_peak();
         head.store(number, Ordering::Release);
         true
     }
@@ -354,6 +396,8 @@ impl<O: Os> Profile<O> {
             hash,
             allocated: Tally::default(),
             freed: Tally::default(),
+            peak: Tally::default(),
+            peak_number: state.peaks,
             next: head.load(Ordering::Relaxed),
         };
         head.store(fresh, Ordering::Relaxed);
@@ -385,7 +429,10 @@ impl<O: Os> Profile<O> {
             0 => head.store(record.next, Ordering::Relaxed),
             _ => self.record(&state, before).next = record.next,
         }
-        self.of_stack(&state, record.stack).freed.add(&record);
+        let peaks = state.peaks;
+        let of_stack = self.of_stack(&state, record.stack);
+        of_stack.keep_peak(peaks);
+        of_stack.freed.add(&record);
         state.freed.add(&record);
         state.live -= 1;
         *self.record(&state, number) = Record { birth: 0, address: 0, next: state.unused, ..record };
@@ -451,6 +498,11 @@ impl<O: Os> Profile<O> {
             let Some(of_stack) = copy else { return };
             take(&of_stack);
         }
+    }
+
+    #[cfg(test)]
+    pub fn peaks(&self) -> u64 {
+        self.state.lock().peaks
     }
 
     /// Mean bytes between samples, of this profile or the last.

@@ -198,14 +198,24 @@ impl Tables<'_> {
             let (parts, bytes) = place?;
             Some(Sum { objects: number(entry, parts, 8) as f64 / whole, bytes: number(entry, bytes, 8) })
         };
+        let (peaks, peak_number) = (self.of_heap(heap, "profile.peaks"), self.field("stack.peak_number"));
         let stack = |(index, entry): (usize, &[u8])| {
             // Number 0 is nobody's.
             let depth = if index == 0 { 0 } else { (number(entry, depth, 8) as usize).min(bytes / 8) };
+            let (allocated, freed) = (sum(entry, allocated), sum(entry, freed));
+            // A stack that nothing happened to since the peak has what it had then.
+            let has_kept = peak_number.is_some_and(|place| number(entry, place, 8) == peaks);
+            let in_use = || {
+                let (all, gone) = (allocated.unwrap_or_default(), freed.unwrap_or_default());
+                let bytes = all.bytes.saturating_sub(gone.bytes);
+                Sum { objects: (all.objects - gone.objects).max(0.0), bytes }
+            };
+            let peak = sum(entry, peak).map(|kept| if has_kept { kept } else { in_use() });
             OfStack {
                 frames: (0..depth).map(|at| number(entry, frames + at * 8, 8)).collect(),
-                allocated: sum(entry, allocated).unwrap_or_default(),
-                freed: sum(entry, freed).unwrap_or_default(),
-                peak: sum(entry, peak),
+                allocated: allocated.unwrap_or_default(),
+                freed: freed.unwrap_or_default(),
+                peak,
             }
         };
         Ok(all.chunks_exact(bytes).enumerate().map(stack).collect())

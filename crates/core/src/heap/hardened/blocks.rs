@@ -51,14 +51,15 @@ impl<O: Os> Blocks for Hardened<O> {
             return block;
         }
         let attempt = || self.heap.obeyed(self.make(align, bytes));
-        match attempt() {
+        let block = match attempt() {
             // What waits in quarantine may be what is missing.
             0 if !self.heap.is_aborting() => {
                 self.empty_quarantine();
                 attempt()
             }
             block => block,
-        }
+        };
+        self.heap.note_made(block, bytes)
     }
 
     /// Memory is zero when it is handed out.

@@ -22,6 +22,7 @@ use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
+use crate::watch::{Probes, Probing};
 use budget::Budget;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 use empty::{Empties, Empty};
@@ -81,6 +82,12 @@ impl<O: Os> Hardened<O> {
             budget: Budget::new(),
             fenced: AtomicUsize::new(0),
         }
+    }
+
+    /// The same heap, with probes for tracers.
+    pub const fn with_probes(mut self, probes: Probes) -> Self {
+        self.heap.probing = Probing::of(probes);
+        self
     }
 
     fn make(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
@@ -197,6 +204,7 @@ impl<O: Os> Hardened<O> {
         self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
         State::take_back(self.heap.pages.mark_of(address)).map_err(|state| self.no_block(address, state))?;
+        self.heap.note_freed(address);
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
     }
 

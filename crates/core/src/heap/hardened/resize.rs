@@ -73,7 +73,7 @@ impl<O: Os> Hardened<O> {
     fn allocate_growing(&self, align: usize, bytes: usize) -> usize {
         match self.heap.obeyed(self.make_guarded(align, bytes, true, self.may_fence())) {
             0 => self.allocate_aligned(align, bytes),
-            block => block,
+            block => self.heap.note_made(block, bytes),
         }
     }
 
@@ -98,6 +98,10 @@ impl<O: Os> Hardened<O> {
                 self.shrink_guarded(live, bytes);
             } else if !self.grow_guarded(live, bytes) {
                 return false;
+            }
+            if self.heap.is_watched() {
+                self.heap.note_freed(live.user);
+                self.heap.note_made(live.user, bytes);
             }
         } else if before.front() + bytes + TAIL_LEAST > live.class.block_bytes() {
             return false;

@@ -24,9 +24,10 @@ pub use filter::Filter;
 pub use stack::Interrupted;
 
 use super::{
-    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, SequenceArea, Unread, Wait,
+    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, SequenceArea, Unread,
+    Wait,
 };
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
 use allowed::{Allowed, Ask};
 use core::ffi::CStr;
@@ -40,6 +41,8 @@ pub struct Linux {
     single_threaded: AtomicUsize,
     #[cfg(target_arch = "x86_64")]
     registration: registration::Registration,
+    /// The system has no names for pages: it is not asked again.
+    has_no_names: AtomicBool,
 }
 
 impl Linux {
@@ -47,6 +50,7 @@ impl Linux {
         Linux {
             allowed: Allowed::new(),
             single_threaded: AtomicUsize::new(0),
+            has_no_names: AtomicBool::new(false),
             #[cfg(target_arch = "x86_64")]
             registration: registration::Registration::new(),
         }
@@ -209,6 +213,15 @@ impl Os for Linux {
         self.may(if dumped { Ask::Dump } else { Ask::NoDump }) && memory::set_dumped(address, bytes, dumped)
     }
 
+    fn name_pages(&self, address: usize, bytes: usize, purpose: Purpose) {
+        if self.may(Ask::NamePages)
+            && !self.has_no_names.load(Ordering::Relaxed)
+            && !memory::name_pages(address, bytes, purpose.name())
+        {
+            self.has_no_names.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn collapse(&self, address: usize, bytes: usize) -> bool {
         self.may(Ask::Collapse) && huge::collapse(address, bytes)
     }
@@ -341,5 +354,32 @@ impl Os for Linux {
 
     fn abort(&self) -> ! {
         process::abort()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Purpose;
+    use super::*;
+
+    #[test]
+    fn neighbours_of_one_name_are_one_mapping_and_a_refusal_is_not_asked_for_again() {
+        let (os, bytes) = (Linux::new(), 1 << 20);
+        let start = os.map(2 * bytes).unwrap();
+        os.name_pages(start, bytes, Purpose::Heap);
+        os.name_pages(start + bytes, bytes, Purpose::Heap);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let named = maps.lines().find(|line| line.contains("[anon:vcmalloc-heap]"));
+        assert_eq!(named.is_none(), os.has_no_names.load(Ordering::Relaxed), "{named:?}");
+        if let Some(line) = named {
+            assert!(line.starts_with(&format!("{start:x}-{:x} ", start + 2 * bytes)), "{line}");
+        }
+        // SAFETY: asks for what nobody has: an address that is no page.
+        let refused = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_VMA, 0, 1, 4096, 0) } != 0;
+        let before = thread::error_number();
+        assert!(refused && before == libc::EINVAL);
+        os.name_pages(start, bytes, Purpose::Tables);
+        assert_eq!(thread::error_number(), before, "errno is the program's");
+        os.unmap(start, 2 * bytes);
     }
 }
