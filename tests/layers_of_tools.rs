@@ -9,16 +9,19 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 6] = [
+const CRATES: [(&str, Floors); 7] = [
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
+    ("crates/record/src", RECORD),
     ("crates/vcm/src", VCM),
 ];
 
 const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bounds"], &["lib"]];
+
+const RECORD: Floors = &[&["clock", "layout"], &["memory"], &["drain"], &["ages"], &["lib"]];
 
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
@@ -109,7 +112,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["page", "say", "config_file", "proof"],
+    &["child", "page", "say", "config_file", "proof"],
     &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli"],
     &["findings"],
@@ -121,6 +124,7 @@ const VCM: Floors = &[
     &["verbs::doctor::markdown"],
     &["verbs::compare::arms", "verbs::compare::table"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
+    &["verbs::record::before", "verbs::record::session"],
     &["verbs::compare::json", "verbs::compare::report"],
     &[
         "verbs::bounds",
@@ -133,6 +137,7 @@ const VCM: Floors = &[
         "verbs::lab",
         "verbs::man",
         "verbs::orders",
+        "verbs::record",
         "verbs::run",
         "verbs::stat",
         "verbs::trace",
