@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 # What replaces malloc cannot be its own test harness; tests/ runs these as programs do.
-LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
+LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc vcm-recorder
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
@@ -36,6 +36,7 @@ build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and th
 	@for name in libvcmalloc libvcmalloc-hardened; do ln -sf $$name.so $(TARGET)/release/$$name.so.0; done
 	$(CARGO) build --release -p vcmalloc-tcmalloc
 	@scripts/stand-ins $(TARGET)/release
+	$(CARGO) build --release -p vcm-recorder
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
 	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
@@ -91,6 +92,7 @@ lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) clippy -p vcmalloc-shared -p vcmalloc-static -- -D warnings
 	$(CARGO) clippy -p vcmalloc-hardened -- -D warnings
 	$(CARGO) clippy -p vcmalloc-tcmalloc -- -D warnings
+	$(CARGO) clippy -p vcm-recorder -- -D warnings
 	$(CARGO) clippy --workspace $(LIBRARIES:%=--exclude %) --all-targets -- -D warnings
 
 # A directory of its own, because the flag rebuilds everything.

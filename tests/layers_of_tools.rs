@@ -9,17 +9,20 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 7] = [
+const CRATES: [(&str, Floors); 8] = [
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
     ("crates/profile/src", PROFILE),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
+    ("crates/record/src", RECORD),
     ("crates/vcm/src", VCM),
 ];
 
 const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bounds"], &["lib"]];
+
+const RECORD: Floors = &[&["clock", "layout"], &["memory"], &["drain"], &["ages"], &["lib"]];
 
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
@@ -119,7 +122,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["amount", "page", "say", "config_file", "proof"],
+    &["amount", "child", "page", "say", "config_file", "proof"],
     &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli"],
     &["findings"],
@@ -133,6 +136,7 @@ const VCM: Floors = &[
     &["verbs::profile::command", "verbs::profile::process"],
     &["verbs::compare::arms", "verbs::compare::table"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
+    &["verbs::record::before", "verbs::record::session"],
     &["verbs::compare::json", "verbs::compare::report"],
     &[
         "verbs::bounds",
@@ -146,6 +150,7 @@ const VCM: Floors = &[
         "verbs::man",
         "verbs::orders",
         "verbs::profile",
+        "verbs::record",
         "verbs::run",
         "verbs::serve",
         "verbs::stat",

@@ -102,6 +102,12 @@ pub fn archive() -> Result<PathBuf, String> {
     built(&BUILT, "vcmalloc-static", "libvcmalloc.a")
 }
 
+/// The library that `vcm record` preloads.
+pub fn recorder() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    built(&BUILT, "vcm-recorder", "libvcm_recorder.so")
+}
+
 /// The tool.
 pub fn tool() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();

@@ -11,6 +11,7 @@ pub mod enable;
 pub mod lab;
 pub mod orders;
 pub mod profile;
+pub mod record;
 pub mod serve;
 pub mod stat;
 pub mod top;
@@ -92,6 +93,7 @@ pub enum Verb {
     Bounds(bounds::Bounds),
     Profile(Box<profile::Profile>),
     Serve(serve::Serve),
+    Record(record::Record),
     Set(orders::Set),
     Release(orders::Release),
     Completions(Completions),
@@ -223,9 +225,9 @@ pub fn run_flags() -> Vec<String> {
     command.get_arguments().filter_map(|argument| Some(format!("--{}", argument.get_long()?))).collect()
 }
 
-/// Prints help or what is wrong with the command line; `run` keeps the low codes for its command.
+/// Prints help or what is wrong with the command line; `run` and `record` keep the low codes for their command.
 pub fn refused(error: &clap::Error) -> ExitCode {
-    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
+    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "record");
     let own = |code| ExitCode::from(if is_run { say::OWN_FAILURE } else { code });
     let printed = error.print();
     match error.kind() {

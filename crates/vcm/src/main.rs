@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, compare, stat, top, profile, serve, set, release, doctor, enable, lab, trace, bounds, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, top, profile, serve, set, release, doctor, enable, lab, record, trace, bounds, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -11,6 +11,7 @@
 //! settings    the allocator's options as this tool reads and writes them
 //! restart     how a service is restarted so that data stays available
 //! amount      bytes as a reader takes them in at a glance
+//! child       a command as the shell would start it: signals passed on, its end as ours
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
@@ -20,6 +21,7 @@
 
 mod amount;
 mod automatic;
+mod child;
 mod cli;
 mod config_file;
 mod findings;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Bounds(arguments) => verbs::bounds::bounds(&arguments),
         Verb::Profile(arguments) => verbs::profile::profile(&arguments),
         Verb::Serve(arguments) => verbs::serve::serve(arguments),
+        Verb::Record(arguments) => verbs::record::record(&arguments),
         Verb::Set(arguments) => verbs::orders::set(&arguments),
         Verb::Release(arguments) => verbs::orders::release(&arguments),
         Verb::Top(arguments) => verbs::top::top(&arguments),

@@ -12,6 +12,7 @@ pub mod lab;
 pub mod man;
 pub mod orders;
 pub mod profile;
+pub mod record;
 pub mod run;
 pub mod serve;
 pub mod stat;
