@@ -112,10 +112,8 @@ fn wanted() -> Option<[u64; 3]> {
 fn map(place: &[u64; 3]) -> Option<&'static Header> {
     let mut path = [0u8; 64];
     let parts: [&[u8]; 4] = [b"/proc/", &decimal(place[0]), b"/fd/", &decimal(place[1])];
-    let mut end = 0;
-    for byte in parts.into_iter().flatten().filter(|byte| **byte != 0) {
+    for (end, byte) in parts.into_iter().flatten().filter(|byte| **byte != 0).enumerate() {
         *path.get_mut(end)? = *byte;
-        end += 1;
     }
     // SAFETY: the path ends with a zero, since it is shorter than its array.
     let file = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
