@@ -136,7 +136,7 @@ const VCM: Floors = &[
     &["verbs::profile::command", "verbs::profile::process"],
     &["verbs::compare::arms", "verbs::compare::table"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
-    &["verbs::record::before", "verbs::record::session"],
+    &["verbs::record::before", "verbs::record::output", "verbs::record::session"],
     &["verbs::compare::json", "verbs::compare::report"],
     &[
         "verbs::bounds",

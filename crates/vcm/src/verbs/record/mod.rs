@@ -2,20 +2,22 @@
 //!
 //! ```text
 //! session    the rounds: what was recorded, into the file
+//! output     the file, until it is kept
 //! before     what keeps a command from being recorded
 //! ```
 
 mod before;
+mod output;
 mod session;
 
 use crate::child::{self, Child, Event};
 use crate::cli::record::Record;
 use crate::library;
 use crate::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
+use output::Output;
 use session::Session;
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -50,22 +52,27 @@ pub fn record(arguments: &Record) -> Outcome {
     let memory = Memory::new(arguments.sample, arguments.program.as_deref())
         .map_err(|error| failed("memory for the events", error))?;
     let output = output(arguments);
-    let file = File::create(&output).map_err(|error| failed(&output.display().to_string(), error))?;
+    let (output, file) =
+        Output::create(output.clone()).map_err(|error| failed(&output.display().to_string(), error))?;
     let mut command = Command::new(&target.path);
     command.arg0(name).args(rest).env("LD_PRELOAD", preload(&library, &arguments.preload));
     command.env(VARIABLE, memory.variable().map_err(|error| failed("memory for the events", error))?);
     if arguments.program.is_none() {
         let claim = memory.claim();
         // SAFETY: between fork and exec it asks for the process's number and stores that.
-        unsafe { command.pre_exec(move || Ok(claim())) };
+        unsafe {
+            command.pre_exec(move || {
+                claim();
+                Ok(())
+            })
+        };
     }
     memory.record(arguments.after.is_zero());
     let child = Child::start(command).map_err(|error| {
-        let _ = std::fs::remove_file(&output);
         let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("{}: cannot be executed: {error}", target.path.display()))
     })?;
-    supervise(child, Session::new(memory, header(arguments), file), arguments, &output)
+    supervise(child, Session::new(memory, header(arguments), file), arguments, output)
 }
 
 fn output(arguments: &Record) -> PathBuf {
@@ -103,10 +110,10 @@ fn preload(library: &Path, allocators: &[OsString]) -> OsString {
 }
 
 /// Follows the command to its end; the recording may end before it.
-fn supervise(mut child: Child, session: Session, arguments: &Record, output: &Path) -> Outcome {
+fn supervise(mut child: Child, session: Session, arguments: &Record, output: Output) -> Outcome {
     let from = Instant::now() + arguments.after;
     let until = arguments.length.map(|length| from + length);
-    let mut session = Some(session);
+    let mut session = Some((session, output));
     let mut good = true;
     loop {
         let pause = session.is_some().then_some(BETWEEN_ROUNDS);
@@ -114,14 +121,14 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: &Pa
             .wait(pause)
             .map_err(|error| Failure::new(OWN_FAILURE, format!("waiting for the command: {error}")))?;
         let now = Instant::now();
-        if let Some(open) = &mut session {
+        if let Some((open, _)) = &mut session {
             // A process that was recorded longer than that has not begun earlier.
             if !arguments.after.is_zero() && now >= from && until.is_none_or(|until| now < until) {
                 open.memory.record(true);
             }
             let goes_on = open.round(false) && until.is_none_or(|until| now < until);
             if !goes_on || matches!(event, Event::Ended(_)) {
-                good = session.take().is_none_or(|session| close(session, output));
+                good = session.take().is_none_or(|(session, output)| close(session, output));
             }
         }
         if let Event::Ended(status) = event {
@@ -135,10 +142,12 @@ fn ended(status: ExitStatus, good: bool) -> u8 {
 }
 
 /// Ends the recording; false where there is nothing, or not all.
-fn close(session: Session, output: &Path) -> bool {
+fn close(session: Session, output: Output) -> bool {
     let began = session.memory.process().is_some();
     let ended = session.end();
-    let shown = output.display().to_string();
+    let shown = output.shown();
+    let found = began && ended.seen != vcm_record::Seen::default();
+    let kept = if found { output.keep() } else { Ok(()) };
     if let Some(error) = &ended.failure {
         line(&format!(
             "vcm: {shown}: {error}; recording has stopped, and the file holds what was written before \
@@ -147,8 +156,11 @@ fn close(session: Session, output: &Path) -> bool {
         ended.report(&shown);
         return false;
     }
-    if !began || ended.seen == vcm_record::Seen::default() {
-        let _ = std::fs::remove_file(output);
+    if let Err(error) = kept {
+        line(&format!("vcm: {shown}: {error}; the recording is lost"));
+        return false;
+    }
+    if !found {
         line(&format!("vcm: nothing was recorded: {}", if began { QUIET } else { NOT_LOADED }));
         return false;
     }
