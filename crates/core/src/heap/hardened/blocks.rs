@@ -26,7 +26,10 @@ impl<O: Os> Blocks for Hardened<O> {
         let class = SizeClass::for_small(FRONT + bytes + TAIL_LEAST);
         match self.heap.cache.front.pop(class) {
             0 => 0,
-            start => self.heap.obeyed(self.lay_out(start, class, self.frame_for(1, bytes))),
+            start => {
+                let block = self.heap.obeyed(self.lay_out(start, class, self.frame_for(1, bytes)));
+                self.heap.note_made(block, bytes)
+            }
         }
     }
 
