@@ -152,6 +152,9 @@ pub trait Os: Wait + Sync + 'static {
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool;
     /// Puts a 2 MiB block onto one huge page now; may take a millisecond.
     fn collapse(&self, address: usize, bytes: usize) -> bool;
+    /// Brings one huge page into a 2 MiB block that nobody has written to; does not move what is there. False where the
+    /// block has none then.
+    fn take_huge(&self, address: usize, bytes: usize) -> bool;
     /// What this process may expect of huge pages.
     fn huge_pages(&self) -> HugePages;
     /// Stops the kernel from making huge pages of a range by itself.
