@@ -6,6 +6,7 @@
 //! need be; sits on `class` and `os`.
 
 mod ahead;
+mod begun;
 pub mod bits;
 mod close;
 mod figures;
