@@ -27,9 +27,10 @@ pub enum Request {
     Populate,
     Map,
     TakeHuge,
+    SplitHuge,
 }
 
-const REQUESTS: usize = 14;
+const REQUESTS: usize = 15;
 const NEVER: u64 = u64::MAX;
 const PLACE_BYTES: usize = 4 << 30;
 const PLACES: usize = 16_000;
@@ -299,6 +300,10 @@ impl Os for Fake {
             self.linux.populate(address, bytes);
         }
         granted
+    }
+
+    fn split_huge(&self, _: usize) {
+        self.grants(Request::SplitHuge);
     }
 
     fn huge_pages(&self) -> HugePages {

@@ -63,6 +63,34 @@ fn what_a_huge_page_holds_beyond_need_is_free_memory_and_goes_back() {
 }
 
 #[test]
+fn a_huge_page_of_which_a_part_goes_back_is_taken_apart_first() {
+    let heap = heap();
+    let mut blocks = fill(&heap, 64, MIB);
+    let huge = blocks.iter().position(|block| heap.pages.is_huge(*block)).unwrap();
+    let taken_apart = heap.os().asked(Request::SplitHuge);
+    heap.free(blocks[huge]);
+    quiet_ticks(&heap, 12);
+    assert_eq!(heap.os().asked(Request::SplitHuge), taken_apart + 1);
+    blocks.remove(huge);
+    free(&heap, blocks);
+    quiet_ticks(&heap, 12);
+    assert_eq!(heap.os().asked(Request::SplitHuge), taken_apart + 1, "what goes back whole is not");
+}
+
+#[test]
+fn a_huge_page_with_idle_pages_between_live_blocks_is_taken_apart_first() {
+    let heap = heap();
+    let blocks = fill(&heap, 64 << 10, 1 << 10);
+    assert_ne!(heap.stats().huge, 0);
+    // Every second page is left without a block; no span is left empty.
+    let most = blocks.into_iter().enumerate().filter(|(number, _)| number % 8 != 0);
+    free(&heap, most.map(|(_, block)| block).collect::<Vec<_>>());
+    quiet_ticks(&heap, 12);
+    assert_ne!(heap.os().asked(Request::SplitHuge), 0);
+    assert!(heap.stats().resident < 48 * MIB as u64);
+}
+
+#[test]
 fn calloc_in_a_huge_page_writes_and_leaves_the_page_whole() {
     let heap = heap();
     let blocks = fill(&heap, 128, MIB);

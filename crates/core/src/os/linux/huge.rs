@@ -28,6 +28,15 @@ pub(super) fn take(address: usize, bytes: usize) -> bool {
     super::memory::resident_bytes(address + bytes - page, page).is_some_and(|resident| resident > 0)
 }
 
+/// The kernel splits a huge page of which only a part is cold. Giving a part back does not: it counts as gone from the
+/// process, but stays in memory, and on the cgroup's account, until that is short.
+pub(super) fn split(address: usize) {
+    // SAFETY: the advice changes in which order pages would be swapped out, nothing else.
+    unsafe {
+        libc::madvise(ptr::without_provenance_mut(address), super::memory::page_bytes(), libc::MADV_COLD)
+    };
+}
+
 pub(super) fn forbid(address: usize, bytes: usize) {
     // SAFETY: the advice changes how memory is backed, nothing else. A kernel without huge pages refuses it.
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_NOHUGEPAGE) };

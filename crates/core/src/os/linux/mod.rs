@@ -231,6 +231,12 @@ impl Os for Linux {
         may && huge::take(address, bytes)
     }
 
+    fn split_huge(&self, address: usize) {
+        if self.may(Ask::Cold) {
+            huge::split(address);
+        }
+    }
+
     fn huge_pages(&self) -> HugePages {
         huge::rule()
     }
