@@ -28,8 +28,8 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/pages",
         module: "crate::pages",
-        files: "bits span table posted runs runs/gaps runs/take runs/mend mod map untidy close figures release limits
-            place grow open repair verify window",
+        files: "bits span table posted ahead runs runs/gaps runs/take runs/mend mod map untidy close figures release limits
+            begun place grow open repair verify window",
     },
     Order {
         folder: "crates/core/src/options",

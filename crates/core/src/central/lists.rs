@@ -179,6 +179,9 @@ impl SpanLists {
         }
         let start = pages.address_of(span.start.get());
         let (mut released, page) = (0, os.page_bytes().max(PAGE_BYTES));
+        if pages.is_huge(start) {
+            os.split_huge(start);
+        }
         bits::each_run(span.idle_pages(), |first, count| {
             // A system's page may be several of ours: only those that are idle as a whole can go.
             let from = round_up(start + first as usize * PAGE_BYTES, page);

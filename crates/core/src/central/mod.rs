@@ -135,6 +135,8 @@ impl<O: Os> Central<O> {
         match out.get_mut(count..) {
             Some(rest) if !rest.is_empty() => {
                 let taken = place.spans.lock().take(os, pages, class, rest);
+                // Before a page of a new block is there: a huge page comes in whole.
+                pages.grow_ahead(os);
                 if let Some((address, bytes)) = taken.reached {
                     os.populate(address, bytes);
                 }

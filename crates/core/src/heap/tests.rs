@@ -1,3 +1,4 @@
+mod growth;
 mod janitor;
 mod pressure;
 mod retain;

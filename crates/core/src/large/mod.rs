@@ -86,13 +86,13 @@ impl Large {
     }
 
     /// Makes a block read as zeros: `bytes` of it were asked for. It may be one of a class.
-    pub fn clear<O: Os>(&self, os: &O, fresh: Fresh, bytes: usize) {
+    pub fn clear<O: Os>(&self, os: &O, pages: &Pages<O>, fresh: Fresh, bytes: usize) {
         let (page, end) = (os.page_bytes(), fresh.address + bytes);
         let (first, last) = (round_up(fresh.address, page), end & !(page - 1));
         // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody
-        // touched cost the system nothing to take.
+        // touched cost the system nothing to take. A huge page would be in pieces.
         let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM);
-        if worth && os.release(first, last - first) {
+        if worth && !pages.is_huge(first) && os.release(first, last - first) {
             clear_part(fresh.address, first - fresh.address, fresh.zeroed);
             clear_part(last, end - last, fresh.zeroed);
         } else {

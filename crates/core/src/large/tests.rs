@@ -46,7 +46,7 @@ fn reused_memory_is_cleared_by_the_system_or_by_hand() {
         if refuse {
             os.refuse_after(Request::Release, 0);
         }
-        large.clear(&os, again, 2 * MIB + 5);
+        large.clear(&os, &pages, again, 2 * MIB + 5);
         assert!(bytes(again.address, 2 * MIB + 5).iter().all(|byte| *byte == 0));
         large.free(&pages, again.address).unwrap();
     }
@@ -154,7 +154,7 @@ fn what_was_written_to_free_memory_is_not_seen_through_calloc() {
     let fresh = large.allocate(&os, &pages, 1 << 20, 16).unwrap();
     assert!(fresh.zeroed);
     bytes(fresh.address, 1 << 20)[5000] = 1;
-    large.clear(&os, fresh, 1 << 20);
+    large.clear(&os, &pages, fresh, 1 << 20);
     assert_eq!(bytes(fresh.address, 1 << 20)[5000], 0);
 }
 

@@ -26,9 +26,11 @@ pub enum Request {
     WriteFile,
     Populate,
     Map,
+    TakeHuge,
+    SplitHuge,
 }
 
-const REQUESTS: usize = 13;
+const REQUESTS: usize = 15;
 const NEVER: u64 = u64::MAX;
 const PLACE_BYTES: usize = 4 << 30;
 const PLACES: usize = 16_000;
@@ -289,6 +291,19 @@ impl Os for Fake {
     fn collapse(&self, _: usize, _: usize) -> bool {
         self.clock.fetch_add(self.collapse_takes, Relaxed);
         self.grants(Request::Collapse)
+    }
+
+    fn take_huge(&self, address: usize, bytes: usize) -> bool {
+        self.clock.fetch_add(self.collapse_takes, Relaxed);
+        let granted = self.grants(Request::TakeHuge);
+        if granted {
+            self.linux.populate(address, bytes);
+        }
+        granted
+    }
+
+    fn split_huge(&self, _: usize) {
+        self.grants(Request::SplitHuge);
     }
 
     fn huge_pages(&self) -> HugePages {

@@ -188,6 +188,12 @@ pub trait Os: Wait + Sync + 'static {
     fn name_pages(&self, address: usize, bytes: usize, purpose: Purpose);
     /// Puts a 2 MiB block onto one huge page now; may take a millisecond.
     fn collapse(&self, address: usize, bytes: usize) -> bool;
+    /// Brings one huge page into a 2 MiB block that nobody has written to; does not move what is there. False where the
+    /// block has none then.
+    fn take_huge(&self, address: usize, bytes: usize) -> bool;
+    /// Takes the huge page of a block apart, given one of its pages, so that a part that is given back is free at once
+    /// and not only once the system needs it. Takes 150 us.
+    fn split_huge(&self, address: usize);
     /// What this process may expect of huge pages.
     fn huge_pages(&self) -> HugePages;
     /// Stops the kernel from making huge pages of a range by itself.

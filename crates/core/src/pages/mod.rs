@@ -5,6 +5,8 @@
 //! ours or not for certain, without reading it. `central` and `large` call it, with their own locks held if
 //! need be; sits on `class` and `os`.
 
+mod ahead;
+mod begun;
 pub mod bits;
 mod close;
 mod figures;
@@ -39,6 +41,7 @@ use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
 use crate::os::{Mutex, Os};
+use ahead::Ahead;
 use bits::BLOCK_UNITS;
 use posted::Posted;
 use runs::{Blocks, Runs};
@@ -90,6 +93,7 @@ pub struct Pages<O: Os> {
     /// The 2 MiB block that is looked at next for a huge page.
     next_collapse: AtomicU32,
     huge_blocks: AtomicUsize,
+    ahead: Ahead,
     /// Held while units are withheld, so that no fork loses them. It guards which.
     releasing: Mutex<Withheld, O>,
     /// The system would make huge pages by itself, and early: it is told not to.
@@ -198,6 +202,7 @@ impl<O: Os> Pages<O> {
             too_soon_from: AtomicTick::new(FIRST_TICK),
             next_collapse: AtomicU32::new(0),
             huge_blocks: AtomicUsize::new(0),
+            ahead: Ahead::new(),
             releasing: Mutex::new(Withheld::NOTHING),
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),

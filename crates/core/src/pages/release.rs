@@ -88,7 +88,12 @@ impl<O: Os> Pages<O> {
         let unused = state.runs.is_unused(&self.blocks, number);
         let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number);
         *held = Withheld { block: number, units: withheld };
+        // SAFETY: blocks belong to the holder of the state.
+        let in_part = !unused && unsafe { (*self.blocks.at(number as usize)).huge } == Huge::Yes;
         drop(state);
+        if in_part {
+            os.split_huge(self.address_of(number * BLOCK_UNITS));
+        }
         self.release_units(os, &mut held, dirty, unused)
     }
 

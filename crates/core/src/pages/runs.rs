@@ -95,6 +95,8 @@ pub struct Runs {
     /// Units that came into use although they had been given back not before `too_soon_from`, ever.
     pub came_back: u64,
     pub too_soon_from: Tick,
+    /// The first of the wholly free blocks without memory that came into use since somebody asked last.
+    begun: Option<u32>,
     /// The least of `dirty_free` since somebody asked last: nobody needed so much.
     low: u64,
 }
@@ -121,6 +123,7 @@ impl Runs {
             came_back: 0,
             // Later than "never".
             too_soon_from: Tick(1),
+            begun: None,
             low: 0,
         }
     }
@@ -200,6 +203,9 @@ impl Runs {
     /// Marks units used that the program will have, and looks whether it gets memory that it just lost.
     fn take_units(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
         let block = Self::of(blocks, number);
+        if block.free == u128::MAX && block.dirty == 0 {
+            self.begun = self.begun.or(Some(number));
+        }
         if block.released_at.is_since(self.too_soon_from) {
             // Some of these may never have been used: in the newest blocks only.
             self.came_back += (mask & !block.dirty).count_ones() as u64;
@@ -207,6 +213,21 @@ impl Runs {
         let zeroed = self.mark_used(blocks, number, mask);
         self.note_low();
         zeroed
+    }
+
+    /// The first block that came into use without any memory since this was asked last.
+    pub fn take_begun(&mut self) -> Option<u32> {
+        self.begun.take()
+    }
+
+    /// Notes that a block of ours is one huge page now: its free units hold memory too.
+    pub fn note_whole(&mut self, blocks: &impl Blocks, number: u32) {
+        self.remove(blocks, number);
+        let block = Self::of(blocks, number);
+        self.dirty_free += (block.free & !block.dirty).count_ones() as u64;
+        block.dirty = u128::MAX;
+        block.huge = Huge::Yes;
+        self.insert(blocks, number);
     }
 
     fn note_low(&mut self) {

@@ -148,6 +148,7 @@ impl<O: Os> Upkeep<O> {
         if below.pages.limits.is_above_watermark() {
             self.shed(below);
         }
+        below.pages.grow_ahead(below.os);
         Ok(())
     }
 

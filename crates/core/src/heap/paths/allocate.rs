@@ -163,7 +163,7 @@ impl<O: Os> Heap<O> {
         let sample =
             if self.sample_is_due(bytes, MIN_ALIGN) { self.allocate_sample(bytes, MIN_ALIGN) } else { 0 };
         if sample != 0 {
-            self.large.clear(&self.os, Fresh { address: sample, zeroed: false }, bytes);
+            self.large.clear(&self.os, &self.pages, Fresh { address: sample, zeroed: false }, bytes);
             return sample;
         }
         let class = SizeClass::for_small(bytes);
@@ -171,7 +171,7 @@ impl<O: Os> Heap<O> {
         self.in_slow_path(|| {
             let (address, zeroed) = self.take_of_class(class, bytes, refill);
             if address != 0 {
-                self.large.clear(&self.os, Fresh { address, zeroed }, bytes);
+                self.large.clear(&self.os, &self.pages, Fresh { address, zeroed }, bytes);
             }
             address
         })
@@ -183,7 +183,7 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn allocate_large_zeroed(&self, align: usize, bytes: usize) -> usize {
         let cleared = |fresh| {
-            self.large.clear(&self.os, fresh, bytes);
+            self.large.clear(&self.os, &self.pages, fresh, bytes);
             self.note_large(fresh.address, bytes);
             fresh.address
         };

@@ -16,6 +16,7 @@ impl<O: Os> Heap<O> {
                 self.obeyed(self.upkeep.read_limits(&self.below_upkeep()));
             }
             OptionId::cache_limit => self.obeyed(self.upkeep.change_bound(&self.below_upkeep())),
+            OptionId::huge_pages => self.pages.allow_ahead(self.options.is_on(id)),
             OptionId::system_calls => self.apply_system_calls(),
             _ => {}
         }

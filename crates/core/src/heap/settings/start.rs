@@ -43,6 +43,7 @@ impl<O: Os> Heap<O> {
             let below = self.below_upkeep();
             self.upkeep.start_bound(&below);
             self.upkeep.start_limits(&below);
+            self.pages.allow_ahead(self.options.is_on(OptionId::huge_pages));
             self.start_sampling();
         }
         started

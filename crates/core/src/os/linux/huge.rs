@@ -12,6 +12,31 @@ pub(super) fn collapse(address: usize, bytes: usize) -> bool {
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, MADV_COLLAPSE) == 0 }
 }
 
+/// The fault of one page brings the whole block in. Collapsing takes as long, but waits for every CPU of the machine
+/// first, some 30 ms where all are busy. The advice is taken back: the kernel's own thread would fill the block again
+/// after parts of it were given back.
+pub(super) fn take(address: usize, bytes: usize) -> bool {
+    let block = ptr::without_provenance_mut(address);
+    // SAFETY: the advice changes how memory is backed, nothing else.
+    if unsafe { libc::madvise(block, bytes, libc::MADV_HUGEPAGE) } != 0 {
+        return false;
+    }
+    let page = super::memory::page_bytes();
+    super::memory::populate(address, page);
+    forbid(address, bytes);
+    // Without a huge page the last one is not there: whoever has a part of the block begins in front.
+    super::memory::resident_bytes(address + bytes - page, page).is_some_and(|resident| resident > 0)
+}
+
+/// The kernel splits a huge page of which only a part is cold. Giving a part back does not: it counts as gone from the
+/// process, but stays in memory, and on the cgroup's account, until that is short.
+pub(super) fn split(address: usize) {
+    // SAFETY: the advice changes in which order pages would be swapped out, nothing else.
+    unsafe {
+        libc::madvise(ptr::without_provenance_mut(address), super::memory::page_bytes(), libc::MADV_COLD)
+    };
+}
+
 pub(super) fn forbid(address: usize, bytes: usize) {
     // SAFETY: the advice changes how memory is backed, nothing else. A kernel without huge pages refuses it.
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_NOHUGEPAGE) };

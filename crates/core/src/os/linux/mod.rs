@@ -226,6 +226,17 @@ impl Os for Linux {
         self.may(Ask::Collapse) && huge::collapse(address, bytes)
     }
 
+    fn take_huge(&self, address: usize, bytes: usize) -> bool {
+        let may = [Ask::Huge, Ask::NoHuge, Ask::Populate, Ask::Resident].into_iter().all(|ask| self.may(ask));
+        may && huge::take(address, bytes)
+    }
+
+    fn split_huge(&self, address: usize) {
+        if self.may(Ask::Cold) {
+            huge::split(address);
+        }
+    }
+
     fn huge_pages(&self) -> HugePages {
         huge::rule()
     }

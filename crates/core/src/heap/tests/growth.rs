@@ -1,0 +1,103 @@
+//! New blocks as huge pages: where a heap grows densely, and only there.
+
+use super::janitor::{MIB, fill, free, heap, quiet_ticks};
+use crate::os::fake::Request;
+
+#[test]
+fn a_heap_that_fills_what_it_takes_gets_its_next_blocks_as_huge_pages() {
+    let heap = heap();
+    fill(&heap, 28, MIB);
+    assert_eq!(heap.os().asked(Request::TakeHuge), 0, "half a huge page would be too much of so little");
+    fill(&heap, 100, MIB);
+    let asked = heap.os().asked(Request::TakeHuge);
+    assert!((20..50).contains(&asked), "{asked}: all but the probes");
+    assert_eq!(heap.stats().huge, 2 * asked * MIB as u64);
+}
+
+#[test]
+fn a_heap_that_leaves_its_blocks_empty_gets_none() {
+    let heap = heap();
+    fill(&heap, 28, MIB);
+    (0..200).for_each(|_| assert_ne!(heap.allocate(MIB), 0));
+    (0..20).for_each(|_| assert_ne!(heap.allocate(6 * MIB), 0));
+    assert!(heap.os().asked(Request::TakeHuge) <= 4, "what was dense before counts for one turn");
+    assert!(heap.stats().resident < 60 * MIB as u64);
+}
+
+#[test]
+fn near_a_limit_no_memory_is_taken_ahead() {
+    for option in [&b"hard_limit"[..], b"memory_limit"] {
+        let heap = heap();
+        heap.set_option(option, b"80M").unwrap();
+        fill(&heap, 58, MIB);
+        let before = heap.os().asked(Request::TakeHuge);
+        fill(&heap, 20, MIB);
+        assert_eq!(heap.os().asked(Request::TakeHuge), before);
+    }
+}
+
+#[test]
+fn a_system_without_huge_pages_is_asked_ever_more_rarely() {
+    let heap = heap();
+    heap.os().refuse_after(Request::TakeHuge, 0);
+    fill(&heap, 400, MIB);
+    assert!((1..20).contains(&heap.os().asked(Request::TakeHuge)));
+    assert_eq!(heap.stats().huge, 0);
+}
+
+#[test]
+fn what_a_huge_page_holds_beyond_need_is_free_memory_and_goes_back() {
+    let heap = heap();
+    let mut blocks = fill(&heap, 64, MIB);
+    while heap.stats().dirty_free == 0 {
+        blocks.extend(fill(&heap, 1, MIB));
+        assert!(blocks.len() < 200);
+    }
+    let stats = heap.stats();
+    assert_eq!(stats.resident - stats.metadata, (stats.dirty_free as usize + blocks.len() * MIB) as u64);
+    quiet_ticks(&heap, 12);
+    assert_eq!(heap.stats().dirty_free, 0);
+    free(&heap, blocks);
+    quiet_ticks(&heap, 12);
+    assert!(heap.stats().resident < 2 * MIB as u64);
+}
+
+#[test]
+fn a_huge_page_of_which_a_part_goes_back_is_taken_apart_first() {
+    let heap = heap();
+    let mut blocks = fill(&heap, 64, MIB);
+    let huge = blocks.iter().position(|block| heap.pages.is_huge(*block)).unwrap();
+    let taken_apart = heap.os().asked(Request::SplitHuge);
+    heap.free(blocks[huge]);
+    quiet_ticks(&heap, 12);
+    assert_eq!(heap.os().asked(Request::SplitHuge), taken_apart + 1);
+    blocks.remove(huge);
+    free(&heap, blocks);
+    quiet_ticks(&heap, 12);
+    assert_eq!(heap.os().asked(Request::SplitHuge), taken_apart + 1, "what goes back whole is not");
+}
+
+#[test]
+fn a_huge_page_with_idle_pages_between_live_blocks_is_taken_apart_first() {
+    let heap = heap();
+    let blocks = fill(&heap, 64 << 10, 1 << 10);
+    assert_ne!(heap.stats().huge, 0);
+    // Every second page is left without a block; no span is left empty.
+    let most = blocks.into_iter().enumerate().filter(|(number, _)| number % 8 != 0);
+    free(&heap, most.map(|(_, block)| block).collect::<Vec<_>>());
+    quiet_ticks(&heap, 12);
+    assert_ne!(heap.os().asked(Request::SplitHuge), 0);
+    assert!(heap.stats().resident < 48 * MIB as u64);
+}
+
+#[test]
+fn calloc_in_a_huge_page_writes_and_leaves_the_page_whole() {
+    let heap = heap();
+    let blocks = fill(&heap, 128, MIB);
+    let huge = *blocks.iter().find(|block| heap.pages.is_huge(**block)).unwrap();
+    heap.free(huge);
+    let released = heap.os().asked(Request::Release);
+    let block = heap.allocate_zeroed(1, MIB);
+    assert_eq!((block, heap.os().asked(Request::Release)), (huge, released));
+    assert!(crate::base::memory::holds(block, MIB, 0));
+}
