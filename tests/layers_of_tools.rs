@@ -9,10 +9,11 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 6] = [
+const CRATES: [(&str, Floors); 7] = [
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
+    ("crates/replay/src", REPLAY),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
     ("crates/vcm/src", VCM),
@@ -43,6 +44,14 @@ const MEASURE: Floors = &[
     &["stamp"],
     &["witness"],
     &["trial"],
+    &["lib"],
+];
+
+const REPLAY: Floors = &[
+    &["fit", "futex", "heap", "memory", "numbers"],
+    &["script"],
+    &["cuts", "survey", "replayer"],
+    &["director"],
     &["lib"],
 ];
 
@@ -111,17 +120,19 @@ const LABS: Floors = &[
 const VCM: Floors = &[
     &["page", "say", "config_file", "proof"],
     &["settings", "restart", "trace_file"],
-    &["automatic", "library", "cli"],
-    &["findings"],
+    &["automatic", "library", "cli", "table"],
+    &["findings", "arms", "words"],
     // No verb uses another one.
     &["verbs::doctor::settings", "verbs::doctor::names"],
     &["verbs::doctor::survey"],
     &["verbs::doctor::check", "verbs::doctor::commands", "verbs::doctor::blocks"],
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
-    &["verbs::compare::arms", "verbs::compare::table"],
+    &["verbs::compare::arms"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
     &["verbs::compare::json", "verbs::compare::report"],
+    &["verbs::replay::rounds"],
+    &["verbs::replay::report"],
     &[
         "verbs::bounds",
         "verbs::check",
@@ -133,6 +144,7 @@ const VCM: Floors = &[
         "verbs::lab",
         "verbs::man",
         "verbs::orders",
+        "verbs::replay",
         "verbs::run",
         "verbs::stat",
         "verbs::trace",

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod enable;
 pub mod lab;
 pub mod orders;
+pub mod replay;
 pub mod stat;
 pub mod trace;
 
@@ -83,6 +84,7 @@ pub enum Verb {
     Stat(stat::Stat),
     Trace(trace::TraceVerb),
     Bounds(bounds::Bounds),
+    Replay(replay::Replay),
     Set(orders::Set),
     Release(orders::Release),
     Completions(Completions),

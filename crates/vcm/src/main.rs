@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, compare, stat, set, release, doctor, enable, lab, trace, bounds, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, set, release, doctor, enable, lab, trace, bounds, replay, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -10,6 +10,8 @@
 //! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
 //! restart     how a service is restarted so that data stays available
+//! arms        allocators as they are typed
+//! table       what a comparison measured; words, how that is told
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
@@ -17,6 +19,7 @@
 //! A verb may use everything below `verbs/`, and no other verb. Looking at files, processes, daemons and the machine
 //! without changing them is the crate `vcm-inspect`.
 
+mod arms;
 mod automatic;
 mod cli;
 mod config_file;
@@ -27,14 +30,22 @@ mod proof;
 mod restart;
 mod say;
 mod settings;
+mod table;
 mod trace_file;
 mod verbs;
+mod words;
 
 use clap::Parser;
 use cli::{Cli, Verb};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything is allocated: the heap of this process is the one that is measured.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == vcm_replay::replayer::VERB) {
+        let descriptor = words.next().and_then(|word| word.to_str()?.parse().ok());
+        return ExitCode::from(vcm_replay::replayer::run(descriptor.unwrap_or(-1)));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refused) => return cli::refused(&refused),
@@ -50,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Disable(arguments) => verbs::enable::disable(&arguments),
         Verb::Stat(arguments) => verbs::stat::stat(&arguments),
         Verb::Bounds(arguments) => verbs::bounds::bounds(&arguments),
+        Verb::Replay(arguments) => verbs::replay::replay(&arguments),
         Verb::Set(arguments) => verbs::orders::set(&arguments),
         Verb::Release(arguments) => verbs::orders::release(&arguments),
         Verb::Trace(arguments) => verbs::trace::trace(arguments),

@@ -11,6 +11,7 @@ pub mod enable;
 pub mod lab;
 pub mod man;
 pub mod orders;
+pub mod replay;
 pub mod run;
 pub mod stat;
 pub mod trace;
