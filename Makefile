@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 # What replaces malloc cannot be its own test harness; tests/ runs these as programs do.
-LIBRARIES = vcmalloc vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc
+LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc vcm-recorder
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall deb deb-test rpm linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
+.PHONY: help build install uninstall deb deb-test rpm crate linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -30,12 +30,13 @@ help: ## this list
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
 build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and the tool vcm, in target/release
-	$(CARGO) build --release -p vcmalloc -p vcmalloc-static
+	$(CARGO) build --release -p vcmalloc-shared -p vcmalloc-static
 	$(CARGO) build --release -p vcmalloc-hardened
 	@ln -f $(TARGET)/release/libvcmalloc_hardened.so $(TARGET)/release/libvcmalloc-hardened.so
 	@for name in libvcmalloc libvcmalloc-hardened; do ln -sf $$name.so $(TARGET)/release/$$name.so.0; done
 	$(CARGO) build --release -p vcmalloc-tcmalloc
 	@scripts/stand-ins $(TARGET)/release
+	$(CARGO) build --release -p vcm-recorder
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
 	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
@@ -78,15 +79,20 @@ deb-test: setup-packages ## build them twice and compare; lintian; install, use,
 rpm: setup-packages ## the same as RPMs; unpacked and used here
 	packaging/rpm --test
 
+# None is published yet: cargo packages the three together and builds each from its package. Half a minute.
+crate: setup-build ## the crate vcmalloc for programs in Rust, as it would be published, in target/package
+	$(CARGO) package -p vcmalloc-version -p vcmalloc-core -p vcmalloc
+
 # Ten seconds.
 linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
 	packaging/linking/run
 
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy -p vcmalloc -p vcmalloc-static -- -D warnings
+	$(CARGO) clippy -p vcmalloc-shared -p vcmalloc-static -- -D warnings
 	$(CARGO) clippy -p vcmalloc-hardened -- -D warnings
 	$(CARGO) clippy -p vcmalloc-tcmalloc -- -D warnings
+	$(CARGO) clippy -p vcm-recorder -- -D warnings
 	$(CARGO) clippy --workspace $(LIBRARIES:%=--exclude %) --all-targets -- -D warnings
 
 # A directory of its own, because the flag rebuilds everything.

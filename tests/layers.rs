@@ -22,8 +22,8 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/os/linux",
         module: "crate::os::linux",
-        files: "thread chance memory moves files process huge cgroup cpus sequences stack unwind filter allowed mod
-            background",
+        files: "thread chance memory moves files process huge cgroup cpus sequences registration stack unwind filter
+            allowed mod background",
     },
     Order {
         folder: "crates/core/src/pages",
@@ -50,7 +50,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/watch",
         module: "crate::watch",
-        files: "mod stack slot modules profile text guards report",
+        files: "mod stack slot modules probes profile text guards report",
     },
     Order {
         folder: "crates/core/src/upkeep",
@@ -61,7 +61,7 @@ const ORDERS: [Order; 8] = [
         folder: "crates/core/src/heap",
         module: "crate::heap",
         files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry
-            sampling/rate settings/read settings/start settings/apply process/orders paths/take paths/give paths/slow_path
+            sampling/rate settings/read settings/start sampling/probes settings/apply process/orders paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats
             figures/text figures/window blocks hardened verify",

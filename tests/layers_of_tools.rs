@@ -9,17 +9,21 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 7] = [
+const CRATES: [(&str, Floors); 9] = [
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
+    ("crates/profile/src", PROFILE),
     ("crates/replay/src", REPLAY),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
+    ("crates/record/src", RECORD),
     ("crates/vcm/src", VCM),
 ];
 
 const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bounds"], &["lib"]];
+
+const RECORD: Floors = &[&["clock", "layout"], &["memory"], &["drain"], &["ages"], &["lib"]];
 
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
@@ -30,10 +34,19 @@ const INSPECT: Floors = &[
     &["window::layout"],
     &["window::counters"],
     &["window::residence"],
+    &["window::pages"],
     &["window::snapshot"],
     &["window::seen"],
-    &["window::orders"],
+    &["window::orders", "window::samples"],
+    &["window::watched"],
     &["window"],
+    &["lib"],
+];
+
+const PROFILE: Floors = &[
+    &["message", "profile", "units"],
+    &["calls", "mappings", "pinned", "pprof", "symbols", "switch"],
+    &["growth", "flame", "gperftools", "table", "read"],
     &["lib"],
 ];
 
@@ -118,7 +131,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["page", "say", "config_file", "proof"],
+    &["amount", "child", "page", "say", "config_file", "proof"],
     &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli", "table"],
     &["findings", "arms", "words"],
@@ -128,8 +141,10 @@ const VCM: Floors = &[
     &["verbs::doctor::check", "verbs::doctor::commands", "verbs::doctor::blocks"],
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
-    &["verbs::compare::arms"],
+    &["verbs::profile::output", "verbs::profile::signals", "verbs::profile::traced"],
+    &["verbs::profile::command", "verbs::profile::process"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
+    &["verbs::record::before", "verbs::record::output", "verbs::record::session"],
     &["verbs::compare::json", "verbs::compare::report"],
     &["verbs::replay::rounds"],
     &["verbs::replay::report"],
@@ -144,9 +159,13 @@ const VCM: Floors = &[
         "verbs::lab",
         "verbs::man",
         "verbs::orders",
+        "verbs::profile",
+        "verbs::record",
         "verbs::replay",
         "verbs::run",
+        "verbs::serve",
         "verbs::stat",
+        "verbs::top",
         "verbs::trace",
     ],
     &["verbs"],

@@ -102,6 +102,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_preemption_in_our_own_registration_loses_and_doubles_nothing() {
+        if let Some(library) = library() {
+            expect_endured(&library, Some(("GLIBC_TUNABLES", "glibc.pthread.rseq=0")), 4);
+        }
+    }
+
     /// Each stop there is an interruption: a function that began again after it would never get further.
     #[test]
     fn a_debuggers_breakpoint_on_a_function_with_a_fast_path_stops_once_a_call() {

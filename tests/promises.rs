@@ -32,7 +32,10 @@ fn exists(suite: &str, name: &str) -> bool {
     match suite {
         "misuse" => listed("misuse/suite.rs") || listed("misuse.rs"),
         "robustness" => listed("robustness/suite.rs"),
-        "guards" | "window" => function(read(&tests.join(format!("{suite}.rs")))),
+        "serve" => function(read(&tests.join("serve.rs"))) || function(sources(&tests.join("serve"))),
+        "guards" | "profile" | "window" | "preemption" | "musl" | "rust_crate" => {
+            function(read(&tests.join(format!("{suite}.rs"))))
+        }
         "core" => function(sources(&repository().join("crates/core/src"))),
         // Their cases are listed by `CASE(name)` in one program for each kind of behaviour.
         "probes" => fs::read_dir(tests.join("probes"))

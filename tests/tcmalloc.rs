@@ -62,7 +62,7 @@ impl On {
             command.env("LD_PRELOAD", library::stand_in()?);
         }
         if self == On::Locked {
-            command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+            command.env("VCM_FRONT", "locked");
         }
         Ok(command)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vcm_inspect::process::Process;
-use vcm_inspect::window::{Seen, Snapshot};
+use vcm_inspect::window::{Seen, Snapshot, Watched};
 use vcmalloc_tests::{Ground, compile, library, machine};
 
 /// A program that runs on this ground, ended with the test.
@@ -190,6 +190,48 @@ fn no_look_at_64_threads_that_churn_while_children_fork_is_wrong_and_unmarked() 
 }
 
 #[test]
+fn looks_in_a_row_count_pages_seldom_and_say_how_old_they_are() {
+    let running = Running::start("steady.c", Ground::Preload, &[], &[]);
+    let mut watched = Watched::new(running.seen());
+    let first = watched.look().expect("seen");
+    assert!(first.is_whole(), "{:?}", first.torn);
+    let began = std::time::Instant::now();
+    let looks: Vec<Snapshot> = (0..50).map(|_| watched.look().expect("seen")).collect();
+    let counted = looks.windows(2).filter(|two| two[1].pages_age < two[0].pages_age).count();
+    // A count of these pages takes a tenth of a millisecond at least, so it is due after 100 ms at the earliest.
+    let most = 1 + began.elapsed().as_millis() as usize / 50;
+    assert!(counted <= most, "{counted} of 50 counted pages, {most} may");
+    for look in &looks {
+        assert!(look.is_whole());
+        assert_eq!(look.stats.live, first.stats.live);
+        assert_eq!(look.stats.resident, first.stats.resident);
+    }
+}
+
+#[test]
+fn pages_that_do_not_fit_any_more_are_marked() {
+    let running = Running::start("grows.c", Ground::Preload, &[], &["64"]);
+    let mut watched = Watched::new(running.seen());
+    assert!(watched.look().expect("seen").is_whole());
+    running.signal(libc::SIGUSR1);
+    // Until it has grown by half, as the counters say: then the old pages are apart, or were counted anew.
+    for _ in 0..1000 {
+        let look = watched.look().expect("seen");
+        let grown = look.stats.live > 90 << 20;
+        let told = look.process.expect("its mappings are told").rss;
+        let resident = look.stats.resident;
+        // What is no heap are files and stacks of some MiB.
+        let fits = told.abs_diff(resident) <= told / 50 + (6 << 20);
+        assert!(!look.is_whole() || fits, "{resident} of {told} and unmarked");
+        if grown {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("it never grew");
+}
+
+#[test]
 fn a_process_that_ends_or_becomes_another_program_is_an_end_and_no_figure() {
     let mut running = Running::start("steady.c", Ground::Preload, &[], &[]);
     let seen = running.seen();
@@ -227,7 +269,7 @@ fn the_tool_shows_the_bridge_in_80_columns_and_lines_until_it_is_interrupted() {
     };
     let page = stat(&[]);
     for label in
-        ["live, as requested", "= the heap in memory", "= RSS", "cache_limit", "environment", "went back"]
+        ["live, as requested", "= the heap in memory", "= RSS", "environment", "went back", "registered by"]
     {
         assert!(page.contains(label), "{label} is missing\n{page}");
     }

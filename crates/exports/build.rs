@@ -8,11 +8,16 @@ use std::env::var;
 /// built together are united.
 const DIFFERENCES: [&str; 3] = ["shared", "hardened", "gperftools"];
 
+/// The crate for Rust programs, whose manifest lies beside this file. It has features of cargo's: here one build is right to
+/// have what any part of the program asks for.
+const CRATE: &str = "vcmalloc";
+const FEATURES: [&str; 4] = ["stats", "profile", "hardened", "override"];
+
 /// The name that programs know a library by (the number changes when a program that was linked could no longer run), none for
 /// the archive; and its differences.
 fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
     match package {
-        "vcmalloc" => (Some("libvcmalloc.so.0"), &["shared"]),
+        "vcmalloc-shared" => (Some("libvcmalloc.so.0"), &["shared"]),
         "vcmalloc-hardened" => (Some("libvcmalloc-hardened.so.0"), &["shared", "hardened"]),
         "vcmalloc-tcmalloc" => (Some("libtcmalloc.so.4"), &["shared", "gperftools"]),
         _ => (None, &[]),
@@ -21,7 +26,9 @@ fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
 
 fn main() {
     vcmalloc_version::tell(&["core", "exports", "libraries"]);
-    let (soname, differences) = library(&var("CARGO_PKG_NAME").unwrap_or_default());
+    let package = var("CARGO_PKG_NAME").unwrap_or_default();
+    let is_exported = tell_features(&package);
+    let (soname, differences) = library(&package);
     for name in DIFFERENCES {
         println!("cargo:rustc-check-cfg=cfg({name})");
     }
@@ -31,8 +38,15 @@ fn main() {
     let [shared, hardened, gperftools] = DIFFERENCES.map(|name| differences.contains(&name));
     // The functions of fast.rs: where there are sequences, and no other work between them and the program.
     println!("cargo:rustc-check-cfg=cfg(whole_paths)");
-    if var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") && !hardened {
+    if var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64")
+        && !hardened
+        && is_exported
+        && !is_on("hardened")
+    {
         println!("cargo:rustc-cfg=whole_paths");
+    }
+    if !is_exported {
+        return;
     }
     compile("new_handler.cc", "-std=c++17", shared);
     if gperftools {
@@ -50,6 +64,33 @@ fn main() {
             println!("cargo:rustc-cdylib-link-arg={argument}");
         }
     }
+}
+
+fn is_on(feature: &str) -> bool {
+    var(format!("CARGO_FEATURE_{}", feature.to_uppercase())).is_ok()
+}
+
+/// Sets `cfg(rust)` for the crate, with `cfg(rust_stats)` and `cfg(rust_profile)`; and `cfg(exported)` where C's and C++'s names are
+/// exported, as all libraries do. Whether they are.
+fn tell_features(package: &str) -> bool {
+    for name in ["rust", "exported", "rust_stats", "rust_profile"] {
+        println!("cargo:rustc-check-cfg=cfg({name})");
+    }
+    let is_exported = package != CRATE || is_on("override");
+    if is_exported {
+        println!("cargo:rustc-cfg=exported");
+    }
+    if package == CRATE {
+        println!("cargo:rustc-cfg=rust");
+        for feature in FEATURES.into_iter().filter(|feature| is_on(feature)) {
+            match feature {
+                "hardened" => println!("cargo:rustc-cfg=hardened"),
+                "override" => {}
+                _ => println!("cargo:rustc-cfg=rust_{feature}"),
+            }
+        }
+    }
+    is_exported
 }
 
 fn compile(file: &str, standard: &str, shared: bool) {
@@ -73,9 +114,10 @@ fn compile_operators() {
     cc::Build::new().file(source("operators.S")).compile("vcm_operators");
 }
 
-/// A file of the sources, from the manifest of each library.
+/// A file of the sources, from the manifest of each library, or from the crate's own.
 fn source(file: &str) -> String {
-    let path = format!("../../exports/src/{file}");
+    let is_crate = var("CARGO_PKG_NAME").is_ok_and(|package| package == CRATE);
+    let path = format!("{}src/{file}", if is_crate { "" } else { "../../exports/" });
     println!("cargo:rerun-if-changed={path}");
     path
 }

@@ -52,6 +52,18 @@ pub const BREAKS: &[Break] = &[
         "let mut state = self.lock();\n        let mut held = self.releasing.lock();\n        if state.runs.dirty_free",
         "a_bounded_release_gives_what_was_asked_for",
     ),
+    other(
+        "a_thread_of_musls_keeps_its_registration_until_its_memory_is_gone",
+        "register(ptr::from_ref(area).addr(), FLAG_UNREGISTER);",
+        "",
+        On("vcmalloc-tests", "musl", "threads_of_a_static_program"),
+    ),
+    other(
+        "a_thread_is_registered_where_another_library_does_it",
+        "let is_theirs = THEIRS.iter().any(|name| !moved::find(libc::RTLD_DEFAULT, name).is_null());",
+        "let is_theirs = false;",
+        On("vcmalloc-tests", "conformance", "own_registration_gives_way_to_a_name"),
+    ),
     // options
     core(
         "a_kilobyte_has_a_thousand_bytes",

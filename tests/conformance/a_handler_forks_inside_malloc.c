@@ -1,5 +1,5 @@
 // A signal handler forks wherever it interrupts malloc and free, and the child goes on there: no block is in two hands.
-// on: preload locked hardened static
+// on: preload locked registered hardened static
 // limit: 60
 #include "check.h"
 #include <signal.h>

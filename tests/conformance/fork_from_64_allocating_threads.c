@@ -1,6 +1,6 @@
 // A child of a process with 64 threads that never stop allocating can allocate at once; the argument says how
 // often.
-// on: glibc preload locked hardened static
+// on: glibc preload locked registered hardened static
 // args: 1000
 // args.preload: 3000
 // args.hardened: 100

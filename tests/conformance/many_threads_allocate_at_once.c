@@ -1,5 +1,5 @@
 // 64 threads with random sizes keep their blocks' contents, whoever runs where.
-// on: glibc preload locked hardened static
+// on: glibc preload locked registered hardened static
 #include "check.h"
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 // Growing and shrinking keeps what fits of the contents, from 1 B to 64 MiB, and every step's size.
-// on: glibc preload locked hardened static
+// on: glibc preload locked registered hardened static
 #include "check.h"
 
 static void through(size_t from, size_t to) {

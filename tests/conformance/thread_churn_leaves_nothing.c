@@ -1,5 +1,5 @@
 // 20,000 short threads, each allocating, leave no memory behind.
-// on: glibc preload locked hardened static
+// on: glibc preload locked registered hardened static
 // limit: 180
 #include "check.h"
 #include <pthread.h>

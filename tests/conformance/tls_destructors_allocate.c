@@ -1,5 +1,5 @@
 // Destructors of thread-specific data, run while a thread ends, may allocate and free.
-// on: glibc preload locked hardened static
+// on: glibc preload locked registered hardened static
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -103,7 +103,7 @@ impl Allocator {
             command.env("VCM_WRONG_SIZE_CHECK", "off");
         }
         if self.locked {
-            command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+            command.env("VCM_FRONT", "locked");
         }
         Ok(())
     }

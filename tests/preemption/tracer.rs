@@ -264,15 +264,26 @@ impl<'library> Tracer<'library> {
         self.set_breakpoint(Some(self.base + point.address))
     }
 
-    /// The descriptor's address in the thread's area (`struct rseq`, linux/rseq.h).
+    /// The descriptor's address in the thread's area (`struct rseq`, linux/rseq.h). Where that lies the kernel tells,
+    /// whoever registered it.
     fn announced(&self) -> Result<u64, Stopped> {
-        const RSEQ_CS: i64 = 8;
-        unsafe extern "C" {
-            /// Every process has this value: the tracee runs on our libc.
-            static __rseq_offset: isize;
+        const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+        const CONFIGURATION_BYTES: usize = 24;
+        const RSEQ_CS: u64 = 8;
+        let mut configuration = [0u64; CONFIGURATION_BYTES / size_of::<u64>()];
+        // SAFETY: the kernel writes at most so many bytes.
+        let written = unsafe {
+            libc::ptrace(
+                GET_RSEQ_CONFIGURATION,
+                self.child.as_raw(),
+                CONFIGURATION_BYTES,
+                configuration.as_mut_ptr(),
+            )
+        };
+        let [area, ..] = configuration;
+        if written <= 0 || area == 0 {
+            return Err(Stopped::Failed("the thread is not registered for restartable sequences".into()));
         }
-        // SAFETY: a constant that libc sets before the program starts.
-        let area = ptrace::getregs(self.child)?.fs_base as i64 + unsafe { __rseq_offset } as i64;
         Ok(ptrace::read(self.child, (area + RSEQ_CS) as ptrace::AddressType)? as u64)
     }
 

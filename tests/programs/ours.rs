@@ -42,17 +42,21 @@ pub fn run_proof(ground: Ground, folder: &Path) -> Outcome {
     }
     for line in &lines {
         let words: Vec<&str> = line.split(' ').collect();
-        let front = words.last().copied().unwrap_or("");
+        let front = words.get(7).copied().unwrap_or("");
         let right_front = match ground {
             Ground::Locked => front == "locked",
             _ => front == "locked" || front.starts_with("vcpu-"),
         };
-        let form = words.len() == 8
+        let form = words.len() > 8
+            && words[8].starts_with('(')
+            && line.ends_with(')')
             && words[0] == "vcmalloc"
             && words[2] == "pid"
             && words[4..6] == ["malloc", "ours"];
         if !form || !right_front {
-            return Err(format!("not `vcmalloc <version> pid <pid> malloc ours front <front>`: {line}"));
+            return Err(format!(
+                "not `vcmalloc <version> pid <pid> malloc ours front <front> (<why>)`: {line}"
+            ));
         }
     }
     Ok(Vec::new())

@@ -124,7 +124,7 @@ fn prepared(allocator: &Allocator, case: &Case, setting: Setting, folder: &Path)
     command.arg(name);
     match setting {
         Setting::NoSequences => {
-            command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+            command.env("VCM_FRONT", "locked");
         }
         Setting::Limited(limit) => {
             command.env("VCM_MEMORY_LIMIT", limit);

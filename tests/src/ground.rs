@@ -10,8 +10,10 @@ pub enum Ground {
     Glibc,
     /// `LD_PRELOAD`, with restartable sequences where the machine has them.
     Preload,
-    /// `LD_PRELOAD` with the C library told not to register threads, so that the locked cache serves them.
+    /// `LD_PRELOAD`, on the locked caches.
     Locked,
+    /// `LD_PRELOAD` with the C library told not to register threads, so that ours does it.
+    Registered,
     /// `LD_PRELOAD` of the hardened library.
     Hardened,
     /// `LD_PRELOAD`, with many guarded samples and a heap profile. Not one of `ALL`: for the tests that name
@@ -25,14 +27,21 @@ pub enum Ground {
 const DISTURBING_PREFIXES: [&str; 5] = ["VCM_", "TCMALLOC_", "MALLOC_", "LD_PRELOAD", "GLIBC_TUNABLES"];
 
 impl Ground {
-    pub const ALL: [Ground; 5] =
-        [Ground::Glibc, Ground::Preload, Ground::Locked, Ground::Hardened, Ground::Static];
+    pub const ALL: [Ground; 6] = [
+        Ground::Glibc,
+        Ground::Preload,
+        Ground::Locked,
+        Ground::Registered,
+        Ground::Hardened,
+        Ground::Static,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Ground::Glibc => "glibc",
             Ground::Preload => "preload",
             Ground::Locked => "locked",
+            Ground::Registered => "registered",
             Ground::Hardened => "hardened",
             Ground::Watched => "watched",
             Ground::Static => "static",
@@ -62,7 +71,7 @@ impl Ground {
             _ => "vcmalloc",
         };
         command.env("CONFORMANCE_ON", expected);
-        if matches!(self, Ground::Preload | Ground::Locked | Ground::Watched) {
+        if matches!(self, Ground::Preload | Ground::Locked | Ground::Registered | Ground::Watched) {
             command.env("LD_PRELOAD", library::shared()?);
         }
         if self == Ground::Hardened {
@@ -74,6 +83,9 @@ impl Ground {
             command.envs(often);
         }
         if self == Ground::Locked {
+            command.env("VCM_FRONT", "locked");
+        }
+        if self == Ground::Registered {
             command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
         }
         Ok(())

@@ -54,7 +54,7 @@ pub fn shared() -> Result<PathBuf, String> {
 /// Our shared library, whatever the programs are run on.
 pub fn our_shared() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-    built(&BUILT, "vcmalloc", "libvcmalloc.so")
+    built(&BUILT, "vcmalloc-shared", "libvcmalloc.so")
 }
 
 /// The hardened library, under the name that programs preload.
@@ -100,6 +100,12 @@ pub fn stand_ins() -> Result<PathBuf, String> {
 pub fn archive() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     built(&BUILT, "vcmalloc-static", "libvcmalloc.a")
+}
+
+/// The library that `vcm record` preloads.
+pub fn recorder() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    built(&BUILT, "vcm-recorder", "libvcm_recorder.so")
 }
 
 /// The tool.

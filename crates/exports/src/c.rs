@@ -1,21 +1,27 @@
 //! What C's functions speak in: pointers, names, errno, threads.
 
-use core::ffi::{c_char, c_int, c_void};
+#[cfg(exported)]
+use core::ffi::c_char;
+use core::ffi::{c_int, c_void};
+#[cfg(exported)]
 use core::ptr;
 
 pub type Pointer = *mut c_void;
 /// A C string.
+#[cfg(exported)]
 pub type Name = *const c_char;
 /// What a new thread runs, and pthread_create.
 pub type Start = extern "C" fn(Pointer) -> Pointer;
 pub type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;
 
+#[cfg(exported)]
 #[inline(always)]
 pub fn pointer(address: usize) -> Pointer {
     ptr::with_exposed_provenance_mut(address)
 }
 
+#[cfg(exported)]
 #[inline(always)]
 pub fn address(pointer: Pointer) -> usize {
     pointer.expose_provenance()

@@ -133,7 +133,7 @@ macro_rules! new {
                             marked(block, Maker::$maker)
                         }
                     }
-                    block => pointer(block),
+                    block => marked(pointer(block), Maker::$maker),
                 }
             }
         }

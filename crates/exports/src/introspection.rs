@@ -1,42 +1,10 @@
 //! glibc's questions about the heap, answered about ours.
 
+use super::sink::DescriptorSink;
 use super::{Blocks, blocks, heap};
 use core::ffi::c_int;
 use vcmalloc_core::base::text::{self, Sink};
 use vcmalloc_core::heap::Stats;
-use vcmalloc_core::os::Os;
-
-/// A descriptor as a place for text, in pieces of a few kilobytes.
-pub struct DescriptorSink {
-    descriptor: c_int,
-    buffer: [u8; 2048],
-    used: usize,
-}
-
-impl DescriptorSink {
-    pub fn new(descriptor: c_int) -> Self {
-        DescriptorSink { descriptor, buffer: [0; 2048], used: 0 }
-    }
-
-    pub fn flush(&mut self) {
-        heap().os().write(self.descriptor, self.buffer.get(..self.used).unwrap_or(&[]));
-        self.used = 0;
-    }
-}
-
-impl Sink for DescriptorSink {
-    fn put(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            if self.used == self.buffer.len() {
-                self.flush();
-            }
-            if let Some(place) = self.buffer.get_mut(self.used) {
-                *place = *byte;
-                self.used += 1;
-            }
-        }
-    }
-}
 
 /// A C stream as a place for text.
 struct StreamSink(*mut libc::FILE);
@@ -61,6 +29,7 @@ fn free_bytes(stats: &Stats) -> u64 {
 }
 
 /// The figures that glibc has, as far as they exist here.
+#[cfg(target_env = "gnu")]
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
     let stats = heap().stats();
@@ -79,6 +48,7 @@ pub extern "C" fn mallinfo2() -> libc::mallinfo2 {
     }
 }
 
+#[cfg(target_env = "gnu")]
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo() -> libc::mallinfo {
     // The old structure's fields are too small for today's heaps: they stop at their end instead of wrapping.
@@ -101,12 +71,15 @@ pub extern "C" fn mallinfo() -> libc::mallinfo {
 /// Accepts glibc's parameters and answers as glibc does; they tune structures that do not exist here.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
+    // musl has no names for them.
+    const M_MXFAST: c_int = 1;
+    const M_MMAP_THRESHOLD: c_int = -3;
     /// glibc's own limits for the two parameters that have one.
     const MOST_FAST: c_int = 160;
     const MOST_MMAP_THRESHOLD: c_int = 32 << 20;
     let refused = match parameter {
-        libc::M_MXFAST => !(0..=MOST_FAST).contains(&value),
-        libc::M_MMAP_THRESHOLD => value > MOST_MMAP_THRESHOLD,
+        M_MXFAST => !(0..=MOST_FAST).contains(&value),
+        M_MMAP_THRESHOLD => value > MOST_MMAP_THRESHOLD,
         _ => false,
     };
     c_int::from(!refused)

@@ -87,7 +87,7 @@ fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
 
 fn create_janitor(create: Create) -> bool {
     let mut attributes = MaybeUninit::uninit();
-    let mut thread = 0;
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     BEGUN.store(0, Ordering::Relaxed);
     // SAFETY: the attributes are initialised before use; the thread's function is ours.
     unsafe {
@@ -95,10 +95,11 @@ fn create_janitor(create: Create) -> bool {
         if let Some(set_stack) = moved::pthread_attr_setstacksize() {
             set_stack(attributes.as_mut_ptr(), STACK_BYTES);
         }
-        let made = create(&mut thread, attributes.as_ptr(), janitor, ptr::null_mut()) == 0
-            || create(&mut thread, ptr::null(), janitor, ptr::null_mut()) == 0;
+        let made = create(thread.as_mut_ptr(), attributes.as_ptr(), janitor, ptr::null_mut()) == 0
+            || create(thread.as_mut_ptr(), ptr::null(), janitor, ptr::null_mut()) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         if made {
+            let thread = thread.assume_init();
             #[cfg(shared)]
             put_in_background(thread);
             heap().note_janitor(thread as usize);

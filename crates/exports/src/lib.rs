@@ -1,13 +1,16 @@
 //! libvcmalloc: the C and C++ allocation functions on one static heap.
 //!
 //! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call
-//! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root. No constructor
-//! has to run before the first call, and there is no thread-local storage.
+//! it; sits on `vcmalloc_core::heap`. Each library of crates/libraries has this file as its root, and so has
+//! the crate `vcmalloc` (docs/design/rust-crate.md). No constructor
+//! has to run before the first call. The one thread-local variable is the core's: the area of our own registration
+//! (`vcmalloc_core::os`), which is only used where the C library registers none.
 //!
 //! Each file uses those in rows below it; `tests/layers_of_exports.rs` reads this picture. All use what stands here: the
 //! way to blocks, and the heap.
 //!
 //! ```text
+//! rust                        the crate for Rust programs: the global allocator
 //! start                       when the library is loaded, when the process forks, when it ends
 //! gperftools                  the stand-in's interface
 //! fast                        the functions that are called most, as far as they hit the cache, written whole
@@ -17,8 +20,10 @@
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
 //! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
-//! window                      where the statistics lie, for who reads this process from outside
+//! window probes               where the statistics lie, and what tracers stop at, for who looks from outside
+//! registration                whether threads are registered for the sequences by ourselves
 //! moved version               functions that glibc moved; which build this is
+//! sink                        a descriptor as a place for text
 //! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
 //! c                           what C's functions speak in: pointers, names, errno
 //! ```
@@ -26,9 +31,12 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod actions;
+#[cfg(exported)]
 mod api;
 mod c;
+#[cfg(exported)]
 mod cxx;
+#[cfg(exported)]
 mod extended;
 #[cfg(whole_paths)]
 mod fast;
@@ -37,21 +45,29 @@ mod faults;
 mod filters;
 #[cfg(gperftools)]
 mod gperftools;
+#[cfg(exported)]
 mod introspection;
 mod janitor;
 #[cfg(shared)]
 mod loader;
 #[cfg(shared)]
 mod lookup;
+#[cfg(exported)]
 mod malloc;
 mod moved;
 #[cfg(gperftools)]
 mod new_mode;
 #[cfg(shared)]
 mod next;
+mod probes;
+mod registration;
+#[cfg(exported)]
 mod replaced;
+#[cfg(rust)]
+mod rust;
 #[cfg(shared)]
 mod signals;
+mod sink;
 mod start;
 #[cfg(shared)]
 mod threads;
@@ -60,7 +76,7 @@ mod version;
 mod window;
 
 use vcmalloc_core::heap::{Blocks, Heap};
-use vcmalloc_core::os::{Linux, Os};
+use vcmalloc_core::os::Linux;
 
 /// The one difference between the libraries: what happens to a block on its way out and back.
 #[cfg(not(hardened))]
@@ -72,9 +88,10 @@ type Policy = vcmalloc_core::heap::Hardened<Linux>;
 static HEAP: Policy = Policy::with_hooks(
     Linux::new(),
     vcmalloc_core::heap::Hooks { before_guards: faults::catch, unwind: unwind::stack },
-);
+)
+.with_probes(probes::PROBES);
 #[cfg(hardened)]
-static HEAP: Policy = Policy::new(Linux::new());
+static HEAP: Policy = Policy::new(Linux::new()).with_probes(probes::PROBES);
 
 /// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
 #[inline(always)]
@@ -93,8 +110,12 @@ const fn place_of_heap() -> *const Heap<Linux> {
     Policy::heap_of(&raw const HEAP)
 }
 
+#[cfg(rust)]
+pub use rust::*;
+
 /// Nothing here panics: a test on the library's symbols proves that this is never called.
+#[cfg(not(rust))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
-    heap().os().abort()
+    vcmalloc_core::os::Os::abort(heap().os())
 }

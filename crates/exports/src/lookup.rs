@@ -129,6 +129,8 @@ struct Symbol {
 }
 
 const FUNCTION: u8 = 2;
+/// The area of another library's registration is one.
+const THREAD_LOCAL: u8 = 6;
 
 impl Tables {
     /// # Safety
@@ -192,7 +194,8 @@ impl Tables {
                 let (place, chained) = (symbols.add(index as usize), *chains.add((index - first) as usize));
                 let symbol = &*place;
                 let text = ptr::with_exposed_provenance::<c_char>(self.strings + symbol.name as usize);
-                let is_function = symbol.section != 0 && symbol.kind & 15 == FUNCTION;
+                let is_function =
+                    symbol.section != 0 && [FUNCTION, THREAD_LOCAL].contains(&(symbol.kind & 15));
                 if chained | 1 == hash | 1 && is_function && CStr::from_ptr(text) == name {
                     return Some(place);
                 }

@@ -1,8 +1,10 @@
 //! What happens when the library is loaded, when the process forks, and when it ends.
 
+#[cfg(exported)]
 use super::c::Pointer;
-use super::introspection::DescriptorSink;
+#[cfg(exported)]
 use super::malloc::exported_malloc;
+use super::sink::DescriptorSink;
 use super::{Blocks, blocks, heap, moved};
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
@@ -30,9 +32,11 @@ extern "C" fn on_load() {
     super::unwind::ready();
     #[cfg(shared)]
     look_up_and_note();
+    #[cfg(exported)]
     super::replaced::look();
     // Not needed, but a bad setting should be reported by every program, not only by those that allocate.
     blocks().free(blocks().allocate(1));
+    super::registration::look();
     super::faults::catch_if_wanted();
     heap().after_load();
     #[cfg(gperftools)]
@@ -101,6 +105,9 @@ fn prove() {
     put_malloc_owner(&mut buffer);
     put_str(&mut buffer, " front ");
     put_str(&mut buffer, heap().front_kind().name());
+    put_str(&mut buffer, " (");
+    put_str(&mut buffer, heap().front_reason().words());
+    put_str(&mut buffer, ")");
     put_str(&mut buffer, "\n");
     heap().os().write(descriptor, buffer.as_bytes());
 }
@@ -127,11 +134,16 @@ fn proof_descriptor() -> Option<c_int> {
 /// `ours`, or the file of the object whose malloc the program's calls reach.
 fn put_malloc_owner(buffer: &mut Buffer<'_>) {
     let found = moved::find(libc::RTLD_DEFAULT, c"malloc");
+    #[cfg(exported)]
+    let is_ours = found == exported_malloc as *const () as Pointer;
+    // Without C's names the C library's malloc is its own.
+    #[cfg(not(exported))]
+    let is_ours = false;
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is filled in where dladdr says so.
     unsafe {
         let place = |place: *mut libc::Dl_info| moved::dladdr().map_or(0, |dladdr| dladdr(found, place));
-        if found == exported_malloc as *const () as Pointer {
+        if is_ours {
             put_str(buffer, "ours");
         } else if place(info.as_mut_ptr()) != 0 && !info.assume_init_ref().dli_fname.is_null() {
             use vcmalloc_core::base::text::Sink;

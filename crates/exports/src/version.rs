@@ -1,14 +1,18 @@
 //! Which build of the library this is. `build.rs` knows it; the C API, the proof and the statistics tell it.
 
+#[cfg(exported)]
 use super::c::Name;
 use super::heap;
 use vcmalloc_core::base::text::{Sink, put_str};
 
 pub const VERSION: &str = env!("VCMALLOC_VERSION");
+#[cfg(exported)]
 const BEFORE: &str = "vcmalloc version ";
 /// `vcm doctor` finds the version in the library's file by the words before it.
+#[cfg_attr(not(exported), used)]
 static TOLD: &str = concat!("vcmalloc version ", env!("VCMALLOC_VERSION"), "\0");
 
+#[cfg(exported)]
 /// The version alone, as a C string.
 pub fn c_string() -> Name {
     TOLD.get(BEFORE.len()..).unwrap_or(TOLD).as_ptr().cast()

@@ -47,6 +47,15 @@ impl Process {
         fs::read_to_string(self.file("smaps_rollup")).map(Lines)
     }
 
+    /// Bytes in memory, as the kernel counts them while they come and go; none of a process without memory.
+    pub fn rss(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.file("statm")).ok()?;
+        let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        // SAFETY: asks for a number.
+        let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+        (pages > 0).then(|| pages * page)
+    }
+
     pub fn threads(&self) -> Option<u64> {
         self.status("Threads")?.parse().ok()
     }

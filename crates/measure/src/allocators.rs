@@ -69,8 +69,8 @@ const MIMALLOC: Library = Library::Debian {
     package: "libmimalloc2.0",
 };
 const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
-/// Takes the thread's rseq area away from glibc: google/tcmalloc then has its per-CPU mode, ours the locked
-/// path.
+const LOCKED: (&str, &str) = ("VCM_FRONT", "locked");
+/// Takes the thread's rseq area away from glibc: google/tcmalloc then has its per-CPU mode.
 const NO_GLIBC_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 /// Without the thread slow paths would do its work: so long a delay and so much to retain leave nothing to
 /// do.
@@ -109,7 +109,7 @@ pub static ALLOCATORS: &[Allocator] = &[
     peer("google-new", Library::Built("tcmalloc"), (30, 120, 110), "the newest google/tcmalloc that crates.io has"),
     variant("vcmalloc-1M", Library::Ours, &[("VCM_CACHE_LIMIT", "1M")], (226, 124, 170),
         "vcmalloc with caches of 1 MiB together"),
-    variant("vcmalloc-locked", Library::Ours, &[NO_GLIBC_RSEQ], (235, 130, 110),
+    variant("vcmalloc-locked", Library::Ours, &[LOCKED], (235, 130, 110),
         "vcmalloc without restartable sequences"),
     variant("vcmalloc-no-janitor", Library::Ours, &NO_JANITOR, (240, 150, 130), "vcmalloc without its thread"),
     variant("jemalloc-background", JEMALLOC, &[("MALLOC_CONF", "background_thread:true")], (110, 170, 230),
@@ -196,7 +196,9 @@ impl Places {
                 (found, format!("apt-get install {package}"))
             }
             Library::Built(name) => (self.there(self.built_peer(name)), format!("vcm-bench peers {name}")),
-            Library::Ours => (self.there(self.ours.clone()), "cargo build --release -p vcmalloc".to_owned()),
+            Library::Ours => {
+                (self.there(self.ours.clone()), "cargo build --release -p vcmalloc-shared".to_owned())
+            }
         };
         match (found, &self.root) {
             (Some(library), _) => ready(Some(library)),

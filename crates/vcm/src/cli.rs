@@ -10,8 +10,12 @@ pub mod doctor;
 pub mod enable;
 pub mod lab;
 pub mod orders;
+pub mod profile;
+pub mod record;
 pub mod replay;
+pub mod serve;
 pub mod stat;
+pub mod top;
 pub mod trace;
 
 use crate::{say, settings};
@@ -33,6 +37,9 @@ Examples:
   vcm compare -- ./program                 which allocator for it, and how sure is that
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm stat ceph-osd                        where the memory of a running process is
+  vcm serve                                metrics and profiles of every process here, for Prometheus and pprof
+  vcm top                                  every process here on vcmalloc, refreshed
+  vcm profile ceph-osd                     which call sites hold it
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
 const RUN_EXAMPLES: &str = "\
@@ -82,8 +89,12 @@ pub enum Verb {
     Enable(enable::Enable),
     Disable(enable::Disable),
     Stat(stat::Stat),
+    Top(top::Top),
     Trace(trace::TraceVerb),
     Bounds(bounds::Bounds),
+    Profile(Box<profile::Profile>),
+    Serve(serve::Serve),
+    Record(record::Record),
     Replay(replay::Replay),
     Set(orders::Set),
     Release(orders::Release),
@@ -216,9 +227,9 @@ pub fn run_flags() -> Vec<String> {
     command.get_arguments().filter_map(|argument| Some(format!("--{}", argument.get_long()?))).collect()
 }
 
-/// Prints help or what is wrong with the command line; `run` keeps the low codes for its command.
+/// Prints help or what is wrong with the command line; `run` and `record` keep the low codes for their command.
 pub fn refused(error: &clap::Error) -> ExitCode {
-    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
+    let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "record");
     let own = |code| ExitCode::from(if is_run { say::OWN_FAILURE } else { code });
     let printed = error.print();
     match error.kind() {

@@ -53,6 +53,28 @@ pub fn find_in(root: &Root, asked_for: Option<&Path>, hardened: bool) -> Result<
     }
 }
 
+/// The library of `vcm record`, which is no allocator.
+pub fn recorder(asked_for: Option<&Path>) -> Result<PathBuf, Failure> {
+    let name = "libvcm_recorder.so";
+    // Beside vcm where it was built, in the tools' own folder where they are installed.
+    let names = [name, "vcm/libvcm_recorder.so"];
+    let places = asked_for.map_or_else(|| places(names), |path| vec![path.to_path_buf()]);
+    let found = places.iter().find(|path| path.is_file()).and_then(|path| std::path::absolute(path).ok());
+    let path = found.ok_or_else(|| {
+        failure(format!(
+            "{name} was not found. Looked at:{}\nBuild it with 'make build', or name it: --library PATH",
+            listed(&places)
+        ))
+    })?;
+    if path.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {
+        return Err(failure(format!(
+            "{}: LD_PRELOAD cannot carry a path with a blank or a colon",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
 fn file_names(hardened: bool) -> [&'static str; 2] {
     if hardened { HARDENED_FILE_NAMES } else { FILE_NAMES }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, compare, stat, set, release, doctor, enable, lab, trace, bounds, replay, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, top, profile, serve, set, release, doctor, enable, lab, record, trace, bounds, replay, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -10,7 +10,9 @@
 //! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
 //! restart     how a service is restarted so that data stays available
+//! amount      bytes as a reader takes them in at a glance
 //! arms        allocators as they are typed
+//! child       a command as the shell would start it: signals passed on, its end as ours
 //! table       what a comparison measured; words, how that is told
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
@@ -19,8 +21,10 @@
 //! A verb may use everything below `verbs/`, and no other verb. Looking at files, processes, daemons and the machine
 //! without changing them is the crate `vcm-inspect`.
 
+mod amount;
 mod arms;
 mod automatic;
+mod child;
 mod cli;
 mod config_file;
 mod findings;
@@ -61,9 +65,13 @@ fn main() -> ExitCode {
         Verb::Disable(arguments) => verbs::enable::disable(&arguments),
         Verb::Stat(arguments) => verbs::stat::stat(&arguments),
         Verb::Bounds(arguments) => verbs::bounds::bounds(&arguments),
+        Verb::Profile(arguments) => verbs::profile::profile(&arguments),
+        Verb::Serve(arguments) => verbs::serve::serve(arguments),
+        Verb::Record(arguments) => verbs::record::record(&arguments),
         Verb::Replay(arguments) => verbs::replay::replay(&arguments),
         Verb::Set(arguments) => verbs::orders::set(&arguments),
         Verb::Release(arguments) => verbs::orders::release(&arguments),
+        Verb::Top(arguments) => verbs::top::top(&arguments),
         Verb::Trace(arguments) => verbs::trace::trace(arguments),
         Verb::Completions(arguments) => verbs::completions::completions(&arguments),
         Verb::Man(arguments) => verbs::man::man(&arguments),

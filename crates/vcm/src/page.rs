@@ -56,7 +56,7 @@ impl Page {
     }
 }
 
-fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 

@@ -19,7 +19,10 @@ const COMMON: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 pub fn tell(packages: &[&str]) {
     let version = var("CARGO_PKG_VERSION").unwrap_or_default();
     let workspace = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let commit = folder_of(workspace).and_then(|folder| commit(&folder));
+    // Among the packages of another program, vendored, the folder above is that program's.
+    let is_ours = workspace.join("crates/version/Cargo.toml").exists();
+    let folder = folder_of(workspace).filter(|_| is_ours);
+    let commit = folder.and_then(|folder| commit(&folder));
     let build = commit.map_or(String::new(), |commit| {
         let folders = packages.iter().map(|package| format!("crates/{package}"));
         let sources: Vec<String> = folders.chain(COMMON.map(str::to_string)).collect();

@@ -81,10 +81,54 @@ impl FrontKind {
     }
 }
 
+/// Who registers threads for the sequences, or why they are not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum FrontReason {
+    NotStarted,
+    Libc,
+    Own,
+    Others,
+    Asked,
+    Machine,
+    Kernel,
+    Fence,
+    Unregistered,
+}
+
+impl FrontReason {
+    pub const ALL: [FrontReason; 9] = [
+        FrontReason::NotStarted,
+        FrontReason::Libc,
+        FrontReason::Own,
+        FrontReason::Others,
+        FrontReason::Asked,
+        FrontReason::Machine,
+        FrontReason::Kernel,
+        FrontReason::Fence,
+        FrontReason::Unregistered,
+    ];
+
+    pub fn words(self) -> &'static str {
+        match self {
+            FrontReason::NotStarted => "not started",
+            FrontReason::Libc => "registered by the C library",
+            FrontReason::Own => "registered by vcmalloc",
+            FrontReason::Others => "another library registers threads",
+            FrontReason::Asked => "as front=locked asks",
+            FrontReason::Machine => "no sequences for this machine",
+            FrontReason::Kernel => "rseq is refused",
+            FrontReason::Fence => "membarrier is refused",
+            FrontReason::Unregistered => "the C library registers no thread",
+        }
+    }
+}
+
 /// The front of a heap. Any thread may call.
 pub struct Cache<O: Os> {
     pub front: Front,
     kind: AtomicU32,
+    reason: AtomicU32,
     /// One mapping: an empty slab's words, the table of slabs in use, the table of slabs that exist, a table
     /// of nothing but the empty slab, the locks.
     base: AtomicUsize,
@@ -105,6 +149,7 @@ impl<O: Os> Cache<O> {
         Cache {
             front: Front::new(),
             kind: AtomicU32::new(FrontKind::Locked as u32),
+            reason: AtomicU32::new(FrontReason::NotStarted as u32),
             base: AtomicUsize::new(0),
             cpus: AtomicUsize::new(0),
             slots: AtomicUsize::new(0),
@@ -123,10 +168,22 @@ impl<O: Os> Cache<O> {
         }
     }
 
+    pub fn reason(&self) -> FrontReason {
+        let reason = self.reason.load(Ordering::Relaxed);
+        FrontReason::ALL.get(reason as usize).copied().unwrap_or(FrontReason::NotStarted)
+    }
+
+    /// Threads cannot be registered by ourselves: they stay on the locked caches.
+    pub fn leave_to_others(&self) {
+        self.kind.store(FrontKind::Locked as u32, Ordering::Relaxed);
+        self.reason.store(FrontReason::Others as u32, Ordering::Relaxed);
+    }
+
     /// Sets what one slab may take, from the bound and the number of slabs that share it.
     pub fn set_share(&self, limit: usize, usable_cpus: usize) {
         let under_locks = self.slots.load(Ordering::Relaxed) - self.cpus.load(Ordering::Relaxed);
-        let sharers = if self.behind.is_on() { usable_cpus } else { under_locks };
+        let has_sequences = self.kind() != FrontKind::Locked;
+        let sharers = if has_sequences { usable_cpus } else { under_locks };
         self.share.store(limit / SLAB_SHARE.1 * SLAB_SHARE.0 / sharers.max(1), Ordering::Relaxed);
     }
 }

@@ -1,17 +1,34 @@
 //! Start of the caches, and their end in a process that aborts.
 
 use super::tables::EMPTY_BYTES;
-use super::{Cache, EXTRA_LOCKED, FrontKind, MOST_LOCKED};
+use super::{Cache, EXTRA_LOCKED, FrontKind, FrontReason, MOST_LOCKED};
 use crate::base::sync::Ordering;
-use crate::os::{IndexKind, Os};
+use crate::os::{IndexKind, NoSequences, Os, Purpose, SequenceArea};
+
+/// Where threads are registered, and by whom; or why not.
+fn area_and_reason<O: Os>(os: &O) -> (Option<SequenceArea>, FrontReason) {
+    if let Some(area) = os.sequence_area() {
+        return (Some(area), FrontReason::Libc);
+    }
+    match os.own_sequence_area() {
+        Ok(area) => (Some(area), FrontReason::Own),
+        Err(NoSequences::Machine) => (None, FrontReason::Machine),
+        Err(NoSequences::Unregistered) => (None, FrontReason::Unregistered),
+        Err(NoSequences::Kernel) => (None, FrontReason::Kernel),
+        Err(NoSequences::Fence) => (None, FrontReason::Fence),
+    }
+}
 
 impl<O: Os> Cache<O> {
     /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid
     /// it; with `slowly` not those of the fast path.
     pub fn start(&self, os: &O, locked: bool, slowly: bool) -> bool {
-        let area = if locked { None } else { os.sequence_area() };
+        let (area, reason) = if locked { (None, FrontReason::Asked) } else { area_and_reason(os) };
+        self.reason.store(reason as u32, Ordering::Relaxed);
         let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
-        let under_locks = if cpus > 0 { EXTRA_LOCKED } else { (os.usable_cpus() * 2).min(MOST_LOCKED) };
+        // All threads use these where our own registration turns out to be another's business.
+        let is_sure = reason == FrontReason::Libc;
+        let under_locks = if is_sure { EXTRA_LOCKED } else { (os.usable_cpus() * 2).min(MOST_LOCKED) };
         let slots = cpus + under_locks;
         let bytes = Self::table_bytes(slots);
         let Some(base) = os.reserve(bytes) else { return false };
@@ -19,6 +36,7 @@ impl<O: Os> Cache<O> {
             os.unmap(base, bytes);
             return false;
         }
+        os.name_pages(base, bytes, Purpose::Tables);
         self.base.store(base, Ordering::Relaxed);
         self.cpus.store(cpus, Ordering::Relaxed);
         for slot in 0..slots {

@@ -1,15 +1,15 @@
 //! The tables of slabs, and which slab is this thread's.
 
-use super::Cache;
 use super::current::Current;
 use super::locked::Locked;
 use super::slab::{MAPPED, SLAB_BYTES, SLAB_HEAD_BYTES, Slab, USED};
 use super::slab_cache::SlabCache;
+use super::{Cache, FrontReason};
 use crate::base::locks as lock;
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::class::TABLE_LEN;
-use crate::os::{Mutex, Os};
+use crate::os::{Mutex, Os, Purpose};
 
 pub(super) const WORD: usize = size_of::<usize>();
 pub(super) const EMPTY_BYTES: usize = round_up(TABLE_LEN * WORD, 64);
@@ -70,7 +70,11 @@ impl<O: Os> Cache<O> {
         if self.slots.load(Ordering::Acquire) == 0 {
             return act(None);
         }
-        let slot = self.slot();
+        let mut slot = self.slot();
+        // A thread that nobody has registered yet: its first slow path, or one under a lock.
+        if slot >= self.cpus.load(Ordering::Relaxed) && self.behind.is_on() && os.enter_sequences() {
+            slot = self.slot();
+        }
         if self.made(slot).load(Ordering::Acquire) == 0 {
             self.make(os, slot);
         }
@@ -90,6 +94,7 @@ impl<O: Os> Cache<O> {
             return;
         }
         let Some((slab, is_whole)) = os.reserve_with_head(SLAB_BYTES, SLAB_HEAD_BYTES) else { return };
+        os.name_pages(slab, SLAB_BYTES, Purpose::Tables);
         if is_whole {
             Slab(slab).info().big.store(MAPPED, Ordering::Relaxed);
         }
@@ -132,6 +137,10 @@ impl<O: Os> Cache<O> {
     #[inline]
     pub(super) fn locked(&self) -> Option<Locked<'_, O>> {
         if self.slots.load(Ordering::Acquire) == 0 || self.behind.current().is_some() {
+            return None;
+        }
+        if self.reason() == FrontReason::Own {
+            // It may only not be registered yet: `with_slab_cache` sees to that.
             return None;
         }
         let slot = self.slot();

@@ -14,6 +14,7 @@ impl<O: Os> Cache<O> {
     pub(crate) const fn places(list: Places, at: usize) -> Places {
         let slot_bytes = TABLES * WORD + size_of::<Mutex<lock::Slab, O>>();
         list.one("cache.kind", 4, at + offset_of!(Self, kind))
+            .one("cache.reason", 4, at + offset_of!(Self, reason))
             .one("cache.base", 8, at + offset_of!(Self, base))
             .one("cache.cpus", 8, at + offset_of!(Self, cpus))
             .one("cache.slots", 8, at + offset_of!(Self, slots))

@@ -23,7 +23,7 @@ use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
-use crate::os::{Mutex, Os};
+use crate::os::{Mutex, Os, Purpose};
 use crate::pages::{Pages, SpanId, is_idle};
 use lists::SpanLists;
 use transfer::Transfer;
@@ -107,6 +107,7 @@ impl<O: Os> Central<O> {
     /// only slower.
     pub fn start(&self, os: &O) {
         if let Some(base) = os.reserve(places::ALL_BYTES) {
+            os.name_pages(base, places::ALL_BYTES, Purpose::Tables);
             self.arrays.store(base, Ordering::Relaxed);
         }
     }

@@ -14,6 +14,7 @@ mod settings;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 
+pub use crate::cache::FrontReason;
 pub use blocks::Blocks;
 pub use figures::{Committed, Range, RangeState, Stats, Tiers, Window};
 pub use hardened::Hardened;
@@ -31,7 +32,7 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
-use crate::watch::{Guards, Profile};
+use crate::watch::{Guards, Probes, Probing, Profile};
 use core::sync::atomic::AtomicU64;
 use process::{Emergency, Found, Orders, Process, SlowPaths};
 #[cfg(target_arch = "x86_64")]
@@ -64,6 +65,7 @@ pub struct Heap<O: Os> {
     emergency: Emergency,
     slow_paths: SlowPaths,
     profile: Profile<O>,
+    probing: Probing,
     process: Process,
     /// The thread that aborts for its misuse; 0 while there is none.
     aborting_thread: AtomicUsize,
@@ -105,6 +107,12 @@ impl<O: Os> Heap<O> {
         Heap::build(os, Some(hooks))
     }
 
+    /// The same heap, with probes for tracers.
+    pub const fn with_probes(mut self, probes: Probes) -> Self {
+        self.probing = Probing::of(probes);
+        self
+    }
+
     const fn build(os: O, hooks: Option<Hooks>) -> Self {
         Heap {
             cache: Cache::new(),
@@ -123,6 +131,7 @@ impl<O: Os> Heap<O> {
             emergency: Emergency::new(),
             slow_paths: SlowPaths::new(),
             profile: Profile::new(),
+            probing: Probing::new(),
             process: Process::new(),
             aborting_thread: AtomicUsize::new(0),
             guards: Guards::new(),
@@ -160,6 +169,16 @@ impl<O: Os> Heap<O> {
     /// Which caches threads use.
     pub fn front_kind(&self) -> FrontKind {
         self.cache.kind()
+    }
+
+    /// Who registers threads for the sequences, or why they are not used.
+    pub fn front_reason(&self) -> FrontReason {
+        self.cache.reason()
+    }
+
+    /// Threads cannot be registered by ourselves, because somebody else does it.
+    pub fn leave_registration_to_others(&self) {
+        self.cache.leave_to_others();
     }
 }
 

@@ -400,3 +400,25 @@ fn only_a_large_block_is_resized_where_it_lies() {
     assert!(!heap.resize_in_place(large, 1 << 40, 1 << 20) && !heap.resize_in_place(large, 1, usize::MAX));
     assert_eq!(heap.usable_bytes(large), 2 << 20);
 }
+
+#[test]
+fn the_system_is_told_what_mappings_are_for() {
+    use crate::os::Purpose;
+    use crate::pages::Mapping;
+    use core::sync::atomic::Ordering;
+    let heap = Box::new(Heap::with_hooks(Fake::default(), Hooks { before_guards: || (), unwind: |_| 0 }));
+    let named = |purpose: Purpose| heap.os().named[purpose as usize].load(Ordering::Relaxed);
+    assert_eq!(named(Purpose::Heap) + named(Purpose::Tables), 0);
+    (0..50).for_each(|number| _ = heap.allocate(1 + number * 200_011));
+    assert!(heap.start_profile(4096));
+    heap.allocate_in_emergency(100, 16);
+    let (mut blocks, mut tables) = (0, 0);
+    heap.pages.each_mapping(|mapping, _, bytes| match mapping {
+        Mapping::Blocks => blocks += bytes,
+        _ => tables += bytes,
+    });
+    heap.cache.each_mapping(|_, bytes| tables += bytes);
+    heap.profile.each_mapping(|_, bytes| tables += bytes);
+    assert_eq!(named(Purpose::Heap), blocks);
+    assert!(named(Purpose::Tables) >= tables && named(Purpose::Emergency) > 0);
+}

@@ -39,6 +39,8 @@ impl<O: Os> Heap<O> {
         self.emergency.each_mapping(&mut note);
         self.profile.each_reservation(&mut note);
         self.guards.each_reservation(&mut note);
+        let (start, bytes) = self.probing.mapping();
+        note(start, bytes);
         let (start, bytes) = self.central.arrays();
         note(start, bytes);
         note(self.process.address(), self.os.page_bytes());

@@ -105,6 +105,8 @@ options! {
         "hardened library: stop a free by another family of functions (malloc, new, new[]) than made the block; off: for a library that has its own operator new but not the delete";
     wrong_size_check: Flag = "on", "0" ..= "1", start,
         "stop a free that says another size or alignment than the block can have (hardened library: than it was asked for with); off: for a program that lies there";
+    guard_budget: Count = "1000", "0" ..= "1000000000", live,
+        "hardened library: blocks from 32K on a second, at most, that get guard pages of their own; the others have canaries alone; 0: none";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
     system_calls: Calls = "auto", "0" ..= "1", live,
@@ -215,6 +217,11 @@ impl Options {
 pub fn spec(id: OptionId) -> &'static Spec {
     // The enum and the table come from the same declaration, so the index is always in range.
     SPECS.get(id as usize).unwrap_or(&SPECS[0])
+}
+
+/// Bytes as a user writes them, such as `512M`.
+pub fn bytes(text: &[u8]) -> Option<u64> {
+    value::parse(Kind::Size, text).ok()
 }
 
 pub fn find(name: &[u8]) -> Option<OptionId> {

@@ -1,6 +1,9 @@
 //! A system that counts what it is asked and refuses on demand. Its memory is real, so that heaps on it work.
 
-use super::{FreeRange, HugePages, Linux, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
+use super::{
+    FreeRange, HugePages, Linux, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, SequenceArea,
+    Unread, Wait,
+};
 use crate::base::sync::AtomicU32;
 use crate::base::text::Sink;
 use core::ffi::CStr;
@@ -38,6 +41,8 @@ pub struct Fake {
     linux: Linux,
     asked: [AtomicU64; REQUESTS],
     refuse_from: [AtomicU64; REQUESTS],
+    /// Bytes of pages that were said to be for each purpose.
+    pub named: [AtomicUsize; 4],
     pub usable_cpus: AtomicUsize,
     pub address_budget: AtomicUsize,
     /// Addresses of the range beyond the budget.
@@ -92,6 +97,7 @@ impl Default for Fake {
             linux: Linux::new(),
             asked: [const { AtomicU64::new(0) }; REQUESTS],
             refuse_from: [const { AtomicU64::new(NEVER) }; REQUESTS],
+            named: [const { AtomicUsize::new(0) }; 4],
             usable_cpus: AtomicUsize::new(2),
             address_budget: AtomicUsize::new(4 << 30),
             address_room: AtomicUsize::new(0),
@@ -268,6 +274,12 @@ impl Os for Fake {
         self.grants(Request::SetDumped) && self.linux.set_dumped(address, bytes, dumped)
     }
 
+    fn name_pages(&self, _: usize, bytes: usize, purpose: Purpose) {
+        if let Some(named) = self.named.get(purpose as usize) {
+            named.fetch_add(bytes, Relaxed);
+        }
+    }
+
     fn populate(&self, address: usize, bytes: usize) {
         if self.grants(Request::Populate) {
             self.linux.populate(address, bytes);
@@ -305,6 +317,14 @@ impl Os for Fake {
 
     fn sequence_area(&self) -> Option<SequenceArea> {
         if self.has_sequences { self.linux.sequence_area() } else { None }
+    }
+
+    fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
+        if self.has_sequences { self.linux.own_sequence_area() } else { Err(NoSequences::Kernel) }
+    }
+
+    fn enter_sequences(&self) -> bool {
+        self.has_sequences && self.linux.enter_sequences()
     }
 
     fn fence_sequences(&self) -> bool {

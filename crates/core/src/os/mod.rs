@@ -41,6 +41,19 @@ pub enum IndexKind {
     CpuId,
 }
 
+/// Why there are no restartable sequences.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoSequences {
+    /// They are not written for this machine.
+    Machine,
+    /// The C library registers no thread, and we cannot on this machine.
+    Unregistered,
+    /// The kernel has none, or a filter refuses them.
+    Kernel,
+    /// There is no fence for them.
+    Fence,
+}
+
 /// A limit on memory and what counts against it, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryGroup {
@@ -92,6 +105,26 @@ pub enum Moved {
     Nothing,
     /// They are where they were, and where they were to go there is nothing mapped any more.
     Hole,
+}
+
+/// What pages are for, as the system shows it to who looks at the process's mappings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    Heap,
+    Tables,
+    Guards,
+    Emergency,
+}
+
+impl Purpose {
+    pub const fn name(self) -> &'static CStr {
+        match self {
+            Purpose::Heap => c"vcmalloc-heap",
+            Purpose::Tables => c"vcmalloc-tables",
+            Purpose::Guards => c"vcmalloc-guards",
+            Purpose::Emergency => c"vcmalloc-emergency",
+        }
+    }
 }
 
 /// What a heap asks of its system. Addresses and lengths are multiples of the page size.
@@ -150,6 +183,9 @@ pub trait Os: Wait + Sync + 'static {
     fn release(&self, address: usize, bytes: usize) -> bool;
     /// Keeps pages out of core files, or lets them in again.
     fn set_dumped(&self, address: usize, bytes: usize, dumped: bool) -> bool;
+    /// Tells the system what mapped pages are for, whose neighbours for the same purpose stay one mapping with them. Nothing
+    /// depends on it.
+    fn name_pages(&self, address: usize, bytes: usize, purpose: Purpose);
     /// Puts a 2 MiB block onto one huge page now; may take a millisecond.
     fn collapse(&self, address: usize, bytes: usize) -> bool;
     /// What this process may expect of huge pages.
@@ -164,6 +200,15 @@ pub trait Os: Wait + Sync + 'static {
 
     /// None where the system has no restartable sequences or this process did not register.
     fn sequence_area(&self) -> Option<SequenceArea>;
+    /// Where threads could be registered by ourselves; registers none.
+    fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
+        Err(NoSequences::Machine)
+    }
+    /// Registers this thread in that area, where this is allowed and was not refused before. True where its sequences can
+    /// be used now.
+    fn enter_sequences(&self) -> bool {
+        false
+    }
     /// Aborts every sequence in flight in this process: one begun before the call has committed or will
     /// restart.
     fn fence_sequences(&self) -> bool;

@@ -7,7 +7,7 @@ use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, BLOCK_UNITS, GRANULE_SHIFT, MARKS_P
 use crate::base::round_up;
 use crate::base::sync::Ordering;
 use crate::class::UNIT_SHIFT;
-use crate::os::{Guard, HugePages, MapRefusal, Os};
+use crate::os::{Guard, HugePages, MapRefusal, Os, Purpose};
 
 const LEAST_RANGE: usize = 64 << 20;
 /// How often another place is tried where somebody has the first.
@@ -151,6 +151,7 @@ impl<O: Os> Pages<O> {
         let first = state.runs.blocks;
         let (address, bytes) = (self.address_of(first * BLOCK_UNITS), count as usize * BLOCK_BYTES);
         os.map_at(address, bytes)?;
+        os.name_pages(address, bytes, Purpose::Heap);
         if self.forbid_huge_pages.load(Ordering::Relaxed) {
             os.forbid_huge_pages(address, bytes);
         }

@@ -4,7 +4,7 @@
 use crate::base::place::Places;
 use crate::base::round_up;
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
-use crate::os::Os;
+use crate::os::{Os, Purpose};
 
 /// Memory is taken in steps of this many bytes.
 pub const STEP_BYTES: usize = 64 << 10;
@@ -47,6 +47,7 @@ impl<T> Table<T> {
     /// Reserves addresses for `capacity` entries. Called once, before any other thread knows the table.
     pub fn start<O: Os>(&self, os: &O, capacity: usize) -> bool {
         let Some(base) = os.reserve(Self::bytes_for(capacity)) else { return false };
+        os.name_pages(base, Self::bytes_for(capacity), Purpose::Tables);
         self.start_at(base, capacity);
         self.reserved.store(true, Ordering::Relaxed);
         true
@@ -118,6 +119,9 @@ impl<T> Table<T> {
                 (false, false) => os.map_zeros_at(start, bytes).is_ok(),
             };
         if is_there {
+            if !self.reserved.load(Ordering::Relaxed) {
+                os.name_pages(start, bytes, Purpose::Tables);
+            }
             // Pairs with the Acquire in `usable`: who sees the new length sees usable memory.
             self.committed_bytes.store(target, Ordering::Release);
         }

@@ -15,7 +15,7 @@ use crate::base::place::Places;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
-use crate::os::{Guard, Mutex, Os};
+use crate::os::{Guard, Mutex, Os, Purpose};
 use crate::pages::Table;
 use core::mem::offset_of;
 
@@ -159,6 +159,7 @@ impl<O: Os> Guards<O> {
             self.slots.stop(os);
             return false;
         };
+        os.name_pages(base, bytes, Purpose::Guards);
         self.page.store(page, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
         self.slot_count.store(slots as u32, Ordering::Relaxed);

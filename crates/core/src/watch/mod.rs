@@ -6,6 +6,7 @@
 
 mod guards;
 mod modules;
+mod probes;
 mod profile;
 mod report;
 mod slot;
@@ -13,6 +14,7 @@ mod stack;
 mod text;
 
 pub use guards::{GuardStats, Guards};
+pub use probes::{Probes, Probing};
 pub use profile::{LiveSample, Profile, ProfileStats, Size};
 pub use slot::Trace;
 pub use stack::{MOST_FRAMES, Stack};

@@ -77,10 +77,26 @@ pub struct OfStack {
     hash: u64,
     pub allocated: Tally,
     freed: Tally,
+    /// What was in use at the peak with the number `peak_number`; at a later one, what is in use now: nothing changed since.
+    peak: Tally,
+    peak_number: u64,
     next: u32,
 }
 
 impl OfStack {
+    /// Before the tallies change: keeps what they were at the last peak.
+    fn keep_peak(&mut self, number: u64) {
+        if self.peak_number != number {
+            (self.peak, self.peak_number) = (self.in_use(), number);
+        }
+    }
+
+    /// What was in use at the peak, of which the profile tells the number.
+    #[cfg(test)]
+    pub fn at_peak(&self, number: u64) -> Tally {
+        if self.peak_number == number { self.peak } else { self.in_use() }
+    }
+
     pub fn in_use(&self) -> Tally {
         self.allocated.without(self.freed)
     }
@@ -130,9 +146,44 @@ impl<O: Os> Profile<O> {
         let list = Table::<Record>::places(list, "records", at + offset_of!(Self, records));
         let list = Table::<AtomicU32>::places(list, "record_heads", at + offset_of!(Self, record_heads));
         let list = Table::<OfStack>::places(list, "stacks", at + offset_of!(Self, stacks));
-        Table::<AtomicU32>::places(list, "stack_heads", at + offset_of!(Self, stack_heads))
+        let list = Table::<AtomicU32>::places(list, "stack_heads", at + offset_of!(Self, stack_heads))
             .one("profile.on", 1, at + offset_of!(Self, on))
-            .one("profile.interval", 8, at + offset_of!(Self, interval))
+            .one("profile.interval", 8, at + offset_of!(Self, interval));
+        Self::places_of_entries(Self::places_of_state(list, at + offset_of!(Self, state)))
+    }
+
+    const fn places_of_state(list: Places, lock: usize) -> Places {
+        let state = lock + Mutex::<State, O>::VALUE;
+        list.one("profile.lock", 4, lock + Mutex::<State, O>::STATE)
+            .one("profile.records", 4, state + offset_of!(State, records))
+            .one("profile.stacks", 4, state + offset_of!(State, stacks))
+            .one("profile.births", 8, state + offset_of!(State, births))
+            .one("profile.live", 8, state + offset_of!(State, live))
+            .one("profile.dropped", 8, state + offset_of!(State, dropped))
+            .one("profile.peaks", 8, state + offset_of!(State, peaks))
+    }
+
+    /// How an entry of either table is laid out.
+    const fn places_of_entries(list: Places) -> Places {
+        let (allocated, freed) = (offset_of!(OfStack, allocated), offset_of!(OfStack, freed));
+        list.constant("record.entry_bytes", size_of::<Record>())
+            .constant("record.address", offset_of!(Record, address))
+            .constant("record.bytes", offset_of!(Record, bytes))
+            .constant("record.weight", offset_of!(Record, weight))
+            .constant("record.parts", offset_of!(Record, parts))
+            .constant("record.birth", offset_of!(Record, birth))
+            .constant("record.stack", offset_of!(Record, stack))
+            .constant("stack.entry_bytes", size_of::<OfStack>())
+            .constant("stack.frames", offset_of!(OfStack, stack) + Stack::FRAMES)
+            .constant("stack.depth", offset_of!(OfStack, stack) + Stack::DEPTH)
+            .constant("stack.allocated_parts", allocated + offset_of!(Tally, parts))
+            .constant("stack.allocated_bytes", allocated + offset_of!(Tally, bytes))
+            .constant("stack.freed_parts", freed + offset_of!(Tally, parts))
+            .constant("stack.freed_bytes", freed + offset_of!(Tally, bytes))
+            .constant("stack.peak_parts", offset_of!(OfStack, peak) + offset_of!(Tally, parts))
+            .constant("stack.peak_bytes", offset_of!(OfStack, peak) + offset_of!(Tally, bytes))
+            .constant("stack.peak_number", offset_of!(OfStack, peak_number))
+            .constant("stack.parts_of_one", PARTS as usize)
     }
 }
 
@@ -148,6 +199,22 @@ struct State {
     dropped: u64,
     allocated: Tally,
     freed: Tally,
+    /// Bytes in use at the last peak, and how many there were.
+    peak_bytes: u64,
+    peaks: u64,
+}
+
+impl State {
+    /// A peak counts where it is so much, a part of the last one, above it: each makes every stack keep what it had.
+    const PEAK_STEP: u64 = 64;
+
+    fn note_peak(&mut self) {
+        let in_use = self.allocated.bytes - self.freed.bytes;
+        if in_use > self.peak_bytes + self.peak_bytes / Self::PEAK_STEP {
+            self.peak_bytes = in_use;
+            self.peaks += 1;
+        }
+    }
 }
 
 impl Ranked for State {
@@ -164,6 +231,8 @@ const EMPTY: State = State {
     dropped: 0,
     allocated: Tally { parts: 0, bytes: 0 },
     freed: Tally { parts: 0, bytes: 0 },
+    peak_bytes: 0,
+    peaks: 0,
 };
 
 type Held<'a, O> = Guard<'a, State, O>;
@@ -282,8 +351,12 @@ impl<O: Os> Profile<O> {
             next: head.load(Ordering::Relaxed),
         };
         *self.record(&state, number) = record;
-        self.of_stack(&state, of_stack).allocated.add(&record);
+        let peaks = state.peaks;
+        let of_stack = self.of_stack(&state, of_stack);
+        of_stack.keep_peak(peaks);
+        of_stack.allocated.add(&record);
         state.allocated.add(&record);
+        state.note_peak();
         head.store(number, Ordering::Release);
         true
     }
@@ -323,6 +396,8 @@ impl<O: Os> Profile<O> {
             hash,
             allocated: Tally::default(),
             freed: Tally::default(),
+            peak: Tally::default(),
+            peak_number: state.peaks,
             next: head.load(Ordering::Relaxed),
         };
         head.store(fresh, Ordering::Relaxed);
@@ -354,7 +429,10 @@ impl<O: Os> Profile<O> {
             0 => head.store(record.next, Ordering::Relaxed),
             _ => self.record(&state, before).next = record.next,
         }
-        self.of_stack(&state, record.stack).freed.add(&record);
+        let peaks = state.peaks;
+        let of_stack = self.of_stack(&state, record.stack);
+        of_stack.keep_peak(peaks);
+        of_stack.freed.add(&record);
         state.freed.add(&record);
         state.live -= 1;
         *self.record(&state, number) = Record { birth: 0, address: 0, next: state.unused, ..record };
@@ -420,6 +498,11 @@ impl<O: Os> Profile<O> {
             let Some(of_stack) = copy else { return };
             take(&of_stack);
         }
+    }
+
+    #[cfg(test)]
+    pub fn peaks(&self) -> u64 {
+        self.state.lock().peaks
     }
 
     /// Mean bytes between samples, of this profile or the last.

@@ -130,3 +130,37 @@ fn the_text_has_the_form_that_pprof_reads() {
          00400000-00401000 r-xp 00000000 00:00 0 /bin/x\n"
     );
 }
+
+#[test]
+fn each_stack_keeps_what_it_had_when_most_was_in_use() {
+    let (os, profile) = (Fake::default(), Profile::<Fake>::new());
+    assert!(profile.start(&os, 1));
+    // Three stacks that grow and shrink; the first is at its own most later than all are together.
+    let mut live = [0_u64; 3];
+    let (mut most, mut at_most) = (0, live);
+    let mut place = 0x10_000;
+    let mut blocks: [Vec<usize>; 3] = Default::default();
+    for (of, grown) in [(0, 40), (1, 100), (2, 5), (1, -90), (0, 60), (2, -3), (1, 5), (0, -100)] {
+        for _ in 0..i32::abs(grown) {
+            if grown > 0 {
+                place += 64;
+                assert!(profile.add(&os, place, whole(1000), &stack(of)));
+                blocks[of].push(place);
+                live[of] += 1000;
+            } else {
+                profile.remove(blocks[of].pop().unwrap());
+                live[of] -= 1000;
+            }
+            if live.iter().sum::<u64>() > most + most / 64 {
+                (most, at_most) = (live.iter().sum(), live);
+            }
+        }
+    }
+    let (peaks, mut kept) = (profile.peaks(), [0; 3]);
+    profile.each_stack(
+        |look| look(),
+        |of_stack| kept[of_stack.stack.frames()[0]] = of_stack.at_peak(peaks).bytes,
+    );
+    assert_eq!((kept, most), (at_most, at_most.iter().sum()));
+    assert!(most > 140_000, "{most}");
+}

@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! orders      asks a process for something, through its letter box
+//! watched     looks again and again that cost little
+//! samples     what its live profile has
 //! seen        which process is meant, and why it cannot be seen
 //! snapshot    the figures at a moment
+//! pages       what costs of a look, kept for later ones
 //! residence   what of the heap is in memory
 //! counters    the heap's numbers, whole or marked
 //! layout      where they lie
@@ -14,12 +17,18 @@ mod counters;
 mod layout;
 mod memory;
 pub mod orders;
+mod pages;
 mod residence;
+mod samples;
 mod seen;
 mod snapshot;
+mod watched;
 
-pub use seen::{Seen, find};
-pub use snapshot::{Class, Resident, Setting, Snapshot};
+pub use pages::Resident;
+pub use samples::{OfStack, Sample, Samples, Sum};
+pub use seen::{Seen, find, is_on_ours};
+pub use snapshot::{Class, Setting, Snapshot};
+pub use watched::Watched;
 
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,8 @@ const STEP: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// What a rung bell's word is (`os/bell.rs`).
 const RUNG: u32 = 1;
+/// What an order is, as the heap reads it (`heap/process/orders.rs`).
+const SET: u32 = 1;
 
 pub enum Order<'a> {
     /// `name=value` of a live option.
@@ -37,8 +39,33 @@ pub enum Answer {
     /// Done; the bytes that were released, of an order to do that.
     Done(u64),
     /// It lies there, and this is why nobody has done it yet.
-    Waits(String),
+    Waits(Why),
+    /// Another order lies there, for this reason, and this one was not given.
+    Full(Why),
     Refused(Refusal),
+}
+
+/// Why nobody looks into the letter box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// By a signal, a debugger, or the freezer of its control group.
+    Stopped,
+    Busy,
+    /// It has one thread, or the option `janitor` is off.
+    NoJanitor,
+}
+
+impl Why {
+    pub fn line(self) -> &'static str {
+        match self {
+            Why::Stopped => "the process is stopped; it will be done when it goes on",
+            Why::Busy => "its janitor is busy; it will be done with its next tick",
+            Why::NoJanitor => {
+                "the process is idle and has no janitor (it has one thread, or 'janitor' is off); it will be done when it \
+                 next allocates or frees what its caches do not hold"
+            }
+        }
+    }
 }
 
 /// Why the process did not do it.
@@ -48,6 +75,19 @@ pub enum Refusal {
     UnknownOption,
     BadValue,
     ReadOnce,
+}
+
+impl Refusal {
+    pub fn line(&self) -> &'static str {
+        match self {
+            Refusal::UnknownOrder => "its vcmalloc does not know this order",
+            Refusal::UnknownOption => "its vcmalloc has no such option ('vcm stat' names its build)",
+            Refusal::BadValue => "its vcmalloc refuses the value",
+            Refusal::ReadOnce => {
+                "is read once, at start; set it before the program starts ('vcm run --option', 'vcm enable')"
+            }
+        }
+    }
 }
 
 /// Gives an order. The error is the rest of a line that begins with the process's number.
@@ -65,10 +105,7 @@ pub fn give(seen: &Seen, order: &Order) -> Result<Answer, String> {
         }
         drop(held);
         if Instant::now() >= deadline {
-            return Ok(Answer::Waits(format!(
-                "an earlier order still lies there: {}",
-                why_idle(&seen.process)
-            )));
+            return Ok(Answer::Full(why_idle(&seen.process)));
         }
         sleep(STEP);
     };
@@ -83,18 +120,22 @@ pub fn give(seen: &Seen, order: &Order) -> Result<Answer, String> {
     Ok(Answer::Waits(why_idle(&seen.process)))
 }
 
-/// Why nobody looks into the letter box.
-fn why_idle(process: &Process) -> String {
+/// Puts a setting in the place of an order that lies there, ours or another's; false where none does.
+pub fn put_instead(seen: &Seen, setting: &str) -> Result<bool, String> {
+    let letter_box = LetterBox::of(seen)?;
+    let refused = |error: io::Error| why_refused(&seen.process, &error);
+    let memory = Memory::to_write(&seen.process).map_err(refused)?;
+    seen.memory.bytes(letter_box.asked, 4).map_err(refused)?;
+    let _held = Held::of(&seen.process, Instant::now() + PATIENCE)?;
+    letter_box.replace(&memory, setting).map_err(refused)
+}
+
+fn why_idle(process: &Process) -> Why {
     let state = process.state().unwrap_or_default();
     if state == "T" || state == "t" {
-        return "the process is stopped; it will be done when it goes on".into();
+        return Why::Stopped;
     }
-    match janitor_of(process) {
-        Some(_) => "its janitor is busy; it will be done with its next tick".into(),
-        None => "the process is idle and has no janitor (it has one thread, or 'janitor' is off); it will be done when it \
-                 next allocates or frees what its caches do not hold"
-            .into(),
-    }
+    if janitor_of(process).is_some() { Why::Busy } else { Why::NoJanitor }
 }
 
 /// Addresses in the process.
@@ -147,7 +188,7 @@ impl LetterBox {
     /// Writes the order, last of all that there is one; the number that `done` will have.
     fn put(&self, memory: &Memory, order: &Order, wakes: bool) -> io::Result<u32> {
         let (kind, bytes, text) = match order {
-            Order::Set(text) => (1u32, 0, *text),
+            Order::Set(text) => (SET, 0, *text),
             Order::Release(Some(bytes)) => (2, *bytes, ""),
             Order::Release(None) => (3, 0, ""),
         };
@@ -169,6 +210,18 @@ impl LetterBox {
             memory.write(self.bell, &RUNG.to_le_bytes())?;
         }
         Ok(asked)
+    }
+
+    /// Whoever takes the order meanwhile has read the old text, the new one, or one of both that means nothing.
+    fn replace(&self, memory: &Memory, text: &str) -> io::Result<bool> {
+        if self.is_empty(memory)? || text.len() > self.most {
+            return Ok(false);
+        }
+        memory.write(self.length, &0u32.to_le_bytes())?;
+        memory.write(self.text, text.as_bytes())?;
+        memory.write(self.kind, &SET.to_le_bytes())?;
+        memory.write(self.length, &(text.len() as u32).to_le_bytes())?;
+        Ok(!self.is_empty(memory)?)
     }
 
     fn answer(&self, memory: &Memory) -> io::Result<Answer> {

@@ -2,6 +2,7 @@
 
 use super::layout::{Found, Layout, VERSION};
 use super::memory::{Memory, descriptions};
+use super::pages::Pages;
 use super::snapshot::Snapshot;
 use crate::allocator;
 use crate::condition::Condition;
@@ -50,6 +51,11 @@ fn is_named(process: &Process, word: &str) -> bool {
     (is_program || process.name().is_ok_and(|name| name == word.as_bytes())) && process.is_alive()
 }
 
+/// Whether a library of ours is in the process; an error where that may not be looked at.
+pub fn is_on_ours(process: &Process) -> io::Result<bool> {
+    descriptions(process, &Memory::of(process)?).map(|found| !found.is_empty())
+}
+
 impl Seen {
     /// Opens the window of a process. The error is the rest of a line that begins with its number.
     pub fn open(process: Process) -> Result<Seen, String> {
@@ -89,7 +95,11 @@ impl Seen {
 
     /// Looks once. The error is the rest of a line that begins with the process's number.
     pub fn snapshot(&self) -> Result<Snapshot, String> {
-        Snapshot::take(&self.process, &self.memory, &self.layout)
+        self.snapshot_with(&mut None)
+    }
+
+    pub(super) fn snapshot_with(&self, kept: &mut Option<Pages>) -> Result<Snapshot, String> {
+        Snapshot::take_with(&self.process, &self.memory, &self.layout, kept)
             .map_err(|error| why_refused(&self.process, &error))
     }
 }

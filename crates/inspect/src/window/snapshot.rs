@@ -3,10 +3,12 @@
 use super::counters::Counters;
 use super::layout::Layout;
 use super::memory::Memory;
-use super::residence::{self, Residence};
+use super::pages::{Pages, Resident, is_near};
+use super::residence::Residence;
 use crate::process::Process;
 use std::io;
-use vcmalloc_core::heap::Stats;
+use std::time::Duration;
+use vcmalloc_core::heap::{FrontReason, Stats};
 use vcmalloc_core::options::Origin;
 
 /// A size class that has spans.
@@ -31,60 +33,96 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// The whole process, as the kernel counts it.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Resident {
-    pub rss: u64,
-    pub anonymous: u64,
-    pub swapped: u64,
-}
-
 pub struct Snapshot {
     pub build: String,
     /// False before the first allocation.
     pub is_started: bool,
     pub front: &'static str,
+    /// Who registers threads for the sequences, or why they are not used.
+    pub front_reason: &'static str,
     pub stats: Stats,
     pub swapped: u64,
     /// In the order of their sizes.
     pub classes: Vec<Class>,
     pub settings: Vec<Setting>,
     pub process: Option<Resident>,
-    /// What moved while it was read; none: it is of one moment.
+    /// What moved while it was read; none: the counters are of one moment.
     pub torn: Option<String>,
+    /// How old the figures of pages are: what is resident, dirty or not in memory.
+    pub pages_age: Duration,
+    /// The pages do not fit the counters or RSS within 2 %: they are of another moment.
+    pub pages_apart: bool,
     /// Figures' names in the window that this library does not have: what is made of them is 0.
     pub missing: Vec<String>,
 }
 
 impl Snapshot {
+    /// Counts all pages.
     pub fn take(process: &Process, memory: &Memory, layout: &Layout) -> io::Result<Snapshot> {
+        Self::take_with(process, memory, layout, &mut None)
+    }
+
+    /// Counts the pages only where none are kept, or where that was long ago for what it costs.
+    pub fn take_with(
+        process: &Process,
+        memory: &Memory,
+        layout: &Layout,
+        kept: &mut Option<Pages>,
+    ) -> io::Result<Snapshot> {
         let counters = Counters::read(memory, layout)?;
+        let pages = match kept.take().filter(|pages| !pages.are_due()) {
+            Some(pages) => pages,
+            None => Pages::count(process, memory, &counters)?,
+        };
+        let (whole, moved) = pages.process_now(process);
         let mut snapshot = Snapshot {
             build: layout.build.clone(),
             is_started: counters.is_started(),
             front: front(&counters),
+            front_reason: front_reason(&counters),
             stats: Stats::default(),
-            swapped: 0,
+            swapped: pages.heap.swapped,
             classes: Vec::new(),
             settings: settings(&counters),
-            process: None,
+            process: whole,
             torn: counters.torn.clone(),
+            pages_age: pages.age(),
+            pages_apart: false,
             missing: Vec::new(),
         };
         if snapshot.is_started {
-            let residence = residence::of(process, memory, &counters)?;
-            snapshot.swapped = residence.swapped;
             snapshot.add_counters(&counters);
-            snapshot.add_blocks(&counters, &residence);
-            snapshot.add_residence(&residence);
+            snapshot.add_blocks(&counters, &pages.heap);
+            snapshot.add_residence(&pages.heap);
+            snapshot.pages_apart = moved || !snapshot.closes();
         }
-        let rollup = process.rollup().ok();
-        snapshot.process = rollup.and_then(|lines| {
-            let [rss, anonymous, swapped] = ["Rss", "Anonymous", "Swap"].map(|name| lines.bytes(name));
-            Some(Resident { rss: rss?, anonymous: anonymous?, swapped: swapped.unwrap_or(0) })
-        });
         snapshot.missing = counters.missing();
+        *kept = Some(pages);
         Ok(snapshot)
+    }
+
+    /// Whether the terms from live bytes to what is resident give what is resident, and that is within RSS.
+    fn closes(&self) -> bool {
+        let stats = &self.stats;
+        let added = [
+            stats.live_requested,
+            stats.waste(),
+            stats.vcpu_caches,
+            stats.transfer,
+            stats.free_in_spans,
+            stats.span_tails,
+            stats.dirty_free,
+            stats.metadata,
+        ];
+        let sum = added.iter().fold(0, |sum: u64, term| sum.saturating_add(*term));
+        let sum = sum.saturating_sub(stats.not_in_memory);
+        let rss = self.process.map_or(stats.resident, |all| all.rss);
+        is_near(sum, stats.resident, rss) && (stats.resident <= rss || is_near(stats.resident, rss, rss))
+    }
+
+    /// Whether all figures are of one moment.
+    pub fn is_whole(&self) -> bool {
+        self.torn.is_none() && !self.pages_apart
     }
 
     fn add_counters(&mut self, counters: &Counters) {
@@ -184,6 +222,13 @@ fn front(counters: &Counters) -> &'static str {
         1 => "vcpu-cpu_id",
         _ => "locked",
     }
+}
+
+fn front_reason(counters: &Counters) -> &'static str {
+    let reason = usize::try_from(counters.one("cache.reason")).ok();
+    reason
+        .and_then(|reason| FrontReason::ALL.get(reason))
+        .map_or("for a reason that is not known here", |it| it.words())
 }
 
 fn settings(counters: &Counters) -> Vec<Setting> {

@@ -2,11 +2,12 @@
 
 use super::layout::{Found, Layout};
 use super::memory::Memory;
+use super::samples::Samples;
 use super::snapshot::Snapshot;
 use crate::process::Process;
 use std::collections::HashMap;
 use vcmalloc_core::base::place::Place;
-use vcmalloc_core::heap::{Heap, Stats, Window};
+use vcmalloc_core::heap::{Heap, Hooks, Stats, Window};
 use vcmalloc_core::os::fake::Fake;
 
 fn own() -> (Process, Memory) {
@@ -146,4 +147,64 @@ fn a_damaged_description_is_refused_and_not_believed() {
     assert!(read(|window| window.place_bytes = 8));
     assert!(read(|window| window.heap_bytes = 1 << 40));
     assert!(read(|window| window.places = std::ptr::without_provenance(8)));
+}
+
+/// Samples of the heap, as somebody outside reads them.
+fn samples(window: &Window) -> Samples {
+    let Found::Layout(layout) = layout(window) else { panic!("another version") };
+    Samples::read(&own().1, &layout).unwrap()
+}
+
+#[test]
+fn the_profile_is_the_one_that_the_heap_itself_tells() {
+    let unwind = |frames: &mut [usize]| {
+        frames[0] = 0x1234;
+        frames[1] = 0x5678;
+        2
+    };
+    let heap = Box::new(Heap::with_hooks(Fake::default(), Hooks { before_guards: || (), unwind }));
+    let window = Window::new(&raw const *heap, "");
+    assert!(heap.start_profile(1 << 10));
+    let blocks: Vec<usize> = (0..4000).map(|index| heap.allocate(500 + index % 3000)).collect();
+    blocks.iter().step_by(3).for_each(|block| heap.free(*block));
+    let (seen, stats) = (samples(&window), heap.profile_stats());
+    assert_eq!((seen.is_on, seen.interval, &seen.torn), (true, 1 << 10, &None));
+    let mut told = Vec::new();
+    heap.each_live_sample(|sample| told.push((sample.address as u64, sample.bytes as u64, sample.weight)));
+    let mut live: Vec<_> = seen.live.iter().map(|one| (one.address, one.bytes, one.sum.bytes)).collect();
+    told.sort_unstable();
+    live.sort_unstable();
+    assert_eq!(live, told);
+    let of = seen.stacks.iter().find(|of| of.frames == [0x1234, 0x5678]).unwrap();
+    assert_eq!(seen.stacks.iter().filter(|of| !of.frames.is_empty()).count(), 1);
+    assert_eq!(seen.live.iter().filter(|one| seen.stacks[one.stack].frames == of.frames).count(), live.len());
+    assert_eq!(
+        (of.allocated.bytes, of.allocated.bytes - of.freed.bytes),
+        (stats.allocated_bytes, stats.live_bytes)
+    );
+    assert!((of.allocated.objects - stats.allocated_objects as f64).abs() <= 0.5);
+    heap.stop_profile();
+    assert!(!samples(&window).is_on && samples(&window).live.len() == live.len());
+}
+
+#[test]
+fn a_heap_without_a_profile_has_no_samples() {
+    let heap = idle();
+    let seen = samples(&Window::new(&raw const *heap, ""));
+    assert!(!seen.is_on && seen.live.is_empty() && seen.stacks.is_empty() && seen.torn.is_none());
+}
+
+#[test]
+fn a_profile_whose_lock_is_held_says_that_it_is_torn() {
+    let heap = idle();
+    let mut window = Window::new(&raw const *heap, "");
+    let Found::Layout(layout) = layout(&window) else { panic!("another version") };
+    // SAFETY: the bytes of the heap, which stands still; its padding may be anything.
+    let mut bytes = unsafe {
+        std::slice::from_raw_parts((&raw const *heap).cast::<u8>(), size_of::<Heap<Fake>>()).to_vec()
+    };
+    window.heap = bytes.as_ptr().cast();
+    assert_eq!(samples(&window).torn, None);
+    bytes[layout.places["profile.lock"].offset as usize] |= 1;
+    assert_eq!(samples(&window).torn.as_deref(), Some("0 samples came and 0 went"));
 }

@@ -1,6 +1,7 @@
 //! What can be typed after `vcm set` and `vcm release`.
 
 use clap::Args;
+use vcmalloc_core::options;
 
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -62,12 +63,7 @@ fn assignment(text: &str) -> Result<String, &'static str> {
 }
 
 fn bytes(text: &str) -> Result<u64, &'static str> {
-    let (digits, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
-        Some(digits) => (digits, 10 * (1 + "KMGT".find(&text[digits.len()..]).unwrap_or(0))),
-        None => (text, 0),
-    };
-    let number = digits.parse::<u64>().ok().filter(|number| *number > 0);
-    number.and_then(|number| number.checked_mul(1 << shift)).ok_or("write bytes: 4096, 64K, 512M, 2G")
+    options::bytes(text.as_bytes()).filter(|bytes| *bytes > 0).ok_or("write bytes: 4096, 64K, 512M, 2G")
 }
 
 #[cfg(test)]
@@ -77,9 +73,7 @@ mod tests {
     #[test]
     fn bytes_have_units_and_assignments_both_sides() {
         assert_eq!([bytes("4096"), bytes("64K"), bytes("2G")], [Ok(4096), Ok(64 << 10), Ok(2 << 30)]);
-        assert!(
-            ["", "0", "K", "-1", "1.5M", "1k", "99999999999T"].into_iter().all(|text| bytes(text).is_err())
-        );
+        assert!(["", "0", "K", "-1", "1.5M", "99999999999T"].into_iter().all(|text| bytes(text).is_err()));
         assert!(
             assignment("a=b=c").is_ok()
                 && ["a", "=b", "a="].into_iter().all(|text| assignment(text).is_err())

@@ -24,7 +24,9 @@ impl<O: Os> Heap<O> {
         put_row(sink, "= ", "resident", stats.resident);
         text::put_str(sink, "front: ");
         text::put_str(sink, self.cache.kind().name());
-        text::put_str(sink, ", caches and transfer arrays at most ");
+        text::put_str(sink, " (");
+        text::put_str(sink, self.cache.reason().words());
+        text::put_str(sink, "), caches and transfer arrays at most ");
         text::put_decimal(sink, stats.cache_limit);
         text::put_str(sink, " (");
         text::put_str(sink, self.options.origin(OptionId::cache_limit).name());

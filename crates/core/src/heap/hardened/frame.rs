@@ -9,7 +9,6 @@
 //! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or
 //! changed. No byte of a canary is ASCII, 0 or 255: what programs write by accident is never mistaken for it.
 
-use crate::base::chance::next_random;
 use crate::base::fault::Maker;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
@@ -22,6 +21,7 @@ pub const TAIL_LEAST: usize = 8;
 /// Sizes have so many bits in a frame; the heap's range is shorter.
 pub const MOST_BYTES: usize = (1 << SIZE_BITS) - 1;
 
+const WORD: usize = size_of::<u64>();
 const SIZE_BITS: u32 = 44;
 const MAKER_SHIFT: u32 = SIZE_BITS;
 const LAID_SHIFT: u32 = MAKER_SHIFT + 3;
@@ -76,22 +76,19 @@ impl Frame {
     }
 }
 
-/// A word that says nothing about the one it depends on.
-pub fn mix(mut word: u64) -> u64 {
-    next_random(&mut word)
-}
-
 /// Every byte 128 to 254 and even.
 fn shaped(word: u64) -> u64 {
     word & 0x7e7e_7e7e_7e7e_7e7e | 0x8080_8080_8080_8080
 }
 
-fn front_canary(secret: u64, user: usize, word: u64) -> u64 {
-    shaped(mix(mix(secret ^ user as u64) ^ word))
-}
-
-fn tail_canary(secret: u64, user: usize, bytes: usize) -> [u8; 8] {
-    shaped(mix(secret.rotate_left(32) ^ user as u64 ^ (bytes as u64) << 20)).to_le_bytes()
+/// The canaries before and behind a block: two halves of one product of 128 bits, folded in two ways. Each depends on
+/// every bit of secret, address and word.
+#[inline(always)]
+fn canaries(secret: u64, user: usize, word: u64) -> (u64, u64) {
+    const APART: u64 = 0x9E37_79B9_7F4A_7C15;
+    let product = (secret ^ user as u64) as u128 * (secret.rotate_left(32) ^ APART ^ word) as u128;
+    let (low, high) = (product as u64, (product >> 64) as u64);
+    (shaped(low ^ high), shaped(low.wrapping_add(high.rotate_left(32))))
 }
 
 /// Writes a frame around the block at `user`, behind whose bytes `room` more belong to it. Returns the length
@@ -99,18 +96,36 @@ fn tail_canary(secret: u64, user: usize, bytes: usize) -> [u8; 8] {
 ///
 /// # Safety
 /// The memory is the caller's alone, from `FRONT` bytes before `user` on.
+#[inline]
 pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usize {
     let tail = room.min(TAIL_MOST);
-    let canary = tail_canary(secret, user, frame.bytes);
+    let (before, behind) = canaries(secret, user, frame.word());
+    let end = user + frame.bytes;
     // SAFETY: by the caller's promise; blocks are aligned to 16.
     unsafe {
         let front = at_mut::<u64>(user - FRONT);
         front.write(frame.word());
-        front.add(1).write(front_canary(secret, user, frame.word()));
-        let end = at_mut::<u8>(user + frame.bytes);
-        (0..tail).for_each(|place| end.add(place).write(byte_of(&canary, place)));
+        front.add(1).write(before);
+    }
+    // SAFETY: by the caller's promise.
+    let put = |place: usize, word: u64| unsafe { at_mut::<u64>(end + place).write_unaligned(word.to_le()) };
+    if tail >= WORD {
+        words_of(behind, tail).for_each(|(place, word)| put(place, word));
+    } else {
+        let bytes = behind.to_le_bytes();
+        // SAFETY: as above.
+        (0..tail).for_each(|place| unsafe { at_mut::<u8>(end + place).write(byte_of(&bytes, place)) });
     }
     tail
+}
+
+/// What a tail of eight bytes or more consists of: words in a row, of which the last may overlap the one before.
+#[inline(always)]
+fn words_of(canary: u64, tail: usize) -> impl Iterator<Item = (usize, u64)> {
+    let whole =
+        (0..TAIL_MOST / WORD - 1).map(|index| index * WORD).take_while(move |place| place + WORD < tail);
+    let last = (tail - WORD, canary.rotate_right((tail % WORD * 8) as u32));
+    whole.map(move |place| (place, canary)).chain(core::iter::once(last))
 }
 
 fn byte_of(canary: &[u8; 8], place: usize) -> u8 {
@@ -121,13 +136,14 @@ fn byte_of(canary: &[u8; 8], place: usize) -> u8 {
 ///
 /// # Safety
 /// A frame was written for `user`.
+#[inline]
 pub unsafe fn read(secret: u64, user: usize) -> Result<Frame, usize> {
     // SAFETY: by the caller's promise.
     let (word, canary) = unsafe {
         let front = at::<u64>(user - FRONT);
         (front.read(), front.add(1).read())
     };
-    if canary == front_canary(secret, user, word)
+    if canary == canaries(secret, user, word).0
         && let Some(frame) = Frame::of_word(word)
     {
         return Ok(frame);
@@ -143,24 +159,36 @@ pub unsafe fn read(secret: u64, user: usize) -> Result<Frame, usize> {
 ///
 /// # Safety
 /// The frame was written for `user` with this `room`.
+#[inline]
 pub unsafe fn changed_tail(secret: u64, user: usize, frame: Frame, room: usize) -> Option<usize> {
-    let canary = tail_canary(secret, user, frame.bytes);
-    let end = user + frame.bytes;
+    let canary = canaries(secret, user, frame.word()).1;
+    let (end, tail) = (user + frame.bytes, room.min(TAIL_MOST));
     // SAFETY: by the caller's promise.
-    let changed = |place: &usize| unsafe { at::<u8>(end + place).read() } != byte_of(&canary, *place);
-    (0..room.min(TAIL_MOST)).find(changed).map(|place| end + place)
+    let found = |place: usize| u64::from_le(unsafe { at::<u64>(end + place).read_unaligned() });
+    if tail >= WORD && words_of(canary, tail).fold(0, |all, (place, word)| all | found(place) ^ word) == 0 {
+        return None;
+    }
+    let bytes = canary.to_le_bytes();
+    // SAFETY: as above.
+    let changed = |place: &usize| unsafe { at::<u8>(end + place).read() } != byte_of(&bytes, *place);
+    (0..tail).find(changed).map(|place| end + place)
 }
 
 /// The first byte of a range that is not zero. The range starts and ends at multiples of 8.
 ///
 /// # Safety
 /// The range is readable, and nobody who follows the rules writes to it now.
+#[inline]
 pub unsafe fn first_nonzero(start: usize, bytes: usize) -> Option<usize> {
     // SAFETY: by the caller's promise.
     let words = unsafe { core::slice::from_raw_parts(at::<u64>(start), bytes / 8) };
     // Most of the time all are zero: eight at a time without a branch between.
-    let place = words.chunks(8).position(|chunk| chunk.iter().fold(0, |all, word| all | word) != 0)? * 8;
-    let (index, word) = words.iter().enumerate().skip(place).find(|(_, word)| **word != 0)?;
+    let (chunks, rest) = words.as_chunks::<8>();
+    let is_zero = |chunk: &[u64; 8]| chunk.iter().fold(0, |all, word| all | word) == 0;
+    if chunks.iter().all(is_zero) && rest.iter().fold(0, |all, word| all | word) == 0 {
+        return None;
+    }
+    let (index, word) = words.iter().enumerate().find(|(_, word)| **word != 0)?;
     Some(start + index * 8 + word.trailing_zeros() as usize / 8)
 }
 

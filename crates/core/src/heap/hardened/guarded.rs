@@ -74,8 +74,15 @@ fn run_align(page: usize, align: usize) -> usize {
 }
 
 impl<O: Os> Hardened<O> {
-    /// A block with its guards; with `growing` where it can grow, if there is such a place.
-    pub(super) fn make_guarded(&self, align: usize, bytes: usize, growing: bool) -> Result<usize, Misuse> {
+    /// A block in a run of its own, which gets guards if `may_fence`; with `growing` where it can grow, if there is such
+    /// a place.
+    pub(super) fn make_guarded(
+        &self,
+        align: usize,
+        bytes: usize,
+        growing: bool,
+        may_fence: bool,
+    ) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
         let reused = self.reuse(layout);
@@ -100,7 +107,7 @@ impl<O: Os> Hardened<O> {
             return Ok(0);
         }
         self.clear(fresh, run + layout.body, layout.guard - layout.body);
-        let fenced = reused.is_some() || self.fence(run, layout);
+        let fenced = reused.is_some() || may_fence && self.fence(run, layout);
         let frame = Frame { fenced, ..self.frame_for(align, bytes) };
         // SAFETY: the block and what lies around it up to the guards is ours.
         unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };

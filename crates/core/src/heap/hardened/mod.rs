@@ -7,6 +7,7 @@
 //! built with it, by `Blocks`; sits on `Heap`. "Hardened" in docs/design tells more.
 
 mod blocks;
+mod budget;
 mod empty;
 mod frame;
 mod guarded;
@@ -18,9 +19,11 @@ mod stuck;
 use super::{Heap, LARGEST_REQUEST};
 use crate::base::fault::{Fault, Maker, Misuse};
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::class::{MIN_ALIGN, SizeClass};
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
+use crate::watch::{Probes, Probing};
+use budget::Budget;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 use empty::{Empties, Empty};
 use frame::{FRONT, Frame, TAIL_LEAST};
@@ -31,6 +34,8 @@ use stuck::Stuck;
 
 /// From here on a block has pages of its own between pages that nobody may touch.
 const GUARDED_FROM: usize = 32 << 10;
+/// No block of a class that waits in a long quarantine is larger: one below `GUARDED_FROM`, with its frame.
+const MOST_SMALL: usize = 48 << 10;
 /// No request is larger.
 const MOST_BYTES: usize =
     if LARGEST_REQUEST < frame::MOST_BYTES { LARGEST_REQUEST } else { frame::MOST_BYTES };
@@ -45,6 +50,7 @@ pub struct Hardened<O: Os> {
     runs: Runs,
     stuck: Stuck,
     empties: Empties,
+    budget: Budget,
     /// Blocks with guard pages now.
     fenced: AtomicUsize,
 }
@@ -73,23 +79,40 @@ impl<O: Os> Hardened<O> {
             runs: Runs::new(),
             stuck: Stuck::new(),
             empties: Empties::new(),
+            budget: Budget::new(),
             fenced: AtomicUsize::new(0),
         }
     }
 
+    /// The same heap, with probes for tracers.
+    pub const fn with_probes(mut self, probes: Probes) -> Self {
+        self.heap.probing = Probing::of(probes);
+        self
+    }
+
     fn make(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
-        if bytes >= GUARDED_FROM || align > MOST_SMALL_ALIGN {
-            return self.make_guarded(align, bytes, false);
+        let is_small = bytes < GUARDED_FROM && align <= MOST_SMALL_ALIGN;
+        if !is_small {
+            let fenced = self.may_fence();
+            if fenced || align > MOST_SMALL_ALIGN || bytes > LARGEST_BYTES - MOST_SMALL_ALIGN - TAIL_LEAST {
+                return self.make_guarded(align, bytes, false, fenced);
+            }
         }
         let frame = self.frame_for(align, bytes);
-        let front = frame.front();
-        let start = self.small_memory(align.max(MIN_ALIGN), front + bytes + TAIL_LEAST);
+        let start = self.small_memory(align.max(MIN_ALIGN), frame.front() + bytes + TAIL_LEAST);
         let class = self.heap.pages.class_of(start);
         if start == 0 || !class.is_small() {
             // Emergency memory has no frame.
             return Ok(start);
         }
+        self.lay_out(start, class, frame)
+    }
+
+    /// Makes a block of free memory of a class.
+    #[inline(always)]
+    fn lay_out(&self, start: usize, class: SizeClass, frame: Frame) -> Result<usize, Misuse> {
         self.is_untouched(start, class)?;
+        let (front, bytes) = (frame.front(), frame.bytes);
         let user = start + front;
         if !self.hand_out(user)? {
             self.heap.free(start);
@@ -98,6 +121,11 @@ impl<O: Os> Hardened<O> {
         // SAFETY: the block is ours and so long.
         unsafe { frame::write(self.secret(), user, frame, class.block_bytes() - front - bytes) };
         Ok(user)
+    }
+
+    /// Whether the next block may have guards: each costs system calls, so only so many a second do.
+    fn may_fence(&self) -> bool {
+        self.budget.takes_one(self.heap.options.get(OptionId::guard_budget), || self.heap.os.now())
     }
 
     /// Free blocks are zero from their first byte to their last.
@@ -176,6 +204,7 @@ impl<O: Os> Hardened<O> {
         self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
         State::take_back(self.heap.pages.mark_of(address)).map_err(|state| self.no_block(address, state))?;
+        self.heap.note_freed(address);
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
     }
 
@@ -288,7 +317,11 @@ impl<O: Os> Hardened<O> {
         let turn = self.heap.cache.front.current().unwrap_or_else(|| O::thread_id() >> 12);
         let leaving = self.quarantine.exchange(&self.heap.os, turn, live.class, start);
         if leaving != 0 {
-            self.is_untouched(leaving, live.class)?;
+            // Every block is looked at again when it is handed out. One that without a budget would have had guards is
+            // looked at only then.
+            if live.class.block_bytes() <= MOST_SMALL {
+                self.is_untouched(leaving, live.class)?;
+            }
             self.heap.free(leaving);
         }
         Ok(())

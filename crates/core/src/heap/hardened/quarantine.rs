@@ -1,8 +1,9 @@
 //! Where freed blocks wait before they may be handed out again, and from where they come back in no order.
 //!
-//! For each class first a ring, in which a block waits for as many frees as the ring is long, then an array
-//! from which each newcomer drives out another at random. Shared by the threads of a virtual CPU; every step
-//! is one exchange of one word, so a signal handler or a fork finds nothing half done.
+//! For each class two banks of places, filled in turns. A block that enters takes the place of the one that entered two
+//! rounds before, and each round goes through its bank in another order, which nobody can know. So a block waits for as
+//! many frees as a bank is long, and up to three times as many. Shared by the threads of a virtual CPU; a block enters
+//! and leaves by one exchange of one word, so a signal handler or a fork finds nothing half done.
 
 use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -13,21 +14,34 @@ const SHARDS: usize = 64;
 const WORD: usize = size_of::<usize>();
 const MAP_STEP: usize = 64 << 10;
 
-/// Places of the ring of a class, and of its array.
-const fn places(block_bytes: usize) -> usize {
+/// The places of a bank, as a power of two.
+const fn places_shift(block_bytes: usize) -> u32 {
     // What waits is cold when it is looked at again: all classes together should fit a second-level cache.
     const BYTES: usize = 8 << 10;
-    let places = BYTES / block_bytes;
+    if block_bytes > super::MOST_SMALL {
+        return 0;
+    }
+    let places = (BYTES / block_bytes).next_power_of_two();
     if places < 4 {
-        4
+        2
     } else if places > 256 {
-        256
+        8
     } else {
-        places
+        places.trailing_zeros()
     }
 }
 
-/// Where the words of a class begin, in words: its turn, its ring, its array.
+const SHIFTS: [u8; TABLE_LEN] = {
+    let mut shifts = [0; TABLE_LEN];
+    let mut class = 1;
+    while class <= CLASS_COUNT {
+        shifts[class] = places_shift(crate::class::block_bytes_of_index(class)) as u8;
+        class += 1;
+    }
+    shifts
+};
+
+/// Where the words of a class begin, in words: its turn, its two banks.
 const STARTS: [usize; TABLE_LEN + 1] = {
     let mut starts = [0; TABLE_LEN + 1];
     let mut at = 1;
@@ -35,7 +49,7 @@ const STARTS: [usize; TABLE_LEN + 1] = {
     while class < TABLE_LEN {
         starts[class] = at;
         if class >= 1 && class <= CLASS_COUNT {
-            at += 1 + 2 * places(crate::class::block_bytes_of_index(class));
+            at += 1 + (2 << SHIFTS[class]);
         }
         class += 1;
     }
@@ -47,14 +61,14 @@ const SHARD_BYTES: usize = crate::base::round_up(STARTS[TABLE_LEN] * WORD, MAP_S
 /// The quarantine of small blocks. Zeroed it is empty.
 pub struct Quarantine {
     shards: [AtomicUsize; SHARDS],
-    random: [AtomicU64; SHARDS],
+    secrets: [AtomicU64; SHARDS],
 }
 
 impl Quarantine {
     pub const fn new() -> Self {
         Quarantine {
             shards: [const { AtomicUsize::new(0) }; SHARDS],
-            random: [const { AtomicU64::new(0) }; SHARDS],
+            secrets: [const { AtomicU64::new(0) }; SHARDS],
         }
     }
 
@@ -62,36 +76,29 @@ impl Quarantine {
     pub fn exchange<O: Os>(&self, os: &O, turn: usize, class: SizeClass, block: usize) -> usize {
         let number = turn % SHARDS;
         let Some(shard) = self.shard(os, number) else { return block };
-        let places = places(class.block_bytes().max(1));
+        let shift = SHIFTS.get(class.index()).copied().unwrap_or(0) as u32;
         let start = STARTS.get(class.index()).copied().unwrap_or(0);
-        // Threads that share a turn by accident put two blocks in one place: one of them leaves early.
-        let ring_turn = word(shard, start).fetch_add(1, Ordering::Relaxed) % places;
-        let older = word(shard, start + 1 + ring_turn).swap(block, Ordering::AcqRel);
-        if older == 0 {
-            return 0;
-        }
-        let chosen = self.next_random(os, number) as usize % places;
-        word(shard, start + 1 + places + chosen).swap(older, Ordering::AcqRel)
-    }
-
-    fn next_random<O: Os>(&self, os: &O, number: usize) -> u64 {
-        let Some(state) = self.random.get(number) else { return 0 };
-        let mut seed = match state.load(Ordering::Relaxed) {
-            0 => os.random(),
-            seed => seed,
-        };
-        let number = next_random(&mut seed);
-        state.store(seed, Ordering::Relaxed);
-        number
+        let turn = word(shard, start).fetch_add(1, Ordering::Relaxed);
+        let round = turn >> shift;
+        let secret = self.secrets.get(number).map_or(0, |secret| secret.load(Ordering::Relaxed));
+        let key = next_random(&mut (secret ^ (start as u64) << 48 ^ round as u64));
+        let place = permuted(turn & ((1 << shift) - 1), shift, key) | (round & 1) << shift;
+        word(shard, start + 1 + place).swap(block, Ordering::AcqRel)
     }
 
     fn shard<O: Os>(&self, os: &O, number: usize) -> Option<usize> {
-        let place = self.shards.get(number)?;
-        let known = place.load(Ordering::Acquire);
-        if known != 0 {
-            return Some(known);
+        match self.shards.get(number)?.load(Ordering::Acquire) {
+            0 => self.new_shard(os, number),
+            known => Some(known),
         }
+    }
+
+    #[cold]
+    fn new_shard<O: Os>(&self, os: &O, number: usize) -> Option<usize> {
+        let (place, secret) = (self.shards.get(number)?, self.secrets.get(number)?);
         let (fresh, _) = os.reserve_with_head(SHARD_BYTES, SHARD_BYTES)?;
+        // Before the shard is seen. Another thread's number is as good.
+        secret.store(os.random(), Ordering::Relaxed);
         match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(fresh),
             Err(other) => {
@@ -106,9 +113,9 @@ impl Quarantine {
         for shard in self.shards.iter().map(|shard| shard.load(Ordering::Acquire)).filter(|shard| *shard != 0)
         {
             for class in SizeClass::all() {
-                let places = places(class.block_bytes().max(1));
+                let shift = SHIFTS.get(class.index()).copied().unwrap_or(0);
                 let start = STARTS.get(class.index()).copied().unwrap_or(0);
-                for place in 0..2 * places {
+                for place in 0..2 << shift {
                     let place = word(shard, start + 1 + place);
                     // A look first: most places are empty, and a write would give their pages memory.
                     if place.load(Ordering::Relaxed) != 0 {
@@ -123,6 +130,15 @@ impl Quarantine {
     }
 }
 
+/// Each number below `1 << shift` exactly once, in an order that the key decides: every step can be undone.
+#[inline(always)]
+fn permuted(index: usize, shift: u32, key: u64) -> usize {
+    let mask = (1u64 << shift) - 1;
+    let first = (index as u64 ^ key).wrapping_mul(key >> 16 | 1) & mask;
+    let second = first ^ first >> (shift / 2).max(1);
+    ((second ^ key >> 32).wrapping_mul(key >> 48 | 1) & mask) as usize
+}
+
 fn word(shard: usize, index: usize) -> &'static AtomicUsize {
     // SAFETY: the index lies in the shard's mapping, which lives as long as the heap; every word is valid.
     unsafe { &*core::ptr::with_exposed_provenance(shard + index * WORD) }
@@ -134,16 +150,16 @@ mod tests {
     use crate::os::fake::Fake;
 
     #[test]
-    fn a_block_waits_for_as_many_frees_as_the_ring_is_long_and_leaves_once() {
+    fn a_block_waits_for_as_many_frees_as_a_bank_is_long_and_leaves_once() {
         let (os, quarantine) = (Fake::default(), Quarantine::new());
         let class = SizeClass::for_small(64);
-        let ring = places(64);
+        let bank = 1 << places_shift(64);
         let mut left = Vec::new();
         for block in 1..=4000 {
             match quarantine.exchange(&os, 3, class, block * 64) {
                 0 => {}
                 older => {
-                    assert!(block - older / 64 >= ring, "{} left after {block}", older / 64);
+                    assert!(block - older / 64 >= bank, "{} left after {block}", older / 64);
                     left.push(older / 64);
                 }
             }
@@ -152,5 +168,19 @@ mod tests {
         quarantine.empty(|block| left.push(block / 64));
         left.sort();
         assert!(left.iter().copied().eq(1..=4000));
+    }
+
+    #[test]
+    fn each_round_goes_through_its_bank_once_in_an_order_of_its_own() {
+        for shift in [0, 2, 3, 5, 8] {
+            let order =
+                |key| (0..1 << shift).map(move |index| permuted(index, shift, key)).collect::<Vec<_>>();
+            for mut key in 0..200 {
+                let mut places = order(next_random(&mut key));
+                places.sort();
+                assert!(places.into_iter().eq(0..1 << shift), "{shift}");
+            }
+            assert!(shift < 3 || order(next_random(&mut 1)) != order(next_random(&mut 2)));
+        }
     }
 }

@@ -71,9 +71,9 @@ impl<O: Os> Hardened<O> {
     /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all
     /// stays in proportion to what it grows to.
     fn allocate_growing(&self, align: usize, bytes: usize) -> usize {
-        match self.heap.obeyed(self.make_guarded(align, bytes, true)) {
+        match self.heap.obeyed(self.make_guarded(align, bytes, true, self.may_fence())) {
             0 => self.allocate_aligned(align, bytes),
-            block => block,
+            block => self.heap.note_made(block, bytes),
         }
     }
 
@@ -98,6 +98,10 @@ impl<O: Os> Hardened<O> {
                 self.shrink_guarded(live, bytes);
             } else if !self.grow_guarded(live, bytes) {
                 return false;
+            }
+            if self.heap.is_watched() {
+                self.heap.note_freed(live.user);
+                self.heap.note_made(live.user, bytes);
             }
         } else if before.front() + bytes + TAIL_LEAST > live.class.block_bytes() {
             return false;

@@ -16,8 +16,13 @@ pub enum State {
 
 impl State {
     /// Notes that a block is handed out; false where it is with somebody already.
+    ///
+    /// A load and a store: the block is out of everybody's reach, so nobody changes its mark between them.
+    #[inline]
     pub fn hand_out(mark: &AtomicU8) -> bool {
-        mark.swap(State::Live as u8, Ordering::AcqRel) != State::Live as u8
+        let is_free = mark.load(Ordering::Acquire) != State::Live as u8;
+        mark.store(State::Live as u8, Ordering::Release);
+        is_free
     }
 
     /// Notes that a block is free, or says in which state it is instead of live. Of several that try, one

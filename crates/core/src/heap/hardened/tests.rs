@@ -241,6 +241,24 @@ fn where_the_option_says_so_a_free_may_lie_about_size_and_alignment() {
 }
 
 #[test]
+fn beyond_the_budget_for_guards_a_block_is_checked_as_small_ones_are() {
+    let heap = hardened();
+    heap.heap.options.set(b"guard_budget", b"2", Origin::Environment).unwrap();
+    for bytes in [40_000, 200_000] {
+        let blocks: Vec<usize> = (0..5).map(|_| heap.allocate(bytes)).collect();
+        assert_eq!(heap.fenced.load(Ordering::Relaxed), 2, "of {bytes} bytes");
+        let last = blocks[4];
+        fill(last, bytes, 7);
+        fill(last + bytes, 1, 1);
+        assert_eq!(fault_of(heap.take_back(last, Maker::Malloc)), Some(Fault::Overflow));
+        blocks[..4].iter().for_each(|block| heap.free(*block));
+        assert_eq!(fault_of(heap.take_back(blocks[3], Maker::Malloc)), Some(Fault::DoubleFree));
+        let again = heap.allocate(bytes);
+        assert!(holds(again, bytes, 0), "freed memory holds nothing");
+    }
+}
+
+#[test]
 fn no_guards_where_the_system_refuses_them() {
     let heap = hardened();
     heap.heap.os.refuse_after(Request::ClosePages, 1);

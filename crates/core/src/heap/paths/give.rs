@@ -28,7 +28,7 @@ impl<O: Os> Heap<O> {
                 _ => Err(self.central.not_allocated(&self.pages, class, address)),
             }
         } else if class == SizeClass::LARGE {
-            self.profile.remove(address);
+            self.note_freed(address);
             self.large.free(&self.pages, address)
         } else if self.guards.owns(address) {
             self.free_guarded(address)
@@ -57,7 +57,7 @@ impl<O: Os> Heap<O> {
     fn free_guarded(&self, address: usize) -> Result<(), Misuse> {
         // Looked at first, so that the record of a block that stays live is not lost.
         self.guards.bytes_of(address)?;
-        self.profile.remove(address);
+        self.note_freed(address);
         self.guards.free(&self.os, address, self.trace(self.here()))
     }
 }

@@ -91,8 +91,8 @@ impl<O: Os> Heap<O> {
 
     /// A block for what grew: where it can grow again without moving, if there is such a place.
     fn allocate_growing(&self, bytes: usize) -> usize {
-        // A profile counts requests where they come in.
-        if self.is_profiling() {
+        // Who watches counts requests where they come in.
+        if self.is_watched() {
             return self.allocate(bytes);
         }
         let grown = || {

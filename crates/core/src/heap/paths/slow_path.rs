@@ -18,6 +18,7 @@ impl<O: Os> Heap<O> {
         self.abort_if_told();
         self.call_back_if_due();
         self.obey_if_ordered();
+        self.look_at_probes();
         outcome
     }
 

@@ -9,7 +9,7 @@ use crate::base::round_up;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::MIN_ALIGN;
 use crate::heap::Heap;
-use crate::os::Os;
+use crate::os::{Os, Purpose};
 
 const ARENAS: usize = 16;
 const ARENA_BYTES: usize = 4 << 20;
@@ -151,6 +151,7 @@ fn arena<O: Os>(os: &O, base: &AtomicUsize) -> Option<usize> {
         return Some(known);
     }
     let (fresh, _) = os.reserve_with_head(ARENA_BYTES, ARENA_BYTES)?;
+    os.name_pages(fresh, ARENA_BYTES, Purpose::Emergency);
     match base.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(fresh),
         Err(other) => {

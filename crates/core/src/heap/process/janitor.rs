@@ -93,6 +93,7 @@ impl<O: Os> Heap<O> {
             self.obey_if_ordered();
             let rung = thread.wait(&self.os, upkeep::nanoseconds(&self.options));
             self.obey_if_ordered();
+            self.look_at_probes();
             let told = self.found.is_told();
             self.tick_by(rung, ticker);
             if told {

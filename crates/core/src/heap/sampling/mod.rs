@@ -1,5 +1,6 @@
 //! Samples: allocations that are placed and written down one by one.
 
+mod probes;
 mod profile;
 mod rate;
 mod sample;

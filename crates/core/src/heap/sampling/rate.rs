@@ -33,18 +33,29 @@ impl<O: Os> Heap<O> {
         self.profile.is_on()
     }
 
-    /// Says how often samples are wanted.
-    fn settle_sampling(&self) {
-        let mean = if self.hooks.is_none() {
-            0
-        } else if self.profile.is_on() {
-            self.profile.interval()
-        } else if self.options.get(OptionId::guarded_rate) != 0 {
-            self.options.get(OptionId::sample_interval)
+    /// Says how often samples are wanted, and whether each request is to be looked at.
+    fn wanted_samples(&self) -> (u64, bool) {
+        let interval = || self.options.get(OptionId::sample_interval);
+        if self.profile.is_on() {
+            (self.profile.interval(), true)
+        } else if self.probing.is_attached() {
+            (interval(), true)
+        } else if self.hooks.is_some() && self.options.get(OptionId::guarded_rate) != 0 {
+            (interval(), false)
         } else {
-            0
-        };
-        self.cache.watch(mean, mean != 0 && self.profile.is_on());
+            (0, false)
+        }
+    }
+
+    pub(super) fn settle_sampling(&self) {
+        // Two threads may be at this, for a profile and for a tracer: the last one that set something saw all.
+        loop {
+            let wanted = self.wanted_samples();
+            self.cache.watch(wanted.0, wanted.1);
+            if wanted == self.wanted_samples() {
+                return;
+            }
+        }
     }
 
     /// Starts what the options ask for, when the heap has started.

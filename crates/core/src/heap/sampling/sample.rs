@@ -20,16 +20,20 @@ pub struct Hooks {
     pub unwind: fn(&mut [usize]) -> usize,
 }
 
-/// What a request counts for where samples are drawn: its block, as in a refill, which knows no requests.
-fn counted_bytes(bytes: usize, align: usize) -> usize {
-    SizeClass::for_aligned(bytes, align).map_or(bytes, SizeClass::block_bytes)
-}
-
 impl<O: Os> Heap<O> {
     /// Counts a request that came to the slow path; true where it is to be a sample.
     #[inline]
     pub(crate) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
-        self.cache.sample_is_due(counted_bytes(bytes, align))
+        self.cache.sample_is_due(self.counted_bytes(bytes, align))
+    }
+
+    /// What a request counts for where samples are drawn: what it asks for where each is looked at; else its block, as in
+    /// a refill, which knows no requests.
+    fn counted_bytes(&self, bytes: usize, align: usize) -> usize {
+        match self.cache.sampling.counts_each() {
+            true => bytes,
+            false => SizeClass::for_aligned(bytes, align).map_or(bytes, SizeClass::block_bytes),
+        }
     }
 
     /// A sampled block; 0 where this is to be an ordinary one after all.
@@ -39,21 +43,19 @@ impl<O: Os> Heap<O> {
         let most = Guards::most_bytes(&self.os);
         let rate = self.options.get(OptionId::guarded_rate);
         let guarded = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
-        if !guarded && !self.is_profiling() {
+        if !guarded && !self.is_watched() {
             return 0;
         }
         self.in_slow_path(|| {
-            let stack = self.here();
+            // A tracer looks for itself who called.
+            let stack = if guarded || self.is_profiling() { self.here() } else { Stack::EMPTY };
             let block = if guarded { self.allocate_guarded(bytes, align, stack) } else { None };
             let own_run = || self.allocate_large(bytes, align).map(|fresh| fresh.address);
-            let block = if self.is_profiling() { block.or_else(own_run) } else { block };
+            let block = if self.is_watched() { block.or_else(own_run) } else { block };
             if let Some(address) = block {
-                self.profile.add(
-                    &self.os,
-                    address,
-                    Size { bytes, counted: counted_bytes(bytes, align) },
-                    &stack,
-                );
+                let counted = self.counted_bytes(bytes, align);
+                self.profile.add(&self.os, address, Size { bytes, counted }, &stack);
+                self.announce(address, bytes);
             }
             block.unwrap_or(0)
         })
@@ -96,16 +98,19 @@ impl<O: Os> Heap<O> {
 
     /// A large block was allocated by a path that asks for samples afterwards.
     pub(crate) fn note_large(&self, address: usize, bytes: usize) {
-        if self.sample_is_due(bytes, MIN_ALIGN) && self.is_profiling() {
-            let size = Size { bytes, counted: counted_bytes(bytes, MIN_ALIGN) };
-            self.profile.add(&self.os, address, size, &self.here());
+        if self.sample_is_due(bytes, MIN_ALIGN) && self.is_watched() {
+            if self.is_profiling() {
+                let size = Size { bytes, counted: self.counted_bytes(bytes, MIN_ALIGN) };
+                self.profile.add(&self.os, address, size, &self.here());
+            }
+            self.announce(address, bytes);
         }
     }
 
-    /// A large block was resized where it is: for the profile a free and an allocation.
+    /// A large block was resized where it is: for who watches a free and an allocation.
     pub(crate) fn note_resized(&self, address: usize, bytes: usize) {
-        if self.is_profiling() {
-            self.profile.remove(address);
+        if self.is_watched() {
+            self.note_freed(address);
             self.note_large(address, bytes);
         }
     }

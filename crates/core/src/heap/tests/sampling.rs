@@ -1,8 +1,9 @@
 use crate::base::memory::{fill, holds};
-use crate::class::SizeClass;
 use crate::heap::*;
 use crate::os::Linux;
 use crate::os::fake::Fake;
+use crate::watch::Probes;
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const HOOKS: Hooks = Hooks { before_guards: || (), unwind: |_| 0 };
 
@@ -46,8 +47,7 @@ fn a_profile_says_how_much_was_requested_however_much_larger_the_blocks_are() {
         let heap = Box::new(Heap::with_hooks(Linux::new(), HOOKS));
         heap.free(heap.allocate(1));
         // Some 3,000 samples: 2 % are the deviation to expect.
-        let in_blocks = COUNT * SizeClass::for_small(bytes).block_bytes();
-        assert!(heap.start_profile(in_blocks as u64 / 3000));
+        assert!(heap.start_profile((COUNT * bytes) as u64 / 3000));
         (0..COUNT).for_each(|_| _ = heap.allocate(bytes));
         let share = heap.profile_stats().allocated_bytes as f64 / (COUNT * bytes) as f64;
         assert!((0.9..1.1).contains(&share), "{bytes}: {share} of what was requested");
@@ -70,9 +70,8 @@ fn what_is_taken_from_the_cache_and_freed_again_counts_as_allocated() {
     for (name, bytes, way) in ways {
         let heap = Box::new(Heap::with_hooks(Linux::new(), HOOKS));
         heap.free(heap.allocate(1));
-        let in_blocks = COUNT * SizeClass::for_small(bytes).block_bytes();
         // Some 2,000 samples: 2.2 % are the deviation to expect, and five of them are allowed.
-        assert!(heap.start_profile(in_blocks as u64 / 2000));
+        assert!(heap.start_profile((COUNT * bytes) as u64 / 2000));
         (0..COUNT).for_each(|_| heap.free(way(&heap)));
         let stats = heap.profile_stats();
         let share = stats.allocated_bytes as f64 / (COUNT * bytes) as f64;
@@ -83,6 +82,67 @@ fn what_is_taken_from_the_cache_and_freed_again_counts_as_allocated() {
         assert_eq!(heap.profile_stats().allocated_bytes, stats.allocated_bytes, "{name}");
         assert_eq!(heap.cache.front.is_direct(), heap.cache.front.is_on(), "{name}");
     }
+}
+
+/// What the probes of a heap were told: the sum of the weights, and blocks announced and not yet freed.
+static WEIGHT: AtomicU64 = AtomicU64::new(0);
+static LIVE: AtomicU64 = AtomicU64::new(0);
+static ATTACHED: AtomicU16 = AtomicU16::new(0);
+
+extern "C" fn count_allocated(_: usize, _: usize, weight: u64) {
+    WEIGHT.fetch_add(weight, Ordering::Relaxed);
+    LIVE.fetch_add(1, Ordering::Relaxed);
+}
+
+extern "C" fn count_freed(_: usize) {
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_tracer_is_told_what_a_profile_knows() {
+    const PROBES: Probes = Probes { semaphore: &ATTACHED, allocated: count_allocated, freed: count_freed };
+    let heap = Box::new(Heap::with_hooks(Linux::new(), HOOKS).with_probes(PROBES));
+    let look = |attached| {
+        ATTACHED.store(attached, Ordering::Relaxed);
+        heap.free(heap.allocate(1 << 20));
+    };
+    look(0);
+    assert!(heap.start_profile(20_000));
+    heap.free(heap.allocate(1 << 20));
+    let before = heap.profile_stats();
+    assert_eq!(WEIGHT.load(Ordering::Relaxed), 0, "no tracer");
+    look(1);
+    WEIGHT.store(0, Ordering::Relaxed);
+    let large = heap.allocate_zeroed(1, 1 << 20);
+    let grown = heap.reallocate(large, 3 << 20);
+    let blocks: Vec<usize> = (0..20_000).map(|number| heap.allocate(1 + number % 5000)).collect();
+    let after = heap.profile_stats();
+    // The block that made the heap look.
+    let by_look = 1 << 20;
+    assert_eq!(WEIGHT.load(Ordering::Relaxed), after.allocated_bytes - before.allocated_bytes - by_look);
+    assert_eq!(LIVE.load(Ordering::Relaxed), after.live_samples - before.live_samples);
+    heap.stop_profile();
+    assert!(!heap.cache.front.is_direct(), "the tracer is still there");
+    look(0);
+    assert_eq!(heap.cache.front.is_direct(), heap.cache.front.is_on());
+    blocks.iter().for_each(|block| heap.free(*block));
+    heap.free(grown);
+    assert_eq!(LIVE.load(Ordering::Relaxed), 0, "frees are told of also after the tracer has gone");
+
+    // Nothing comes to the slow path: the janitor looks.
+    heap.set_option(b"release_delay", b"40ms").unwrap();
+    ATTACHED.store(1, Ordering::Relaxed);
+    assert!(!heap.is_watched());
+    std::thread::scope(|scope| {
+        scope.spawn(|| heap.run_janitor(false));
+        for _ in 0..4000 {
+            if !heap.is_watched() {
+                std::thread::sleep(core::time::Duration::from_millis(5));
+            }
+        }
+        heap.retire_janitor();
+    });
+    assert!(heap.is_watched());
 }
 
 const PAGE: usize = 4096;

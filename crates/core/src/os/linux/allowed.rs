@@ -39,13 +39,15 @@ pub(super) enum Ask {
     Thread,
     Process,
     Name,
+    Register,
+    NamePages,
 }
 
 /// So many of the first are needed to serve the program, or on the list that it can rely on.
 const LISTED: u32 = Ask::Fence as u32 + 1;
 /// Calls of the layer above, which asks by their number.
 const OTHERS: usize = 9;
-const COUNT: usize = Ask::Name as usize + 1 + OTHERS;
+const COUNT: usize = Ask::NamePages as usize + 1 + OTHERS;
 /// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
 const CAREFUL: u64 = 1 << 63;
 
@@ -107,6 +109,11 @@ const CALLS: [Call; COUNT] = [
     plain(libc::SYS_gettid),
     plain(libc::SYS_getpid),
     plain(libc::SYS_prctl),
+    Call { number: libc::SYS_rseq, arguments: [0, 32, 0, 0x5305_3053, 0, 0] },
+    Call {
+        number: libc::SYS_prctl,
+        arguments: [libc::PR_SET_VMA as u64, libc::PR_SET_VMA_ANON_NAME as u64, 0, 4096, 0, 0],
+    },
     plain(libc::SYS_rt_sigaction),
     plain(libc::SYS_rt_sigprocmask),
     plain(libc::SYS_close_range),

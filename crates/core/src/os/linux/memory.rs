@@ -2,6 +2,7 @@
 
 use super::super::{FreeRange, MapRefusal};
 use crate::base::round_up;
+use core::ffi::CStr;
 use core::ptr;
 use libc::{
     MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, PROT_NONE, PROT_READ,
@@ -162,6 +163,20 @@ pub(super) fn set_dumped(address: usize, bytes: usize, dumped: bool) -> bool {
     let advice = if dumped { libc::MADV_DODUMP } else { libc::MADV_DONTDUMP };
     // SAFETY: the advice changes what core files contain, nothing else.
     unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, advice) == 0 }
+}
+
+/// False where the system has no names for pages: kernels before 5.17, and those built without.
+pub(super) fn name_pages(address: usize, bytes: usize, name: &CStr) -> bool {
+    const ANON_NAME: usize = libc::PR_SET_VMA_ANON_NAME as usize;
+    let before = super::thread::error_number();
+    let (option, name) = (libc::PR_SET_VMA as usize, name.as_ptr());
+    // SAFETY: a name changes what is shown of the pages, nothing else.
+    let refused = unsafe { libc::syscall(libc::SYS_prctl, option, ANON_NAME, address, bytes, name) } != 0;
+    let has_names = !refused || super::thread::error_number() != libc::EINVAL;
+    // A call of malloc that succeeds leaves it as it was.
+    // SAFETY: errno is this thread's.
+    unsafe { *libc::__errno_location() = before };
+    has_names
 }
 
 pub(super) const MOVE_FLAGS: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;

@@ -11,6 +11,8 @@ mod huge;
 mod memory;
 mod moves;
 mod process;
+#[cfg(target_arch = "x86_64")]
+mod registration;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sequences;
 mod stack;
@@ -21,8 +23,11 @@ pub mod unwind;
 pub use filter::Filter;
 pub use stack::Interrupted;
 
-use super::{FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, Os, SequenceArea, Unread, Wait};
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use super::{
+    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, SequenceArea, Unread,
+    Wait,
+};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
 use allowed::{Allowed, Ask};
 use core::ffi::CStr;
@@ -34,11 +39,42 @@ pub struct Linux {
     allowed: Allowed,
     /// The address of glibc's `__libc_single_threaded` (2.32 and later), 0 where it is not known.
     single_threaded: AtomicUsize,
+    #[cfg(target_arch = "x86_64")]
+    registration: registration::Registration,
+    /// The system has no names for pages: it is not asked again.
+    has_no_names: AtomicBool,
 }
 
 impl Linux {
     pub const fn new() -> Self {
-        Linux { allowed: Allowed::new(), single_threaded: AtomicUsize::new(0) }
+        Linux {
+            allowed: Allowed::new(),
+            single_threaded: AtomicUsize::new(0),
+            has_no_names: AtomicBool::new(false),
+            #[cfg(target_arch = "x86_64")]
+            registration: registration::Registration::new(),
+        }
+    }
+
+    /// Threads may be registered for the sequences in areas of our own: nobody else does it. Each that is calls
+    /// `entered`, which must not allocate.
+    pub fn allow_registration(&self, entered: Option<extern "C" fn()>) {
+        #[cfg(target_arch = "x86_64")]
+        self.registration.allow(entered);
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = entered;
+    }
+
+    /// No thread may be registered in areas of our own: somebody else has registered this one.
+    pub fn forbid_registration(&self) {
+        #[cfg(target_arch = "x86_64")]
+        self.registration.forbid();
+    }
+
+    /// Takes this thread's own registration back, for good: its memory ends before it does.
+    pub fn leave_sequences(&self) {
+        #[cfg(target_arch = "x86_64")]
+        registration::leave();
     }
 
     /// Tells where the C library says whether the process has one thread: a byte that stays readable.
@@ -177,6 +213,15 @@ impl Os for Linux {
         self.may(if dumped { Ask::Dump } else { Ask::NoDump }) && memory::set_dumped(address, bytes, dumped)
     }
 
+    fn name_pages(&self, address: usize, bytes: usize, purpose: Purpose) {
+        if self.may(Ask::NamePages)
+            && !self.has_no_names.load(Ordering::Relaxed)
+            && !memory::name_pages(address, bytes, purpose.name())
+        {
+            self.has_no_names.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn collapse(&self, address: usize, bytes: usize) -> bool {
         self.may(Ask::Collapse) && huge::collapse(address, bytes)
     }
@@ -204,6 +249,20 @@ impl Os for Linux {
         return sequences::area();
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         None
+    }
+
+    fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
+        #[cfg(target_arch = "x86_64")]
+        return if self.may(Ask::Register) { registration::area() } else { Err(NoSequences::Kernel) };
+        #[cfg(target_arch = "aarch64")]
+        return Err(if sequences::register_fence() { NoSequences::Unregistered } else { NoSequences::Fence });
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Err(NoSequences::Machine)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn enter_sequences(&self) -> bool {
+        self.registration.enter(self.may(Ask::Register))
     }
 
     fn fence_sequences(&self) -> bool {
@@ -295,5 +354,32 @@ impl Os for Linux {
 
     fn abort(&self) -> ! {
         process::abort()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Purpose;
+    use super::*;
+
+    #[test]
+    fn neighbours_of_one_name_are_one_mapping_and_a_refusal_is_not_asked_for_again() {
+        let (os, bytes) = (Linux::new(), 1 << 20);
+        let start = os.map(2 * bytes).unwrap();
+        os.name_pages(start, bytes, Purpose::Heap);
+        os.name_pages(start + bytes, bytes, Purpose::Heap);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let named = maps.lines().find(|line| line.contains("[anon:vcmalloc-heap]"));
+        assert_eq!(named.is_none(), os.has_no_names.load(Ordering::Relaxed), "{named:?}");
+        if let Some(line) = named {
+            assert!(line.starts_with(&format!("{start:x}-{:x} ", start + 2 * bytes)), "{line}");
+        }
+        // SAFETY: asks for what nobody has: an address that is no page.
+        let refused = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_VMA, 0, 1, 4096, 0) } != 0;
+        let before = thread::error_number();
+        assert!(refused && before == libc::EINVAL);
+        os.name_pages(start, bytes, Purpose::Tables);
+        assert_eq!(thread::error_number(), before, "errno is the program's");
+        os.unmap(start, 2 * bytes);
     }
 }

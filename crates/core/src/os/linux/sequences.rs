@@ -58,17 +58,22 @@ pub(super) fn area() -> Option<SequenceArea> {
     if cpu_id < 0 || !register_fence() {
         return None;
     }
+    Some(indexed(area))
+}
+
+/// The area at this offset, with the best index that the kernel keeps there.
+pub(super) fn indexed(area: isize) -> SequenceArea {
     // SAFETY: getauxval only reads the auxiliary vector.
     let size = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as usize;
-    Some(if size >= SIZE_WITH_MM_CID {
+    if size >= SIZE_WITH_MM_CID {
         SequenceArea { area, index: area + MM_CID, kind: IndexKind::ConcurrencyId }
     } else {
         SequenceArea { area, index: area + CPU_ID, kind: IndexKind::CpuId }
-    })
+    }
 }
 
 /// Asked for while the process has one thread, when it costs nothing. Without the fence nobody could ever
 /// take back what an idle virtual CPU holds, so a system that refuses it gets the locked caches.
-fn register_fence() -> bool {
+pub(super) fn register_fence() -> bool {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ)
 }

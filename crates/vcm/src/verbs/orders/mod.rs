@@ -5,7 +5,7 @@
 use crate::cli::orders::{Release, Set};
 use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings;
-use vcm_inspect::window::orders::{Answer, Order, Refusal, give};
+use vcm_inspect::window::orders::{Answer, Order, Refusal, Why, give};
 use vcm_inspect::window::{self, Seen};
 use vcmalloc_core::options::SPECS;
 
@@ -26,8 +26,13 @@ pub fn set(arguments: &Set) -> Outcome {
             Answer::Done(_) => {
                 say::result(&format!("{id} {}: {setting}\n", seen.name))?;
             }
-            Answer::Waits(why) => return Err(Failure::new(LATER, format!("{id} {setting}: {why}"))),
-            Answer::Refused(refusal) => return Err(failure(id, &format!("{setting}: {}", why(&refusal)))),
+            Answer::Waits(why) => {
+                return Err(Failure::new(LATER, format!("{id} {setting}: {}", why.line())));
+            }
+            Answer::Full(why) => {
+                return Err(Failure::new(LATER, format!("{id} {setting}: {}", earlier(why))));
+            }
+            Answer::Refused(refusal) => return Err(failure(id, &format!("{setting}: {}", refusal.line()))),
         }
     }
     Ok(0)
@@ -46,8 +51,9 @@ pub fn release(arguments: &Release) -> Outcome {
             }
             say::result(&(line + "\n"))
         }
-        Answer::Waits(why) => Err(Failure::new(LATER, format!("{id} release: {why}"))),
-        Answer::Refused(refusal) => Err(failure(id, why(&refusal))),
+        Answer::Waits(why) => Err(Failure::new(LATER, format!("{id} release: {}", why.line()))),
+        Answer::Full(why) => Err(Failure::new(LATER, format!("{id} release: {}", earlier(why)))),
+        Answer::Refused(refusal) => Err(failure(id, refusal.line())),
     }
 }
 
@@ -55,6 +61,10 @@ fn seen(target: &str) -> Result<Seen, Failure> {
     let process = window::find(target).map_err(|line| Failure::new(FAILURE, line))?;
     let id = process.id;
     Seen::open(process).map_err(|why| failure(id, &why))
+}
+
+fn earlier(why: Why) -> String {
+    format!("an earlier order still lies there: {}", why.line())
 }
 
 fn failure(id: i32, why: &str) -> Failure {
@@ -75,19 +85,8 @@ fn check(setting: &str) -> Result<(), Failure> {
     }
     match spec {
         Some(spec) if !spec.live => {
-            Err(Failure::new(FAILURE, format!("{name}: {}", why(&Refusal::ReadOnce))))
+            Err(Failure::new(FAILURE, format!("{name}: {}", Refusal::ReadOnce.line())))
         }
         _ => Ok(()),
-    }
-}
-
-fn why(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::UnknownOrder => "its vcmalloc does not know this order",
-        Refusal::UnknownOption => "its vcmalloc has no such option ('vcm stat' names its build)",
-        Refusal::BadValue => "its vcmalloc refuses the value",
-        Refusal::ReadOnce => {
-            "is read once, at start; set it before the program starts ('vcm run --option', 'vcm enable')"
-        }
     }
 }

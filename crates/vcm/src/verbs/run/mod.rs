@@ -1,20 +1,18 @@
 //! `vcm run`: start a program on vcmalloc, pass its signals and its exit code through, verify the preload.
 //!
 //! ```text
-//! child      the process: signals, exit code
 //! watch      the verdict, from these and what could be seen before the start
 //! ```
 
-mod child;
 mod watch;
 
+use crate::child::{self, Child, Event};
 use crate::cli::{self, Run};
 use crate::findings::{self, Finding, Start, Weight};
 use crate::library::{self, Library};
 use crate::proof::Proof;
 use crate::say::{self, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome};
 use crate::settings::{self, PROOF_VARIABLE, STATS_VARIABLE};
-use child::{Child, Event};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -1,11 +1,12 @@
 //! The figures for programs, with the names of the library's own JSON.
 
 use serde_json::{Map, Value, json};
+use vcm_inspect::pressure::Pressure;
 use vcm_inspect::window::{Seen, Snapshot};
 use vcmalloc_core::options::{self, Kind};
 
 /// One object, on one line.
-pub fn object(seen: &Seen, snapshot: &Snapshot) -> String {
+pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
     let mut all = Map::new();
     let mut put = |name: &str, value: Value| drop(all.insert(name.to_string(), value));
     put("version", 1.into());
@@ -13,14 +14,16 @@ pub fn object(seen: &Seen, snapshot: &Snapshot) -> String {
     put("name", seen.name.clone().into());
     put("build", snapshot.build.clone().into());
     put("front", snapshot.front.into());
+    put("front_reason", snapshot.front_reason.into());
     put("torn", snapshot.torn.clone().into());
+    put("pages_age", snapshot.pages_age.as_secs_f64().into());
+    put("one_moment", snapshot.is_whole().into());
     put("missing", snapshot.missing.clone().into());
     snapshot.stats.each(|name, bytes| put(name, bytes.into()));
     put("waste", snapshot.stats.waste().into());
     put("swapped", snapshot.swapped.into());
     put("rss", snapshot.process.map(|all| all.rss).into());
     put("anonymous", snapshot.process.map(|all| all.anonymous).into());
-    let pressure = seen.process.memory_pressure();
     put(
         "pressure",
         json!({

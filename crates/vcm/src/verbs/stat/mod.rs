@@ -1,34 +1,41 @@
 //! `vcm stat PID|NAME`: where the memory of a running process is, read from outside.
 
-mod amount;
 mod json;
 mod page;
 mod rows;
 
 use crate::cli::stat::Stat;
 use crate::say::{self, FAILURE, Failure, Outcome};
-use std::time::Duration;
-use vcm_inspect::window::{self, Seen, Snapshot};
+use std::time::{Duration, Instant};
+use vcm_inspect::pressure::Pressure;
+use vcm_inspect::window::{self, Seen, Snapshot, Watched};
 
 pub fn stat(arguments: &Stat) -> Outcome {
     let process = window::find(&arguments.target).map_err(|line| Failure::new(FAILURE, line))?;
     let id = process.id;
     let failure = |why: String| Failure::new(FAILURE, format!("{id} {why}"));
-    let seen = Seen::open(process).map_err(failure)?;
-    let first = seen.snapshot().map_err(failure)?;
+    let mut watched = Watched::new(Seen::open(process).map_err(failure)?);
+    let first = watched.look().map_err(failure)?;
     match arguments.interval {
-        Some(interval) => follow(arguments, interval, &seen, first),
-        None if arguments.json => say::result(&json::object(&seen, &first)),
-        None => say::result(&page::page(&seen, &first)),
+        Some(interval) => follow(arguments, interval, &mut watched, first),
+        None if arguments.json => {
+            say::result(&json::object(&watched.seen, &first, &watched.seen.process.memory_pressure()))
+        }
+        None => say::result(&page::page(&watched.seen, &first)),
     }
 }
 
 /// A line for each look, until Ctrl-C, so many looks, or the process's end.
-fn follow(arguments: &Stat, interval: Duration, seen: &Seen, first: Snapshot) -> Outcome {
+fn follow(arguments: &Stat, interval: Duration, watched: &mut Watched, first: Snapshot) -> Outcome {
     let interrupt = Interrupt::hold();
     let (mut rows, mut snapshot, mut looks) = (rows::Rows::new(), first, 0);
+    let mut pressure = Kept::new(&watched.seen);
     loop {
-        let text = if arguments.json { json::object(seen, &snapshot) } else { rows.row(&snapshot, interval) };
+        let text = if arguments.json {
+            json::object(&watched.seen, &snapshot, pressure.now(&watched.seen))
+        } else {
+            rows.row(&snapshot)
+        };
         if !is_read(&text)? {
             return Ok(0);
         }
@@ -36,8 +43,24 @@ fn follow(arguments: &Stat, interval: Duration, seen: &Seen, first: Snapshot) ->
         if arguments.count == Some(looks) || interrupt.comes_within(interval) {
             return Ok(0);
         }
-        let id = seen.process.id;
-        snapshot = seen.snapshot().map_err(|why| Failure::new(FAILURE, format!("{id} {why}")))?;
+        let id = watched.seen.process.id;
+        snapshot = watched.look().map_err(|why| Failure::new(FAILURE, format!("{id} {why}")))?;
+    }
+}
+
+/// The pressure, which is a dozen files: it is read once a second, as the kernel renews it every two.
+struct Kept(Pressure, Instant);
+
+impl Kept {
+    fn new(seen: &Seen) -> Self {
+        Kept(seen.process.memory_pressure(), Instant::now())
+    }
+
+    fn now(&mut self, seen: &Seen) -> &Pressure {
+        if self.1.elapsed() >= Duration::from_secs(1) {
+            *self = Self::new(seen);
+        }
+        &self.0
     }
 }
 

@@ -1,7 +1,7 @@
 //! One look for a reader, in 80 columns: the bridge from live bytes to RSS, classes, limits, pressure, what went back.
 
-use super::amount::amount;
 use super::json::shown;
+use crate::amount::amount;
 use std::time::{Duration, SystemTime};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::window::{Class, Seen, Snapshot};
@@ -21,6 +21,7 @@ pub fn page(seen: &Seen, snapshot: &Snapshot) -> String {
     limits(&mut text, snapshot);
     pressure(&mut text, &seen.process.memory_pressure());
     given_back(&mut text, snapshot);
+    text += &format!("who pins what  vcm profile {} --pinned\n", seen.process.id);
     if !snapshot.missing.is_empty() {
         let names = snapshot.missing.join(", ");
         text += &format!("\nthis library does not tell, so it counts as 0: {names}\n");
@@ -37,6 +38,9 @@ fn head(seen: &Seen, snapshot: &Snapshot) -> String {
     let mut text = format!("{name} {}, vcmalloc {}{age}\n", seen.process.id, snapshot.build);
     if let Some(torn) = &snapshot.torn {
         text += &format!("torn: while it was read, this moved: {torn}\n");
+    }
+    if snapshot.pages_apart {
+        text += "not of one moment: memory came or went while its pages were counted\n";
     }
     text
 }
@@ -154,7 +158,7 @@ fn given_back(text: &mut String, snapshot: &Snapshot) {
             &format!("refused        the kernel refused {} times to empty caches\n", stats.fences_refused);
     }
     *text += &format!(
-        "caches         {} of {}; {} misses of malloc, {} of free\n",
-        stats.slabs, snapshot.front, stats.underflows, stats.overflows
+        "caches         {} of {}; {} misses of malloc, {} of free\nfront          {}\n",
+        stats.slabs, snapshot.front, stats.underflows, stats.overflows, snapshot.front_reason
     );
 }

@@ -1,6 +1,6 @@
 //! A line for each look, as `vmstat` has it.
 
-use super::amount::{amount, change};
+use crate::amount::{amount, change};
 use std::time::Duration;
 use vcm_inspect::window::Snapshot;
 
@@ -18,17 +18,21 @@ impl Rows {
         Rows { lines: 0, given_back: None }
     }
 
-    pub fn row(&mut self, snapshot: &Snapshot, interval: Duration) -> String {
+    pub fn row(&mut self, snapshot: &Snapshot) -> String {
         let stats = &snapshot.stats;
         let mut text = String::new();
         if self.lines.is_multiple_of(LINES) {
-            let every = format!("back in {}", humantime::format_duration(interval));
-            text += &line(["live", "waste", "caches", "in spans", "dirty", "heap", "RSS"], &every);
+            text += &line(["live", "waste", "caches", "in spans", "dirty", "heap", "RSS"], "back      pages");
         }
         self.lines += 1;
         let gone = self.given_back.map_or(0, |before| stats.given_back.saturating_sub(before));
         self.given_back = Some(stats.given_back);
-        let tail = change(gone) + if snapshot.torn.is_some() { "  torn" } else { "" };
+        let pages = match (&snapshot.torn, snapshot.pages_apart) {
+            (Some(_), _) => "torn".to_string(),
+            (None, true) => "apart".to_string(),
+            (None, false) => age(snapshot.pages_age),
+        };
+        let tail = format!("{:<10}{pages}", change(gone));
         let cells = [
             stats.live_requested,
             stats.waste(),
@@ -41,6 +45,15 @@ impl Rows {
         let cells = cells.map(amount);
         let [live, waste, caches, spans, dirty, heap, rss] = &cells;
         text + &line([live, waste, caches, spans, dirty, heap, rss], &tail)
+    }
+}
+
+/// How long ago the pages were counted.
+fn age(age: Duration) -> String {
+    match age.as_secs() {
+        0 => "now".into(),
+        seconds @ 1..600 => format!("-{seconds}s"),
+        seconds => format!("-{}m", seconds / 60),
     }
 }
 

@@ -1,0 +1,172 @@
+//! Our own registration for restartable sequences, where the C library makes none.
+//!
+//! Each thread's area lies in 32 bytes of thread-local storage at a constant distance from the thread pointer (model
+//! initial-exec). It is the only thread-local variable here, and nobody touches it where the C library registers. A
+//! thread registers on its first slow path; until then its `cpu_id` is negative, so the sequences find nothing.
+//!
+//! Nothing is registered before `allow`: who loads the library looks first whether somebody else does it.
+//!
+//! The area ends with the thread's memory. glibc reuses that of a thread only after the kernel has forgotten the thread,
+//! and relies on it for its own registration. Other C libraries unmap a detached thread's memory while it runs, and
+//! the kernel ends a thread whose area is gone: there `leave` takes the registration back before.
+
+use super::super::{NoSequences, SequenceArea};
+use super::{sequences, thread};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use core::arch::{asm, global_asm};
+use core::ptr;
+
+// The kernel's `struct rseq` as it was first: all kernels accept its length, and `mm_cid` lies within. `cpu_id` is -1.
+global_asm!(
+    ".pushsection .tdata.vcm_thread_area, \"awT\", @progbits",
+    ".balign 32",
+    ".globl vcm_thread_area",
+    ".hidden vcm_thread_area",
+    ".type vcm_thread_area, @object",
+    ".size vcm_thread_area, 32",
+    "vcm_thread_area: .long 0, -1, 0, 0, 0, 0, 0, 0",
+    ".popsection",
+);
+
+const AREA_BYTES: usize = 32;
+/// What stands before our abort handlers.
+const SIGNATURE: u32 = 0x5305_3053;
+const FLAG_UNREGISTER: usize = 1;
+/// What `cpu_id` says (RSEQ_CPU_ID_UNINITIALIZED, RSEQ_CPU_ID_REGISTRATION_FAILED).
+const NOT_YET: u32 = u32::MAX;
+const REFUSED: u32 = u32::MAX - 1;
+
+/// The fields that we use.
+#[repr(C)]
+struct Area {
+    cpu_id_start: AtomicU32,
+    cpu_id: AtomicU32,
+    sequence: AtomicUsize,
+}
+
+impl Area {
+    fn is_registered(&self) -> bool {
+        self.cpu_id.load(Ordering::Relaxed) < REFUSED
+    }
+}
+
+/// Whether threads may be registered, and what is to be done when one is.
+#[derive(Default)]
+pub(super) struct Registration {
+    allowed: AtomicU32,
+    /// The address of a function, or 0.
+    entered: AtomicUsize,
+}
+
+impl Registration {
+    pub const fn new() -> Self {
+        Registration { allowed: AtomicU32::new(0), entered: AtomicUsize::new(0) }
+    }
+
+    /// From now on threads may be registered; each calls `entered` then, which must not allocate.
+    pub fn allow(&self, entered: Option<extern "C" fn()>) {
+        let address = entered.map_or(0, |entered| (entered as *const ()).expose_provenance());
+        self.entered.store(address, Ordering::Relaxed);
+        // Release pairs with the Acquire in `enter`.
+        self.allowed.store(1, Ordering::Release);
+    }
+
+    /// From now on no thread is registered.
+    pub fn forbid(&self) {
+        self.allowed.store(0, Ordering::Relaxed);
+    }
+
+    /// Registers this thread, once: a refusal is final for it. True where the sequences can be used now. A signal handler
+    /// may come in between and do it first.
+    #[cold]
+    pub fn enter(&self, may_ask: bool) -> bool {
+        if self.allowed.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let area = own_area();
+        if area.cpu_id.load(Ordering::Relaxed) != NOT_YET || !may_ask {
+            return area.is_registered();
+        }
+        let refusal = register(ptr::from_ref(area).addr(), 0);
+        if refusal.is_some_and(|error| error != libc::EBUSY) {
+            // Not over what a handler has brought about meanwhile.
+            _ = area.cpu_id.compare_exchange(NOT_YET, REFUSED, Ordering::Relaxed, Ordering::Relaxed);
+            return area.is_registered();
+        }
+        match self.entered.load(Ordering::Relaxed) {
+            0 => {}
+            // SAFETY: stored by `allow`, which takes a function of this type.
+            entered => unsafe {
+                core::mem::transmute::<*const (), extern "C" fn()>(ptr::with_exposed_provenance(entered))();
+            },
+        }
+        true
+    }
+}
+
+/// Takes this thread's registration back, for good: it is about to end, and its memory before it. No signal handler may
+/// come between: it would find its descriptor announced to a kernel that does not look.
+pub(super) fn leave() {
+    let area = own_area();
+    let every_signal = u64::MAX;
+    let mut before = 0u64;
+    set_signal_mask(&every_signal, &mut before);
+    if area.is_registered() {
+        register(ptr::from_ref(area).addr(), FLAG_UNREGISTER);
+        area.sequence.store(0, Ordering::Relaxed);
+    }
+    area.cpu_id.store(REFUSED, Ordering::Relaxed);
+    set_signal_mask(&before, &mut 0);
+}
+
+/// Where the areas lie, if the kernel has sequences and their fence. Registers nobody.
+pub(super) fn area() -> Result<SequenceArea, NoSequences> {
+    // An area of no length is refused, by a kernel that knows of areas.
+    if register(0, 0) != Some(libc::EINVAL) {
+        return Err(NoSequences::Kernel);
+    }
+    if !sequences::register_fence() {
+        return Err(NoSequences::Fence);
+    }
+    Ok(sequences::indexed(offset()))
+}
+
+/// Calls rseq(2) for the area at this address, none at 0; the error. Leaves errno as it was.
+fn register(area: usize, flags: usize) -> Option<i32> {
+    let length = if area == 0 { 0 } else { AREA_BYTES };
+    let before = thread::error_number();
+    // SAFETY: the area is this thread's own and lives as long as it.
+    let failed = unsafe { libc::syscall(libc::SYS_rseq, area, length, flags, SIGNATURE as usize) } != 0;
+    let error = thread::error_number();
+    thread::set_error_number(before);
+    failed.then_some(error)
+}
+
+fn set_signal_mask(new: &u64, old: &mut u64) {
+    let before = thread::error_number();
+    // SAFETY: the kernel's masks have 8 bytes; both live through the call.
+    unsafe {
+        let (new, old) = (ptr::from_ref(new), ptr::from_mut(old));
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, new, old, size_of::<u64>());
+    }
+    thread::set_error_number(before);
+}
+
+/// The area's distance from the thread pointer.
+fn offset() -> isize {
+    let offset: isize;
+    // SAFETY: reads our own global offset table, where the dynamic linker or the linker has put it.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + vcm_thread_area@GOTTPOFF]", out(reg) offset,
+            options(nostack, preserves_flags, readonly));
+    }
+    offset
+}
+
+fn own_area() -> &'static Area {
+    let thread: usize;
+    // SAFETY: the word at the thread pointer holds its own address (x86-64's ABI).
+    unsafe { asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, preserves_flags, readonly)) };
+    // SAFETY: the area of this thread, for as long as it runs; who gets it does not pass it on.
+    unsafe { &*ptr::with_exposed_provenance(thread.wrapping_add_signed(offset())) }
+}

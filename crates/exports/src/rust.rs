@@ -1,0 +1,179 @@
+//! The crate for Rust programs: the one heap of this crate as a global allocator, and what a program asks of it.
+//!
+//! Owns nothing; promises `GlobalAlloc`'s rules, and `errno` as it was.
+
+use super::c::undisturbed;
+#[cfg(rust_stats)]
+use super::version;
+use super::{Blocks, blocks, heap, janitor};
+use core::alloc::{GlobalAlloc, Layout};
+#[cfg(rust_stats)]
+use core::fmt;
+use core::ptr;
+#[cfg(rust_stats)]
+use vcmalloc_core::base::text::Sink;
+use vcmalloc_core::class::MIN_ALIGN;
+use vcmalloc_core::options::Refused;
+
+#[cfg(rust_stats)]
+pub use vcmalloc_core::heap::Stats;
+
+/// The allocator: `#[global_allocator] static ALLOCATOR: vcmalloc::Vcmalloc = vcmalloc::Vcmalloc;`. All values are one heap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vcmalloc;
+
+// SAFETY: blocks are of the size and alignment that are asked for, belong to nobody else until they are freed, and
+// nothing here unwinds.
+unsafe impl GlobalAlloc for Vcmalloc {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let fast = match layout.align() {
+            ..=MIN_ALIGN => blocks().allocate_fast(layout.size()),
+            align => blocks().allocate_aligned_fast(align, layout.size()),
+        };
+        match fast {
+            0 => allocate_slow(layout),
+            block => pointer(block),
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let address = block.expose_provenance();
+        if layout.align() > MIN_ALIGN || !blocks().free_sized_fast(address, layout.size()) {
+            free_slow(address, layout);
+        }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        pointer(undisturbed(|| match layout.align() {
+            ..=MIN_ALIGN => blocks().allocate_zeroed(1, layout.size()),
+            align => blocks().allocate_aligned_zeroed(align, layout.size()),
+        }))
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let address = block.expose_provenance();
+        pointer(undisturbed(|| match layout.align() {
+            ..=MIN_ALIGN => blocks().reallocate(address, bytes),
+            align => blocks().reallocate_aligned(address, align, bytes),
+        }))
+    }
+}
+
+fn pointer(block: usize) -> *mut u8 {
+    ptr::with_exposed_provenance_mut(block)
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_slow(layout: Layout) -> *mut u8 {
+    pointer(undisturbed(|| match layout.align() {
+        ..=MIN_ALIGN => blocks().allocate_slow(layout.size()),
+        align => blocks().allocate_aligned(align, layout.size()),
+    }))
+}
+
+#[cold]
+#[inline(never)]
+fn free_slow(address: usize, layout: Layout) {
+    undisturbed(|| {
+        blocks().check_size(address, layout.size(), layout.align());
+        blocks().free(address);
+    });
+}
+
+/// Gives free memory back to the system until at most `keep` bytes of it are left; the bytes given.
+pub fn release(keep: usize) -> usize {
+    undisturbed(|| blocks().release(keep))
+}
+
+/// Starts the thread that gives memory back while the program is idle; false where it cannot be made, or the option `janitor`
+/// is off. Without it memory goes back in the course of allocations.
+pub fn start_janitor() -> bool {
+    janitor::vcm_janitor_start() == 0
+}
+
+/// Why an option was not set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionRefused {
+    UnknownName,
+    BadValue,
+    /// It counts when the program starts: set it in the environment.
+    NotLive,
+}
+
+/// Sets an option (docs/reference/options.md) of the running program.
+pub fn set_option(name: &str, value: &str) -> Result<(), OptionRefused> {
+    let set = || heap().set_option(name.as_bytes(), value.as_bytes()).inspect(|()| janitor::obey_option());
+    undisturbed(set).map_err(|refused| match refused {
+        Refused::UnknownName => OptionRefused::UnknownName,
+        Refused::BadValue(_) => OptionRefused::BadValue,
+        Refused::NotLive => OptionRefused::NotLive,
+    })
+}
+
+/// The figures of the heap.
+#[cfg(rust_stats)]
+pub fn stats() -> Stats {
+    undisturbed(|| heap().stats())
+}
+
+/// The statistics as people read them: `println!("{}", vcmalloc::statistics_text())`.
+#[cfg(rust_stats)]
+pub fn statistics_text() -> impl fmt::Display {
+    Text(version::put_statistics)
+}
+
+/// The statistics as JSON.
+#[cfg(rust_stats)]
+pub fn statistics_json() -> impl fmt::Display {
+    Text(|sink| heap().put_stats_json(sink))
+}
+
+#[cfg(rust_stats)]
+struct Text(fn(&mut dyn Sink));
+
+#[cfg(rust_stats)]
+impl fmt::Display for Text {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pieces = Pieces { to, outcome: Ok(()) };
+        (self.0)(&mut pieces);
+        pieces.outcome
+    }
+}
+
+/// A formatter as a place for text, which is ASCII.
+#[cfg(rust_stats)]
+struct Pieces<'a, 'b> {
+    to: &'a mut fmt::Formatter<'b>,
+    outcome: fmt::Result,
+}
+
+#[cfg(rust_stats)]
+impl Sink for Pieces<'_, '_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let text = core::str::from_utf8(bytes).unwrap_or("?");
+        self.outcome = self.outcome.and_then(|()| self.to.write_str(text));
+    }
+}
+
+/// Starts the live heap profile anew, a sample each `interval` bytes; false where there is no memory for its tables.
+#[cfg(rust_profile)]
+pub fn start_profile(interval: u64) -> bool {
+    undisturbed(|| heap().start_profile(interval))
+}
+
+/// Ends the profile; it can be written until the next start.
+#[cfg(rust_profile)]
+pub fn stop_profile() {
+    heap().stop_profile();
+}
+
+/// Writes what lives, in the form that pprof reads; false where the file cannot be written.
+#[cfg(rust_profile)]
+pub fn write_profile(path: &core::ffi::CStr) -> bool {
+    undisturbed(|| heap().write_profile(path))
+}

@@ -1,0 +1,130 @@
+//! What of a process is in memory, page by page: the part of a look that costs, so it can be kept for later looks.
+//!
+//! The kernel goes through all page tables for it, about 50 ms for a GiB. How long a look took of our own time is
+//! known, and who looks again and again takes it only so often that it stays a small share of the time.
+
+use super::counters::Counters;
+use super::memory::Memory;
+use super::residence::{self, Residence};
+use crate::process::Process;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Looks at pages may take one part in so many of the time.
+const ONE_IN: u32 = 1000;
+/// Two figures are of one moment where they differ by at most one part in so many.
+const TOLERANCE: u64 = 50;
+
+/// The whole process, as the kernel counts it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Resident {
+    pub rss: u64,
+    pub anonymous: u64,
+    pub swapped: u64,
+}
+
+#[derive(Clone)]
+pub struct Pages {
+    pub heap: Residence,
+    pub process: Option<Resident>,
+    /// What RSS was, as it is told for nothing.
+    rss: Option<u64>,
+    taken: Instant,
+    cost: Duration,
+    /// RSS moved while they were counted.
+    moved: bool,
+    /// They are to do for now, whatever their age.
+    pub held: bool,
+}
+
+impl Pages {
+    pub fn count(process: &Process, memory: &Memory, counters: &Counters) -> io::Result<Pages> {
+        let (before, began) = (process.rss(), own_time());
+        let heap = if counters.is_started() {
+            residence::of(process, memory, counters)?
+        } else {
+            Residence::default()
+        };
+        let whole = process.rollup().ok().and_then(|lines| {
+            let [rss, anonymous, swapped] = ["Rss", "Anonymous", "Swap"].map(|name| lines.bytes(name));
+            Some(Resident { rss: rss?, anonymous: anonymous?, swapped: swapped.unwrap_or(0) })
+        });
+        let rss = process.rss();
+        Ok(Pages {
+            heap,
+            process: whole,
+            rss,
+            taken: Instant::now(),
+            cost: own_time().saturating_sub(began),
+            moved: is_apart(before, rss),
+            held: false,
+        })
+    }
+
+    pub fn age(&self) -> Duration {
+        self.taken.elapsed()
+    }
+
+    /// Whether they may be counted again without costing too much.
+    pub fn are_due(&self) -> bool {
+        !self.held && self.age() >= self.cost * ONE_IN
+    }
+
+    /// The process now, as far as it is told for nothing, and whether it is still what the pages say.
+    pub fn process_now(&self, process: &Process) -> (Option<Resident>, bool) {
+        let now = process.rss();
+        let moved_by = |rss: u64| match (self.rss, now) {
+            (Some(then), Some(now)) => rss.saturating_add(now).saturating_sub(then),
+            _ => rss,
+        };
+        let whole = self.process.map(|all| Resident { rss: moved_by(all.rss), ..all });
+        (whole, self.moved || is_apart(self.rss, now))
+    }
+}
+
+fn is_apart(before: Option<u64>, after: Option<u64>) -> bool {
+    matches!((before, after), (Some(before), Some(after)) if !is_near(before, after, after))
+}
+
+/// Whether two sums differ by no more than is tolerated of the whole.
+pub fn is_near(one: u64, other: u64, whole: u64) -> bool {
+    one.abs_diff(other) <= whole / TOLERANCE
+}
+
+/// Time that this thread has run: waiting for a processor is no cost.
+fn own_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the place is our own; it stays 0 where there is no such clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_counted_again_when_their_cost_is_a_small_part_of_the_time() {
+        let now = Instant::now();
+        let taken = |ago: u64, cost: u64| Pages {
+            heap: Residence::default(),
+            process: None,
+            rss: None,
+            taken: now - Duration::from_millis(ago),
+            cost: Duration::from_millis(cost),
+            moved: false,
+            held: false,
+        };
+        assert!(taken(0, 0).are_due());
+        assert!(!Pages { held: true, ..taken(0, 0) }.are_due());
+        assert!(taken(50_000, 50).are_due());
+        assert!(!taken(25_000, 50).are_due());
+    }
+
+    #[test]
+    fn two_per_cent_are_near_and_more_is_not() {
+        assert!(is_near(98, 100, 100) && is_near(102, 100, 100));
+        assert!(!is_near(97, 100, 100) && !is_near(103, 100, 100));
+        assert!(is_apart(Some(100), Some(200)) && !is_apart(None, Some(200)));
+    }
+}

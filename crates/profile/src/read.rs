@@ -1,0 +1,77 @@
+//! A profile out of a running process.
+
+use super::profile::{Amount, Measure, Profile, Site};
+use super::{mappings, pinned};
+use std::time::SystemTime;
+use vcm_inspect::window::{Class, OfStack, Samples, Seen, Sum};
+
+/// Reads the profile that the process takes, or the last that it took; without names. The error is the rest of a line
+/// that begins with the number of the process.
+pub fn read(seen: &Seen) -> Result<Profile, String> {
+    with(seen, None)
+}
+
+/// The same with an estimate of what each call site pins.
+pub fn read_pinned(seen: &Seen) -> Result<Profile, String> {
+    let snapshot = seen.snapshot()?;
+    with(seen, Some(&snapshot.classes))
+}
+
+fn with(seen: &Seen, classes: Option<&[Class]>) -> Result<Profile, String> {
+    let samples = seen.samples()?;
+    let mappings = mappings::of(&seen.process);
+    let mut profile = of(&samples, classes);
+    profile.mappings = mappings.map_err(|error| format!("does not tell what it has mapped: {error}"))?;
+    profile.time = Some(SystemTime::now());
+    let words = seen.process.command_line().unwrap_or_default();
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = if words.is_empty() { seen.name.clone() } else { words.join(" ") };
+    profile.comments = vec![format!("{} {command}", seen.process.id)];
+    Ok(profile)
+}
+
+fn of(samples: &Samples, classes: Option<&[Class]>) -> Profile {
+    let mut sites: Vec<Site> = samples.stacks.iter().map(|of| site(of, samples.interval)).collect();
+    sites.iter_mut().for_each(|site| site.live.variance = 0.0);
+    for sample in &samples.live {
+        let Some(site) = sites.get_mut(sample.stack) else { continue };
+        // The chance of each is known, so the error is that of these very samples.
+        let weight = sample.sum.bytes as f64;
+        let chance = if weight > 0.0 { (sample.bytes as f64 / weight).min(1.0) } else { 1.0 };
+        site.live.variance += weight * weight * (1.0 - chance);
+    }
+    if let Some(classes) = classes {
+        pinned::add(&mut sites, samples, classes);
+    }
+    sites.retain(|site| site.allocated.objects > 0.0 || site.allocated.bytes > 0.0);
+    let measures = Measure::ALL.into_iter().filter(|measure| match measure {
+        Measure::Live | Measure::Allocated => true,
+        Measure::Peak => samples.keeps_peak,
+        Measure::Pinned => classes.is_some(),
+    });
+    Profile {
+        sites,
+        interval: samples.interval,
+        dropped: samples.dropped,
+        torn: samples.torn.clone(),
+        is_on: samples.is_on,
+        measures: measures.collect(),
+        ..Profile::default()
+    }
+}
+
+fn site(of: &OfStack, interval: u64) -> Site {
+    let amount = |sum: Sum| Amount::sampled(sum.objects, sum.bytes as f64, interval);
+    // In a look that is torn a freed block may stand behind its own allocation.
+    let live = Sum {
+        objects: (of.allocated.objects - of.freed.objects).max(0.0),
+        bytes: of.allocated.bytes.saturating_sub(of.freed.bytes),
+    };
+    Site {
+        frames: of.frames.iter().map(|frame| frame.wrapping_sub(1)).collect(),
+        live: amount(live),
+        allocated: amount(of.allocated),
+        peak: of.peak.map(amount).unwrap_or_default(),
+        pinned: Amount::default(),
+    }
+}

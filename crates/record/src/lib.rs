@@ -1,0 +1,20 @@
+//! The tool's side of recording: memory that is shared with the process, its events in the order of their times, a trace of them.
+//!
+//! ```text
+//! Memory (shared) --> rings --> drain: sorted up to a time that nobody can go behind --> ages --> vcm_trace::Writer
+//! ```
+//!
+//! Owns no process: who starts it gives it the variable of [`Memory`]. docs/design/record.md says how.
+
+mod ages;
+mod clock;
+mod drain;
+#[path = "../../recorder/src/layout.rs"]
+#[allow(dead_code, reason = "the recorded process uses the rest")]
+mod layout;
+mod memory;
+
+pub use ages::{Ages, Seen};
+pub use drain::{Drain, Round};
+pub use layout::{NAME_BYTES, VARIABLE};
+pub use memory::Memory;

@@ -1,0 +1,126 @@
+//! The memory that is shared: made here, mapped by the process through /proc, so that it gets no descriptor.
+
+use crate::clock;
+use crate::layout::{self, Header, NAME_BYTES, PAGE, Ring, Slot};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// All rings together; a ring is never shorter than `LEAST_SLOTS`.
+const BYTES: usize = 64 << 20;
+const MOST_SLOTS: usize = 1 << 16;
+const LEAST_SLOTS: usize = 1 << 12;
+const MOST_RINGS: usize = 256;
+
+pub struct Memory {
+    at: *mut Header,
+    bytes: usize,
+    file: File,
+}
+
+impl Memory {
+    /// `name` is that of the program to be recorded, where it is not the first process.
+    pub fn new(sample: u32, name: Option<&str>) -> io::Result<Memory> {
+        // SAFETY: only asks.
+        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.clamp(1, MOST_RINGS as i64) as usize;
+        let slots = (BYTES / cpus / size_of::<Slot>()).clamp(LEAST_SLOTS, MOST_SLOTS);
+        let slots = 1 << slots.ilog2();
+        let bytes = layout::bytes(cpus as u32, slots);
+        // SAFETY: the name ends with a zero.
+        let number = unsafe { libc::memfd_create(c"vcm-record".as_ptr(), libc::MFD_CLOEXEC) };
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it was just made and is nobody else's.
+        let file = unsafe { File::from_raw_fd(number) };
+        file.set_len(bytes as u64)?;
+        let how = libc::MAP_SHARED | libc::MAP_POPULATE;
+        // SAFETY: a new mapping harms nobody.
+        let at = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, how, number, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = at.cast::<Header>();
+        let mut padded = [0; NAME_BYTES];
+        let name = name.unwrap_or_default().bytes().take(NAME_BYTES - 1);
+        padded.iter_mut().zip(name).for_each(|(place, byte)| *place = byte);
+        // SAFETY: the mapping is long enough, zeroed, and nobody else has it yet.
+        unsafe {
+            (*at).rings = cpus as u32;
+            (*at).slots = slots;
+            (*at).clock = clock::best();
+            (*at).sample = sample;
+            (*at).name = padded;
+        }
+        let memory = Memory { at, bytes, file };
+        memory.header().magic.store(layout::MAGIC, Release);
+        Ok(memory)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: mapped as long as this value lives; all that changes is an atomic.
+        unsafe { &*self.at }
+    }
+
+    pub(crate) fn ring(&self, index: u32) -> &Ring {
+        // SAFETY: the rings lie on the page behind the header.
+        unsafe { &*self.at.byte_add(PAGE).cast::<Ring>().add(index as usize) }
+    }
+
+    pub(crate) fn slot(&self, ring: u32, place: u64) -> &Slot {
+        let slots = self.header().slots;
+        let index = ring as usize * slots as usize + (place as usize & (slots as usize - 1));
+        // SAFETY: within the slots, by the mask.
+        unsafe { &*self.at.byte_add(layout::slots_at(self.header().rings)).cast::<Slot>().add(index) }
+    }
+
+    /// The value of [`crate::VARIABLE`] for the process.
+    pub fn variable(&self) -> io::Result<String> {
+        Ok(format!("{}/{}/{}", std::process::id(), self.file.as_raw_fd(), self.file.metadata()?.ino()))
+    }
+
+    /// For between fork and exec: this process is the one that is recorded.
+    pub fn claim(&self) -> impl Fn() + Send + Sync + use<> {
+        let at = self.at as usize;
+        // SAFETY: the child of fork has the mapping, at the same place.
+        move || unsafe { (*(at as *const Header)).process.store(libc::getpid() as u32, Release) }
+    }
+
+    pub fn record(&self, on: bool) {
+        self.header().recording.store(on.into(), Release);
+    }
+
+    /// The process that is recorded, once it has begun.
+    pub fn process(&self) -> Option<u32> {
+        (self.images() > 0).then(|| self.header().process.load(Acquire))
+    }
+
+    pub fn images(&self) -> u32 {
+        self.header().images.load(Acquire)
+    }
+
+    /// What of the process's memory is this.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How often a thread waited for room, and for how many nanoseconds together.
+    pub fn waits(&self) -> (u64, u64) {
+        (self.header().waits.load(Relaxed), self.header().waited_nanoseconds.load(Relaxed))
+    }
+
+    pub(crate) fn tick(&self) {
+        self.header().rounds.fetch_add(1, AcqRel);
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.record(false);
+        // SAFETY: our own mapping, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+    }
+}

@@ -1,0 +1,60 @@
+//! What can be typed after `vcm record`.
+
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  vcm record -- db_bench --benchmarks=fillrandom       to db_bench.vct
+  vcm record -o osd.vct --after 1m --for 30s -- ceph-osd -f -i 3
+  vcm record --preload libjemalloc.so.2 -- ./program   over another allocator
+  vcm record --program redis-server -- ./start-all     the first process of that name
+  vcm trace info db_bench.vct                          what was recorded
+
+A program that only runs already cannot be recorded: there is no --pid yet.
+
+Exit status:
+  the command's own; 128+N, as a shell sees it, when signal N killed it
+  125  vcm failed or refused, nothing was recorded, or the file could not be written to its end
+  126  the command cannot be executed
+  127  the command was not found";
+
+/// Record what a program allocates and frees, over any allocator, into a trace.
+///
+/// One process is recorded, also behind exec: the one that is started, or with --program the first of that name. Children
+/// of fork are not. Contents are never recorded.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, override_usage = "vcm record [OPTIONS] -- COMMAND [ARG]...")]
+pub struct Record {
+    /// The file to write; without it the command's name and '.vct', here
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Begin so long after the start: 500ms, 10s, 2m
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    pub after: Duration,
+    /// Record so long; the command goes on. Without it, to its end
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub length: Option<Duration>,
+    /// Record one in N addresses, each with all its events
+    #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = one_in)]
+    pub sample: u32,
+    /// Record the first process of this name, instead of the one that is started
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+    /// The allocator to run the command on, a library; may be repeated
+    #[arg(long, value_name = "LIBRARY")]
+    pub preload: Vec<OsString>,
+    /// The recorder's library, instead of the one that is found by itself
+    #[arg(long, value_name = "PATH")]
+    pub library: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+fn one_in(text: &str) -> Result<u32, String> {
+    let number = text.strip_prefix("1/").unwrap_or(text).parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("'{text}' is no share: write 1/100 for one in a hundred addresses"))
+}

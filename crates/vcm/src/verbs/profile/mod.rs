@@ -1,0 +1,151 @@
+//! `vcm profile`: which call sites allocate, hold or pin the memory of a process.
+//!
+//! ```text
+//! process  command      a profile of a process that runs; of one that is started for it
+//! traced                the started process, held at its end
+//! signals  output       what must not end us meanwhile; files
+//! ```
+
+mod command;
+mod output;
+mod process;
+mod signals;
+mod traced;
+
+use crate::cli::profile::{Format, Profile as Arguments};
+use crate::page;
+use crate::say::{self, FAILURE, Failure, Outcome};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use vcm_profile::{Chain, Measure, Profile, Shape};
+
+/// Letters of a command line in a heading.
+const MOST_OF_COMMAND: usize = 100;
+
+pub fn profile(arguments: &Arguments) -> Outcome {
+    if let Some([before, after]) = arguments.diff.as_deref() {
+        return diff(arguments, before, after);
+    }
+    let files = [&arguments.output, &arguments.flamegraph];
+    let is_command = !arguments.command.is_empty();
+    let of_command = |failure| if is_command { output::of_command(failure) } else { failure };
+    for path in files.into_iter().flatten().filter(|path| path.as_os_str() != "-") {
+        output::look(path).map_err(of_command)?;
+    }
+    if !is_command {
+        let target = arguments.target.as_deref().unwrap_or_default();
+        return show(arguments, &process::take(arguments, target)?).map(|()| 0);
+    }
+    let taken = command::take(arguments)?;
+    if let Some(profile) = taken.profile {
+        let shown =
+            profile.map_err(|why| Failure::new(FAILURE, why)).and_then(|profile| show(arguments, &profile));
+        shown.map_err(output::of_command)?;
+    }
+    Ok(taken.code)
+}
+
+/// Writes what is to be written, then the table.
+fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
+    let measure = arguments.measure();
+    if !profile.measures.contains(&measure) {
+        let words = measure.words();
+        return Err(Failure::new(FAILURE, format!("its library does not keep what was {words}")));
+    }
+    let title = title(profile, measure);
+    let chains = vcm_profile::chains(profile, measure);
+    for line in notes(profile, &chains) {
+        say::line(&format!("vcm: note: {line}"));
+    }
+    if let Some(path) = &arguments.flamegraph {
+        output::write(path, vcm_profile::page(&chains, &title, &about(profile)).as_bytes())?;
+    }
+    if let Some(path) = &arguments.output {
+        let bytes = match arguments.format {
+            Format::Pprof => profile.to_pprof(measure),
+            Format::Gperftools => profile.to_gperftools().into_bytes(),
+        };
+        if path.as_os_str() == "-" {
+            return say::written(std::io::stdout().write_all(&bytes)).map(|_| ());
+        }
+        output::write(path, &bytes)?;
+    }
+    say::line(&format!("vcm: {title}; {}", about(profile)));
+    say::result(&vcm_profile::table(&chains, shape(arguments))).map(|_| ())
+}
+
+fn shape(arguments: &Arguments) -> Shape {
+    Shape {
+        width: page::terminal_width().unwrap_or(usize::MAX),
+        rows: arguments.rows,
+        stacks: arguments.stacks,
+    }
+}
+
+fn title(profile: &Profile, measure: Measure) -> String {
+    let command = profile.comments.first().map_or("a process", String::as_str).replace(char::is_control, " ");
+    let mut shown: String = command.chars().take(MOST_OF_COMMAND).collect();
+    if shown.len() < command.len() {
+        shown.push('…');
+    }
+    format!("{shown}: {}", measure.words())
+}
+
+/// How long, and how exact.
+fn about(profile: &Profile) -> String {
+    let mean = format!("a sample in {}", vcm_profile::bytes(profile.interval as f64));
+    if profile.duration.is_zero() {
+        return format!("since its profile began, {mean}");
+    }
+    let seconds = profile.duration.as_secs_f64();
+    let time = if seconds < 1.0 { format!("{:.0} ms", seconds * 1000.0) } else { format!("{seconds:.1} s") };
+    format!("of what was allocated within {time}, {mean}")
+}
+
+/// What a reader of the figures should know.
+fn notes(profile: &Profile, chains: &[Chain]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if chains.is_empty() {
+        notes
+            .push("no samples: too little was allocated; look longer, or oftener with --interval 16K".into());
+    }
+    if chains.first().is_some_and(|chain| chain.calls.is_empty()) {
+        notes.push(
+            "it tells no stacks; a static program has them if it was linked with -Wl,--eh-frame-hdr".into(),
+        );
+    }
+    if let Some(what) = &profile.torn {
+        notes.push(format!("it changed while it was read, figures are off by so much: {what}"));
+    }
+    if profile.dropped > 0 {
+        notes.push(format!("{} samples had no room and are missing", profile.dropped));
+    }
+    notes
+}
+
+fn diff(arguments: &Arguments, before: &Path, after: &Path) -> Outcome {
+    let (old, new) = (saved(before)?, saved(after)?);
+    let measure = arguments.measure();
+    for (profile, path) in [(&old, before), (&new, after)] {
+        if !profile.measures.contains(&measure) {
+            let words = measure.words();
+            return Err(Failure::new(
+                FAILURE,
+                format!("{}: has no figures of what was {words}", path.display()),
+            ));
+        }
+    }
+    let chains = vcm_profile::growth(&old, &new, measure);
+    let title = format!("{}, more than in {}: {}", after.display(), before.display(), measure.words());
+    if let Some(path) = &arguments.flamegraph {
+        output::write(path, vcm_profile::page(&chains, &title, "what shrank is not drawn").as_bytes())?;
+    }
+    say::line(&format!("vcm: {title}"));
+    say::result(&vcm_profile::table(&chains, shape(arguments)))
+}
+
+fn saved(path: &Path) -> Result<Profile, Failure> {
+    let failure = |error: std::io::Error| Failure::new(FAILURE, format!("{}: {error}", path.display()));
+    Profile::from_pprof(&fs::read(path).map_err(failure)?).map_err(failure)
+}

@@ -1,0 +1,59 @@
+//! Files that are written whole or not at all.
+
+use crate::say::{FAILURE, Failure, OWN_FAILURE};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Where a file can be made is found out before a process is looked at for minutes.
+pub fn look(path: &Path) -> Result<(), Failure> {
+    if is_stream(path) {
+        return File::options().write(true).open(path).map(|_| ()).map_err(|error| not_written(path, &error));
+    }
+    draft(path).map(|_| ()).map_err(|error| not_written(path, &error))
+}
+
+/// Writes the file; what was there before goes only when the new one is whole.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let written = || -> io::Result<()> {
+        if is_stream(path) {
+            return File::options().write(true).open(path)?.write_all(bytes);
+        }
+        let mut draft = draft(path)?;
+        draft.write_all(bytes)?;
+        draft.as_file().sync_all()?;
+        draft.persist(target(path)).map(|_| ()).map_err(|error| error.error)
+    };
+    written().map_err(|error| not_written(path, &error))
+}
+
+/// A device or a pipe: nothing can take its place.
+fn is_stream(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| !file.is_file())
+}
+
+/// A link stays one.
+fn target(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn draft(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt;
+    let target = target(path);
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // As any program makes a file: the user's mask takes off what it takes off.
+    let permissions = fs::Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(".vcm-profile-").permissions(permissions).tempfile_in(folder)
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    let why = error.to_string();
+    // The name of the draft is of no use to anybody.
+    let why = why.split(" at path ").next().unwrap_or_default();
+    Failure::new(FAILURE, format!("{}: not written: {why}", path.display()))
+}
+
+/// Of a command, whose own codes are below.
+pub fn of_command(failure: Failure) -> Failure {
+    Failure::new(OWN_FAILURE, failure.message)
+}

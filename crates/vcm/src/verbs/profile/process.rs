@@ -1,0 +1,120 @@
+//! A profile of a process that runs: switched on, waited for, read, switched off.
+
+use super::signals::Held;
+use crate::cli::profile::Profile as Arguments;
+use crate::say::{self, FAILURE, Failure};
+use std::time::{Duration, Instant};
+use vcm_inspect::window::{self, Seen};
+use vcm_profile::{Measure, Profile, Switched};
+
+const LENGTH: Duration = Duration::from_secs(30);
+/// How often to see whether it is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Why the waiting ended.
+#[derive(PartialEq)]
+enum End {
+    Time,
+    /// Ctrl-C: what there is so far is wanted.
+    Interrupt,
+    Signal(i32),
+    Gone,
+}
+
+pub fn take(arguments: &Arguments, target: &str) -> Result<Profile, Failure> {
+    let process = window::find(target).map_err(|line| Failure::new(FAILURE, for_profile(&line)))?;
+    let id = process.id;
+    let failure = |why: String| Failure::new(FAILURE, format!("{id} {}", for_profile(&why)));
+    let seen = Seen::open(process).map_err(failure)?;
+    if arguments.measure() == Measure::Peak && !seen.samples().map_err(failure)?.keeps_peak {
+        return Err(failure(
+            "runs a build of vcmalloc that does not keep what was in use at the peak".into(),
+        ));
+    }
+    let held = Held::hold(&[]).map_err(|error| failure(format!("is not looked at: {error}")))?;
+    let switched = Switched::on(&seen, arguments.interval).map_err(failure)?;
+    let mut profile = watch(arguments, &seen, switched, &held).map_err(|why| match why {
+        Stopped::Line(line) => failure(line),
+        Stopped::Signal(number) => {
+            Failure::new(128 + number as u8, format!("ended by signal {number}; {id} is as it was before"))
+        }
+    })?;
+    // From here on nothing is switched on, and names may take their time: signals end us again.
+    drop(held);
+    profile.name(&seen.process);
+    Ok(profile)
+}
+
+enum Stopped {
+    Line(String),
+    Signal(i32),
+}
+
+fn watch(arguments: &Arguments, seen: &Seen, switched: Switched, held: &Held) -> Result<Profile, Stopped> {
+    let allocated = arguments.measure() == Measure::Allocated;
+    let was_on = switched.was_on();
+    let at_once = was_on && !allocated;
+    let length = arguments.length.unwrap_or(if at_once { Duration::ZERO } else { LENGTH });
+    let before = (was_on && allocated).then(|| vcm_profile::read(seen)).transpose().map_err(Stopped::Line)?;
+    let begun = Instant::now();
+    say_begin(seen, length);
+    let end = wait(seen, length, held);
+    let is_on = seen.is_profiling();
+    // Before the tables are read: then they stand still.
+    let off = switched.off();
+    match end {
+        End::Signal(number) => return Err(Stopped::Signal(number)),
+        End::Gone => {
+            return Err(Stopped::Line("ended, or became another program, before the time was over".into()));
+        }
+        End::Time | End::Interrupt => {}
+    }
+    if let Err(line) = off {
+        say::line(&format!("vcm: note: {} {line}", seen.process.id));
+    }
+    if is_on != Some(true) {
+        let line = if was_on {
+            "does not take a profile any more: somebody switched it off meanwhile"
+        } else {
+            "has not begun to take a profile: it is idle, or somebody switched it off meanwhile"
+        };
+        return Err(Stopped::Line(line.into()));
+    }
+    let read =
+        if arguments.measure() == Measure::Pinned { vcm_profile::read_pinned } else { vcm_profile::read };
+    let mut profile = read(seen).map_err(Stopped::Line)?;
+    if let Some(before) = before {
+        profile.allocated_since(&before);
+    }
+    if !was_on || allocated {
+        profile.duration = begun.elapsed();
+    }
+    Ok(profile)
+}
+
+fn say_begin(seen: &Seen, length: Duration) {
+    if length >= Duration::from_secs(1) {
+        let (id, name) = (seen.process.id, say::typed([&seen.name]));
+        let time = humantime::format_duration(length);
+        say::line(&format!("vcm: {id} {name} is looked at for {time}; Ctrl-C shows what there is by then"));
+    }
+}
+
+fn wait(seen: &Seen, length: Duration, held: &Held) -> End {
+    let until = Instant::now() + length;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match held.comes_within(left.min(LOOK_EVERY)) {
+            Some(came) if came.number == libc::SIGINT => return End::Interrupt,
+            Some(came) => return End::Signal(came.number),
+            None if seen.is_profiling().is_none() => return End::Gone,
+            None if left.is_zero() => return End::Time,
+            None => {}
+        }
+    }
+}
+
+/// The reader's advice is written for its first user.
+fn for_profile(line: &str) -> String {
+    line.replace("vcm stat", "vcm profile")
+}

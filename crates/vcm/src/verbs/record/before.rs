@@ -1,0 +1,39 @@
+//! What keeps a command from being recorded, as far as its file shows it.
+
+use vcm_inspect::command::Command;
+use vcm_inspect::elf::Look;
+use vcm_inspect::privileges::{Starter, gained_by};
+
+/// Why nothing would be recorded, and what to do.
+pub fn hindrance(command: &Command) -> Option<String> {
+    let shown = command.program.display();
+    if let Some(by) = &command.clears_environment {
+        return Some(format!(
+            "{} clears the environment (env -i), and the preload with it; put 'vcm record' behind it",
+            by.display()
+        ));
+    }
+    if gained_by(&command.program, Starter::this_process()).is_some() {
+        return Some(format!(
+            "{shown} gains privileges when it starts (setuid, setgid or capabilities), and the loader ignores preloads \
+             there; start it as the user it changes to"
+        ));
+    }
+    match &command.look {
+        Look::Foreign { machine } => {
+            Some(format!("{shown} is made for {machine}; use a build for this machine"))
+        }
+        Look::Elf(elf) if elf.interpreter.is_none() => Some(format!(
+            "{shown} is linked statically, so nothing can be put before its malloc; link it dynamically"
+        )),
+        Look::Elf(elf)
+            if elf.interpreter.as_ref().is_some_and(|path| path.to_string_lossy().contains("ld-musl")) =>
+        {
+            Some(format!("{shown} is a musl program; use a build for glibc"))
+        }
+        Look::Elf(elf) if elf.exports("malloc") => Some(format!(
+            "{shown} has its own malloc built in, which comes before any preload; use a build without it"
+        )),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! `vcm record`: run a command with the recorder before its allocator, and write a trace of what it asks for.
+//!
+//! ```text
+//! session    the rounds: what was recorded, into the file
+//! output     the file, until it is kept
+//! before     what keeps a command from being recorded
+//! ```
+
+mod before;
+mod output;
+mod session;
+
+use crate::child::{self, Child, Event};
+use crate::cli::record::Record;
+use crate::library;
+use crate::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
+use output::Output;
+use session::Session;
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant, SystemTime};
+use vcm_inspect::command::{self, Missing};
+use vcm_inspect::root::Root;
+use vcm_record::{Memory, VARIABLE};
+use vcm_trace::Header;
+
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
+
+pub fn record(arguments: &Record) -> Outcome {
+    let [name, rest @ ..] = arguments.command.as_slice() else {
+        return Err(Failure::new(OWN_FAILURE, "no command given"));
+    };
+    let library = library::recorder(arguments.library.as_deref())?;
+    let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let shown = name.to_string_lossy();
+    let path = command::resolve(name, &search_path).map_err(|why| match why {
+        Missing::NotFound => Failure::new(NOT_FOUND, format!("{shown}: no such command")),
+        Missing::NotExecutable(error) => {
+            Failure::new(NOT_EXECUTABLE, format!("{shown}: cannot be executed: {error}"))
+        }
+    })?;
+    let target = command::follow(&Root::real(), path, rest, &search_path);
+    if arguments.program.is_none()
+        && let Some(why) = before::hindrance(&target)
+    {
+        return Err(Failure::new(OWN_FAILURE, format!("{shown} is not started: {why}")));
+    }
+    let failed = |what: &str, error: std::io::Error| Failure::new(OWN_FAILURE, format!("{what}: {error}"));
+    let memory = Memory::new(arguments.sample, arguments.program.as_deref())
+        .map_err(|error| failed("memory for the events", error))?;
+    let output = output(arguments);
+    let (output, file) =
+        Output::create(output.clone()).map_err(|error| failed(&output.display().to_string(), error))?;
+    let mut command = Command::new(&target.path);
+    command.arg0(name).args(rest).env("LD_PRELOAD", preload(&library, &arguments.preload));
+    command.env(VARIABLE, memory.variable().map_err(|error| failed("memory for the events", error))?);
+    if arguments.program.is_none() {
+        let claim = memory.claim();
+        // SAFETY: between fork and exec it asks for the process's number and stores that.
+        unsafe {
+            command.pre_exec(move || {
+                claim();
+                Ok(())
+            })
+        };
+    }
+    memory.record(arguments.after.is_zero());
+    let child = Child::start(command).map_err(|error| {
+        let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+        Failure::new(code, format!("{}: cannot be executed: {error}", target.path.display()))
+    })?;
+    supervise(child, Session::new(memory, header(arguments), file), arguments, output)
+}
+
+fn output(arguments: &Record) -> PathBuf {
+    arguments.output.clone().unwrap_or_else(|| {
+        let name =
+            arguments.program.as_ref().map(OsString::from).or_else(|| arguments.command.first().cloned());
+        let mut name = Path::new(&name.unwrap_or_default()).file_name().unwrap_or_default().to_owned();
+        name.push(".vct");
+        name.into()
+    })
+}
+
+fn header(arguments: &Record) -> Header {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Header {
+        command: arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        machine: Some(format!("{} {}", env::consts::ARCH, kernel.trim())),
+        recorded_at: Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
+        writer: Some(format!("vcm {}", env!("VCMALLOC_VERSION"))),
+        sampled_one_in: Some(arguments.sample),
+        ..Header::default()
+    }
+}
+
+/// The recorder first: it is found before every allocator.
+fn preload(library: &Path, allocators: &[OsString]) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    for entry in allocators.iter().cloned().chain(env::var_os("LD_PRELOAD")) {
+        if !entry.is_empty() {
+            list.push(":");
+            list.push(entry);
+        }
+    }
+    list
+}
+
+/// Follows the command to its end; the recording may end before it.
+fn supervise(mut child: Child, session: Session, arguments: &Record, output: Output) -> Outcome {
+    let from = Instant::now() + arguments.after;
+    let until = arguments.length.map(|length| from + length);
+    let mut session = Some((session, output));
+    let mut good = true;
+    loop {
+        let pause = session.is_some().then_some(BETWEEN_ROUNDS);
+        let event = child
+            .wait(pause)
+            .map_err(|error| Failure::new(OWN_FAILURE, format!("waiting for the command: {error}")))?;
+        let now = Instant::now();
+        if let Some((open, _)) = &mut session {
+            // A process that was recorded longer than that has not begun earlier.
+            if !arguments.after.is_zero() && now >= from && until.is_none_or(|until| now < until) {
+                open.memory.record(true);
+            }
+            let goes_on = open.round(false) && until.is_none_or(|until| now < until);
+            if !goes_on || matches!(event, Event::Ended(_)) {
+                good = session.take().is_none_or(|(session, output)| close(session, output));
+            }
+        }
+        if let Event::Ended(status) = event {
+            return Ok(ended(status, good));
+        }
+    }
+}
+
+fn ended(status: ExitStatus, good: bool) -> u8 {
+    if good { child::end_like(status) } else { OWN_FAILURE }
+}
+
+/// Ends the recording; false where there is nothing, or not all.
+fn close(session: Session, output: Output) -> bool {
+    let began = session.memory.process().is_some();
+    let ended = session.end();
+    let shown = output.shown();
+    let found = began && ended.seen != vcm_record::Seen::default();
+    let kept = if found { output.keep() } else { Ok(()) };
+    if let Some(error) = &ended.failure {
+        line(&format!(
+            "vcm: {shown}: {error}; recording has stopped, and the file holds what was written before \
+             ('vcm trace info' shows it)"
+        ));
+        ended.report(&shown);
+        return false;
+    }
+    if let Err(error) = kept {
+        line(&format!("vcm: {shown}: {error}; the recording is lost"));
+        return false;
+    }
+    if !found {
+        line(&format!("vcm: nothing was recorded: {}", if began { QUIET } else { NOT_LOADED }));
+        return false;
+    }
+    ended.report(&shown);
+    true
+}
+
+const NOT_LOADED: &str = "the recorder was not loaded by the process. A wrapper may clear the environment, or start the \
+    program as another process ('--program NAME' records the first of that name), or the process may not read /proc of this one";
+const QUIET: &str = "the process asked for no memory while it was recorded, or its malloc is built into it";

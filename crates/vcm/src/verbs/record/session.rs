@@ -1,0 +1,176 @@
+//! One recording: from the memory that is shared into the file, a round at a time.
+
+use crate::say::line;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use vcm_inspect::allocator;
+use vcm_inspect::process::Process;
+use vcm_record::{Ages, Drain, Memory, Seen};
+use vcm_trace::{Error, Header, Writer, Written};
+
+const BETWEEN_SAMPLES: Duration = Duration::from_secs(1);
+/// Names are read from /proc for so many threads at once.
+const NAMES_AT_ONCE: usize = 1000;
+
+type Out = BufWriter<File>;
+
+pub struct Session {
+    pub memory: Memory,
+    drain: Drain,
+    /// What the header will say, and the file; until the process is seen.
+    waiting: Option<(Header, Out)>,
+    ages: Option<Ages<Out>>,
+    sampled: Option<Instant>,
+    failure: Option<Error>,
+}
+
+/// How a recording ended.
+pub struct Ended {
+    pub seen: Seen,
+    pub written: Option<Written>,
+    /// Why the file is not whole.
+    pub failure: Option<Error>,
+    pub waits: (u64, u64),
+}
+
+impl Session {
+    pub fn new(memory: Memory, header: Header, file: File) -> Session {
+        let drain = Drain::new(&memory);
+        let out = BufWriter::with_capacity(1 << 18, file);
+        Session { memory, drain, waiting: Some((header, out)), ages: None, sampled: None, failure: None }
+    }
+
+    /// False where the file can take no more.
+    pub fn round(&mut self, at_end: bool) -> bool {
+        if let Err(error) = self.begin().and_then(|()| self.write(at_end)) {
+            self.memory.record(false);
+            self.failure.get_or_insert(error);
+        }
+        self.failure.is_none()
+    }
+
+    /// Writes the header, when the process is there to be described.
+    fn begin(&mut self) -> Result<(), Error> {
+        let Some(process) = self.memory.process() else { return Ok(()) };
+        let Some((mut header, out)) = self.waiting.take() else { return Ok(()) };
+        header.process = Some(process);
+        header.allocator = allocator_of(process);
+        self.ages = Some(Ages::new(Writer::new(out, &header)?));
+        Ok(())
+    }
+
+    fn write(&mut self, at_end: bool) -> Result<(), Error> {
+        let Some(ages) = &mut self.ages else { return Ok(()) };
+        let mut result = Ok(());
+        let round = self.drain.round(&self.memory, at_end, |clock, raw| {
+            if result.is_ok() {
+                result = ages.take(clock.nanoseconds(raw.stamp), raw);
+            }
+        });
+        result?;
+        let now = self.drain.clock().now();
+        if round.lost > 0 {
+            ages.lost(now, round.lost)?;
+        }
+        if self.sampled.is_none_or(|at| at.elapsed() >= BETWEEN_SAMPLES) && !at_end {
+            self.sampled = Some(Instant::now());
+            sample(ages, &self.memory, now)?;
+        }
+        ages.settle(now.saturating_sub(100_000_000))
+    }
+
+    pub fn end(mut self) -> Ended {
+        self.memory.record(false);
+        // What was taken before that is filled within this time, where the process goes on.
+        std::thread::sleep(Duration::from_millis(20));
+        self.round(false);
+        self.round(true);
+        let now = self.drain.clock().now();
+        let seen = self.ages.as_ref().map(Ages::seen).unwrap_or_default();
+        let mut failure = self.failure;
+        let mut written = None;
+        if let Some(ages) = self.ages {
+            let whole = ages.finish(now).and_then(|(out, written)| {
+                out.into_inner().map_err(|error| Error::System(error.into_error()))?;
+                Ok(written)
+            });
+            match whole {
+                Ok(whole) if failure.is_none() => written = Some(whole),
+                Ok(_) => {}
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Ended { seen, written, failure, waits: self.memory.waits() }
+    }
+}
+
+fn sample(ages: &mut Ages<Out>, memory: &Memory, now: u64) -> Result<(), Error> {
+    let Some(id) = memory.process() else { return Ok(()) };
+    let task = PathBuf::from(format!("/proc/{id}/task"));
+    for thread in ages.nameless().into_iter().take(NAMES_AT_ONCE) {
+        if let Ok(name) = std::fs::read_to_string(task.join(thread.to_string()).join("comm")) {
+            ages.name(now, thread, name.trim_end())?;
+        }
+    }
+    let read = |file| std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
+    let status = read("status");
+    let kib = |name: &str| {
+        let rest = status.lines().find_map(|line| line.strip_prefix(name));
+        rest.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    // The rings are mapped there whole, and are none of the program's.
+    let ours = (memory.bytes() as u64).min(kib("RssShmem:") << 10);
+    let resident = (kib("VmRSS:") << 10).saturating_sub(ours);
+    let stat = read("stat");
+    // The name in it may hold blanks and brackets.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let field = |index: usize| fields.get(index).and_then(|text| text.parse().ok()).unwrap_or(0);
+    if resident > 0 {
+        ages.memory(now, resident, field(7), field(9))?;
+    }
+    ages.flush()
+}
+
+/// Name and file of the allocator that serves a process.
+fn allocator_of(id: u32) -> Option<String> {
+    let process = Process::new(id as i32);
+    let files = process.mapped_files().ok()?;
+    let known = ["vcmalloc", "jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "hoard", "scudo"];
+    let file = files.iter().find(|file| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        known.iter().any(|known| name.contains(known))
+    });
+    Some(match file {
+        Some(file) => file.display().to_string(),
+        None => allocator::Kind::Glibc.name().to_owned(),
+    })
+}
+
+impl Ended {
+    /// Says what there is to say.
+    pub fn report(&self, path: &str) {
+        let seen = &self.seen;
+        if let Some(written) = &self.written {
+            let bytes = written.file_bytes as f64 / written.events.max(1) as f64;
+            line(&format!(
+                "vcm: {path}: {} events of {} threads ({} allocations, {} frees, {} reallocs), {bytes:.2} bytes each; {} lost",
+                written.events, seen.threads, seen.allocations, seen.frees, seen.reallocations, seen.lost
+            ));
+        }
+        if seen.unseen_ends > 0 {
+            line(&format!(
+                "vcm: {} blocks were freed in a way that is not seen (an allocator's own functions, or lost events)",
+                seen.unseen_ends
+            ));
+        }
+        if self.waits.0 > 0 {
+            line(&format!(
+                "vcm: threads waited {} times, {:.1} s together, for events to be read",
+                self.waits.0,
+                self.waits.1 as f64 / 1e9
+            ));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Each metric of a process, declared once: its name, unit, meaning, and where it comes from.
+
+use super::process::Look;
+use prometheus_client::registry::Unit;
+
+/// A label of its own beside those of the process.
+pub type Label = Option<(&'static str, String)>;
+
+pub enum Value {
+    Whole(u64),
+    Real(f64),
+}
+
+type Give<'a> = &'a mut dyn FnMut(Label, Value);
+
+pub struct Figure {
+    /// Behind it come the unit, and `_total` of a counter.
+    pub name: &'static str,
+    pub unit: Option<Unit>,
+    pub is_counter: bool,
+    pub help: &'static str,
+    pub of: fn(&Look, Give),
+}
+
+const fn gauge(name: &'static str, unit: Option<Unit>, help: &'static str, of: fn(&Look, Give)) -> Figure {
+    Figure { name, unit, is_counter: false, help, of }
+}
+
+const fn counter(name: &'static str, unit: Option<Unit>, help: &'static str, of: fn(&Look, Give)) -> Figure {
+    Figure { name, unit, is_counter: true, help, of }
+}
+
+fn one(give: Give, value: u64) {
+    give(None, Value::Whole(value));
+}
+
+fn several<const N: usize>(give: Give, label: &'static str, values: [(&str, u64); N]) {
+    for (word, value) in values {
+        give(Some((label, word.to_string())), Value::Whole(value));
+    }
+}
+
+const BYTES: Option<Unit> = Some(Unit::Bytes);
+const SECONDS: Option<Unit> = Some(Unit::Seconds);
+
+/// Those of every process.
+pub const FIGURES: &[Figure] = &[
+    gauge("vcmalloc_process_start_time", SECONDS, "When the process started, since 1970.", |look, give| {
+        one(give, look.identity.started);
+    }),
+    gauge("vcmalloc_live", BYTES, "Blocks in use, with what rounding up costs.", |look, give| {
+        one(give, look.stats.live);
+    }),
+    gauge("vcmalloc_requested", BYTES, "Asked for by blocks in use.", |look, give| {
+        one(give, look.stats.live_requested);
+    }),
+    gauge("vcmalloc_cached", BYTES, "Free blocks in vCPU caches and transfer arrays.", |look, give| {
+        one(give, look.stats.vcpu_caches + look.stats.transfer);
+    }),
+    gauge(
+        "vcmalloc_tier",
+        BYTES,
+        "Steps from requested to resident bytes: their sum less vcmalloc_not_in_memory_bytes.",
+        tiers,
+    ),
+    gauge(
+        "vcmalloc_not_in_memory",
+        BYTES,
+        "The part of spans that is untouched, given back or swapped out.",
+        |look, give| {
+            one(give, look.stats.not_in_memory);
+        },
+    ),
+    gauge(
+        "vcmalloc_resident",
+        BYTES,
+        "The heap in memory. As old as vcmalloc_pages_age_seconds.",
+        |look, give| {
+            one(give, look.stats.resident);
+        },
+    ),
+    gauge("vcmalloc_swapped", BYTES, "Of the heap, swapped out.", |look, give| one(give, look.swapped)),
+    gauge(
+        "vcmalloc_mapped",
+        BYTES,
+        "Addresses that the heap has for blocks, in memory or not.",
+        |look, give| {
+            one(give, look.stats.mapped);
+        },
+    ),
+    gauge(
+        "vcmalloc_large",
+        BYTES,
+        "Of the blocks in use, those above the largest size class.",
+        |look, give| {
+            one(give, look.stats.large);
+        },
+    ),
+    gauge("vcmalloc_huge", BYTES, "Blocks that were put onto huge pages.", |look, give| {
+        one(give, look.stats.huge);
+    }),
+    gauge("vcmalloc_released", BYTES, "Idle pages inside spans that are given back now.", |look, give| {
+        one(give, look.stats.released);
+    }),
+    gauge("vcmalloc_process_resident", BYTES, "The whole process in memory (RSS).", |look, give| {
+        look.whole.iter().for_each(|whole| one(give, whole.rss));
+    }),
+    gauge(
+        "vcmalloc_process_anonymous",
+        BYTES,
+        "Of the whole process in memory, what is no file.",
+        |look, give| look.whole.iter().for_each(|whole| one(give, whole.anonymous)),
+    ),
+    gauge(
+        "vcmalloc_limit",
+        BYTES,
+        "Limits in effect, where there are any; memory_limit is soft, cache_limit bounds cached bytes.",
+        limits,
+    ),
+    gauge("vcmalloc_cache_room", BYTES, "Of cache_limit, what caches may hold now.", |look, give| {
+        one(give, look.stats.cache_room);
+    }),
+    gauge("vcmalloc_cgroup_used", BYTES, "What the process's control group uses.", |look, give| {
+        look.pressure.used.iter().for_each(|used| one(give, *used));
+    }),
+    gauge(
+        "vcmalloc_memory_stalled_ratio",
+        None,
+        "Part of the last 10 or 60 seconds in which somebody of the control group waited for memory.",
+        |look, give| {
+            let Some((short, long)) = look.pressure.stalled else { return };
+            for (word, value) in [("10s", short), ("60s", long)] {
+                give(Some(("window", word.to_string())), Value::Real(value / 100.0));
+            }
+        },
+    ),
+    counter(
+        "vcmalloc_given_back",
+        BYTES,
+        "Given back to the system by the janitor and in need.",
+        |look, give| {
+            one(give, look.counts.given_back);
+        },
+    ),
+    counter("vcmalloc_cache_misses", None, "Calls that found their cache empty or full.", |look, give| {
+        several(give, "call", [("malloc", look.counts.underflows), ("free", look.counts.overflows)]);
+    }),
+    counter("vcmalloc_janitor_ticks", None, "Ticks of the janitor.", |look, give| {
+        one(give, look.counts.ticks)
+    }),
+    counter("vcmalloc_huge_page_stall", SECONDS, "Time spent making huge pages.", |look, give| {
+        give(None, Value::Real(look.counts.huge_stall as f64 / 1e9));
+    }),
+    counter(
+        "vcmalloc_fences_refused",
+        None,
+        "Times that the kernel refused to empty caches.",
+        |look, give| {
+            one(give, look.counts.fences_refused);
+        },
+    ),
+    counter("vcmalloc_guarded_samples", None, "Blocks that were put between guard pages.", |look, give| {
+        one(give, look.counts.guarded_samples);
+    }),
+    counter(
+        "vcmalloc_cgroup_kills",
+        None,
+        "Processes of the control group killed for memory.",
+        |look, give| {
+            one(give, look.counts.kills);
+        },
+    ),
+    counter("vcmalloc_torn_looks", None, "Looks that were not of one moment.", |look, give| {
+        one(give, look.counts.torn_looks);
+    }),
+    gauge("vcmalloc_look_is_torn", None, "1 where these figures are not of one moment.", |look, give| {
+        one(give, u64::from(look.is_torn));
+    }),
+    gauge(
+        "vcmalloc_pages_are_apart",
+        None,
+        "1 where resident bytes are of another moment than the others, by more than 2 %.",
+        |look, give| one(give, u64::from(look.pages_apart)),
+    ),
+    gauge("vcmalloc_pages_age", SECONDS, "How long ago the pages in memory were counted.", |look, give| {
+        give(None, Value::Real(look.pages_age));
+    }),
+];
+
+fn tiers(look: &Look, give: Give) {
+    let stats = &look.stats;
+    let tiers = [
+        ("requested", stats.live_requested),
+        ("waste", stats.waste()),
+        ("vcpu_caches", stats.vcpu_caches),
+        ("transfer", stats.transfer),
+        ("free_in_spans", stats.free_in_spans),
+        ("span_tails", stats.span_tails),
+        ("dirty_free", stats.dirty_free),
+        ("metadata", stats.metadata),
+    ];
+    several(give, "tier", tiers);
+}
+
+fn limits(look: &Look, give: Give) {
+    let some = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);
+    let limits = [
+        ("memory_limit", some(look.stats.memory_limit)),
+        ("hard_limit", some(look.stats.hard_limit)),
+        ("cache_limit", Some(look.stats.cache_limit)),
+        ("cgroup", look.pressure.limit),
+    ];
+    for (word, bytes) in limits {
+        bytes.iter().for_each(|bytes| give(Some(("limit", word.to_string())), Value::Whole(*bytes)));
+    }
+}

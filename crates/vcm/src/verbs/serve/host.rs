@@ -1,0 +1,211 @@
+//! The processes of this host on vcmalloc, looked at once for each scrape.
+//!
+//! Whether a process is on vcmalloc is found out once for its pid, its start and its program, and again in its
+//! first rounds: a library is not there yet while a program starts. After that only those of ours are read. Counting
+//! pages is what costs, so a round does it for so long, and the others wait for the next one with what they had.
+
+use super::process::{Growing, Look, Row, names};
+use glob::Pattern;
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+use vcm_inspect::condition::Condition;
+use vcm_inspect::daemon;
+use vcm_inspect::process::{self, Process};
+use vcm_inspect::root::Root;
+use vcm_inspect::window::is_on_ours;
+
+/// Rounds, and time, in which a process may still become one of ours.
+const FIRST_ROUNDS: u32 = 3;
+const FIRST_TIME: Duration = Duration::from_secs(10);
+/// How long a round counts pages. Prometheus waits 10 seconds.
+const COUNTING: Duration = Duration::from_secs(3);
+
+/// Why a process has no figures, in the words of a label.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// Whether it is on vcmalloc is not known either.
+    Forbidden,
+    /// Its library's description has another layout.
+    Layout,
+    /// It waits for a round with time to count its pages.
+    Waiting,
+    Failed,
+}
+
+impl Reason {
+    pub const ALL: [(Reason, &'static str); 4] = [
+        (Reason::Forbidden, "forbidden"),
+        (Reason::Layout, "layout"),
+        (Reason::Waiting, "waiting"),
+        (Reason::Failed, "failed"),
+    ];
+}
+
+/// What a round found.
+#[derive(Debug, Default)]
+pub struct Round {
+    pub looks: Vec<Look>,
+    pub unread: BTreeMap<Reason, u64>,
+    /// What is ours and has no figures, in words.
+    pub lines: Vec<String>,
+    pub took: Duration,
+    pub began: Option<Instant>,
+}
+
+enum Known {
+    Ours(Box<Row>),
+    Other { rounds: u32, since: Instant },
+}
+
+struct Entry {
+    start: u64,
+    program: PathBuf,
+    known: Known,
+}
+
+pub struct Host {
+    patterns: Vec<Pattern>,
+    entries: HashMap<i32, Entry>,
+    /// The process that is looked at, 0: none; for who waits.
+    at: Arc<AtomicI32>,
+}
+
+impl Host {
+    pub fn new(patterns: Vec<Pattern>, at: Arc<AtomicI32>) -> Self {
+        Host { patterns, entries: HashMap::new(), at }
+    }
+
+    pub fn round(&mut self) -> Round {
+        let began = Instant::now();
+        let mut round = Round { began: Some(began), ..Round::default() };
+        let mut before = std::mem::take(&mut self.entries);
+        let own = std::process::id() as i32;
+        for id in process::all(&Root::real()).into_iter().filter(|id| *id != own) {
+            self.at.store(id, Ordering::Relaxed);
+            let process = Process::new(id);
+            let Some(start) = process.start_ticks() else { continue };
+            let program = match process.program() {
+                Ok(program) => program,
+                Err(error) => {
+                    round.cannot(error.kind());
+                    continue;
+                }
+            };
+            let entry = before.remove(&id).filter(|entry| entry.start == start);
+            if let Some(known) = self.again(process, entry, &program, &mut round) {
+                self.entries.insert(id, Entry { start, program, known });
+            }
+        }
+        self.at.store(0, Ordering::Relaxed);
+        round.took = began.elapsed();
+        round
+    }
+
+    fn again(
+        &self,
+        process: Process,
+        entry: Option<Entry>,
+        program: &Path,
+        round: &mut Round,
+    ) -> Option<Known> {
+        let Some(entry) = entry else { return self.first(process, None, Growing::default(), round) };
+        match entry.known {
+            // Its memory tells whether it is still what it was. The name of its file does not: that may be replaced.
+            Known::Ours(mut row) => match row.look(round.has_time()) {
+                Ok(look) => {
+                    round.looks.push(look);
+                    Some(Known::Ours(row))
+                }
+                // It has ended, or became another program.
+                Err(_) => {
+                    let growing = row.growing_of(&process);
+                    self.first(process, None, growing, round)
+                }
+            },
+            Known::Other { rounds, since } if entry.program == program => {
+                let is_settled = rounds >= FIRST_ROUNDS && since.elapsed() >= FIRST_TIME;
+                if is_settled {
+                    return Some(Known::Other { rounds, since });
+                }
+                self.first(process, Some((rounds + 1, since)), Growing::default(), round)
+            }
+            Known::Other { .. } => self.first(process, None, Growing::default(), round),
+        }
+    }
+
+    fn first(
+        &self,
+        process: Process,
+        other: Option<(u32, Instant)>,
+        growing: Growing,
+        round: &mut Round,
+    ) -> Option<Known> {
+        let (rounds, since) = other.unwrap_or_else(|| (0, Instant::now()));
+        if !self.wants(&process) {
+            return Some(Known::Other { rounds, since });
+        }
+        match is_on_ours(&process) {
+            Ok(true) => {}
+            Ok(false) => return Some(Known::Other { rounds, since }),
+            Err(error) => {
+                round.cannot(error.kind());
+                return None;
+            }
+        }
+        let id = process.id;
+        if !round.has_time() {
+            round.unread(Reason::Waiting, format!("{id} waits for a look that has time for its pages"));
+            return None;
+        }
+        match Row::open(process, growing) {
+            Ok((row, look)) => {
+                round.looks.push(look);
+                Some(Known::Ours(Box::new(row)))
+            }
+            Err(why) => {
+                let reason =
+                    if why.starts_with("has statistics of layout") { Reason::Layout } else { Reason::Failed };
+                if Process::new(id).condition() == Condition::Running {
+                    round.unread(reason, format!("{id} {why}"));
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether one of the patterns fits its command or what operators call it.
+    pub fn wants(&self, process: &Process) -> bool {
+        wants(&self.patterns, process)
+    }
+}
+
+pub fn wants(patterns: &[Pattern], process: &Process) -> bool {
+    if patterns.is_empty() {
+        return true;
+    }
+    let (role, words, command) = names(process);
+    let label = daemon::label(role, &words);
+    patterns.iter().any(|pattern| pattern.matches(&command) || pattern.matches(&label))
+}
+
+impl Round {
+    fn has_time(&self) -> bool {
+        self.began.is_none_or(|began| began.elapsed() < COUNTING)
+    }
+
+    fn cannot(&mut self, kind: ErrorKind) {
+        // What has no program is a kernel thread, or has ended.
+        if kind == ErrorKind::PermissionDenied {
+            *self.unread.entry(Reason::Forbidden).or_default() += 1;
+        }
+    }
+
+    fn unread(&mut self, reason: Reason, line: String) {
+        *self.unread.entry(reason).or_default() += 1;
+        self.lines.push(line);
+    }
+}

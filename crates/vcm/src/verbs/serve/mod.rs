@@ -1,0 +1,76 @@
+//! `vcm serve`: one agent for the processes on vcmalloc of a host, asked by HTTP (docs/design/serve.md).
+//!
+//! ```text
+//! (here)                     starts it, and ends it on a signal
+//! server                     connections, their limits and times
+//! route                      which answer a request gets
+//! token  listen              who may ask, and where
+//! metrics  page  profiles    what is answered
+//! figures                    each metric, declared once
+//! host                       the processes
+//! process                    one of them
+//! answer                     a response
+//! ```
+
+mod answer;
+mod figures;
+mod host;
+mod listen;
+mod metrics;
+mod page;
+mod process;
+mod profiles;
+mod route;
+mod server;
+mod token;
+
+use crate::cli::serve::{Place, Serve};
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use listen::Listener;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Threads that look at processes, or wait for a profile. More requests than that are refused before.
+const WORKERS: usize = 16;
+/// How long answers that are under way may take when it ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+pub fn serve(arguments: Serve) -> Outcome {
+    let token = arguments.token.as_deref().map(token::Token::read).transpose();
+    let token = token.map_err(|line| Failure::new(FAILURE, line))?;
+    let is_beyond = matches!(arguments.listen, Place::Port(address) if !address.ip().is_loopback());
+    if is_beyond && token.is_none() {
+        return Err(Failure::new(
+            NOT_UNDERSTOOD,
+            "an address beyond this host needs --token FILE; without one listen on 127.0.0.1 or on unix:/path",
+        ));
+    }
+    if arguments.group.is_some() && !matches!(arguments.listen, Place::Socket(_)) {
+        return Err(Failure::new(NOT_UNDERSTOOD, "--group is for a unix socket: --listen unix:/path"));
+    }
+    raise_descriptors();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(WORKERS)
+        .build()
+        .map_err(|error| Failure::new(FAILURE, format!("cannot start: {error}")))?;
+    let ended = runtime.block_on(async {
+        // Before anybody is told that it listens: a signal then finds it ready to end.
+        let stop = server::Stop::on_signals()?;
+        let listener = Listener::bind(&arguments.listen, arguments.group.as_deref())?;
+        say::result(&format!("listening on {listener}\n")).map_err(|failure| failure.message)?;
+        let agent = Arc::new(route::Agent::new(&arguments, token));
+        server::serve(&listener, agent, stop).await;
+        Ok(())
+    });
+    runtime.shutdown_timeout(LAST_ANSWERS);
+    ended.map(|()| 0).map_err(|line: String| Failure::new(FAILURE, line))
+}
+
+/// A descriptor for each process is held, and 1024 are little. Where there are no more, those that come last are not shown.
+fn raise_descriptors() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}

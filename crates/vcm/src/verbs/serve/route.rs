@@ -1,0 +1,173 @@
+//! Which answer a request gets.
+
+use super::answer::{Answer, TEXT};
+use super::host::{Host, Round};
+use super::profiles::{Kind, Profiles, Wanted};
+use super::server::too_slow;
+use super::token::Token;
+use super::{metrics, page};
+use crate::cli::serve::{Place, Serve};
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderMap};
+use hyper::{Method, Request, StatusCode};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// Who asks again within that time gets the same.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long somebody waits for a look at all processes. Prometheus waits 10 seconds.
+const PATIENCE: Duration = Duration::from_secs(9);
+
+pub struct Agent {
+    host: Arc<Mutex<Host>>,
+    last: tokio::sync::Mutex<Option<Arc<Round>>>,
+    /// The process that is looked at.
+    at: Arc<AtomicI32>,
+    token: Option<Token>,
+    /// Anybody on this host may ask, so pages of the web that a browser here shows must not.
+    is_local: bool,
+    with_classes: bool,
+    profiles: Profiles,
+}
+
+impl Agent {
+    pub fn new(arguments: &Serve, token: Option<Token>) -> Self {
+        let at = Arc::new(AtomicI32::new(0));
+        Agent {
+            host: Arc::new(Mutex::new(Host::new(arguments.processes.clone(), at.clone()))),
+            last: tokio::sync::Mutex::new(None),
+            at,
+            is_local: token.is_none() && matches!(arguments.listen, Place::Port(_)),
+            token,
+            with_classes: arguments.classes,
+            profiles: Profiles::new(&arguments.processes),
+        }
+    }
+
+    /// `more` gives the connection so much more time.
+    pub async fn answer(&self, request: &Request<Incoming>, more: &(dyn Fn(Duration) + Sync)) -> Answer {
+        let path = request.uri().path();
+        let profile = Kind::of(path);
+        if profile.is_none() && !["/", "/metrics", "/healthz"].contains(&path) {
+            let line = "there are /, /metrics, /debug/pprof/heap, /debug/pprof/allocs and /healthz";
+            return Answer::refused(StatusCode::NOT_FOUND, line);
+        }
+        if let Some(refused) = self.refusal(request) {
+            return refused;
+        }
+        if let Some(kind) = profile {
+            return match Wanted::of(kind, request.uri().query().unwrap_or_default()) {
+                Ok(wanted) => self.profiles.take(wanted, more).await,
+                Err(refused) => refused,
+            };
+        }
+        match path {
+            "/metrics" => match self.round().await {
+                Ok(round) => self.metrics(round, request.headers()),
+                Err(refused) => refused,
+            },
+            "/" => match self.round().await {
+                Ok(round) => Answer::of(super::answer::HTML, page::of(&round)),
+                Err(refused) => refused,
+            },
+            _ => Answer::of(TEXT, "ok\n"),
+        }
+    }
+
+    /// Why it is not answered, whatever it asks for.
+    fn refusal(&self, request: &Request<Incoming>) -> Option<Answer> {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            let refused = Answer::refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered");
+            return Some(refused.with(header::ALLOW, "GET, HEAD"));
+        }
+        if !request.body().is_end_stream() {
+            return Some(Answer::refused(StatusCode::BAD_REQUEST, "a request has no body here"));
+        }
+        if self.is_local && !is_this_host(request.headers()) {
+            let line =
+                "ask by the address or by 'localhost': another name may be a trick of a page of the web";
+            return Some(Answer::refused(StatusCode::BAD_REQUEST, line));
+        }
+        let sent = request.headers().get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
+        let is_wrong = |token: &Token| request.uri().path() != "/healthz" && !token.is_in(sent);
+        self.token.as_ref().filter(|token| is_wrong(token)).map(|_| {
+            let line = "send the token: 'Authorization: Bearer TOKEN'";
+            Answer::refused(StatusCode::UNAUTHORIZED, line).with(header::WWW_AUTHENTICATE, "Bearer")
+        })
+    }
+
+    fn metrics(&self, round: Arc<Round>, headers: &HeaderMap) -> Answer {
+        let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        match metrics::of(round, self.with_classes, accept) {
+            Ok((kind, text)) => Answer::of(kind, text),
+            Err(_) => too_slow("the metrics cannot be written"),
+        }
+    }
+
+    /// A look at all processes. Those who ask at once get the same one.
+    async fn round(&self) -> Result<Arc<Round>, Answer> {
+        let is_fresh = |round: &Arc<Round>| round.began.is_some_and(|began| began.elapsed() < FRESH);
+        let look = async {
+            let mut last = self.last.lock().await;
+            if let Some(round) = last.as_ref().filter(|round| is_fresh(round)) {
+                return Some(round.clone());
+            }
+            let host = self.host.clone();
+            let found = spawn_blocking(move || match host.try_lock() {
+                Ok(mut host) => Some(host.round()),
+                Err(TryLockError::Poisoned(host)) => Some(host.into_inner().round()),
+                // One that somebody gave up to wait for is not through yet.
+                Err(TryLockError::WouldBlock) => None,
+            });
+            let round = Arc::new(found.await.ok().flatten()?);
+            *last = Some(round.clone());
+            Some(round)
+        };
+        let found = timeout(PATIENCE, look).await.ok().flatten();
+        found.ok_or_else(|| match self.at.load(Ordering::Relaxed) {
+            0 => too_slow("the look at all processes takes long; try again"),
+            id => too_slow(format!("the look at process {id} does not come to an end; try again")),
+        })
+    }
+
+    /// What is switched on is switched off.
+    pub fn end(&self) {
+        self.profiles.end();
+    }
+}
+
+/// Whether a request that came here was meant for here: a name that leads to this host may be anybody's.
+fn is_this_host(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST) else { return true };
+    let host = host.to_str().unwrap_or_default();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_for_another_name_was_not_meant_for_this_host() {
+        let is_meant = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            is_this_host(&headers)
+        };
+        let meant = ["localhost", "localhost:9747", "127.0.0.1", "127.0.0.1:1", "[::1]:9747", "[::1]"];
+        assert_eq!(meant.map(is_meant), [true; 6]);
+        assert_eq!(
+            ["evil.example", "evil.example:9747", "localhost.evil.example", ""].map(is_meant),
+            [false; 4]
+        );
+        assert!(is_this_host(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,106 @@
+//! `vcm record`: what the trace says is what the program did.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use vcm_trace::{Reader, Summary, summarize};
+use vcmalloc_tests::{Finished, Ground, compile, library, run};
+
+fn record(folder: &Path, options: &[&str], command: &[&str]) -> (Finished, PathBuf) {
+    let file = folder.join("it.vct");
+    let mut tool = Command::new(library::tool().unwrap());
+    tool.arg("record").arg("--library").arg(library::recorder().unwrap()).arg("-o").arg(&file);
+    tool.args(options).arg("--").args(command).current_dir(folder).env_remove("LD_PRELOAD");
+    (run(&mut tool, Duration::from_secs(60)).unwrap(), file)
+}
+
+fn known() -> String {
+    let source = library::repository().join("tests/record/known.c");
+    compile::program(&source, Ground::Glibc, &[]).unwrap().display().to_string()
+}
+
+fn summary(file: &Path) -> Summary {
+    summarize(&mut Reader::new(File::open(file).unwrap()).unwrap()).unwrap()
+}
+
+fn recorded(options: &[&str], arguments: &[&str]) -> Summary {
+    let folder = tempfile::tempdir().unwrap();
+    let program = known();
+    let command: Vec<&str> = std::iter::once(program.as_str()).chain(arguments.iter().copied()).collect();
+    let (finished, file) = record(folder.path(), options, &command);
+    assert_eq!(finished.status.code(), Some(7), "{}", finished.complaints);
+    let summary = summary(&file);
+    assert_eq!((summary.lost, summary.reordered, summary.unknown), (0, 0, 0));
+    summary
+}
+
+#[test]
+fn a_thousand_threads_that_come_and_go_are_recorded_exactly() {
+    let seen = recorded(&[], &["1000"]);
+    assert_eq!((seen.threads, seen.reallocations, seen.frees), (1001, 1000, 11_000));
+    assert_eq!(seen.by_size.get(&7), Some(&10_000), "100 to 109 bytes");
+}
+
+#[test]
+fn another_allocator_is_recorded_as_well() {
+    let ours = library::our_shared().unwrap().display().to_string();
+    let seen = recorded(&["--preload", &ours], &["3"]);
+    assert_eq!((seen.reallocations, seen.by_size.get(&7)), (1000, Some(&30)));
+}
+
+#[test]
+fn a_child_of_fork_is_not_recorded_and_exec_goes_on() {
+    let seen = recorded(&[], &["3", "fork"]);
+    assert_eq!((seen.threads, seen.reallocations, seen.frees), (4, 1000, 1030));
+    let seen = recorded(&[], &["3", "exec"]);
+    assert_eq!((seen.reallocations, seen.by_size.get(&7)), (1000, Some(&30)));
+}
+
+#[test]
+fn under_sampling_blocks_are_whole() {
+    let seen = recorded(&["--sample", "1/3"], &["300"]);
+    assert_eq!(seen.unknown, 0);
+    assert!(seen.live_blocks_at_end <= 2, "{seen:?}");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_told_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = known();
+    for (command, code, word) in [
+        (vec!["/nowhere/such"], 127, "no such command"),
+        (vec!["env", "-i", &program, "1"], 125, "clears the environment"),
+        (vec!["su", "nobody"], 125, "setuid"),
+    ] {
+        // SAFETY: it has no condition.
+        if command[0] == "su" && unsafe { libc::geteuid() } == 0 {
+            // Root gains nothing by it.
+            continue;
+        }
+        let (finished, file) = record(folder.path(), &[], &command);
+        assert_eq!(finished.status.code(), Some(code), "{}", finished.complaints);
+        assert!(finished.complaints.contains(word), "{}", finished.complaints);
+        assert!(!file.exists());
+    }
+}
+
+#[test]
+fn a_crash_keeps_what_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (finished, file) = record(folder.path(), &[], &["sh", "-c", "read x </dev/null; kill -ABRT $$"]);
+    assert!(!finished.status.success());
+    assert!(summary(&file).cut_off.is_none());
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tool = Command::new(library::tool().unwrap());
+    tool.arg("record").arg("--library").arg(library::recorder().unwrap()).args(["-o", "/dev/full", "--"]);
+    tool.args([known().as_str(), "10"]).current_dir(folder.path()).env_remove("LD_PRELOAD");
+    let finished = run(&mut tool, Duration::from_secs(60)).unwrap();
+    assert_eq!(finished.status.code(), Some(125), "{}", finished.complaints);
+    assert!(finished.complaints.contains("No space left"), "{}", finished.complaints);
+}

@@ -1,0 +1,62 @@
+//! The crate `vcmalloc` in programs in Rust: what it gets blocks for, with and without `override`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use vcmalloc_tests::{library, machine, run};
+
+/// Builds an example of the crate as cargo builds a program's, in a folder of its own: the features are not those of the libraries.
+/// `target`: none for this machine's own.
+fn example(name: &str, features: &str, target: Option<&str>) -> PathBuf {
+    let folder = library::repository().join("target/rust-crate");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(library::repository()).args(["build", "--quiet", "-p", "vcmalloc", "--example", name]);
+    cargo.args(["--features", features, "--target-dir"]).arg(&folder);
+    // The C++ that it compiles needs no C library: there is no compiler of its own for musl.
+    cargo.env("CXX_x86_64_unknown_linux_musl", "c++").env("CC_x86_64_unknown_linux_musl", "cc");
+    if let Some(target) = target {
+        cargo.args(["--target", target]);
+    }
+    let built = cargo.output().expect("cargo");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    folder.join(target.unwrap_or("")).join("debug/examples").join(name)
+}
+
+/// What an example prints.
+fn output_of(program: &PathBuf) -> String {
+    let finished = run(&mut Command::new(program), Duration::from_secs(60)).expect("it runs");
+    finished.succeeded().unwrap_or_else(|error| panic!("{error}"));
+    finished.text()
+}
+
+#[test]
+fn with_override_rust_c_and_cpp_are_on_the_one_heap() {
+    if machine::is_other() || library::is_foreign() {
+        return;
+    }
+    let text = output_of(&example("halves", "override,stats", None));
+    assert!(text.starts_with("rust true c true c++ true\n"), "{text}");
+    let text = output_of(&example("halves", "override,stats,hardened", None));
+    assert!(text.starts_with("rust true c true c++ true\n"), "{text}");
+}
+
+#[test]
+fn without_override_rust_alone_is_on_it() {
+    if machine::is_other() || library::is_foreign() {
+        return;
+    }
+    let text = output_of(&example("rules", "stats,profile", None));
+    assert!(text.starts_with("rust true c false\n"), "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_static_program_of_musl_is_on_it_with_virtual_cpus() {
+    if machine::is_other() || library::is_foreign() {
+        return;
+    }
+    let text = output_of(&example("halves", "override,stats", Some("x86_64-unknown-linux-musl")));
+    assert!(text.starts_with("rust true c true c++ true\n"), "{text}");
+    assert!(text.contains("registered by vcmalloc") || !text.contains("front: vcpu"), "{text}");
+}
