@@ -39,6 +39,9 @@ pub fn share(recorded: &[(u64, u64)], none: &Course, all: &Course) -> f64 {
     if square > 0.0 { (product / square).clamp(0.0, 1.0) } else { 1.0 }
 }
 
+/// One of the two that are compared.
+type Of = fn(&(f64, f64)) -> f64;
+
 /// None where there are not two samples to compare.
 pub fn fidelity(recorded: &[(u64, u64)], replayed: &Course) -> Option<Fidelity> {
     let (time, bytes) = *recorded.first()?;
@@ -48,10 +51,9 @@ pub fn fidelity(recorded: &[(u64, u64)], replayed: &Course) -> Option<Fidelity> 
         .skip(1)
         .filter_map(|(time, bytes)| Some((*bytes as f64, base + at(replayed, *time)?)))
         .collect();
-    let most = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).fold(0.0, f64::max);
-    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
-    let (recorded, replayed): (fn(&(f64, f64)) -> f64, fn(&(f64, f64)) -> f64) =
-        (|pair| pair.0, |pair| pair.1);
+    let most = |of: Of| pairs.iter().map(of).fold(0.0, f64::max);
+    let sum = |of: Of| pairs.iter().map(of).sum::<f64>();
+    let (recorded, replayed): (Of, Of) = (|pair| pair.0, |pair| pair.1);
     (!pairs.is_empty())
         .then(|| Fidelity { peak: most(replayed) / most(recorded), mean: sum(replayed) / sum(recorded) })
 }

@@ -224,7 +224,7 @@ impl<'a, H: Heap> Thread<'a, H> {
     #[inline]
     fn touch(&self, block: *mut u8, bytes: u64, kept: u64) {
         let end = if bytes > LARGE {
-            (bytes >> 16) * self.touched + ((bytes & 0xffff) * self.touched >> 16)
+            (bytes >> 16) * self.touched + (((bytes & 0xffff) * self.touched) >> 16)
         } else {
             bytes
         };
