@@ -9,11 +9,12 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 8] = [
+const CRATES: [(&str, Floors); 9] = [
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
     ("crates/profile/src", PROFILE),
+    ("crates/replay/src", REPLAY),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
     ("crates/record/src", RECORD),
@@ -56,6 +57,14 @@ const MEASURE: Floors = &[
     &["stamp"],
     &["witness"],
     &["trial"],
+    &["lib"],
+];
+
+const REPLAY: Floors = &[
+    &["fit", "futex", "heap", "memory", "numbers"],
+    &["script"],
+    &["cuts", "survey", "replayer"],
+    &["director"],
     &["lib"],
 ];
 
@@ -124,8 +133,8 @@ const LABS: Floors = &[
 const VCM: Floors = &[
     &["amount", "child", "page", "say", "config_file", "proof"],
     &["settings", "restart", "trace_file"],
-    &["automatic", "library", "cli"],
-    &["findings"],
+    &["automatic", "library", "cli", "table"],
+    &["findings", "arms", "words"],
     // No verb uses another one.
     &["verbs::doctor::settings", "verbs::doctor::names"],
     &["verbs::doctor::survey"],
@@ -134,10 +143,11 @@ const VCM: Floors = &[
     &["verbs::doctor::markdown"],
     &["verbs::profile::output", "verbs::profile::signals", "verbs::profile::traced"],
     &["verbs::profile::command", "verbs::profile::process"],
-    &["verbs::compare::arms", "verbs::compare::table"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
     &["verbs::record::before", "verbs::record::output", "verbs::record::session"],
     &["verbs::compare::json", "verbs::compare::report"],
+    &["verbs::replay::rounds"],
+    &["verbs::replay::report"],
     &[
         "verbs::bounds",
         "verbs::check",
@@ -151,6 +161,7 @@ const VCM: Floors = &[
         "verbs::orders",
         "verbs::profile",
         "verbs::record",
+        "verbs::replay",
         "verbs::run",
         "verbs::serve",
         "verbs::stat",

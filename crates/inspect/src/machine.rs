@@ -11,6 +11,11 @@ pub fn memory(root: &Root) -> Option<u64> {
     meminfo(root, "MemTotal")
 }
 
+/// Of it what programs could still take, as the kernel estimates.
+pub fn available(root: &Root) -> Option<u64> {
+    meminfo(root, "MemAvailable")
+}
+
 pub fn swap(root: &Root) -> Option<u64> {
     meminfo(root, "SwapTotal")
 }

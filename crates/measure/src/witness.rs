@@ -52,8 +52,10 @@ impl Witness {
         for id in processes {
             let process = Process::new(*id);
             let Ok(program) = process.program() else { continue };
-            // Between fork and exec a child is still this program.
-            if std::env::current_exe().is_ok_and(|own| own == program) {
+            // Between fork and exec a child is still this program. One that this program was started as again is another.
+            let own = Process::new(std::process::id() as i32).command_line().ok();
+            let is_own = std::env::current_exe().is_ok_and(|own| own == program);
+            if is_own && own == process.command_line().ok() {
                 continue;
             }
             let known = self.seen.iter().position(|seen| seen.id == *id && seen.program == program);

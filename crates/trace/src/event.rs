@@ -1,7 +1,7 @@
 //! Events, and the bytes that they are in a section.
 
 use crate::varint;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// A thread, numbered from 1 in the order in which the trace first met them; 0 is the process.
 pub type StreamId = u32;
@@ -105,7 +105,7 @@ pub struct Context {
     /// The ordinal of the next allocation of this stream.
     pub next: u64,
     /// For each other stream the ordinal after the last that was named.
-    after_last: HashMap<StreamId, u64>,
+    after_last: FxHashMap<StreamId, u64>,
 }
 
 /// What stands at one place of a section.
@@ -130,7 +130,7 @@ pub fn put_time(bytes: &mut Vec<u8>, ticks: u64) {
 
 impl Context {
     pub fn new(stream: StreamId, next: u64) -> Self {
-        Context { stream, next, after_last: HashMap::new() }
+        Context { stream, next, after_last: FxHashMap::default() }
     }
 
     fn distance(&mut self, object: Object) -> i64 {
@@ -199,6 +199,7 @@ impl Context {
     }
 
     /// Takes what stands at the front; none where the bytes make no sense.
+    #[inline]
     pub fn take(&mut self, bytes: &mut &[u8]) -> Option<Item> {
         let head = varint::take(bytes)?;
         let value = head >> 3;

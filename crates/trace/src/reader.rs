@@ -1,7 +1,8 @@
 //! Reads a trace, an epoch at a time.
 
 use crate::block::{Block, Header, INDEX_MAGIC, Kind, TAIL_BYTES, read_preamble};
-use crate::event::{Context, Event, Item, StreamId};
+use crate::event::{Event, Item, StreamId};
+use crate::raw::{RawEpoch, RawSection};
 use crate::writer::TICK;
 use crate::{Error, Result, varint};
 use std::io::{Read, Seek, SeekFrom};
@@ -52,6 +53,14 @@ impl<R: Read> Reader<R> {
 
     /// The next epoch; none at the end of a trace that is complete. One that was cut off ends with [`Error::CutOff`].
     pub fn next_epoch(&mut self) -> Result<Option<Epoch>> {
+        let Some(raw) = self.next_raw()? else { return Ok(None) };
+        let (first, last) = raw.times();
+        let sections = raw.sections()?.iter().map(|raw| section(raw)).collect::<Option<_>>();
+        Ok(Some(Epoch { first, last, sections: sections.ok_or(raw.damaged())? }))
+    }
+
+    /// The same before its events are taken apart.
+    pub fn next_raw(&mut self) -> Result<Option<RawEpoch>> {
         if self.ended {
             return Ok(None);
         }
@@ -65,7 +74,7 @@ impl<R: Read> Reader<R> {
         }
         self.at += (crate::block::BLOCK_BYTES + packed.len()) as u64;
         let raw = block.unpack(&packed, at)?;
-        epoch(&block, &raw).ok_or(Error::Damaged { at, what: "an epoch makes no sense" }).map(Some)
+        Ok(Some(RawEpoch::new(block, at, raw)))
     }
 }
 
@@ -113,50 +122,27 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-fn epoch(block: &Block, raw: &[u8]) -> Option<Epoch> {
-    let (mut rest, mut sections) = (raw, Vec::new());
-    for _ in 0..block.sections {
-        sections.push(section(block, &mut rest)?);
-    }
-    rest.is_empty().then_some(Epoch { first: block.first, last: block.last, sections })
-}
-
-fn section(block: &Block, rest: &mut &[u8]) -> Option<Section> {
-    let stream = varint::take(rest)?.try_into().ok()?;
-    let first_ordinal = varint::take(rest)?;
-    let count = varint::take(rest)?;
-    let start = varint::take(rest)?.checked_mul(TICK)?.checked_add(block.first)?;
-    let length = varint::take(rest)?.try_into().ok()?;
-    let (bytes, behind) = rest.split_at_checked(length)?;
-    *rest = behind;
-    // Each event has a byte at least.
-    if count > bytes.len() as u64 {
-        return None;
-    }
-    let events = events(Context::new(stream, first_ordinal), start, bytes, count as usize)?;
-    Some(Section { stream, first_ordinal, events })
-}
-
-fn events(mut context: Context, start: u64, mut bytes: &[u8], count: usize) -> Option<Vec<Timed>> {
-    let mut events: Vec<Timed> = Vec::with_capacity(count);
-    let (mut time, mut from) = (start, 0);
-    while !bytes.is_empty() {
-        match context.take(&mut bytes)? {
-            Item::Event(event) => events.push(Timed { nanoseconds: time, event }),
-            Item::Time(ticks) => {
-                let span = ticks.checked_mul(TICK)?;
-                spread(&mut events[from..], time, span);
-                (time, from) = (time.checked_add(span)?, events.len());
+fn section(raw: &RawSection<'_>) -> Option<Section> {
+    let mut events: Vec<Timed> = Vec::with_capacity(raw.events as usize);
+    let (mut time, mut from, mut is_right) = (raw.start, 0, true);
+    raw.walk(|item| match item {
+        Item::Event(event) => events.push(Timed { nanoseconds: time, event }),
+        Item::Time(span) => {
+            spread(&mut events[from..], time, span);
+            from = events.len();
+            match time.checked_add(span) {
+                Some(next) => time = next,
+                None => is_right = false,
             }
         }
-    }
-    (events.len() == count).then_some(events)
+    })?;
+    is_right.then_some(Section { stream: raw.stream, first_ordinal: raw.first_ordinal, events })
 }
 
 /// Gives events between two times one each, evenly.
 fn spread(events: &mut [Timed], time: u64, span: u64) {
     let parts = events.len() as u128;
     for (index, event) in events.iter_mut().enumerate() {
-        event.nanoseconds = time + (u128::from(span) * index as u128 / parts.max(1)) as u64;
+        event.nanoseconds = time.saturating_add((u128::from(span) * index as u128 / parts.max(1)) as u64);
     }
 }

@@ -12,6 +12,7 @@ pub mod lab;
 pub mod orders;
 pub mod profile;
 pub mod record;
+pub mod replay;
 pub mod serve;
 pub mod stat;
 pub mod top;
@@ -94,6 +95,7 @@ pub enum Verb {
     Profile(Box<profile::Profile>),
     Serve(serve::Serve),
     Record(record::Record),
+    Replay(replay::Replay),
     Set(orders::Set),
     Release(orders::Release),
     Completions(Completions),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
-//! verbs/      one module a verb: run, config, check, compare, stat, top, profile, serve, set, release, doctor, enable, lab, record, trace, bounds, man, completions
+//! verbs/      one module a verb: run, config, check, compare, stat, top, profile, serve, set, release, doctor, enable, lab, record, trace, bounds, replay, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
 //! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
@@ -11,7 +11,9 @@
 //! settings    the allocator's options as this tool reads and writes them
 //! restart     how a service is restarted so that data stays available
 //! amount      bytes as a reader takes them in at a glance
+//! arms        allocators as they are typed
 //! child       a command as the shell would start it: signals passed on, its end as ours
+//! table       what a comparison measured; words, how that is told
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
@@ -20,6 +22,7 @@
 //! without changing them is the crate `vcm-inspect`.
 
 mod amount;
+mod arms;
 mod automatic;
 mod child;
 mod cli;
@@ -31,14 +34,22 @@ mod proof;
 mod restart;
 mod say;
 mod settings;
+mod table;
 mod trace_file;
 mod verbs;
+mod words;
 
 use clap::Parser;
 use cli::{Cli, Verb};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything is allocated: the heap of this process is the one that is measured.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == vcm_replay::replayer::VERB) {
+        let descriptor = words.next().and_then(|word| word.to_str()?.parse().ok());
+        return ExitCode::from(vcm_replay::replayer::run(descriptor.unwrap_or(-1)));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refused) => return cli::refused(&refused),
@@ -57,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Profile(arguments) => verbs::profile::profile(&arguments),
         Verb::Serve(arguments) => verbs::serve::serve(arguments),
         Verb::Record(arguments) => verbs::record::record(&arguments),
+        Verb::Replay(arguments) => verbs::replay::replay(&arguments),
         Verb::Set(arguments) => verbs::orders::set(&arguments),
         Verb::Release(arguments) => verbs::orders::release(&arguments),
         Verb::Top(arguments) => verbs::top::top(&arguments),

@@ -13,6 +13,7 @@ pub mod man;
 pub mod orders;
 pub mod profile;
 pub mod record;
+pub mod replay;
 pub mod run;
 pub mod serve;
 pub mod stat;

@@ -1,7 +1,7 @@
 //! How an arm is put under a service for good, and the command that proves it.
 
-use super::table::Runs;
 use crate::say;
+use crate::table::Runs;
 use std::ffi::OsString;
 
 /// What to write, for a unit and for a container.

@@ -1,8 +1,8 @@
 //! The same as JSON, with every value: a public format.
 
 use super::apply;
-use super::table::{Measure, Runs, Table};
 use super::verdict::{self, Advice, Gain};
+use crate::table::{Measure, Runs, Table};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use vcm_measure::machine::Machine;

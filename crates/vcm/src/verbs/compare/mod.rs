@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! arms       who takes part
-//! table      what was measured
 //! verdict    what is recommended
 //! apply      how it is applied, and proved
 //! report     for a reader;  json  for programs
@@ -14,13 +13,12 @@ mod apply;
 mod arms;
 mod json;
 mod report;
-mod table;
 mod verdict;
 
 use crate::cli::compare::Compare;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use crate::table::Table;
 use std::env;
-use table::Table;
 use vcm_inspect::command;
 use vcm_labs::engine::progress::Progress;
 use vcm_labs::engine::stop::Stop;

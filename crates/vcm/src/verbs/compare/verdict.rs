@@ -1,6 +1,6 @@
 //! What is recommended. Counts differences that were shown, and nothing else.
 
-use super::table::{Measure, Runs, Table};
+use crate::table::{Measure, Runs, Table};
 use vcm_measure::paired::Difference;
 use vcm_measure::spoken::Better;
 

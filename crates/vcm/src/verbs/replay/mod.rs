@@ -1,0 +1,112 @@
+//! `vcm replay`: a recorded trace on each allocator. See docs/design/replay.md.
+//!
+//! ```text
+//! rounds    who runs when, what is taken off, the fit
+//! report    for a reader, and as JSON
+//! ```
+//!
+//! Processes, threads and memory are `vcm-replay`'s.
+
+mod report;
+mod rounds;
+
+use crate::arms;
+use crate::cli::replay::Replay;
+use crate::say::{self, FAILURE, Failure, Outcome, line};
+use crate::table::Table;
+use crate::trace_file::{self, wrong};
+use rounds::Rounds;
+use std::collections::BTreeMap;
+use vcm_inspect::{machine, root::Root};
+use vcm_labs::engine::progress::Progress;
+use vcm_labs::engine::stop::Stop;
+use vcm_measure::tree;
+use vcm_replay::director::How;
+use vcm_replay::survey::{Survey, survey};
+
+/// What a shell says of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+pub fn replay(arguments: &Replay) -> Outcome {
+    let own = |error: anyhow::Error| Failure::new(FAILURE, format!("{error:#}"));
+    let stop = Stop::on_signals().map_err(own)?;
+    let progress = Progress::new();
+    let reader = trace_file::open(&arguments.file)?;
+    let mut table = Table::new(chosen(arguments)?);
+    let survey = survey(reader, |events| {
+        progress.passing(&format!("reading the trace, {:.1} million events", events as f64 / 1e6));
+        !stop.is_asked()
+    });
+    let survey = survey.map_err(|error| wrong(&arguments.file, &error))?;
+    let survey = survey.ok_or_else(|| Failure::new(INTERRUPTED, "stopped by a signal"))?;
+    can_be_replayed(arguments, &survey)?;
+    tree::adopt_orphans().map_err(own)?;
+    let speed = arguments.speed.or(arguments.paced.then_some(1.0));
+    let mut rounds = Rounds {
+        file: &arguments.file,
+        survey: &survey,
+        how: How { is_null: false, touched: 1.0, speed, limit: arguments.limit },
+        library: arguments.library.as_deref(),
+        stop: &stop,
+        progress: &progress,
+        null: BTreeMap::new(),
+        courses: BTreeMap::new(),
+        fidelity: Err(String::new()),
+        given_up: 0,
+        late_nanoseconds: 0,
+    };
+    rounds.fit();
+    rounds.take(&mut table, arguments.repeat as usize);
+    progress.end();
+    told(arguments, &table, &rounds)
+}
+
+fn told(arguments: &Replay, table: &Table, rounds: &Rounds<'_>) -> Outcome {
+    let is_stopped = rounds.stop.is_asked();
+    say::result(&if arguments.json {
+        report::json(table, rounds, is_stopped)
+    } else {
+        report::text(table, rounds)
+    })?;
+    if let Some(why) = &rounds.survey.cut_off {
+        line(&format!("vcm: {}: {why}; what is there was replayed", arguments.file.display()));
+    }
+    let is_whole = table.runs.iter().all(|runs| runs.failed.is_none()) && rounds.survey.cut_off.is_none();
+    match (is_stopped, is_whole) {
+        (true, _) => {
+            Err(Failure::new(INTERRUPTED, "stopped by a signal; rounds that had finished are reported"))
+        }
+        (false, true) => Ok(0),
+        (false, false) => Ok(FAILURE),
+    }
+}
+
+fn chosen(arguments: &Replay) -> Result<Vec<vcm_measure::arm::Arm>, Failure> {
+    let library = arguments.library.as_deref();
+    if arguments.allocators.is_empty() {
+        // The hardened library is there for its checks, not for its speed.
+        return Ok(arms::found_by_themselves(&arms::BY_THEMSELVES[..5], library));
+    }
+    let mut found = Vec::new();
+    for name in &arguments.allocators {
+        arms::add(&mut found, arms::arm(name, library)?);
+    }
+    Ok(found)
+}
+
+/// Refuses what would only end in a crash.
+fn can_be_replayed(arguments: &Replay, survey: &Survey) -> Result<(), Failure> {
+    let refused = |what: String| Err(Failure::new(FAILURE, format!("{}: {what}", arguments.file.display())));
+    if survey.allocations == 0 {
+        let why = survey.cut_off.clone().unwrap_or_default();
+        return refused(format!("it has no allocations to replay; {why}").trim_end_matches("; ").to_owned());
+    }
+    let available = machine::available(&Root::real()).unwrap_or(u64::MAX);
+    if survey.live_bytes > available {
+        let (needs, has) = (survey.live_bytes >> 20, available >> 20);
+        return refused(format!(
+            "{needs} MiB live at once, and this machine has {has} MiB to spare; 'vcm trace cut' makes a shorter one"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The runs: what replaying costs, how much of large blocks is touched, and every arm in every round.
+
+use crate::arms;
+use crate::table::Table;
+use crate::trace_file;
+use std::collections::BTreeMap;
+use std::path::Path;
+use vcm_labs::engine::progress::Progress;
+use vcm_labs::engine::stop::Stop;
+use vcm_measure::allocators;
+use vcm_measure::arm::Arm;
+use vcm_measure::spoken::{Better, Reading};
+use vcm_measure::trial::{Failed, Trial};
+use vcm_measure::turns;
+use vcm_replay::director::{self, How, Moment, Run};
+use vcm_replay::fit::{self, Course, Fidelity};
+use vcm_replay::survey::Survey;
+
+pub struct Rounds<'a> {
+    pub file: &'a Path,
+    pub survey: &'a Survey,
+    pub how: How,
+    pub library: Option<&'a Path>,
+    pub stop: &'a Stop,
+    pub progress: &'a Progress,
+    /// Of the heap that does nothing, by round.
+    pub null: BTreeMap<usize, Run>,
+    /// Of the first round of each arm: time, live bytes, memory.
+    pub courses: BTreeMap<String, Vec<(u64, u64, f64)>>,
+    pub fidelity: Result<Fidelity, String>,
+    /// Ends that waited for each other.
+    pub given_up: u64,
+    pub late_nanoseconds: u64,
+}
+
+impl Rounds<'_> {
+    fn run(&self, arm: &Arm, how: How) -> Result<Run, Failed> {
+        let mut reader = trace_file::again(self.file).map_err(|error| Failed::Because(error.to_string()))?;
+        director::run(move || reader.next_raw(), self.survey, arm, how, &|| self.stop.is_asked())
+    }
+
+    fn base(&self) -> Result<Run, Failed> {
+        self.run(&arms::glibc(), How { is_null: true, ..self.how })
+    }
+
+    /// All arms in every round, with the heap that does nothing among them.
+    pub fn take(&mut self, table: &mut Table, rounds: usize) {
+        let places: Vec<usize> = (0..=table.runs.len()).collect();
+        self.progress.begin(rounds * places.len());
+        let mut found: BTreeMap<(usize, usize), Run> = BTreeMap::new();
+        for turn in turns::interleaved(rounds, &[()], |()| places.iter().collect()) {
+            if self.stop.is_asked() {
+                break;
+            }
+            let round = turn.pass;
+            let Some(place) = turn.allocator.checked_sub(1) else {
+                self.progress.cell(&format!("round {} of {rounds}, replaying alone", round + 1));
+                match self.base() {
+                    Ok(run) => drop(self.null.insert(round, run)),
+                    Err(Failed::Stopped) => break,
+                    Err(Failed::Because(reason) | Failed::Unseen(reason)) => {
+                        let all = table.runs.iter_mut().filter(|runs| runs.failed.is_none());
+                        all.for_each(|runs| runs.failed = Some(format!("replaying alone failed: {reason}")));
+                        break;
+                    }
+                }
+                self.progress.cell_done();
+                continue;
+            };
+            let Some(runs) = table.runs.get_mut(place) else { continue };
+            if runs.failed.is_none() {
+                self.progress.cell(&format!("round {} of {rounds}, {}", round + 1, runs.arm.name));
+                match self.run(&runs.arm, self.how) {
+                    Ok(run) => drop(found.insert((place, round), run)),
+                    Err(Failed::Stopped) => break,
+                    Err(Failed::Because(reason) | Failed::Unseen(reason)) => {
+                        self.progress.say(&format!("vcm: {} is left out: {reason}", runs.arm.name));
+                        runs.failed = Some(reason);
+                    }
+                }
+            }
+            self.progress.cell_done();
+        }
+        self.settle(table, found);
+    }
+
+    /// What is left of each run when the run without an allocator of its round is taken off.
+    fn settle(&mut self, table: &mut Table, found: BTreeMap<(usize, usize), Run>) {
+        for ((place, round), run) in found {
+            let (Some(runs), Some(null)) = (table.runs.get_mut(place), self.null.get(&round)) else {
+                continue;
+            };
+            let course = course(&run.moments, &null.moments);
+            self.given_up = self.given_up.max(run.given_up);
+            self.late_nanoseconds = self.late_nanoseconds.max(run.late_nanoseconds);
+            let readings = readings(&run, null, &course, self.survey);
+            self.courses.entry(runs.arm.name.clone()).or_insert(course);
+            runs.trials.insert(round, Trial { readings, stamp: run.stamp, notes: run.notes });
+        }
+    }
+
+    /// Fits how much of large blocks is touched to what was recorded, and says how near a replay comes then.
+    pub fn fit(&mut self) {
+        self.fidelity = self.fitted();
+    }
+
+    fn fitted(&mut self) -> Result<Fidelity, String> {
+        let recorded = &self.survey.resident;
+        if recorded.len() < 2 {
+            return Err("the trace has no samples of memory".to_owned());
+        }
+        if self.survey.header.sampled_one_in.is_some_and(|one_in| one_in > 1) {
+            return Err("the trace is a sample of the blocks, its memory is that of all".to_owned());
+        }
+        let name =
+            self.survey.header.allocator.clone().ok_or("the trace does not say what it was recorded on")?;
+        let arm = recorded_on(&name, self.library)
+            .ok_or(format!("{name}, on which it was recorded, is not here"))?;
+        self.progress.step("fitting what is touched to what was recorded");
+        let said = |failed| match failed {
+            Failed::Stopped => "it was stopped".to_owned(),
+            Failed::Because(reason) | Failed::Unseen(reason) => reason,
+        };
+        let null = self.base().map_err(said)?;
+        let with = |touched| -> Result<Course, String> {
+            let run = self.run(&arm, How { touched, ..self.how }).map_err(said)?;
+            Ok(course(&run.moments, &null.moments).iter().map(|(time, _, memory)| (*time, *memory)).collect())
+        };
+        let touched = fit::share(recorded, &with(0.0)?, &with(1.0)?);
+        let replayed = with(touched)?;
+        self.how.touched = touched;
+        fit::fidelity(recorded, &replayed).ok_or("the trace has no samples of memory".to_owned())
+    }
+}
+
+/// The arm of the allocator that a header names.
+fn recorded_on(name: &str, library: Option<&Path>) -> Option<Arm> {
+    let name = name.to_lowercase();
+    let known = allocators::ALLOCATORS.iter().filter(|known| known.is_peer && name.contains(known.name));
+    arms::arm(known.max_by_key(|known| known.name.len())?.name, library).ok()
+}
+
+/// Time, live bytes and the memory that is the allocator's.
+fn course(moments: &[Moment], null: &[Moment]) -> Vec<(u64, u64, f64)> {
+    let net = |(one, base): (&Moment, &Moment)| {
+        (one.time, one.live_bytes, one.memory.saturating_sub(base.memory) as f64)
+    };
+    moments.iter().zip(null).map(net).collect()
+}
+
+/// The mean over the time of the trace.
+pub fn mean(course: &[(u64, f64)]) -> f64 {
+    let spans: Vec<(f64, f64)> = course
+        .windows(2)
+        .filter_map(|pair| Some((pair.get(1)?.0.saturating_sub(pair.first()?.0) as f64, pair.get(1)?.1)))
+        .collect();
+    let whole: f64 = spans.iter().map(|(span, _)| span).sum();
+    match whole > 0.0 {
+        true => spans.iter().map(|(span, value)| span * value).sum::<f64>() / whole,
+        false => course.last().map_or(0.0, |(_, value)| *value),
+    }
+}
+
+fn readings(run: &Run, null: &Run, course: &[(u64, u64, f64)], survey: &Survey) -> Vec<Reading> {
+    let less = |name: &str, unit, value| Reading::new(name, unit, Better::Less, value);
+    let net = |of: fn(&Run) -> u64| of(run).saturating_sub(of(null)) as f64;
+    let memory: Vec<(u64, f64)> = course.iter().map(|(time, _, memory)| (*time, *memory)).collect();
+    let peak = memory.iter().map(|(_, memory)| *memory).fold(0.0, f64::max);
+    vec![
+        less(
+            "time in the allocator",
+            "ns an event",
+            net(|run| run.cpu_nanoseconds) / survey.events.max(1) as f64,
+        ),
+        less("CPU time", "s", net(|run| run.cpu_nanoseconds) / 1e9),
+        less("system CPU time", "s", net(|run| run.system_nanoseconds) / 1e9),
+        less("peak memory", "B", peak),
+        less("mean memory", "B", mean(&memory)),
+        less("memory at the end", "B", memory.last().map_or(0.0, |(_, memory)| *memory)),
+        less("minor faults", "", net(|run| run.minor_faults)),
+        less("major faults", "", net(|run| run.major_faults)),
+    ]
+}

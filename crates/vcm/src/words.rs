@@ -1,0 +1,114 @@
+//! Measures and differences in words, as every comparison tells them.
+
+use crate::table::{Measure, Runs};
+use vcm_measure::paired::Difference;
+use vcm_measure::spoken::Better;
+use vcm_measure::statistics::median;
+
+pub fn block(first: &Runs, others: &[&Runs], measure: &Measure) -> String {
+    let direction = if measure.better == Better::More { "more" } else { "less" };
+    let unit = if matches!(measure.unit, "" | "B" | "s" | "us") { "" } else { measure.unit };
+    let title =
+        [unit, direction].iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(", ");
+    let mut text = format!("\n{} ({title} is better)\n", measure.name);
+    for runs in std::iter::once(first).chain(others.iter().copied()) {
+        let values: Vec<f64> = runs.values(measure).into_values().collect();
+        let value = median(&values).map_or_else(|| "-".to_owned(), |value| shown(value, measure.unit));
+        let difference = if std::ptr::eq(runs, first) { None } else { runs.difference(first, measure) };
+        let difference = difference.map_or(String::new(), |difference| in_words(&difference, measure));
+        text += format!("  {:<28} {value:>12}  {difference}", runs.arm.name).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn in_words(difference: &Difference, measure: &Measure) -> String {
+    let (Some((low, high)), Some(smallest)) = (difference.interval, difference.smallest) else {
+        return format!("{} (one round shows nothing)", percent(difference.by));
+    };
+    if !difference.is_shown && smallest > 1.0 {
+        let (by, least) = (percent(difference.by), percent(smallest));
+        return format!("{by:>8}  no difference shown; the rounds differ too much to see less than {least}");
+    }
+    let is_better = (difference.by > 0.0) == (measure.better == Better::More);
+    let verdict = match (difference.is_shown, is_better) {
+        (false, _) => "no difference shown",
+        (true, true) => "better",
+        (true, false) => "worse",
+    };
+    let (low, high) = (percent(low), percent(high));
+    format!(
+        "{:>8}  {low} to {high}  {verdict} [{}]",
+        percent(difference.by),
+        percent(smallest).trim_start_matches('+')
+    )
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent.abs() >= 999.5 { format!("x{:.1}", 1.0 + share) } else { format!("{percent:+.1} %") }
+}
+
+fn shown(value: f64, unit: &str) -> String {
+    match unit {
+        "B" if value >= f64::from(1 << 30) => format!("{:.2} GiB", value / f64::from(1 << 30)),
+        "B" => format!("{:.1} MiB", value / f64::from(1 << 20)),
+        "us" if value >= 1e4 => format!("{:.1} ms", value / 1e3),
+        "us" => format!("{value:.1} us"),
+        "s" => format!("{value:.3} s"),
+        _ if value >= 100.0 => grouped(value.round() as u64),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// `1,234,567`
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+pub fn notes(finished: &[&Runs]) -> String {
+    let mut text = String::from("\nRan on\n");
+    for runs in finished {
+        let Some(trial) = runs.trials.values().next() else { continue };
+        let stamp = &trial.stamp;
+        let version = stamp.version.as_deref().unwrap_or("of unknown version");
+        text += &format!(
+            "  {:<28} {} {version}, {}, {}\n",
+            runs.arm.name,
+            stamp.allocator,
+            stamp.loaded_by,
+            stamp.file.display()
+        );
+        let mut notes: Vec<&String> = runs.trials.values().flat_map(|trial| &trial.notes).collect();
+        notes.sort();
+        notes.dedup();
+        for note in notes.iter().take(3) {
+            text += &format!("    note: {note}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_units_that_fit() {
+        assert_eq!(shown(1_234_567.0, "ops/s"), "1,234,567");
+        assert_eq!(shown(1.5 * f64::from(1 << 20), "B"), "1.5 MiB");
+        assert_eq!(shown(12_345.0, "us"), "12.3 ms");
+        assert_eq!(
+            (percent(0.05), percent(-0.5), percent(20.0)),
+            ("+5.0 %".into(), "-50.0 %".into(), "x21.0".into())
+        );
+    }
+}
