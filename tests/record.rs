@@ -1,9 +1,12 @@
 //! `vcm record`: what the trace says is what the program did.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use vcm_trace::{Reader, Summary, summarize};
 use vcmalloc_tests::{Finished, Ground, compile, library, run};
@@ -103,4 +106,76 @@ fn a_full_disk_ends_the_recording_and_not_the_command() {
     let finished = run(&mut tool, Duration::from_secs(60)).unwrap();
     assert_eq!(finished.status.code(), Some(125), "{}", finished.complaints);
     assert!(finished.complaints.contains("No space left"), "{}", finished.complaints);
+}
+
+/// The tool around a program that has made its events and waits for SIGUSR1 to make others.
+struct Waiting {
+    folder: tempfile::TempDir,
+    tool: Child,
+}
+
+impl Waiting {
+    fn start(options: &[&str]) -> Waiting {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tool = Command::new(library::tool().unwrap());
+        tool.arg("record").arg("--library").arg(library::recorder().unwrap()).args(options);
+        tool.args(["-o", "it.vct", "--", &known(), "3", "wait"]).current_dir(folder.path());
+        tool.env_remove("LD_PRELOAD").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut tool = tool.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(tool.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Waiting { folder, tool }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("it.vct")
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: it is our child and was not waited for.
+        assert_eq!(unsafe { libc::kill(self.tool.id() as i32, signal) }, 0);
+    }
+
+    fn end(self) -> (ExitStatus, String, tempfile::TempDir) {
+        let output = self.tool.wait_with_output().unwrap();
+        (output.status, String::from_utf8_lossy(&output.stderr).into_owned(), self.folder)
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_command_and_keeps_what_was_recorded() {
+    let waiting = Waiting::start(&[]);
+    assert!(!waiting.file().exists(), "it has its name when it is whole");
+    waiting.signal(libc::SIGINT);
+    let (status, told, folder) = waiting.end();
+    assert_eq!(status.signal().or(status.code()), Some(libc::SIGINT), "{told}");
+    let seen = summary(&folder.path().join("it.vct"));
+    assert_eq!((seen.frees, seen.lost, seen.cut_off), (1030, 0, None), "{told}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_recording_for_a_time_ends_and_the_command_goes_on() {
+    let mut waiting = Waiting::start(&["--for", "3s"]);
+    let late = Instant::now() + Duration::from_secs(60);
+    while !waiting.file().exists() {
+        assert!(Instant::now() < late && waiting.tool.try_wait().unwrap().is_none());
+        sleep(Duration::from_millis(20));
+    }
+    waiting.signal(libc::SIGUSR1);
+    let (status, told, folder) = waiting.end();
+    assert_eq!(status.code(), Some(7), "{told}");
+    let seen = summary(&folder.path().join("it.vct"));
+    assert_eq!((seen.frees, seen.by_size.get(&16), seen.cut_off), (1030, None, None), "{told}");
+}
+
+#[test]
+fn nothing_is_recorded_before_its_time() {
+    let waiting = Waiting::start(&["--after", "1h"]);
+    waiting.signal(libc::SIGUSR1);
+    let (status, told, folder) = waiting.end();
+    assert_eq!(status.code(), Some(125), "{told}");
+    assert!(told.contains("nothing was recorded: the process asked for no memory while"), "{told}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

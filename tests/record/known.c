@@ -1,6 +1,7 @@
-/* Known events: 1,000 times malloc, realloc, free; threads that come and go; with a second argument a child of fork, which must
-   not be recorded, or exec of itself. Ends with 7. */
+/* Known events: 1,000 times malloc, realloc, free; threads that come and go; by the second argument a child of fork, which must
+   not be recorded, exec of itself, or a wait for SIGUSR1 and further events. Ends with 7. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,13 +17,15 @@ static void *work(void *given) {
 }
 
 int main(int count, char **words) {
+    sigset_t usr1;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &usr1, 0);
     if (count > 2 && !strcmp(words[2], "exec"))
         return execl("/proc/self/exe", words[0], words[1], (char *)0);
-    if (count > 2 && !strcmp(words[2], "abort"))
-        abort();
     for (int i = 0; i < 1000; i++)
         free(realloc(malloc(777), 7770));
-    if (count > 2 && fork() == 0) {
+    if (count > 2 && !strcmp(words[2], "fork") && fork() == 0) {
         for (int i = 0; i < 5000; i++)
             free(malloc(999));
         _exit(0);
@@ -34,5 +37,13 @@ int main(int count, char **words) {
     }
     while (wait(0) > 0)
         ;
+    if (count > 2 && !strcmp(words[2], "wait")) {
+        if (write(1, "ready\n", 6) != 6)
+            return 1;
+        int signal;
+        sigwait(&usr1, &signal);
+        for (int i = 0; i < 50; i++)
+            free(malloc(50000));
+    }
     return 7;
 }
