@@ -238,18 +238,18 @@ pub const BREAKS: &[Break] = &[
         "a_freed_block_leaves_quarantine_at_once",
         "let Some(shard) = self.shard(os, number) else { return block };",
         "let Some(shard) = self.shard(os, number).filter(|_| turn > usize::MAX / 2) else { return block };",
-        "a_block_waits_for_as_many_frees_as_the_ring_is_long_and_leaves_once",
+        "a_block_waits_for_as_many_frees_as_a_bank_is_long_and_leaves_once",
     ),
     core(
         "the_tail_of_a_block_is_not_looked_at",
-        "(0..room.min(TAIL_MOST)).find(changed)",
-        "(1..room.min(TAIL_MOST)).find(changed)",
+        "words_of(canary, tail).fold(0,",
+        "words_of(canary, tail).skip(1).fold(0,",
         "every_changed_byte_around_a_block_is_found",
     ),
     core(
         "a_canary_knows_no_secret",
-        "shaped(mix(mix(secret ^ user as u64) ^ word))",
-        "shaped(mix(mix(secret * 0 ^ user as u64) ^ word))",
+        "(secret ^ user as u64) as u128 * (secret.rotate_left(32) ^ APART ^ word) as u128",
+        "(secret * 0 ^ user as u64) as u128 * (APART ^ word) as u128",
         "a_frame_says_what_was_asked_for",
     ),
     core(
