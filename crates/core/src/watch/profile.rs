@@ -3,131 +3,33 @@
 //!
 //! Records and stacks never move while the profile runs. Records are found by address, stacks by their
 //! frames, both by chains of numbers that start in a table of heads; number 0 ends a chain.
+//!
+//! ```text
+//! window      where the tables lie, for who reads them from outside
+//! reading     samples, stacks and figures for who reads them here
+//! tally       a sample, a stack, and what is counted of them
+//! ```
+
+mod reading;
+mod tally;
+mod window;
 
 use super::stack::Stack;
-use crate::base::chance::sampled_chance;
 use crate::base::locks::{Rank, Ranked};
-use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
 use crate::os::{Guard, Mutex, Os};
 use crate::pages::Table;
-use core::mem::offset_of;
+pub use reading::{LiveSample, ProfileStats};
+use tally::Record;
+pub use tally::{OfStack, Size, Tally};
 
 /// At the default interval of 512 KiB so many live samples stand for 128 GiB.
 const MOST_RECORDS: usize = 1 << 18;
 const MOST_STACKS: usize = 1 << 15;
 /// Tables as small as this are still worth having.
 const LEAST_RECORDS: usize = 1 << 10;
-/// Records that a reader copies in one go.
-const COPIED: usize = 8;
-/// Blocks are counted in these parts of one.
-const PARTS: f64 = 1024.0;
-
-/// One sampled block in use.
-#[derive(Clone, Copy)]
-struct Record {
-    address: usize,
-    bytes: usize,
-    weight: u64,
-    parts: u64,
-    nanoseconds: u64,
-    /// The number of the sample since the start, from 1; 0 in a record that is not in use.
-    birth: u64,
-    stack: u32,
-    next: u32,
-}
-
-/// How long a sampled block is.
-#[derive(Clone, Copy)]
-pub struct Size {
-    /// As requested.
-    pub bytes: usize,
-    /// What it counted for where it was drawn: its chance to be a sample follows from that.
-    pub counted: usize,
-}
-
-/// Blocks and bytes, scaled: what the samples stand for.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Tally {
-    parts: u64,
-    pub bytes: u64,
-}
-
-impl Tally {
-    pub fn objects(&self) -> u64 {
-        (self.parts as f64 / PARTS + 0.5) as u64
-    }
-
-    fn add(&mut self, record: &Record) {
-        self.parts += record.parts;
-        self.bytes += record.weight;
-    }
-
-    fn without(&self, other: Tally) -> Tally {
-        Tally { parts: self.parts - other.parts, bytes: self.bytes - other.bytes }
-    }
-}
-
-/// All samples of one stack.
-#[derive(Clone, Copy)]
-pub struct OfStack {
-    pub stack: Stack,
-    hash: u64,
-    pub allocated: Tally,
-    freed: Tally,
-    /// What was in use at the peak with the number `peak_number`; at a later one, what is in use now: nothing changed since.
-    peak: Tally,
-    peak_number: u64,
-    next: u32,
-}
-
-impl OfStack {
-    /// Before the tallies change: keeps what they were at the last peak.
-    fn keep_peak(&mut self, number: u64) {
-        if self.peak_number != number {
-            (self.peak, self.peak_number) = (self.in_use(), number);
-        }
-    }
-
-    /// What was in use at the peak, of which the profile tells the number.
-    #[cfg(test)]
-    pub fn at_peak(&self, number: u64) -> Tally {
-        if self.peak_number == number { self.peak } else { self.in_use() }
-    }
-
-    pub fn in_use(&self) -> Tally {
-        self.allocated.without(self.freed)
-    }
-}
-
-/// A sample as a reader sees it.
-pub struct LiveSample<'a> {
-    pub address: usize,
-    /// Bytes asked for.
-    pub bytes: usize,
-    /// Bytes of the heap that this sample stands for.
-    pub weight: u64,
-    /// When it was allocated, on the system's clock that never goes back.
-    pub nanoseconds: u64,
-    /// Return addresses, innermost first.
-    pub stack: &'a [usize],
-}
-
-/// The profile in figures; bytes and objects are scaled.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct ProfileStats {
-    /// Mean bytes between samples.
-    pub interval: u64,
-    pub live_samples: u64,
-    /// Samples that found a table full.
-    pub dropped: u64,
-    pub allocated_objects: u64,
-    pub allocated_bytes: u64,
-    pub live_objects: u64,
-    pub live_bytes: u64,
-}
 
 /// The live profile of a heap. Any thread may call.
 pub struct Profile<O: Os> {
@@ -138,53 +40,6 @@ pub struct Profile<O: Os> {
     stacks: Table<OfStack>,
     stack_heads: Table<AtomicU32>,
     state: Mutex<State, O>,
-}
-
-/// Where its tables lie (docs/design/window.md).
-impl<O: Os> Profile<O> {
-    pub(crate) const fn places(list: Places, at: usize) -> Places {
-        let list = Table::<Record>::places(list, "records", at + offset_of!(Self, records));
-        let list = Table::<AtomicU32>::places(list, "record_heads", at + offset_of!(Self, record_heads));
-        let list = Table::<OfStack>::places(list, "stacks", at + offset_of!(Self, stacks));
-        let list = Table::<AtomicU32>::places(list, "stack_heads", at + offset_of!(Self, stack_heads))
-            .one("profile.on", 1, at + offset_of!(Self, on))
-            .one("profile.interval", 8, at + offset_of!(Self, interval));
-        Self::places_of_entries(Self::places_of_state(list, at + offset_of!(Self, state)))
-    }
-
-    const fn places_of_state(list: Places, lock: usize) -> Places {
-        let state = lock + Mutex::<State, O>::VALUE;
-        list.one("profile.lock", 4, lock + Mutex::<State, O>::STATE)
-            .one("profile.records", 4, state + offset_of!(State, records))
-            .one("profile.stacks", 4, state + offset_of!(State, stacks))
-            .one("profile.births", 8, state + offset_of!(State, births))
-            .one("profile.live", 8, state + offset_of!(State, live))
-            .one("profile.dropped", 8, state + offset_of!(State, dropped))
-            .one("profile.peaks", 8, state + offset_of!(State, peaks))
-    }
-
-    /// How an entry of either table is laid out.
-    const fn places_of_entries(list: Places) -> Places {
-        let (allocated, freed) = (offset_of!(OfStack, allocated), offset_of!(OfStack, freed));
-        list.constant("record.entry_bytes", size_of::<Record>())
-            .constant("record.address", offset_of!(Record, address))
-            .constant("record.bytes", offset_of!(Record, bytes))
-            .constant("record.weight", offset_of!(Record, weight))
-            .constant("record.parts", offset_of!(Record, parts))
-            .constant("record.birth", offset_of!(Record, birth))
-            .constant("record.stack", offset_of!(Record, stack))
-            .constant("stack.entry_bytes", size_of::<OfStack>())
-            .constant("stack.frames", offset_of!(OfStack, stack) + Stack::FRAMES)
-            .constant("stack.depth", offset_of!(OfStack, stack) + Stack::DEPTH)
-            .constant("stack.allocated_parts", allocated + offset_of!(Tally, parts))
-            .constant("stack.allocated_bytes", allocated + offset_of!(Tally, bytes))
-            .constant("stack.freed_parts", freed + offset_of!(Tally, parts))
-            .constant("stack.freed_bytes", freed + offset_of!(Tally, bytes))
-            .constant("stack.peak_parts", offset_of!(OfStack, peak) + offset_of!(Tally, parts))
-            .constant("stack.peak_bytes", offset_of!(OfStack, peak) + offset_of!(Tally, bytes))
-            .constant("stack.peak_number", offset_of!(OfStack, peak_number))
-            .constant("stack.parts_of_one", PARTS as usize)
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -229,8 +84,8 @@ const EMPTY: State = State {
     births: 0,
     live: 0,
     dropped: 0,
-    allocated: Tally { parts: 0, bytes: 0 },
-    freed: Tally { parts: 0, bytes: 0 },
+    allocated: Tally::NONE,
+    freed: Tally::NONE,
     peak_bytes: 0,
     peaks: 0,
 };
@@ -337,19 +192,10 @@ impl<O: Os> Profile<O> {
         };
         state.births += 1;
         state.live += 1;
-        let Size { bytes, counted } = size;
-        let chance = sampled_chance(counted as u64, self.interval.load(Ordering::Relaxed));
         let head = self.record_head(address);
-        let record = Record {
-            address,
-            bytes,
-            weight: (bytes as f64 / chance + 0.5) as u64,
-            parts: (PARTS / chance + 0.5) as u64,
-            nanoseconds,
-            birth: state.births,
-            stack: of_stack,
-            next: head.load(Ordering::Relaxed),
-        };
+        let sample = Record::new(address, size, self.interval(), nanoseconds);
+        let record =
+            Record { birth: state.births, stack: of_stack, next: head.load(Ordering::Relaxed), ..sample };
         *self.record(&state, number) = record;
         let peaks = state.peaks;
         let of_stack = self.of_stack(&state, of_stack);
@@ -392,13 +238,9 @@ impl<O: Os> Profile<O> {
         }
         state.stacks += 1;
         *self.of_stack(state, fresh) = OfStack {
-            stack: *stack,
-            hash,
-            allocated: Tally::default(),
-            freed: Tally::default(),
-            peak: Tally::default(),
             peak_number: state.peaks,
             next: head.load(Ordering::Relaxed),
+            ..OfStack::new(stack, hash)
         };
         head.store(fresh, Ordering::Relaxed);
         Some(fresh)
@@ -439,67 +281,6 @@ impl<O: Os> Profile<O> {
         state.unused = number;
     }
 
-    /// Calls `take` for every sample that is live from the beginning to the end of this call, with no lock
-    /// held. Each look at the tables under the lock is made by `within`, which can refuse: then that was all.
-    pub fn each_live(&self, within: impl Fn(&mut dyn FnMut()), mut take: impl FnMut(&LiveSample)) {
-        let (mut births, mut count) = (0, 0);
-        within(&mut || {
-            let state = self.state.lock();
-            (births, count) = (state.births, state.records);
-        });
-        let mut next = 1;
-        while next < count {
-            let mut copies = [const { None }; COPIED];
-            let before = next;
-            within(&mut || self.copy_live(&mut next, count, births, &mut copies));
-            if next == before {
-                return;
-            }
-            for (record, stack) in copies.iter().flatten() {
-                take(&LiveSample {
-                    address: record.address,
-                    bytes: record.bytes,
-                    weight: record.weight,
-                    nanoseconds: record.nanoseconds,
-                    stack: stack.frames(),
-                });
-            }
-        }
-    }
-
-    /// Copies the next live records up to number `count`, none younger than `births`.
-    fn copy_live(&self, next: &mut u32, count: u32, births: u64, copies: &mut [Option<(Record, Stack)>]) {
-        let mut places = copies.iter_mut();
-        let state = self.state.lock();
-        while *next < count.min(state.records) {
-            let record = *self.record(&state, *next);
-            if record.birth != 0 && record.birth <= births {
-                let Some(place) = places.next() else { return };
-                *place = Some((record, self.of_stack(&state, record.stack).stack));
-            }
-            *next += 1;
-        }
-        // The rest, if any, went away with a new start.
-        if *next >= state.records {
-            *next = count;
-        }
-    }
-
-    /// Calls `take` for every stack that was ever sampled, with no lock held. `within` is what `each_live` asks for.
-    pub fn each_stack(&self, within: impl Fn(&mut dyn FnMut()), mut take: impl FnMut(&OfStack)) {
-        for number in 1.. {
-            let mut copy = None;
-            within(&mut || {
-                let state = self.state.lock();
-                if number < state.stacks {
-                    copy = Some(*self.of_stack(&state, number));
-                }
-            });
-            let Some(of_stack) = copy else { return };
-            take(&of_stack);
-        }
-    }
-
     #[cfg(test)]
     pub fn peaks(&self) -> u64 {
         self.state.lock().peaks
@@ -508,20 +289,6 @@ impl<O: Os> Profile<O> {
     /// Mean bytes between samples, of this profile or the last.
     pub fn interval(&self) -> u64 {
         self.interval.load(Ordering::Relaxed)
-    }
-
-    pub fn stats(&self) -> ProfileStats {
-        let state = self.state.lock();
-        let live = state.allocated.without(state.freed);
-        ProfileStats {
-            interval: self.interval(),
-            live_samples: state.live,
-            dropped: state.dropped,
-            allocated_objects: state.allocated.objects(),
-            allocated_bytes: state.allocated.bytes,
-            live_objects: live.objects(),
-            live_bytes: live.bytes,
-        }
     }
 
     /// Address and bytes of the tables.
