@@ -1,7 +1,12 @@
-//! A tracer that attaches to the probes, and what it is told.
+//! A tracer that attaches to the probes, and what it is told; and blocks that are watched where they lie.
 
+use crate::class::MIN_ALIGN;
 use crate::heap::Heap;
 use crate::os::Os;
+use crate::watch::Size;
+
+/// In an address that was left for later by `note_taken_back`: it is to be forgotten by the profile, and nothing else.
+pub(crate) const FORGOTTEN: usize = 1;
 
 impl<O: Os> Heap<O> {
     /// Whether each request is looked at: by a profile, or for a tracer.
@@ -39,12 +44,35 @@ impl<O: Os> Heap<O> {
         self.probing.freed(address);
     }
 
-    /// Counts a block that a policy has made, whose free will be noted, and tells of it where it is a sample.
+    /// Counts a block that a policy has made, whose free will be noted by `note_taken_back`. Where it is a sample it stays the
+    /// block that it is, and is written down.
     #[inline]
     pub(crate) fn note_made(&self, address: usize, bytes: usize) -> usize {
-        if self.probing.is_attached() && address != 0 && self.cache.sample_is_due(bytes) {
-            self.announce(address, bytes);
+        if self.is_watched() && address != 0 && self.cache.sample_is_due(bytes) {
+            self.note_sample(address, bytes);
         }
         address
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_sample(&self, address: usize, bytes: usize) {
+        // A handler that interrupted a slow path has emergency memory, of which nothing is written down.
+        self.in_slow_path(|| {
+            if self.is_profiling() {
+                self.profile.add(&self.os, address, Size { bytes, counted: bytes }, &self.here());
+            }
+            self.announce(address, bytes);
+        });
+    }
+
+    /// A block of a policy was freed, in no slow path: it may have been a sample.
+    #[inline]
+    pub(crate) fn note_taken_back(&self, address: usize) {
+        if self.profile.may_hold(address) && self.inside(|| self.profile.remove(address)).is_none() {
+            // The lock may be this thread's own, which a handler interrupted.
+            self.slow_paths.defer(address | FORGOTTEN, |bytes| self.emergency.allocate(&self.os, bytes, MIN_ALIGN));
+        }
+        self.probing.freed(address);
     }
 }

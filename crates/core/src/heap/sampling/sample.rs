@@ -13,8 +13,8 @@ const LIMIT_MARGIN: usize = 1 << 20;
 /// What a heap that takes samples asks of whoever made it.
 #[derive(Clone, Copy)]
 pub struct Hooks {
-    /// Called once, before the first guarded block is handed out.
-    pub before_guards: fn(),
+    /// Called once, before the first guarded block is handed out; none: no sample is guarded.
+    pub before_guards: Option<fn()>,
     /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it
     /// cannot.
     pub unwind: fn(&mut [usize]) -> usize,
@@ -64,8 +64,8 @@ impl<O: Os> Heap<O> {
 
     fn allocate_guarded(&self, bytes: usize, align: usize, stack: Stack) -> Option<usize> {
         let made = || {
-            if let Some(hooks) = self.hooks {
-                (hooks.before_guards)();
+            if let Some(before_guards) = self.hooks.and_then(|hooks| hooks.before_guards) {
+                before_guards();
             }
         };
         // Guarded pages are not in the footprint that the limit is about: near it there are none.

@@ -5,7 +5,7 @@ use crate::os::fake::Fake;
 use crate::watch::Probes;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-const HOOKS: Hooks = Hooks { before_guards: || (), unwind: |_| 0 };
+const HOOKS: Hooks = Hooks { before_guards: Some(|| ()), unwind: |_| 0 };
 
 #[test]
 fn a_heap_that_profiles_knows_its_samples_and_forgets_freed_ones() {
