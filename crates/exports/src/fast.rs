@@ -12,7 +12,9 @@ use super::replaced::{NONE, STATE};
 use super::{HEAP, Policy, cxx, malloc};
 use core::arch::naked_asm;
 use vcmalloc_core::class::{BY_SIZE, TABLED_BYTES};
-use vcmalloc_core::{beside_sequences, class_of_request, counted, push_allocated, push_sized, sequences, ways_out};
+use vcmalloc_core::{
+    beside_sequences, class_of_request, counted, push_allocated, push_sized, sequences, ways_out,
+};
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
