@@ -34,7 +34,7 @@ use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
 use crate::watch::{Guards, Probes, Probing, Profile};
 use core::sync::atomic::AtomicU64;
-use process::{Emergency, Found, Orders, Process, SlowPaths};
+use process::{Emergency, Found, Orders, Process, SlowPaths, Speaker};
 #[cfg(target_arch = "x86_64")]
 use {
     crate::cache::{Front, Sampling},
@@ -77,6 +77,7 @@ pub struct Heap<O: Os> {
     hooks: Option<Hooks>,
     exporting: Mutex<Exporting, O>,
     orders: Orders,
+    speaker: Speaker<O>,
 }
 
 struct Requested {
@@ -146,6 +147,7 @@ impl<O: Os> Heap<O> {
             hooks,
             exporting: Mutex::new(Exporting),
             orders: Orders::new(),
+            speaker: figures::write_last_words::<O>,
         }
     }
 

@@ -4,6 +4,7 @@ mod pressure;
 mod retain;
 mod sampling;
 mod shed;
+mod words;
 
 use super::*;
 use crate::base::memory::{fill, holds};

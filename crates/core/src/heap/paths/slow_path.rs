@@ -17,6 +17,7 @@ impl<O: Os> Heap<O> {
             outcome
         });
         self.abort_if_told();
+        self.see_to_words_if_due();
         self.call_back_if_due();
         self.obey_if_ordered();
         self.look_at_probes();
