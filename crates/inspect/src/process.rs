@@ -149,6 +149,10 @@ impl Process {
         self.status_field(START_TIME)
     }
 
+    pub fn threads(&self) -> Option<u64> {
+        self.status_field(THREADS)
+    }
+
     /// Whether a file is mapped, whatever links lead to it.
     pub fn maps(&self, file: &Path) -> bool {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -171,6 +175,7 @@ impl Process {
 
 const STATE: usize = 0;
 const PARENT: usize = 1;
+pub(super) const THREADS: usize = 17;
 const START_TIME: usize = 19;
 
 /// A variable's name and value; none without `=`.

@@ -1,6 +1,6 @@
 //! What of a process is in memory, page by page: the part of a look that costs, so it can be kept for later looks.
 //!
-//! The kernel goes through all page tables for it, about 50 ms for a GiB. How long a look took of our own time is
+//! The kernel goes through all page tables for it, some milliseconds for a GiB. How long a look took of our own time is
 //! known, and who looks again and again takes it only so often that it stays a small share of the time.
 
 use super::counters::Counters;
@@ -16,17 +16,52 @@ const ONE_IN: u32 = 1000;
 const TOLERANCE: u64 = 50;
 
 /// The whole process, as the kernel counts it.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Resident {
     pub rss: u64,
     pub anonymous: u64,
     pub swapped: u64,
 }
 
+/// What the page tables said of the process once, and what the kernel's running counts were then. These are off by
+/// some pages for each thread or processor, so only what they change by is added.
+#[derive(Clone, Copy)]
+struct Base {
+    exact: Resident,
+    running: Resident,
+}
+
+impl Base {
+    /// Goes through all page tables, as long as counting the heap's pages takes.
+    fn of(process: &Process, memory: &Memory) -> Option<Base> {
+        let lines = process.rollup().ok()?;
+        let [rss, anonymous, swapped] = ["Rss", "Anonymous", "Swap"].map(|name| lines.bytes(name));
+        let exact = Resident { rss: rss?, anonymous: anonymous?, swapped: swapped.unwrap_or(0) };
+        Some(Base { exact, running: running(process, memory)? })
+    }
+
+    fn moved_to(&self, now: &Resident) -> Resident {
+        let moved = |exact: u64, then: u64, now: u64| exact.saturating_add(now).saturating_sub(then);
+        Resident {
+            rss: moved(self.exact.rss, self.running.rss, now.rss),
+            anonymous: moved(self.exact.anonymous, self.running.anonymous, now.anonymous),
+            swapped: moved(self.exact.swapped, self.running.swapped, now.swapped),
+        }
+    }
+}
+
+/// The kernel's running counts.
+fn running(process: &Process, memory: &Memory) -> Option<Resident> {
+    let lines = process.status_lines().ok()?;
+    let [anonymous, swapped] = ["RssAnon", "VmSwap"].map(|name| lines.bytes(name));
+    Some(Resident { rss: memory.rss()?, anonymous: anonymous?, swapped: swapped? })
+}
+
 #[derive(Clone)]
 pub struct Pages {
     pub heap: Residence,
     pub process: Option<Resident>,
+    base: Option<Base>,
     /// What RSS was, as it is told for nothing.
     rss: Option<u64>,
     taken: Instant,
@@ -38,21 +73,27 @@ pub struct Pages {
 }
 
 impl Pages {
-    pub fn count(process: &Process, memory: &Memory, counters: &Counters) -> io::Result<Pages> {
-        let (before, began) = (process.rss(), own_time());
+    /// `former`: what was counted before, of the same process.
+    pub fn count(
+        process: &Process,
+        memory: &Memory,
+        counters: &Counters,
+        former: Option<&Pages>,
+    ) -> io::Result<Pages> {
+        let (before, began) = (memory.rss(), own_time());
         let heap = if counters.is_started() {
             residence::of(process, memory, counters)?
         } else {
             Residence::default()
         };
-        let whole = process.rollup().ok().and_then(|lines| {
-            let [rss, anonymous, swapped] = ["Rss", "Anonymous", "Swap"].map(|name| lines.bytes(name));
-            Some(Resident { rss: rss?, anonymous: anonymous?, swapped: swapped.unwrap_or(0) })
-        });
-        let rss = process.rss();
+        let base = former.and_then(|former| former.base);
+        let moved = base.and_then(|base| Some(base.moved_to(&running(process, memory)?)));
+        let base = if moved.is_some() { base } else { Base::of(process, memory) };
+        let rss = memory.rss();
         Ok(Pages {
             heap,
-            process: whole,
+            process: moved.or(base.map(|base| base.exact)),
+            base,
             rss,
             taken: Instant::now(),
             cost: own_time().saturating_sub(began),
@@ -71,8 +112,8 @@ impl Pages {
     }
 
     /// The process now, as far as it is told for nothing, and whether it is still what the pages say.
-    pub fn process_now(&self, process: &Process) -> (Option<Resident>, bool) {
-        let now = process.rss();
+    pub fn process_now(&self, memory: &Memory) -> (Option<Resident>, bool) {
+        let now = memory.rss();
         let moved_by = |rss: u64| match (self.rss, now) {
             (Some(then), Some(now)) => rss.saturating_add(now).saturating_sub(then),
             _ => rss,
@@ -109,6 +150,7 @@ mod tests {
         let taken = |ago: u64, cost: u64| Pages {
             heap: Residence::default(),
             process: None,
+            base: None,
             rss: None,
             taken: now - Duration::from_millis(ago),
             cost: Duration::from_millis(cost),
@@ -119,6 +161,14 @@ mod tests {
         assert!(!Pages { held: true, ..taken(0, 0) }.are_due());
         assert!(taken(50_000, 50).are_due());
         assert!(!taken(25_000, 50).are_due());
+    }
+
+    #[test]
+    fn what_running_counts_are_off_by_is_left_out() {
+        let resident = |rss, anonymous, swapped| Resident { rss, anonymous, swapped };
+        let base = Base { exact: resident(1000, 700, 0), running: resident(990, 705, 0) };
+        assert_eq!(base.moved_to(&resident(1090, 805, 30)), resident(1100, 800, 30));
+        assert_eq!(base.moved_to(&resident(0, 0, 0)), resident(10, 0, 0));
     }
 
     #[test]

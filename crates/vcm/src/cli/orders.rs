@@ -16,7 +16,8 @@ Exit status:
   0  done by the process
   1  refused: no such process, no right, not on vcmalloc, no such option, a value that it cannot have
   2  wrong arguments
-  3  written, and not done yet: the process is stopped, or idle without a janitor; it is done later";
+  3  written, and not done yet: the process is stopped, or idle without a janitor; it is done later
+  128+N  ended by signal N: nothing was asked for yet, or it will be done all the same";
 
 const RELEASE_EXAMPLES: &str = "\
 Examples:
@@ -29,7 +30,8 @@ Exit status:
   0  done by the process
   1  refused: no such process, no right, not on vcmalloc
   2  wrong arguments
-  3  written, and not done yet: the process is stopped, or idle without a janitor; it is done later";
+  3  written, and not done yet: the process is stopped, or idle without a janitor; it is done later
+  128+N  ended by signal N: nothing was asked for yet, or it will be done all the same";
 
 /// Set options of a running process.
 #[derive(Args)]

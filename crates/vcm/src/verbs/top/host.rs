@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vcm_inspect::daemon::{self, Role};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::process::{self, Process};
@@ -15,6 +15,8 @@ use vcm_inspect::window::{Seen, Snapshot, Watched, is_on_ours};
 const FIRST_ROUNDS: u8 = 3;
 /// Moments that are kept of each process.
 const HISTORY: usize = 1200;
+/// The pressure is a dozen files of the control group, and its shortest average is over 10 s.
+const PRESSURE_STAYS: Duration = Duration::from_secs(5);
 
 pub struct Moment {
     pub at: Instant,
@@ -30,6 +32,7 @@ pub struct Row {
     pub threads: u64,
     pub pressure: Pressure,
     pub history: VecDeque<Moment>,
+    pressure_taken: Option<Instant>,
     watched: Watched,
 }
 
@@ -119,6 +122,7 @@ impl Row {
             threads: 0,
             pressure: Pressure::default(),
             history: VecDeque::new(),
+            pressure_taken: None,
             watched,
         };
         row.note();
@@ -135,7 +139,10 @@ impl Row {
     fn note(&mut self) {
         let process = &self.watched.seen.process;
         self.threads = process.threads().unwrap_or(0);
-        self.pressure = process.memory_pressure();
+        if self.pressure_taken.is_none_or(|taken| taken.elapsed() >= PRESSURE_STAYS) {
+            self.pressure = process.memory_pressure();
+            self.pressure_taken = Some(Instant::now());
+        }
         let moment = Moment { at: Instant::now(), rss: self.rss(), live: self.requested() };
         self.history.push_back(moment);
         if self.history.len() > HISTORY {
