@@ -23,6 +23,12 @@ pub struct Counters<'a> {
     missing: RefCell<BTreeSet<String>>,
 }
 
+impl Drop for Counters<'_> {
+    fn drop(&mut self) {
+        self.layout.put_back(std::mem::take(&mut self.heap));
+    }
+}
+
 /// The head of a slab.
 pub struct Slab {
     pub at: u64,
@@ -68,36 +74,34 @@ impl Cached<'_> {
 
 impl<'a> Counters<'a> {
     pub fn read(memory: &Memory, layout: &'a Layout) -> io::Result<Self> {
-        let mut before = vec![0; layout.heap_bytes];
-        read_heap(memory, layout, &mut before)?;
-        let mut counters = Self::new(layout, &before);
-        if !counters.is_started() {
-            return Ok(counters);
-        }
-        let mut wrong = counters.read_after(memory, &before)?;
+        let (mut counters, mut wrong) = Self::attempt(memory, layout)?;
         for _ in 1..ATTEMPTS {
             if wrong == 0 {
                 break;
             }
-            read_heap(memory, layout, &mut before)?;
-            let mut other = Self::new(layout, &before);
-            let of_other = other.read_after(memory, &before)?;
+            let (other, of_other) = Self::attempt(memory, layout)?;
             if of_other < wrong {
-                (wrong, counters) = (of_other, other);
+                (counters, wrong) = (other, of_other);
             }
         }
         Ok(counters)
     }
 
-    fn new(layout: &'a Layout, heap: &[u8]) -> Self {
-        Counters { layout, heap: heap.to_vec(), slabs: Vec::new(), torn: None, missing: RefCell::default() }
-    }
-
-    /// Reads slabs and the heap once more; how many figures are not of one moment.
-    fn read_after(&mut self, memory: &Memory, before: &[u8]) -> io::Result<usize> {
-        self.slabs = self.read_slabs(memory)?;
-        read_heap(memory, self.layout, &mut self.heap)?;
-        let (classes, others) = self.moved_since(before);
+    /// The counters, and how many of them are not of one moment.
+    fn attempt(memory: &Memory, layout: &'a Layout) -> io::Result<(Self, usize)> {
+        let heap = layout.room();
+        let mut counters =
+            Counters { layout, heap, slabs: Vec::new(), torn: None, missing: RefCell::default() };
+        read_heap(memory, layout, &mut counters.heap)?;
+        if !counters.is_started() {
+            return Ok((counters, 0));
+        }
+        counters.slabs = counters.read_slabs(memory)?;
+        let mut later = layout.room();
+        read_heap(memory, layout, &mut later)?;
+        let before = std::mem::replace(&mut counters.heap, later);
+        let (classes, others) = counters.moved_since(&before);
+        layout.put_back(before);
         let wrong = classes + others.len();
         if wrong > 0 {
             let classes = match classes {
@@ -107,9 +111,9 @@ impl<'a> Counters<'a> {
             };
             let words: Vec<String> =
                 classes.into_iter().chain(others.into_iter().map(str::to_string)).collect();
-            self.torn = Some(words.join(", "));
+            counters.torn = Some(words.join(", "));
         }
-        Ok(wrong)
+        Ok((counters, wrong))
     }
 
     pub fn is_started(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What a library says of where its numbers lie. Its layout is docs/reference/window.md.
 
 use super::memory::{Memory, number};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Error, ErrorKind};
 use std::ops::Range;
@@ -79,6 +80,8 @@ pub struct Layout {
     pub slab_end: usize,
     /// In the order of their names.
     pub options: Vec<OptionPlaces>,
+    /// Room for a heap's structure that nobody uses just now: a look needs it twice, and there are ten a second.
+    spare: RefCell<Vec<Vec<u8>>>,
 }
 
 /// What there is at an address where a description was promised.
@@ -125,8 +128,18 @@ impl Layout {
             parts: parts(&places, heap_bytes as usize),
             slab_end: ends.max().unwrap_or(0).min(MOST_SLAB_BYTES),
             options: options(&places),
+            spare: RefCell::default(),
             places,
         })))
+    }
+
+    /// Room for the heap's structure; what lies in it is of some look before.
+    pub fn room(&self) -> Vec<u8> {
+        self.spare.borrow_mut().pop().unwrap_or_else(|| vec![0; self.heap_bytes])
+    }
+
+    pub fn put_back(&self, room: Vec<u8>) {
+        self.spare.borrow_mut().push(room);
     }
 
     pub fn constant(&self, name: &str) -> Option<u64> {

@@ -10,8 +10,10 @@ use crate::process::Process;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Looks at pages may take one part in so many of the time.
+/// Looks at pages may take one part in so many of the time, and of the time that the process itself has run.
 const ONE_IN: u32 = 1000;
+/// Those of a process that does nothing take so many times less.
+const AT_REST: u32 = 10;
 /// Two figures are of one moment where they differ by at most one part in so many.
 const TOLERANCE: u64 = 50;
 
@@ -66,6 +68,8 @@ pub struct Pages {
     rss: Option<u64>,
     taken: Instant,
     cost: Duration,
+    /// How long the process had run by then.
+    worked: Option<Duration>,
     /// RSS moved while they were counted.
     moved: bool,
     /// They are to do for now, whatever their age.
@@ -97,6 +101,7 @@ impl Pages {
             rss,
             taken: Instant::now(),
             cost: own_time().saturating_sub(began),
+            worked: time_of(process),
             moved: is_apart(before, rss),
             held: false,
         })
@@ -107,8 +112,15 @@ impl Pages {
     }
 
     /// Whether they may be counted again without costing too much.
-    pub fn are_due(&self) -> bool {
-        !self.held && self.age() >= self.cost * ONE_IN
+    pub fn are_due(&self, process: &Process, memory: &Memory) -> bool {
+        let enough = self.cost * ONE_IN;
+        let worked = || Some(time_of(process)?.saturating_sub(self.worked?));
+        // What can be asked for nothing comes first.
+        !self.held
+            && self.age() >= enough
+            && (self.age() >= enough * AT_REST
+                || is_apart(self.rss, memory.rss())
+                || worked().is_none_or(|worked| worked >= enough))
     }
 
     /// The process now, as far as it is told for nothing, and whether it is still what the pages say.
@@ -134,10 +146,22 @@ pub fn is_near(one: u64, other: u64, whole: u64) -> bool {
 
 /// Time that this thread has run: waiting for a processor is no cost.
 fn own_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
+}
+
+/// Time that the process has run on all processors.
+fn time_of(process: &Process) -> Option<Duration> {
+    let mut id = 0;
+    // SAFETY: the place is our own.
+    let error = unsafe { libc::clock_getcpuclockid(process.id, &raw mut id) };
+    if error == 0 { clock(id) } else { None }
+}
+
+fn clock(id: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is our own; it stays 0 where there is no such clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    // SAFETY: the place is our own.
+    let error = unsafe { libc::clock_gettime(id, &raw mut time) };
+    (error == 0).then(|| Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -147,20 +171,31 @@ mod tests {
     #[test]
     fn pages_are_counted_again_when_their_cost_is_a_small_part_of_the_time() {
         let now = Instant::now();
+        let own = Process::new(std::process::id() as i32);
+        let memory = Memory::of(&own).unwrap();
+        let worked = time_of(&own).unwrap();
         let taken = |ago: u64, cost: u64| Pages {
             heap: Residence::default(),
             process: None,
             base: None,
-            rss: None,
+            rss: memory.rss(),
             taken: now - Duration::from_millis(ago),
             cost: Duration::from_millis(cost),
+            worked: Some(worked),
             moved: false,
             held: false,
         };
-        assert!(taken(0, 0).are_due());
-        assert!(!Pages { held: true, ..taken(0, 0) }.are_due());
-        assert!(taken(50_000, 50).are_due());
-        assert!(!taken(25_000, 50).are_due());
+        let is_due = |pages: Pages| pages.are_due(&own, &memory);
+        assert!(is_due(taken(0, 0)));
+        assert!(!is_due(Pages { held: true, ..taken(0, 0) }));
+        assert!(!is_due(taken(25_000, 50)));
+        // Long enough, but it has done nothing since.
+        assert!(!is_due(taken(50_000, 50)));
+        assert!(is_due(taken(500_000, 50)));
+        let rss = memory.rss().map(|rss| rss * 2);
+        assert!(is_due(Pages { rss, ..taken(50_000, 50) }), "its memory has come or gone");
+        let (cost, worked) = (Duration::from_micros(1), worked.checked_sub(Duration::from_millis(2)));
+        assert!(is_due(Pages { cost, worked, ..taken(5, 0) }), "it has worked");
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Snapshot {
     ) -> io::Result<Snapshot> {
         let counters = Counters::read(memory, layout)?;
         let pages = match kept.take() {
-            Some(pages) if !pages.are_due() => pages,
+            Some(pages) if !pages.are_due(process, memory) => pages,
             former => Pages::count(process, memory, &counters, former.as_ref())?,
         };
         let (whole, moved) = pages.process_now(memory);
