@@ -243,7 +243,8 @@ fn signal(child: &Child, signal: libc::c_int) {
 fn a_closed_terminal_and_ctrl_c_end_the_lines_of_stat_and_cut_none() {
     let idle = Idle::start(Ground::Preload);
     for (number, code) in [(libc::SIGINT, Some(0)), (libc::SIGHUP, None), (libc::SIGTERM, None)] {
-        let mut stat = vcm(&["stat", &idle.id(), "-i", "0.01", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stat =
+            vcm(&["stat", &idle.id(), "-i", "0.01", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(stat.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();

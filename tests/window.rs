@@ -182,7 +182,12 @@ fn looks(usually: usize) -> usize {
 }
 
 /// Looks so often, while `between` is done, at a process whose figures are known, and tells how many were whole.
-fn no_look_is_wrong_and_unmarked(what: &str, running: &Running, count: usize, mut between: impl FnMut(usize)) {
+fn no_look_is_wrong_and_unmarked(
+    what: &str,
+    running: &Running,
+    count: usize,
+    mut between: impl FnMut(usize),
+) {
     let mut watched = Watched::new(running.seen());
     let (mut whole, mut apart) = (0, 0);
     for at in 0..count {

@@ -175,10 +175,8 @@ mod tests {
     #[test]
     fn lines_of_status_and_limits_are_read() {
         let limits = "Limit      Soft Limit  Hard Limit  Units\nMax open files  1024  unlimited  files\n";
-        let (_folder, process) = process(&[
-            ("/proc/7/status", "Name:\tx\nVmSwap:\t  12 kB\n"),
-            ("/proc/7/limits", limits),
-        ]);
+        let (_folder, process) =
+            process(&[("/proc/7/status", "Name:\tx\nVmSwap:\t  12 kB\n"), ("/proc/7/limits", limits)]);
         assert_eq!(process.status_bytes("VmSwap"), Some(12 << 10));
         assert_eq!(process.file_limit(), Some(Limit { soft: Some(1024), hard: None }));
         assert_eq!(process.may_use_huge_pages(), None);

@@ -61,7 +61,9 @@ pub struct Cached<'a> {
 
 impl Cached<'_> {
     pub fn of(&self, class: usize) -> u64 {
-        let (Some(place), Some(shape)) = (self.words, self.counters.layout.classes.get(class)) else { return 0 };
+        let (Some(place), Some(shape)) = (self.words, self.counters.layout.classes.get(class)) else {
+            return 0;
+        };
         let blocks = |slab: &Slab| {
             let word = in_bytes(&slab.words, place, class);
             let (top, end) = (word & u64::from(u32::MAX), word >> 32);
@@ -135,8 +137,10 @@ impl<'a> Counters<'a> {
     /// How many classes differ from what was read before, or cannot be; and what else.
     fn moved_since(&self, before: &[u8]) -> (usize, Vec<&'static str>) {
         let is_same = |column: &Column, index| column.of(index) == column.in_bytes(before, index);
-        let is_held = |column: &Column, index| (column.of(index) | column.in_bytes(before, index)) & HELD != 0;
-        let [spans, free, transfer] = ["class.spans", "class.free", "class.transfer"].map(|name| self.column(name));
+        let is_held =
+            |column: &Column, index| (column.of(index) | column.in_bytes(before, index)) & HELD != 0;
+        let [spans, free, transfer] =
+            ["class.spans", "class.free", "class.transfer"].map(|name| self.column(name));
         let locks = ["class.spans_lock", "class.transfer_lock"].map(|name| self.column(name));
         let cached = self.cached();
         let stands = |class: usize| {

@@ -119,7 +119,8 @@ impl Layout {
         };
         let (places, classes) = (table(32, place_bytes, places)?, table(40, class_bytes, classes)?);
         let places: HashMap<String, Place> = places.chunks_exact(place_bytes).map(place).collect();
-        let ends = places.values().filter(|place| place.within == Within::Slab).map(|place| place.range().end);
+        let ends =
+            places.values().filter(|place| place.within == Within::Slab).map(|place| place.range().end);
         Ok(Found::Layout(Box::new(Layout {
             build: text(window.get(WINDOW_BYTES..).unwrap_or(&[])),
             heap: number(&window, 16, 8),

@@ -188,7 +188,8 @@ impl Pages {
 /// Of one call.
 const REGIONS: usize = 512;
 /// `_IOWR('f', 16, struct pm_scan_arg)` (linux/fs.h).
-const PAGEMAP_SCAN: libc::Ioctl = (3 << 30 | (size_of::<Scan>() as u64) << 16 | (b'f' as u64) << 8 | 16) as libc::Ioctl;
+const PAGEMAP_SCAN: libc::Ioctl =
+    (3 << 30 | (size_of::<Scan>() as u64) << 16 | (b'f' as u64) << 8 | 16) as libc::Ioctl;
 const SCAN_PRESENT: u64 = 1 << 3;
 const SCAN_SWAPPED: u64 = 1 << 4;
 

@@ -61,7 +61,11 @@ impl Heap {
 
     /// For the rows.
     pub fn values(self) -> [(&'static str, f64); 3] {
-        [("heap_live_mib", self.live_mib), ("heap_cached_mib", self.cached_mib), ("heap_free_mib", self.free_mib)]
+        [
+            ("heap_live_mib", self.live_mib),
+            ("heap_cached_mib", self.cached_mib),
+            ("heap_free_mib", self.free_mib),
+        ]
     }
 }
 

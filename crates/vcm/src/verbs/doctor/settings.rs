@@ -115,7 +115,9 @@ fn ours(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
         format!(" (its name at the start: {})", String::from_utf8_lossy(&start.name))
     });
     let mut effective = Effective::of_process(daemon.process, environment, seen, &name);
-    let is_known = effective.take_from(daemon.process) || daemon.environment.is_some() || daemon.process.was_privileged();
+    let is_known = effective.take_from(daemon.process)
+        || daemon.environment.is_some()
+        || daemon.process.was_privileged();
     let automatic = Automatic::of(daemon.process);
     let settings = OptionId::ALL
         .into_iter()

@@ -42,7 +42,9 @@ pub fn release(arguments: &Release) -> Outcome {
     let seen = seen(&arguments.target, "release")?;
     let id = seen.process.id;
     let before = seen.process.status_bytes("VmRSS");
-    match give(&seen, &Order::Release(arguments.bytes)).map_err(|why| failure(id, &say::for_verb(&why, "release")))? {
+    match give(&seen, &Order::Release(arguments.bytes))
+        .map_err(|why| failure(id, &say::for_verb(&why, "release")))?
+    {
         Answer::Done(bytes) => {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             let mut line = format!("{id} {}: {:.1} MiB given back", seen.name, mib(bytes));
@@ -58,8 +60,7 @@ pub fn release(arguments: &Release) -> Outcome {
 }
 
 fn seen(target: &str, verb: &str) -> Result<Seen, Failure> {
-    let process =
-        window::find(target).map_err(|line| Failure::new(FAILURE, say::for_verb(&line, verb)))?;
+    let process = window::find(target).map_err(|line| Failure::new(FAILURE, say::for_verb(&line, verb)))?;
     let id = process.id;
     Seen::open(process).map_err(|why| failure(id, &say::for_verb(&why, verb)))
 }

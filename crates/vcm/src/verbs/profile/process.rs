@@ -22,7 +22,8 @@ enum End {
 }
 
 pub fn take(arguments: &Arguments, target: &str) -> Result<Profile, Failure> {
-    let process = window::find(target).map_err(|line| Failure::new(FAILURE, say::for_verb(&line, "profile")))?;
+    let process =
+        window::find(target).map_err(|line| Failure::new(FAILURE, say::for_verb(&line, "profile")))?;
     let id = process.id;
     let failure = |why: String| Failure::new(FAILURE, format!("{id} {}", say::for_verb(&why, "profile")));
     let seen = Seen::open(process).map_err(failure)?;
