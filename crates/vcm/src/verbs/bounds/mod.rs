@@ -1,17 +1,24 @@
 //! `vcm bounds`: how little memory a trace could have taken.
 //!
-//! The rules are `vcm-bounds`'; here are files, progress and the table.
+//! The rules are `vcm-bounds`'; here are files, progress and the table. `report` is the page.
+
+mod report;
 
 use crate::cli::bounds::Bounds as Arguments;
 use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self, wrong};
+use crate::{html, whole_file};
 use std::fmt::Write;
 use std::io::{IsTerminal, Write as _, stderr};
 use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
 
 pub fn bounds(arguments: &Arguments) -> Outcome {
     // What is wrong with the file itself is told with its reason.
-    trace_file::open(&arguments.file)?;
+    let reader = trace_file::open(&arguments.file)?;
+    if let Some(path) = &arguments.html {
+        whole_file::is_other(path, &arguments.file)?;
+        whole_file::look(path)?;
+    }
     let shows = stderr().is_terminal();
     let progress = |events| {
         if shows {
@@ -29,6 +36,9 @@ pub fn bounds(arguments: &Arguments) -> Outcome {
         true => format!("{:#}\n", serde_json::json!(found)),
         false => as_text(&found),
     };
+    if let Some(path) = &arguments.html {
+        html::write(path, &report::page(file, reader.header(), &found))?;
+    }
     let shown = say::result(&text)?;
     match &found.cut_off {
         Some(why) => {
@@ -64,14 +74,18 @@ fn as_text(found: &Bounds) -> String {
     for (rule, figures) in RULES.iter().zip(&found.pages) {
         row(rule.name(), figures);
     }
-    let resident: Vec<u64> =
-        found.course.iter().map(|moment| moment.resident).filter(|bytes| *bytes > 0).collect();
-    if let (Some(most), Some(last)) = (resident.iter().max(), resident.last()) {
-        let mean = resident.iter().sum::<u64>() as f64 / resident.len() as f64;
-        row("RSS when it was recorded", &Figures { mean, peak: *most, end: *last });
+    if let Some(figures) = resident(found) {
+        row("RSS when it was recorded", &figures);
     }
     text + "\nPages of 4 KiB with a live block in them, and how many times the live bytes that is. The mean is over\nevents, \
             not over time. docs/design/bounds.md says what each rule knows and what it leaves out.\n"
+}
+
+/// What the process held when it was recorded, where that is known.
+fn resident(found: &Bounds) -> Option<Figures> {
+    let resident = || found.course.iter().map(|moment| moment.resident).filter(|bytes| *bytes > 0);
+    let mean = resident().sum::<u64>() as f64 / resident().count() as f64;
+    Some(Figures { mean, peak: resident().max()?, end: resident().last()? })
 }
 
 fn mib(bytes: f64) -> f64 {

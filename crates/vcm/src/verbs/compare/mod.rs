@@ -4,20 +4,24 @@
 //! arms       who takes part
 //! verdict    what is recommended
 //! apply      how it is applied, and proved
-//! report     for a reader;  json  for programs
+//! advice     what is recommended, in words
+//! report     for a reader;  json  for programs;  page  for a browser
 //! ```
 //!
 //! Runs, processes and statistics are `vcm-measure`'s.
 
+mod advice;
 mod apply;
 mod arms;
 mod json;
+mod page;
 mod report;
 mod verdict;
 
 use crate::cli::compare::Compare;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use crate::table::Table;
+use crate::{html, whole_file};
 use std::env;
 use vcm_inspect::command;
 use vcm_labs::engine::progress::Progress;
@@ -32,6 +36,9 @@ const INTERRUPTED: u8 = 130;
 
 pub fn compare(arguments: Compare) -> Outcome {
     let job = job(&arguments)?;
+    if let Some(path) = &arguments.html {
+        whole_file::look(path)?;
+    }
     let mut table = Table::new(arms::chosen(&arguments)?);
     let own = |error: anyhow::Error| Failure::new(FAILURE, format!("{error:#}"));
     tree::adopt_orphans().map_err(own)?;
@@ -40,6 +47,9 @@ pub fn compare(arguments: Compare) -> Outcome {
     take_turns(&mut table, &job, arguments.repeat as usize, &stop, &progress);
     progress.end();
     let is_stopped = stop.is_asked();
+    if let Some(path) = &arguments.html {
+        html::write(path, &page::page(&table, &job, is_stopped))?;
+    }
     say::result(&if arguments.json {
         json::text(&table, &job.command, is_stopped)
     } else {

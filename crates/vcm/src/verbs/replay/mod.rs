@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! rounds    who runs when, what is taken off, the fit
-//! report    for a reader, and as JSON
+//! report    for a reader, and as JSON;  page  for a browser
 //! ```
 //!
 //! Processes, threads and memory are `vcm-replay`'s.
 
+mod page;
 mod report;
 mod rounds;
 
@@ -15,6 +16,7 @@ use crate::cli::replay::Replay;
 use crate::say::{self, FAILURE, Failure, Outcome, line};
 use crate::table::Table;
 use crate::trace_file::{self, wrong};
+use crate::{html, whole_file};
 use rounds::Rounds;
 use std::collections::BTreeMap;
 use vcm_inspect::{machine, root::Root};
@@ -32,6 +34,10 @@ pub fn replay(arguments: &Replay) -> Outcome {
     let stop = Stop::on_signals().map_err(own)?;
     let progress = Progress::new();
     let reader = trace_file::open(&arguments.file)?;
+    if let Some(path) = &arguments.html {
+        whole_file::is_other(path, &arguments.file)?;
+        whole_file::look(path)?;
+    }
     let mut table = Table::new(chosen(arguments)?);
     let survey = survey(reader, |events| {
         progress.passing(&format!("reading the trace, {:.1} million events", events as f64 / 1e6));
@@ -63,6 +69,9 @@ pub fn replay(arguments: &Replay) -> Outcome {
 
 fn told(arguments: &Replay, table: &Table, rounds: &Rounds<'_>) -> Outcome {
     let is_stopped = rounds.stop.is_asked();
+    if let Some(path) = &arguments.html {
+        html::write(path, &page::page(table, rounds, is_stopped))?;
+    }
     say::result(&if arguments.json {
         report::json(table, rounds, is_stopped)
     } else {
