@@ -4,9 +4,8 @@
 //! the time. The data base is filled once, on glibc, and copied for every run, so that all start from the
 //! same files.
 
-use super::picture::named;
 use super::shelf;
-use super::surroundings::{progress_bar, replace};
+use super::surroundings::{named, progress_bar, replace};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -188,17 +187,13 @@ struct Figure {
     of: fn(&Measured) -> f64,
 }
 
-const FIGURES: [Figure; 4] = [
-    Figure { name: "operations/s", decimals: 0, of: |run| run.operations_per_second },
-    Figure { name: "CPU seconds", decimals: 2, of: |run| run.used.cpu_seconds },
-    Figure {
-        name: "CPU us/operation",
-        decimals: 2,
-        of: |run| run.used.cpu_seconds * 1e6 / run.operations,
-    },
-    Figure { name: "peak RSS, MiB", decimals: 0, of: |run| run.used.peak_rss_kib as f64 / 1024.0 },
-];
-const [RATE, _, COST, PEAK]: [Figure; 4] = FIGURES;
+const RATE: Figure = Figure { name: "operations/s", decimals: 0, of: |run| run.operations_per_second };
+const CPU: Figure = Figure { name: "CPU seconds", decimals: 2, of: |run| run.used.cpu_seconds };
+const COST: Figure =
+    Figure { name: "CPU us/operation", decimals: 2, of: |run| run.used.cpu_seconds * 1e6 / run.operations };
+const PEAK: Figure =
+    Figure { name: "peak RSS, MiB", decimals: 0, of: |run| run.used.peak_rss_kib as f64 / 1024.0 };
+const FIGURES: [Figure; 4] = [RATE, CPU, COST, PEAK];
 
 fn values(ready: &Ready, runs: &[(&Ready, Measured)], figure: &Figure) -> Vec<f64> {
     runs.iter().filter(|(of, _)| *of == ready).map(|(_, run)| (figure.of)(run)).collect()
@@ -276,7 +271,9 @@ fn speed_against_memory(ready: &[Ready], runs: &[(&Ready, Measured)]) -> Part {
     };
     Part::Chart(Chart {
         title: "Speed against memory".to_owned(),
-        note: "Medians; the small points are the runs. The dashed line joins those that no other beats in both.".to_owned(),
+        note:
+            "Medians; the small points are the runs. The dashed line joins those that no other beats in both."
+                .to_owned(),
         form: Form::Points {
             points: ready.iter().map(point).collect(),
             across: Axis::new("operations a second", "", Better::More),

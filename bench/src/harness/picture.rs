@@ -2,19 +2,13 @@
 
 use super::plan::{Cell, Kind};
 use super::summary::{Measure, Summary};
-use vcm_measure::allocators;
-use vcm_report::chart::{Axis, Bar, Better, Chart, Extent, Form, Group, Name, Point};
-use vcm_report::{Colour, standing_alone};
+use super::surroundings::named;
+use vcm_report::chart::{Axis, Bar, Better, Chart, Extent, Form, Group, Point};
+use vcm_report::standing_alone;
 
 /// Ratios beyond these are drawn at the edge, so that one outlier does not squeeze the rest together.
 const LEAST_RATIO: f64 = 0.5;
 const GREATEST_RATIO: f64 = 32.0;
-
-/// In the colour of its declaration.
-pub fn named(name: &str) -> Name {
-    let (red, green, blue) = allocators::colour_of(name);
-    Name::new(name, Colour(red, green, blue))
-}
 
 /// What the summary has, as SVG; none if it has neither part.
 pub fn draw(summary: &Summary) -> Option<String> {

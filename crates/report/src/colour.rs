@@ -52,9 +52,8 @@ impl Colour {
     }
 
     fn mixed(self, other: Colour, part: f64) -> Colour {
-        let mix = |own: u8, other: u8| {
-            (f64::from(own) + (f64::from(other) - f64::from(own)) * part).round() as u8
-        };
+        let mix =
+            |own: u8, other: u8| (f64::from(own) + (f64::from(other) - f64::from(own)) * part).round() as u8;
         Colour(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
     }
 

@@ -29,18 +29,32 @@ pub enum Part {
     /// Smaller than text.
     Note(String),
     /// Why what was measured means nothing.
-    Void { text: String, reasons: Vec<String>, more: String },
+    Void {
+        text: String,
+        reasons: Vec<String>,
+        more: String,
+    },
     List(Vec<String>),
     /// Somebody else's words, with who said so before them and where behind.
-    Said { who: String, text: String, link: String },
+    Said {
+        who: String,
+        text: String,
+        link: String,
+    },
     /// Names and what they are. The text is not ours.
     Facts(Vec<(String, String)>),
     /// Lines to be copied, with what they are for.
-    Code { what: String, text: String },
+    Code {
+        what: String,
+        text: String,
+    },
     Table(Table),
     Chart(Chart),
     /// Behind a line that is to be opened.
-    Folded { head: String, parts: Vec<Part> },
+    Folded {
+        head: String,
+        parts: Vec<Part>,
+    },
 }
 
 /// What a page has besides its body.
@@ -168,7 +182,11 @@ mod tests {
                 Part::Table(Table {
                     title: NASTY.into(),
                     columns: vec![Column::text(NASTY)],
-                    rows: vec![Row::of(vec![Cell { aside: NASTY.into(), below: NASTY.into(), ..Cell::text(NASTY) }])],
+                    rows: vec![Row::of(vec![Cell {
+                        aside: NASTY.into(),
+                        below: NASTY.into(),
+                        ..Cell::text(NASTY)
+                    }])],
                 }),
                 chart(Form::Points { points, across: axis(), up: axis(), extent: Extent::Data }),
                 chart(Form::Lines { series: lines, across: axis(), up: axis() }),
@@ -196,7 +214,9 @@ mod tests {
         let mut page = page();
         page.parts.retain(|part| !matches!(part, Part::Said { .. }));
         let html = page.html();
-        for outside in ["src=", "href=", "@import", "url(", "<link", "http:", "https:", "<script>import", "fetch("] {
+        for outside in
+            ["src=", "href=", "@import", "url(", "<link", "http:", "https:", "<script>import", "fetch("]
+        {
             assert!(!html.contains(outside), "{outside} is in it");
         }
         assert!(html.contains("default-src &#39;none&#39;") || html.contains("default-src 'none'"));

@@ -16,9 +16,9 @@ impl Scale {
 
     /// Around the values, with room on both sides: never so narrow that a small difference looks large.
     pub fn around(values: impl Iterator<Item = f64>) -> Scale {
-        let (least, most) = values.filter(|value| value.is_finite()).fold((f64::MAX, f64::MIN), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
+        let (least, most) = values
+            .filter(|value| value.is_finite())
+            .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
         if least > most {
             return Scale::from_zero(1.0);
         }
@@ -83,7 +83,9 @@ mod tests {
         let scale = Scale::around([100.0, 101.0].into_iter());
         assert!(scale.place(101.0) - scale.place(100.0) < 0.05);
         assert!(Scale::around([0.0, 1.0].into_iter()).least == 0.0);
-        for odd in [Scale::around([].into_iter()), Scale::around([0.0].into_iter()), Scale::from_zero(f64::NAN)] {
+        for odd in
+            [Scale::around([].into_iter()), Scale::around([0.0].into_iter()), Scale::from_zero(f64::NAN)]
+        {
             assert!(odd.place(0.0).is_finite() && !odd.marks(4).0.is_empty(), "{odd:?}");
         }
     }

@@ -24,11 +24,17 @@ impl Area {
     }
 
     pub fn meets(&self, other: &Area) -> bool {
-        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
     }
 
     pub fn holds(&self, other: &Area) -> bool {
-        self.left <= other.left && other.right <= self.right && self.top <= other.top && other.bottom <= self.bottom
+        self.left <= other.left
+            && other.right <= self.right
+            && self.top <= other.top
+            && other.bottom <= self.bottom
     }
 }
 
@@ -105,7 +111,8 @@ impl Sheet {
 
     /// A line through points.
     pub fn path(&mut self, points: &[(f64, f64)], colour: Colour, width: f64, dashes: &str) {
-        let dashes = if dashes.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dashes}""#) };
+        let dashes =
+            if dashes.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dashes}""#) };
         _ = write!(
             self.svg,
             r#"<path d="{}" fill="none" stroke-width="{width}" stroke-linejoin="round"{dashes} {}/>"#,
@@ -171,7 +178,10 @@ impl Sheet {
     /// What is drawn inside takes the focus and says what it is.
     pub fn told(&mut self, what: &str, draw: impl FnOnce(&mut Sheet)) {
         let what = escaped(what);
-        _ = write!(self.svg, r#"<g class="told" tabindex="0" role="img" aria-label="{what}"><title>{what}</title>"#);
+        _ = write!(
+            self.svg,
+            r#"<g class="told" tabindex="0" role="img" aria-label="{what}"><title>{what}</title>"#
+        );
         draw(self);
         self.svg += "</g>";
     }
@@ -224,6 +234,8 @@ mod tests {
         let mut sheet = Sheet::default();
         sheet.text("ink", (0.0, 0.0), Anchor::Start, 12.0, "</text><script>\u{1b}");
         sheet.told("\"><b>", |_| ());
-        assert!(!sheet.svg.contains("<script>") && !sheet.svg.contains("<b>") && !sheet.svg.contains('\u{1b}'));
+        assert!(
+            !sheet.svg.contains("<script>") && !sheet.svg.contains("<b>") && !sheet.svg.contains('\u{1b}')
+        );
     }
 }

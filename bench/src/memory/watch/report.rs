@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
 use vcm_measure::machine::Machine;
+use vcm_measure::statistics;
 use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
 use vcm_report::{Colour, standing_alone};
-use vcm_measure::statistics;
 
 /// What is asked of a run.
 pub type Question = Box<dyn Fn(&Run) -> Option<f64>>;
@@ -125,7 +125,7 @@ fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>, origin: Origin) ->
     let mut runs: Vec<&Run> = runs.collect();
     runs.sort_by_key(|run| rank(run.allocator));
     let line = |run: &&Run| Series {
-        name: named(run.allocator),
+        name: surroundings::named(run.allocator),
         points: points(run, origin, |one| one.memory.heap),
         is_area: false,
     };

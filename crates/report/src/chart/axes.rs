@@ -59,10 +59,6 @@ impl Plot {
         self.area.bottom - self.up.place(value) * (self.area.bottom - self.area.top)
     }
 
-    pub fn along(&self, value: f64) -> f64 {
-        self.across.place(value)
-    }
-
     /// Draws both axes from `top` on, `height` high with all that belongs to them.
     pub fn with_axes(
         sheet: &mut Sheet,
@@ -129,6 +125,7 @@ fn marks(axis: &Axis, scale: Scale, about: usize) -> (Vec<(f64, String)>, String
     let (divisor, unit) = unit::of_axis(scale.most, &axis.unit);
     let shown = Scale { least: scale.least / divisor, most: scale.most / divisor, ..scale };
     let (marks, step) = shown.marks(about);
-    let write = |mark: f64| (mark * divisor, unit::mark(mark, if scale.doubles { mark } else { step }, shown.most));
+    let write =
+        |mark: f64| (mark * divisor, unit::mark(mark, if scale.doubles { mark } else { step }, shown.most));
     (marks.into_iter().map(write).collect(), unit)
 }

@@ -46,7 +46,8 @@ pub fn bars(sheet: &mut Sheet, width: f64, names: &[Name], groups: &[Group], uni
         if let Some(report) = bar.report {
             sheet.rule("mark", (x(report), top + 1.0), (x(report), top + LINE - 1.0));
             // The number does not stand on the report's mark.
-            let near = (area.right - 3.0..area.right + text_width(&number(value), TEXT) + 10.0).contains(&x(report));
+            let near =
+                (area.right - 3.0..area.right + text_width(&number(value), TEXT) + 10.0).contains(&x(report));
             end = if near { x(report) } else { end };
         }
         let end = end.min(width - room);
@@ -59,7 +60,8 @@ pub fn ratios(sheet: &mut Sheet, width: f64, names: &[Name], groups: &[Group]) -
     let bars = || groups.iter().flat_map(|group| &group.bars);
     let ends = bars().filter_map(|bar| bar.range).flat_map(|(least, most)| [least, most]);
     let all = ends.chain(bars().filter_map(|bar| bar.value)).chain([1.0]);
-    let (least, most) = all.fold((1.0, 1.0), |(low, high): (f64, f64), value| (low.min(value), high.max(value)));
+    let (least, most) =
+        all.fold((1.0, 1.0), |(low, high): (f64, f64), value| (low.min(value), high.max(value)));
     let span = (most - least).max(0.04);
     let scale = Scale { least: least - span * 0.03, most: most + span * 0.03, doubles: false };
     let (left, room) = (beside(names, width), text_width("0.000", TEXT) + 10.0);
@@ -128,7 +130,13 @@ pub fn shares(sheet: &mut Sheet, width: f64, parts: &[(Name, f64)], unit: &str) 
         let key = Area { left: 0.0, top: top + 4.0, right: 13.0, bottom: top + 17.0 };
         sheet.rectangle(&key, name.colour, "");
         let line = format!("{said}, {} {unit}", unit::grouped(*value));
-        sheet.text("ink", (20.0, top + 15.5), Anchor::Start, TEXT, &shortened(line.trim(), width - 20.0, TEXT));
+        sheet.text(
+            "ink",
+            (20.0, top + 15.5),
+            Anchor::Start,
+            TEXT,
+            &shortened(line.trim(), width - 20.0, TEXT),
+        );
         top += LINE;
     }
     top + 4.0

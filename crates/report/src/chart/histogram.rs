@@ -26,8 +26,10 @@ pub fn draw(sheet: &mut Sheet, width: f64, bins: &[Bin], across: &str, up: &Axis
     for (at, bin) in bins.iter().enumerate() {
         let left = plot.area.left + step * at as f64;
         // What is there must be seen.
-        let top = if bin.value > 0.0 { plot.y(bin.value).min(plot.area.bottom - 1.0) } else { plot.area.bottom };
-        let area = Area { left: left + step * 0.06, top, right: left + step * 0.94, bottom: plot.area.bottom };
+        let top =
+            if bin.value > 0.0 { plot.y(bin.value).min(plot.area.bottom - 1.0) } else { plot.area.bottom };
+        let area =
+            Area { left: left + step * 0.06, top, right: left + step * 0.94, bottom: plot.area.bottom };
         let said = format!("{}: {}", bin.label, unit::shown(bin.value, &up.unit));
         sheet.told(&said, |sheet| {
             sheet.hit(&Area { top: plot.area.top, ..area });

@@ -84,7 +84,8 @@ fn thinned(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     let mut kept = Vec::new();
     for group in points.chunk_by(|one, other| column(one) == column(other)) {
         let extreme = |greatest: bool| {
-            let of = |at: &usize| group.get(*at).map_or(0.0, |point| if greatest { point.1 } else { -point.1 });
+            let of =
+                |at: &usize| group.get(*at).map_or(0.0, |point| if greatest { point.1 } else { -point.1 });
             (0..group.len()).max_by(|one, other| of(one).total_cmp(&of(other))).unwrap_or(0)
         };
         let (low, high) = (extreme(false), extreme(true));
@@ -109,7 +110,8 @@ pub fn table(series: &[Series], [across, up]: [&Axis; 2]) -> Table {
     let row = |place: f64| {
         let mut cells = vec![Cell::number(place, shortest(place))];
         cells.extend(series.iter().map(|one| {
-            at(&one.points, place).map_or(Cell::none(), |value| Cell::number(value, unit::shown(value, &up.unit)))
+            at(&one.points, place)
+                .map_or(Cell::none(), |value| Cell::number(value, unit::shown(value, &up.unit)))
         }));
         Row { cells, across: Some(scale.place(place)), ..Row::default() }
     };
@@ -158,11 +160,7 @@ mod tests {
             table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.value).collect()).collect();
         assert_eq!(
             values,
-            [
-                [Some(0.0), Some(1.0), None],
-                [Some(1.0), Some(1.0), Some(5.0)],
-                [Some(2.0), Some(3.0), None]
-            ]
+            [[Some(0.0), Some(1.0), None], [Some(1.0), Some(1.0), Some(5.0)], [Some(2.0), Some(3.0), None]]
         );
         assert_eq!(table.rows.iter().map(|row| row.across.unwrap()).collect::<Vec<_>>(), [0.0, 0.5, 1.0]);
     }

@@ -33,15 +33,38 @@ pub struct Chart {
 
 #[derive(Clone, Debug)]
 pub enum Form {
-    Points { points: Vec<Point>, across: Axis, up: Axis, extent: Extent },
-    Lines { series: Vec<Series>, across: Axis, up: Axis },
+    Points {
+        points: Vec<Point>,
+        across: Axis,
+        up: Axis,
+        extent: Extent,
+    },
+    Lines {
+        series: Vec<Series>,
+        across: Axis,
+        up: Axis,
+    },
     /// A bar for each name in each group. A short line across a bar is somebody else's number.
-    Bars { names: Vec<Name>, groups: Vec<Group>, unit: String },
+    Bars {
+        names: Vec<Name>,
+        groups: Vec<Group>,
+        unit: String,
+    },
     /// Points around 1, with the range of their values.
-    Ratios { names: Vec<Name>, groups: Vec<Group> },
-    Histogram { bins: Vec<Bin>, across: String, up: Axis },
+    Ratios {
+        names: Vec<Name>,
+        groups: Vec<Group>,
+    },
+    Histogram {
+        bins: Vec<Bin>,
+        across: String,
+        up: Axis,
+    },
     /// Parts of a whole.
-    Shares { parts: Vec<(Name, f64)>, unit: String },
+    Shares {
+        parts: Vec<(Name, f64)>,
+        unit: String,
+    },
 }
 
 /// What has a colour.
@@ -135,7 +158,9 @@ impl Chart {
                 format!("{} points, {} against {}.", points.len(), up.name, across.name)
             }
             Form::Lines { series, across, .. } => format!("{} lines over {}.", series.len(), across.name),
-            Form::Bars { groups, .. } | Form::Ratios { groups, .. } => format!("{} groups of bars.", groups.len()),
+            Form::Bars { groups, .. } | Form::Ratios { groups, .. } => {
+                format!("{} groups of bars.", groups.len())
+            }
             Form::Histogram { bins, .. } => format!("A histogram of {} bins.", bins.len()),
             Form::Shares { parts, .. } => format!("{} parts of a whole.", parts.len()),
         };

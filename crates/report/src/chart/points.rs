@@ -23,7 +23,9 @@ pub fn draw(sheet: &mut Sheet, width: f64, points: &[Point], axes: [&Axis; 2], e
     let height = if width > 600.0 { 400.0 } else { 340.0 };
     let all = |of: fn(&(f64, f64)) -> f64| {
         points.iter().flat_map(move |point| {
-            std::iter::once((point.across, point.up)).chain(point.rounds.iter().copied()).map(move |pair| of(&pair))
+            std::iter::once((point.across, point.up))
+                .chain(point.rounds.iter().copied())
+                .map(move |pair| of(&pair))
         })
     };
     let scales = match extent {
@@ -77,10 +79,13 @@ fn with_unit(value: f64, axis: &Axis) -> String {
 
 /// Beside its point where nothing stands yet, with a thread to it where that is far.
 fn label(sheet: &mut Sheet, area: &Area, (x, y): (f64, f64), name: &str, taken: &mut Vec<Area>) {
-    let room = Area { top: area.top - 12.0, bottom: area.bottom + 4.0, left: area.left, right: area.right + 14.0 };
-    let beside = |down: f64| [(x + 11.0, y + 4.5 + down, Anchor::Start), (x - 11.0, y + 4.5 + down, Anchor::End)];
+    let room =
+        Area { top: area.top - 12.0, bottom: area.bottom + 4.0, left: area.left, right: area.right + 14.0 };
+    let beside =
+        |down: f64| [(x + 11.0, y + 4.5 + down, Anchor::Start), (x - 11.0, y + 4.5 + down, Anchor::End)];
     let above_and_below = [(x, y - 11.0, Anchor::Middle), (x, y + 21.0, Anchor::Middle)];
-    let further = (1..16).flat_map(|step| [-1.0, 1.0].map(|side| side * f64::from(step) * 9.0)).flat_map(beside);
+    let further =
+        (1..16).flat_map(|step| [-1.0, 1.0].map(|side| side * f64::from(step) * 9.0)).flat_map(beside);
     let mut places = beside(0.0).into_iter().chain(above_and_below).chain(further);
     let fits = |(x, y, anchor): &(f64, f64, Anchor)| {
         let own = text_area(*x, *y, *anchor, TEXT, name);
@@ -179,8 +184,9 @@ mod tests {
 
     #[test]
     fn names_of_points_on_one_place_do_not_lie_on_each_other_at_any_width() {
-        let points: Vec<Point> =
-            (0..8).map(|at| point(&format!("vcmalloc option={at}M"), 1.0 + f64::from(at % 2) * 0.001, 1.0)).collect();
+        let points: Vec<Point> = (0..8)
+            .map(|at| point(&format!("vcmalloc option={at}M"), 1.0 + f64::from(at % 2) * 0.001, 1.0))
+            .collect();
         let [across, up] = &axes();
         for width in [super::super::WIDE, super::super::NARROW] {
             let mut sheet = Sheet::default();
@@ -194,7 +200,8 @@ mod tests {
                         let from = text.find(name).unwrap() + name.len();
                         text[from..].split('"').next().unwrap().parse().unwrap()
                     };
-                    let anchor = if text.contains("text-anchor=\"end\"") { Anchor::End } else { Anchor::Start };
+                    let anchor =
+                        if text.contains("text-anchor=\"end\"") { Anchor::End } else { Anchor::Start };
                     text_area(number(" x=\""), number(" y=\""), anchor, TEXT, "vcmalloc option=0M")
                 })
                 .collect();

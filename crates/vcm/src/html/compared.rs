@@ -73,7 +73,9 @@ impl<'a> Compared<'a> {
         has_any.then(|| {
             Part::Chart(Chart {
                 title: format!("Compared with {}, round by round", first.arm.name),
-                note: "1 is no difference; in 99 of 100 cases the true one lies on the line through the point.".to_owned(),
+                note:
+                    "1 is no difference; in 99 of 100 cases the true one lies on the line through the point."
+                        .to_owned(),
                 form: Form::Ratios { names, groups },
             })
         })
@@ -83,7 +85,8 @@ impl<'a> Compared<'a> {
     pub fn over_time(&self) -> Option<Part> {
         let series = |runs: &&Runs| {
             let trial = runs.trials.values().next()?;
-            let points: Vec<(f64, f64)> = trial.course.iter().map(|(time, memory)| (*time, memory.rss_bytes)).collect();
+            let points: Vec<(f64, f64)> =
+                trial.course.iter().map(|(time, memory)| (*time, memory.rss_bytes)).collect();
             (points.len() > 1).then(|| Series { name: self.name(runs), points, is_area: false })
         };
         let series: Vec<Series> = self.finished.iter().filter_map(series).collect();
@@ -108,7 +111,10 @@ impl<'a> Compared<'a> {
             let values: Vec<f64> = runs.values(measure).into_values().collect();
             let Some(value) = median(&values) else { return Cell::none() };
             let own = Cell::number(value, unit::shown(value, measure.unit));
-            match first.filter(|first| !std::ptr::eq(**first, runs)).and_then(|first| runs.difference(first, measure)) {
+            match first
+                .filter(|first| !std::ptr::eq(**first, runs))
+                .and_then(|first| runs.difference(first, measure))
+            {
                 Some(difference) => Cell {
                     below: in_words(&difference, measure).trim().to_owned(),
                     tone: tone(&difference, measure),
@@ -132,7 +138,8 @@ impl<'a> Compared<'a> {
 
     /// What the medians are of.
     pub fn every_round(&self) -> Part {
-        let rounds = self.finished.iter().flat_map(|runs| runs.trials.keys()).max().map_or(0, |last| last + 1);
+        let rounds =
+            self.finished.iter().flat_map(|runs| runs.trials.keys()).max().map_or(0, |last| last + 1);
         let row = |(measure, runs): (&Measure, &&Runs)| {
             let values = runs.values(measure);
             let cells = (0..rounds).map(|round| match values.get(&round) {
@@ -142,9 +149,11 @@ impl<'a> Compared<'a> {
             let names = [Cell::text(heading(measure)), Cell::text(&runs.arm.name)];
             Row::of(names.into_iter().chain(cells).collect())
         };
-        let pairs = self.measures.iter().flat_map(|measure| self.finished.iter().map(move |runs| (measure, runs)));
+        let pairs =
+            self.measures.iter().flat_map(|measure| self.finished.iter().map(move |runs| (measure, runs)));
         let columns = (1..=rounds).map(|round| Column::number(format!("round {round}")));
-        let columns = [Column::text("measure"), Column::text("allocator")].into_iter().chain(columns).collect();
+        let columns =
+            [Column::text("measure"), Column::text("allocator")].into_iter().chain(columns).collect();
         let table = Shown { title: String::new(), columns, rows: pairs.map(row).collect() };
         Part::Folded { head: "Every value of every round".to_owned(), parts: vec![Part::Table(table)] }
     }

@@ -68,7 +68,8 @@ fn over_time(summary: &Summary) -> Option<Part> {
     if summary.course.len() < 2 {
         return None;
     }
-    let mut series = vec![Series { name: Name::new("live bytes", Colour::of_place(0)), points: live, is_area: true }];
+    let mut series =
+        vec![Series { name: Name::new("live bytes", Colour::of_place(0)), points: live, is_area: true }];
     if !resident.is_empty() {
         let name = Name::new("RSS of the process", Colour::of_place(1));
         series.push(Series { name, points: resident, is_area: false });
@@ -100,7 +101,8 @@ fn cross_threads(summary: &Summary) -> Part {
     let parts = there.map(|(name, count, colour)| (Name::new(name, colour), count as f64)).collect();
     Part::Chart(Chart {
         title: "Whose blocks are freed".to_owned(),
-        note: "Frees and reallocations. What goes from thread to thread costs a cache per thread most.".to_owned(),
+        note: "Frees and reallocations. What goes from thread to thread costs a cache per thread most."
+            .to_owned(),
         form: Form::Shares { parts, unit: "times".to_owned() },
     })
 }
@@ -112,10 +114,9 @@ fn histogram(title: &str, note: &str, across: &str, name: &str, bins: Vec<Bin>) 
 }
 
 fn sizes(summary: &Summary) -> Option<Part> {
-    let bins = filled(&summary.by_size, 1).into_iter().map(|(power, count)| Bin {
-        label: format!("≤{}", bytes(power)),
-        value: count as f64,
-    });
+    let bins = filled(&summary.by_size, 1)
+        .into_iter()
+        .map(|(power, count)| Bin { label: format!("≤{}", bytes(power)), value: count as f64 });
     let note = "Bytes that were asked for; each bar reaches to twice the size of the one before.";
     histogram("Sizes", note, "bytes", "allocations", bins.collect())
 }
@@ -214,7 +215,10 @@ fn facts(file: &Path, header: &Header, summary: &Summary) -> Vec<(String, String
         ("frees", count(summary.frees)),
         ("lost events", count(summary.lost)),
         ("out of order", count(summary.reordered)),
-        ("live at the end", format!("{} in {} blocks", amount(summary.live_bytes_at_end), count(summary.live_blocks_at_end))),
+        (
+            "live at the end",
+            format!("{} in {} blocks", amount(summary.live_bytes_at_end), count(summary.live_blocks_at_end)),
+        ),
     ];
     let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
     told.map(|(name, value)| (name.to_owned(), value)).collect()

@@ -33,9 +33,14 @@ pub fn page(file: &Path, header: &Header, found: &Bounds) -> Page {
 
 fn outcome(found: &Bounds) -> String {
     let least = RULES.iter().zip(&found.pages).min_by(|(_, one), (_, other)| one.mean.total_cmp(&other.mean));
-    let mut text = format!("{} live at most, {} on average.", amount(found.live.peak), amount(found.live.mean as u64));
+    let mut text =
+        format!("{} live at most, {} on average.", amount(found.live.peak), amount(found.live.mean as u64));
     if let Some((rule, figures)) = least {
-        text += &format!(" The least is held by the rule \u{201c}{}\u{201d}: {} on average", rule.name(), amount(figures.mean as u64));
+        text += &format!(
+            " The least is held by the rule \u{201c}{}\u{201d}: {} on average",
+            rule.name(),
+            amount(figures.mean as u64)
+        );
         text += &match found.live.mean {
             live if live > 0.0 => format!(", {:.2} times the live bytes.", figures.mean / live),
             _ => ".".to_owned(),
@@ -69,7 +74,8 @@ fn over_time(found: &Bounds) -> Part {
     let line = |name, is_area, of: &dyn Fn(&vcm_bounds::Moment) -> u64| {
         let points = found.course.iter().map(|moment| (moment.seconds - begin, of(moment) as f64));
         // No live byte and no page is none; no resident byte is none that is known.
-        let points = if is_area { points.collect() } else { points.filter(|(_, bytes)| *bytes > 0.0).collect() };
+        let points =
+            if is_area { points.collect() } else { points.filter(|(_, bytes)| *bytes > 0.0).collect() };
         Series { name, points, is_area }
     };
     let mut series = vec![line(Name::new(LIVE, Colour::of_place(0)), true, &|moment| moment.live)];
@@ -104,7 +110,11 @@ fn above_live(found: &Bounds) -> Part {
     let times = |of: f64, live: f64| (live > 0.0).then(|| of / live);
     let group = |name: &str, of: &dyn Fn(&Figures) -> f64| Group {
         name: name.to_owned(),
-        bars: all.iter().skip(1).map(|(_, figures)| Bar::of(times(of(figures), of(&found.live)), &[], None)).collect(),
+        bars: all
+            .iter()
+            .skip(1)
+            .map(|(_, figures)| Bar::of(times(of(figures), of(&found.live)), &[], None))
+            .collect(),
     };
     let groups = vec![
         group("mean", &|figures| figures.mean),

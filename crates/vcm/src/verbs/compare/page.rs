@@ -39,7 +39,9 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
             ],
         });
     }
-    if let Some((speed, memory)) = judged.as_ref().and_then(|judged| Some((&judged.speed, judged.memory.as_ref()?))) {
+    if let Some((speed, memory)) =
+        judged.as_ref().and_then(|judged| Some((&judged.speed, judged.memory.as_ref()?)))
+    {
         parts.extend(compared.scatter(speed, memory));
     }
     let mut names: Vec<&str> = judged.iter().map(|judged| judged.speed.name.as_str()).collect();
@@ -63,7 +65,10 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
     let rounds = compared.finished.first().map_or(0, |runs| runs.trials.len());
     Page {
         title: format!("Which allocator for {}", program.to_string_lossy()),
-        about: format!("{rounds} rounds; in each every allocator ran once, {} of them.", compared.finished.len()),
+        about: format!(
+            "{rounds} rounds; in each every allocator ran once, {} of them.",
+            compared.finished.len()
+        ),
         outcome: outcome.join("\n"),
         parts,
     }
@@ -79,13 +84,19 @@ fn runs(compared: &Compared, job: &Job) -> Vec<Part> {
         say::typed(before.into_iter().chain(set).chain(command()))
     };
     let lines: Vec<String> = compared.finished.iter().map(|runs| line(runs.arm.environment())).collect();
-    let mut parts = vec![Part::Code { what: "What was started, without settings of allocators of the shell's:".to_owned(), text: lines.join("\n") }];
+    let mut parts = vec![Part::Code {
+        what: "What was started, without settings of allocators of the shell's:".to_owned(),
+        text: lines.join("\n"),
+    }];
     if let Some(service) = &job.service {
         let ready = match &service.ready {
             Ready::Port(port) => format!("it listened at port {port}"),
             Ready::Says(regex) => format!("it had printed {}", regex.as_str()),
         };
-        parts.push(Part::Code { what: format!("The load, when {ready}; then it idled for {:?}:", service.idle), text: service.load.clone() });
+        parts.push(Part::Code {
+            what: format!("The load, when {ready}; then it idled for {:?}:", service.idle),
+            text: service.load.clone(),
+        });
     }
     parts
 }

@@ -133,7 +133,8 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
             let goes_on = open.round(false) && until.is_none_or(|until| now < until);
             if !goes_on || matches!(event, Event::Ended(_)) {
                 let kept = session.take().is_none_or(|(session, output)| close(session, output));
-                good = kept && arguments.html.as_ref().is_none_or(|path| report(path, &self::output(arguments)));
+                good =
+                    kept && arguments.html.as_ref().is_none_or(|path| report(path, &self::output(arguments)));
             }
         }
         if let Event::Ended(status) = event {
@@ -176,10 +177,16 @@ fn close(session: Session, output: Output) -> bool {
 fn can_be_reported(path: &Path, output: &Output) -> Result<(), Failure> {
     let trace = Path::new(&output.shown()).to_owned();
     if !output.is_file() {
-        return Err(Failure::new(OWN_FAILURE, format!("{}: it cannot be read again for --html", trace.display())));
+        return Err(Failure::new(
+            OWN_FAILURE,
+            format!("{}: it cannot be read again for --html", trace.display()),
+        ));
     }
     if path == trace {
-        return Err(Failure::new(OWN_FAILURE, format!("{}: this is the recording; name another", path.display())));
+        return Err(Failure::new(
+            OWN_FAILURE,
+            format!("{}: this is the recording; name another", path.display()),
+        ));
     }
     whole_file::is_other(path, &trace)?;
     whole_file::look(path)

@@ -55,7 +55,8 @@ fn over_time(table: &Table, rounds: &Rounds<'_>) -> Option<Part> {
     let seconds = |time: u64| time.saturating_sub(begin) as f64 / 1e9;
     let first = rounds.courses.values().next()?;
     let live = first.iter().map(|(time, live, _)| (seconds(*time), *live as f64)).collect();
-    let mut series = vec![Series { name: Name::new("live bytes", Colour(140, 146, 156)), points: live, is_area: true }];
+    let mut series =
+        vec![Series { name: Name::new("live bytes", Colour(140, 146, 156)), points: live, is_area: true }];
     for (place, runs) in table.runs.iter().enumerate() {
         let Some(course) = rounds.courses.get(&runs.arm.name) else { continue };
         let points = course.iter().map(|(time, _, memory)| (seconds(*time), *memory)).collect();
