@@ -30,11 +30,18 @@ fn trace(folder: &Path) -> PathBuf {
         }
         if round >= 500 && round % 3 != 0 {
             for (stream, other) in [(1, 2), (2, 1), (3, 3)] {
-                writer.event(stream, now, &Event::Free { object: Object { stream: other, ordinal: round - 500 } }).unwrap();
+                writer
+                    .event(
+                        stream,
+                        now,
+                        &Event::Free { object: Object { stream: other, ordinal: round - 500 } },
+                    )
+                    .unwrap();
             }
         }
         if round % 1000 == 0 {
-            let memory = Event::Memory { resident: (64 << 20) + (round << 13), minor_faults: 0, major_faults: 0 };
+            let memory =
+                Event::Memory { resident: (64 << 20) + (round << 13), minor_faults: 0, major_faults: 0 };
             writer.event(0, now, &memory).unwrap();
         }
     }
@@ -60,7 +67,10 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     vcm(folder, &[&["replay", &trace, "--html", &page("replay.html")][..], &allocators, &rounds].concat());
     let script = "echo 'speed: 5'; sleep 0.4; : \"$0\"";
     let command = ["--metric", "speed: ([0-9]+)", "--", "sh", "-c", script, NASTY];
-    vcm(folder, &[&["compare", "--html", &page("compare.html")][..], &allocators, &rounds, &command].concat());
+    vcm(
+        folder,
+        &[&["compare", "--html", &page("compare.html")][..], &allocators, &rounds, &command].concat(),
+    );
     ["trace", "bounds", "replay", "compare"].map(|name| folder.join(format!("{name}.html"))).to_vec()
 }
 

@@ -96,8 +96,19 @@ impl Browser {
         fs::write(&outer, frame).unwrap();
         let mut command = Command::new(&self.0);
         let profile = tempfile::tempdir().unwrap();
-        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
-        command.args(["--disable-background-networking", "--hide-scrollbars", "--virtual-time-budget=5000", "--dump-dom"]);
+        command.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ]);
+        command.args([
+            "--disable-background-networking",
+            "--hide-scrollbars",
+            "--virtual-time-budget=5000",
+            "--dump-dom",
+        ]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
         command.arg(format!("--blink-settings=preferredColorScheme={}", if is_dark { 0 } else { 1 }));
         command.arg(format!("--window-size={},1300", width.max(600)));

@@ -60,14 +60,17 @@ pub fn text_area(x: f64, y: f64, anchor: Anchor, size: f64, text: &str) -> Area 
     Area { left, top: y - size, right: left + width, bottom: y - size + size * LINE }
 }
 
-/// No longer than fits, with an ellipsis.
+/// No longer than fits: its middle goes, as names differ in their ends.
 pub fn shortened(text: &str, width: f64, size: f64) -> String {
-    if text_width(text, size) <= width {
+    let count = text.chars().count();
+    let most = (width / (size * LETTER)).floor().max(2.0) as usize;
+    if count <= most {
         return text.to_owned();
     }
-    let most = (width / (size * LETTER)).floor() as usize;
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    kept.trim_end().to_owned() + "…"
+    let (head, tail) = ((most - 1) / 2, (most - 1).div_ceil(2));
+    let begin: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    format!("{begin}…{end}")
 }
 
 #[derive(Default)]
@@ -230,7 +233,7 @@ mod tests {
     #[test]
     fn text_that_is_too_long_is_cut_and_none_leaves_its_element() {
         assert_eq!(shortened("vcmalloc", 100.0, 10.0), "vcmalloc");
-        assert_eq!(shortened("vcmalloc cache_limit=1M", 60.0, 10.0), "vcmalloc…");
+        assert_eq!(shortened("vcmalloc cache_limit=1M", 60.0, 10.0), "vcma…t=1M");
         let mut sheet = Sheet::default();
         sheet.text("ink", (0.0, 0.0), Anchor::Start, 12.0, "</text><script>\u{1b}");
         sheet.told("\"><b>", |_| ());

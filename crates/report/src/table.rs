@@ -32,7 +32,7 @@ pub struct Cell {
     pub value: Option<f64>,
     /// Behind the text, smaller.
     pub aside: String,
-    /// Below the text, smaller.
+    /// Below the text, smaller; may have several lines, which are not broken.
     pub below: String,
     pub tone: Tone,
 }

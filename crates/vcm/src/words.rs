@@ -23,7 +23,7 @@ pub fn block(first: &Runs, others: &[&Runs], measure: &Measure) -> String {
     text
 }
 
-pub fn in_words(difference: &Difference, measure: &Measure) -> String {
+fn in_words(difference: &Difference, measure: &Measure) -> String {
     let (Some((low, high)), Some(smallest)) = (difference.interval, difference.smallest) else {
         return format!("{} (one round shows nothing)", percent(difference.by));
     };

@@ -69,7 +69,7 @@ impl Plot {
         let (_, across_unit) = marks(across, across_scale, 2);
         let plot = Plot::without_marks_across(sheet, room, (&named(across, &across_unit), across_scale), up);
         let (area, width) = (plot.area, room.0);
-        let about = (area.width() / 95.0).floor().clamp(2.0, 8.0) as usize;
+        let about = (area.width() / 75.0).floor().clamp(2.0, 8.0) as usize;
         let (marks, _) = marks(across, across_scale, about);
         let mut free_from = f64::MIN;
         for (value, mark) in &marks {

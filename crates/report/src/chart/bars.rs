@@ -86,7 +86,7 @@ pub fn ratios(sheet: &mut Sheet, width: f64, names: &[Name], groups: &[Group]) -
 /// The width that the names take, with the room behind them.
 fn beside(names: &[Name], width: f64) -> f64 {
     let longest = names.iter().map(|name| text_width(&name.name, TEXT)).fold(0.0, f64::max);
-    (longest + 12.0).min(width * 0.42)
+    (longest + 12.0).min(width * 0.46)
 }
 
 /// All groups below each other; the height that they take.
@@ -116,27 +116,20 @@ fn lines(
     top
 }
 
-pub fn shares(sheet: &mut Sheet, width: f64, parts: &[(Name, f64)], unit: &str) -> f64 {
+pub fn shares(sheet: &mut Sheet, width: f64, parts: &[(Name, f64)]) -> f64 {
     const BAR: f64 = 30.0;
     let whole: f64 = parts.iter().map(|(_, value)| value).sum();
     let share = |value: f64| if whole > 0.0 { value / whole } else { 0.0 };
     let (mut left, mut top) = (0.0, BAR + 10.0);
     for (name, value) in parts {
         let right = left + share(*value) * width;
-        let said = format!("{}: {}", name.name, percent(share(*value)));
+        let said = format!("{}  {}", percent(share(*value)), name.name);
         let area = Area { left, top: 2.0, right, bottom: BAR };
         sheet.told(&said, |sheet| sheet.rectangle(&area, name.colour, ""));
         left = right;
         let key = Area { left: 0.0, top: top + 4.0, right: 13.0, bottom: top + 17.0 };
         sheet.rectangle(&key, name.colour, "");
-        let line = format!("{said}, {} {unit}", unit::grouped(*value));
-        sheet.text(
-            "ink",
-            (20.0, top + 15.5),
-            Anchor::Start,
-            TEXT,
-            &shortened(line.trim(), width - 20.0, TEXT),
-        );
+        sheet.text("ink", (20.0, top + 15.5), Anchor::Start, TEXT, &shortened(&said, width - 20.0, TEXT));
         top += LINE;
     }
     top + 4.0

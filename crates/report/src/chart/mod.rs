@@ -146,7 +146,7 @@ impl Chart {
             Form::Bars { names, groups, unit } => bars::bars(&mut sheet, width, names, groups, unit),
             Form::Ratios { names, groups } => bars::ratios(&mut sheet, width, names, groups),
             Form::Histogram { bins, across, up } => histogram::draw(&mut sheet, width, bins, across, up),
-            Form::Shares { parts, unit } => bars::shares(&mut sheet, width, parts, unit),
+            Form::Shares { parts, .. } => bars::shares(&mut sheet, width, parts),
         };
         Drawn { svg: sheet.svg, height }
     }

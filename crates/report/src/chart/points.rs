@@ -80,25 +80,28 @@ fn with_unit(value: f64, axis: &Axis) -> String {
 /// Beside its point where nothing stands yet, with a thread to it where that is far.
 fn label(sheet: &mut Sheet, area: &Area, (x, y): (f64, f64), name: &str, taken: &mut Vec<Area>) {
     let room =
-        Area { top: area.top - 12.0, bottom: area.bottom + 4.0, left: area.left, right: area.right + 14.0 };
-    let beside =
-        |down: f64| [(x + 11.0, y + 4.5 + down, Anchor::Start), (x - 11.0, y + 4.5 + down, Anchor::End)];
-    let above_and_below = [(x, y - 11.0, Anchor::Middle), (x, y + 21.0, Anchor::Middle)];
-    let further =
-        (1..16).flat_map(|step| [-1.0, 1.0].map(|side| side * f64::from(step) * 9.0)).flat_map(beside);
-    let mut places = beside(0.0).into_iter().chain(above_and_below).chain(further);
-    let fits = |(x, y, anchor): &(f64, f64, Anchor)| {
-        let own = text_area(*x, *y, *anchor, TEXT, name);
+        Area { top: area.top - 12.0, bottom: area.bottom - 2.0, left: area.left, right: area.right + 14.0 };
+    let width = text_width(name, TEXT);
+    // Inside, however long it is.
+    let inside = (x - width / 2.0).min(room.right - width).max(room.left);
+    let at = |left: f64, down: f64| (left, y + 4.5 + down);
+    let near = [at(x + 11.0, 0.0), at(x - 11.0 - width, 0.0), at(inside, -16.0), at(inside, 17.0)];
+    let down = (1..40).flat_map(|step| [-1.0, 1.0].map(|side| side * f64::from(step) * 8.0));
+    let further = down.flat_map(|down| {
+        [at(x + 11.0, down), at(x - 11.0 - width, down), at(inside, down + 16.0_f64.copysign(down))]
+    });
+    let fits = |(x, y): &(f64, f64)| {
+        let own = text_area(*x, *y, Anchor::Start, TEXT, name);
         room.holds(&own) && !taken.iter().any(|other| other.meets(&own))
     };
-    let first = beside(0.0)[usize::from(x + 11.0 + text_width(name, TEXT) > room.right)];
-    let (left, base, anchor) = places.find(fits).unwrap_or(first);
-    let own = text_area(left, base, anchor, TEXT, name);
-    taken.push(own);
-    if (base - 4.5 - y).abs() > 22.0 {
-        sheet.rule("thread", (x, y), (left, base - 4.5));
+    let (left, base) = near.into_iter().chain(further).find(fits).unwrap_or(at(inside, 0.0));
+    taken.push(text_area(left, base, Anchor::Start, TEXT, name));
+    if (base - 4.5 - y).abs() > 20.0 {
+        let end = x.clamp(left, left + width);
+        let side = if base < y { base + 4.0 } else { base - 12.0 };
+        sheet.rule("thread", (x, y), (end, side));
     }
-    sheet.text("ink haloed", (left, base), anchor, TEXT, name);
+    sheet.text("ink haloed", (left, base), Anchor::Start, TEXT, name);
 }
 
 /// Those that no other beats in both, from the left to the right.
@@ -185,7 +188,7 @@ mod tests {
     #[test]
     fn names_of_points_on_one_place_do_not_lie_on_each_other_at_any_width() {
         let points: Vec<Point> = (0..8)
-            .map(|at| point(&format!("vcmalloc option={at}M"), 1.0 + f64::from(at % 2) * 0.001, 1.0))
+            .map(|at| point(&format!("vcmalloc cache_limit={at}6M"), 1.0 + f64::from(at % 2) * 0.001, 1.0))
             .collect();
         let [across, up] = &axes();
         for width in [super::super::WIDE, super::super::NARROW] {
@@ -200,14 +203,19 @@ mod tests {
                         let from = text.find(name).unwrap() + name.len();
                         text[from..].split('"').next().unwrap().parse().unwrap()
                     };
-                    let anchor =
-                        if text.contains("text-anchor=\"end\"") { Anchor::End } else { Anchor::Start };
-                    text_area(number(" x=\""), number(" y=\""), anchor, TEXT, "vcmalloc option=0M")
+                    text_area(
+                        number(" x=\""),
+                        number(" y=\""),
+                        Anchor::Start,
+                        TEXT,
+                        "vcmalloc cache_limit=06M",
+                    )
                 })
                 .collect();
             assert_eq!(places.len(), 8);
             for (at, one) in places.iter().enumerate() {
                 assert!(places[at + 1..].iter().all(|other| !one.meets(other)), "{width}: {places:?}");
+                assert!(one.left >= 30.0 && one.right <= width, "{width}: {one:?}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::name;
 use crate::table::{Measure, Runs, Table};
-use crate::words::in_words;
+use crate::words::percent;
 use std::collections::BTreeMap;
 use vcm_measure::paired::Difference;
 use vcm_measure::spoken;
@@ -115,11 +115,9 @@ impl<'a> Compared<'a> {
                 .filter(|first| !std::ptr::eq(**first, runs))
                 .and_then(|first| runs.difference(first, measure))
             {
-                Some(difference) => Cell {
-                    below: in_words(&difference, measure).trim().to_owned(),
-                    tone: tone(&difference, measure),
-                    ..own
-                },
+                Some(difference) => {
+                    Cell { below: below(&difference, measure), tone: tone(&difference, measure), ..own }
+                }
                 None => own,
             }
         };
@@ -200,6 +198,26 @@ impl<'a> Compared<'a> {
         }
         parts
     }
+}
+
+/// By how much, where that lies, and what could have been seen.
+fn below(difference: &Difference, measure: &Measure) -> String {
+    let by = percent(difference.by);
+    let (Some((low, high)), Some(smallest)) = (difference.interval, difference.smallest) else {
+        return format!("{by}\none round shows nothing");
+    };
+    let verdict = match tone(difference, measure) {
+        Tone::Plain => "no difference shown",
+        Tone::Good => "better",
+        Tone::Bad => "worse",
+    };
+    let seen = percent(smallest);
+    format!(
+        "{by}, {verdict}\n{} to {}\nseen from {}",
+        percent(low),
+        percent(high),
+        seen.trim_start_matches('+')
+    )
 }
 
 /// Only of what is shown to differ.

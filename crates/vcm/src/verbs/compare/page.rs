@@ -49,8 +49,8 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
     parts.extend(compared.differences(&names));
     parts.push(compared.medians("What was measured", |measure| !DETAILS.contains(&measure.name.as_str())));
     parts.push(Part::Note(
-        "Medians. Below each is its difference from the first, round by round, where it lies in 99 of 100 cases, and in \
-         brackets the least that would have been seen in 4 of 5 such comparisons. Of a hundred lines about one is shown by chance."
+        "Medians. Below each is its difference from the first, round by round, where it lies in 99 of 100 cases, and \
+         the least that would have been seen in 4 of 5 such comparisons. Of a hundred lines about one is shown by chance."
             .to_owned(),
     ));
     parts.push(Part::Folded {

@@ -34,7 +34,7 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> Page {
     parts.push(compared.medians("What was measured", |_| true));
     parts.push(Part::Note(
         "Medians, in the order of the outcome; not all that stand apart there need differ. Below each is its difference from \
-         the first, round by round, where it lies in 99 of 100 cases, and in brackets the least that would have been seen."
+         the first, round by round, where it lies in 99 of 100 cases, and the least that would have been seen."
             .to_owned(),
     ));
     parts.push(compared.every_round());
