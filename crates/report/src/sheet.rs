@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn text_that_is_too_long_is_cut_and_none_leaves_its_element() {
         assert_eq!(shortened("vcmalloc", 100.0, 10.0), "vcmalloc");
-        assert_eq!(shortened("vcmalloc cache_limit=1M", 60.0, 10.0), "vcma…t=1M");
+        assert_eq!(shortened("vcmalloc cache_limit=1M", 60.0, 10.0), "vcma…it=1M");
         let mut sheet = Sheet::default();
         sheet.text("ink", (0.0, 0.0), Anchor::Start, 12.0, "</text><script>\u{1b}");
         sheet.told("\"><b>", |_| ());
