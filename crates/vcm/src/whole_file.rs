@@ -53,9 +53,37 @@ fn not_written(path: &Path, error: &io::Error) -> Failure {
     Failure::new(FAILURE, format!("{}: not written: {why}", path.display()))
 }
 
-/// Refuses to write where something is read.
+/// Refuses to write where something is read, or will be.
 pub fn is_other(path: &Path, source: &Path) -> Result<(), Failure> {
-    let same = path.canonicalize().ok().zip(source.canonicalize().ok()).is_some_and(|(to, from)| to == from);
     let refusal = || format!("{}: this is the file that is read; name another", path.display());
-    if same { Err(Failure::new(FAILURE, refusal())) } else { Ok(()) }
+    if place(path) == place(source) { Err(Failure::new(FAILURE, refusal())) } else { Ok(()) }
+}
+
+/// The same for two names of one file, whether it is there or not.
+fn place(path: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_names_of_a_file_are_one_place_before_it_is_there_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, other) = (
+            folder.path().join("a"),
+            folder.path().join("../").join(folder.path().file_name().unwrap()).join("a"),
+        );
+        assert!(is_other(&file, &other).is_err());
+        std::fs::write(&file, "").unwrap();
+        assert!(is_other(&file, &other).is_err());
+        std::os::unix::fs::symlink(&file, folder.path().join("link")).unwrap();
+        assert!(is_other(&folder.path().join("link"), &file).is_err());
+        assert!(is_other(&folder.path().join("b"), &file).is_ok());
+    }
 }

@@ -17,11 +17,19 @@ use vcm_measure::machine::Machine;
 use vcm_report::chart::Name;
 use vcm_report::{Colour, Page, Part};
 
-/// Writes a page and says where it is.
-pub fn write(path: &Path, page: &Page) -> Result<(), Failure> {
-    whole_file::write(path, page.html().as_bytes())?;
+/// Writes the page where one is wanted, and says where it is.
+pub fn write(path: Option<&Path>, page: impl FnOnce() -> Page) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    whole_file::write(path, page().html().as_bytes())?;
     say::line(&format!("vcm: the report: {}", path.display()));
     Ok(())
+}
+
+/// Before anything is done: that the page can be written, and not over what is read.
+pub fn look(path: Option<&Path>, source: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    source.map_or(Ok(()), |source| whole_file::is_other(path, source))?;
+    whole_file::look(path)
 }
 
 /// In the colour of the allocator that it is; others by their place.

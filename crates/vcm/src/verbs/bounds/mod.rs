@@ -5,9 +5,9 @@
 mod report;
 
 use crate::cli::bounds::Bounds as Arguments;
+use crate::html;
 use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self, wrong};
-use crate::{html, whole_file};
 use std::fmt::Write;
 use std::io::{IsTerminal, Write as _, stderr};
 use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
@@ -15,10 +15,7 @@ use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
 pub fn bounds(arguments: &Arguments) -> Outcome {
     // What is wrong with the file itself is told with its reason.
     let reader = trace_file::open(&arguments.file)?;
-    if let Some(path) = &arguments.html {
-        whole_file::is_other(path, &arguments.file)?;
-        whole_file::look(path)?;
-    }
+    html::look(arguments.html.as_deref(), Some(&arguments.file))?;
     let shows = stderr().is_terminal();
     let progress = |events| {
         if shows {
@@ -36,10 +33,9 @@ pub fn bounds(arguments: &Arguments) -> Outcome {
         true => format!("{:#}\n", serde_json::json!(found)),
         false => as_text(&found),
     };
-    if let Some(path) = &arguments.html {
-        html::write(path, &report::page(file, reader.header(), &found))?;
-    }
+    let written = html::write(arguments.html.as_deref(), || report::page(file, reader.header(), &found));
     let shown = say::result(&text)?;
+    written?;
     match &found.cut_off {
         Some(why) => {
             line(&format!("vcm: {}: {why}; the figures are of what is there", file.display()));

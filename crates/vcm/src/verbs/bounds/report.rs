@@ -37,7 +37,7 @@ fn outcome(found: &Bounds) -> String {
         format!("{} live at most, {} on average.", amount(found.live.peak), amount(found.live.mean as u64));
     if let Some((rule, figures)) = least {
         text += &format!(
-            " The least is held by the rule \u{201c}{}\u{201d}: {} on average",
+            " The least is held by the rule `{}`: {} on average",
             rule.name(),
             amount(figures.mean as u64)
         );

@@ -19,9 +19,9 @@ mod report;
 mod verdict;
 
 use crate::cli::compare::Compare;
+use crate::html;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use crate::table::Table;
-use crate::{html, whole_file};
 use std::env;
 use vcm_inspect::command;
 use vcm_labs::engine::progress::Progress;
@@ -36,9 +36,7 @@ const INTERRUPTED: u8 = 130;
 
 pub fn compare(arguments: Compare) -> Outcome {
     let job = job(&arguments)?;
-    if let Some(path) = &arguments.html {
-        whole_file::look(path)?;
-    }
+    html::look(arguments.html.as_deref(), None)?;
     let mut table = Table::new(arms::chosen(&arguments)?);
     let own = |error: anyhow::Error| Failure::new(FAILURE, format!("{error:#}"));
     tree::adopt_orphans().map_err(own)?;
@@ -47,14 +45,13 @@ pub fn compare(arguments: Compare) -> Outcome {
     take_turns(&mut table, &job, arguments.repeat as usize, &stop, &progress);
     progress.end();
     let is_stopped = stop.is_asked();
-    if let Some(path) = &arguments.html {
-        html::write(path, &page::page(&table, &job, is_stopped))?;
-    }
+    let written = html::write(arguments.html.as_deref(), || page::page(&table, &job, is_stopped));
     say::result(&if arguments.json {
         json::text(&table, &job.command, is_stopped)
     } else {
         report::text(&table, &job.command, arguments.all)
     })?;
+    written?;
     let is_whole = table.runs.iter().all(|runs| runs.failed.is_none());
     match (is_stopped, is_whole) {
         (true, _) => {

@@ -14,7 +14,7 @@ use crate::child::{self, Child, Event};
 use crate::cli::record::Record;
 use crate::library;
 use crate::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
-use crate::{html, trace_file, whole_file};
+use crate::{html, trace_file};
 use output::Output;
 use session::Session;
 use std::env;
@@ -182,14 +182,7 @@ fn can_be_reported(path: &Path, output: &Output) -> Result<(), Failure> {
             format!("{}: it cannot be read again for --html", trace.display()),
         ));
     }
-    if path == trace {
-        return Err(Failure::new(
-            OWN_FAILURE,
-            format!("{}: this is the recording; name another", path.display()),
-        ));
-    }
-    whole_file::is_other(path, &trace)?;
-    whole_file::look(path)
+    html::look(Some(path), Some(&trace))
 }
 
 /// Reads what was recorded, and writes its page; false where it cannot.
@@ -197,7 +190,7 @@ fn report(path: &Path, trace: &Path) -> bool {
     let written = || {
         let mut reader = trace_file::open(trace)?;
         let summary = summarize(&mut reader).map_err(|error| trace_file::wrong(trace, &error))?;
-        html::write(path, &html::traced::page(trace, reader.header(), &summary))
+        html::write(Some(path), || html::traced::page(trace, reader.header(), &summary))
     };
     written().map_err(|failure| line(&format!("vcm: {}", failure.message))).is_ok()
 }
