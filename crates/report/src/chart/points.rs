@@ -44,7 +44,7 @@ pub fn draw(sheet: &mut Sheet, width: f64, points: &[Point], axes: [&Axis; 2], e
     }
     for (kind, point) in points.iter().enumerate() {
         for round in &point.rounds {
-            sheet.shape(kind, at(*round), SIZE / 2.0, point.name.colour, 0.35);
+            sheet.shape(kind, at(*round), SIZE / 2.0, point.name.colour, 0.5);
         }
     }
     let mut taken: Vec<Area> =

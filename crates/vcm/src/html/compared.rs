@@ -44,7 +44,7 @@ impl<'a> Compared<'a> {
             return None;
         }
         let form = Form::Points { points, across: axis(speed), up: axis(memory), extent: Extent::Data };
-        let title = format!("{} against {}", capitalized(&speed.name), memory.name);
+        let title = format!("{} against {}", speed.name, memory.name);
         let note = "Medians; the small points are the rounds. The dashed line joins those that no other beats in both. \
                     Which differences are more than chance is said below.";
         Some(Part::Chart(Chart { title, note: note.to_owned(), form }))
@@ -239,9 +239,4 @@ fn heading(measure: &Measure) -> String {
 fn axis(measure: &Measure) -> Axis {
     let better = if measure.better == spoken::Better::More { Better::More } else { Better::Less };
     Axis::new(measure.name.clone(), measure.unit, better)
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
