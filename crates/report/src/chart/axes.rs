@@ -96,7 +96,7 @@ impl Plot {
         let (up_marks, up_unit) = marks(up, up_scale, 5);
         let widest = up_marks.iter().map(|(_, mark)| text_width(mark, TEXT)).fold(0.0, f64::max);
         let (left, right) = ((widest + 12.0).max(24.0), width - 16.0);
-        let area = Area { left, top: top + 24.0, right, bottom: top + height - 44.0 };
+        let area = Area { left, top: top + 30.0, right, bottom: top + height - 44.0 };
         let plot = Plot { area, across: across_scale, up: up_scale };
         sheet.text("soft", (2.0, top + 13.0), Anchor::Start, TEXT, &named(up, &up_unit));
         for (value, mark) in &up_marks {

@@ -116,11 +116,7 @@ fn above_live(found: &Bounds) -> Part {
             .map(|(_, figures)| Bar::of(times(of(figures), of(&found.live)), &[], None))
             .collect(),
     };
-    let groups = vec![
-        group("mean", &|figures| figures.mean),
-        group("peak", &|figures| figures.peak as f64),
-        group("at the end", &|figures| figures.end as f64),
-    ];
+    let groups = vec![group("mean", &|figures| figures.mean), group("peak", &|figures| figures.peak as f64)];
     let names = all.iter().skip(1).map(|(name, _)| name.clone()).collect();
     Part::Chart(Chart {
         title: "Memory over live bytes".to_owned(),

@@ -16,6 +16,7 @@ const DIFFERENCES: [&str; 5] = [TIME, PEAK, "mean memory", "memory at the end", 
 pub fn page(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> Page {
     let compared = Compared::new(table);
     let ranked = report::ranked(&compared.finished, table, rounds);
+    let is_ranked = ranked.is_some();
     let mut outcome = ranked.unwrap_or_else(|| vec![report::NO_RANKING.to_owned()]);
     if compared.finished.is_empty() {
         outcome = vec!["No allocator finished a round.".to_owned()];
@@ -26,7 +27,8 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> Page {
     outcome.extend(rounds.survey.cut_off.iter().map(|why| format!("{why}; what is there was replayed.")));
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let mut parts = vec![Part::List(lines(&report::remarks(rounds)))];
-    if let (Some(time), Some(peak)) = (table.measure(TIME), table.measure(PEAK)) {
+    // The line of those that no other beats is a ranking.
+    if let (true, Some(time), Some(peak)) = (is_ranked, table.measure(TIME), table.measure(PEAK)) {
         parts.extend(compared.scatter(&time, &peak));
     }
     parts.extend(over_time(table, rounds));
