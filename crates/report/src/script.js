@@ -3,6 +3,7 @@
 for (const table of document.querySelectorAll("table.sorts")) {
   const body = table.tBodies[0];
   for (const heading of table.tHead.rows[0].cells) {
+    if (!heading.textContent.trim()) continue;
     const button = document.createElement("button");
     button.type = "button";
     button.append(...heading.childNodes);

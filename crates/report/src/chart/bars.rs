@@ -150,7 +150,7 @@ fn short(value: f64, unit: &str) -> String {
 }
 
 pub fn table(names: &[Name], groups: &[Group], unit: &str) -> Table {
-    let mut columns = vec![Column::text("")];
+    let mut columns = vec![Column::text("of what")];
     columns.extend(names.iter().map(|name| Column::number(&name.name)));
     let cell = |bar: &Bar| match bar.value {
         None => Cell::none(),
@@ -178,7 +178,7 @@ pub fn table_of_shares(parts: &[(Name, f64)], unit: &str) -> Table {
             Cell::number(share, percent(share)),
         ])
     };
-    let columns = vec![Column::text(""), Column::number(unit), Column::number("share")];
+    let columns = vec![Column::text("part"), Column::number(unit), Column::number("share")];
     Table { title: String::new(), columns, rows: parts.iter().map(row).collect() }
 }
 

@@ -140,7 +140,7 @@ fn staircase(front: &[&Point], axes: [&Axis; 2]) -> Vec<(f64, f64)> {
 
 pub fn table(points: &[Point], axes: [&Axis; 2]) -> Table {
     let [across, up] = axes;
-    let mut columns = vec![Column::text("")];
+    let mut columns = vec![Column::text("name")];
     columns.extend([across, up].map(|axis| Column::number(axis.name.clone())));
     columns.push(Column::text("on the line"));
     let front = front(points, axes);

@@ -173,7 +173,7 @@ impl<'a> Compared<'a> {
                 Cell::text(if settings.is_empty() { "-".to_owned() } else { settings.join(" ") }),
             ]))
         };
-        let columns = ["", "allocator", "version", "how it came", "file", "build-id", "settings"];
+        let columns = ["name", "allocator", "version", "how it came", "file", "build-id", "settings"];
         let mut parts = vec![
             Part::Heading("The allocators that took part".to_owned()),
             Part::Table(Shown {
