@@ -9,12 +9,13 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 9] = [
+const CRATES: [(&str, Floors); 10] = [
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
     ("crates/profile/src", PROFILE),
     ("crates/replay/src", REPLAY),
+    ("crates/report/src", REPORT),
     ("bench/src", BENCH),
     ("crates/labs/src", LABS),
     ("crates/record/src", RECORD),
@@ -53,7 +54,7 @@ const PROFILE: Floors = &[
 const MEASURE: Floors = &[
     &["child", "machine", "nearest", "statistics", "tell", "turns"],
     &["allocators", "paired", "spoken", "tree"],
-    &["arm", "picture"],
+    &["arm"],
     &["stamp"],
     &["witness"],
     &["trial"],
@@ -65,6 +66,16 @@ const REPLAY: Floors = &[
     &["script"],
     &["cuts", "survey", "replayer"],
     &["director"],
+    &["lib"],
+];
+
+const REPORT: Floors = &[
+    &["colour", "scale", "unit"],
+    &["sheet", "table"],
+    &["chart::axes"],
+    &["chart::bars", "chart::histogram", "chart::lines", "chart::points"],
+    &["chart"],
+    &["page"],
     &["lib"],
 ];
 
@@ -132,22 +143,28 @@ const LABS: Floors = &[
 
 const VCM: Floors = &[
     &["amount", "child", "page", "say", "config_file", "proof"],
+    &["whole_file"],
     &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli", "table"],
     &["findings", "arms", "words"],
+    &["html::compared", "html::traced"],
+    &["html"],
     // No verb uses another one.
     &["verbs::doctor::settings", "verbs::doctor::names"],
     &["verbs::doctor::survey"],
     &["verbs::doctor::check", "verbs::doctor::commands", "verbs::doctor::blocks"],
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
-    &["verbs::profile::output", "verbs::profile::signals", "verbs::profile::traced"],
+    &["verbs::profile::signals", "verbs::profile::traced"],
     &["verbs::profile::command", "verbs::profile::process"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
     &["verbs::record::before", "verbs::record::output", "verbs::record::session"],
+    &["verbs::compare::advice"],
     &["verbs::compare::json", "verbs::compare::report"],
+    &["verbs::compare::page"],
     &["verbs::replay::rounds"],
     &["verbs::replay::report"],
+    &["verbs::replay::page"],
     &[
         "verbs::bounds",
         "verbs::check",

@@ -42,6 +42,9 @@ enum Verb {
         /// Seconds a run; each allocator runs twice
         #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=86_400))]
         seconds: u64,
+        /// The report to write, a page for any browser [default: demo.html beside this program]
+        #[arg(long, value_name = "FILE.html")]
+        html: Option<PathBuf>,
     },
     /// Counts the instructions of malloc and free on the fast path
     Instructions(InstructionsArguments),
@@ -99,7 +102,7 @@ fn main() -> Result<()> {
         Verb::Run(run) => run_session(&run, &places),
         Verb::Render { raw } => render(&session::read_rows(&raw)?, &Folder::around(&raw), None),
         Verb::Peers { names } => peers::build(&names, &places),
-        Verb::Demo { threads, seconds } => demo::run(&places, threads, seconds),
+        Verb::Demo { threads, seconds, html } => demo::run(&places, threads, seconds, html),
         Verb::Instructions(wanted) => count_instructions(&wanted, &places),
     }
 }
@@ -174,7 +177,7 @@ fn render(rows: &[Row], folder: &Folder, places: Option<&Places>) -> Result<()> 
         None => Origin::of_page(&folder.page()),
     };
     let mut seen = None;
-    if let Some(svg) = picture::draw(&summary)? {
+    if let Some(svg) = picture::draw(&summary) {
         surroundings::replace(&folder.picture(), &svg)?;
         seen = Some("Time of the fast path as bars; time against memory for each number of threads");
     }

@@ -4,15 +4,19 @@
 //! the time. The data base is filled once, on glibc, and copied for every run, so that all start from the
 //! same files.
 
-use super::surroundings::progress_bar;
+use super::shelf;
+use super::surroundings::{named, progress_bar, replace};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use vcm_measure::allocators::{self, Places, Ready};
 use vcm_measure::child::{self, Used};
+use vcm_measure::machine::Machine;
 use vcm_measure::statistics::median;
 use vcm_measure::turns::{Turn, interleaved};
+use vcm_report::chart::{Axis, Bar, Better, Chart, Extent, Form, Group, Point};
+use vcm_report::{Cell, Column, Page, Part, Row, Table, unit};
 
 const DB_BENCH: &str = "/usr/bin/db_bench";
 const ALLOCATORS: [&str; 5] = ["vcmalloc", "glibc", "jemalloc", "tcmalloc", "mimalloc"];
@@ -28,12 +32,16 @@ const DATA: [&str; 6] = [
     "--disable_wal=1",
 ];
 
-/// Measures `threads` threads for `seconds` a run and prints the table.
-pub fn run(places: &Places, threads: usize, seconds: u64) -> Result<()> {
+/// Measures `threads` threads for `seconds` a run, prints the table and writes the report.
+pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>) -> Result<()> {
     ensure!(
         Path::new(DB_BENCH).exists(),
         "{DB_BENCH} is not there; `apt-get install rocksdb-tools` brings it"
     );
+    let html = match html {
+        Some(html) => html,
+        None => std::env::current_exe()?.with_file_name("demo.html"),
+    };
     let chosen = allocators::ALLOCATORS.iter().filter(|one| ALLOCATORS.contains(&one.name));
     let ready = allocators::ready(&chosen.collect::<Vec<_>>(), places);
     let scratch = Scratch::new()?;
@@ -56,6 +64,8 @@ pub fn run(places: &Places, threads: usize, seconds: u64) -> Result<()> {
     }
     progress.finish_and_clear();
     print!("{}", table(&ready, &runs));
+    replace(&html, &page(&ready, &runs, threads, seconds, &places.ours))?;
+    println!("the report, for a browser: {}", html.display());
     Ok(())
 }
 
@@ -170,25 +180,145 @@ fn rates(output: &str) -> Option<(f64, f64)> {
     Some((before("ops/sec")?, before("operations")?))
 }
 
+/// One column: what it is called, and its value of a run.
+struct Figure {
+    name: &'static str,
+    decimals: usize,
+    of: fn(&Measured) -> f64,
+}
+
+const RATE: Figure = Figure { name: "operations/s", decimals: 0, of: |run| run.operations_per_second };
+const CPU: Figure = Figure { name: "CPU seconds", decimals: 2, of: |run| run.used.cpu_seconds };
+const COST: Figure =
+    Figure { name: "CPU us/operation", decimals: 2, of: |run| run.used.cpu_seconds * 1e6 / run.operations };
+const PEAK: Figure =
+    Figure { name: "peak RSS, MiB", decimals: 0, of: |run| run.used.peak_rss_kib as f64 / 1024.0 };
+const FIGURES: [Figure; 4] = [RATE, CPU, COST, PEAK];
+
+fn values(ready: &Ready, runs: &[(&Ready, Measured)], figure: &Figure) -> Vec<f64> {
+    runs.iter().filter(|(of, _)| *of == ready).map(|(_, run)| (figure.of)(run)).collect()
+}
+
+fn middle(ready: &Ready, runs: &[(&Ready, Measured)], figure: &Figure) -> f64 {
+    median(&values(ready, runs, figure)).unwrap_or(0.0)
+}
+
 fn table(ready: &[Ready], runs: &[(&Ready, Measured)]) -> String {
-    let mut text = format!(
-        "{:<12} {:>12} {:>12} {:>16} {:>14}\n",
-        "", "operations/s", "CPU seconds", "CPU us/operation", "peak RSS, MiB"
-    );
+    let mut text = format!("{:<12}", "");
+    FIGURES.iter().for_each(|figure| text += &format!(" {:>16}", figure.name));
+    text.push('\n');
     for ready in ready {
-        let own = || runs.iter().filter(|(of, _)| *of == ready).map(|(_, run)| run);
-        let middle =
-            |value: fn(&Measured) -> f64| median(&own().map(value).collect::<Vec<_>>()).unwrap_or(0.0);
-        text += &format!(
-            "{:<12} {:>12.0} {:>12.2} {:>16.2} {:>14.0}\n",
-            ready.name(),
-            middle(|run| run.operations_per_second),
-            middle(|run| run.used.cpu_seconds),
-            middle(|run| run.used.cpu_seconds * 1e6 / run.operations),
-            middle(|run| run.used.peak_rss_kib as f64 / 1024.0),
-        );
+        text += &format!("{:<12}", ready.name());
+        for figure in &FIGURES {
+            text += &format!(" {:>16.*}", figure.decimals, middle(ready, runs, figure));
+        }
+        text.push('\n');
     }
     text
+}
+
+fn page(ready: &[Ready], runs: &[(&Ready, Measured)], threads: usize, seconds: u64, ours: &Path) -> String {
+    let machine = Machine::this();
+    let facts = [
+        ("processor", format!("{} x {}", machine.cpus, machine.processor)),
+        ("memory", format!("{} GiB", machine.memory_gib)),
+        ("system", format!("{}, Linux {}", machine.system, machine.kernel)),
+        ("when", chrono::Local::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, false)),
+    ];
+    let facts = facts.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let mut load = vec![DB_BENCH, "--benchmarks=readrandomwriterandom", "--use_existing_db=1"];
+    load.extend(DATA);
+    let load = format!("{} --threads={threads} --duration={seconds}", load.join(" "));
+    Page {
+        title: "RocksDB's db_bench on each allocator".to_owned(),
+        about: format!(
+            "{threads} threads read and write at random through a block cache that is far too small, {PASSES} times {seconds} \
+             seconds on each allocator, in turns."
+        ),
+        outcome: String::new(),
+        parts: vec![
+            speed_against_memory(ready, runs),
+            costs(ready, runs),
+            Part::Table(as_part(ready, runs)),
+            Part::Note(format!(
+                "Medians of {PASSES} runs, below them the runs. Few rounds show large differences only: 'vcm compare' says of each \
+                 how sure it is."
+            )),
+            Part::Heading("The allocators that took part".to_owned()),
+            Part::Facts(ready.iter().map(|one| (one.name().to_owned(), file_of(one))).collect()),
+            Part::Heading("The command, and the machine".to_owned()),
+            Part::Code { what: String::new(), text: command },
+            Part::Code { what: "Each run, on its own copy of the data:".to_owned(), text: load },
+            Part::Facts(facts),
+            Part::List(shelf::origin("vcm-bench", ours).iter().map(|line| line.trim_start_matches("- ").to_owned()).collect()),
+        ],
+    }
+    .html()
+}
+
+fn file_of(ready: &Ready) -> String {
+    let file = ready.library.as_ref().map_or("the C library".to_owned(), |file| file.display().to_string());
+    format!("{file} ({})", ready.allocator.what)
+}
+
+fn speed_against_memory(ready: &[Ready], runs: &[(&Ready, Measured)]) -> Part {
+    let point = |ready: &Ready| Point {
+        name: named(ready.name()),
+        across: middle(ready, runs, &RATE),
+        up: middle(ready, runs, &PEAK),
+        rounds: values(ready, runs, &RATE).into_iter().zip(values(ready, runs, &PEAK)).collect(),
+    };
+    Part::Chart(Chart {
+        title: "Speed against memory".to_owned(),
+        note:
+            "Medians; the small points are the runs. The dashed line joins those that no other beats in both."
+                .to_owned(),
+        form: Form::Points {
+            points: ready.iter().map(point).collect(),
+            across: Axis::new("operations a second", "", Better::More),
+            up: Axis::new("peak RSS", "MiB", Better::Less),
+            extent: Extent::Data,
+        },
+    })
+}
+
+fn costs(ready: &[Ready], runs: &[(&Ready, Measured)]) -> Part {
+    let bars = ready.iter().map(|ready| {
+        let values = values(ready, runs, &COST);
+        Bar::of(median(&values), &values, None)
+    });
+    Part::Chart(Chart {
+        title: "CPU time of an operation".to_owned(),
+        note: "RocksDB's own work is in it, the same on all.".to_owned(),
+        form: Form::Bars {
+            groups: vec![Group { name: String::new(), bars: bars.collect() }],
+            names: ready.iter().map(|ready| named(ready.name())).collect(),
+            unit: "us".to_owned(),
+        },
+    })
+}
+
+fn as_part(ready: &[Ready], runs: &[(&Ready, Measured)]) -> Table {
+    let row = |ready: &Ready| {
+        let cells = FIGURES.iter().map(|figure| {
+            let shown = |value: f64| match figure.decimals {
+                0 => unit::grouped(value),
+                decimals => format!("{value:.decimals$}"),
+            };
+            let each: Vec<String> = values(ready, runs, figure).into_iter().map(shown).collect();
+            let value = middle(ready, runs, figure);
+            Cell { below: each.join(", "), ..Cell::number(value, shown(value)) }
+        });
+        let is_marked = ready.allocator.is_ours();
+        Row { is_marked, ..Row::of(std::iter::once(Cell::text(ready.name())).chain(cells).collect()) }
+    };
+    let columns = FIGURES.iter().map(|figure| Column::number(figure.name));
+    Table {
+        title: String::new(),
+        columns: std::iter::once(Column::text("allocator")).chain(columns).collect(),
+        rows: ready.iter().map(row).collect(),
+    }
 }
 
 #[cfg(test)]

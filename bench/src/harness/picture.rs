@@ -2,44 +2,47 @@
 
 use super::plan::{Cell, Kind};
 use super::summary::{Measure, Summary};
-use anyhow::Result;
-use vcm_measure::picture::{self, Bar, Form, Group, Panel, Point};
+use super::surroundings::named;
+use vcm_report::chart::{Axis, Bar, Better, Chart, Extent, Form, Group, Point};
+use vcm_report::standing_alone;
 
 /// Ratios beyond these are drawn at the edge, so that one outlier does not squeeze the rest together.
 const LEAST_RATIO: f64 = 0.5;
 const GREATEST_RATIO: f64 = 32.0;
 
 /// What the summary has, as SVG; none if it has neither part.
-pub fn draw(summary: &Summary) -> Result<Option<String>> {
+pub fn draw(summary: &Summary) -> Option<String> {
     let scatters = scatters(summary);
     // The same in all, so that they can be compared.
     let all = scatters.iter().flat_map(|(_, points)| points);
     let most = all.fold((2.0, 2.0), |(cost, memory), point| (point.across.max(cost), point.up.max(memory)));
     let scatters = scatters.into_iter().map(|(threads, points)| scatter(threads, points, most));
-    let panels: Vec<Panel> = bars(fast_path(summary)).into_iter().chain(scatters).collect();
-    if panels.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(picture::standing_alone(&picture::svg(&panels, 2)?)))
+    let charts: Vec<Chart> = bars(fast_path(summary)).into_iter().chain(scatters).collect();
+    (!charts.is_empty()).then(|| standing_alone(&charts, 2))
 }
 
-fn bars(means: Vec<(&'static str, f64)>) -> Option<Panel> {
-    let bar = |(_, mean): &(&str, f64)| Bar { values: vec![*mean], report: None };
+fn bars(means: Vec<(&'static str, f64)>) -> Option<Chart> {
+    let bar = |(_, mean): &(&str, f64)| Bar::of(Some(*mean), &[], None);
     let group = Group { name: "ratio to the best peer".to_owned(), bars: means.iter().map(bar).collect() };
-    (!means.is_empty()).then(|| Panel {
+    (!means.is_empty()).then(|| Chart {
         title: "Fast path: time per malloc and free, geometric mean".to_owned(),
-        names: means.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        form: Form::Bars(vec![group]),
+        note: String::new(),
+        form: Form::Bars {
+            names: means.iter().map(|(name, _)| named(name)).collect(),
+            groups: vec![group],
+            unit: String::new(),
+        },
     })
 }
 
-fn scatter(threads: usize, points: Vec<Point>, most: (f64, f64)) -> Panel {
+fn scatter(threads: usize, points: Vec<Point>, most: (f64, f64)) -> Chart {
     let noun = if threads == 1 { "thread" } else { "threads" };
-    let (across, up) = ("CPU time per operation".to_owned(), "peak RSS".to_owned());
-    Panel {
+    let axis = |name: &str| Axis::new(name, "", Better::Less);
+    let (across, up) = (axis("CPU time per operation"), axis("peak RSS"));
+    Chart {
         title: format!("{threads} {noun}: 1 is the best peer, lower left is better"),
-        names: Vec::new(),
-        form: Form::Points { points, across, up, least: LEAST_RATIO, most },
+        note: String::new(),
+        form: Form::Points { points, across, up, extent: Extent::Doublings { least: LEAST_RATIO, most } },
     }
 }
 
@@ -69,7 +72,7 @@ fn scatters(summary: &Summary) -> Vec<(usize, Vec<Point>)> {
         };
         let point = |&allocator: &&'static str| {
             let (across, up) = (mean(allocator, Measure::Cost)?, mean(allocator, Measure::PeakRss)?);
-            Some(Point { name: allocator.to_owned(), across, up })
+            Some(Point { name: named(allocator), across, up, rounds: Vec::new() })
         };
         summary.allocators.iter().filter_map(point).collect()
     };

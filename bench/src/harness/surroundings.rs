@@ -7,6 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use vcm_measure::allocators;
+use vcm_report::Colour;
+use vcm_report::chart::Name;
 
 /// A program of this package beside this one. Under `cargo run` it is brought up to date first: cargo builds
 /// only the program that it was asked to run.
@@ -41,6 +44,12 @@ pub fn own_bench() -> Option<PathBuf> {
     };
     let here = std::env::current_dir().ok()?;
     here.ancestors().map(|above| above.join("bench")).find(is_ours)
+}
+
+/// An allocator in pictures, in the colour of its declaration.
+pub fn named(name: &str) -> Name {
+    let (red, green, blue) = allocators::colour_of(name);
+    Name::new(name, Colour(red, green, blue))
 }
 
 /// What was there before stays until the new text is whole.

@@ -7,7 +7,7 @@ use crate::pools::{Place, Pools};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::io::Read;
-use vcm_trace::{Error, Event, Object, PROCESS, Reader, Result, StreamId, in_order};
+use vcm_trace::{Error, Event, Object, PROCESS, Reader, Result, StreamId, Thinned, in_order};
 
 /// Where a block is put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -70,7 +70,7 @@ pub struct Bounds {
 }
 
 /// About so many moments are kept.
-const MOMENTS: u64 = 1000;
+const MOMENTS: usize = 1000;
 
 /// Follows all rules through a trace; `open` opens it anew.
 pub fn bounds<R: Read>(
@@ -110,8 +110,7 @@ struct Course {
     best_fit: BestFit,
     now: Moment,
     sums: (f64, [f64; RULES.len()]),
-    since_kept: u64,
-    keep_every: u64,
+    course: Thinned<Moment>,
     bounds: Bounds,
 }
 
@@ -125,8 +124,7 @@ impl Course {
             best_fit: BestFit::new(),
             now: Moment::default(),
             sums: (0.0, [0.0; RULES.len()]),
-            since_kept: 0,
-            keep_every: 1,
+            course: Thinned::new(MOMENTS),
             bounds: Bounds::default(),
         }
     }
@@ -187,21 +185,7 @@ impl Course {
             *sum += bytes as f64;
             figures.peak = figures.peak.max(bytes);
         }
-        self.since_kept += 1;
-        if self.since_kept < self.keep_every {
-            return;
-        }
-        self.since_kept = 0;
-        self.bounds.course.push(self.now);
-        if self.bounds.course.len() as u64 == 2 * MOMENTS {
-            // Every other one goes, and from now on half as many are kept.
-            let mut at = 0;
-            self.bounds.course.retain(|_| {
-                at += 1;
-                at % 2 == 0
-            });
-            self.keep_every *= 2;
-        }
+        self.course.push(self.now);
     }
 
     fn end(mut self) -> Bounds {
@@ -210,8 +194,8 @@ impl Course {
         for ((sum, figures), end) in self.sums.1.iter().zip(&mut self.bounds.pages).zip(self.now.pages) {
             (figures.mean, figures.end) = (sum / events, end);
         }
-        if self.bounds.course.last() != Some(&self.now) && self.bounds.events > 0 {
-            self.bounds.course.push(self.now);
+        if self.bounds.events > 0 {
+            self.bounds.course = self.course.ending_with(self.now);
         }
         self.bounds
     }

@@ -131,6 +131,11 @@ pub fn known(name: &str) -> Option<&'static Allocator> {
     ALLOCATORS.iter().find(|allocator| allocator.name == now)
 }
 
+/// In pictures; of what is no allocator too.
+pub fn colour_of(name: &str) -> (u8, u8, u8) {
+    known(name).map_or((150, 110, 200), |known| known.colour)
+}
+
 /// The allocator of this name, or an error that suggests one.
 pub fn named(name: &str) -> Result<&'static Allocator, String> {
     let suggestion = || nearest::suggestion(name, ALLOCATORS.iter().map(|allocator| allocator.name));

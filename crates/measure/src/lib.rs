@@ -5,7 +5,7 @@
 //!   allocators ─► arm ─► turns (who runs when) ─► child (one run, time limit, what it used)
 //!                                              └► trial (a command, or a server and its load), tree (all its processes)
 //!                                                    │
-//!   machine (where it was) ─► a page ◄─ statistics, paired, picture (SVG)
+//!   machine (where it was) ─► a page ◄─ statistics, paired
 //! ```
 //!
 //! `spoken` reads what load programs print, `stamp` says what an allocator is, `nearest` suggests names, `tell` is how
@@ -17,7 +17,6 @@ pub mod child;
 pub mod machine;
 pub mod nearest;
 pub mod paired;
-pub mod picture;
 pub mod spoken;
 pub mod stamp;
 pub mod statistics;

@@ -8,7 +8,7 @@ mod course;
 use crate::arm::Arm;
 use crate::spoken::{self, Pattern, Reading, Regex};
 use crate::stamp::Stamp;
-use crate::tree::Tree;
+use crate::tree::{Memory, Tree};
 use course::Course;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpStream};
@@ -47,6 +47,8 @@ pub struct Trial {
     pub readings: Vec<Reading>,
     pub stamp: Stamp,
     pub notes: Vec<String>,
+    /// Seconds since the start, and the memory then.
+    pub course: Vec<(f64, Memory)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use super::calls::Chain;
 use super::units;
+use maud::{PreEscaped, html};
 use serde::Serialize;
 use std::collections::HashMap;
+use vcm_report::Frame;
 
-const PAGE: &str = include_str!("flame/page.html");
 const STYLE: &str = include_str!("flame/style.css");
 const SCRIPT: &str = include_str!("flame/script.js");
 
@@ -39,33 +40,26 @@ pub fn page(chains: &[Chain], title: &str, about: &str) -> String {
     let mut root = boxes(&drawn, 0);
     root.n = "all".into();
     let data = serde_json::to_string(&root).unwrap_or_else(|_| "{}".into());
-    let parts = [
-        ("{{title}}", text(title)),
-        ("{{total}}", units::bytes(root.v as f64)),
-        ("{{about}}", text(about)),
-        ("{{style}}", STYLE.to_string()),
-        ("{{script}}", SCRIPT.to_string()),
-        // Nothing in a name may end the element.
-        ("{{data}}", data.replace('<', "\\u003c")),
-    ];
-    let mut page = String::new();
-    let mut rest = PAGE;
-    // Each mark once and from the left, so that a name that looks like a mark stays a name.
-    while let Some(begin) = rest.find("{{") {
-        let (before, mark) = rest.split_at(begin);
-        page += before;
-        match parts.iter().find(|(name, _)| mark.starts_with(name)) {
-            Some((name, value)) => {
-                page += value;
-                rest = mark.get(name.len()..).unwrap_or_default();
-            }
-            None => {
-                page += "{{";
-                rest = mark.get(2..).unwrap_or_default();
+    // Nothing in a name may end the element.
+    let data = data.replace('<', "\\u003c");
+    let body = html! {
+        header {
+            h1 { (title) }
+            p { (units::bytes(root.v as f64)) "; " (about) }
+            div.tools {
+                input #search type="search" placeholder="Search (/)" aria-label="Search functions";
+                button #all type="button" disabled { "Show all (Esc)" }
+                button #theme type="button" { "Light or dark" }
+                span #found role="status" {}
             }
         }
-    }
-    page + rest
+        main #graph aria-label="Stacks, outermost calls at the top" {}
+        footer #detail role="status" {
+            "Each box is a function, as wide as the bytes below it. Click one to see only what it called."
+        }
+        script type="application/json" #data { (PreEscaped(data)) }
+    };
+    Frame { title, style: STYLE, body, script: SCRIPT }.html()
 }
 
 /// The box of what these chains have in common, so deep from their outermost calls.
@@ -103,10 +97,6 @@ fn outer(chain: &Chain, depth: usize) -> Option<&super::Call> {
     chain.calls.len().checked_sub(depth + 1).and_then(|at| chain.calls.get(at))
 }
 
-fn text(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +124,7 @@ mod tests {
         let page = page(&[chain(&["</script><b>", "{{script}}"], 7.0), chain(&["less"], -9.0)], "a <b>", "");
         assert!(page.contains("\\u003c/script>") && !page.contains("</script><b>"));
         assert_eq!(page.matches("{{script}}").count(), 1);
+        assert_eq!(page.matches("</script>").count(), 2);
         assert!(page.contains("a &lt;b&gt;") && !page.contains("less\""));
         assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("src="));
     }

@@ -18,6 +18,7 @@ mod order;
 mod raw;
 mod reader;
 mod summary;
+mod thinned;
 mod varint;
 mod writer;
 
@@ -28,7 +29,8 @@ pub use event::{Event, Item, Object, PROCESS, StreamId};
 pub use order::in_order;
 pub use raw::{RawEpoch, RawSection};
 pub use reader::{Epoch, Reader, Section, Timed};
-pub use summary::{Summary, summarize};
+pub use summary::{Moment, OfThread, Summary, summarize};
+pub use thinned::Thinned;
 pub use writer::{Writer, Written};
 
 /// What fails here fails with an [`Error`].

@@ -14,6 +14,7 @@
 //! arms        allocators as they are typed
 //! child       a command as the shell would start it: signals passed on, its end as ours
 //! table       what a comparison measured; words, how that is told
+//! html        pages for a browser; whole_file, files that are whole or as they were
 //! page        text that fits the terminal
 //! say         how a message, a failure and an exit code look
 //! ```
@@ -28,6 +29,7 @@ mod child;
 mod cli;
 mod config_file;
 mod findings;
+mod html;
 mod library;
 mod page;
 mod proof;
@@ -37,6 +39,7 @@ mod settings;
 mod table;
 mod trace_file;
 mod verbs;
+mod whole_file;
 mod words;
 
 use clap::Parser;

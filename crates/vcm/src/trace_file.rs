@@ -1,6 +1,7 @@
 //! Traces as files: what is read is opened, what is written gets its name only when it is whole.
 
 use crate::say::{FAILURE, Failure};
+use crate::whole_file;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
@@ -49,13 +50,7 @@ pub fn write<T>(
     source: &Path,
     fill: impl FnOnce(BufWriter<File>) -> Result<(BufWriter<File>, T), Failure>,
 ) -> Result<T, Failure> {
-    let same = path.canonicalize().ok().zip(source.canonicalize().ok()).is_some_and(|(to, from)| to == from);
-    if same {
-        return Err(Failure::new(
-            FAILURE,
-            format!("{}: this is the file that is read; name another", path.display()),
-        ));
-    }
+    whole_file::is_other(path, source)?;
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
     let part = Part(PathBuf::from(name));

@@ -4,6 +4,7 @@ use crate::table::{Measure, Runs};
 use vcm_measure::paired::Difference;
 use vcm_measure::spoken::Better;
 use vcm_measure::statistics::median;
+use vcm_report::unit::shown;
 
 pub fn block(first: &Runs, others: &[&Runs], measure: &Measure) -> String {
     let direction = if measure.better == Better::More { "more" } else { "less" };
@@ -44,34 +45,9 @@ fn in_words(difference: &Difference, measure: &Measure) -> String {
     )
 }
 
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent.abs() >= 999.5 { format!("x{:.1}", 1.0 + share) } else { format!("{percent:+.1} %") }
-}
-
-fn shown(value: f64, unit: &str) -> String {
-    match unit {
-        "B" if value >= f64::from(1 << 30) => format!("{:.2} GiB", value / f64::from(1 << 30)),
-        "B" => format!("{:.1} MiB", value / f64::from(1 << 20)),
-        "us" if value >= 1e4 => format!("{:.1} ms", value / 1e3),
-        "us" => format!("{value:.1} us"),
-        "s" => format!("{value:.3} s"),
-        _ if value >= 100.0 => grouped(value.round() as u64),
-        _ => format!("{value:.3}"),
-    }
-}
-
-/// `1,234,567`
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 pub fn notes(finished: &[&Runs]) -> String {
@@ -102,10 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_units_that_fit() {
-        assert_eq!(shown(1_234_567.0, "ops/s"), "1,234,567");
-        assert_eq!(shown(1.5 * f64::from(1 << 20), "B"), "1.5 MiB");
-        assert_eq!(shown(12_345.0, "us"), "12.3 ms");
+    fn shares_are_percents_until_they_are_multiples() {
         assert_eq!(
             (percent(0.05), percent(-0.5), percent(20.0)),
             ("+5.0 %".into(), "-50.0 %".into(), "x21.0".into())

@@ -103,6 +103,37 @@ fn what_is_better_is_recommended_with_its_drop_in_and_its_proof() {
     }
 }
 
+#[test]
+fn the_page_has_the_recommendation_the_values_and_what_was_typed_as_text() {
+    let place = Place::new();
+    let program = place.program("program", PROGRAM, &[]);
+    let (quick, slow) = (allocator(&place, "quick.so", 10, 10), allocator(&place, "slow.so", 12, 12));
+    let names = format!("{},{}", text(&slow), text(&quick));
+    let page = place.path("page.html");
+    let arguments = ["--cost", "steps: ([0-9]+)", "--html", text(&page)];
+    let result = done(&mut compare(&names, &arguments, &[text(&program), "</script><b onclick='x'>"]));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    let html = std::fs::read_to_string(&page).unwrap();
+    for expected in [
+        "Recommended",
+        "steps against peak RSS",
+        "LD_PRELOAD",
+        "build-id",
+        "Memory over time",
+        "&lt;/script&gt;",
+    ] {
+        assert!(html.contains(expected), "{expected} is not in {html}");
+    }
+    assert!(!html.contains("<b onclick"));
+    let nowhere = done(&mut compare(
+        &names,
+        &["--html", "/no/such/folder/x.html"],
+        &["touch", text(&place.path("ran"))],
+    ));
+    assert_eq!(nowhere.code, Some(1), "{}", nowhere.err);
+    assert!(!place.path("ran").exists(), "nothing runs for a page that cannot be written");
+}
+
 /// A run that does not count: the code is 1, and `why` is said.
 fn assert_left_out(result: &Done, why: &str) {
     assert_eq!(result.code, Some(1), "{}{}", result.out, result.err);

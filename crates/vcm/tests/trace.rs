@@ -65,6 +65,50 @@ fn what_was_imported_is_shown_in_figures_lines_and_parts() {
 }
 
 #[test]
+fn a_page_is_written_whole_or_not_at_all_and_never_over_what_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = imported(folder.path());
+    let page = folder.path().join("page.html");
+    for verb in [&["trace", "info"][..], &["bounds"]] {
+        std::fs::write(&page, "before").unwrap();
+        let written = done(vcm(verb).args([&file, "--html", text(&page)]));
+        assert_eq!(written.code, Some(0), "{}", written.err);
+        assert!(
+            written.err.contains("page.html") && !written.out.is_empty(),
+            "{}{}",
+            written.out,
+            written.err
+        );
+        let html = std::fs::read_to_string(&page).unwrap();
+        assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"), "{html}");
+        assert!(html.contains("4.0 KiB") || html.contains("4.00 KiB"), "{html}");
+
+        let bytes = std::fs::read(&file).unwrap();
+        let refused = done(vcm(verb).args([&file, "--html", &file]));
+        assert_eq!(refused.code, Some(1), "{}", refused.err);
+        assert!(refused.err.contains("this is the file that is read"), "{}", refused.err);
+        assert_eq!(std::fs::read(&file).unwrap(), bytes);
+        let nowhere = done(vcm(verb).args([&file, "--html", "/no/such/folder/page.html"]));
+        assert_eq!(
+            (nowhere.code, nowhere.out.as_str()),
+            (Some(1), ""),
+            "before anything is done: {}",
+            nowhere.err
+        );
+
+        std::fs::write(&page, "before").unwrap();
+        std::fs::write(folder.path().join("text.vct"), "no trace").unwrap();
+        let text_file = folder.path().join("text.vct");
+        let wrong = done(vcm(verb).args([text(&text_file), "--html", text(&page)]));
+        assert_eq!(wrong.code, Some(1), "{}", wrong.err);
+        assert_eq!(std::fs::read_to_string(&page).unwrap(), "before");
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn packed_sources_are_read_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let (source, target) = (folder.path().join("s"), folder.path().join("t.vct"));

@@ -8,8 +8,9 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
 use vcm_measure::machine::Machine;
-use vcm_measure::picture::{self, Form, Panel, Series};
 use vcm_measure::statistics;
+use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
+use vcm_report::{Colour, standing_alone};
 
 /// What is asked of a run.
 pub type Question = Box<dyn Fn(&Run) -> Option<f64>>;
@@ -114,28 +115,28 @@ const LIVE: &str = "live bytes";
 const SECONDS_BEFORE_STOP: f64 = 5.0;
 
 /// A panel for each case: the heap of each allocator over time (first pass), and the live bytes.
-pub fn panels(runs: &[Run], origin: Origin) -> Vec<Panel> {
+pub fn panels(runs: &[Run], origin: Origin) -> Vec<Chart> {
     let cases = distinct(runs.iter().map(|run| run.case.as_str()));
     let first_runs = |case| runs.iter().filter(move |run| run.case == case && run.pass == 0);
     cases.into_iter().map(|case| panel(case, first_runs(case), origin)).collect()
 }
 
-fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>, origin: Origin) -> Panel {
+fn panel<'a>(case: &str, runs: impl Iterator<Item = &'a Run>, origin: Origin) -> Chart {
     let mut runs: Vec<&Run> = runs.collect();
     runs.sort_by_key(|run| rank(run.allocator));
     let line = |run: &&Run| Series {
-        name: run.allocator.to_owned(),
+        name: surroundings::named(run.allocator),
         points: points(run, origin, |one| one.memory.heap),
         is_area: false,
     };
     let mut series: Vec<Series> = runs.iter().map(line).collect();
     if let Some(run) = runs.iter().find(|run| run.is_finished()) {
         let points = points(run, origin, |one| one.live);
-        series.push(Series { name: LIVE.to_owned(), points, is_area: true });
+        series.push(Series { name: Name::new(LIVE, Colour(150, 110, 200)), points, is_area: true });
     }
-    let names = series.iter().map(|series| series.name.clone()).collect();
-    let (across, up) = ("seconds".to_owned(), "heap RSS, MiB".to_owned());
-    Panel { title: case.to_owned(), names, form: Form::Lines { series, across, up } }
+    let across = Axis::new("", "seconds", Better::Neither);
+    let up = Axis::new("heap RSS", "MiB", Better::Less);
+    Chart { title: case.to_owned(), note: String::new(), form: Form::Lines { series, across, up } }
 }
 
 /// Seconds and MiB.
@@ -168,10 +169,9 @@ impl Output {
     }
 
     /// Writes and prints the pages: how it was measured, the picture if there are runs, the tables.
-    pub fn write(&self, about: &str, tables: &str, panels: &[Panel]) -> Result<()> {
+    pub fn write(&self, about: &str, tables: &str, panels: &[Chart]) -> Result<()> {
         if !panels.is_empty() {
-            let svg = picture::standing_alone(&picture::svg(panels, 2)?);
-            surroundings::replace(&self.folder.picture(), &svg)?;
+            surroundings::replace(&self.folder.picture(), &standing_alone(panels, 2))?;
         }
         let about = format!("{about}\n\n{}.\n{}\n", machine(), self.origin.join("\n"));
         let seen = "Resident memory over time, a line for each allocator, and the live bytes";

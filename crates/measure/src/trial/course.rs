@@ -34,7 +34,8 @@ pub struct Course<'a> {
     errors: File,
     load: Option<Load>,
     witness: Witness,
-    samples: Vec<Memory>,
+    /// By seconds since the start.
+    samples: Vec<(f64, Memory)>,
     under_load: Vec<Memory>,
     idle: Option<Memory>,
 }
@@ -115,7 +116,7 @@ impl<'a> Course<'a> {
         let processes = tree.living(self.load.as_ref().map(|load| load.id));
         self.witness.look(self.arm, &processes);
         let memory = tree::memory(&processes);
-        self.samples.push(memory);
+        self.samples.push((self.started.elapsed().as_secs_f64(), memory));
         if self.load.is_some() {
             self.under_load.push(memory);
         }
@@ -195,7 +196,7 @@ impl<'a> Course<'a> {
     pub fn account(&self, wall: Duration, used: &Used) -> Vec<Reading> {
         let less = |name: &str, unit, value| Reading::new(name, unit, Better::Less, value);
         let of = |samples: &[Memory], part: fn(&Memory) -> f64| samples.iter().map(part).collect::<Vec<_>>();
-        let peak_pss = of(&self.samples, |memory| memory.pss_bytes).into_iter().fold(0.0, f64::max);
+        let peak_pss = self.samples.iter().map(|(_, memory)| memory.pss_bytes).fold(0.0, f64::max);
         let mut readings = vec![
             less("wall time", "s", wall.as_secs_f64()),
             less("CPU time", "s", used.cpu_seconds),
@@ -234,7 +235,7 @@ impl<'a> Course<'a> {
                 true => Failed::Unseen(unproved.reason),
                 false => Failed::Because(unproved.reason),
             })?;
-        Ok(Trial { readings, stamp: verdict.stamp, notes: verdict.notes })
+        Ok(Trial { readings, stamp: verdict.stamp, notes: verdict.notes, course: self.samples })
     }
 }
 

@@ -7,6 +7,7 @@ const EXAMPLES: &str = "\
 Examples:
   vcm bounds osd.vct                       how little memory the blocks of this trace could have taken
   vcm bounds osd.vct --json                the same, and a thousand moments of it
+  vcm bounds osd.vct --html bounds.html    the same as a page for a browser
 
 Exit status:
   0  shown
@@ -25,4 +26,7 @@ pub struct Bounds {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Write a report, a page for any browser that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
 }

@@ -12,6 +12,7 @@ Examples:
   vcm compare --ready 7001 --load 'redis-benchmark -p 7001 -t set,get --csv' -- redis-server --port 7001
   vcm compare --metric 'rate: ([0-9.]+)' --cost 'lag: ([0-9.]+)' -- ./program
   vcm compare --sweep cache_limit=1M,32M,256M -- ./program
+  vcm compare --html report.html -- ./program
   vcm compare --allocators plain,vcmalloc -- ./linked-with-its-own-allocator
 
 Allocators: glibc, jemalloc, tcmalloc, mimalloc, vcmalloc, vcmalloc-hardened, those of 'vcm-bench', a path with a
@@ -69,6 +70,9 @@ pub struct Compare {
     /// Print JSON: every value, the comparisons, and of each allocator name, version, build and settings
     #[arg(long)]
     pub json: bool,
+    /// Write a report, a page for any browser that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -12,6 +12,7 @@ Examples:
   vcm record --preload libjemalloc.so.2 -- ./program   over another allocator
   vcm record --program redis-server -- ./start-all     the first process of that name
   vcm trace info db_bench.vct                          what was recorded
+  vcm record --html report.html -- ./program           the same as a page for a browser
 
 A program that only runs already cannot be recorded: there is no --pid yet.
 
@@ -49,6 +50,9 @@ pub struct Record {
     /// The recorder's library, instead of the one that is found by itself
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
+    /// Write a report of what was recorded, a page for any browser that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -10,6 +10,7 @@ Examples:
   vcm replay osd.vct --allocators glibc,vcmalloc,./mine.so --repeat 9
   vcm replay osd.vct --paced                         at the recorded times: what comes back while it idles
   vcm replay osd.vct --paced --speed 4 --json
+  vcm replay osd.vct --html report.html
 
 Allocators: as for 'vcm compare'. The first is what the others are compared with.
 
@@ -54,6 +55,9 @@ pub struct Replay {
     /// Print JSON: every value, and the memory over the time of the trace
     #[arg(long)]
     pub json: bool,
+    /// Write a report, a page for any browser that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
 }
 
 fn speed(text: &str) -> Result<f64, String> {

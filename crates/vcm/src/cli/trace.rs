@@ -9,6 +9,7 @@ Examples:
   vcm trace import osd.art.zst -o osd.vct
   vcm trace import --format gperftools raw.lz4 -o server.vct
   vcm trace info osd.vct
+  vcm trace info osd.vct --html osd.html
   vcm trace cut osd.vct --from 10s --for 5s -o part.vct
   vcm trace dump part.vct --limit 100
 
@@ -38,9 +39,12 @@ pub enum Act {
 pub struct Info {
     /// The trace
     pub file: PathBuf,
-    /// Print JSON
+    /// Print JSON: all of that, by thread, and some thousand moments of live bytes and memory
     #[arg(long)]
     pub json: bool,
+    /// Write a report, a page for any browser that needs no network: memory over time, sizes, lifetimes, threads
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
 }
 
 /// Print the events of a trace, a line each: time, thread, what it did.

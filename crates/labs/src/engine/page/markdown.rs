@@ -61,7 +61,7 @@ fn where_and_when(results: &Results) -> String {
 }
 
 fn image(name: &str, index: usize, picture: &Drawn) -> String {
-    format!("![{}]({})\n\n", picture.title, picture_name(name, index))
+    format!("![{}]({})\n\n", picture.chart.title, picture_name(name, index))
 }
 
 fn folded(head: &str, text: &str) -> String {

@@ -24,7 +24,8 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use vcm_measure::{picture as drawing, tell};
+use vcm_measure::tell;
+use vcm_report::{Chart, standing_alone};
 
 pub fn publish(request: &Request, experiment: &Experiment, results: &Results) -> Result<()> {
     let json = json(results)?;
@@ -53,11 +54,13 @@ fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &st
     // The rows before all that is made of them.
     replace(out, &format!("{name}.json"), json)?;
     let _ = fs::remove_file(out.join(partial_name(results)));
-    let pictures = pictures(experiment, results)?;
+    let pictures = pictures(experiment, results);
     replace(out, &format!("{name}.html"), &html::page(experiment, results, &pictures))?;
     replace(out, &format!("{name}.md"), &markdown::page(experiment, results, &name, &pictures))?;
     for (index, picture) in pictures.iter().enumerate() {
-        replace(out, &picture_name(&name, index), &drawing::standing_alone(&picture.svg))?;
+        // The page has the title.
+        let bare = Chart { title: String::new(), ..picture.chart.clone() };
+        replace(out, &picture_name(&name, index), &standing_alone(&[bare], 1))?;
     }
     tell::line(&format!("written: {0}/{name}.html, .md, .json", out.display()));
     Ok(())
@@ -103,12 +106,11 @@ fn picture_name(name: &str, index: usize) -> String {
 }
 
 /// None of a void run: a picture is numbers too.
-fn pictures(experiment: &Experiment, results: &Results) -> Result<Vec<picture::Drawn>> {
+fn pictures(experiment: &Experiment, results: &Results) -> Vec<picture::Drawn> {
     if !results.verdict.void.is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let drawn = experiment.pictures.iter().map(|picture| picture::draw(experiment, results, picture));
-    Ok(drawn.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    experiment.pictures.iter().flat_map(|picture| picture::draw(experiment, results, picture)).collect()
 }
 
 /// What was there before stays until the new text is whole.

@@ -6,18 +6,19 @@ use super::tables::{limited, of_all, report_of};
 use crate::engine::experiment::{Experiment, Picture};
 use crate::engine::results::{Results, Row};
 use crate::engine::statistics::relative;
-use anyhow::Result;
-use vcm_measure::picture::{self, Bar, Form, Group, Panel, Series};
+use vcm_measure::allocators;
+use vcm_measure::statistics::median;
+use vcm_report::Colour;
+use vcm_report::chart::{Axis, Bar, Chart, Form, Group, Name, Series};
 
 pub struct Drawn {
-    pub title: String,
-    pub svg: String,
+    pub chart: Chart,
     /// True if a line across a bar shows a report's number.
     pub has_report: bool,
 }
 
 /// None if the run has no rows for it; several if there are axes that it does not show.
-pub fn draw(experiment: &Experiment, results: &Results, picture: &Picture) -> Result<Vec<Drawn>> {
+pub fn draw(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<Drawn> {
     if let Picture::Only { picture: inner, .. } = picture {
         let some = Results { rows: limited(&results.rows, picture), ..results.clone() };
         return draw(experiment, &some, inner);
@@ -27,14 +28,14 @@ pub fn draw(experiment: &Experiment, results: &Results, picture: &Picture) -> Re
     let mut drawn = Vec::new();
     for (name, rows) in apart(experiment, results, picture) {
         let some = Results { rows, ..results.clone() };
-        if let Some(mut one) = draw_one(experiment, &some, picture)? {
+        if let Some(mut one) = draw_one(experiment, &some, picture) {
             if !name.is_empty() {
-                one.title = format!("{}: {name}", one.title);
+                one.chart.title = format!("{}: {name}", one.chart.title);
             }
             drawn.push(one);
         }
     }
-    Ok(drawn)
+    drawn
 }
 
 /// The rows of each combination of the axes that the picture does not show, with its name: a median over two
@@ -85,44 +86,53 @@ fn axis_of(picture: &Picture) -> &'static str {
     }
 }
 
-fn draw_one(experiment: &Experiment, results: &Results, picture: &Picture) -> Result<Option<Drawn>> {
+fn draw_one(experiment: &Experiment, results: &Results, picture: &Picture) -> Option<Drawn> {
     let title = match picture {
         Picture::Steps { title, .. }
         | Picture::Lines { title, .. }
         | Picture::Bars { title, .. }
         | Picture::Ratios { title, .. } => *title,
-        Picture::Only { .. } => return Ok(None),
+        Picture::Only { .. } => return None,
     };
     let groups = groups(experiment, results, picture);
-    if groups.iter().all(|group| group.bars.iter().all(|bar| bar.values.is_empty())) {
-        return Ok(None);
+    if groups.iter().all(|group| group.bars.iter().all(|bar| bar.value.is_none())) {
+        return None;
     }
     let has_report = groups.iter().any(|group| group.bars.iter().any(|bar| bar.report.is_some()));
-    let names = results.allocators.clone();
-    let form = form(picture, &names, groups);
-    let has_report = has_report && matches!(form, Form::Bars(_));
-    let svg = picture::svg(&[Panel { title: String::new(), names, form }], 1)?;
-    Ok(Some(Drawn { title: title.to_owned(), svg, has_report }))
+    let names: Vec<Name> = results.allocators.iter().map(|allocator| named(allocator)).collect();
+    let measure = experiment.measure(measure_of(picture));
+    let form = form(picture, names, groups, measure.map_or("", |measure| measure.unit));
+    let has_report = has_report && matches!(form, Form::Bars { .. });
+    Some(Drawn { chart: Chart { title: title.to_owned(), note: String::new(), form }, has_report })
+}
+
+/// What is no allocator's is of all of them together.
+fn named(allocator: &str) -> Name {
+    let (red, green, blue) = allocators::colour_of(allocator);
+    Name::new(allocator, Colour(red, green, blue))
 }
 
 /// One value of the axis makes no line: dots on the edge of a picture say less than bars.
-fn form(picture: &Picture, names: &[String], groups: Vec<Group>) -> Form {
+fn form(picture: &Picture, names: Vec<Name>, groups: Vec<Group>, unit: &str) -> Form {
     match picture {
-        Picture::Ratios { .. } => Form::Ratios(groups),
+        Picture::Ratios { .. } => Form::Ratios { names, groups },
         Picture::Lines { axis, .. } if groups.len() > 1 => {
             let place = |group: &Group| group.name.parse().unwrap_or(0.0);
-            let series = |(index, name): (usize, &String)| Series {
-                name: name.clone(),
+            let series = |(index, name): (usize, Name)| Series {
+                name,
                 points: groups
                     .iter()
-                    .filter_map(|group| Some((place(group), group.bars[index].value()?)))
+                    .filter_map(|group| Some((place(group), group.bars[index].value?)))
                     .collect(),
                 is_area: false,
             };
-            let series = names.iter().enumerate().map(series).collect();
-            Form::Lines { series, across: (*axis).to_owned(), up: String::new() }
+            Form::Lines {
+                series: names.into_iter().enumerate().map(series).collect(),
+                across: Axis { name: (*axis).to_owned(), ..Axis::default() },
+                up: Axis { unit: unit.to_owned(), ..Axis::default() },
+            }
         }
-        _ => Form::Bars(groups),
+        _ => Form::Bars { names, groups, unit: unit.to_owned() },
     }
 }
 
@@ -152,14 +162,15 @@ fn groups(experiment: &Experiment, results: &Results, picture: &Picture) -> Vec<
             |row: &&Row| row.allocator == *allocator && of(row) == *name && row.values.contains_key(measure);
         let rows: Vec<&Row> = rows.iter().filter(here).collect();
         let report = rows.first().and_then(|row| report_of(experiment, measure, row));
-        Bar { values: rows.iter().map(|row| row.values[measure]).collect(), report }
+        let values: Vec<f64> = rows.iter().map(|row| row.values[measure]).collect();
+        Bar::of(median(&values), &values, report)
     };
     let group = |name: String| Group {
         bars: results.allocators.iter().map(|allocator| bar(&name, allocator)).collect(),
         name,
     };
     let groups = names.into_iter().map(group);
-    groups.filter(|group| group.bars.iter().any(|bar| !bar.values.is_empty())).collect()
+    groups.filter(|group| group.bars.iter().any(|bar| bar.value.is_some())).collect()
 }
 
 /// In the declaration's order.

@@ -1,8 +1,11 @@
 //! `vcm bounds`: how little memory a trace could have taken.
 //!
-//! The rules are `vcm-bounds`'; here are files, progress and the table.
+//! The rules are `vcm-bounds`'; here are files, progress and the table. `report` is the page.
+
+mod report;
 
 use crate::cli::bounds::Bounds as Arguments;
+use crate::html;
 use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self, wrong};
 use std::fmt::Write;
@@ -11,7 +14,8 @@ use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
 
 pub fn bounds(arguments: &Arguments) -> Outcome {
     // What is wrong with the file itself is told with its reason.
-    trace_file::open(&arguments.file)?;
+    let reader = trace_file::open(&arguments.file)?;
+    html::look(arguments.html.as_deref(), Some(&arguments.file))?;
     let shows = stderr().is_terminal();
     let progress = |events| {
         if shows {
@@ -29,7 +33,9 @@ pub fn bounds(arguments: &Arguments) -> Outcome {
         true => format!("{:#}\n", serde_json::json!(found)),
         false => as_text(&found),
     };
+    let written = html::write(arguments.html.as_deref(), || report::page(file, reader.header(), &found));
     let shown = say::result(&text)?;
+    written?;
     match &found.cut_off {
         Some(why) => {
             line(&format!("vcm: {}: {why}; the figures are of what is there", file.display()));
@@ -64,14 +70,18 @@ fn as_text(found: &Bounds) -> String {
     for (rule, figures) in RULES.iter().zip(&found.pages) {
         row(rule.name(), figures);
     }
-    let resident: Vec<u64> =
-        found.course.iter().map(|moment| moment.resident).filter(|bytes| *bytes > 0).collect();
-    if let (Some(most), Some(last)) = (resident.iter().max(), resident.last()) {
-        let mean = resident.iter().sum::<u64>() as f64 / resident.len() as f64;
-        row("RSS when it was recorded", &Figures { mean, peak: *most, end: *last });
+    if let Some(figures) = resident(found) {
+        row("RSS when it was recorded", &figures);
     }
     text + "\nPages of 4 KiB with a live block in them, and how many times the live bytes that is. The mean is over\nevents, \
             not over time. docs/design/bounds.md says what each rule knows and what it leaves out.\n"
+}
+
+/// What the process held when it was recorded, where that is known.
+fn resident(found: &Bounds) -> Option<Figures> {
+    let resident = || found.course.iter().map(|moment| moment.resident).filter(|bytes| *bytes > 0);
+    let mean = resident().sum::<u64>() as f64 / resident().count() as f64;
+    Some(Figures { mean, peak: resident().max()?, end: resident().last()? })
 }
 
 fn mib(bytes: f64) -> f64 {

@@ -4,18 +4,22 @@
 //! arms       who takes part
 //! verdict    what is recommended
 //! apply      how it is applied, and proved
-//! report     for a reader;  json  for programs
+//! advice     what is recommended, in words
+//! report     for a reader;  json  for programs;  page  for a browser
 //! ```
 //!
 //! Runs, processes and statistics are `vcm-measure`'s.
 
+mod advice;
 mod apply;
 mod arms;
 mod json;
+mod page;
 mod report;
 mod verdict;
 
 use crate::cli::compare::Compare;
+use crate::html;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use crate::table::Table;
 use std::env;
@@ -32,6 +36,7 @@ const INTERRUPTED: u8 = 130;
 
 pub fn compare(arguments: Compare) -> Outcome {
     let job = job(&arguments)?;
+    html::look(arguments.html.as_deref(), None)?;
     let mut table = Table::new(arms::chosen(&arguments)?);
     let own = |error: anyhow::Error| Failure::new(FAILURE, format!("{error:#}"));
     tree::adopt_orphans().map_err(own)?;
@@ -40,11 +45,13 @@ pub fn compare(arguments: Compare) -> Outcome {
     take_turns(&mut table, &job, arguments.repeat as usize, &stop, &progress);
     progress.end();
     let is_stopped = stop.is_asked();
+    let written = html::write(arguments.html.as_deref(), || page::page(&table, &job, is_stopped));
     say::result(&if arguments.json {
         json::text(&table, &job.command, is_stopped)
     } else {
         report::text(&table, &job.command, arguments.all)
     })?;
+    written?;
     let is_whole = table.runs.iter().all(|runs| runs.failed.is_none());
     match (is_stopped, is_whole) {
         (true, _) => {

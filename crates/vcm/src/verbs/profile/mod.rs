@@ -3,18 +3,18 @@
 //! ```text
 //! process  command      a profile of a process that runs; of one that is started for it
 //! traced                the started process, held at its end
-//! signals  output       what must not end us meanwhile; files
+//! signals               what must not end us meanwhile
 //! ```
 
 mod command;
-mod output;
 mod process;
 mod signals;
 mod traced;
 
 use crate::cli::profile::{Format, Profile as Arguments};
 use crate::page;
-use crate::say::{self, FAILURE, Failure, Outcome};
+use crate::say::{self, FAILURE, Failure, OWN_FAILURE, Outcome};
+use crate::whole_file;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -29,9 +29,9 @@ pub fn profile(arguments: &Arguments) -> Outcome {
     }
     let files = [&arguments.output, &arguments.flamegraph];
     let is_command = !arguments.command.is_empty();
-    let of_command = |failure| if is_command { output::of_command(failure) } else { failure };
+    let told = |failure| if is_command { of_command(failure) } else { failure };
     for path in files.into_iter().flatten().filter(|path| path.as_os_str() != "-") {
-        output::look(path).map_err(of_command)?;
+        whole_file::look(path).map_err(told)?;
     }
     if !is_command {
         let target = arguments.target.as_deref().unwrap_or_default();
@@ -41,9 +41,14 @@ pub fn profile(arguments: &Arguments) -> Outcome {
     if let Some(profile) = taken.profile {
         let shown =
             profile.map_err(|why| Failure::new(FAILURE, why)).and_then(|profile| show(arguments, &profile));
-        shown.map_err(output::of_command)?;
+        shown.map_err(of_command)?;
     }
     Ok(taken.code)
+}
+
+/// Of a command, whose own codes are below.
+fn of_command(failure: Failure) -> Failure {
+    Failure::new(OWN_FAILURE, failure.message)
 }
 
 /// Writes what is to be written, then the table.
@@ -59,7 +64,7 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
         say::line(&format!("vcm: note: {line}"));
     }
     if let Some(path) = &arguments.flamegraph {
-        output::write(path, vcm_profile::page(&chains, &title, &about(profile)).as_bytes())?;
+        whole_file::write(path, vcm_profile::page(&chains, &title, &about(profile)).as_bytes())?;
     }
     if let Some(path) = &arguments.output {
         let bytes = match arguments.format {
@@ -69,7 +74,7 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
         if path.as_os_str() == "-" {
             return say::written(std::io::stdout().write_all(&bytes)).map(|_| ());
         }
-        output::write(path, &bytes)?;
+        whole_file::write(path, &bytes)?;
     }
     say::line(&format!("vcm: {title}; {}", about(profile)));
     say::result(&vcm_profile::table(&chains, shape(arguments))).map(|_| ())
@@ -139,7 +144,7 @@ fn diff(arguments: &Arguments, before: &Path, after: &Path) -> Outcome {
     let chains = vcm_profile::growth(&old, &new, measure);
     let title = format!("{}, more than in {}: {}", after.display(), before.display(), measure.words());
     if let Some(path) = &arguments.flamegraph {
-        output::write(path, vcm_profile::page(&chains, &title, "what shrank is not drawn").as_bytes())?;
+        whole_file::write(path, vcm_profile::page(&chains, &title, "what shrank is not drawn").as_bytes())?;
     }
     say::line(&format!("vcm: {title}"));
     say::result(&vcm_profile::table(&chains, shape(arguments)))

@@ -14,6 +14,7 @@ use crate::child::{self, Child, Event};
 use crate::cli::record::Record;
 use crate::library;
 use crate::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
+use crate::{html, trace_file};
 use output::Output;
 use session::Session;
 use std::env;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant, SystemTime};
 use vcm_inspect::command::{self, Missing};
 use vcm_inspect::root::Root;
 use vcm_record::{Memory, VARIABLE};
-use vcm_trace::Header;
+use vcm_trace::{Header, summarize};
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
 
@@ -54,6 +55,9 @@ pub fn record(arguments: &Record) -> Outcome {
     let output = output(arguments);
     let (output, file) =
         Output::create(output.clone()).map_err(|error| failed(&output.display().to_string(), error))?;
+    if let Some(path) = &arguments.html {
+        can_be_reported(path, &output).map_err(|failure| Failure::new(OWN_FAILURE, failure.message))?;
+    }
     let mut command = Command::new(&target.path);
     command.arg0(name).args(rest).env("LD_PRELOAD", preload(&library, &arguments.preload));
     command.env(VARIABLE, memory.variable().map_err(|error| failed("memory for the events", error))?);
@@ -128,7 +132,9 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
             }
             let goes_on = open.round(false) && until.is_none_or(|until| now < until);
             if !goes_on || matches!(event, Event::Ended(_)) {
-                good = session.take().is_none_or(|(session, output)| close(session, output));
+                let kept = session.take().is_none_or(|(session, output)| close(session, output));
+                good =
+                    kept && arguments.html.as_ref().is_none_or(|path| report(path, &self::output(arguments)));
             }
         }
         if let Event::Ended(status) = event {
@@ -166,6 +172,27 @@ fn close(session: Session, output: Output) -> bool {
     }
     ended.report(&shown);
     true
+}
+
+fn can_be_reported(path: &Path, output: &Output) -> Result<(), Failure> {
+    let trace = Path::new(&output.shown()).to_owned();
+    if !output.is_file() {
+        return Err(Failure::new(
+            OWN_FAILURE,
+            format!("{}: it cannot be read again for --html", trace.display()),
+        ));
+    }
+    html::look(Some(path), Some(&trace))
+}
+
+/// Reads what was recorded, and writes its page; false where it cannot.
+fn report(path: &Path, trace: &Path) -> bool {
+    let written = || {
+        let mut reader = trace_file::open(trace)?;
+        let summary = summarize(&mut reader).map_err(|error| trace_file::wrong(trace, &error))?;
+        html::write(Some(path), || html::traced::page(trace, reader.header(), &summary))
+    };
+    written().map_err(|failure| line(&format!("vcm: {}", failure.message))).is_ok()
 }
 
 const NOT_LOADED: &str = "the recorder was not loaded by the process. A wrapper may clear the environment, or start the \

@@ -30,6 +30,11 @@ impl Output {
         self.path.display().to_string()
     }
 
+    /// What can be read again.
+    pub fn is_file(&self) -> bool {
+        self.temporary.is_some()
+    }
+
     pub fn keep(self) -> io::Result<()> {
         match self.temporary {
             Some(temporary) => temporary.persist(&self.path).map_err(|error| error.error),

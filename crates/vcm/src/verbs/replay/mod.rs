@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! rounds    who runs when, what is taken off, the fit
-//! report    for a reader, and as JSON
+//! report    for a reader, and as JSON;  page  for a browser
 //! ```
 //!
 //! Processes, threads and memory are `vcm-replay`'s.
 
+mod page;
 mod report;
 mod rounds;
 
 use crate::arms;
 use crate::cli::replay::Replay;
+use crate::html;
 use crate::say::{self, FAILURE, Failure, Outcome, line};
 use crate::table::Table;
 use crate::trace_file::{self, wrong};
@@ -32,6 +34,7 @@ pub fn replay(arguments: &Replay) -> Outcome {
     let stop = Stop::on_signals().map_err(own)?;
     let progress = Progress::new();
     let reader = trace_file::open(&arguments.file)?;
+    html::look(arguments.html.as_deref(), Some(&arguments.file))?;
     let mut table = Table::new(chosen(arguments)?);
     let survey = survey(reader, |events| {
         progress.passing(&format!("reading the trace, {:.1} million events", events as f64 / 1e6));
@@ -63,11 +66,13 @@ pub fn replay(arguments: &Replay) -> Outcome {
 
 fn told(arguments: &Replay, table: &Table, rounds: &Rounds<'_>) -> Outcome {
     let is_stopped = rounds.stop.is_asked();
+    let written = html::write(arguments.html.as_deref(), || page::page(table, rounds, is_stopped));
     say::result(&if arguments.json {
         report::json(table, rounds, is_stopped)
     } else {
         report::text(table, rounds)
     })?;
+    written?;
     if let Some(why) = &rounds.survey.cut_off {
         line(&format!("vcm: {}: {why}; what is there was replayed", arguments.file.display()));
     }

@@ -15,8 +15,28 @@ const MIB: f64 = (1 << 20) as f64;
 
 pub fn text(table: &Table, rounds: &Rounds<'_>) -> String {
     let finished = table.finished();
-    let survey = rounds.survey;
-    let mut text = String::new();
+    let mut text = what(rounds);
+    text += &remarks(rounds);
+    if let [first, others @ ..] = finished.as_slice() {
+        let count = first.trials.len();
+        _ = writeln!(text, "{count} rounds of {} allocators", finished.len());
+        for measure in table.measures() {
+            text += &block(first, others, &measure);
+        }
+        text += &notes(&finished);
+        text += &ranking(&finished, table, rounds);
+    }
+    for runs in &table.runs {
+        if let Some(reason) = &runs.failed {
+            _ = writeln!(text, "\n{} is left out: {reason}", runs.arm.name);
+        }
+    }
+    text
+}
+
+/// What was replayed, and where.
+pub fn what(rounds: &Rounds<'_>) -> String {
+    let (mut text, survey) = (String::new(), rounds.survey);
     _ = writeln!(
         text,
         "{:.1} million events of {} threads, {:.1} s of the program; {}; {}",
@@ -32,21 +52,6 @@ pub fn text(table: &Table, rounds: &Rounds<'_>) -> String {
         let end = live.last().map_or(0.0, |(_, bytes)| *bytes);
         let (peak, mean, end) = (peak / MIB, mean(&live) / MIB, end / MIB);
         _ = writeln!(text, "live: {peak:.1} MiB at most, {mean:.1} on average, {end:.1} at the end");
-    }
-    text += &remarks(rounds);
-    if let [first, others @ ..] = finished.as_slice() {
-        let count = first.trials.len();
-        _ = writeln!(text, "{count} rounds of {} allocators", finished.len());
-        for measure in table.measures() {
-            text += &block(first, others, &measure);
-        }
-        text += &notes(&finished);
-        text += &ranking(&finished, table, rounds);
-    }
-    for runs in &table.runs {
-        if let Some(reason) = &runs.failed {
-            _ = writeln!(text, "\n{} is left out: {reason}", runs.arm.name);
-        }
     }
     text
 }
@@ -71,7 +76,7 @@ fn alone(rounds: &Rounds<'_>) -> Option<(f64, f64)> {
     Some((median(&each)?, median(&rate)?))
 }
 
-fn remarks(rounds: &Rounds<'_>) -> String {
+pub fn remarks(rounds: &Rounds<'_>) -> String {
     let (mut text, survey) = (String::new(), rounds.survey);
     if let Some((each, rate)) = alone(rounds) {
         let rate = rate / 1e6;
@@ -104,22 +109,35 @@ fn remarks(rounds: &Rounds<'_>) -> String {
 }
 
 fn ranking(finished: &[&Runs], table: &Table, rounds: &Rounds<'_>) -> String {
+    let Some(ranked) = ranked(finished, table, rounds) else {
+        return format!("\n{NO_RANKING}\n");
+    };
+    let mut text = String::from("\nIn order of the medians, not all of which need differ:\n");
+    for line in ranked {
+        _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+pub const NO_RANKING: &str = "No ranking: the replay is off by more than 10 % from what was recorded.";
+
+/// The order by each measure; none where the replay is too far from what was recorded.
+pub fn ranked(finished: &[&Runs], table: &Table, rounds: &Rounds<'_>) -> Option<Vec<String>> {
     if let Ok(fidelity) = &rounds.fidelity
         && !fidelity.is_near()
     {
-        return "\nNo ranking: the replay is off by more than 10 % from what was recorded.\n".to_owned();
+        return None;
     }
-    let mut text = String::from("\nIn order of the medians, not all of which need differ:\n");
-    for name in ["time in the allocator", "peak memory", "mean memory"] {
-        let Some(measure) = table.measure(name) else { continue };
+    let line = |name: &str| {
+        let measure = table.measure(name)?;
         let value = |runs: &Runs| median(&runs.values(&measure).into_values().collect::<Vec<_>>());
         let mut order: Vec<(&str, f64)> =
             finished.iter().filter_map(|runs| Some((runs.arm.name.as_str(), value(runs)?))).collect();
         order.sort_by(|(_, one), (_, other)| one.total_cmp(other));
         let names: Vec<&str> = order.iter().map(|(name, _)| *name).collect();
-        _ = writeln!(text, "  {name}: {}", names.join(", "));
-    }
-    text
+        Some(format!("{name}: {}", names.join(", ")))
+    };
+    Some(["time in the allocator", "peak memory", "mean memory"].into_iter().filter_map(line).collect())
 }
 
 pub fn json(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> String {

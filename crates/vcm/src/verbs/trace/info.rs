@@ -1,6 +1,7 @@
 //! `vcm trace info`: figures of a trace.
 
 use crate::cli::trace::Info;
+use crate::html;
 use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self as files, wrong};
 use serde_json::json;
@@ -9,12 +10,16 @@ use vcm_trace::{Header, Summary, summarize};
 
 pub fn info(arguments: &Info) -> Outcome {
     let mut reader = files::open(&arguments.file)?;
+    html::look(arguments.html.as_deref(), Some(&arguments.file))?;
     let summary = summarize(&mut reader).map_err(|error| wrong(&arguments.file, &error))?;
     let text = match arguments.json {
         true => format!("{:#}\n", json!({ "header": reader.header(), "summary": summary })),
         false => as_text(reader.header(), &summary),
     };
+    let page = || html::traced::page(&arguments.file, reader.header(), &summary);
+    let written = html::write(arguments.html.as_deref(), page);
     let shown = say::result(&text)?;
+    written?;
     match &summary.cut_off {
         Some(why) => {
             line(&format!("vcm: {}: {why}; the figures are of what is there", arguments.file.display()));

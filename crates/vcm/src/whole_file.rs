@@ -1,11 +1,11 @@
 //! Files that are written whole or not at all.
 
-use crate::say::{FAILURE, Failure, OWN_FAILURE};
+use crate::say::{FAILURE, Failure};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Where a file can be made is found out before a process is looked at for minutes.
+/// Where a file can be made is found out before anything is measured for minutes.
 pub fn look(path: &Path) -> Result<(), Failure> {
     if is_stream(path) {
         return File::options().write(true).open(path).map(|_| ()).map_err(|error| not_written(path, &error));
@@ -43,7 +43,7 @@ fn draft(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // As any program makes a file: the user's mask takes off what it takes off.
     let permissions = fs::Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(".vcm-profile-").permissions(permissions).tempfile_in(folder)
+    tempfile::Builder::new().prefix(".vcm-").permissions(permissions).tempfile_in(folder)
 }
 
 fn not_written(path: &Path, error: &io::Error) -> Failure {
@@ -53,7 +53,37 @@ fn not_written(path: &Path, error: &io::Error) -> Failure {
     Failure::new(FAILURE, format!("{}: not written: {why}", path.display()))
 }
 
-/// Of a command, whose own codes are below.
-pub fn of_command(failure: Failure) -> Failure {
-    Failure::new(OWN_FAILURE, failure.message)
+/// Refuses to write where something is read, or will be.
+pub fn is_other(path: &Path, source: &Path) -> Result<(), Failure> {
+    let refusal = || format!("{}: this is the file that is read; name another", path.display());
+    if place(path) == place(source) { Err(Failure::new(FAILURE, refusal())) } else { Ok(()) }
+}
+
+/// The same for two names of one file, whether it is there or not.
+fn place(path: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_names_of_a_file_are_one_place_before_it_is_there_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, other) = (
+            folder.path().join("a"),
+            folder.path().join("../").join(folder.path().file_name().unwrap()).join("a"),
+        );
+        assert!(is_other(&file, &other).is_err());
+        std::fs::write(&file, "").unwrap();
+        assert!(is_other(&file, &other).is_err());
+        std::os::unix::fs::symlink(&file, folder.path().join("link")).unwrap();
+        assert!(is_other(&folder.path().join("link"), &file).is_err());
+        assert!(is_other(&folder.path().join("b"), &file).is_ok());
+    }
 }
