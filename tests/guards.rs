@@ -104,6 +104,18 @@ fn an_overflow_into_the_guard_is_stopped_at_the_access() {
 }
 
 #[test]
+fn the_first_block_of_a_program_is_guarded() {
+    for front in FRONTS {
+        let mut command = on(Ground::Preload, "first.c", &[]);
+        let output = finish(command.env("VCM_FRONT", front));
+        let meant = "vcmalloc: write behind the end of a block: address ";
+        assert!(output.complaints.starts_with(meant), "{front}: {}", output.complaints);
+        let off = finish(command.env("VCM_GUARDED_RATE", "0"));
+        assert!(off.status.success() && off.complaints.is_empty(), "{front}: {}", off.complaints);
+    }
+}
+
+#[test]
 fn an_overflow_inside_the_page_is_found_when_the_block_is_freed() {
     for distance in [1u64, 8, 16, 64, 4000] {
         let report = commit(&["overflow", "at-start", &distance.to_string()], "auto");

@@ -1,8 +1,9 @@
 //! A sampled block: when a request is to be one, and where it is placed.
 
 use crate::base::fault::{Access, Fault};
+use crate::base::sync::Ordering;
 use crate::class::{MIN_ALIGN, SizeClass};
-use crate::heap::Heap;
+use crate::heap::{Heap, NEW};
 use crate::options::OptionId;
 use crate::os::Os;
 use crate::watch::{Guards, Size, Stack};
@@ -24,7 +25,15 @@ impl<O: Os> Heap<O> {
     /// Counts a request that came to the slow path; true where it is to be a sample.
     #[inline]
     pub(crate) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
+        self.begin();
         self.cache.sample_is_due(self.counted_bytes(bytes, align))
+    }
+
+    /// The first request of all may be a sample: whether there are any is said when the heap starts.
+    fn begin(&self) {
+        if self.state.load(Ordering::Relaxed) == NEW && self.hooks.is_some() {
+            self.in_slow_path(|| self.is_started());
+        }
     }
 
     /// What a request counts for where samples are drawn: what it asks for where each is looked at; else its block, as in
@@ -75,6 +84,16 @@ impl<O: Os> Heap<O> {
             return None;
         }
         self.guards.allocate(&self.os, bytes, align, self.trace(stack))
+    }
+
+    /// A block of no bytes, which nobody can read or write; 0 where there are to be no guards, or no more such blocks.
+    pub(crate) fn allocate_empty(&self, align: usize) -> usize {
+        self.begin();
+        let hooks =
+            self.hooks.filter(|_| self.options.get(OptionId::guarded_rate) != 0 && !self.is_aborting());
+        let Some(hooks) = hooks else { return 0 };
+        (hooks.before_guards)();
+        self.empties.make(&self.os, align).unwrap_or(0)
     }
 
     /// Tells whether an address belongs to guarded samples. Async-signal-safe.
