@@ -104,15 +104,27 @@ fn an_overflow_into_the_guard_is_stopped_at_the_access() {
 }
 
 #[test]
-fn the_first_block_of_a_program_is_guarded() {
+fn the_first_large_blocks_of_a_program_are_guarded() {
+    let crimes = [
+        ("behind", "write behind the end of a block"),
+        ("before", "write before the start of a block"),
+        ("freed", "read of a freed block"),
+    ];
     for front in FRONTS {
-        let mut command = on(Ground::Preload, "first.c", &[]);
-        let output = finish(command.env("VCM_FRONT", front));
-        let meant = "vcmalloc: write behind the end of a block: address ";
-        assert!(output.complaints.starts_with(meant), "{front}: {}", output.complaints);
-        let off = finish(command.env("VCM_GUARDED_RATE", "0"));
-        assert!(off.status.success() && off.complaints.is_empty(), "{front}: {}", off.complaints);
+        for (crime, what) in crimes {
+            let mut command = on(Ground::Preload, "first.c", &[]);
+            let output = finish(command.arg(crime).env("VCM_FRONT", front));
+            let line = format!("vcmalloc: {what}: address ");
+            assert!(output.complaints.starts_with(&line), "{front}: {crime}: {}", output.complaints);
+            assert!(output.complaints.contains("  allocated by thread "), "{}", output.complaints);
+        }
+        let output = finish(on(Ground::Preload, "first.c", &[]).env("VCM_FRONT", front));
+        assert!(output.status.success() && output.complaints.is_empty(), "{}", output.complaints);
     }
+    // Where there are to be no guards there are none.
+    let mut command = on(Ground::Preload, "first.c", &[]);
+    let output = finish(command.arg("freed").env("VCM_GUARDED_RATE", "0"));
+    assert!(output.status.success() && output.complaints.is_empty(), "{}", output.complaints);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::base::chance::{exponential, next_random};
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::os::Os;
 use core::sync::atomic::AtomicI64;
 
@@ -10,9 +10,6 @@ use core::sync::atomic::AtomicI64;
 const CELLS: usize = 16;
 /// While nothing is sampled, cells look at the mean every so many bytes.
 const IDLE_BYTES: u64 = 16 << 20;
-/// The first request in a cell is a sample, where not each is counted. Then the mean begins with so many bytes and doubles
-/// with each interval until it is the one that was set: a program that lives for a moment is looked at too.
-const FIRST_MEAN: u64 = 16 << 10;
 
 /// The trigger. Zeroed: never.
 pub struct Sampling {
@@ -29,8 +26,6 @@ struct Cell {
     /// 0: no interval was drawn yet. Below: it ended while nobody asked, and by so much.
     left: AtomicI64,
     random: AtomicU64,
-    /// Intervals that were shorter than the mean.
-    short: AtomicU32,
 }
 
 impl Sampling {
@@ -38,8 +33,7 @@ impl Sampling {
         Sampling {
             mean: AtomicU64::new(0),
             counts_each: AtomicBool::new(false),
-            cells: [const { Cell { left: AtomicI64::new(0), random: AtomicU64::new(0), short: AtomicU32::new(0) } };
-                CELLS],
+            cells: [const { Cell { left: AtomicI64::new(0), random: AtomicU64::new(0) } }; CELLS],
         }
     }
 
@@ -91,23 +85,11 @@ impl Sampling {
             // Where the program was loaded is random enough, and differs between cells.
             state = (cell as *const Cell).addr() as u64;
         }
-        // Weights are told from the mean, so where they count there are no others.
-        let is_short = mean != 0 && !self.counts_each();
-        let mut short = cell.short.load(Ordering::Relaxed);
-        let is_first = is_short && short == 0;
-        let mut interval = || {
-            let first = FIRST_MEAN.checked_shl(short).filter(|first| is_short && *first < mean);
-            short += first.is_some() as u32;
-            match mean {
-                0 => IDLE_BYTES as i64,
-                _ => exponential(next_random(&mut state), first.unwrap_or(mean)) as i64,
-            }
+        let mut interval = || match mean {
+            0 => IDLE_BYTES as i64,
+            _ => exponential(next_random(&mut state), mean) as i64,
         };
-        let before = match left {
-            0 if is_first => 1,
-            0 => interval(),
-            left => left,
-        };
+        let before = if left == 0 { interval() } else { left };
         let is_due = before <= bytes;
         let after = match before {
             // What was passed over counts for the next interval.
@@ -117,7 +99,6 @@ impl Sampling {
         };
         cell.left.store(if after == 0 { -1 } else { after }, Ordering::Relaxed);
         cell.random.store(state, Ordering::Relaxed);
-        cell.short.store(short, Ordering::Relaxed);
         is_due && mean != 0
     }
 }
@@ -177,22 +158,6 @@ mod tests {
             })
             .sum();
         assert!((4_500..5_500).contains(&rest), "one sample in two: {rest}");
-    }
-
-    #[test]
-    fn the_first_request_is_a_sample_and_soon_samples_are_as_rare_as_the_mean_says() {
-        let sampling = Sampling::new();
-        sampling.set_mean(512 << 10);
-        assert!(sampling.count(0, 16));
-        let early = (0..1 << 16).filter(|_| sampling.count(0, 16)).count();
-        assert!((3..20).contains(&early), "{early} of the first MiB");
-        let later = (0..1 << 20).filter(|_| sampling.count(0, 16)).count();
-        assert!((10..60).contains(&later), "{later} of the next 16 MiB");
-        // With weights there is one mean.
-        let sampling = Sampling::new();
-        sampling.counts_each.store(true, Ordering::Relaxed);
-        sampling.set_mean(1 << 40);
-        assert!(!(0..1000).any(|_| sampling.count(0, 16)));
     }
 
     #[test]

@@ -25,11 +25,23 @@ impl<O: Os> Heap<O> {
     /// Counts a request that came to the slow path; true where it is to be a sample.
     #[inline]
     pub(crate) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
-        self.begin();
-        self.cache.sample_is_due(self.counted_bytes(bytes, align))
+        self.cache.sample_is_due(self.counted_bytes(bytes, align)) || self.is_first(bytes, align)
     }
 
-    /// The first request of all may be a sample: whether there are any is said when the heap starts.
+    /// Whether a request is to be one of the first large blocks that are guarded, where no weights count.
+    #[inline]
+    fn is_first(&self, bytes: usize, align: usize) -> bool {
+        self.guards.may_be_first(bytes) && self.has_guards() && align <= MIN_ALIGN && !self.is_watched()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has_guards(&self) -> bool {
+        self.begin();
+        self.hooks.is_some() && self.options.get(OptionId::guarded_rate) != 0
+    }
+
+    /// What the options say is known when the heap has started.
     fn begin(&self) {
         if self.state.load(Ordering::Relaxed) == NEW && self.hooks.is_some() {
             self.in_slow_path(|| self.is_started());
@@ -51,7 +63,8 @@ impl<O: Os> Heap<O> {
     pub(crate) fn allocate_sample(&self, bytes: usize, align: usize) -> usize {
         let most = Guards::most_bytes(&self.os);
         let rate = self.options.get(OptionId::guarded_rate);
-        let guarded = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
+        let is_one = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
+        let guarded = is_one || self.is_first(bytes, align);
         if !guarded && !self.is_watched() {
             return 0;
         }
@@ -78,7 +91,7 @@ impl<O: Os> Heap<O> {
             }
         };
         // Guarded pages are not in the footprint that the limit is about: near it there are none.
-        let room = |hard: usize| self.pages.footprint().saturating_add(LIMIT_MARGIN) <= hard;
+        let room = |hard: usize| self.pages.footprint().saturating_add(LIMIT_MARGIN.max(8 * bytes)) <= hard;
         let fits = self.pages.limits.hard().is_none_or(room);
         if !fits || !self.guards.prepare(&self.os, made) {
             return None;
