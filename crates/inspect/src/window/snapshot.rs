@@ -129,7 +129,7 @@ impl Snapshot {
 
     fn add_counters(&mut self, counters: &Counters) {
         let limit = |name| Some(counters.one(name)).filter(|bytes| *bytes != u64::MAX).unwrap_or(0);
-        let guarded = counters.one("guards.live") * counters.one("guards.page");
+        let guarded = counters.one("guards.open");
         let blocks = counters.one("pages.blocks") * counters.constant("block.bytes");
         let lost = counters.one("pages.units_lost") * counters.constant("unit.bytes");
         self.stats = Stats {

@@ -56,6 +56,10 @@ impl<O: Os> Heap<O> {
         if self.guards.owns(address) {
             return self.obeyed(self.guards.bytes_of(address));
         }
+        if self.empties.owns(address) {
+            self.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
+            return 0;
+        }
         let usable = match (class, self.emergency.bytes_of(address)) {
             (SizeClass::LARGE, _) => self.large.usable(&self.pages, address),
             (_, Some(bytes)) => Ok(bytes),
