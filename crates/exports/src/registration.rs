@@ -22,6 +22,18 @@ pub fn look() {
     }
 }
 
+/// Somebody else is about to register this thread (`filters` sees it), who came after us: it becomes theirs, no other is
+/// registered by us any more, and those that are ours stay so until they are asked for too. The program finds what it would
+/// find without us.
+#[cfg(shared)]
+pub fn give_way() {
+    if matches!(heap().front_reason(), FrontReason::Own | FrontReason::Others) {
+        heap().os().forbid_registration();
+        heap().os().leave_sequences();
+        heap().leave_registration_to_others();
+    }
+}
+
 #[cfg(not(all(not(shared), target_arch = "x86_64")))]
 mod thread_end {
     use super::heap;

@@ -71,7 +71,7 @@ impl Linux {
         self.registration.forbid();
     }
 
-    /// Takes this thread's own registration back, for good: its memory ends before it does.
+    /// Takes this thread's own registration back, for good: its memory ends before it does, or another wants it.
     pub fn leave_sequences(&self) {
         #[cfg(target_arch = "x86_64")]
         registration::leave();

@@ -104,8 +104,8 @@ impl Registration {
     }
 }
 
-/// Takes this thread's registration back, for good: it is about to end, and its memory before it. No signal handler may
-/// come between: it would find its descriptor announced to a kernel that does not look.
+/// Takes this thread's registration back, for good: it is about to end, and its memory before it, or somebody else is about to
+/// register it. No signal handler may come between: it would find its descriptor announced to a kernel that does not look.
 pub(super) fn leave() {
     let area = own_area();
     let every_signal = u64::MAX;
@@ -131,15 +131,17 @@ pub(super) fn area() -> Result<SequenceArea, NoSequences> {
     Ok(sequences::indexed(offset()))
 }
 
-/// Calls rseq(2) for the area at this address, none at 0; the error. Leaves errno as it was.
+/// Calls rseq(2) for the area at this address, none at 0; the error. By an instruction: `syscall` is a function of our
+/// library too, which takes whoever calls it for another that registers.
 fn register(area: usize, flags: usize) -> Option<i32> {
     let length = if area == 0 { 0 } else { AREA_BYTES };
-    let before = thread::error_number();
-    // SAFETY: the area is this thread's own and lives as long as it.
-    let failed = unsafe { libc::syscall(libc::SYS_rseq, area, length, flags, SIGNATURE as usize) } != 0;
-    let error = thread::error_number();
-    thread::set_error_number(before);
-    failed.then_some(error)
+    let answer: isize;
+    // SAFETY: the area is this thread's own and lives as long as it. The kernel keeps all registers but these.
+    unsafe {
+        asm!("syscall", inlateout("rax") libc::SYS_rseq as isize => answer, in("rdi") area, in("rsi") length,
+            in("rdx") flags, in("r10") SIGNATURE as usize, out("rcx") _, out("r11") _, options(nostack));
+    }
+    (answer < 0).then_some(-answer as i32)
 }
 
 fn set_signal_mask(new: &u64, old: &mut u64) {
