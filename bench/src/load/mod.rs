@@ -18,8 +18,8 @@ use crate::report::Report;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use crew::{Length, Work, Workload};
-use patterns::fast_path::{self, Order};
 use patterns::buffers::Buffers;
+use patterns::fast_path::{self, Order};
 use patterns::{churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, steps, storage};
 use std::time::Duration;
 

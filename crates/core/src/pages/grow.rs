@@ -140,16 +140,25 @@ impl<O: Os> Pages<O> {
         if run.is_some() || !state.runs.is_well_used() {
             return run;
         }
-        self.grow(os, state, wide.div_ceil(BLOCK_UNITS) - state.runs.free_at_end(&self.blocks));
+        self.grow(
+            os,
+            state,
+            wide.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.free_at_end(&self.blocks)).max(1),
+        );
         state.runs.take_with_double(&self.blocks, units)
     }
 
     /// Maps what is missing behind a block that grows at the end of the heap, where nobody else is between: so it stays
-    /// where it is.
-    pub(super) fn reach(&self, os: &O, state: &mut Guard<'_, State, O>, next: u32, more: u32) {
+    /// where it is. Not while so much memory is free that it could move there, and double: else buffers that grow one after
+    /// the other would leave memory behind and fault in more.
+    pub(super) fn reach(&self, os: &O, state: &mut Guard<'_, State, O>, start: u32, units: u32, more: u32) {
+        let (next, long) = (start + units, u64::from(units) + u64::from(more));
         let Some(end) = next.checked_add(more) else { return };
         let missing = end.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.blocks);
-        if missing > 0 && state.runs.are_free(&self.blocks, next, state.runs.blocks * BLOCK_UNITS - next) {
+        if missing > 0
+            && state.runs.dirty_free < 2 * long
+            && state.runs.are_free(&self.blocks, next, state.runs.blocks * BLOCK_UNITS - next)
+        {
             self.grow(os, state, missing);
         }
     }

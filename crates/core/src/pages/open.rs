@@ -96,7 +96,7 @@ impl<O: Os> Pages<O> {
         if !self.is_allowed(state, more) {
             return false;
         }
-        self.reach(os, state, start + units, more);
+        self.reach(os, state, start, units, more);
         if state.runs.extend(&self.blocks, start, units, more).is_none() {
             return false;
         }
