@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build install uninstall deb deb-test rpm crate linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
+.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -29,7 +29,12 @@ help: ## this list
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
-build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and the tool vcm, in target/release
+build: libraries ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and the tool vcm, in target/release
+	$(CARGO) build --release -p vcm
+	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
+	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
+
+libraries: setup-build
 	$(CARGO) build --release -p vcmalloc-shared -p vcmalloc-static
 	$(CARGO) build --release -p vcmalloc-hardened
 	@ln -f $(TARGET)/release/libvcmalloc_hardened.so $(TARGET)/release/libvcmalloc-hardened.so
@@ -37,9 +42,6 @@ build: setup-build ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and th
 	$(CARGO) build --release -p vcmalloc-tcmalloc
 	@scripts/stand-ins $(TARGET)/release
 	$(CARGO) build --release -p vcm-recorder
-	$(CARGO) build --release -p vcm
-	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
-	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
 
 # As root, after 'make build'. packaging/install says what goes where.
 install: ## vcm, the libraries and what links them into PREFIX (/usr/local), LIBDIR (PREFIX/lib); DESTDIR is put before
@@ -53,9 +55,10 @@ uninstall: ## take away what 'make install' has put there, with the same PREFIX,
 demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo
 
-# The library is built first: the programs in tests/ run on target/release/libvcmalloc.so.
-test: setup-test lint build loom races ## everything the project promises: style, unit tests, C programs, real programs
-	$(CARGO) test --workspace $(LIBRARIES:%=--exclude %) --no-fail-fast
+# The libraries are built first: the programs in tests/ run on target/release/libvcmalloc.so. The tool that they ask is the one
+# that cargo test builds: a release of it is three minutes of two CPUs, and `make demo` and `make deb` build one.
+test: setup-test lint libraries loom races ## everything the project promises: style, unit tests, C programs, real programs
+	VCMALLOC_TEST_TOOL=$(abspath $(TARGET))/debug/vcm $(CARGO) test --workspace $(LIBRARIES:%=--exclude %) --no-fail-fast
 
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAIRS 40
+#define PAIRS 9
 
 static struct user_regs_struct registers_of(pid_t child) {
     struct user_regs_struct registers;
@@ -59,7 +59,7 @@ int main(void) {
     char *announced = (char *)__builtin_thread_pointer() + __rseq_offset + 8;
     printf("instructions of vcmalloc, cache hit, aarch64\n%6s %7s %5s\n", "bytes", "malloc", "free");
     fflush(stdout);
-    for (size_t bytes = 16; bytes <= 4096; bytes *= 4) {
+    for (size_t bytes = 16; bytes <= 4096; bytes *= 16) {
         pid_t child = fork();
         if (child == 0) {
             for (int i = 0; i < 1000; i++) {

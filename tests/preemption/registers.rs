@@ -63,8 +63,9 @@ mod own {
         let mut state = [0, address.unwrap_or(0), if address.is_some() { ENABLED } else { 0 }];
         let mut vector = libc::iovec { iov_base: state.as_mut_ptr().cast(), iov_len: size_of_val(&state) };
         // SAFETY: the kernel reads what the vector describes.
-        let set =
-            unsafe { libc::ptrace(libc::PTRACE_SETREGSET, child.as_raw(), BREAKPOINTS as usize, &mut vector) };
+        let set = unsafe {
+            libc::ptrace(libc::PTRACE_SETREGSET, child.as_raw(), BREAKPOINTS as usize, &mut vector)
+        };
         Errno::result(set).map(drop)
     }
 

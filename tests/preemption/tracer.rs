@@ -124,7 +124,8 @@ fn spawn(
     change: impl FnOnce(&mut Command) -> Result<(), String>,
 ) -> Result<Pid, String> {
     let source = library::repository().join("tests/preemption").join(source);
-    let mut command = machine::command(&compile::program(&source, Ground::Preload, &["-lstdc++".to_string()])?);
+    let mut command =
+        machine::command(&compile::program(&source, Ground::Preload, &["-lstdc++".to_string()])?);
     command.stdin(Stdio::null());
     change(&mut command)?;
     Ground::Preload.prepare(&mut command)?;

@@ -12,13 +12,18 @@ use std::fs;
 const CALLS: [(&str, libc::c_long, libc::c_long); 2] = [
     // Refused with an area of no length.
     ("rseq", libc::SYS_rseq, 0),
-    ("membarrier", libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ as libc::c_long),
+    (
+        "membarrier",
+        libc::SYS_membarrier,
+        libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ as libc::c_long,
+    ),
 ];
 
 /// The first of the calls for which the filter that holds for us and for what we start ends a process.
 pub fn deadly_call() -> Option<&'static str> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let is_filtered = status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|it| it.trim() == "2"));
+    let is_filtered =
+        status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|it| it.trim() == "2"));
     if !is_filtered {
         return None;
     }
