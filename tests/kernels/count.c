@@ -1,6 +1,7 @@
 /* How many instructions a malloc and a free take on aarch64 that hit the cache: a tracer steps through a child. A stop in
  * a restartable sequence would abort it, so its announcement is taken away before the child goes on: the child has one
- * thread, and nobody else touches its caches. */
+ * thread, and nobody else touches its caches.
+ * Prints what bench/golden/fast-path-instructions-aarch64.txt holds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
