@@ -34,7 +34,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/options",
         module: "crate::options",
-        files: "value mod file foreign window",
+        files: "path value mod file foreign window",
     },
     Order {
         folder: "crates/core/src/central",
@@ -55,16 +55,16 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/upkeep",
         module: "crate::upkeep",
-        files: "patience callback thread mod collect bound retain limits relief shed tick window",
+        files: "patience callback thread mod collect bound retain limits relief words shed tick window",
     },
     Order {
         folder: "crates/core/src/heap",
         module: "crate::heap",
         files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry
-            sampling/rate settings/read settings/start sampling/probes settings/apply process/orders paths/take paths/give paths/slow_path
+            sampling/rate settings/read settings/start sampling/probes settings/apply process/orders process/words paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats
-            figures/text figures/window blocks hardened verify",
+            figures/text figures/last_words figures/window blocks hardened verify",
     },
 ];
 

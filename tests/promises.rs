@@ -33,7 +33,7 @@ fn exists(suite: &str, name: &str) -> bool {
         "misuse" => listed("misuse/suite.rs") || listed("misuse.rs"),
         "robustness" => listed("robustness/suite.rs"),
         "serve" => function(read(&tests.join("serve.rs"))) || function(sources(&tests.join("serve"))),
-        "guards" | "profile" | "window" | "preemption" | "musl" | "rust_crate" => {
+        "guards" | "last_words" | "profile" | "window" | "preemption" | "musl" | "rust_crate" => {
             function(read(&tests.join(format!("{suite}.rs"))))
         }
         "core" => function(sources(&repository().join("crates/core/src"))),

@@ -125,13 +125,26 @@ pub fn recorder() -> Result<PathBuf, String> {
 /// The tool: a release of it where nobody says which.
 pub fn tool() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    static LINKED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     if let Some(path) = env::var_os(BUILT_TOOL).map(PathBuf::from) {
-        return match path.is_absolute() && path.exists() {
-            true => Ok(path),
-            false => Err(format!("{BUILT_TOOL}={}: give the absolute path of a built vcm", path.display())),
-        };
+        return LINKED.get_or_init(|| beside_the_libraries(&path)).clone();
     }
     built(&BUILT, "vcm", "vcm")
+}
+
+/// A tool finds the libraries that lie beside it.
+fn beside_the_libraries(tool: &Path) -> Result<PathBuf, String> {
+    if !tool.is_absolute() {
+        return Err(format!("{BUILT_TOOL}={}: give an absolute path", tool.display()));
+    }
+    let place = built_directory().join("release").join("vcm-of-the-tests");
+    // Beside it and then over it: another test may be starting the old one.
+    let fresh = place.with_extension(std::process::id().to_string());
+    let linked = std::fs::hard_link(tool, &fresh).and_then(|()| std::fs::rename(&fresh, &place));
+    // Renaming a file to another name of itself leaves both.
+    let _ = std::fs::remove_file(&fresh);
+    linked.map_err(|error| format!("{BUILT_TOOL}={} beside the libraries: {error}", tool.display()))?;
+    Ok(place)
 }
 
 fn built(once: &OnceLock<Result<(), String>>, package: &str, file: &str) -> Result<PathBuf, String> {

@@ -39,11 +39,7 @@ pub unsafe extern "C" fn vcm_option_get(name: Name, buffer: *mut c_char, length:
     // SAFETY: by the caller's promise.
     let Some(id) = options::find(unsafe { CStr::from_ptr(name) }.to_bytes()) else { return -1 };
     // SAFETY: by the caller's promise.
-    let needed = unsafe {
-        written(buffer, length, |sink| {
-            options::put_value(sink, options::spec(id).kind, heap().options.get(id))
-        })
-    };
+    let needed = unsafe { written(buffer, length, |sink| heap().options.put(sink, id)) };
     c_int::try_from(needed).unwrap_or(c_int::MAX)
 }
 

@@ -12,7 +12,9 @@ use super::replaced::{NONE, STATE};
 use super::{HEAP, Policy, cxx, malloc};
 use core::arch::naked_asm;
 use vcmalloc_core::class::{BY_SIZE, TABLED_BYTES};
-use vcmalloc_core::{beside_sequences, class_of_request, push_allocated, push_sized, sequences, ways_out};
+use vcmalloc_core::{
+    beside_sequences, class_of_request, counted, push_allocated, push_sized, sequences, ways_out,
+};
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -28,11 +30,17 @@ extern "C" fn malloc(bytes: usize) -> Pointer {
         ".cfi_endproc",
         beside_sequences!(),
         ways_out!("vcm_sequence_pop"),
+        counted!(),
         ".p2align 6, 0xcc",
         heap = sym HEAP,
         by_size = sym BY_SIZE,
         slow = sym malloc::plain_malloc,
         direct = const Policy::DIRECT,
+        counts_each = const Policy::COUNTS_EACH,
+        cells = const Policy::CELLS,
+        last_cell = const Policy::LAST_CELL,
+        cell_shift = const Policy::CELL_SHIFT,
+        tabled = const TABLED_BYTES,
         cpus = const Policy::CPUS,
         area = const Policy::AREA,
         index = const Policy::INDEX,
@@ -63,12 +71,19 @@ macro_rules! allocate {
                 "jmp vcm_sequence_pop",
                 ".cfi_endproc",
                 ways_out!("vcm_sequence_pop"),
+                counted!(),
                 ".p2align 6, 0xcc",
                 $(replaced = sym $replaced, none = const $none,)?
                 heap = sym HEAP,
                 by_size = sym BY_SIZE,
                 slow = sym cxx::$name,
                 direct = const Policy::DIRECT,
+                index = const Policy::INDEX,
+                counts_each = const Policy::COUNTS_EACH,
+                cells = const Policy::CELLS,
+                last_cell = const Policy::LAST_CELL,
+                cell_shift = const Policy::CELL_SHIFT,
+                tabled = const TABLED_BYTES,
             )
         }
     )+ };

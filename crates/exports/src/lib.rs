@@ -85,13 +85,16 @@ type Policy = Heap<Linux>;
 type Policy = vcmalloc_core::heap::Hardened<Linux>;
 
 #[cfg(not(hardened))]
+const BEFORE_GUARDS: Option<fn()> = Some(faults::catch);
+/// Every block is checked: none has to be a guarded sample.
+#[cfg(hardened)]
+const BEFORE_GUARDS: Option<fn()> = None;
+
 static HEAP: Policy = Policy::with_hooks(
     Linux::new(),
-    vcmalloc_core::heap::Hooks { before_guards: faults::catch, unwind: unwind::stack },
+    vcmalloc_core::heap::Hooks { before_guards: BEFORE_GUARDS, unwind: unwind::stack },
 )
 .with_probes(probes::PROBES);
-#[cfg(hardened)]
-static HEAP: Policy = Policy::new(Linux::new()).with_probes(probes::PROBES);
 
 /// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
 #[inline(always)]

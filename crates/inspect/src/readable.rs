@@ -1,4 +1,4 @@
-//! Whether a process may read a file.
+//! Whether a process may read a file, or make one.
 //!
 //! Goes by the mode bits of the file and of the folders above it, and by capabilities. Access lists and
 //! security modules may say otherwise in either direction; config files seldom have them.
@@ -12,25 +12,59 @@ use std::path::Path;
 struct Identity {
     user: u32,
     groups: Vec<u32>,
-    /// CAP_DAC_OVERRIDE or CAP_DAC_READ_SEARCH: mode bits do not keep it from reading.
-    reads_all: bool,
+    /// Mode bits do not keep it from what is asked about.
+    may_all: bool,
 }
 
 /// The places of CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH in a set (capabilities(7)).
 const READS_ALL: u64 = 1 << 1 | 1 << 2;
+const WRITES_ALL: u64 = 1 << 1;
 
 impl Process {
     /// Whether it could read `path`, as it names it, when it was started. None where that is not known; a
     /// file that is not there is nobody's secret.
     pub fn could_read(&self, path: &Path) -> Option<bool> {
         let identity = self.identity_at_start()?;
-        let view = self.view();
-        let path = view.resolve(path);
-        let look = |path: &Path| fs::metadata(view.path(path)).ok();
-        // Everybody may enter the root.
+        let path = self.view().resolve(path);
+        Some(self.enters(&identity, &path) && self.look_at(&path).is_none_or(|file| identity.may(&file, 0o4)))
+    }
+
+    /// Whether it can make files in a folder, as it names it, with the rights that it has now. None where that is not
+    /// known.
+    pub fn can_make_files_in(&self, folder: &Path) -> Option<bool> {
+        let identity = self.identity_now()?;
+        let path = self.view().resolve(folder);
+        let makes =
+            |folder: Metadata| folder.is_dir() && identity.may(&folder, 0o2) && identity.may(&folder, 0o1);
+        Some(self.enters(&identity, &path) && self.look_at(&path).is_some_and(makes))
+    }
+
+    fn look_at(&self, path: &Path) -> Option<Metadata> {
+        fs::metadata(self.view().path(path)).ok()
+    }
+
+    /// Whether it may go through all folders above; everybody may enter the root.
+    fn enters(&self, identity: &Identity, path: &Path) -> bool {
         let mut folders = path.ancestors().skip(1).filter(|folder| folder.parent().is_some());
-        let enters = folders.all(|folder| look(folder).is_none_or(|folder| identity.may(&folder, 0o1)));
-        Some(enters && look(&path).is_none_or(|file| identity.may(&file, 0o4)))
+        folders.all(|folder| self.look_at(folder).is_none_or(|folder| identity.may(&folder, 0o1)))
+    }
+
+    fn id_now(&self, name: &str) -> Option<u32> {
+        self.status(name)?.split_ascii_whitespace().nth(3)?.parse().ok()
+    }
+
+    fn identity_now(&self) -> Option<Identity> {
+        let (user, group) = (self.id_now("Uid")?, self.id_now("Gid")?);
+        Some(self.identity(user, group, "CapEff", WRITES_ALL))
+    }
+
+    fn identity(&self, user: u32, group: u32, set: &str, all: u64) -> Identity {
+        let more = self.status("Groups").unwrap_or_default();
+        let more = more.split_ascii_whitespace().filter_map(|group| group.parse().ok());
+        let set = self.status(set).and_then(|set| u64::from_str_radix(&set, 16).ok());
+        // Without the line, as on the oldest kernels, root is taken for root.
+        let may_all = set.map_or(user == 0, |set| set & all != 0);
+        Identity { user, groups: std::iter::once(group).chain(more).collect(), may_all }
     }
 
     /// Daemons give up rights once they run, and the library has read its file before that: what is known of
@@ -38,17 +72,11 @@ impl Process {
     fn identity_at_start(&self) -> Option<Identity> {
         // The auxiliary vector has the numbers of the process's own user namespace.
         let at_start = |kind| self.at_start(kind).filter(|_| self.shares_our_users()).map(|id| id as u32);
-        let now = |name: &str| self.status(name)?.split_ascii_whitespace().nth(3)?.parse::<u32>().ok();
-        let user = at_start(libc::AT_EUID).or_else(|| now("Uid"))?;
-        let group = at_start(libc::AT_EGID).or_else(|| now("Gid"))?;
-        let more = self.status("Groups").unwrap_or_default();
-        let more = more.split_ascii_whitespace().filter_map(|group| group.parse().ok());
+        let user = at_start(libc::AT_EUID).or_else(|| self.id_now("Uid"))?;
+        let group = at_start(libc::AT_EGID).or_else(|| self.id_now("Gid"))?;
         // At exec root gets what its bounding set allows.
         let set = if user == 0 { "CapBnd" } else { "CapEff" };
-        let set = self.status(set).and_then(|set| u64::from_str_radix(&set, 16).ok());
-        // Without the line, as on the oldest kernels, root is taken for root.
-        let reads_all = set.map_or(user == 0, |set| set & READS_ALL != 0);
-        Some(Identity { user, groups: std::iter::once(group).chain(more).collect(), reads_all })
+        Some(self.identity(user, group, set, READS_ALL))
     }
 
     fn shares_our_users(&self) -> bool {
@@ -67,7 +95,7 @@ impl Identity {
         } else {
             0
         };
-        self.reads_all || file.mode() >> shift & bit != 0
+        self.may_all || file.mode() >> shift & bit != 0
     }
 }
 

@@ -98,7 +98,7 @@ fn is_library(module: &str) -> bool {
 
 /// Allocators, and what C++ and Rust programs are built of.
 fn is_language(function: &str) -> bool {
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 23] = [
         "malloc",
         "calloc",
         "realloc",
@@ -121,6 +121,8 @@ fn is_language(function: &str) -> bool {
         "g_realloc",
         "_start",
         "__libc_start_main",
+        // What `posix_memalign` of our archive calls.
+        "aligned_quietly",
     ];
     const SPACES: [&str; 18] = [
         "operator new",

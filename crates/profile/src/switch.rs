@@ -9,7 +9,8 @@ const PROFILE: &str = "profile";
 const INTERVAL: &str = "sample_interval";
 /// How long an order may take that another one has to wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
-const NEVER: &str = "keeps no live profile: it runs the hardened library, or had no memory for the tables";
+const NEVER: &str =
+    "keeps no live profile: it had no memory for the tables, or runs an older hardened library";
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The profile is on, or goes on with the next slow allocation. When this is dropped the process is as it was before.

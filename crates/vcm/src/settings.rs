@@ -177,7 +177,7 @@ impl Effective {
     }
 
     pub fn value(&self, id: OptionId) -> String {
-        value(vcmalloc_core::options::spec(id).kind, self.options.get(id))
+        text_of(|sink| self.options.put(sink, id))
     }
 }
 

@@ -20,7 +20,7 @@ impl TestHeap {
 
     /// One that takes samples.
     pub fn sampled() -> Self {
-        let hooks = Hooks { before_guards: || (), unwind: |_| 0 };
+        let hooks = Hooks { before_guards: Some(|| ()), unwind: |_| 0 };
         TestHeap(Box::new(Heap::with_hooks(small(Fake::default()), hooks)))
     }
 }

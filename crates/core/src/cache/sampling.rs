@@ -4,10 +4,13 @@ use super::Cache;
 use crate::base::chance::{exponential, next_random};
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::os::Os;
+#[cfg(target_arch = "x86_64")]
+use core::mem::offset_of;
 use core::sync::atomic::AtomicI64;
 
-/// Counters; slots share them.
+/// Counters; slots share them. A power of two, for the sequences in `whole`.
 const CELLS: usize = 16;
+const _: () = assert!(CELLS.is_power_of_two() && size_of::<Cell>().is_power_of_two());
 /// While nothing is sampled, cells look at the mean every so many bytes.
 const IDLE_BYTES: u64 = 16 << 20;
 
@@ -26,6 +29,15 @@ struct Cell {
     /// 0: no interval was drawn yet. Below: it ended while nobody asked, and by so much.
     left: AtomicI64,
     random: AtomicU64,
+}
+
+/// Where the words lie that the sequences in `whole` count in.
+#[cfg(target_arch = "x86_64")]
+impl Sampling {
+    pub const COUNTS_EACH: usize = offset_of!(Sampling, counts_each);
+    pub const CELLS_LEFT: usize = offset_of!(Sampling, cells) + offset_of!(Cell, left);
+    pub const LAST_CELL: usize = CELLS - 1;
+    pub const CELL_SHIFT: u32 = size_of::<Cell>().ilog2();
 }
 
 impl Sampling {

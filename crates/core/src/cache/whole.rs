@@ -34,6 +34,7 @@
 //! - `.Lvcm_leave`: to the slow path, out of a sequence that changes nothing
 //! - `.Lvcm_announce`: stores the descriptor in a thread's area, and begins again
 //! - `ways_out_label`: the two jumps that r10 holds; a number, since each entry has its own
+//! - `counted_label`: where an entry goes while somebody watches, and its own two ways out behind that
 
 /// The label of `ways_out`. They follow the code of their entry: `f` finds the entry's own.
 #[macro_export]
@@ -67,13 +68,23 @@ macro_rules! ways_out {
     };
 }
 
-/// The class of a request of rdi bytes.
+/// The label of `counted`, as `ways_out_label`.
+#[macro_export]
+macro_rules! counted_label {
+    () => {
+        "672"
+    };
+}
+
+/// The class of a request of rdi bytes. Followed by its `counted`.
 #[macro_export]
 macro_rules! class_of_request {
     () => {
         concat!(
             "cmp rdi, [rip + {heap} + {direct}]
-            ja {slow}
+            ja ",
+            $crate::counted_label!(),
+            "f
             lea eax, [rdi + 15]
             shr eax, 4
             lea rcx, [rip + {by_size}]
@@ -81,6 +92,60 @@ macro_rules! class_of_request {
             lea r10, [rip + ",
             $crate::ways_out_label!(),
             "f]
+            "
+        )
+    };
+}
+
+/// The cell of this virtual CPU in rdx. Any cell will do: threads without a number find one, too.
+#[macro_export]
+macro_rules! cell {
+    () => {
+        "mov rax, [rip + {heap} + {index}]
+        mov eax, fs:[rax]
+        and eax, {last_cell}
+        shl eax, {cell_shift}
+        lea rdx, [rip + {heap} + {cells}]
+        add rdx, rax
+        "
+    };
+}
+
+/// Requests that are not served unseen: where somebody watches, each is counted as `Sampling::count` does. One that does not end
+/// its interval goes on to the sequence; if it is to leave that for the slow path, which counts, it was not counted here.
+#[macro_export]
+macro_rules! counted {
+    () => {
+        concat!(
+            ".pushsection .text.fast.counted, \"ax\"
+            .cfi_startproc
+            ",
+            $crate::counted_label!(),
+            ": cmp byte ptr [rip + {heap} + {counts_each}], 0
+            je {slow}
+            cmp rdi, {tabled}
+            ja {slow}
+            ",
+            $crate::cell!(),
+            "mov rax, [rdx]
+            sub rax, rdi
+            jle {slow}
+            mov [rdx], rax
+            lea eax, [rdi + 15]
+            shr eax, 4
+            lea rcx, [rip + {by_size}]
+            movzx ecx, byte ptr [rcx + rax]
+            lea r10, [rip + 673f]
+            jmp vcm_sequence_pop
+            .balign 8
+            673: jmp vcm_sequence_pop
+            .balign 8
+            ",
+            $crate::cell!(),
+            "add [rdx], rdi
+            jmp {slow}
+            .cfi_endproc
+            .popsection
             "
         )
     };

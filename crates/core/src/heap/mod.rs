@@ -34,9 +34,12 @@ use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
 use crate::watch::{Guards, Probes, Probing, Profile};
 use core::sync::atomic::AtomicU64;
-use process::{Emergency, Found, Orders, Process, SlowPaths};
+use process::{Emergency, Found, Orders, Process, SlowPaths, Speaker};
 #[cfg(target_arch = "x86_64")]
-use {crate::cache::Front, core::mem::offset_of};
+use {
+    crate::cache::{Front, Sampling},
+    core::mem::offset_of,
+};
 
 const NEW: u32 = 0;
 const READY: u32 = 1;
@@ -74,6 +77,7 @@ pub struct Heap<O: Os> {
     hooks: Option<Hooks>,
     exporting: Mutex<Exporting, O>,
     orders: Orders,
+    speaker: Speaker<O>,
 }
 
 struct Requested {
@@ -85,12 +89,17 @@ struct Requested {
 #[cfg(target_arch = "x86_64")]
 impl<O: Os> Heap<O> {
     const FRONT: usize = offset_of!(Self, cache) + offset_of!(Cache<O>, front);
+    const SAMPLING: usize = offset_of!(Self, cache) + offset_of!(Cache<O>, sampling);
     const PAGES: usize = offset_of!(Self, pages);
     pub const CPUS: usize = Self::FRONT + Front::CPUS;
     pub const AREA: usize = Self::FRONT + Front::AREA;
     pub const INDEX: usize = Self::FRONT + Front::INDEX;
     pub const SLABS: usize = Self::FRONT + Front::SLABS;
     pub const DIRECT: usize = Self::FRONT + Front::DIRECT;
+    pub const COUNTS_EACH: usize = Self::SAMPLING + Sampling::COUNTS_EACH;
+    pub const CELLS: usize = Self::SAMPLING + Sampling::CELLS_LEFT;
+    pub const LAST_CELL: usize = Sampling::LAST_CELL;
+    pub const CELL_SHIFT: u32 = Sampling::CELL_SHIFT;
     pub const START: usize = Self::PAGES + Pages::<O>::START;
     pub const GROWN_GRANULES: usize = Self::PAGES + Pages::<O>::GROWN_GRANULES;
     pub const CLASS_OF_UNIT: usize = Self::PAGES + Pages::<O>::CLASS_OF_UNIT;
@@ -138,6 +147,7 @@ impl<O: Os> Heap<O> {
             hooks,
             exporting: Mutex::new(Exporting),
             orders: Orders::new(),
+            speaker: figures::write_last_words::<O>,
         }
     }
 

@@ -4,6 +4,7 @@ mod pressure;
 mod retain;
 mod sampling;
 mod shed;
+mod words;
 
 use super::*;
 use crate::base::memory::{fill, holds};
@@ -407,7 +408,8 @@ fn the_system_is_told_what_mappings_are_for() {
     use crate::os::Purpose;
     use crate::pages::Mapping;
     use core::sync::atomic::Ordering;
-    let heap = Box::new(Heap::with_hooks(Fake::default(), Hooks { before_guards: || (), unwind: |_| 0 }));
+    let heap =
+        Box::new(Heap::with_hooks(Fake::default(), Hooks { before_guards: Some(|| ()), unwind: |_| 0 }));
     let named = |purpose: Purpose| heap.os().named[purpose as usize].load(Ordering::Relaxed);
     assert_eq!(named(Purpose::Heap) + named(Purpose::Tables), 0);
     (0..50).for_each(|number| _ = heap.allocate(1 + number * 200_011));

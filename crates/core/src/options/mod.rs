@@ -4,8 +4,10 @@
 //! Owns the values in effect and where each came from; promises that a bad name or value changes nothing and
 //! is reported; the heap and the tools call it; sits on `base`.
 
+mod path;
 mod value;
 
+pub use path::PATH_BYTES;
 pub use value::{AUTO, BadValue, Kind, encode_percent, percent_of};
 
 use crate::base::text::{self, Sink};
@@ -109,6 +111,8 @@ options! {
         "hardened library: blocks from 32K on a second, at most, that get guard pages of their own; the others have canaries alone; 0: none";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
+    last_words: Path = "off", "off" ..= "/%p", live,
+        "a file for the bridge from live bytes to resident memory and the live profile, written when the cgroup is 98% full or hard_limit refuses; %p: the process's number, %e: its name";
     system_calls: Calls = "auto", "0" ..= "1", live,
         "few: once loaded, or once set, ask the system only for mmap, munmap, mprotect, madvise, mremap, futex, membarrier and clock_gettime; auto: a few more, such as the cgroup's files, where no filter that the program installs refuses them";
     stats_at_exit: Flag = "off", "0" ..= "1", live,
@@ -153,6 +157,7 @@ pub enum Refused {
 pub struct Options {
     values: [AtomicU64; OPTION_COUNT],
     origins: [AtomicU8; OPTION_COUNT],
+    paths: path::Paths,
 }
 
 impl Options {
@@ -163,7 +168,7 @@ impl Options {
             values[index] = AtomicU64::new(DEFAULTS[index]);
             index += 1;
         }
-        Options { values, origins: [const { AtomicU8::new(0) }; OPTION_COUNT] }
+        Options { values, origins: [const { AtomicU8::new(0) }; OPTION_COUNT], paths: path::Paths::new() }
     }
 
     /// The value in the unit of the option's kind; `AUTO` where it is left to the allocator.
@@ -201,14 +206,40 @@ impl Options {
             return Err(Refused::BadValue(BadValue::NotOfKind));
         }
         if origin >= self.origin(id) {
-            self.put(id, value, origin);
+            let is_path = spec.kind == Kind::Path && value != 0;
+            self.store(id, if is_path { self.paths.keep(text) } else { value }, origin);
         }
         Ok(id)
     }
 
-    fn put(&self, id: OptionId, value: u64, origin: Origin) {
+    /// Copies the path that an option names, with a zero behind it; its length, none where the option is off.
+    pub fn path(&self, id: OptionId, room: &mut [u8; PATH_BYTES]) -> Option<usize> {
+        let value = self.values.get(id as usize)?;
+        loop {
+            // Pairs with the Release in `store`: the text is whole.
+            let number = value.load(Ordering::Acquire);
+            if number == 0 {
+                return None;
+            }
+            if self.paths.copy(number, room) {
+                return room.iter().position(|byte| *byte == 0);
+            }
+        }
+    }
+
+    /// Writes the value of an option as a user would write it.
+    pub fn put(&self, sink: &mut dyn Sink, id: OptionId) {
+        let kind = spec(id).kind;
+        let mut room = [0; PATH_BYTES];
+        match if kind == Kind::Path { self.path(id, &mut room) } else { None } {
+            Some(length) => sink.put(room.get(..length).unwrap_or(&[])),
+            None => put_value(sink, kind, if kind == Kind::Path { 0 } else { self.get(id) }),
+        }
+    }
+
+    fn store(&self, id: OptionId, value: u64, origin: Origin) {
         if let (Some(slot), Some(from)) = (self.values.get(id as usize), self.origins.get(id as usize)) {
-            slot.store(value, Ordering::Relaxed);
+            slot.store(value, Ordering::Release);
             from.store(origin as u8, Ordering::Relaxed);
         }
     }
@@ -268,7 +299,7 @@ fn edit_distance(left: &[u8], right: &[u8]) -> usize {
     row.get(right.len().min(WIDTH - 1)).copied().unwrap_or(WIDTH)
 }
 
-/// Writes a value as a user would write it, for example `32M` or `250ms`.
+/// Writes a value as a user would write it, for example `32M` or `250ms`; of a path, that it is one.
 pub fn put_value(sink: &mut dyn Sink, kind: Kind, value: u64) {
     value::put(sink, kind, value);
 }

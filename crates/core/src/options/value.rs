@@ -1,5 +1,6 @@
 //! The kinds of value that an option can have, and their one way to be read and written.
 
+use super::path::PATH_BYTES;
 use crate::base::text::{self, Sink};
 
 /// "Left to the allocator".
@@ -24,6 +25,8 @@ pub enum Kind {
     Front,
     /// `auto` or `few`.
     Calls,
+    /// `off`, or a path of which 1 stands for any: the text is kept beside the values.
+    Path,
 }
 
 impl Kind {
@@ -39,6 +42,7 @@ impl Kind {
             Kind::Duration => "duration",
             Kind::Flag => "flag",
             Kind::Front | Kind::Calls => "choice",
+            Kind::Path => "path",
         }
     }
 }
@@ -93,6 +97,7 @@ pub(super) const fn parse(kind: Kind, text: &[u8]) -> Result<u64, BadValue> {
         Kind::Flag => parse_flag(text),
         Kind::Front => parse_choice(text, b"locked"),
         Kind::Calls => parse_choice(text, b"few"),
+        Kind::Path => parse_path(text),
     }
 }
 
@@ -209,6 +214,25 @@ const fn parse_choice(text: &[u8], other: &[u8]) -> Result<u64, BadValue> {
     }
 }
 
+/// From the root on, whatever folder the process is in then; what follows a `%` is known.
+const fn parse_path(text: &[u8]) -> Result<u64, BadValue> {
+    if is(text, b"off") {
+        return Ok(0);
+    }
+    let mut rest = match text {
+        [b'/', rest @ ..] if !rest.is_empty() => rest,
+        _ => return Err(BadValue::NotOfKind),
+    };
+    while let [byte, tail @ ..] = rest {
+        rest = match (*byte, tail) {
+            (b'%', [b'p' | b'e' | b'%', tail @ ..]) => tail,
+            (b'%' | 0, _) => return Err(BadValue::NotOfKind),
+            _ => tail,
+        };
+    }
+    if text.len() < PATH_BYTES { Ok(1) } else { Err(BadValue::OutOfRange) }
+}
+
 fn put_scaled(sink: &mut dyn Sink, value: u64, units: &[(u64, &str)]) {
     for (unit, name) in units {
         if value != 0 && value.is_multiple_of(*unit) {
@@ -236,6 +260,7 @@ pub(super) fn put(sink: &mut dyn Sink, kind: Kind, value: u64) {
         (Kind::Flag, _) => text::put_str(sink, if value == 1 { "on" } else { "off" }),
         (Kind::Front, _) => text::put_str(sink, if value == 1 { "locked" } else { "auto" }),
         (Kind::Calls, _) => text::put_str(sink, if value == 1 { "few" } else { "auto" }),
+        (Kind::Path, _) => text::put_str(sink, if value == 0 { "off" } else { "a path" }),
     }
 }
 
@@ -244,6 +269,13 @@ pub(super) fn put_expected(sink: &mut dyn Sink, kind: Kind, least: u64, greatest
         Kind::Flag => return text::put_str(sink, "on or off"),
         Kind::Front => return text::put_str(sink, "auto or locked"),
         Kind::Calls => return text::put_str(sink, "auto or few"),
+        Kind::Path => {
+            return text::put_str(
+                sink,
+                "off, or a path such as /var/log/%e.%p (/ first, then at most 254 bytes; %p: the process's number, \
+                 %e: its name, %%: a %)",
+            );
+        }
         Kind::Bytes => text::put_str(sink, "bytes such as 32M, or auto"),
         Kind::Size => text::put_str(sink, "bytes such as 512K"),
         Kind::Count => text::put_str(sink, "a number such as 20"),

@@ -1,11 +1,11 @@
 //! Where the values in effect lie, for who reads them from outside (docs/design/window.md).
 
-use super::{OPTION_COUNT, Options, SPECS};
+use super::{Kind, OPTION_COUNT, Options, SPECS};
 use crate::base::place::{Places, Within};
 use core::mem::offset_of;
 
 impl Options {
-    /// Adds each option's value and origin, of options that lie so far in the heap.
+    /// Adds each option's value and origin, and the texts of paths, of options that lie so far in the heap.
     pub(crate) const fn places(mut list: Places, at: usize) -> Places {
         let (values, origins) = (at + offset_of!(Self, values), at + offset_of!(Self, origins));
         let mut index = 0;
@@ -13,6 +13,9 @@ impl Options {
             let name = SPECS[index].name;
             list = list.put("option.", name, Within::Heap, 8, values + 8 * index, (0, 1));
             list = list.put("origin.", name, Within::Heap, 1, origins + index, (0, 1));
+            if matches!(SPECS[index].kind, Kind::Path) {
+                list = super::path::Paths::places(list, name, at + offset_of!(Self, paths));
+            }
             index += 1;
         }
         list

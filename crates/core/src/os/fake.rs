@@ -418,6 +418,15 @@ impl Os for Fake {
         self.grants(Request::WriteFile) && self.linux.write_file(path, fill)
     }
 
+    fn write_whole(
+        &self,
+        path: &CStr,
+        beside: &CStr,
+        fill: &mut dyn FnMut(&mut dyn Sink),
+    ) -> Result<(), u32> {
+        if self.grants(Request::WriteFile) { self.linux.write_whole(path, beside, fill) } else { Err(28) }
+    }
+
     fn stack(&self, frames: &mut [usize]) -> usize {
         let depth = self.stack_depth.load(Relaxed).min(frames.len());
         (0..depth).for_each(|frame| frames[frame] = 0x40_0000 + frame);

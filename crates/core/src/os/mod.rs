@@ -256,6 +256,10 @@ pub trait Os: Wait + Sync + 'static {
     /// Makes a file, or empties it, and lets `fill` write it; false where that was refused or the disk is
     /// full.
     fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool;
+    /// Makes a file `beside`, lets `fill` write it, and renames it to `path` when it is whole: what was there, if it was
+    /// a file, is gone then, and as it was where something is refused. The system's error, 0 where it is none.
+    fn write_whole(&self, path: &CStr, beside: &CStr, fill: &mut dyn FnMut(&mut dyn Sink))
+    -> Result<(), u32>;
     /// Fills `frames` with the return addresses of this thread's calls, innermost first; returns how many.
     fn stack(&self, frames: &mut [usize]) -> usize;
     /// Writes a message to a descriptor; loss is not reported.

@@ -16,6 +16,11 @@ pub struct Limits {
     /// The footprint that is worth a look, and whether it was passed since.
     watermark: AtomicUsize,
     above: AtomicBool,
+    /// The footprint from which on the end of the process is looked for, and whether it was passed since.
+    end: AtomicUsize,
+    near_end: AtomicBool,
+    /// The hard limit refused memory since `take_refused`.
+    refused: AtomicBool,
 }
 
 impl Limits {
@@ -26,6 +31,9 @@ impl Limits {
             passed: AtomicBool::new(false),
             watermark: AtomicUsize::new(NONE),
             above: AtomicBool::new(false),
+            end: AtomicUsize::new(NONE),
+            near_end: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
         }
     }
 
@@ -40,6 +48,22 @@ impl Limits {
 
     pub fn hard(&self) -> Option<usize> {
         Some(self.hard.load(Ordering::Relaxed)).filter(|limit| *limit != NONE)
+    }
+
+    /// From which footprint on the end of the process is to be looked for.
+    pub fn set_end(&self, footprint: Option<usize>) {
+        self.end.store(footprint.unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    /// Whether that footprint was passed since this was asked last.
+    #[inline]
+    pub fn take_near_end(&self) -> bool {
+        self.near_end.load(Ordering::Relaxed) && self.near_end.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the hard limit refused memory since this was asked last.
+    pub fn take_refused(&self) -> bool {
+        self.refused.swap(false, Ordering::Relaxed)
     }
 
     /// From which footprint on somebody wants to be told.
@@ -74,10 +98,14 @@ impl<O: Os> Pages<O> {
     /// Tells whether `more` bytes may come into use; gives free memory back first where the hard limit would be
     /// passed. That the soft one would be is only noted: who relieves the heap does so by steps, not at each call.
     pub(super) fn fits_limits(&self, os: &O, more: usize) -> bool {
-        let (soft, hard) =
-            (self.limits.soft.load(Ordering::Relaxed), self.limits.hard.load(Ordering::Relaxed));
-        if soft.min(hard) == NONE || !self.would_pass(soft.min(hard), more) {
+        let [soft, hard, end] = [&self.limits.soft, &self.limits.hard, &self.limits.end]
+            .map(|limit| limit.load(Ordering::Relaxed));
+        let least = soft.min(hard).min(end);
+        if least == NONE || !self.would_pass(least, more) {
             return true;
+        }
+        if self.would_pass(end, more) {
+            self.limits.near_end.store(true, Ordering::Relaxed);
         }
         if self.would_pass(hard, more) {
             self.release(os, 0, Ticks(0));
@@ -85,7 +113,11 @@ impl<O: Os> Pages<O> {
         if self.would_pass(soft, more) {
             self.limits.passed.store(true, Ordering::Relaxed);
         }
-        !self.would_pass(hard, more)
+        let fits = !self.would_pass(hard, more);
+        if !fits {
+            self.limits.refused.store(true, Ordering::Relaxed);
+        }
+        fits
     }
 
     fn would_pass(&self, limit: usize, more: usize) -> bool {

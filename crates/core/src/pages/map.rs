@@ -110,7 +110,7 @@ impl<O: Os> Pages<O> {
         self.marked = true;
     }
 
-    pub(super) fn keeps_marks(&self) -> bool {
+    pub(crate) fn keeps_marks(&self) -> bool {
         self.marked
     }
 

@@ -10,10 +10,20 @@ use crate::os::{MemoryGroup, Os};
 /// The soft limit, of what the cgroup allows: the rest is for stacks, code and page tables.
 const GROUP_PERCENT: usize = 90;
 
+/// The end is near where so much of what the cgroup allows is in use, without what it could give up.
+pub(super) const END_PERCENT: usize = 98;
+/// From here on it is looked for: by the janitor at every second tick, whether or not the heap is used, and while the heap
+/// grows. Less than the end, because tables grow with the heap that only the next look counts.
+pub(super) const WATCHED_PERCENT: usize = 90;
+
+pub(super) fn part(limit: usize, percent: usize) -> usize {
+    limit / 100 * percent
+}
+
 /// What a cgroup leaves to the heap: its limit less what others in the group use. Others can be page cache that goes
 /// when it must: at least half is ours to use.
 fn limit_beside(others: usize, limit: usize) -> usize {
-    let allowed = limit / 100 * GROUP_PERCENT;
+    let allowed = part(limit, GROUP_PERCENT);
     allowed.saturating_sub(others).max(allowed / 2)
 }
 
@@ -98,9 +108,20 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// What this heap has of what the cgroup counts: blocks that nobody wrote are not in it.
-    fn own_footprint(&self, below: &Below<'_, O>) -> usize {
+    pub(super) fn own_footprint(&self, below: &Below<'_, O>) -> usize {
         let footprint = below.pages.footprint();
         footprint - self.group.untouched.load(Ordering::Relaxed).min(footprint)
+    }
+
+    /// Whether last words are still to be written when the end is near.
+    pub(super) fn wants_words(&self, below: &Below<'_, O>) -> bool {
+        below.options.get(OptionId::last_words) != 0 && self.words.are_awaited()
+    }
+
+    /// The footprint from which on its cgroup is to be watched, others in it as they are.
+    fn end_for(&self, below: &Below<'_, O>, limit: usize, others: usize) -> Option<usize> {
+        let untouched = below.pages.footprint().saturating_sub(self.own_footprint(below));
+        self.wants_words(below).then(|| (part(limit, WATCHED_PERCENT) + untouched).saturating_sub(others))
     }
 
     pub(super) fn set_limits(&self, below: &Below<'_, O>, group: Option<MemoryGroup>) {
@@ -119,6 +140,7 @@ impl<O: Os> Upkeep<O> {
         let others = group.map_or(0, |group| group.in_use.saturating_sub(self.own_footprint(below)));
         self.group.limit.store(group.map_or(0, |group| group.limit), Ordering::Relaxed);
         self.group.others.store(others, Ordering::Relaxed);
+        below.pages.limits.set_end(group.and_then(|group| self.end_for(below, group.limit, others)));
         let auto = group.map(|group| limit_beside(others, group.limit));
         below.pages.limits.set(limit_by(OptionId::memory_limit, auto), limit_by(OptionId::hard_limit, None));
     }

@@ -17,6 +17,7 @@ mod shed;
 mod thread;
 mod tick;
 mod window;
+mod words;
 
 pub use callback::Callback;
 pub use retain::Holding;
@@ -24,6 +25,7 @@ pub use retain::Holding;
 pub(crate) use shed::{BYTES_PER_PORTION, LEAST_GROWTH, SPANS_PER_PORTION};
 pub use thread::{Thread, Ticker};
 pub use tick::nanoseconds;
+pub use words::{AHEAD, NEAR, REFUSED, Words};
 
 use crate::base::locks::Relieving;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -60,6 +62,7 @@ impl<'a, O: Os> Below<'a, O> {
 pub struct Upkeep<O: Os> {
     pub thread: Thread<O>,
     pub callback: Callback,
+    pub words: Words,
     schedule: Schedule,
     patience: Patience,
     retain: Retain,
@@ -94,6 +97,7 @@ impl<O: Os> Upkeep<O> {
         Upkeep {
             thread: Thread::new(),
             callback: Callback::new(),
+            words: Words::new(),
             schedule: Schedule::new(),
             patience: Patience::new(),
             retain: Retain::new(),
@@ -128,6 +132,7 @@ impl<O: Os> Upkeep<O> {
         self.schedule.forget_thread();
         self.shedding.forget_thread();
         self.callback.forget_thread();
+        self.words.begin_anew();
     }
 
     fn count_released(&self, bytes: usize) {

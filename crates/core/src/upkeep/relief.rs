@@ -60,7 +60,7 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Whether this thread may open a file, which nobody else has asked for.
-    fn may_open_files(&self) -> bool {
+    pub(super) fn may_open_files(&self) -> bool {
         self.thread.is_aside() || self.thread.may_open_files(Ticker::Program)
     }
 

@@ -89,11 +89,17 @@ impl<O: Os> Thread<O> {
         self.stop.load(Ordering::Acquire) == 0 && !self.is_retired()
     }
 
-    /// For the thread itself: waits between two ticks; true where something happened since the last one.
-    pub fn wait(&self, os: &O, nanoseconds: u64) -> bool {
+    /// Whether there is such a thread.
+    pub fn has_aside(&self) -> bool {
+        self.aside.load(Ordering::Relaxed) != 0
+    }
+
+    /// For the thread itself: waits between two ticks, unless it is `wanted`; true where something happened since the
+    /// last one.
+    pub fn wait(&self, os: &O, nanoseconds: u64, wanted: impl FnOnce() -> bool) -> bool {
         // Acquire pairs with the Release of who counts on: what was asked before is seen.
         let calls = self.calls.load(Ordering::Acquire);
-        if self.goes_on() {
+        if self.goes_on() && !wanted() {
             os.wait_for(&self.calls, calls, nanoseconds);
         }
         self.bell.take()
@@ -185,6 +191,11 @@ impl<O: Os> Thread<O> {
     fn tell_to_end(&self) {
         // Release pairs with the Acquire in `goes_on`. The thread waits for one of two words.
         self.stop.store(1, Ordering::Release);
+        self.call();
+    }
+
+    /// Wakes the thread, whichever word it sleeps on.
+    pub fn call(&self) {
         self.calls.fetch_add(1, Ordering::Release);
         O::wake_one(&self.calls);
         self.bell.call();

@@ -145,6 +145,9 @@ impl<O: Os> Upkeep<O> {
         if below.pages.limits.is_passed() {
             self.relieve_if_grown(below)?;
         }
+        if below.pages.limits.take_near_end() {
+            self.note_growth_to_end(below);
+        }
         if below.pages.limits.is_above_watermark() {
             self.shed(below);
         }
@@ -186,6 +189,7 @@ impl<O: Os> Upkeep<O> {
             if below.os.is_under_pressure() {
                 first.of(self.relieve(below))?;
             }
+            self.look_for_end(below);
         }
         match rung || moved {
             true => self.schedule.quiet.store(0, Ordering::Relaxed),

@@ -246,10 +246,16 @@ impl<O: Os> Profile<O> {
         Some(fresh)
     }
 
+    /// Whether there may be a sample at `address`. The caller owns the block, so nobody adds or removes this very address
+    /// meanwhile.
+    #[inline]
+    pub fn may_hold(&self, address: usize) -> bool {
+        self.is_on() && self.record_head(address).load(Ordering::Acquire) != 0
+    }
+
     /// Takes the sample at `address` out, if there is one: its block is about to be freed.
     pub fn remove(&self, address: usize) {
-        // The caller owns the block, so nobody adds or removes this very address meanwhile.
-        if !self.is_on() || self.record_head(address).load(Ordering::Acquire) == 0 {
+        if !self.may_hold(address) {
             return;
         }
         let mut state = self.state.lock();

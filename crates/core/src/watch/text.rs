@@ -3,7 +3,7 @@
 //! Figures are scaled already, so the header says `heapprofile` and not `heap_v2`: a reader of the latter
 //! scales each stack by the mean size of its samples, where we know the weight of each.
 
-use super::profile::{Profile, Tally};
+use super::profile::Profile;
 use crate::base::text::{Sink, put_decimal, put_hex, put_str};
 use crate::os::Os;
 
@@ -11,19 +11,17 @@ impl<O: Os> Profile<O> {
     /// Writes all stacks that hold memory or ever did, and where the process's files are mapped. `within`: as
     /// in `each_live`; what is written is written outside.
     pub fn put(&self, os: &O, sink: &mut dyn Sink, within: impl Fn(&mut dyn FnMut())) {
-        self.put_stacks(sink, within, |of| (of.in_use(), of.allocated));
-        put_str(sink, "\nMAPPED_LIBRARIES:\n");
-        os.read_through(c"/proc/self/maps", &mut |piece| sink.put(piece));
+        self.put_head(sink, true, &within);
+        self.put_stacks(sink, within);
+        self.put_mappings(os, sink);
     }
 
-    fn put_stacks(
-        &self,
-        sink: &mut dyn Sink,
-        within: impl Fn(&mut dyn FnMut()),
-        of: impl Fn(&super::profile::OfStack) -> (Tally, Tally),
-    ) {
+    /// The first line: the sums; of nothing where the profile is not `wanted`.
+    pub fn put_head(&self, sink: &mut dyn Sink, wanted: bool, within: impl Fn(&mut dyn FnMut())) {
         let mut stats = super::ProfileStats::default();
-        within(&mut || stats = self.stats());
+        if wanted {
+            within(&mut || stats = self.stats());
+        }
         put_str(sink, "heap profile: ");
         put_counts(
             sink,
@@ -33,8 +31,12 @@ impl<O: Os> Profile<O> {
             stats.allocated_bytes,
         );
         put_str(sink, " heapprofile\n");
+    }
+
+    /// A line for each stack.
+    pub fn put_stacks(&self, sink: &mut dyn Sink, within: impl Fn(&mut dyn FnMut())) {
         self.each_stack(within, |stack| {
-            let (in_use, allocated) = of(stack);
+            let (in_use, allocated) = (stack.in_use(), stack.allocated);
             put_counts(sink, in_use.objects(), in_use.bytes, allocated.objects(), allocated.bytes);
             for frame in stack.stack.frames() {
                 put_str(sink, " ");
@@ -42,6 +44,12 @@ impl<O: Os> Profile<O> {
             }
             put_str(sink, "\n");
         });
+    }
+
+    /// Where the process's files are mapped.
+    pub fn put_mappings(&self, os: &O, sink: &mut dyn Sink) {
+        put_str(sink, "\nMAPPED_LIBRARIES:\n");
+        os.read_through(c"/proc/self/maps", &mut |piece| sink.put(piece));
     }
 }
 

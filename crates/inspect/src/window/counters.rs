@@ -136,6 +136,16 @@ impl<'a> Counters<'a> {
         self.in_heap(name, 0)
     }
 
+    /// A text that lies at the `number`th place of this name, and ends with a zero; none where this library has none.
+    pub fn text(&self, name: &str, number: u64) -> Option<String> {
+        let place = self.layout.place(name, Within::Heap).filter(|place| place.count > 0)?;
+        let nth = (number % place.count as u64) as usize;
+        let from = (place.offset as usize).checked_add(nth.checked_mul(place.stride)?)?;
+        let bytes = self.heap.get(from..from.checked_add(place.stride)?)?;
+        let length = bytes.iter().position(|byte| *byte == 0)?;
+        Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+    }
+
     pub fn of_class(&self, name: &str, class: usize) -> u64 {
         self.in_heap(name, class)
     }

@@ -30,6 +30,8 @@ pub struct Class {
 pub struct Setting {
     pub name: String,
     pub value: u64,
+    /// Of an option that is a path, where one is set.
+    pub path: Option<String>,
     pub origin: Origin,
 }
 
@@ -233,10 +235,14 @@ fn front_reason(counters: &Counters) -> &'static str {
 
 fn settings(counters: &Counters) -> Vec<Setting> {
     let names = counters.layout.places.keys().filter_map(|name| name.strip_prefix("option."));
-    let setting = |name: &str| Setting {
-        name: name.to_string(),
-        value: counters.one(&format!("option.{name}")),
-        origin: origin(counters.one(&format!("origin.{name}"))),
+    let setting = |name: &str| {
+        let value = counters.one(&format!("option.{name}"));
+        Setting {
+            name: name.to_string(),
+            value,
+            path: if value == 0 { None } else { counters.text(&format!("path.{name}"), value) },
+            origin: origin(counters.one(&format!("origin.{name}"))),
+        }
     };
     let mut settings: Vec<Setting> = names.map(setting).collect();
     settings.sort_by(|left, right| left.name.cmp(&right.name));

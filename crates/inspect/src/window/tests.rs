@@ -162,7 +162,7 @@ fn the_profile_is_the_one_that_the_heap_itself_tells() {
         frames[1] = 0x5678;
         2
     };
-    let heap = Box::new(Heap::with_hooks(Fake::default(), Hooks { before_guards: || (), unwind }));
+    let heap = Box::new(Heap::with_hooks(Fake::default(), Hooks { before_guards: Some(|| ()), unwind }));
     let window = Window::new(&raw const *heap, "");
     assert!(heap.start_profile(1 << 10));
     let blocks: Vec<usize> = (0..4000).map(|index| heap.allocate(500 + index % 3000)).collect();

@@ -8,6 +8,7 @@ Examples:
   vcm set ceph-osd release_delay=200ms     of the only ceph-osd
   vcm set 4711 cache_limit=8M retain=0     two options, one after the other
   vcm set 4711 profile=on                  start the live heap profile
+  vcm set 4711 last_words=/var/log/%e.%p   leave what it holds there before the kernel ends it
 
 Only live options can be set ('vcm config' lists them); they hold until the process ends.
 It takes the rights of a debugger: root, or the same user where kernel.yama.ptrace_scope is 0.
@@ -16,7 +17,8 @@ Exit status:
   0  done by the process
   1  refused: no such process, no right, not on vcmalloc, no such option, a value that it cannot have
   2  wrong arguments
-  3  written, and not done yet: the process is stopped, or idle without a janitor; it is done later";
+  3  written, and not done yet: the process is stopped, or has no janitor (one thread, or janitor=off)
+     and does it with its next malloc or free that its cache cannot serve: not before it allocates";
 
 const RELEASE_EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,8 @@ Exit status:
   0  done by the process
   1  refused: no such process, no right, not on vcmalloc
   2  wrong arguments
-  3  written, and not done yet: the process is stopped, or idle without a janitor; it is done later";
+  3  written, and not done yet: the process is stopped, or has no janitor (one thread, or janitor=off)
+     and does it with its next malloc or free that its cache cannot serve: not before it allocates";
 
 /// Set options of a running process.
 #[derive(Args)]

@@ -216,7 +216,7 @@ mod tests {
     fn whatever_the_heap_has_mapped_is_in_its_figures() {
         let mut os = Fake::default();
         os.variables = &[("VCM_SAMPLE_INTERVAL", "4096"), ("VCM_GUARDED_RATE", "1000000000")];
-        let heap = Box::new(Heap::with_hooks(os, Hooks { before_guards: || (), unwind: |_| 0 }));
+        let heap = Box::new(Heap::with_hooks(os, Hooks { before_guards: Some(|| ()), unwind: |_| 0 }));
         assert!(heap.start_profile(4096));
         for round in 0..2000 {
             heap.os().clock.fetch_add(1 << 40, Ordering::Relaxed);

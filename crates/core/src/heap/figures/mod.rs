@@ -2,10 +2,12 @@
 
 mod classes;
 mod counters;
+mod last_words;
 mod stats;
 mod text;
 mod window;
 
 pub use counters::{Committed, Range, RangeState, Tiers};
+pub use last_words::write as write_last_words;
 pub use stats::Stats;
 pub use window::Window;

@@ -1,6 +1,7 @@
 //! The figures in words: for readers, and as JSON for programs.
 
 use super::classes::ClassStats;
+use super::stats::Stats;
 use crate::base::text::{self, Sink};
 use crate::class::SizeClass;
 use crate::heap::Heap;
@@ -18,6 +19,11 @@ impl<O: Os> Heap<O> {
         text::put_str(sink, ", process ");
         text::put_decimal(sink, self.os.process_number());
         text::put_str(sink, ", in bytes\n");
+        self.put_figures(sink, &stats);
+    }
+
+    /// The bridge, the front, and the classes.
+    pub(super) fn put_figures(&self, sink: &mut dyn Sink, stats: &Stats) {
         for (sign, label, bytes) in stats.bridge() {
             put_row(sink, sign, label, bytes);
         }
@@ -120,7 +126,7 @@ impl<O: Os> Heap<O> {
             let spec = options::spec(id);
             text::put_str(sink, spec.name);
             text::put_str(sink, " = ");
-            options::put_value(sink, spec.kind, self.options.get(id));
+            self.options.put(sink, id);
             text::put_str(sink, " (");
             text::put_str(sink, self.options.origin(id).name());
             text::put_str(sink, ")\n");

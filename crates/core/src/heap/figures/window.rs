@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_tables_that_the_window_names_are_all_that_hold_metadata() {
-        let hooks = Hooks { before_guards: || (), unwind: |_| 0 };
+        let hooks = Hooks { before_guards: Some(|| ()), unwind: |_| 0 };
         let heap = Box::new(Heap::with_hooks(Fake::default(), hooks));
         assert!(heap.start_profile(4096));
         (0..9000).for_each(|index| {

@@ -16,7 +16,7 @@ mod resize;
 mod states;
 mod stuck;
 
-use super::{Heap, LARGEST_REQUEST};
+use super::{Heap, Hooks, LARGEST_REQUEST};
 use crate::base::fault::{Fault, Maker, Misuse};
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
@@ -70,7 +70,15 @@ impl<O: Os> Hardened<O> {
     }
 
     pub const fn new(os: O) -> Self {
-        let mut heap = Heap::new(os);
+        Self::over(Heap::new(os))
+    }
+
+    /// One that a profile can be taken of.
+    pub const fn with_hooks(os: O, hooks: Hooks) -> Self {
+        Self::over(Heap::with_hooks(os, hooks))
+    }
+
+    const fn over(mut heap: Heap<O>) -> Self {
         heap.pages.keep_marks();
         Hardened {
             heap,
@@ -204,7 +212,7 @@ impl<O: Os> Hardened<O> {
         self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
         State::take_back(self.heap.pages.mark_of(address)).map_err(|state| self.no_block(address, state))?;
-        self.heap.note_freed(address);
+        self.heap.note_taken_back(address);
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
     }
 

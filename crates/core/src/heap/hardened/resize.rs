@@ -99,10 +99,6 @@ impl<O: Os> Hardened<O> {
             } else if !self.grow_guarded(live, bytes) {
                 return false;
             }
-            if self.heap.is_watched() {
-                self.heap.note_freed(live.user);
-                self.heap.note_made(live.user, bytes);
-            }
         } else if before.front() + bytes + TAIL_LEAST > live.class.block_bytes() {
             return false;
         } else {
@@ -114,6 +110,11 @@ impl<O: Os> Hardened<O> {
             unsafe { at_mut::<u8>(live.user + kept).write_bytes(0, before.bytes + tail - kept) };
         }
         self.reframe(live, after);
+        if self.heap.is_watched() {
+            // Who watches sees a free and an allocation.
+            self.heap.note_taken_back(live.user);
+            self.heap.note_made(live.user, bytes);
+        }
         true
     }
 }

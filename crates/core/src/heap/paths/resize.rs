@@ -35,7 +35,7 @@ impl<O: Os> Heap<O> {
         // what was asked for, so it stays only where that does not change.
         let stays = if self.guards.owns(address) { bytes == usable } else { bytes >= usable / 2 };
         if bytes <= usable && stays && is_aligned {
-            return address;
+            return if self.is_watched() { self.keep(address, align, bytes) } else { address };
         }
         let block = match bytes > usable && bytes > GROWS_ON_FROM {
             _ if align > MIN_ALIGN => self.allocate_aligned(align, bytes),
@@ -63,6 +63,31 @@ impl<O: Os> Heap<O> {
         }
         self.free(address);
         block
+    }
+
+    /// A block that may stay where it is, for who watches: a free and an allocation. One that is to be a sample, and was none,
+    /// moves.
+    #[cold]
+    #[inline(never)]
+    fn keep(&self, address: usize, align: usize, bytes: usize) -> usize {
+        if !self.pages.class_of(address).is_small() {
+            self.in_slow_path(|| self.note_resized(address, bytes));
+            return address;
+        }
+        let sample = if self.sample_is_due(bytes, align) { self.allocate_sample(bytes, align) } else { 0 };
+        if sample == 0 {
+            return address;
+        }
+        // SAFETY: both blocks are at least so long, and do not overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                core::ptr::with_exposed_provenance::<u8>(address),
+                core::ptr::with_exposed_provenance_mut::<u8>(sample),
+                bytes,
+            );
+        }
+        self.free(address);
+        sample
     }
 
     /// False also for a block that lies at a multiple by chance: one that was asked for with that alignment

@@ -1,6 +1,7 @@
 //! What every slow path stands in, and what is done when one is left.
 
 use crate::base::sync::Ordering;
+use crate::heap::sampling::FORGOTTEN;
 use crate::heap::{Heap, READY};
 use crate::options::OptionId;
 use crate::os::Os;
@@ -16,6 +17,7 @@ impl<O: Os> Heap<O> {
             outcome
         });
         self.abort_if_told();
+        self.see_to_words_if_due();
         self.call_back_if_due();
         self.obey_if_ordered();
         self.look_at_probes();
@@ -59,9 +61,20 @@ impl<O: Os> Heap<O> {
     /// Frees what signal handlers had to leave.
     #[cold]
     fn free_deferred(&self) {
-        let free = |block| match self.noted(|| self.put_back_any(block)) {
-            Some(outcome) => self.obeyed(outcome),
-            None => self.free_in_emergency(block),
+        let free = |block| {
+            // A block of a policy begins at a multiple; what else a program frees is looked at by `put_back_any`.
+            let is_forgotten = self.pages.keeps_marks() && block & FORGOTTEN != 0;
+            let put_back = || match is_forgotten {
+                true => {
+                    self.profile.remove(block & !FORGOTTEN);
+                    Ok(())
+                }
+                false => self.put_back_any(block),
+            };
+            match self.noted(put_back) {
+                Some(outcome) => self.obeyed(outcome),
+                None => self.free_in_emergency(block),
+            }
         };
         // A handler that comes meanwhile may leave more.
         while self.slow_paths.take_deferred(free, |note| self.emergency.free(note)) {}

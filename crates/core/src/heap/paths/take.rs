@@ -43,7 +43,11 @@ impl<O: Os> Heap<O> {
             // With the caches' blocks back in their spans there may be a span after all.
             (0, _) => {
                 self.relieve();
-                attempt()
+                let taken = attempt();
+                if taken.0 == 0 {
+                    self.upkeep.note_refusal(&self.below_upkeep());
+                }
+                taken
             }
             taken => taken,
         };
@@ -58,7 +62,11 @@ impl<O: Os> Heap<O> {
         let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
         attempt().or_else(|| {
             self.relieve();
-            attempt()
+            let taken = attempt();
+            if taken.is_none() {
+                self.upkeep.note_refusal(&self.below_upkeep());
+            }
+            taken
         })
     }
 

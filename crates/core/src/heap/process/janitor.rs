@@ -91,11 +91,14 @@ impl<O: Os> Heap<O> {
         let goes_on = || thread.goes_on() && self.options.is_on(OptionId::janitor);
         while goes_on() {
             self.obey_if_ordered();
-            let rung = thread.wait(&self.os, upkeep::nanoseconds(&self.options));
+            let wanted = || aside && self.upkeep.words.are_due();
+            let rung = thread.wait(&self.os, upkeep::nanoseconds(&self.options), wanted);
+            self.speak_if_aside(aside);
             self.obey_if_ordered();
             self.look_at_probes();
             let told = self.found.is_told();
             self.tick_by(rung, ticker);
+            self.speak_if_aside(aside);
             if told {
                 // No thread of the program came by.
                 self.abort_if_told();
@@ -103,9 +106,18 @@ impl<O: Os> Heap<O> {
             if !aside {
                 self.call_back_if_due();
             }
-            self.upkeep.sleep_if_quiet(|| !goes_on() || self.found.is_told() || self.orders.is_due());
+            let is_wanted = || self.upkeep.words.are_due() || self.upkeep.words.are_near();
+            let keeps_awake = || !goes_on() || self.found.is_told() || self.orders.is_due() || is_wanted();
+            self.upkeep.sleep_if_quiet(keeps_awake);
         }
         thread.set_aside(false);
+    }
+
+    /// Last words go into a file, which only a thread with descriptors of its own opens.
+    fn speak_if_aside(&self, aside: bool) {
+        if aside {
+            self.speak();
+        }
     }
 
     /// One tick, as slow paths do it. `rung`: something happened since the last one.

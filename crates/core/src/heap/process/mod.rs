@@ -7,9 +7,11 @@ mod found;
 mod janitor;
 mod orders;
 mod reentry;
+mod words;
 
 pub use emergency::Emergency;
 pub use fork::Process;
 pub use found::Found;
 pub use orders::Orders;
 pub use reentry::SlowPaths;
+pub use words::Speaker;

@@ -6,4 +6,5 @@ mod rate;
 mod sample;
 mod stack;
 
+pub(crate) use probes::FORGOTTEN;
 pub use sample::Hooks;

@@ -3,6 +3,9 @@
 use crate::heap::Heap;
 use crate::os::Os;
 
+/// In an address that was left for later by `note_taken_back`: it is to be forgotten by the profile, and nothing else.
+pub(crate) const FORGOTTEN: usize = 1;
+
 impl<O: Os> Heap<O> {
     /// Whether each request is looked at: by a profile, or for a tracer.
     #[inline]
@@ -37,14 +40,5 @@ impl<O: Os> Heap<O> {
     pub(crate) fn note_freed(&self, address: usize) {
         self.profile.remove(address);
         self.probing.freed(address);
-    }
-
-    /// Counts a block that a policy has made, whose free will be noted, and tells of it where it is a sample.
-    #[inline]
-    pub(crate) fn note_made(&self, address: usize, bytes: usize) -> usize {
-        if self.probing.is_attached() && address != 0 && self.cache.sample_is_due(bytes) {
-            self.announce(address, bytes);
-        }
-        address
     }
 }

@@ -33,6 +33,11 @@ impl<O: Os> Heap<O> {
         self.profile.is_on()
     }
 
+    /// Whether samples may be guarded.
+    fn has_guards(&self) -> bool {
+        self.hooks.is_some_and(|hooks| hooks.before_guards.is_some())
+    }
+
     /// Says how often samples are wanted, and whether each request is to be looked at.
     fn wanted_samples(&self) -> (u64, bool) {
         let interval = || self.options.get(OptionId::sample_interval);
@@ -40,7 +45,7 @@ impl<O: Os> Heap<O> {
             (self.profile.interval(), true)
         } else if self.probing.is_attached() {
             (interval(), true)
-        } else if self.hooks.is_some() && self.options.get(OptionId::guarded_rate) != 0 {
+        } else if self.has_guards() && self.options.get(OptionId::guarded_rate) != 0 {
             (interval(), false)
         } else {
             (0, false)

@@ -1,8 +1,9 @@
-//! A sampled block: when a request is to be one, and where it is placed.
+//! A sampled block: when a request is to be one, and where it is placed; and blocks of a policy, which are samples where they lie.
 
 use crate::base::fault::{Access, Fault};
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::heap::Heap;
+use crate::heap::sampling::FORGOTTEN;
 use crate::options::OptionId;
 use crate::os::Os;
 use crate::watch::{Guards, Size, Stack};
@@ -13,8 +14,8 @@ const LIMIT_MARGIN: usize = 1 << 20;
 /// What a heap that takes samples asks of whoever made it.
 #[derive(Clone, Copy)]
 pub struct Hooks {
-    /// Called once, before the first guarded block is handed out.
-    pub before_guards: fn(),
+    /// Called once, before the first guarded block is handed out; none: no sample is guarded.
+    pub before_guards: Option<fn()>,
     /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it
     /// cannot.
     pub unwind: fn(&mut [usize]) -> usize,
@@ -64,8 +65,8 @@ impl<O: Os> Heap<O> {
 
     fn allocate_guarded(&self, bytes: usize, align: usize, stack: Stack) -> Option<usize> {
         let made = || {
-            if let Some(hooks) = self.hooks {
-                (hooks.before_guards)();
+            if let Some(before_guards) = self.hooks.and_then(|hooks| hooks.before_guards) {
+                before_guards();
             }
         };
         // Guarded pages are not in the footprint that the limit is about: near it there are none.
@@ -113,5 +114,38 @@ impl<O: Os> Heap<O> {
             self.note_freed(address);
             self.note_large(address, bytes);
         }
+    }
+
+    /// Counts a block that a policy has made, whose free will be noted by `note_taken_back`. Where it is a sample it stays the
+    /// block that it is, and is written down.
+    #[inline]
+    pub(crate) fn note_made(&self, address: usize, bytes: usize) -> usize {
+        if self.is_watched() && address != 0 && self.cache.sample_is_due(bytes) {
+            self.note_sample(address, bytes);
+        }
+        address
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_sample(&self, address: usize, bytes: usize) {
+        // A handler that interrupted a slow path has emergency memory, of which nothing is written down.
+        self.in_slow_path(|| {
+            if self.is_profiling() {
+                self.profile.add(&self.os, address, Size { bytes, counted: bytes }, &self.here());
+            }
+            self.announce(address, bytes);
+        });
+    }
+
+    /// A block of a policy was freed, in no slow path: it may have been a sample.
+    #[inline]
+    pub(crate) fn note_taken_back(&self, address: usize) {
+        if self.profile.may_hold(address) && self.inside(|| self.profile.remove(address)).is_none() {
+            // The lock may be this thread's own, which a handler interrupted.
+            self.slow_paths
+                .defer(address | FORGOTTEN, |bytes| self.emergency.allocate(&self.os, bytes, MIN_ALIGN));
+        }
+        self.probing.freed(address);
     }
 }

@@ -17,6 +17,7 @@ impl<O: Os> Heap<O> {
             }
             OptionId::cache_limit => self.obeyed(self.upkeep.change_bound(&self.below_upkeep())),
             OptionId::huge_pages => self.pages.allow_ahead(self.options.is_on(id)),
+            OptionId::last_words => self.upkeep.renew_words(&self.below_upkeep()),
             OptionId::system_calls => self.apply_system_calls(),
             _ => {}
         }

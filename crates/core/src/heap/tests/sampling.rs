@@ -5,7 +5,7 @@ use crate::os::fake::Fake;
 use crate::watch::Probes;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-const HOOKS: Hooks = Hooks { before_guards: || (), unwind: |_| 0 };
+const HOOKS: Hooks = Hooks { before_guards: Some(|| ()), unwind: |_| 0 };
 
 #[test]
 fn a_heap_that_profiles_knows_its_samples_and_forgets_freed_ones() {
@@ -82,6 +82,63 @@ fn what_is_taken_from_the_cache_and_freed_again_counts_as_allocated() {
         assert_eq!(heap.profile_stats().allocated_bytes, stats.allocated_bytes, "{name}");
         assert_eq!(heap.cache.front.is_direct(), heap.cache.front.is_on(), "{name}");
     }
+}
+
+/// Resizes blocks that may stay where they are: each time a free and an allocation, for who watches.
+#[test]
+fn what_realloc_leaves_where_it_is_counts_as_freed_and_allocated() {
+    const COUNT: usize = 40_000;
+    let heap = Box::new(Heap::with_hooks(Linux::new(), HOOKS));
+    heap.free(heap.allocate(1));
+    // Some 2,000 samples: 2.2 % are the deviation to expect, and five of them are allowed.
+    assert!(heap.start_profile((COUNT * 100) as u64 / 2000));
+    let mut block = heap.allocate(100);
+    for round in 0..COUNT {
+        fill(block, 99, 3);
+        block = heap.reallocate(block, 100 - round % 2);
+        assert!(holds(block, 99, 3));
+    }
+    heap.free(block);
+    let stats = heap.profile_stats();
+    let share = stats.allocated_bytes as f64 / (COUNT as f64 * 99.5);
+    assert!((0.89..1.11).contains(&share), "{share} of what was requested");
+    assert_eq!(stats.live_samples, 0);
+}
+
+#[test]
+fn a_hardened_heap_knows_its_samples_where_they_lie_and_forgets_freed_ones() {
+    use crate::heap::{Blocks, Hardened};
+    let heap = Box::new(Hardened::with_hooks(Fake::default(), Hooks { before_guards: None, unwind: |_| 0 }));
+    let before = heap.allocate(64);
+    assert!(heap.heap().start_profile(1) && heap.heap().is_profiling());
+    let sizes = [64, 100, 5000, 300_000];
+    let blocks: Vec<usize> = sizes.into_iter().map(|bytes| heap.allocate(bytes)).collect();
+    let seen = || {
+        let mut seen = Vec::new();
+        heap.heap().each_live_sample(|sample| seen.push((sample.address, sample.bytes)));
+        seen.sort();
+        seen
+    };
+    let mut known: Vec<_> = blocks.iter().copied().zip(sizes).collect();
+    known.sort();
+    assert_eq!(seen(), known);
+    assert!(heap.resize_in_place(blocks[1], 1, 99));
+    assert!(seen().contains(&(blocks[1], 99)) && seen().len() == sizes.len());
+    heap.free(before);
+
+    // A signal handler interrupts a slow path, which may hold the lock of the profile.
+    let entry = heap.heap().enter_slow_path();
+    heap.free(blocks[0]);
+    let unseen = heap.allocate(100);
+    drop(entry);
+    heap.free(unseen);
+    heap.heap().inside(|| ());
+    assert_eq!(seen().len(), sizes.len() - 1);
+    blocks[1..].iter().for_each(|block| heap.free(*block));
+    assert_eq!((heap.heap().profile_stats().live_samples, heap.heap().profile_stats().live_bytes), (0, 0));
+    heap.heap().stop_profile();
+    heap.free(heap.allocate(100));
+    assert!(seen().is_empty());
 }
 
 /// What the probes of a heap were told: the sum of the weights, and blocks announced and not yet freed.

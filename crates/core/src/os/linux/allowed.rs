@@ -48,7 +48,7 @@ pub(super) enum Ask {
 /// So many of the first are needed to serve the program, or on the list that it can rely on.
 const LISTED: u32 = Ask::Fence as u32 + 1;
 /// Calls of the layer above, which asks by their number.
-const OTHERS: usize = 9;
+const OTHERS: usize = 12;
 const COUNT: usize = Ask::NamePages as usize + 1 + OTHERS;
 /// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
 const CAREFUL: u64 = 1 << 63;
@@ -127,6 +127,9 @@ const CALLS: [Call; COUNT] = [
     plain(libc::SYS_pidfd_open),
     plain(libc::SYS_pidfd_getfd),
     plain(libc::SYS_dup3),
+    plain(libc::SYS_newfstatat),
+    plain(libc::SYS_renameat2),
+    plain(libc::SYS_prlimit64),
 ];
 
 /// What is refused, and what was learnt while it was not.

@@ -122,13 +122,23 @@ struct Writer {
     descriptor: i32,
     piece: [u8; PIECE],
     used: usize,
-    failed: bool,
+    /// What the file may still grow by.
+    left: u64,
+    /// The first error: what comes after it is not written.
+    outcome: Result<(), u32>,
 }
 
 impl Writer {
     fn flush(&mut self) {
-        let bytes = self.piece.get(..self.used).unwrap_or(&[]);
-        self.failed |= !write_all(self.descriptor, bytes);
+        let room = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.used);
+        let bytes = self.piece.get(..room).unwrap_or(&[]);
+        if self.outcome.is_ok() && !write_all(self.descriptor, bytes) {
+            self.outcome = Err(error_number() as u32);
+        }
+        if room < self.used {
+            self.outcome = self.outcome.and(Err(libc::EFBIG as u32));
+        }
+        self.left -= room as u64;
         self.used = 0;
     }
 }
@@ -147,30 +157,77 @@ impl Sink for Writer {
     }
 }
 
-pub(super) fn write_new(path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
+/// So long may a file become.
+pub(super) fn longest() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let (own, kind, no_change) = (0, libc::RLIMIT_FSIZE, core::ptr::null::<libc::rlimit>());
+    // SAFETY: the call is told where a limit may be written.
+    match unsafe { libc::syscall(libc::SYS_prlimit64, own, kind, no_change, &raw mut limit) } {
+        0 => limit.rlim_cur,
+        _ => u64::MAX,
+    }
+}
+
+/// Writes a file beside another, and puts it into its place when it is whole. The system's error, 0 where it is none.
+pub(super) fn write_whole(
+    path: &CStr,
+    beside: &CStr,
+    most: u64,
+    fill: &mut dyn FnMut(&mut dyn Sink),
+) -> Result<(), u32> {
+    if !may_be_replaced(path) {
+        return Err(0);
+    }
+    write_new(beside, most, fill)?;
+    let here = libc::AT_FDCWD;
+    // SAFETY: both are C strings.
+    match unsafe { libc::syscall(libc::SYS_renameat2, here, beside.as_ptr(), here, path.as_ptr(), 0) } {
+        0 => Ok(()),
+        _ => Err(error_number() as u32),
+    }
+}
+
+/// Whether there is nothing, or a file: a link or a device that somebody put there is meant otherwise.
+fn may_be_replaced(path: &CStr) -> bool {
+    // SAFETY: all zeros is a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_NOFOLLOW);
+    // SAFETY: the call is told where a stat may be written; the path is a C string.
+    let known = unsafe { libc::syscall(libc::SYS_newfstatat, here, path.as_ptr(), &raw mut status, flags) };
+    known != 0 || status.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+/// The system's error, 0 where it is none.
+pub(super) fn write_new(path: &CStr, most: u64, fill: &mut dyn FnMut(&mut dyn Sink)) -> Result<(), u32> {
     // The name may be one that others can guess, in a folder that they can write to: what they put there is neither
     // followed nor waited for nor overwritten.
     const CAREFULLY: c_int = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut left = most;
     let mut descriptor = open(path, CAREFULLY | libc::O_CREAT | libc::O_EXCL);
     if descriptor < 0 && error_number() == libc::EEXIST {
         descriptor = open(path, CAREFULLY);
-        if descriptor >= 0 && !make_empty(descriptor) {
-            close(descriptor);
-            return false;
+        if descriptor >= 0 {
+            let Some(is_device) = make_empty(descriptor) else {
+                close(descriptor);
+                return Err(0);
+            };
+            // A device has no length.
+            left = if is_device { u64::MAX } else { most };
         }
     }
     if descriptor < 0 {
-        return false;
+        return Err(error_number() as u32);
     }
-    let mut writer = Writer { descriptor, piece: [0; PIECE], used: 0, failed: false };
+    let mut writer = Writer { descriptor, piece: [0; PIECE], used: 0, left, outcome: Ok(()) };
     fill(&mut writer);
     writer.flush();
     let closed = close(descriptor);
-    closed && !writer.failed
+    writer.outcome.and(if closed { Ok(()) } else { Err(error_number() as u32) })
 }
 
-/// Empties a file that is this user's alone, under one name; a device needs no emptying. False for anything else.
-fn make_empty(descriptor: c_int) -> bool {
+/// Empties a file that is this user's alone, under one name; a device, of which this tells, needs no emptying. None for
+/// anything else.
+fn make_empty(descriptor: c_int) -> Option<bool> {
     // SAFETY: all zeros is a valid stat.
     let mut status: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: the call is told where a stat may be written.
@@ -178,10 +235,10 @@ fn make_empty(descriptor: c_int) -> bool {
     // SAFETY: asks for a number; the descriptor is ours.
     let (user, kind) = (unsafe { libc::syscall(libc::SYS_geteuid) } as u32, status.st_mode & libc::S_IFMT);
     let is_own = kind == libc::S_IFREG && status.st_uid == user && status.st_nlink == 1;
+    let is_device = kind == libc::S_IFCHR;
     // SAFETY: the descriptor is ours.
-    known
-        && (kind == libc::S_IFCHR
-            || (is_own && unsafe { libc::syscall(libc::SYS_ftruncate, descriptor, 0) } == 0))
+    let is_empty = is_device || is_own && unsafe { libc::syscall(libc::SYS_ftruncate, descriptor, 0) } == 0;
+    (known && is_empty).then_some(is_device)
 }
 
 pub(super) fn write(descriptor: i32, bytes: &[u8]) {

@@ -107,6 +107,15 @@ impl Linux {
         self.allowed.forgo_all();
     }
 
+    fn may_write_files(&self) -> bool {
+        self.allowed.may_read() && self.may(Ask::Write)
+    }
+
+    /// Whoever writes beyond it gets a signal that ends the process.
+    fn longest_file(&self) -> u64 {
+        if self.may_ask(libc::SYS_prlimit64) { files::longest() } else { u64::MAX }
+    }
+
     #[inline]
     fn may(&self, ask: Ask) -> bool {
         self.allowed.may(ask)
@@ -335,7 +344,20 @@ impl Os for Linux {
     }
 
     fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool {
-        self.allowed.may_read() && self.may(Ask::Write) && files::write_new(path, fill)
+        self.may_write_files() && files::write_new(path, self.longest_file(), fill).is_ok()
+    }
+
+    fn write_whole(
+        &self,
+        path: &CStr,
+        beside: &CStr,
+        fill: &mut dyn FnMut(&mut dyn Sink),
+    ) -> Result<(), u32> {
+        let calls = [libc::SYS_newfstatat, libc::SYS_renameat2];
+        if !self.may_write_files() || !calls.into_iter().all(|number| self.may_ask(number)) {
+            return Err(0);
+        }
+        files::write_whole(path, beside, self.longest_file(), fill)
     }
 
     fn stack(&self, frames: &mut [usize]) -> usize {

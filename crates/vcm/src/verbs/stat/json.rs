@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use vcm_inspect::pressure::Pressure;
-use vcm_inspect::window::{Seen, Snapshot};
+use vcm_inspect::window::{Seen, Setting, Snapshot};
 use vcmalloc_core::options::{self, Kind};
 
 /// One object, on one line.
@@ -35,7 +35,7 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
         }),
     );
     put("options", snapshot.settings.iter().map(|setting| {
-        json!({ "name": setting.name, "value": shown(&setting.name, setting.value), "origin": setting.origin.name() })
+        json!({ "name": setting.name, "value": shown(setting), "origin": setting.origin.name() })
     }).collect());
     put(
         "classes",
@@ -59,9 +59,12 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
 }
 
 /// A value as a user would write it; the number alone of an option that this tool does not know.
-pub fn shown(name: &str, value: u64) -> String {
-    let known = options::find(name.as_bytes());
-    known.map_or(value.to_string(), |id| crate::settings::value(kind(id), value))
+pub fn shown(setting: &Setting) -> String {
+    if let Some(path) = &setting.path {
+        return path.clone();
+    }
+    let known = options::find(setting.name.as_bytes());
+    known.map_or(setting.value.to_string(), |id| crate::settings::value(kind(id), setting.value))
 }
 
 fn kind(id: options::OptionId) -> Kind {

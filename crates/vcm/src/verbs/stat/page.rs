@@ -117,8 +117,7 @@ fn limits(text: &mut String, snapshot: &Snapshot) {
             "hard_limit" => none(stats.hard_limit),
             _ => String::new(),
         };
-        let line =
-            format!("{name:<15}{:<12}{:<29}{effect}", shown(name, setting.value), setting.origin.name());
+        let line = format!("{name:<15}{:<12}{:<29}{effect}", shown(setting), setting.origin.name());
         *text += line.trim_end();
         text.push('\n');
     }

@@ -9,6 +9,7 @@ mod huge_pages;
 mod idle_allocator;
 mod journal_place;
 mod journal_size;
+mod last_words;
 mod library_replaced;
 mod map_count;
 mod memory_stays;
@@ -28,7 +29,7 @@ mod variables_ignored;
 
 use super::check::Check;
 
-pub static ALL: [&Check; 25] = [
+pub static ALL: [&Check; 26] = [
     &preload_over_tcmalloc::CHECK,
     &preload_refused::CHECK,
     &restart_pending::CHECK,
@@ -52,6 +53,7 @@ pub static ALL: [&Check; 25] = [
     &database_place::CHECK,
     &op_tracker::CHECK,
     &cache_limit::CHECK,
+    &last_words::CHECK,
     &library_replaced::CHECK,
     &idle_allocator::CHECK,
 ];

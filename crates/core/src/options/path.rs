@@ -1,0 +1,90 @@
+//! The text of an option that is a path: values are words, and a path is longer.
+//!
+//! Any thread may set and read at any time, a signal handler too: nobody waits. Each text takes the next of a few
+//! places, and its number is the option's value; who reads makes sure that the place was not taken again.
+
+use crate::base::place::{Places, Within};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+
+/// With the zero at its end.
+pub const PATH_BYTES: usize = 256;
+const PLACES: usize = 4;
+
+pub(super) struct Paths {
+    /// Texts that were begun.
+    begun: AtomicU64,
+    texts: [[AtomicU8; PATH_BYTES]; PLACES],
+}
+
+impl Paths {
+    pub(super) const fn new() -> Self {
+        Paths {
+            begun: AtomicU64::new(0),
+            texts: [const { [const { AtomicU8::new(0) }; PATH_BYTES] }; PLACES],
+        }
+    }
+
+    fn place(&self, number: u64) -> Option<&[AtomicU8; PATH_BYTES]> {
+        self.texts.get(number as usize % PLACES)
+    }
+
+    /// Keeps a text that is shorter than a place; its number, from 1.
+    pub(super) fn keep(&self, text: &[u8]) -> u64 {
+        let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        // Pairs with the fence in `copy`: who reads a byte of this text finds it begun.
+        fence(Ordering::Release);
+        if let Some(place) = self.place(number) {
+            let bytes = text.iter().copied().chain(core::iter::repeat(0));
+            place.iter().zip(bytes).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
+        }
+        number
+    }
+
+    /// Copies a text; false where its place was taken since.
+    pub(super) fn copy(&self, number: u64, room: &mut [u8; PATH_BYTES]) -> bool {
+        let Some(place) = self.place(number) else { return false };
+        room.iter_mut().zip(place).for_each(|(to, byte)| *to = byte.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        self.begun.load(Ordering::Relaxed) < number + PLACES as u64
+    }
+
+    /// Where the texts lie, for who reads them from outside: that of an option lies in the place `value % PLACES`.
+    pub(super) const fn places(list: Places, name: &str, at: usize) -> Places {
+        let first = at + offset_of!(Self, texts);
+        list.put("path.", name, Within::Heap, 1, first, (PATH_BYTES, PLACES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_until_its_place_is_taken_again() {
+        let (paths, mut room) = (Paths::new(), [1; PATH_BYTES]);
+        let first = paths.keep(b"/a/long/one");
+        assert!(paths.copy(first, &mut room) && room.starts_with(b"/a/long/one\0"));
+        let numbers: Vec<u64> = (0..PLACES).map(|_| paths.keep(b"/b")).collect();
+        assert!(!paths.copy(first, &mut room), "its place is another's");
+        assert!(paths.copy(numbers[PLACES - 1], &mut room) && room.starts_with(b"/b\0\0\0"));
+    }
+
+    #[test]
+    fn nobody_reads_parts_of_two_texts() {
+        let paths = Paths::new();
+        std::thread::scope(|scope| {
+            for byte in [b'a', b'b'] {
+                let paths = &paths;
+                scope.spawn(move || (0..20_000).for_each(|_| _ = paths.keep(&[byte; PATH_BYTES - 1])));
+            }
+            let mut room = [0; PATH_BYTES];
+            for _ in 0..20_000 {
+                let last = paths.begun.load(Ordering::Relaxed).max(1);
+                if paths.copy(last, &mut room) {
+                    assert!(room[..PATH_BYTES - 1].iter().all(|byte| *byte == room[0] || *byte == 0));
+                }
+            }
+        });
+    }
+}
