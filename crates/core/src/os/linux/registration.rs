@@ -30,7 +30,7 @@ global_asm!(
 
 const AREA_BYTES: usize = 32;
 /// What stands before our abort handlers.
-const SIGNATURE: u32 = 0x5305_3053;
+const SIGNATURE: u32 = if cfg!(target_arch = "x86_64") { 0x5305_3053 } else { 0xd428_bc00 };
 const FLAG_UNREGISTER: usize = 1;
 /// What `cpu_id` says (RSEQ_CPU_ID_UNINITIALIZED, RSEQ_CPU_ID_REGISTRATION_FAILED).
 const NOT_YET: u32 = u32::MAX;
@@ -159,6 +159,13 @@ fn offset() -> isize {
     let offset: isize;
     // SAFETY: reads our own global offset table, where the dynamic linker or the linker has put it.
     unsafe {
+        #[cfg(target_arch = "aarch64")]
+        asm!(
+            "adrp {0}, :gottprel:vcm_thread_area",
+            "ldr {0}, [{0}, :gottprel_lo12:vcm_thread_area]",
+            out(reg) offset, options(nostack, preserves_flags, readonly)
+        );
+        #[cfg(target_arch = "x86_64")]
         asm!("mov {}, qword ptr [rip + vcm_thread_area@GOTTPOFF]", out(reg) offset,
             options(nostack, preserves_flags, readonly));
     }
@@ -167,8 +174,13 @@ fn offset() -> isize {
 
 fn own_area() -> &'static Area {
     let thread: usize;
-    // SAFETY: the word at the thread pointer holds its own address (x86-64's ABI).
-    unsafe { asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, preserves_flags, readonly)) };
+    // SAFETY: reads the thread pointer; on x86-64 the word that it points to holds its own address (the ABI).
+    unsafe {
+        #[cfg(target_arch = "aarch64")]
+        asm!("mrs {}, tpidr_el0", out(reg) thread, options(nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, preserves_flags, readonly));
+    }
     // SAFETY: the area of this thread, for as long as it runs; who gets it does not pass it on.
     unsafe { &*ptr::with_exposed_provenance(thread.wrapping_add_signed(offset())) }
 }
