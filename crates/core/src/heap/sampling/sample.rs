@@ -32,14 +32,17 @@ impl<O: Os> Heap<O> {
     /// Whether a request is to be one of the first large blocks that are guarded, where no weights count.
     #[inline]
     fn is_first(&self, bytes: usize, align: usize) -> bool {
-        self.guards.may_be_first(bytes) && self.has_guards() && align <= MIN_ALIGN && !self.is_watched()
+        self.guards.may_be_first(bytes)
+            && self.guards_are_wanted()
+            && align <= MIN_ALIGN
+            && !self.is_watched()
     }
 
     #[cold]
     #[inline(never)]
-    fn has_guards(&self) -> bool {
+    fn guards_are_wanted(&self) -> bool {
         self.begin();
-        self.hooks.is_some() && self.options.get(OptionId::guarded_rate) != 0
+        self.has_guards() && self.options.get(OptionId::guarded_rate) != 0
     }
 
     /// What the options say is known when the heap has started.
@@ -103,10 +106,10 @@ impl<O: Os> Heap<O> {
     /// A block of no bytes, which nobody can read or write; 0 where there are to be no guards, or no more such blocks.
     pub(crate) fn allocate_empty(&self, align: usize) -> usize {
         self.begin();
-        let hooks =
-            self.hooks.filter(|_| self.options.get(OptionId::guarded_rate) != 0 && !self.is_aborting());
-        let Some(hooks) = hooks else { return 0 };
-        (hooks.before_guards)();
+        let wanted = self.options.get(OptionId::guarded_rate) != 0 && !self.is_aborting();
+        let before = self.hooks.and_then(|hooks| hooks.before_guards).filter(|_| wanted);
+        let Some(before_guards) = before else { return 0 };
+        before_guards();
         self.empties.make(&self.os, align).unwrap_or(0)
     }
 
