@@ -98,7 +98,7 @@ impl Program {
         let mut command = machine::command(&compile::program(&self.source, ground, &self.flags)?);
         let own = self.own_arguments.iter().find(|(of, words)| *of == ground && !words.is_empty());
         // Those that ask for more than glibc is asked take qemu minutes.
-        let own = own.filter(|_| !machine::is_other() || ground != Ground::Preload);
+        let own = own.filter(|_| machine::slowness() == 1 || ground != Ground::Preload);
         command.args(own.map_or(&self.arguments, |(_, words)| words));
         ground.prepare(&mut command)?;
         // For programs that load the library late.

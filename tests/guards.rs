@@ -104,6 +104,30 @@ fn an_overflow_into_the_guard_is_stopped_at_the_access() {
 }
 
 #[test]
+fn the_first_large_blocks_of_a_program_are_guarded() {
+    let crimes = [
+        ("behind", "write behind the end of a block"),
+        ("before", "write before the start of a block"),
+        ("freed", "read of a freed block"),
+    ];
+    for front in FRONTS {
+        for (crime, what) in crimes {
+            let mut command = on(Ground::Preload, "first.c", &[]);
+            let output = finish(command.arg(crime).env("VCM_FRONT", front));
+            let line = format!("vcmalloc: {what}: address ");
+            assert!(output.complaints.starts_with(&line), "{front}: {crime}: {}", output.complaints);
+            assert!(output.complaints.contains("  allocated by thread "), "{}", output.complaints);
+        }
+        let output = finish(on(Ground::Preload, "first.c", &[]).env("VCM_FRONT", front));
+        assert!(output.status.success() && output.complaints.is_empty(), "{}", output.complaints);
+    }
+    // Where there are to be no guards there are none.
+    let mut command = on(Ground::Preload, "first.c", &[]);
+    let output = finish(command.arg("freed").env("VCM_GUARDED_RATE", "0"));
+    assert!(output.status.success() && output.complaints.is_empty(), "{}", output.complaints);
+}
+
+#[test]
 fn an_overflow_inside_the_page_is_found_when_the_block_is_freed() {
     for distance in [1u64, 8, 16, 64, 4000] {
         let report = commit(&["overflow", "at-start", &distance.to_string()], "auto");

@@ -1,4 +1,5 @@
-//! Orders from outside (`vcm set`, `vcm release`): done by processes that sleep, and told where they wait.
+//! Orders from outside (`vcm set`, `vcm release`): done by processes that sleep, and told where they wait; and what `vcm
+//! config` and `vcm doctor` say of a process afterwards.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,10 @@ impl Idle {
         let mut command: Command = machine::command(&program);
         ground.prepare(&mut command).unwrap();
         command.args((1..threads).map(|_| "thread")).env("VCM_RELEASE_DELAY", release_delay);
+        Self::of(&mut command)
+    }
+
+    fn of(command: &mut Command) -> Idle {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -146,4 +151,52 @@ fn a_process_that_ended_takes_no_order() {
     idle.0.kill().unwrap();
     idle.0.wait().unwrap();
     assert!(give(&seen, &Order::Release(None)).is_err());
+}
+
+/// What `vcm config` or `vcm doctor` says of an option: value and origin.
+fn told(answer: &serde_json::Value, name: &str) -> (String, String) {
+    let options = answer.as_array().expect("options");
+    let option = options.iter().find(|option| option["name"] == name).expect("this option");
+    let text = |field: &str| option[field].as_str().unwrap_or_default().to_owned();
+    (text("value"), text("origin"))
+}
+
+#[test]
+fn config_and_doctor_tell_what_is_in_effect_whoever_set_it_and_without_the_environment() {
+    let source = library::repository().join("tests/orders/idle.c");
+    let program = compile::program(&source, Ground::Preload, &["-pthread".into()]).unwrap();
+    // By a file that is gone since, and with an environment that the process has taken away.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vcmalloc.conf");
+    std::fs::write(&file, "retain = 3M\ncache_limit = 4M\n").unwrap();
+    let mut command = machine::command(&program);
+    Ground::Preload.prepare(&mut command).unwrap();
+    command.args(["thread", "clear"]).env("VCM_CONFIG", &file).env("VCM_RELEASE_DELAY", "10ms");
+    let idle = Idle::of(&mut command);
+    std::fs::remove_file(&file).unwrap();
+    set_at_last(&idle, 2 << 20);
+    let asked = |arguments: &[&str]| -> serde_json::Value {
+        let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
+        let output = Command::new(tool).args(arguments).arg(idle.id().to_string()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let config = asked(&["config", "--json"]);
+    assert_eq!(config["in_effect"], true, "{config:#}");
+    let daemon = &asked(&["doctor", "--json"])["daemons"][0];
+    let expected = [
+        ("cache_limit", "2M", "API"),
+        ("retain", "3M", "config file"),
+        ("release_delay", "10ms", "environment"),
+        ("janitor", "on", "default"),
+    ];
+    for (name, value, origin) in expected {
+        assert_eq!(told(&config["options"], name), (value.into(), origin.into()), "config: {name}");
+        let (of_doctor, from) = told(&daemon["settings"], name);
+        assert_eq!(of_doctor, value, "doctor: {name}");
+        assert!(from.starts_with(origin), "doctor: {name}: {from}");
+    }
+    // What is tried is in effect nowhere.
+    std::fs::write(&file, "cache_limit = 9M\n").unwrap();
+    let tried = asked(&["config", "--json", "--file", file.to_str().unwrap()]);
+    assert_eq!((&tried["in_effect"], told(&tried["options"], "cache_limit").0), (&false.into(), "9M".into()));
 }

@@ -9,14 +9,13 @@
 //!
 //! It reads the sequences from the section `__rseq_cs`, so it works for any library that has one.
 
-#[cfg(target_arch = "x86_64")]
+#[path = "preemption/registers.rs"]
+mod registers;
 #[path = "preemption/sequences.rs"]
 mod sequences;
-#[cfg(target_arch = "x86_64")]
 #[path = "preemption/tracer.rs"]
 mod tracer;
 
-#[cfg(target_arch = "x86_64")]
 mod tests {
     use super::sequences::{self, Library};
     use super::tracer::{self, Reached};

@@ -117,8 +117,10 @@ fn exported_by(elf: &Elf) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_hardened_library_exports_the_same() {
-    let (plain, checked) = (with_library(exported_by), with(hardened(), exported_by));
+fn the_hardened_library_exports_the_same_and_memcpy() {
+    let (mut plain, checked) = (with_library(exported_by), with(hardened(), exported_by));
+    // And looks at what is copied into blocks.
+    plain.insert("memcpy".to_string());
     assert!(plain == checked, "only in one of them: {:?}", plain.symmetric_difference(&checked));
 }
 
@@ -199,8 +201,7 @@ fn the_library_has_no_thread_local_storage_but_32_bytes_at_a_constant_offset() {
         let headers = elf.elf_program_headers().iter();
         headers.filter(|header| header.p_type(endian) == elf::PT_TLS).map(|it| it.p_memsz(endian)).collect()
     });
-    let expected: &[u64] = if cfg!(target_arch = "x86_64") && !machine::is_other() { &[32, 32] } else { &[] };
-    assert_eq!(places, expected, "late loading would run out of static TLS");
+    assert_eq!(places, [32, 32], "late loading would run out of static TLS");
     let calls: Vec<String> = with_both(|elf| {
         let names = elf.dynamic_symbols().filter_map(|symbol| symbol.name().ok());
         names.filter(|name| *name == "__tls_get_addr").map(String::from).collect::<Vec<_>>()

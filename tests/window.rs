@@ -176,17 +176,127 @@ fn within_bounds(snapshot: &Snapshot, threads: u64, megabytes: u64) {
     assert!(stats.vcpu_caches + stats.transfer <= stats.cache_limit.max(32 << 20), "{stats:?}");
 }
 
+/// Looks of each kind; more of them than `make test` has time for are asked for by `VCM_WINDOW_LOOKS`.
+fn looks(usually: usize) -> usize {
+    std::env::var("VCM_WINDOW_LOOKS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+}
+
+/// Looks so often, while `between` is done, at a process whose figures are known, and tells how many were whole.
+fn no_look_is_wrong_and_unmarked(
+    what: &str,
+    running: &Running,
+    count: usize,
+    mut between: impl FnMut(usize),
+) {
+    let mut watched = Watched::new(running.seen());
+    let (mut whole, mut apart) = (0, 0);
+    for at in 0..count {
+        between(at);
+        // Every hundredth counts pages whatever they cost.
+        let snapshot = if at % 100 == 0 { running.seen().snapshot() } else { watched.look() };
+        let snapshot = snapshot.unwrap_or_else(|why| panic!("{what}, look {at}: {why}"));
+        within_bounds(&snapshot, 64, 64);
+        adds_up(&snapshot);
+        whole += usize::from(snapshot.torn.is_none());
+        apart += usize::from(snapshot.pages_apart);
+    }
+    println!("{what}: {count} looks, {} torn, {apart} apart", count - whole);
+}
+
+/// What is not marked leads from live bytes to what is in memory, within 2 % of RSS.
+fn adds_up(snapshot: &Snapshot) {
+    if !snapshot.is_whole() {
+        return;
+    }
+    let (stats, rss) = (&snapshot.stats, snapshot.process.expect("its mappings are told").rss);
+    let caches = stats.vcpu_caches + stats.transfer;
+    let free = stats.free_in_spans + stats.span_tails + stats.dirty_free;
+    let sum = stats.live_requested + stats.waste() + caches + free + stats.metadata - stats.not_in_memory;
+    assert!(sum.abs_diff(stats.resident) <= rss / 50, "{sum} and {} of {rss}", stats.resident);
+    assert!(stats.resident <= rss + rss / 50, "{} of {rss}", stats.resident);
+}
+
 #[test]
 fn no_look_at_64_threads_that_churn_while_children_fork_is_wrong_and_unmarked() {
     let running = Running::start("churn.c", Ground::Preload, &[], &["64", "64"]);
-    let seen = running.seen();
-    let mut whole = 0;
-    for _ in 0..200 {
-        let snapshot = seen.snapshot().expect("seen");
-        within_bounds(&snapshot, 64, 64);
-        whole += u32::from(snapshot.torn.is_none());
+    no_look_is_wrong_and_unmarked("churn", &running, looks(1000), |_| ());
+}
+
+#[test]
+fn no_look_at_64_threads_that_are_stopped_at_any_instant_is_wrong_and_unmarked() {
+    let running = Running::start("churn.c", Ground::Preload, &[], &["64", "64"]);
+    no_look_is_wrong_and_unmarked("stopped", &running, looks(1000), |at| {
+        // Ten looks at each instant at which it was stopped.
+        if at % 10 == 0 {
+            running.signal(libc::SIGCONT);
+            std::thread::sleep(Duration::from_millis(1));
+            running.signal(libc::SIGSTOP);
+        }
+    });
+}
+
+/// The pattern for dumps of core, as long as this lives one by which the kernel pipes them into a program of ours.
+struct SlowDumps {
+    before: String,
+    folder: std::path::PathBuf,
+}
+
+const PATTERN: &str = "/proc/sys/kernel/core_pattern";
+
+impl SlowDumps {
+    /// The dump of the process of this name waits for as long as `folder/wait` is there; others are let go at once.
+    fn of(name: &str) -> SlowDumps {
+        let folder = library::work_directory("slow-dumps");
+        let program = folder.join("take");
+        let wait = folder.join("wait");
+        std::fs::write(&wait, "").expect("written");
+        // It reads nothing, so the pipe is full and the dump stands in its midst.
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = {name} ] || exit 0\nwhile [ -e {wait} ]; do sleep 0.1; done\n",
+            wait = wait.display()
+        );
+        std::fs::write(&program, script).expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("a program");
+        let before = std::fs::read_to_string(PATTERN).expect("a pattern");
+        std::fs::write(PATTERN, format!("|{} %e", program.display())).expect("set");
+        SlowDumps { before, folder }
     }
-    println!("{whole} of 200 whole");
+}
+
+impl Drop for SlowDumps {
+    fn drop(&mut self) {
+        let _ = std::fs::write(PATTERN, &self.before);
+        let _ = std::fs::remove_file(self.folder.join("wait"));
+    }
+}
+
+#[test]
+fn no_look_at_64_threads_whose_core_is_dumped_into_a_slow_pipe_is_wrong_and_unmarked() {
+    if std::fs::OpenOptions::new().write(true).open(PATTERN).is_err() {
+        eprintln!("not tested: only root of the host can say where cores go");
+        return;
+    }
+    let mut running = Running::start("churn.c", Ground::Preload, &[], &["64", "64"]);
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", running.child.id())).expect("a name");
+    let dumps = SlowDumps::of(name.trim_end());
+    running.signal(libc::SIGABRT);
+    let is_dumping = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", running.child.id()));
+        status.expect("its state").contains("CoreDumping:\t1")
+    };
+    for _ in 0..1000 {
+        if is_dumping() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(is_dumping(), "no dump began");
+    no_look_is_wrong_and_unmarked("core dump", &running, looks(1000), |_| ());
+    assert!(is_dumping(), "it was over before the looks were");
+    drop(dumps);
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(running.child.wait().expect("it ends").signal(), Some(libc::SIGABRT));
 }
 
 #[test]

@@ -64,6 +64,12 @@ pub const BREAKS: &[Break] = &[
         "let is_theirs = false;",
         On("vcmalloc-tests", "conformance", "own_registration_gives_way_to_a_name"),
     ),
+    other(
+        "who_registers_later_is_refused",
+        "registration::give_way(),",
+        "(),",
+        On("vcmalloc-tests", "conformance", "own_registration_gives_way_to_who_comes_late"),
+    ),
     // options
     core(
         "a_kilobyte_has_a_thousand_bytes",

@@ -34,7 +34,7 @@ const FOREIGN: Promise = Stopped(&["free of a pointer that is not from this heap
 const WRONG_SIZE: Promise = Stopped(&["free with the wrong size or alignment"]);
 
 /// Program, crime, promise.
-pub const CRIMES: [(&str, &str, Promise); 53] = [
+pub const CRIMES: [(&str, &str, Promise); 56] = [
     ("frees", "double_free_at_once", DOUBLE),
     ("frees", "double_free_large", DOUBLE),
     ("frees", "double_free_a_b_a", DOUBLE),
@@ -88,8 +88,11 @@ pub const CRIMES: [(&str, &str, Promise); 53] = [
     ("writes", "read_after_free_small", Unhurt),
     ("writes", "read_after_free_large", Unhurt),
     ("writes", "calloc_after_write_after_free", Unhurt),
-    ("writes", "read_of_no_bytes", Unhurt),
-    ("writes", "write_to_no_bytes", Unhurt),
+    ("writes", "copy_behind_a_block", Unhurt),
+    ("writes", "copy_before_a_block", Unhurt),
+    ("writes", "copy_to_a_freed_block", Unhurt),
+    ("writes", "read_of_no_bytes", Stopped(&["read behind the end of a block"])),
+    ("writes", "write_to_no_bytes", Stopped(&["write behind the end of a block"])),
     ("writes", "jump_into_a_small_block", Killed),
     ("writes", "jump_into_a_large_block", Killed),
 ];
@@ -102,7 +105,7 @@ const WRONG_FUNCTION: Promise = Stopped(&["free by the wrong function"]);
 
 /// What the hardened build promises beyond that. Nothing can stop the reading of a freed small block, whose
 /// page holds others; but it reads zeros.
-const HARDENED: [(&str, Promise); 26] = [
+const HARDENED: [(&str, Promise); 27] = [
     ("double_free_after_reuse", DOUBLE),
     ("sized_delete_too_small", WRONG_SIZE),
     ("sized_delete_large_as_small", WRONG_SIZE),
@@ -125,8 +128,9 @@ const HARDENED: [(&str, Promise); 26] = [
     ("steer_page", WRITE_AFTER_FREE),
     ("steer_large", USE_AFTER_FREE),
     ("read_after_free_large", USE_AFTER_FREE),
-    ("read_of_no_bytes", Stopped(&["read behind the end of a block"])),
-    ("write_to_no_bytes", Stopped(&["write behind the end of a block"])),
+    ("copy_behind_a_block", Stopped(&["write behind the end of a block"])),
+    ("copy_before_a_block", Stopped(&["write before the start of a block"])),
+    ("copy_to_a_freed_block", Stopped(&["write to a freed block"])),
     ("jump_into_a_small_block", Stopped(&["jump into the heap"])),
     ("jump_into_a_large_block", Stopped(&["jump into the heap"])),
 ];

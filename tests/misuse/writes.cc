@@ -192,6 +192,34 @@ static void write_to_no_bytes() {
     go_on_working();
 }
 
+// By a pointer that the compiler does not know: it would write the bytes itself.
+static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
+
+static void copy_outside(long from, size_t bytes) {
+    char *block[64];
+    for (char *&one : block)
+        one = (char *)malloc(104);
+    char stray[200] = {1};
+    copy(block[32] + from, stray, bytes);
+    committed();
+    for (char *one : block)
+        free(one);
+    look_for_overlap(104, 5000, TARGET, "chosen");
+    go_on_working();
+}
+
+static void copy_behind_a_block() { copy_outside(8, 97); }
+static void copy_before_a_block() { copy_outside(-1, 2); }
+
+static void copy_to_a_freed_block() {
+    char *block = (char *)malloc(104);
+    free(malloc(104));
+    free(block);
+    copy(block, "stray", 6);
+    committed();
+    go_on_working();
+}
+
 static void jump_into(size_t size) {
     // A function that returns at once, on x86-64.
     void *block = memset(malloc(size), 0xc3, size);
@@ -208,6 +236,7 @@ static const Crime CRIMES[] = {
     CRIME(underflow_1), CRIME(underflow_8), CRIME(underflow_16), CRIME(underflow_64), CRIME(underflow_page),
     CRIME(steer_small), CRIME(steer_page), CRIME(steer_large), CRIME(steer_at_random),
     CRIME(read_after_free_small), CRIME(read_after_free_large), CRIME(calloc_after_write_after_free),
+    CRIME(copy_behind_a_block), CRIME(copy_before_a_block), CRIME(copy_to_a_freed_block),
     CRIME(read_of_no_bytes), CRIME(write_to_no_bytes), CRIME(jump_into_a_small_block), CRIME(jump_into_a_large_block),
 };
 

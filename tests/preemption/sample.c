@@ -46,12 +46,23 @@ static struct rseq *area(void) {
     return __rseq_size != 0 && (int)area->cpu_id >= 0 ? area : NULL;
 }
 
+#ifdef LATE_START
+#define BEGIN ARM LOAD "1:\n"
+#else
+#define BEGIN ARM "1:\n" LOAD
+#endif
 #define DESCRIPTOR                                                      \
     ".pushsection __rseq_cs, \"aw\"\n"                                  \
     ".balign 32\n"                                                      \
     "9: .long 0, 0\n"                                                   \
     ".quad 1f, 2f - 1f, 4f\n"                                           \
     ".popsection\n"
+#define INPUTS                                                          \
+    [area] "r"(area), [slabs] "r"(slabs_of_class), [cs] "i"(offsetof(struct rseq, rseq_cs)), \
+        [cpu] "i"(offsetof(struct rseq, cpu_id)), [slab_bytes] SLAB_BYTES(sizeof(struct slab))
+
+#ifdef __x86_64__
+#define SLAB_BYTES "i"
 #define ARM                                                             \
     "3: leaq 9b(%%rip), %%rax\n"                                        \
     "movq %%rax, %c[cs](%[area])\n"
@@ -60,11 +71,6 @@ static struct rseq *area(void) {
     "imulq %[slab_bytes], %%rcx, %%rcx\n"                               \
     "addq %[slabs], %%rcx\n"                                            \
     "movq (%%rcx), %%rdx\n"
-#ifdef LATE_START
-#define BEGIN ARM LOAD "1:\n"
-#else
-#define BEGIN ARM "1:\n" LOAD
-#endif
 /* The four bytes before the abort handler are the signature that glibc registered. */
 #define ABORT                                                           \
     ".pushsection .text.abort, \"ax\"\n"                                \
@@ -72,9 +78,6 @@ static struct rseq *area(void) {
     ".long 0x53053053\n"                                                \
     "4: jmp 3b\n"                                                       \
     ".popsection\n"
-#define INPUTS                                                          \
-    [area] "r"(area), [slabs] "r"(slabs_of_class), [cs] "i"(offsetof(struct rseq, rseq_cs)), \
-        [cpu] "i"(offsetof(struct rseq, cpu_id)), [slab_bytes] "i"(sizeof(struct slab))
 
 __attribute__((noinline)) static void *pop(struct rseq *area, struct slab *slabs_of_class) {
     void *block = NULL;
@@ -108,6 +111,54 @@ __attribute__((noinline)) static int push(struct rseq *area, struct slab *slabs_
                      : "rax", "rcx", "rdx", "memory", "cc");
     return pushed;
 }
+#else
+#define SLAB_BYTES "r"
+#define ARM                                                             \
+    "3: adrp x9, 9b\n"                                                  \
+    "add x9, x9, :lo12:9b\n"                                            \
+    "str x9, [%[area], %[cs]]\n"
+#define LOAD                                                            \
+    "ldr w10, [%[area], %[cpu]]\n"                                      \
+    "madd x10, x10, %[slab_bytes], %[slabs]\n"                          \
+    "ldr x11, [x10]\n"
+#define ABORT                                                           \
+    ".pushsection .text.abort, \"ax\"\n"                                \
+    ".inst 0xd428bc00\n"                                                \
+    "4: b 3b\n"                                                         \
+    ".popsection\n"
+
+__attribute__((noinline)) static void *pop(struct rseq *area, struct slab *slabs_of_class) {
+    void *block = NULL;
+    __asm__ volatile(DESCRIPTOR BEGIN
+                     "mov %[block], xzr\n"
+                     "cbz x11, 2f\n"
+                     "ldr %[block], [x10, x11, lsl #3]\n"
+                     "sub x11, x11, #1\n"
+                     "str x11, [x10]\n"
+                     "2:\n" ABORT
+                     : [block] "=&r"(block)
+                     : INPUTS
+                     : "x9", "x10", "x11", "memory", "cc");
+    return block;
+}
+
+__attribute__((noinline)) static int push(struct rseq *area, struct slab *slabs_of_class, void *block) {
+    int pushed;
+    __asm__ volatile(DESCRIPTOR BEGIN
+                     "mov %w[pushed], wzr\n"
+                     "cmp x11, %[full]\n"
+                     "b.hs 2f\n"
+                     "add x11, x11, #1\n"
+                     "str %[block], [x10, x11, lsl #3]\n"
+                     "mov %w[pushed], #1\n"
+                     "str x11, [x10]\n"
+                     "2:\n" ABORT
+                     : [pushed] "=&r"(pushed)
+                     : INPUTS, [block] "r"(block), [full] "r"((uint64_t)ENTRIES - 1)
+                     : "x9", "x10", "x11", "memory", "cc");
+    return pushed;
+}
+#endif
 
 static int class_of(size_t bytes) {
     for (int class = 0; class_bytes[class] != 0; class++)

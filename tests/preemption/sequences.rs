@@ -3,11 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use iced_x86::{Decoder, DecoderOptions};
+use crate::registers;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget, SegmentFlags};
 
-/// The kernel compares these bytes before the abort handler with those glibc registered.
-const SIGNATURE: u32 = 0x5305_3053;
 /// Sections named by the kernel's interface: one `struct rseq_cs` after another.
 const SECTION: &str = "__rseq_cs";
 const DESCRIPTOR_BYTES: u64 = 32;
@@ -110,7 +108,8 @@ impl Sequence {
         let signature = library
             .bytes(self.abort - 4, 4)
             .map(|bytes| u32::from_le_bytes(bytes.try_into().expect("4 bytes")));
-        expect(signature == Some(SIGNATURE), "the signature stands before the abort handler")
+        // The kernel compares it with what was registered.
+        expect(signature == Some(registers::SIGNATURE), "the signature stands before the abort handler")
     }
 }
 
@@ -146,11 +145,7 @@ impl Library {
     }
 
     fn instructions(&self, start: u64, length: u64) -> Vec<u64> {
-        let Some(bytes) = self.bytes(start, length) else { return Vec::new() };
-        Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
-            .into_iter()
-            .map(|instruction| instruction.ip())
-            .collect()
+        self.bytes(start, length).map_or_else(Vec::new, |bytes| registers::instructions(bytes, start))
     }
 
     fn bytes(&self, address: u64, length: u64) -> Option<&[u8]> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use vcmalloc_tests::{Ground, child, compile, library};
+use vcmalloc_tests::{Ground, child, compile, library, machine};
 
 use crate::allocators::{Allocator, End, Run, run};
 use crate::suite::{Case, Setting};
@@ -109,7 +109,7 @@ fn prepared(allocator: &Allocator, case: &Case, setting: Setting, folder: &Path)
         Setting::UnlimitedStack => {
             words(&["sh", "-c", "ulimit -s unlimited && exec \"$0\" \"$@\""], &program)
         }
-        _ => Command::new(&program),
+        _ => machine::command(&program),
     };
     allocator.prepare(&mut command)?;
     if let Some(library) = &allocator.library {
@@ -231,7 +231,7 @@ fn refuse(allocator: &Allocator, case: &Case, call: &str, effort: Effort) -> Res
     for load in loads {
         for error in errors {
             for (how, start) in [("once", "exec"), ("on", "main")] {
-                let mut command = Command::new(&injector);
+                let mut command = machine::command(&injector);
                 allocator.prepare(&mut command)?;
                 command.env_remove("LD_PRELOAD");
                 if let Some(library) = &allocator.library {

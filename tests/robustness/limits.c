@@ -163,14 +163,27 @@ static void overcommit_refused(void) {
 static void plain_work(void) { work_and_free(1, 50000); }
 
 /* The status of a child that works in a control group of its own. */
+/* A new control group with such a limit, of version 1 where one may be made, else of version 2. */
+static void make_control_group(char group[80], size_t limit_bytes) {
+    static const char *const kinds[2][2] = {
+        {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}};
+    for (int i = 0; i < 2; i++) {
+        char name[120];
+        snprintf(group, 80, "%s/vcmalloc-robustness-%d", kinds[i][0], getpid());
+        if (mkdir(group, 0755) != 0)
+            continue;
+        snprintf(name, sizeof name, "%s/%s", group, kinds[i][1]);
+        FILE *limit = fopen(name, "r+");
+        if (limit != NULL && fprintf(limit, "%zu", limit_bytes) > 0 && fclose(limit) == 0)
+            return;
+        rmdir(group);
+    }
+    SKIP("no control group for memory may be made here");
+}
+
 static int in_a_control_group(size_t limit_bytes, void (*work)(void)) {
     char group[80], name[120];
-    snprintf(group, sizeof group, "/sys/fs/cgroup/memory/vcmalloc-robustness-%d", getpid());
-    mkdir(group, 0755);
-    snprintf(name, sizeof name, "%s/memory.limit_in_bytes", group);
-    FILE *limit = fopen(name, "w");
-    if (limit == NULL || fprintf(limit, "%zu", limit_bytes) < 0 || fclose(limit) != 0)
-        SKIP("no control group of version 1 for memory may be made here");
+    make_control_group(group, limit_bytes);
     pid_t child = fork();
     if (child == 0) {
         snprintf(name, sizeof name, "%s/cgroup.procs", group);

@@ -10,6 +10,9 @@ use crate::machine;
 /// Runs the programs on this library instead of ours: a peer, or a build with other flags.
 pub const OTHER_LIBRARY: &str = "VCMALLOC_TEST_LIBRARY";
 
+/// The libraries and programs are there already, on a machine without cargo and compilers: they are taken as they are.
+pub const IS_BUILT: &str = "VCMALLOC_TEST_IS_BUILT";
+
 /// The tool that is there already, as `make test` says: cargo has built it with the tests.
 const BUILT_TOOL: &str = "VCMALLOC_TEST_TOOL";
 
@@ -45,6 +48,11 @@ pub fn is_foreign() -> bool {
     env::var_os(OTHER_LIBRARY).is_some()
 }
 
+/// True where nothing may be built: what is missing is an error.
+pub fn is_built() -> bool {
+    env::var_os(IS_BUILT).is_some()
+}
+
 /// The shared library the programs are run on.
 pub fn shared() -> Result<PathBuf, String> {
     match env::var_os(OTHER_LIBRARY) {
@@ -67,6 +75,9 @@ pub fn hardened() -> Result<PathBuf, String> {
     let linked = || {
         let file = built(&CARGO, "vcmalloc-hardened", "libvcmalloc_hardened.so")?;
         let library = file.with_file_name("libvcmalloc-hardened.so");
+        if is_built() {
+            return Ok(library);
+        }
         let failed = |error| format!("{}: {error}", library.display());
         // Beside it and then over it: a program may be starting on the old one.
         let fresh = file.with_file_name(format!("libvcmalloc-hardened.so.{}", std::process::id()));
@@ -137,7 +148,9 @@ fn beside_the_libraries(tool: &Path) -> Result<PathBuf, String> {
 }
 
 fn built(once: &OnceLock<Result<(), String>>, package: &str, file: &str) -> Result<PathBuf, String> {
-    once.get_or_init(|| build(package)).clone()?;
+    if !is_built() {
+        once.get_or_init(|| build(package)).clone()?;
+    }
     let path = built_directory().join("release").join(file);
     match path.exists() {
         true => Ok(path),

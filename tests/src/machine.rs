@@ -1,5 +1,5 @@
 //! The machine that the programs are compiled for and run on: this one, or another that qemu plays.
-//! `scripts/aarch64` sets the variables.
+//! `scripts/aarch64` and `scripts/kernels` set the variables.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,12 @@ pub const OTHER_MACHINE: &str = "VCMALLOC_TEST_MACHINE";
 
 /// The folder that it takes for `/`, with programs of Debian's.
 pub const OTHER_ROOT: &str = "VCMALLOC_TEST_ROOT";
+
+/// A program that is started with each compiled program as its argument. With `true` programs are compiled, and none runs.
+pub const RUNNER: &str = "VCMALLOC_TEST_RUNNER";
+
+/// How many times slower than others this machine is: a whole emulated machine does not know it by itself.
+pub const SLOWNESS: &str = "VCMALLOC_TEST_SLOWNESS";
 
 static OTHER: LazyLock<Option<String>> = LazyLock::new(|| env::var(OTHER_MACHINE).ok());
 
@@ -42,14 +48,29 @@ pub fn debians(program: &str) -> Command {
     }
 }
 
-/// How long to wait there for what takes so long here: qemu is some 20 times slower.
+/// 1 where programs run at their usual speed.
+pub fn slowness() -> u32 {
+    static SLOWER: LazyLock<u32> = LazyLock::new(|| {
+        // qemu is some 20 times slower, but few programs compute all the time.
+        let unsaid = if is_other() { 5 } else { 1 };
+        env::var(SLOWNESS).ok().and_then(|text| text.parse().ok()).unwrap_or(unsaid)
+    });
+    *SLOWER
+}
+
+/// How long to wait there for what takes so long here.
 pub fn patience(limit: Duration) -> Duration {
-    if is_other() { limit * 5 } else { limit }
+    limit * slowness()
 }
 
 /// A command that runs a program compiled for the machine. The qemu is a static program: what is to be
 /// preloaded reaches the program, not qemu.
 pub fn command(program: &Path) -> Command {
+    if let Some(runner) = env::var_os(RUNNER) {
+        let mut command = Command::new(runner);
+        command.arg(program);
+        return command;
+    }
     let Some(machine) = OTHER.as_ref() else { return Command::new(program) };
     let mut command = Command::new(format!("qemu-{machine}-static"));
     command.arg("-L").arg(root(machine)).arg(program);

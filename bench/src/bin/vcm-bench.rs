@@ -70,7 +70,7 @@ struct RunArguments {
     /// Runs of each cell on each allocator
     #[arg(long, default_value_t = 3)]
     repeat: usize,
-    /// Seconds that a threaded cell works; `mixedlife` and `realloc` do a number of operations that stands for
+    /// Seconds that a threaded cell works; `mixedlife`, `realloc` and `buffer-*` do a number of operations that stands for
     /// them [default: 0.5 quick, 1.5 full]
     #[arg(long, value_parser = surroundings::seconds)]
     seconds: Option<f64>,

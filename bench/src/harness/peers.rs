@@ -37,7 +37,7 @@ const fn plain(name: &'static str, package: &'static str) -> Recipe {
     Recipe { name, package, environment: &[], hidden_as: &[] }
 }
 
-pub static RECIPES: [Recipe; 6] = [
+pub static RECIPES: [Recipe; 7] = [
     plain("jemalloc", "tikv-jemalloc-sys"),
     plain("mimalloc2", "libmimalloc-sys2"),
     plain("mimalloc3", "libmimalloc-sys2"),
@@ -54,6 +54,21 @@ pub static RECIPES: [Recipe; 6] = [
             "sn_posix_memalign",
             "sn_aligned_alloc",
             "sn_malloc_usable_size",
+        ],
+    },
+    Recipe {
+        name: "mimalloc-pprof",
+        package: "mimalloc-pprof",
+        environment: &[],
+        hidden_as: &[
+            "mi_malloc",
+            "mi_free",
+            "mi_calloc",
+            "mi_realloc",
+            "mi_memalign",
+            "mi_posix_memalign",
+            "mi_aligned_alloc",
+            "mi_usable_size",
         ],
     },
     Recipe {

@@ -113,6 +113,14 @@ const THREADED: [Pattern; 9] = [
     Pattern::FalseActive,
     Pattern::FalsePassive,
 ];
+const BUFFERS: [Pattern; 6] = [
+    Pattern::BufferFresh,
+    Pattern::BufferHalves,
+    Pattern::BufferPages,
+    Pattern::BufferSteps,
+    Pattern::BufferStrings,
+    Pattern::BufferTurns,
+];
 const LARGE_BYTES: [usize; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 
 /// The cells of a selection, in the order they run.
@@ -145,6 +153,11 @@ pub fn cells(selection: &Selection) -> Vec<Cell> {
     let large = if *quick { vec![2] } else { chosen_threads(&[2, 16]) };
     let large = large.into_iter().filter(|&threads| threads <= 64);
     cells.extend(large.map(|threads| Cell { program: Program::Load(Pattern::Large), threads, bytes: None }));
+    for pattern in BUFFERS {
+        let counts = if *quick { vec![1] } else { chosen_threads(&[1, 8]) };
+        let counts = counts.into_iter().filter(|&threads| threads <= 64);
+        cells.extend(counts.map(|threads| Cell { program: Program::Load(pattern), threads, bytes: None }));
+    }
     cells.push(Cell { program: Program::True, threads: 1, bytes: None });
     cells.push(single(Pattern::Small, None));
     cells.retain(|cell| patterns.is_empty() || patterns.contains(&cell.program));

@@ -18,6 +18,7 @@ use crate::report::Report;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use crew::{Length, Work, Workload};
+use patterns::buffers::Buffers;
 use patterns::fast_path::{self, Order};
 use patterns::{churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, steps, storage};
 use std::time::Duration;
@@ -59,6 +60,18 @@ pub enum Pattern {
     FalsePassive,
     /// buffers that grow to 256 KiB
     Realloc,
+    /// buffers of 64 KiB to 64 MiB: malloc, write, free
+    BufferFresh,
+    /// buffers that grow to 64 MiB, by half at a time
+    BufferHalves,
+    /// buffers that grow to 4 MiB, by 4 KiB
+    BufferPages,
+    /// buffers that grow to 16 MiB, by 64 KiB
+    BufferSteps,
+    /// strings of 64 KiB to 16 MiB whose room doubles, cut to their length
+    BufferStrings,
+    /// buffers of eight sizes from 64 KiB to 30 MiB in turn
+    BufferTurns,
     /// threads that hardly live (20,000 unless --operations or --seconds says otherwise)
     Churn,
     /// a process that holds 2 MiB: its resident memory
@@ -105,6 +118,19 @@ impl Pattern {
         })
     }
 
+    /// What is done with large buffers, for the patterns that are about them.
+    pub fn buffers(self) -> Option<Buffers> {
+        Some(match self {
+            Self::BufferFresh => Buffers::Fresh,
+            Self::BufferHalves => Buffers::ByHalves,
+            Self::BufferPages => Buffers::ByPages,
+            Self::BufferSteps => Buffers::BySteps,
+            Self::BufferStrings => Buffers::Strings,
+            Self::BufferTurns => Buffers::InTurn,
+            _ => return None,
+        })
+    }
+
     /// The name as it is typed.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
@@ -125,6 +151,13 @@ impl Pattern {
         match self {
             Self::Mixedlife => Some(60_000_000),
             Self::Realloc => Some(6_000_000),
+            // One buffer after the other: by the clock who is slow would be measured at other sizes.
+            Self::BufferFresh => Some(4_000),
+            Self::BufferHalves => Some(1_200),
+            Self::BufferPages => Some(2_000_000),
+            Self::BufferSteps => Some(100_000),
+            Self::BufferStrings => Some(12_000),
+            Self::BufferTurns => Some(20_000),
             _ => None,
         }
     }
@@ -218,7 +251,10 @@ fn run_crew(settings: &Settings) -> Work {
         Pattern::FalsePassive => go(false_sharing::FalseSharing::passive(threads), settings),
         Pattern::Realloc => go(growth::Growth::new(threads), settings),
         Pattern::Churn => go(churn::Churn::new(threads), settings),
-        single => unreachable!("{single:?} runs on one thread"),
+        other => match other.buffers() {
+            Some(buffers) => go(buffers, settings),
+            None => unreachable!("{other:?} runs on one thread"),
+        },
     }
 }
 

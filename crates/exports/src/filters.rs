@@ -5,10 +5,12 @@
 //! call goes on to libc by a jump with all its arguments as they came: the functions are transparent for any number,
 //! `clone` and `vfork` among them. Before libc's are known they make the call themselves. The static library, and
 //! filters installed by instructions of the program's own, are not seen: for those there is the option `system_calls`.
+//!
+//! `syscall` also shows who registers threads for restartable sequences after us (`registration`).
 
 use super::c::{errno, set_errno};
 use super::next::{PRCTL, SYSCALL};
-use super::{faults, heap};
+use super::{faults, heap, registration};
 use core::ffi::{c_int, c_long, c_ulong};
 use vcmalloc_core::os::Filter;
 
@@ -29,6 +31,8 @@ extern "C" fn look_at_syscall(
         }
         (libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER) => prepare_for(third),
         (libc::SYS_prctl, _) => look_at_prctl(first as c_int, second, third),
+        // An area, its length, no flags.
+        (libc::SYS_rseq, _) if first != 0 && third.is_null() => registration::give_way(),
         _ => {}
     }
 }
@@ -152,6 +156,8 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "je 2f",
         "cmp rdi, {prctl}",
         "je 2f",
+        "cmp rdi, {rseq}",
+        "je 2f",
         look_and_go_on!(),
         "4: mov rax, rdi",
         "mov rdi, rsi",
@@ -166,6 +172,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "ret",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
+        rseq = const libc::SYS_rseq,
         look = sym look_at_syscall,
         next = sym SYSCALL,
         failed = sym failed,
@@ -217,6 +224,8 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "b.eq 2f",
         "cmp x0, #{prctl}",
         "b.eq 2f",
+        "cmp x0, #{rseq}",
+        "b.eq 2f",
         look_and_go_on!(),
         "4: mov x8, x0",
         "mov x0, x1",
@@ -231,6 +240,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "ret",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
+        rseq = const libc::SYS_rseq,
         look = sym look_at_syscall,
         next = sym SYSCALL,
         failed = sym note_failure,

@@ -15,7 +15,7 @@
 //! gperftools                  the stand-in's interface
 //! fast                        the functions that are called most, as far as they hit the cache, written whole
 //! cxx extended api            operators new and delete, jemalloc's calls with flags, vcmalloc.h
-//! malloc introspection        malloc's family, glibc's questions about the heap
+//! malloc introspection copies malloc's family, glibc's questions about the heap, memcpy where every block is checked
 //! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
 //! actions                     the program's action while ours is in its place
@@ -34,6 +34,8 @@ mod actions;
 #[cfg(exported)]
 mod api;
 mod c;
+#[cfg(all(hardened, shared))]
+mod copies;
 #[cfg(exported)]
 mod cxx;
 #[cfg(exported)]

@@ -22,7 +22,19 @@ pub fn look() {
     }
 }
 
-#[cfg(not(all(not(shared), target_arch = "x86_64")))]
+/// Somebody else is about to register this thread (`filters` sees it), who came after us: it becomes theirs, no other is
+/// registered by us any more, and those that are ours stay so until they are asked for too. The program finds what it would
+/// find without us.
+#[cfg(shared)]
+pub fn give_way() {
+    if matches!(heap().front_reason(), FrontReason::Own | FrontReason::Others) {
+        heap().os().forbid_registration();
+        heap().os().leave_sequences();
+        heap().leave_registration_to_others();
+    }
+}
+
+#[cfg(not(all(not(shared), any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod thread_end {
     use super::heap;
 
@@ -34,7 +46,7 @@ mod thread_end {
 }
 
 /// The archive may be linked with another C library, which unmaps a detached thread's memory before it ends.
-#[cfg(all(not(shared), target_arch = "x86_64"))]
+#[cfg(all(not(shared), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod thread_end {
     use super::heap;
     use crate::c::Pointer;
@@ -64,6 +76,14 @@ mod thread_end {
         let symbol: *const ();
         // SAFETY: reads our own global offset table; a weak name that nobody defines has address 0 there.
         unsafe {
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!(
+                ".weak gnu_get_libc_version",
+                "adrp {0}, :got:gnu_get_libc_version",
+                "ldr {0}, [{0}, :got_lo12:gnu_get_libc_version]",
+                out(reg) symbol, options(nostack, preserves_flags, readonly)
+            );
+            #[cfg(target_arch = "x86_64")]
             core::arch::asm!(
                 ".weak gnu_get_libc_version",
                 "mov {}, [rip + gnu_get_libc_version@GOTPCREL]",

@@ -4,7 +4,7 @@
 //! threads and processes that have ended have no memory, and most files of procfs then give errors that
 //! sound like something else.
 
-use super::process::Process;
+use super::process::{Process, THREADS};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
@@ -20,7 +20,6 @@ pub enum Condition {
 
 /// Fields of /proc/PID/stat by their number after the name.
 const FLAGS: usize = 6;
-const THREADS: usize = 17;
 /// The flag PF_KTHREAD of the kernel.
 const IS_KERNEL_THREAD: u64 = 0x0020_0000;
 

@@ -157,6 +157,29 @@ fn with_folder(process: &Process, entry: &OsStr) -> OsString {
     found.map_or_else(|| entry.to_os_string(), OsString::from)
 }
 
+/// Why the loader may have left out a preload that a process was told of, as far as the file shows it now.
+pub fn why_refused(process: &Process, entry: &str) -> String {
+    if !entry.contains('/') {
+        return "it is in none of the loader's folders, or was refused".into();
+    }
+    let path = process.as_seen_by_it(Path::new(entry));
+    if let Err(error) = fs::metadata(&path) {
+        return match error.kind() {
+            io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {
+                "it is a link to a file that does not exist for it".into()
+            }
+            io::ErrorKind::NotFound => "which does not exist for it".into(),
+            _ => error.to_string(),
+        };
+    }
+    match elf::look(&path, Depth::Loading) {
+        Ok(Look::Elf(_)) => "which exists: put there after the start, or refused".into(),
+        Ok(Look::Foreign { machine }) => format!("it is made for {machine}"),
+        Ok(Look::Script { .. } | Look::Other) => "it is not a shared library".into(),
+        Err(error) => format!("it cannot be read: {error}"),
+    }
+}
+
 /// Takes the object that `name` means, a path or the name of a library, out of those that are left.
 fn take(objects: &mut Vec<Object>, process: &Process, name: &OsStr) -> Option<Object> {
     let at = objects.iter().position(|object| is_meant(object, process, name))?;

@@ -31,33 +31,32 @@ impl Lines {
     }
 }
 
+/// What /proc/PID/statm says is in memory, in bytes; none of a process without memory.
+pub(super) fn pages_in_memory(statm: &[u8]) -> Option<u64> {
+    let pages: u64 = str::from_utf8(statm).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    // SAFETY: asks for a number.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    (pages > 0).then(|| pages * page)
+}
+
 impl Process {
+    pub(super) fn status_lines(&self) -> io::Result<Lines> {
+        fs::read_to_string(self.file("status")).map(Lines)
+    }
+
     /// A line of /proc/PID/status, without its name and unit.
     pub fn status(&self, name: &str) -> Option<String> {
-        Lines(fs::read_to_string(self.file("status")).ok()?).text(name).map(str::to_string)
+        self.status_lines().ok()?.text(name).map(str::to_string)
     }
 
     /// A line of /proc/PID/status that the kernel gives in kilobytes, in bytes.
     pub fn status_bytes(&self, name: &str) -> Option<u64> {
-        Lines(fs::read_to_string(self.file("status")).ok()?).bytes(name)
+        self.status_lines().ok()?.bytes(name)
     }
 
     /// The sums over all mappings.
     pub fn rollup(&self) -> io::Result<Lines> {
         fs::read_to_string(self.file("smaps_rollup")).map(Lines)
-    }
-
-    /// Bytes in memory, as the kernel counts them while they come and go; none of a process without memory.
-    pub fn rss(&self) -> Option<u64> {
-        let text = fs::read_to_string(self.file("statm")).ok()?;
-        let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        // SAFETY: asks for a number.
-        let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-        (pages > 0).then(|| pages * page)
-    }
-
-    pub fn threads(&self) -> Option<u64> {
-        self.status("Threads")?.parse().ok()
     }
 
     /// False when the process, or who started it, has forbidden it huge pages; none on kernels before 5.0.
@@ -176,11 +175,8 @@ mod tests {
     #[test]
     fn lines_of_status_and_limits_are_read() {
         let limits = "Limit      Soft Limit  Hard Limit  Units\nMax open files  1024  unlimited  files\n";
-        let (_folder, process) = process(&[
-            ("/proc/7/status", "Name:\tx\nThreads:\t215\nVmSwap:\t  12 kB\n"),
-            ("/proc/7/limits", limits),
-        ]);
-        assert_eq!(process.threads(), Some(215));
+        let (_folder, process) =
+            process(&[("/proc/7/status", "Name:\tx\nVmSwap:\t  12 kB\n"), ("/proc/7/limits", limits)]);
         assert_eq!(process.status_bytes("VmSwap"), Some(12 << 10));
         assert_eq!(process.file_limit(), Some(Limit { soft: Some(1024), hard: None }));
         assert_eq!(process.may_use_huge_pages(), None);

@@ -106,6 +106,7 @@ pub static ALLOCATORS: &[Allocator] = &[
     peer("mimalloc3-new", Library::Built("mimalloc3"), (205, 140, 220), "the newest mimalloc 3 that crates.io has"),
     peer("snmalloc-new", Library::Built("snmalloc"), (150, 100, 70), "the newest snmalloc that crates.io has"),
     peer("rpmalloc-new", Library::Built("rpmalloc"), (120, 150, 150), "the newest rpmalloc that crates.io has"),
+    peer("pprof-new", Library::Built("mimalloc-pprof"), (170, 110, 180), "mimalloc-pprof, the newest that crates.io has"),
     peer("google-new", Library::Built("tcmalloc"), (30, 120, 110), "the newest google/tcmalloc that crates.io has"),
     variant("vcmalloc-1M", Library::Ours, &[("VCM_CACHE_LIMIT", "1M")], (226, 124, 170),
         "vcmalloc with caches of 1 MiB together"),

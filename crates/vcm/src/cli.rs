@@ -33,7 +33,7 @@ Examples:
   vcm run -- redis-server --port 7000      run a program on vcmalloc
   vcm run --cache-limit 64M -- ./daemon    the same with an option
   vcm config                               list the options
-  vcm config 4711                          settings a running process was started with
+  vcm config 4711                          settings that a running process has in effect
   vcm compare -- ./program                 which allocator for it, and how sure is that
   vcm doctor                               what the storage daemons here run on, and what is wrong
   vcm stat ceph-osd                        where the memory of a running process is
@@ -62,7 +62,7 @@ Examples:
   vcm config --json
   vcm config --program ceph-osd            what ceph-osd would get, started from here
   vcm config --file new.conf --program ceph-osd
-  vcm config $(pidof ceph-osd)             what a running process was started with
+  vcm config $(pidof ceph-osd)             what a running process has in effect
 
 Exit status:
   0  shown, also with warnings on stderr
@@ -138,7 +138,7 @@ pub struct Run {
 #[derive(Args)]
 #[command(after_help = CONFIG_EXAMPLES)]
 pub struct Config {
-    /// Show the settings that this running process was started with
+    /// Show the settings of this running process: in effect, or where its memory does not tell, of its start
     #[arg(value_name = "PID", conflicts_with = "program", value_parser = process_id)]
     pub pid: Option<i32>,
     /// Read this config file instead of VCM_CONFIG or /etc/vcmalloc.conf

@@ -283,7 +283,7 @@ fn linked_tcmalloc(by: &str, name: &str, library: &Library) -> Finding {
         "A program that asks tcmalloc's MallocExtension how much memory it uses (as ceph-osd does for \
          osd_memory_target) would read an empty heap and let its caches grow until memory runs out.",
         format!(
-            "Put vcmalloc's own {name} beside libvcmalloc.so ('make build' makes libtcmalloc.so.4, _minimal, _debug, \
+            "Put vcmalloc's own {name} beside libvcmalloc.so (the package vcmalloc-tcmalloc-compat has it, 'make build' makes libtcmalloc.so.4, _minimal, _debug, \
              _minimal_debug and _and_profiler) or name it with --library; use a build without tcmalloc; or, if the \
              program never asks, start it with --force."
         ),

@@ -62,7 +62,8 @@ pub fn recorder(asked_for: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = places.iter().find(|path| path.is_file()).and_then(|path| std::path::absolute(path).ok());
     let path = found.ok_or_else(|| {
         failure(format!(
-            "{name} was not found. Looked at:{}\nBuild it with 'make build', or name it: --library PATH",
+            "{name} was not found. Looked at:{}\nThe package vcmalloc-tools has it, 'make build' makes it; or name \
+             it: --library PATH",
             listed(&places)
         ))
     })?;
@@ -80,7 +81,17 @@ fn file_names(hardened: bool) -> [&'static str; 2] {
 }
 
 fn listed(places: &[PathBuf]) -> String {
-    places.iter().map(|path| format!("\n  {}", path.display())).collect()
+    let line = |path: &PathBuf| match path.read_link() {
+        // What a package that was unpacked in part, or removed by hand, leaves.
+        Ok(to) => format!("\n  {}: a link to {}, which is not there", path.display(), to.display()),
+        Err(_) => format!("\n  {}", path.display()),
+    };
+    places.iter().map(line).collect()
+}
+
+/// The package that has it.
+fn package(hardened: bool) -> &'static str {
+    if hardened { "libvcmalloc-hardened0" } else { "libvcmalloc0" }
 }
 
 /// The library that was asked for, or else the first that is found. The hardened one lies beside the other.
@@ -101,10 +112,11 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
     match places.iter().find(|path| path.is_file()) {
         Some(path) => open(path, "found by itself"),
         None => Err(failure(format!(
-            "{} was not found. Looked at:{}\nBuild it with 'make build', or name it: vcm run \
-             --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
+            "{} was not found. Looked at:{}\nInstall the package {}, build it with 'make build', or name it: \
+             vcm run --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
             names[0],
-            listed(&places)
+            listed(&places),
+            package(hardened)
         ))),
     }
 }
@@ -186,9 +198,13 @@ fn failure(message: impl Into<String>) -> Failure {
     Failure::new(OWN_FAILURE, message)
 }
 
-fn open(path: &Path, by: &str) -> Result<Library, Failure> {
+/// The library at a path, or why it is not fit.
+pub fn open(path: &Path, by: &str) -> Result<Library, Failure> {
     let shown = path.display();
-    let real_path = path.canonicalize().map_err(|error| failure(format!("{shown} ({by}): {error}")))?;
+    let real_path = path.canonicalize().map_err(|error| match path.read_link() {
+        Ok(to) => failure(format!("{shown} ({by}): a link to {}, which is not there", to.display())),
+        Err(_) => failure(format!("{shown} ({by}): {error}")),
+    })?;
     if real_path.is_dir() {
         return Err(failure(format!(
             "{shown} ({by}): it is a folder; name the file in it, {}",
@@ -208,8 +224,14 @@ fn open(path: &Path, by: &str) -> Result<Library, Failure> {
         Ok(Look::Foreign { machine }) => {
             return Err(failure(format!("{shown} ({by}): it is made for {machine}, and this vcm is not")));
         }
+        Ok(Look::Other) if real_path.metadata().is_ok_and(|file| file.len() == 0) => {
+            return Err(failure(format!("{shown} ({by}): it is empty; install or build it again")));
+        }
         Ok(Look::Script { .. } | Look::Other) => {
             return Err(failure(format!("{shown} ({by}): it is not a shared library")));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            return Err(failure(format!("{shown} ({by}): {error}; install or build it again")));
         }
         Err(error) => return Err(failure(format!("{shown} ({by}): cannot be read: {error}"))),
     };

@@ -33,6 +33,11 @@ impl Failure {
     }
 }
 
+/// Advice of the crate that looks at processes names `vcm stat`, its first user: in the words of this verb.
+pub fn for_verb(line: &str, verb: &str) -> String {
+    line.replace("vcm stat", &format!("vcm {verb}"))
+}
+
 /// What a verb comes back with: the exit code.
 pub type Outcome = Result<u8, Failure>;
 

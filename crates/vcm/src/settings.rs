@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use vcm_inspect::process::Process;
+use vcm_inspect::window::Seen;
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::options::{
     FILE_ROOM, Kind, NAME_BYTES, OptionId, Options, Origin, Refused, Setting, Spec, TOOL_VARIABLES,
@@ -134,6 +135,26 @@ impl Effective {
         }
         let warnings = vec![OBEYS_NOTHING.to_owned()];
         Effective { options: Options::new(), file: file.path, file_read: false, warnings }
+    }
+
+    /// What the heap of the process has in effect, in the place of what was computed; false where its memory does not
+    /// tell: no right to read it, another allocator or an older library of ours, nothing allocated yet.
+    pub fn take_from(&mut self, process: &Process) -> bool {
+        let seen = Seen::open(process.clone()).ok();
+        let Some(found) = seen.and_then(|seen| seen.settings().ok()?) else { return false };
+        self.options = Options::new();
+        for setting in found {
+            // Of a newer library.
+            let Some(id) = vcmalloc_core::options::find(setting.name.as_bytes()) else { continue };
+            let text = value(vcmalloc_core::options::spec(id).kind, setting.value);
+            if self.options.set(setting.name.as_bytes(), text.as_bytes(), setting.origin).is_err() {
+                self.warnings.push(format!(
+                    "{} = {text} is in effect, which this vcm does not know: use the vcm of its build",
+                    setting.name
+                ));
+            }
+        }
+        true
     }
 
     fn take_file(&mut self, content: &[u8], program: &[u8]) {

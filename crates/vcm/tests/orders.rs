@@ -44,5 +44,5 @@ fn a_process_on_another_allocator_or_on_an_older_vcmalloc_is_told() {
     assert!(said(&["release", &id], 1).starts_with(&format!("vcm: {id} runs on glibc malloc ")));
     let former = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
     let line = said(&["set", &former.id(), "retain=0"], 1);
-    assert!(line.contains("which is older than 'vcm stat'"), "{line}");
+    assert!(line.contains("which is older than 'vcm set'"), "{line}");
 }

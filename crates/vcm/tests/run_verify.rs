@@ -358,3 +358,45 @@ fn real_library() -> Option<PathBuf> {
     };
     [beside, usual].into_iter().find(knows_proof).and_then(|path| path.canonicalize().ok())
 }
+
+/// A filter of system calls, there before `vcm` starts, that ends a process for one of them.
+fn behind_a_filter(command: &mut std::process::Command, number: libc::c_long) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt;
+    let line = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut lines = [
+        line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number as u32),
+        line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog { len: 4, filter: lines.as_mut_ptr() };
+            let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0;
+            if refused { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        })
+    }
+}
+
+#[test]
+fn where_a_filter_ends_who_asks_for_the_fence_the_program_gets_the_locked_caches() {
+    let place = Place::new();
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n\
+        int main(void) { const char *front = getenv(\"VCM_FRONT\"); puts(front ? front : \"none\"); free(malloc(9)); }";
+    let program = place.program("says", source, &[]);
+    let front = |command: &mut std::process::Command| {
+        let result = done(command);
+        assert_eq!(result.code, Some(0), "{}", result.err);
+        (result.out, result.err)
+    };
+    let (out, err) = front(behind_a_filter(&mut place.run(&["--", text(&program)]), libc::SYS_membarrier));
+    assert_eq!(out, "locked\n");
+    assert!(err.contains("ends who asks for membarrier: started with front=locked"), "{err}");
+    let (out, err) = front(behind_a_filter(&mut place.run(&["--", text(&program)]), libc::SYS_sethostname));
+    assert_eq!((out.as_str(), err.as_str()), ("none\n", ""), "another filter changes nothing");
+    let mut chosen = place.run(&["--option", "front=auto", "--", text(&program)]);
+    assert_eq!(front(behind_a_filter(&mut chosen, libc::SYS_membarrier)), ("auto\n".into(), String::new()));
+    assert_eq!(front(&mut place.run(&["--", text(&program)])).0, "none\n");
+}

@@ -4,7 +4,7 @@
 
 pub const NAME_BYTES: usize = 40;
 /// Room in the list.
-const MOST_PLACES: usize = 160;
+const MOST_PLACES: usize = 192;
 
 /// What the offset of a place counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

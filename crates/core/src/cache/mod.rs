@@ -93,11 +93,10 @@ pub enum FrontReason {
     Machine,
     Kernel,
     Fence,
-    Unregistered,
 }
 
 impl FrontReason {
-    pub const ALL: [FrontReason; 9] = [
+    pub const ALL: [FrontReason; 8] = [
         FrontReason::NotStarted,
         FrontReason::Libc,
         FrontReason::Own,
@@ -106,7 +105,6 @@ impl FrontReason {
         FrontReason::Machine,
         FrontReason::Kernel,
         FrontReason::Fence,
-        FrontReason::Unregistered,
     ];
 
     pub fn words(self) -> &'static str {
@@ -119,7 +117,6 @@ impl FrontReason {
             FrontReason::Machine => "no sequences for this machine",
             FrontReason::Kernel => "rseq is refused",
             FrontReason::Fence => "membarrier is refused",
-            FrontReason::Unregistered => "the C library registers no thread",
         }
     }
 }

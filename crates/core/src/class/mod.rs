@@ -47,10 +47,11 @@ pub struct Shape {
 
 /// Sizes up to this find their class in a table.
 pub const TABLED_BYTES: usize = 4096;
-/// The class of a size, by its granules of 16 bytes, rounded up.
+/// The class of a size, by its granules of 16 bytes, rounded up. Nothing is no block: what asks for no bytes finds no cached
+/// block, and comes to where it can have an address that nobody may touch.
 pub static BY_SIZE: [u8; TABLED_BYTES / MIN_ALIGN + 1] = {
     let mut table = [0; TABLED_BYTES / MIN_ALIGN + 1];
-    let mut index = 0;
+    let mut index = 1;
     while index < table.len() {
         table[index] = SizeClass::computed(index * MIN_ALIGN).0;
         index += 1;
@@ -66,7 +67,7 @@ impl SizeClass {
     /// A run of units of its own.
     pub const LARGE: SizeClass = SizeClass((CLASS_COUNT + 1) as u8);
 
-    /// The class that serves `bytes`, which must be at most `LARGEST_BYTES`.
+    /// The class that serves `bytes`, which must be at most `LARGEST_BYTES`; none serves 0.
     ///
     /// The common sizes by a table of 257 bytes, which takes ten instructions less than computing.
     #[inline(always)]

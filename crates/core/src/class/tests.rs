@@ -2,7 +2,8 @@ use super::*;
 
 #[test]
 fn the_table_covers_every_request() {
-    for bytes in 0..=LARGEST_BYTES {
+    assert_eq!(SizeClass::for_small(0), SizeClass::NONE);
+    for bytes in 1..=LARGEST_BYTES {
         let class = SizeClass::for_small(bytes);
         assert!(class.is_small(), "{bytes}");
         assert!(class.block_bytes() >= bytes, "{bytes}");

@@ -79,6 +79,9 @@ pub trait Blocks {
     fn usable_bytes(&self, address: usize) -> usize;
     /// Bytes that a block for `bytes` would have.
     fn block_bytes_for(&self, bytes: usize, align: usize) -> usize;
+    /// Stops the process where a copy of `bytes` to `address` would leave the block that it begins in, as far as that is
+    /// looked at.
+    fn check_copy(&self, address: usize, bytes: usize);
     /// Whether the address lies in a block of this heap.
     fn owns(&self, address: usize) -> bool;
     /// What an access that the system refused means, if it was to memory of ours.
@@ -148,7 +151,10 @@ impl<O: Os> Blocks for Heap<O> {
     #[inline(always)]
     fn hand_over(&self, _: usize, _: Maker) {}
 
-    fn explain(&self, _: usize, _: Access) -> Option<Misuse> {
-        None
+    #[inline(always)]
+    fn check_copy(&self, _: usize, _: usize) {}
+
+    fn explain(&self, address: usize, access: Access) -> Option<Misuse> {
+        self.empties.owns(address).then(|| self.empties.meaning_of(address, access))
     }
 }

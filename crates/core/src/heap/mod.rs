@@ -32,7 +32,7 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
-use crate::watch::{Guards, Probes, Probing, Profile};
+use crate::watch::{Empties, Guards, Probes, Probing, Profile};
 use core::sync::atomic::AtomicU64;
 use process::{Emergency, Found, Orders, Process, SlowPaths, Speaker};
 #[cfg(target_arch = "x86_64")]
@@ -73,6 +73,8 @@ pub struct Heap<O: Os> {
     /// The thread that aborts for its misuse; 0 while there is none.
     aborting_thread: AtomicUsize,
     guards: Guards<O>,
+    /// Blocks of no bytes.
+    empties: Empties,
     /// None: nothing is ever sampled.
     hooks: Option<Hooks>,
     exporting: Mutex<Exporting, O>,
@@ -144,6 +146,7 @@ impl<O: Os> Heap<O> {
             process: Process::new(),
             aborting_thread: AtomicUsize::new(0),
             guards: Guards::new(),
+            empties: Empties::new(),
             hooks,
             exporting: Mutex::new(Exporting),
             orders: Orders::new(),

@@ -351,6 +351,45 @@ fn a_block_that_grows_by_realloc_soon_stays_where_it_is() {
     heap.verify();
 }
 
+/// One buffer from 64 KiB to 32 MiB by 64 KiB, freed; how often it moved beyond 2 MiB.
+fn moves_of_a_buffer(heap: &Heap<Fake>) -> usize {
+    let (mut block, mut moves) = (heap.allocate(64 << 10), 0);
+    for bytes in (128 << 10..=32 << 20).step_by(64 << 10) {
+        let next = heap.reallocate(block, bytes);
+        assert_ne!(next, 0);
+        moves += usize::from(next != block && bytes > 2 << 20);
+        block = next;
+    }
+    heap.free(block);
+    moves
+}
+
+#[test]
+fn a_buffer_that_grows_alone_stays_and_the_next_one_takes_its_memory() {
+    let heap = heap();
+    assert!(moves_of_a_buffer(&heap) <= 1, "nobody is in its way");
+    let mapped = heap.pages.mapped_bytes();
+    for _ in 0..4 {
+        assert!(moves_of_a_buffer(&heap) <= 2);
+    }
+    assert!(heap.pages.mapped_bytes() <= mapped + (8 << 20), "{} and {mapped}", heap.pages.mapped_bytes());
+    heap.verify();
+}
+
+#[test]
+fn a_large_block_whose_units_do_not_change_stays_and_tells_its_size_as_before() {
+    let heap = heap();
+    let block = heap.allocate(1 << 20);
+    let usable = heap.usable_bytes(block);
+    for bytes in [usable, usable - 1, usable - (16 << 10) + 1] {
+        assert_eq!((heap.reallocate(block, bytes), heap.usable_bytes(block)), (block, usable));
+    }
+    heap.reallocate(block, usable - (16 << 10));
+    assert_eq!(heap.usable_bytes(block), usable - (16 << 10), "a unit goes back");
+    heap.free(block);
+    heap.verify();
+}
+
 #[test]
 fn room_for_what_grows_takes_no_more_addresses_than_blocks_do() {
     let heap = heap();

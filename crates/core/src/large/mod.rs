@@ -143,6 +143,12 @@ impl Large {
         Ok(pages.span(id).units.get() as usize * UNIT_BYTES)
     }
 
+    /// Whether the block at `address` has as many units as one of so many bytes. False where none starts there.
+    pub fn has_units_for<O: Os>(&self, pages: &Pages<O>, address: usize, bytes: usize) -> bool {
+        let id = self.find(pages, address);
+        id.is_ok_and(|id| units_for(bytes) == Some(pages.span(id).units.get()))
+    }
+
     /// Resizes without moving where the units behind are free, or gives units back. False where that cannot
     /// be.
     pub fn resize_in_place<O: Os>(

@@ -46,8 +46,6 @@ pub enum IndexKind {
 pub enum NoSequences {
     /// They are not written for this machine.
     Machine,
-    /// The C library registers no thread, and we cannot on this machine.
-    Unregistered,
     /// The kernel has none, or a filter refuses them.
     Kernel,
     /// There is no fence for them.

@@ -25,7 +25,7 @@ pub struct LargeStats {
     pub blocks: u64,
     /// Bytes of the runs.
     pub bytes: u64,
-    /// Bytes that were asked for.
+    /// Bytes that were asked for when the blocks took their units, or gave units back.
     pub requested: u64,
 }
 

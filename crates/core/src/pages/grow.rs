@@ -95,6 +95,9 @@ impl<O: Os> Pages<O> {
             if let Some(run) = state.runs.take_with_room(&self.blocks, units, room) {
                 return Some(run);
             }
+            if let Some(run) = self.take_long(os, state, units) {
+                return Some(run);
+            }
         }
         if let Some(run) = state.runs.take(&self.blocks, units, align) {
             return Some(run);
@@ -126,6 +129,37 @@ impl<O: Os> Pages<O> {
             && !runs.has_run(&self.blocks, 2 * room);
         if is_worth_it {
             self.grow(os, state, 1);
+        }
+    }
+
+    /// A run of more than half a block that is likely to grow: with as much room behind it. Where there is none the heap
+    /// gets longer, as long as its range is well used: what is not touched costs addresses only.
+    fn take_long(&self, os: &O, state: &mut Guard<'_, State, O>, units: u32) -> Option<Run> {
+        let wide = units.checked_mul(2).filter(|wide| *wide > BLOCK_UNITS)?;
+        let run = state.runs.take_with_double(&self.blocks, units);
+        if run.is_some() || !state.runs.is_well_used() {
+            return run;
+        }
+        self.grow(
+            os,
+            state,
+            wide.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.free_at_end(&self.blocks)).max(1),
+        );
+        state.runs.take_with_double(&self.blocks, units)
+    }
+
+    /// Maps what is missing behind a block that grows at the end of the heap, where nobody else is between: so it stays
+    /// where it is. Not while so much memory is free that it could move there, and double: else buffers that grow one after
+    /// the other would leave memory behind and fault in more.
+    pub(super) fn reach(&self, os: &O, state: &mut Guard<'_, State, O>, start: u32, units: u32, more: u32) {
+        let (next, long) = (start + units, u64::from(units) + u64::from(more));
+        let Some(end) = next.checked_add(more) else { return };
+        let missing = end.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.blocks);
+        if missing > 0
+            && state.runs.dirty_free < 2 * long
+            && state.runs.are_free(&self.blocks, next, state.runs.blocks * BLOCK_UNITS - next)
+        {
+            self.grow(os, state, missing);
         }
     }
 

@@ -93,7 +93,11 @@ impl<O: Os> Pages<O> {
 
     fn extend(&self, os: &O, state: &mut Guard<'_, State, O>, span: &Span, more: u32) -> bool {
         let (start, units) = (span.start.get(), span.units.get());
-        if !self.is_allowed(state, more) || state.runs.extend(&self.blocks, start, units, more).is_none() {
+        if !self.is_allowed(state, more) {
+            return false;
+        }
+        self.reach(os, state, start, units, more);
+        if state.runs.extend(&self.blocks, start, units, more).is_none() {
             return false;
         }
         span.units.set(units + more);

@@ -47,7 +47,7 @@ pub struct Span {
     pub touched_at: Noted<Tick>,
     /// Blocks at the end that were never taken, in memory that read as zeros when the span was opened.
     fresh: Noted<u32>,
-    /// Bytes that the caller of a large allocation asked for.
+    /// Bytes that the caller of a large allocation asked for when it had its units last.
     pub requested: Noted<usize>,
     /// The tick when pages of it were given back last.
     pub released_at: Noted<Tick>,

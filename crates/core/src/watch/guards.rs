@@ -1,11 +1,13 @@
 //! Guarded samples: blocks on pages of their own, between pages that nobody can touch.
 //!
 //! ```text
-//! | guard | page of slot 0 | guard | page of slot 1 | guard | ...
+//! | guard | page of slot 0 | guard | page of slot 1 | guard | ... | wide slot 0 | guard | wide slot 1 | guard | ...
 //! ```
 //!
 //! A slot's page is open while its block is live. Freed, it is closed and waits as long as the slots allow
-//! before it is used again: untouched slots come first, then the one that was freed longest ago.
+//! before it is used again: untouched slots come first, then the one that was freed longest ago. The wide slots are for the
+//! first large blocks of a process, one each: of a slot only the pages of its block are ever open, the last ones. Freed, they
+//! stay closed for good.
 
 use super::slot::{LIVE, Slot, Trace};
 use crate::base::chance::next_random;
@@ -27,6 +29,11 @@ const MAPPINGS_SHARE: usize = 10;
 const MAPPINGS_PER_SLOT: usize = 2;
 /// The wait for the next sample doubles so many times until all slots hold live blocks.
 const DOUBLINGS: u64 = 16;
+/// The first so many large blocks of a process are guarded.
+const WIDE_SLOTS: u32 = 4;
+const WIDE_BYTES: usize = 1 << 20;
+/// A block is large from here on. What lives for a moment hardly has one, so it does not pay for the arena.
+const WIDE_FROM: usize = 128 << 10;
 
 /// The guarded samples of a heap. Any thread may call.
 pub struct Guards<O: Os> {
@@ -40,6 +47,8 @@ pub struct Guards<O: Os> {
     slots_allowed: AtomicUsize,
     live: AtomicU32,
     next_sample: AtomicU64,
+    /// Large blocks that were to be guarded.
+    wide: AtomicU32,
     state: Mutex<State, O>,
 }
 
@@ -53,6 +62,8 @@ struct State {
     last: u32,
     random: u64,
     requested: u64,
+    /// Bytes of pages that are open.
+    open: u64,
     samples: u64,
 }
 
@@ -69,6 +80,7 @@ impl<O: Os> Guards<O> {
             .one("guards.bytes", 8, at + offset_of!(Self, bytes))
             .one("guards.page", 8, at + offset_of!(Self, page))
             .one("guards.live", 4, at + offset_of!(Self, live))
+            .one("guards.open", 8, state + offset_of!(State, open))
             .one("guards.requested", 8, state + offset_of!(State, requested))
             .one("guards.samples", 8, state + offset_of!(State, samples))
     }
@@ -97,6 +109,7 @@ impl<O: Os> Guards<O> {
             slots_allowed: AtomicUsize::new(0),
             live: AtomicU32::new(0),
             next_sample: AtomicU64::new(0),
+            wide: AtomicU32::new(0),
             state: Mutex::new(State {
                 failed: false,
                 used: 0,
@@ -104,6 +117,7 @@ impl<O: Os> Guards<O> {
                 last: NOBODY,
                 random: 0,
                 requested: 0,
+                open: 0,
                 samples: 0,
             }),
         }
@@ -120,6 +134,12 @@ impl<O: Os> Guards<O> {
                 .next_sample
                 .compare_exchange(next, now.saturating_add(wait), Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
+    }
+
+    /// Whether a block of so many bytes may become one of the first large ones.
+    #[inline]
+    pub fn may_be_first(&self, bytes: usize) -> bool {
+        (WIDE_FROM..=WIDE_BYTES).contains(&bytes) && self.wide.load(Ordering::Relaxed) < WIDE_SLOTS
     }
 
     /// True where there is an arena; `made` is called when this call made it.
@@ -151,8 +171,8 @@ impl<O: Os> Guards<O> {
         let page = os.page_bytes();
         self.learn(os);
         let slots = self.slots_allowed.load(Ordering::Relaxed).saturating_sub(1);
-        let bytes = (2 * slots + 1) * page;
-        if slots == 0 || !self.slots.start(os, slots) {
+        let bytes = (2 * slots + 1) * page + WIDE_SLOTS as usize * (WIDE_BYTES + page);
+        if slots == 0 || !self.slots.start(os, slots + WIDE_SLOTS as usize) {
             return false;
         }
         let Some(base) = os.reserve(bytes) else {
@@ -188,14 +208,45 @@ impl<O: Os> Guards<O> {
         self.base.load(Ordering::Relaxed) + (2 * number as usize + 1) * self.page_bytes()
     }
 
-    /// Pages from the start of the arena: odd ones belong to slots.
+    /// Where the wide slots begin.
+    fn first_wide(&self) -> usize {
+        self.page_of(self.slot_count.load(Ordering::Relaxed))
+    }
+
+    /// End of the wide slot with this number.
+    fn end_of_wide(&self, number: u32) -> usize {
+        let index = number.wrapping_sub(self.slot_count.load(Ordering::Relaxed)) as usize;
+        self.first_wide() + index * (WIDE_BYTES + self.page_bytes()) + WIDE_BYTES
+    }
+
+    /// The number of the wide slot that an address of the arena lies in, or in the guard behind it.
+    pub(super) fn wide_number(&self, address: usize) -> Option<usize> {
+        let index = address.checked_sub(self.first_wide())? / (WIDE_BYTES + self.page_bytes());
+        Some(self.slot_count.load(Ordering::Relaxed) as usize + index)
+    }
+
+    /// The number of the slot whose page an address of the arena lies in; none for a guard.
+    pub(super) fn number_of(&self, address: usize) -> Option<usize> {
+        let index = self.page_index(address);
+        self.wide_number(address).or((index % 2 == 1).then_some(index / 2))
+    }
+
+    /// Start and bytes of the pages that a live block has open.
+    pub(super) fn pages_of(&self, slot: &Slot) -> (usize, usize) {
+        let page = self.page_bytes();
+        let start = slot.address & !(page - 1);
+        (start, crate::base::round_up(slot.address + slot.bytes.max(1), page) - start)
+    }
+
+    /// Pages from the start of the arena: odd ones belong to slots, before the wide ones.
     pub(super) fn page_index(&self, address: usize) -> usize {
         (address - self.base.load(Ordering::Relaxed)) / self.page_bytes()
     }
 
     /// The slot with this number, if it was ever used.
     pub(super) fn slot(&self, number: usize) -> Option<&Slot> {
-        if number >= self.slot_count.load(Ordering::Relaxed) as usize || number >= self.slots.usable() {
+        let all = (self.slot_count.load(Ordering::Relaxed) + WIDE_SLOTS) as usize;
+        if number >= all || number >= self.slots.usable() {
             return None;
         }
         // SAFETY: slots below `usable` have memory. Who reads without the lock wants a picture.
@@ -212,6 +263,9 @@ impl<O: Os> Guards<O> {
     /// A guarded block of `bytes` at a multiple of `align`, both at most a page; none where the system
     /// refuses or all slots hold live blocks.
     pub fn allocate(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
+        if bytes > self.page_bytes() {
+            return self.allocate_wide(os, bytes, align, trace);
+        }
         let mut state = self.state.lock();
         let number = self.take_slot(os, &mut state)?;
         let (page, page_bytes) = (self.page_of(number), self.page_bytes());
@@ -223,8 +277,32 @@ impl<O: Os> Guards<O> {
         let address = if at_end { (page + page_bytes - bytes.max(1)) & !(align - 1) } else { page };
         state.samples += 1;
         state.requested += bytes as u64;
+        state.open += page_bytes as u64;
         let slot = self.slot_mut(&state, number);
         slot.open(page, page_bytes, address, bytes, trace);
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Some(address)
+    }
+
+    /// One of the first large blocks, at the end of a wide slot, for which nobody waited before.
+    fn allocate_wide(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
+        let index = self.wide.fetch_add(1, Ordering::Relaxed);
+        let number = self.slot_count.load(Ordering::Relaxed) + index;
+        if index >= WIDE_SLOTS || !self.slots.ensure(os, number as usize + 1) {
+            return None;
+        }
+        let page_bytes = self.page_bytes();
+        let end = self.end_of_wide(number);
+        let address = (end - bytes) & !(align - 1);
+        let page = address & !(page_bytes - 1);
+        let mut state = self.state.lock();
+        if !os.commit(page, end - page) {
+            return None;
+        }
+        state.samples += 1;
+        state.requested += bytes as u64;
+        state.open += (end - page) as u64;
+        self.slot_mut(&state, number).open(page, end - page, address, bytes, trace);
         self.live.fetch_add(1, Ordering::Relaxed);
         Some(address)
     }
@@ -254,11 +332,10 @@ impl<O: Os> Guards<O> {
 
     /// The slot whose live block starts at `address`, which lies in the arena.
     fn find(&self, address: usize) -> Result<u32, Misuse> {
-        let index = self.page_index(address);
-        let slot = self.slot(index / 2).filter(|_| index % 2 == 1);
-        let Some(slot) = slot else { return Err(Misuse::at(Fault::FreeMemory, address)) };
+        let number = self.number_of(address).unwrap_or(usize::MAX);
+        let Some(slot) = self.slot(number) else { return Err(Misuse::at(Fault::FreeMemory, address)) };
         let fault = match (slot.state(), slot.address == address) {
-            (LIVE, true) => return Ok(index as u32 / 2),
+            (LIVE, true) => return Ok(number as u32),
             (LIVE, false) => Fault::InteriorPointer,
             (super::slot::FREED, true) => Fault::DoubleFree,
             _ => Fault::FreeMemory,
@@ -271,18 +348,21 @@ impl<O: Os> Guards<O> {
     pub fn free(&self, os: &O, address: usize, trace: Trace) -> Result<(), Misuse> {
         let mut state = self.state.lock();
         let number = self.find(address)?;
-        let (page, page_bytes) = (self.page_of(number), self.page_bytes());
         let slot = self.slot_mut(&state, number);
+        let (page, page_bytes) = self.pages_of(slot);
         if let Some((fault, damaged)) = slot.damage(page, page_bytes) {
             return Err(Misuse { block: Some((address, slot.bytes)), ..Misuse::at(fault, damaged) });
         }
         slot.close(trace);
         let bytes = slot.bytes as u64;
         state.requested -= bytes;
+        state.open -= page_bytes as u64;
         // Where the system refuses, the page stays open or keeps its memory: less is found, nothing breaks.
         os.close_pages(page, page_bytes);
         os.release(page, page_bytes);
-        self.put_slot(&mut state, number);
+        if number < self.slot_count.load(Ordering::Relaxed) {
+            self.put_slot(&mut state, number);
+        }
         self.live.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
@@ -298,7 +378,7 @@ impl<O: Os> Guards<O> {
         let live = self.live.load(Ordering::Relaxed) as u64;
         GuardStats {
             live_blocks: live,
-            bytes: live * self.page.load(Ordering::Relaxed) as u64,
+            bytes: state.open,
             requested: state.requested,
             samples: state.samples,
         }
@@ -327,7 +407,8 @@ impl<O: Os> Guards<O> {
                 let state = self.state.seized();
                 (state.first, state.last) = (NOBODY, NOBODY);
                 state.used = self.slot_count.load(Ordering::Relaxed);
-                let live = (0..state.used as usize).filter_map(|number| self.slot(number));
+                self.wide.store(WIDE_SLOTS, Ordering::Relaxed);
+                let live = (0..(state.used + WIDE_SLOTS) as usize).filter_map(|number| self.slot(number));
                 let live = live.filter(|slot| slot.state() == LIVE);
                 self.live.store(live.count() as u32, Ordering::Relaxed);
                 self.state.release();

@@ -1,9 +1,10 @@
 //! What is known about single allocations: samples with their stacks.
 //!
-//! Owns the table of sampled live blocks and the arena of guarded ones; promises that unsampled allocations
+//! Owns the table of sampled live blocks, the arena of guarded ones and the addresses of blocks of no bytes; promises that unsampled allocations
 //! never come here, and that reading holds no lock for long. `heap` calls it with no lock held; sits on
 //! `pages` for its tables. docs/design/watch.md tells the whole.
 
+mod empty;
 mod guards;
 mod modules;
 mod probes;
@@ -13,6 +14,7 @@ mod slot;
 mod stack;
 mod text;
 
+pub use empty::{Empties, Empty};
 pub use guards::{GuardStats, Guards};
 pub use probes::{Probes, Probing};
 pub use profile::{LiveSample, Profile, ProfileStats, Size};

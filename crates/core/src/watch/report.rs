@@ -12,6 +12,9 @@ impl<O: Os> Guards<O> {
     /// What an access to an address of the arena that the machine refused was. None where the page is open,
     /// so that the arena is not the reason.
     pub fn misuse_of(&self, address: usize, access: Access) -> Option<Misuse> {
+        if let Some(number) = self.wide_number(address) {
+            return self.misuse_of_wide(number, address, access);
+        }
         let index = self.page_index(address);
         let at = |fault, slot: &Slot| {
             Some(Misuse { block: Some((slot.address, slot.bytes)), ..Misuse::at(fault, address) })
@@ -30,6 +33,20 @@ impl<O: Os> Guards<O> {
             Some((false, slot)) => at(Fault::BeforeStart(access), slot),
             None => Some(Misuse::at(Fault::NoBlock(access), address)),
         }
+    }
+
+    fn misuse_of_wide(&self, number: usize, address: usize, access: Access) -> Option<Misuse> {
+        let Some(slot) = self.slot(number).filter(|slot| slot.state() != UNUSED) else {
+            return Some(Misuse::at(Fault::NoBlock(access), address));
+        };
+        let (page, bytes) = self.pages_of(slot);
+        let fault = match slot.state() {
+            FREED => Fault::AfterFree(access),
+            _ if address < page => Fault::BeforeStart(access),
+            _ if address >= page + bytes => Fault::PastEnd(access),
+            _ => return None,
+        };
+        Some(Misuse { block: Some((slot.address, slot.bytes)), ..Misuse::at(fault, address) })
     }
 
     /// The block beside a guard page that was meant most likely: a live one before a freed one, else the
@@ -58,10 +75,7 @@ impl<O: Os> Guards<O> {
         let found_later = matches!(misuse.fault, Fault::Overflow | Fault::Underflow);
         put_line(os, |line| put_str(line, if found_later { "  found here:" } else { "  here:" }));
         put_stack(os, here);
-        let slot = misuse.block.and_then(|(start, _)| {
-            let index = self.page_index(start);
-            self.slot(index / 2).filter(|_| index % 2 == 1)
-        });
+        let slot = misuse.block.and_then(|(start, _)| self.slot(self.number_of(start)?));
         let Some(slot) = slot else { return };
         put_trace(os, "  allocated by thread ", &slot.allocated);
         if slot.state() == FREED {

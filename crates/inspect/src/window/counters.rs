@@ -1,6 +1,6 @@
 //! The counters of a heap as they stood at one moment, or as near to one as can be had.
 
-use super::layout::{Layout, Within};
+use super::layout::{Layout, Place, Within};
 use super::memory::{Memory, number};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,38 +23,87 @@ pub struct Counters<'a> {
     missing: RefCell<BTreeSet<String>>,
 }
 
+impl Drop for Counters<'_> {
+    fn drop(&mut self) {
+        self.layout.put_back(std::mem::take(&mut self.heap));
+    }
+}
+
 /// The head of a slab.
 pub struct Slab {
     pub at: u64,
     words: Vec<u8>,
 }
 
+/// The numbers of one name, one for each class: looked up once for all of them.
+#[derive(Clone, Copy)]
+pub struct Column<'a> {
+    place: Option<&'a Place>,
+    heap: &'a [u8],
+}
+
+impl Column<'_> {
+    pub fn of(&self, class: usize) -> u64 {
+        self.in_bytes(self.heap, class)
+    }
+
+    fn in_bytes(&self, heap: &[u8], class: usize) -> u64 {
+        self.place.map_or(0, |place| in_bytes(heap, place, class))
+    }
+}
+
+/// Free blocks of a class in all slabs.
+pub struct Cached<'a> {
+    words: Option<&'a Place>,
+    big_arrays_at: u64,
+    counters: &'a Counters<'a>,
+}
+
+impl Cached<'_> {
+    pub fn of(&self, class: usize) -> u64 {
+        let (Some(place), Some(shape)) = (self.words, self.counters.layout.classes.get(class)) else {
+            return 0;
+        };
+        let blocks = |slab: &Slab| {
+            let word = in_bytes(&slab.words, place, class);
+            let (top, end) = (word & u64::from(u32::MAX), word >> 32);
+            let base = if end < self.big_arrays_at { shape.small_array_at } else { shape.big_array_at };
+            if word == 0 { 0 } else { top.saturating_sub(base) / 8 }
+        };
+        self.counters.slabs.iter().map(blocks).sum()
+    }
+}
+
 impl<'a> Counters<'a> {
     pub fn read(memory: &Memory, layout: &'a Layout) -> io::Result<Self> {
-        let mut best: Option<(usize, Counters)> = None;
-        for _ in 0..ATTEMPTS {
-            let (counters, wrong) = Self::attempt(memory, layout)?;
-            if best.as_ref().is_none_or(|(least, _)| wrong < *least) {
-                best = Some((wrong, counters));
-            }
+        let (mut counters, mut wrong) = Self::attempt(memory, layout)?;
+        for _ in 1..ATTEMPTS {
             if wrong == 0 {
                 break;
             }
+            let (other, of_other) = Self::attempt(memory, layout)?;
+            if of_other < wrong {
+                (counters, wrong) = (other, of_other);
+            }
         }
-        best.map(|(_, counters)| counters).ok_or_else(|| io::Error::other("nothing was read"))
+        Ok(counters)
     }
 
     /// The counters, and how many of them are not of one moment.
     fn attempt(memory: &Memory, layout: &'a Layout) -> io::Result<(Self, usize)> {
-        let heap = memory.bytes(layout.heap, layout.heap_bytes)?;
+        let heap = layout.room();
         let mut counters =
             Counters { layout, heap, slabs: Vec::new(), torn: None, missing: RefCell::default() };
+        read_heap(memory, layout, &mut counters.heap)?;
         if !counters.is_started() {
             return Ok((counters, 0));
         }
         counters.slabs = counters.read_slabs(memory)?;
-        let before = std::mem::replace(&mut counters.heap, memory.bytes(layout.heap, layout.heap_bytes)?);
+        let mut later = layout.room();
+        read_heap(memory, layout, &mut later)?;
+        let before = std::mem::replace(&mut counters.heap, later);
         let (classes, others) = counters.moved_since(&before);
+        layout.put_back(before);
         let wrong = classes + others.len();
         if wrong > 0 {
             let classes = match classes {
@@ -81,36 +130,35 @@ impl<'a> Counters<'a> {
         }
         let made = base + self.constant("cache.tables_at") + slots * 8;
         let table = memory.bytes(made, slots as usize * 8)?;
-        let in_slabs = self.layout.places.values().filter(|place| place.within == Within::Slab);
-        let ends = in_slabs
-            .map(|place| place.offset as usize + place.stride * place.count.saturating_sub(1) + place.width);
-        let bytes = ends.max().unwrap_or(0).min(1 << 16);
         let made = (0..slots as usize).map(|slot| number(&table, slot * 8, 8)).filter(|at| *at != 0);
-        made.map(|at| Ok(Slab { at, words: memory.bytes(at, bytes)? })).collect()
+        made.map(|at| Ok(Slab { at, words: memory.bytes(at, self.layout.slab_end)? })).collect()
     }
 
     /// How many classes differ from what was read before, or cannot be; and what else.
     fn moved_since(&self, before: &[u8]) -> (usize, Vec<&'static str>) {
-        let is_same = |name: &str, index| self.in_heap(name, index) == self.in_bytes(before, name, index);
+        let is_same = |column: &Column, index| column.of(index) == column.in_bytes(before, index);
         let is_held =
-            |name: &str, index| (self.in_heap(name, index) | self.in_bytes(before, name, index)) & HELD != 0;
+            |column: &Column, index| (column.of(index) | column.in_bytes(before, index)) & HELD != 0;
+        let [spans, free, transfer] =
+            ["class.spans", "class.free", "class.transfer"].map(|name| self.column(name));
+        let locks = ["class.spans_lock", "class.transfer_lock"].map(|name| self.column(name));
+        let cached = self.cached();
         let stands = |class: usize| {
             let shape = self.layout.classes.get(class);
-            let blocks = self.of_class("class.spans", class) * shape.map_or(0, |shape| shape.blocks);
-            let [transfer, free] = ["class.transfer", "class.free"].map(|name| self.of_class(name, class));
-            ["class.spans", "class.free", "class.transfer"].iter().all(|name| is_same(name, class))
-                && !is_held("class.spans_lock", class)
-                && !is_held("class.transfer_lock", class)
-                && transfer + free + self.cached(class) <= blocks
+            let blocks = spans.of(class) * shape.map_or(0, |shape| shape.blocks);
+            [spans, free, transfer].iter().all(|column| is_same(column, class))
+                && !locks.iter().any(|lock| is_held(lock, class))
+                && transfer.of(class) + free.of(class) + cached.of(class) <= blocks
         };
         let classes = (0..self.layout.classes.len()).filter(|class| !stands(*class)).count();
         let sums =
             ["pages.units_used", "pages.units_lost", "pages.spans_open", "large.bytes", "large.blocks"];
+        let is_held = |name| is_held(&self.column(name), 0);
         let mut others = Vec::new();
-        if sums.iter().any(|name| !is_same(name, 0)) || is_held("pages.lock", 0) {
+        if sums.iter().any(|name| !is_same(&self.column(name), 0)) || is_held("pages.lock") {
             others.push("spans");
         }
-        if is_held("pages.releasing_lock", 0) || is_held("cache.freezer_lock", 0) {
+        if is_held("pages.releasing_lock") || is_held("cache.freezer_lock") {
             others.push("memory on its way back");
         }
         if classes + others.len() == 0 && !self.closes() {
@@ -121,9 +169,10 @@ impl<'a> Counters<'a> {
 
     /// Whether what the classes and the large blocks have is what the pages gave out.
     fn closes(&self) -> bool {
+        let of_classes = self.column("class.spans");
         let (mut spans, mut bytes) = (self.one("large.blocks"), self.one("large.bytes"));
         for (class, shape) in self.layout.classes.iter().enumerate() {
-            let of_class = self.of_class("class.spans", class);
+            let of_class = of_classes.of(class);
             spans = spans.wrapping_add(of_class);
             bytes = bytes.wrapping_add(of_class.wrapping_mul(shape.span_bytes));
         }
@@ -133,7 +182,7 @@ impl<'a> Counters<'a> {
 
     /// A number of the heap, 0 and noted where this library has none of this name.
     pub fn one(&self, name: &str) -> u64 {
-        self.in_heap(name, 0)
+        self.column(name).of(0)
     }
 
     /// A text that lies at the `number`th place of this name, and ends with a zero; none where this library has none.
@@ -146,8 +195,18 @@ impl<'a> Counters<'a> {
         Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
     }
 
-    pub fn of_class(&self, name: &str, class: usize) -> u64 {
-        self.in_heap(name, class)
+    /// The numbers of all classes; all 0, and noted, where this library has none of this name.
+    pub fn column(&self, name: &str) -> Column<'_> {
+        let place = self.layout.place(name, Within::Heap);
+        if place.is_none() {
+            self.lacks(name);
+        }
+        Column { place, heap: &self.heap }
+    }
+
+    /// A number of the heap whose place was looked up before.
+    pub fn at(&self, place: &Place) -> u64 {
+        in_bytes(&self.heap, place, 0)
     }
 
     pub fn constant(&self, name: &str) -> u64 {
@@ -157,46 +216,41 @@ impl<'a> Counters<'a> {
     /// The sum over all slabs.
     pub fn of_slabs(&self, name: &str) -> u64 {
         let Some(place) = self.layout.place(name, Within::Slab) else { return self.lacks(name) };
-        let read = |slab: &Slab| number(&slab.words, place.offset as usize, place.width);
-        self.slabs.iter().map(read).fold(0, u64::wrapping_add)
+        self.slabs.iter().map(|slab| in_bytes(&slab.words, place, 0)).fold(0, u64::wrapping_add)
     }
 
-    /// Free blocks of a class in all slabs.
-    pub fn cached(&self, class: usize) -> u64 {
-        let Some(place) = self.layout.place("slab.words", Within::Slab) else {
-            return self.lacks("slab.words");
-        };
-        let Some(shape) = self.layout.classes.get(class) else { return 0 };
-        let big = self.constant("slab.big_arrays_at");
-        let blocks = |slab: &Slab| {
-            let word = number(&slab.words, place.offset as usize + class * place.stride, place.width);
-            let (top, end) = (word & u64::from(u32::MAX), word >> 32);
-            let base = if end < big { shape.small_array_at } else { shape.big_array_at };
-            if word == 0 { 0 } else { top.saturating_sub(base) / 8 }
-        };
-        self.slabs.iter().map(blocks).sum()
+    pub fn cached(&self) -> Cached<'_> {
+        let words = self.layout.place("slab.words", Within::Slab);
+        if words.is_none() {
+            self.lacks("slab.words");
+        }
+        Cached { words, big_arrays_at: self.constant("slab.big_arrays_at"), counters: self }
     }
 
     pub fn missing(&self) -> Vec<String> {
         self.missing.borrow().iter().cloned().collect()
     }
 
-    fn lacks(&self, name: &str) -> u64 {
+    pub fn lacks(&self, name: &str) -> u64 {
         self.missing.borrow_mut().insert(name.to_string());
         0
     }
+}
 
-    fn in_heap(&self, name: &str, index: usize) -> u64 {
-        self.in_bytes(&self.heap, name, index)
-    }
-
-    fn in_bytes(&self, heap: &[u8], name: &str, index: usize) -> u64 {
-        match self.layout.place(name, Within::Heap) {
-            Some(place) if index < place.count => {
-                number(heap, (place.offset as usize).saturating_add(index * place.stride), place.width)
-            }
-            Some(_) => 0,
-            None => self.lacks(name),
+/// Reads what has places; the rest of `into` stays as it was.
+fn read_heap(memory: &Memory, layout: &Layout, into: &mut [u8]) -> io::Result<()> {
+    for part in &layout.parts {
+        if let Some(into) = into.get_mut(part.clone()) {
+            memory.read(layout.heap.wrapping_add(part.start as u64), into)?;
         }
     }
+    Ok(())
+}
+
+fn in_bytes(bytes: &[u8], place: &Place, index: usize) -> u64 {
+    if index >= place.count {
+        return 0;
+    }
+    let at = (place.offset as usize).saturating_add(index.saturating_mul(place.stride));
+    number(bytes, at, place.width)
 }

@@ -1,8 +1,10 @@
 //! What a library says of where its numbers lie. Its layout is docs/reference/window.md.
 
 use super::memory::{Memory, number};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Error, ErrorKind};
+use std::ops::Range;
 
 const MAGIC: &[u8] = b"vcm-wndw";
 /// Of the layout.
@@ -15,6 +17,9 @@ const NAME_BYTES: usize = 40;
 /// More than any library has; a description that says more is none.
 const MOST: u64 = 4096;
 const MOST_HEAP_BYTES: u64 = 16 << 20;
+const MOST_SLAB_BYTES: usize = 1 << 16;
+/// Parts that lie closer are read as one.
+const GAP: usize = 4096;
 
 /// What the offset of a place counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +41,15 @@ pub struct Place {
     pub count: usize,
 }
 
+impl Place {
+    /// Where its numbers lie in what they are within.
+    fn range(&self) -> Range<usize> {
+        let offset = self.offset as usize;
+        let length = self.stride.saturating_mul(self.count.saturating_sub(1)).saturating_add(self.width);
+        offset..offset.saturating_add(length)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub block_bytes: u64,
@@ -43,6 +57,13 @@ pub struct Shape {
     pub blocks: u64,
     pub small_array_at: u64,
     pub big_array_at: u64,
+}
+
+/// Where an option's value and its origin lie.
+pub struct OptionPlaces {
+    pub name: String,
+    pub value: Place,
+    pub origin: Option<Place>,
 }
 
 pub struct Layout {
@@ -53,6 +74,14 @@ pub struct Layout {
     pub places: HashMap<String, Place>,
     /// By number; those without blocks have sizes of 0.
     pub classes: Vec<Shape>,
+    /// The parts of the heap in which its places lie.
+    pub parts: Vec<Range<usize>>,
+    /// Where the places of a slab end.
+    pub slab_end: usize,
+    /// In the order of their names.
+    pub options: Vec<OptionPlaces>,
+    /// Room for a heap's structure that nobody uses just now: a look needs it twice, and there are ten a second.
+    spare: RefCell<Vec<Vec<u8>>>,
 }
 
 /// What there is at an address where a description was promised.
@@ -89,13 +118,29 @@ impl Layout {
             memory.bytes(number(&window, at, 8), bytes * count as usize)
         };
         let (places, classes) = (table(32, place_bytes, places)?, table(40, class_bytes, classes)?);
+        let places: HashMap<String, Place> = places.chunks_exact(place_bytes).map(place).collect();
+        let ends =
+            places.values().filter(|place| place.within == Within::Slab).map(|place| place.range().end);
         Ok(Found::Layout(Box::new(Layout {
             build: text(window.get(WINDOW_BYTES..).unwrap_or(&[])),
             heap: number(&window, 16, 8),
             heap_bytes: heap_bytes as usize,
-            places: places.chunks_exact(place_bytes).map(place).collect(),
             classes: classes.chunks_exact(class_bytes).map(shape).collect(),
+            parts: parts(&places, heap_bytes as usize),
+            slab_end: ends.max().unwrap_or(0).min(MOST_SLAB_BYTES),
+            options: options(&places),
+            spare: RefCell::default(),
+            places,
         })))
+    }
+
+    /// Room for the heap's structure; what lies in it is of some look before.
+    pub fn room(&self) -> Vec<u8> {
+        self.spare.borrow_mut().pop().unwrap_or_else(|| vec![0; self.heap_bytes])
+    }
+
+    pub fn put_back(&self, room: Vec<u8>) {
+        self.spare.borrow_mut().push(room);
     }
 
     pub fn constant(&self, name: &str) -> Option<u64> {
@@ -105,6 +150,33 @@ impl Layout {
     pub fn place(&self, name: &str, within: Within) -> Option<&Place> {
         self.places.get(name).filter(|place| place.within == within)
     }
+}
+
+/// What of the heap has places.
+fn parts(places: &HashMap<String, Place>, heap_bytes: usize) -> Vec<Range<usize>> {
+    let in_heap = places.values().filter(|place| place.within == Within::Heap).map(Place::range);
+    let mut ranges: Vec<Range<usize>> = in_heap.filter(|range| range.end <= heap_bytes).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match parts.last_mut().filter(|part| range.start < part.end + GAP) {
+            Some(part) => part.end = part.end.max(range.end),
+            None => parts.push(range),
+        }
+    }
+    parts
+}
+
+fn options(places: &HashMap<String, Place>) -> Vec<OptionPlaces> {
+    let in_heap = |name: &str| places.get(name).filter(|place| place.within == Within::Heap).copied();
+    let option = |full: &String| {
+        let name = full.strip_prefix("option.")?;
+        let (value, origin) = (in_heap(full)?, in_heap(&format!("origin.{name}")));
+        Some(OptionPlaces { name: name.to_string(), value, origin })
+    };
+    let mut options: Vec<OptionPlaces> = places.keys().filter_map(option).collect();
+    options.sort_by(|left, right| left.name.cmp(&right.name));
+    options
 }
 
 fn text(bytes: &[u8]) -> String {

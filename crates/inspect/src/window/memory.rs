@@ -4,24 +4,45 @@
 //! gives an end, also where its number is used again.
 
 use crate::process::Process;
+use crate::resources::pages_in_memory;
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::fs::FileExt;
 
-pub struct Memory(File);
+pub struct Memory {
+    file: File,
+    process: Process,
+    /// What the kernel tells of its size; opened when somebody asks.
+    size: OnceCell<Option<File>>,
+}
 
 impl Memory {
     pub fn of(process: &Process) -> io::Result<Memory> {
-        File::open(process.file("mem")).map(Memory)
+        Self::with(process, File::options().read(true))
     }
 
     /// The same memory, to be written too.
     pub fn to_write(process: &Process) -> io::Result<Memory> {
-        File::options().read(true).write(true).open(process.file("mem")).map(Memory)
+        Self::with(process, File::options().read(true).write(true))
+    }
+
+    fn with(process: &Process, how: &fs::OpenOptions) -> io::Result<Memory> {
+        let file = how.open(process.file("mem"))?;
+        Ok(Memory { file, process: process.clone(), size: OnceCell::new() })
+    }
+
+    /// Bytes of it that are in memory, as the kernel counts them while they come and go.
+    pub fn rss(&self) -> Option<u64> {
+        // The file stays open: to open it costs four times what reading it does.
+        let file = self.size.get_or_init(|| File::open(self.process.file("statm")).ok()).as_ref()?;
+        let mut text = [0; 128];
+        let length = file.read_at(&mut text, 0).ok()?;
+        pages_in_memory(text.get(..length)?)
     }
 
     pub fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        match self.0.write_at(bytes, at)? {
+        match self.file.write_at(bytes, at)? {
             count if count == bytes.len() => Ok(()),
             _ => Err(Error::new(ErrorKind::NotFound, "the process has ended")),
         }
@@ -31,7 +52,7 @@ impl Memory {
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.0.read_at(rest, at + done as u64)? {
+            match self.file.read_at(rest, at + done as u64)? {
                 0 => return Err(Error::new(ErrorKind::NotFound, "the process has ended")),
                 count => done += count,
             }
@@ -47,12 +68,15 @@ impl Memory {
 
 /// A number of `width` bytes in bytes that were read; 0 outside them.
 pub fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
-    let mut word = [0; 8];
     let Some(from) = at.checked_add(width).and_then(|end| bytes.get(at..end)) else { return 0 };
-    for (to, from) in word.iter_mut().zip(from) {
-        *to = *from;
+    // The widths that there are, each in one step: a look reads thousands.
+    if let Ok(word) = from.try_into() {
+        return u64::from_le_bytes(word);
     }
-    u64::from_le_bytes(word)
+    if let Ok(word) = from.try_into() {
+        return u32::from_le_bytes(word).into();
+    }
+    from.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
 /// Where the descriptions lie that the loaded objects carry.

@@ -1,9 +1,10 @@
 //! Which process is meant, and why its statistics cannot be seen where they cannot.
 
+use super::counters::Counters;
 use super::layout::{Found, Layout, VERSION};
 use super::memory::{Memory, descriptions};
 use super::pages::Pages;
-use super::snapshot::Snapshot;
+use super::snapshot::{Setting, Snapshot, settings};
 use crate::allocator;
 use crate::condition::Condition;
 use crate::loaded;
@@ -96,6 +97,13 @@ impl Seen {
     /// Looks once. The error is the rest of a line that begins with the process's number.
     pub fn snapshot(&self) -> Result<Snapshot, String> {
         self.snapshot_with(&mut None)
+    }
+
+    /// The options in effect, without a look at anything else; none before the first allocation, which reads them.
+    pub fn settings(&self) -> Result<Option<Vec<Setting>>, String> {
+        let counters = Counters::read(&self.memory, &self.layout);
+        let counters = counters.map_err(|error| why_refused(&self.process, &error))?;
+        Ok(counters.is_started().then(|| settings(&counters)))
     }
 
     pub(super) fn snapshot_with(&self, kept: &mut Option<Pages>) -> Result<Snapshot, String> {

@@ -1,7 +1,7 @@
 //! What is known about a heap at a moment: the library's own statistics, made from its counters outside.
 
 use super::counters::Counters;
-use super::layout::Layout;
+use super::layout::{Layout, OptionPlaces};
 use super::memory::Memory;
 use super::pages::{Pages, Resident, is_near};
 use super::residence::Residence;
@@ -72,11 +72,11 @@ impl Snapshot {
         kept: &mut Option<Pages>,
     ) -> io::Result<Snapshot> {
         let counters = Counters::read(memory, layout)?;
-        let pages = match kept.take().filter(|pages| !pages.are_due()) {
-            Some(pages) => pages,
-            None => Pages::count(process, memory, &counters)?,
+        let pages = match kept.take() {
+            Some(pages) if !pages.are_due(process, memory) => pages,
+            former => Pages::count(process, memory, &counters, former.as_ref())?,
         };
-        let (whole, moved) = pages.process_now(process);
+        let (whole, moved) = pages.process_now(memory);
         let mut snapshot = Snapshot {
             build: layout.build.clone(),
             is_started: counters.is_started(),
@@ -129,7 +129,7 @@ impl Snapshot {
 
     fn add_counters(&mut self, counters: &Counters) {
         let limit = |name| Some(counters.one(name)).filter(|bytes| *bytes != u64::MAX).unwrap_or(0);
-        let guarded = counters.one("guards.live") * counters.one("guards.page");
+        let guarded = counters.one("guards.open");
         let blocks = counters.one("pages.blocks") * counters.constant("block.bytes");
         let lost = counters.one("pages.units_lost") * counters.constant("unit.bytes");
         self.stats = Stats {
@@ -160,14 +160,18 @@ impl Snapshot {
     }
 
     fn add_blocks(&mut self, counters: &Counters, residence: &Residence) {
+        let [of_spans, of_transfer, of_free, bytes, requests] =
+            ["class.spans", "class.transfer", "class.free", "class.requested_bytes", "class.requests"]
+                .map(|name| counters.column(name));
+        let cached = counters.cached();
         for (number, shape) in counters.layout.classes.iter().enumerate() {
-            let spans = counters.of_class("class.spans", number);
-            let cached_blocks = counters.cached(number);
+            let spans = of_spans.of(number);
+            let cached_blocks = cached.of(number);
             if shape.block_bytes == 0 || (spans == 0 && cached_blocks == 0) {
                 continue;
             }
-            let transfer_blocks = counters.of_class("class.transfer", number);
-            let free_blocks = counters.of_class("class.free", number);
+            let transfer_blocks = of_transfer.of(number);
+            let free_blocks = of_free.of(number);
             let elsewhere = cached_blocks.saturating_add(transfer_blocks).saturating_add(free_blocks);
             let class = Class {
                 block_bytes: shape.block_bytes,
@@ -185,7 +189,7 @@ impl Snapshot {
             self.stats.transfer += class.transfer_blocks * class.block_bytes;
             self.stats.free_in_spans += class.free_blocks * class.block_bytes;
             self.stats.span_tails += spans * tail;
-            self.stats.live_requested += requested(counters, number, &class);
+            self.stats.live_requested += requested(&class, bytes.of(number), requests.of(number));
             self.classes.push(class);
         }
     }
@@ -210,11 +214,13 @@ impl Snapshot {
 }
 
 /// Bytes asked for by the live blocks of a class, estimated from the requests that reached the slow path.
-fn requested(counters: &Counters, number: usize, class: &Class) -> u64 {
-    let bytes = u128::from(counters.of_class("class.requested_bytes", number));
-    match u128::from(counters.of_class("class.requests", number)) {
+fn requested(class: &Class, bytes: u64, requests: u64) -> u64 {
+    match u128::from(requests) {
         0 => class.live_blocks * class.block_bytes,
-        count => u64::try_from(u128::from(class.live_blocks) * bytes / count).unwrap_or(u64::MAX),
+        count => {
+            let all = u128::from(class.live_blocks) * u128::from(bytes) / count;
+            u64::try_from(all).unwrap_or(u64::MAX)
+        }
     }
 }
 
@@ -233,23 +239,22 @@ fn front_reason(counters: &Counters) -> &'static str {
         .map_or("for a reason that is not known here", |it| it.words())
 }
 
-fn settings(counters: &Counters) -> Vec<Setting> {
-    let names = counters.layout.places.keys().filter_map(|name| name.strip_prefix("option."));
-    let setting = |name: &str| {
-        let value = counters.one(&format!("option.{name}"));
+/// In the order of their names.
+pub fn settings(counters: &Counters) -> Vec<Setting> {
+    let setting = |option: &OptionPlaces| {
+        let value = counters.at(&option.value);
+        let origin = option.origin.as_ref().map(|place| counters.at(place));
         Setting {
-            name: name.to_string(),
+            name: option.name.clone(),
             value,
-            path: if value == 0 { None } else { counters.text(&format!("path.{name}"), value) },
-            origin: origin(counters.one(&format!("origin.{name}"))),
+            path: if value == 0 { None } else { counters.text(&format!("path.{}", option.name), value) },
+            origin: origin_of(origin.unwrap_or_else(|| counters.lacks(&format!("origin.{}", option.name)))),
         }
     };
-    let mut settings: Vec<Setting> = names.map(setting).collect();
-    settings.sort_by(|left, right| left.name.cmp(&right.name));
-    settings
+    counters.layout.options.iter().map(setting).collect()
 }
 
-fn origin(number: u64) -> Origin {
+fn origin_of(number: u64) -> Origin {
     use Origin::*;
     let known = [Default, File, FileSection, Alias, Environment, Api];
     known.into_iter().find(|origin| *origin as u64 == number).unwrap_or(Default)

@@ -215,7 +215,7 @@ fn as_json(step: &str, load: &Load, osds: &[Found], work: &[Work]) -> serde_json
         json!({
             "osd": osd.number, "pid": osd.pid, "allocator": osd.allocator, "operations": work.operations,
             "cpu_ms_per_op": work.cpu_ms_per_operation(), "rss_mib": work.usage.rss_mib,
-            "threads": work.usage.threads,
+            "threads": work.usage.threads, "heap": work.usage.heap,
         })
     };
     let osds: Vec<_> = osds.iter().zip(work).map(osd).collect();
@@ -234,6 +234,9 @@ fn as_text(step: &str, load: &Load, osds: &[Found], work: &[Work]) -> String {
             work.usage.rss_mib,
             work.usage.threads,
         );
+        if let Some(heap) = work.usage.heap {
+            text += &format!("          its heap: {}\n", heap.words());
+        }
     }
     text
 }

@@ -14,6 +14,7 @@ use crate::engine::cell::Cell;
 use crate::engine::experiment::Measure;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
+use crate::engine::usage::Heap;
 use anyhow::{Context, Result, bail};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -138,6 +139,7 @@ impl Round<'_> {
         let cpu = work.cpu_ms_per_operation().context("no operations")?;
         row = row.value("cpu_ms_per_op", cpu).value("operations", work.operations);
         row = row.value("rss_mib", work.usage.rss_mib).value("rss_equal_mib", work.rss_at(fewest));
+        row = row.values(work.usage.heap.into_iter().flat_map(Heap::values));
         row = row.value("load_average", load_average());
         row = row.value("client_iops", client.per_second()).value("client_ms", client.mean_ms);
         row = row.value("client_operations", client.operations);

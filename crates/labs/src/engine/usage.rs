@@ -1,4 +1,4 @@
-//! Looking at processes from outside: processor time, memory, threads.
+//! Looking at processes from outside: processor time, memory, threads, and of those on vcmalloc the tiers of their heaps.
 //!
 //! Promises to fail for a process that is gone, never to report zeros for it.
 
@@ -7,6 +7,7 @@ use super::undo::MARK_VARIABLE;
 use anyhow::{Context, Result};
 use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
+use vcm_inspect::window::Seen;
 
 /// What a process, or several together, uses at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,6 +21,56 @@ pub struct Usage {
     pub peak_mib: f64,
     pub threads: u64,
     pub minor_faults: u64,
+    /// Of what runs on vcmalloc.
+    pub heap: Option<Heap>,
+}
+
+/// Where the memory of heaps is, out of the processes' memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Heap {
+    pub live_mib: f64,
+    pub cached_mib: f64,
+    /// In spans, and as pages that nobody uses and that are in memory.
+    pub free_mib: f64,
+}
+
+impl Heap {
+    /// None on another allocator, and where it may not be seen.
+    fn of(process: Process) -> Option<Heap> {
+        let stats = Seen::open(process).ok()?.snapshot().ok()?.stats;
+        Some(Heap {
+            live_mib: mib(stats.live_requested),
+            cached_mib: mib(stats.vcpu_caches + stats.transfer),
+            free_mib: mib(stats.free_in_spans + stats.dirty_free),
+        })
+    }
+
+    fn plus(self, other: Heap) -> Heap {
+        Heap {
+            live_mib: self.live_mib + other.live_mib,
+            cached_mib: self.cached_mib + other.cached_mib,
+            free_mib: self.free_mib + other.free_mib,
+        }
+    }
+
+    /// For a reader.
+    pub fn words(self) -> String {
+        let Heap { live_mib, cached_mib, free_mib } = self;
+        format!("{live_mib:.1} MiB live, {cached_mib:.1} in caches, {free_mib:.1} free and kept")
+    }
+
+    /// For the rows.
+    pub fn values(self) -> [(&'static str, f64); 3] {
+        [
+            ("heap_live_mib", self.live_mib),
+            ("heap_cached_mib", self.cached_mib),
+            ("heap_free_mib", self.free_mib),
+        ]
+    }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 impl Usage {
@@ -27,7 +78,7 @@ impl Usage {
         let gone = || format!("cannot look at process {pid}");
         let process = Process::new(pid);
         let rollup = process.rollup().with_context(gone)?;
-        let mib = |bytes: Option<u64>| bytes.unwrap_or(0) as f64 / f64::from(1 << 20);
+        let mib = |bytes: Option<u64>| mib(bytes.unwrap_or(0));
         // Counted from the state, which is 0 (proc_pid_stat(5)).
         let field = |index| process.status_field(index).with_context(gone);
         Ok(Usage {
@@ -40,6 +91,7 @@ impl Usage {
             peak_mib: mib(process.status_bytes("VmHWM")),
             threads: process.threads().with_context(gone)?,
             minor_faults: field(7)?,
+            heap: Heap::of(process),
         })
     }
 
@@ -62,6 +114,7 @@ impl Usage {
             peak_mib: self.peak_mib + other.peak_mib,
             threads: self.threads + other.threads,
             minor_faults: self.minor_faults + other.minor_faults,
+            heap: self.heap.zip(other.heap).map(|(one, other)| one.plus(other)).or(self.heap).or(other.heap),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::engine::request::{Request, check_library};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use crate::engine::understood::NotUnderstood;
-use crate::engine::usage::Usage;
+use crate::engine::usage::{Heap, Usage};
 use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Kept, Shape};
 use vcm_inspect::daemon::Role;
@@ -109,6 +109,7 @@ fn usage_row(row: Row, usage: &Usage) -> Row {
         ("threads", usage.threads as f64),
         ("cpu_seconds", usage.cpu_seconds()),
     ])
+    .values(usage.heap.into_iter().flat_map(Heap::values))
 }
 
 /// The quick plan has fewer files: the page says how many there were.
@@ -158,14 +159,15 @@ fn run(session: &Session) -> Result<()> {
     let cpu = after.cpu_seconds() - before.cpu_seconds();
     tell::result(&format!(
         "{} files: created in {:.2} s, deleted in {:.2} s, {} errors\n\
-         bricks: {cpu:.2} s of processor time, {:.1} MiB resident before, {:.1} after, {} threads\n",
+         bricks: {cpu:.2} s of processor time, {:.1} MiB resident before, {:.1} after, {} threads\n{}",
         loaded.files,
         loaded.create_seconds,
         loaded.delete_seconds,
         loaded.errors,
         before.rss_mib,
         after.rss_mib,
-        after.threads
+        after.threads,
+        after.heap.map_or(String::new(), |heap| format!("their heaps: {}\n", heap.words()))
     ))
 }
 

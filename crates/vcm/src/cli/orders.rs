@@ -18,7 +18,8 @@ Exit status:
   1  refused: no such process, no right, not on vcmalloc, no such option, a value that it cannot have
   2  wrong arguments
   3  written, and not done yet: the process is stopped, or has no janitor (one thread, or janitor=off)
-     and does it with its next malloc or free that its cache cannot serve: not before it allocates";
+     and does it with its next malloc or free that its cache cannot serve: not before it allocates
+  128+N  ended by signal N: nothing was asked for yet, or it will be done all the same";
 
 const RELEASE_EXAMPLES: &str = "\
 Examples:
@@ -32,7 +33,8 @@ Exit status:
   1  refused: no such process, no right, not on vcmalloc
   2  wrong arguments
   3  written, and not done yet: the process is stopped, or has no janitor (one thread, or janitor=off)
-     and does it with its next malloc or free that its cache cannot serve: not before it allocates";
+     and does it with its next malloc or free that its cache cannot serve: not before it allocates
+  128+N  ended by signal N: nothing was asked for yet, or it will be done all the same";
 
 /// Set options of a running process.
 #[derive(Args)]

@@ -18,7 +18,8 @@ Reading it takes root, or the same user where kernel.yama.ptrace_scope is 0.
 Exit status:
   0  shown, also where Ctrl-C ended it
   1  the process cannot be seen: gone, not allowed, not on vcmalloc; or it ended meanwhile
-  2  wrong arguments";
+  2  wrong arguments
+  128+N  ended by signal N, such as SIGHUP of a closed terminal";
 
 /// Show where the memory of a running process is, from its live bytes to its RSS.
 #[derive(Args)]

@@ -153,6 +153,7 @@ impl<O: Os> Heap<O> {
     pub fn owns(&self, address: usize) -> bool {
         self.pages.class_of(address) != SizeClass::NONE
             || self.is_guarded(address)
+            || self.empties.owns(address)
             || self.emergency.bytes_of(address).is_some()
     }
 

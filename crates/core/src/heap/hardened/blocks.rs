@@ -49,7 +49,7 @@ impl<O: Os> Blocks for Hardened<O> {
         }
         if bytes == 0
             && !self.heap.is_aborting()
-            && let Some(block) = self.empties.make(&self.heap.os, align)
+            && let Some(block) = self.heap.empties.make(&self.heap.os, align)
         {
             return block;
         }
@@ -92,7 +92,7 @@ impl<O: Os> Blocks for Hardened<O> {
         if self.is_outside(address) || bytes > MOST_BYTES {
             return false;
         }
-        if self.empties.owns(address) {
+        if self.heap.empties.owns(address) {
             self.check_empty(address);
             return bytes == 0 && address.is_multiple_of(align);
         }
@@ -134,8 +134,8 @@ impl<O: Os> Blocks for Hardened<O> {
         if self.is_outside(address) || !self.heap.sizes_count() {
             return;
         }
-        if self.empties.owns(address) {
-            let empty = self.heap.obeyed(self.empties.inspect(address));
+        if self.heap.empties.owns(address) {
+            let empty = self.heap.obeyed(self.heap.empties.inspect(address));
             if bytes != 0 || empty.asked() != align.max(1).trailing_zeros() {
                 self.heap.obeyed(Err(Misuse { said: Some(bytes), ..empty.misuse(Fault::WrongSize) }))
             }
@@ -155,8 +155,8 @@ impl<O: Os> Blocks for Hardened<O> {
         if self.is_outside(address) {
             return self.heap.emergency.bytes_of(address).unwrap_or(0);
         }
-        if self.empties.owns(address) {
-            self.heap.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
+        if self.heap.empties.owns(address) {
+            self.heap.obeyed(self.heap.empties.inspect(address).map_err(Misuse::of_use));
             return 0;
         }
         self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use)).frame.bytes
@@ -166,8 +166,15 @@ impl<O: Os> Blocks for Hardened<O> {
         bytes
     }
 
+    #[inline]
+    fn check_copy(&self, address: usize, bytes: usize) {
+        if let wrong @ Err(_) = self.look_at_copy(address, bytes) {
+            self.heap.obeyed(wrong);
+        }
+    }
+
     fn owns(&self, address: usize) -> bool {
-        self.empties.owns(address) || self.heap.owns(address)
+        self.heap.empties.owns(address) || self.heap.owns(address)
     }
 
     fn explain(&self, address: usize, access: Access) -> Option<Misuse> {

@@ -304,11 +304,8 @@ impl<O: Os> Hardened<O> {
 
     /// `Blocks::explain`.
     pub(super) fn meaning_of(&self, address: usize, access: Access) -> Option<Misuse> {
-        if self.empties.owns(address) {
-            let (start, is_live) = self.empties.around(address);
-            let fault = if is_live { Fault::PastEnd(access) } else { Fault::UseAfterFree };
-            let fault = if access == Access::Execute { Fault::Jump } else { fault };
-            return Some(Misuse { block: is_live.then_some((start, 0)), ..Misuse::at(fault, address) });
+        if self.heap.empties.owns(address) {
+            return Some(self.heap.empties.meaning_of(address, access));
         }
         if access == Access::Execute {
             let is_ours = self.offset_of(address) < self.heap.pages.mapped_bytes();

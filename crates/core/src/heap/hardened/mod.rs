@@ -8,7 +8,7 @@
 
 mod blocks;
 mod budget;
-mod empty;
+mod copies;
 mod frame;
 mod guarded;
 mod quarantine;
@@ -22,10 +22,9 @@ use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
-use crate::watch::{Probes, Probing};
+use crate::watch::{Empty, Probes, Probing};
 use budget::Budget;
 use core::ptr::with_exposed_provenance_mut as at_mut;
-use empty::{Empties, Empty};
 use frame::{FRONT, Frame, TAIL_LEAST};
 use guarded::Runs;
 use quarantine::Quarantine;
@@ -49,7 +48,6 @@ pub struct Hardened<O: Os> {
     quarantine: Quarantine,
     runs: Runs,
     stuck: Stuck,
-    empties: Empties,
     budget: Budget,
     /// Blocks with guard pages now.
     fenced: AtomicUsize,
@@ -86,7 +84,6 @@ impl<O: Os> Hardened<O> {
             quarantine: Quarantine::new(),
             runs: Runs::new(),
             stuck: Stuck::new(),
-            empties: Empties::new(),
             budget: Budget::new(),
             fenced: AtomicUsize::new(0),
         }
@@ -203,10 +200,10 @@ impl<O: Os> Hardened<O> {
     }
 
     fn take_back(&self, address: usize, by: Maker) -> Result<(), Misuse> {
-        if self.empties.owns(address) {
-            let empty = self.empties.inspect(address)?;
+        if self.heap.empties.owns(address) {
+            let empty = self.heap.empties.inspect(address)?;
             self.check_empty_maker(empty, by)?;
-            return self.empties.take_back(empty);
+            return self.heap.empties.take_back(empty);
         }
         let live = self.inspect(address)?;
         self.check_maker(&live, by)?;
@@ -344,10 +341,10 @@ impl<O: Os> Hardened<O> {
         if self.is_outside(address) {
             return;
         }
-        if self.empties.owns(address) {
-            let empty = self.heap.obeyed(self.empties.inspect(address));
+        if self.heap.empties.owns(address) {
+            let empty = self.heap.obeyed(self.heap.empties.inspect(address));
             self.heap.obeyed(self.check_empty_maker(empty, from));
-            return self.empties.set_maker(empty, to);
+            return self.heap.empties.set_maker(empty, to);
         }
         let live = self.heap.obeyed(self.inspect(address));
         self.heap.obeyed(self.check_maker(&live, from));

@@ -20,7 +20,7 @@ impl<O: Os> Hardened<O> {
         if self.is_outside(address) {
             return self.move_from_outside(address, align, bytes);
         }
-        if self.empties.owns(address) {
+        if self.heap.empties.owns(address) {
             return self.reallocate_empty(address, align, bytes);
         }
         let live = self.heap.obeyed(self.owned(address));
@@ -57,7 +57,7 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn check_empty(&self, address: usize) {
-        let empty = self.heap.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
+        let empty = self.heap.obeyed(self.heap.empties.inspect(address).map_err(Misuse::of_use));
         self.heap.obeyed(self.check_empty_maker(empty, Maker::Malloc));
     }
 

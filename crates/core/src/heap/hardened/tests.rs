@@ -193,7 +193,7 @@ fn where_no_empty_block_can_be_had_an_ordinary_one_is() {
     heap.free(heap.allocate(1));
     heap.heap.os.refuse_after(Request::Reserve, 0);
     let block = heap.allocate(0);
-    assert!(block != 0 && !heap.empties.owns(block) && heap.usable_bytes(block) == 0);
+    assert!(block != 0 && !heap.heap.empties.owns(block) && heap.usable_bytes(block) == 0);
     heap.free(block);
 }
 

@@ -43,6 +43,10 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, bytes: usize) -> usize {
+        if bytes == 0 {
+            let block = self.allocate_empty(MIN_ALIGN);
+            return if block != 0 { block } else { self.allocate_slow(1) };
+        }
         if self.sample_is_due(bytes, MIN_ALIGN) {
             let block = self.allocate_sample(bytes, MIN_ALIGN);
             if block != 0 {
@@ -88,6 +92,10 @@ impl<O: Os> Heap<O> {
     fn allocate_aligned_slow(&self, align: usize, bytes: usize) -> usize {
         if align <= MIN_ALIGN {
             return self.allocate_slow(bytes);
+        }
+        if bytes == 0 {
+            let block = self.allocate_empty(align);
+            return if block != 0 { block } else { self.allocate_aligned_slow(align, 1) };
         }
         if self.sample_is_due(bytes, align) {
             let block = self.allocate_sample(bytes, align);

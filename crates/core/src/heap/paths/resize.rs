@@ -11,8 +11,15 @@ const GROWS_ON_FROM: usize = 24 << 10;
 impl<O: Os> Heap<O> {
     /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where
     /// there is no memory, and the old block is as it was. `address` 0 means a new block.
+    #[inline]
     pub fn reallocate(&self, address: usize, bytes: usize) -> usize {
-        self.reallocate_aligned(address, MIN_ALIGN, bytes)
+        if address == 0 {
+            return self.allocate(bytes);
+        }
+        match self.pages.class_of_allocated(address) {
+            Some(class) if stays_in(class.block_bytes(), bytes) && !self.is_watched() => address,
+            _ => self.reallocate_aligned(address, MIN_ALIGN, bytes),
+        }
     }
 
     /// What `reallocate` does for a block that has to lie at a multiple of `align`, a power of two, whatever the old
@@ -20,6 +27,9 @@ impl<O: Os> Heap<O> {
     pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
         if address == 0 {
             return self.allocate_aligned(align, bytes);
+        }
+        if align <= MIN_ALIGN && self.stays_in_its_units(address, bytes) {
+            return address;
         }
         self.check_start(address);
         let usable = self.usable_bytes(address);
@@ -31,10 +41,9 @@ impl<O: Os> Heap<O> {
         if was_large && is_aligned && self.resizes_in_place(address, bytes) {
             return address;
         }
-        // A block stays where it is unless it is too small or less than half used. A guarded one always knows
-        // what was asked for, so it stays only where that does not change.
-        let stays = if self.guards.owns(address) { bytes == usable } else { bytes >= usable / 2 };
-        if bytes <= usable && stays && is_aligned {
+        // A guarded block always knows what was asked for, so it stays only where that does not change.
+        let stays = if self.guards.owns(address) { bytes == usable } else { stays_in(usable, bytes) };
+        if stays && is_aligned {
             return if self.is_watched() { self.keep(address, align, bytes) } else { address };
         }
         let block = match bytes > usable && bytes > GROWS_ON_FROM {
@@ -133,6 +142,15 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Whether a large block has as many units as it would have with so many bytes: most steps of a buffer that grows by
+    /// a little. Nothing is changed, so no lock is needed. Who watches is told of each size.
+    fn stays_in_its_units(&self, address: usize, bytes: usize) -> bool {
+        self.pages.class_of(address) == SizeClass::LARGE
+            && bytes > GROWS_ON_FROM
+            && !self.is_watched()
+            && self.large.has_units_for(&self.pages, address, bytes)
+    }
+
     /// A block of a class has no other size, and a large one is not kept for little.
     fn resizes_in_place(&self, address: usize, bytes: usize) -> bool {
         if self.pages.class_of(address) != SizeClass::LARGE || bytes <= GROWS_ON_FROM {
@@ -147,4 +165,9 @@ impl<O: Os> Heap<O> {
         });
         self.obeyed(outcome.unwrap_or(Ok(false)))
     }
+}
+
+/// A block stays where it is unless it is too small or less than half used.
+fn stays_in(usable: usize, bytes: usize) -> bool {
+    bytes <= usable && bytes >= usable / 2
 }

@@ -56,12 +56,16 @@ impl<O: Os> Heap<O> {
         if self.guards.owns(address) {
             return self.obeyed(self.guards.bytes_of(address));
         }
-        let usable = match (class, self.emergency.bytes_of(address)) {
-            (SizeClass::LARGE, _) => self.large.usable(&self.pages, address),
-            (_, Some(bytes)) => Ok(bytes),
-            (_, None) => Err(Misuse::at(self.foreign_fault(address), address).of_use()),
+        if self.empties.owns(address) {
+            self.obeyed(self.empties.inspect(address).map_err(Misuse::of_use));
+            return 0;
+        }
+        let elsewhere = || {
+            let in_emergency = self.emergency.bytes_of(address);
+            in_emergency.ok_or_else(|| Misuse::at(self.foreign_fault(address), address).of_use())
         };
-        self.obeyed(usable)
+        let is_large = class == SizeClass::LARGE;
+        self.obeyed(if is_large { self.large.usable(&self.pages, address) } else { elsewhere() })
     }
 
     /// Bytes that a block for `bytes` would have.

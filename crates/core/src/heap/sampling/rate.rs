@@ -34,7 +34,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Whether samples may be guarded.
-    fn has_guards(&self) -> bool {
+    pub(super) fn has_guards(&self) -> bool {
         self.hooks.is_some_and(|hooks| hooks.before_guards.is_some())
     }
 

@@ -1,9 +1,10 @@
 //! A sampled block: when a request is to be one, and where it is placed; and blocks of a policy, which are samples where they lie.
 
 use crate::base::fault::{Access, Fault};
+use crate::base::sync::Ordering;
 use crate::class::{MIN_ALIGN, SizeClass};
-use crate::heap::Heap;
 use crate::heap::sampling::FORGOTTEN;
+use crate::heap::{Heap, NEW};
 use crate::options::OptionId;
 use crate::os::Os;
 use crate::watch::{Guards, Size, Stack};
@@ -25,7 +26,30 @@ impl<O: Os> Heap<O> {
     /// Counts a request that came to the slow path; true where it is to be a sample.
     #[inline]
     pub(crate) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
-        self.cache.sample_is_due(self.counted_bytes(bytes, align))
+        self.cache.sample_is_due(self.counted_bytes(bytes, align)) || self.is_first(bytes, align)
+    }
+
+    /// Whether a request is to be one of the first large blocks that are guarded, where no weights count.
+    #[inline]
+    fn is_first(&self, bytes: usize, align: usize) -> bool {
+        self.guards.may_be_first(bytes)
+            && self.guards_are_wanted()
+            && align <= MIN_ALIGN
+            && !self.is_watched()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn guards_are_wanted(&self) -> bool {
+        self.begin();
+        self.has_guards() && self.options.get(OptionId::guarded_rate) != 0
+    }
+
+    /// What the options say is known when the heap has started.
+    fn begin(&self) {
+        if self.state.load(Ordering::Relaxed) == NEW && self.hooks.is_some() {
+            self.in_slow_path(|| self.is_started());
+        }
     }
 
     /// What a request counts for where samples are drawn: what it asks for where each is looked at; else its block, as in
@@ -43,7 +67,8 @@ impl<O: Os> Heap<O> {
     pub(crate) fn allocate_sample(&self, bytes: usize, align: usize) -> usize {
         let most = Guards::most_bytes(&self.os);
         let rate = self.options.get(OptionId::guarded_rate);
-        let guarded = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
+        let is_one = bytes <= most && align <= most && rate != 0 && self.guards.is_due(&self.os, rate);
+        let guarded = is_one || self.is_first(bytes, align);
         if !guarded && !self.is_watched() {
             return 0;
         }
@@ -70,12 +95,22 @@ impl<O: Os> Heap<O> {
             }
         };
         // Guarded pages are not in the footprint that the limit is about: near it there are none.
-        let room = |hard: usize| self.pages.footprint().saturating_add(LIMIT_MARGIN) <= hard;
+        let room = |hard: usize| self.pages.footprint().saturating_add(LIMIT_MARGIN.max(8 * bytes)) <= hard;
         let fits = self.pages.limits.hard().is_none_or(room);
         if !fits || !self.guards.prepare(&self.os, made) {
             return None;
         }
         self.guards.allocate(&self.os, bytes, align, self.trace(stack))
+    }
+
+    /// A block of no bytes, which nobody can read or write; 0 where there are to be no guards, or no more such blocks.
+    pub(crate) fn allocate_empty(&self, align: usize) -> usize {
+        self.begin();
+        let wanted = self.options.get(OptionId::guarded_rate) != 0 && !self.is_aborting();
+        let before = self.hooks.and_then(|hooks| hooks.before_guards).filter(|_| wanted);
+        let Some(before_guards) = before else { return 0 };
+        before_guards();
+        self.empties.make(&self.os, align).unwrap_or(0)
     }
 
     /// Tells whether an address belongs to guarded samples. Async-signal-safe.

@@ -228,7 +228,7 @@ fn a_full_disk_is_told_in_one_line_and_not_tried_again() {
 
 #[test]
 fn call_sites_stand_in_it_where_the_profile_is_on() {
-    let hooks = Hooks { before_guards: || (), unwind: |_| 0 };
+    let hooks = Hooks { before_guards: Some(|| ()), unwind: |_| 0 };
     let (heap, folder) = (Box::new(Heap::with_hooks(Fake::default(), hooks)), Folder::new("sites"));
     let file = folder.file("words");
     assert!(heap.start_profile(1));

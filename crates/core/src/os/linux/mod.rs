@@ -11,7 +11,7 @@ mod huge;
 mod memory;
 mod moves;
 mod process;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod registration;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sequences;
@@ -39,7 +39,7 @@ pub struct Linux {
     allowed: Allowed,
     /// The address of glibc's `__libc_single_threaded` (2.32 and later), 0 where it is not known.
     single_threaded: AtomicUsize,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     registration: registration::Registration,
     /// The system has no names for pages: it is not asked again.
     has_no_names: AtomicBool,
@@ -51,7 +51,7 @@ impl Linux {
             allowed: Allowed::new(),
             single_threaded: AtomicUsize::new(0),
             has_no_names: AtomicBool::new(false),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             registration: registration::Registration::new(),
         }
     }
@@ -59,21 +59,21 @@ impl Linux {
     /// Threads may be registered for the sequences in areas of our own: nobody else does it. Each that is calls
     /// `entered`, which must not allocate.
     pub fn allow_registration(&self, entered: Option<extern "C" fn()>) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         self.registration.allow(entered);
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let _ = entered;
     }
 
     /// No thread may be registered in areas of our own: somebody else has registered this one.
     pub fn forbid_registration(&self) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         self.registration.forbid();
     }
 
-    /// Takes this thread's own registration back, for good: its memory ends before it does.
+    /// Takes this thread's own registration back, for good: its memory ends before it does, or another wants it.
     pub fn leave_sequences(&self) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         registration::leave();
     }
 
@@ -272,15 +272,13 @@ impl Os for Linux {
     }
 
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         return if self.may(Ask::Register) { registration::area() } else { Err(NoSequences::Kernel) };
-        #[cfg(target_arch = "aarch64")]
-        return Err(if sequences::register_fence() { NoSequences::Unregistered } else { NoSequences::Fence });
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         Err(NoSequences::Machine)
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn enter_sequences(&self) -> bool {
         self.registration.enter(self.may(Ask::Register))
     }

@@ -30,7 +30,7 @@ global_asm!(
 
 const AREA_BYTES: usize = 32;
 /// What stands before our abort handlers.
-const SIGNATURE: u32 = 0x5305_3053;
+const SIGNATURE: u32 = if cfg!(target_arch = "x86_64") { 0x5305_3053 } else { 0xd428_bc00 };
 const FLAG_UNREGISTER: usize = 1;
 /// What `cpu_id` says (RSEQ_CPU_ID_UNINITIALIZED, RSEQ_CPU_ID_REGISTRATION_FAILED).
 const NOT_YET: u32 = u32::MAX;
@@ -104,8 +104,8 @@ impl Registration {
     }
 }
 
-/// Takes this thread's registration back, for good: it is about to end, and its memory before it. No signal handler may
-/// come between: it would find its descriptor announced to a kernel that does not look.
+/// Takes this thread's registration back, for good: it is about to end, and its memory before it, or somebody else is about to
+/// register it. No signal handler may come between: it would find its descriptor announced to a kernel that does not look.
 pub(super) fn leave() {
     let area = own_area();
     let every_signal = u64::MAX;
@@ -131,15 +131,17 @@ pub(super) fn area() -> Result<SequenceArea, NoSequences> {
     Ok(sequences::indexed(offset()))
 }
 
-/// Calls rseq(2) for the area at this address, none at 0; the error. Leaves errno as it was.
+/// Calls rseq(2) for the area at this address, none at 0; the error. By an instruction: `syscall` is a function of our
+/// library too, which takes whoever calls it for another that registers.
 fn register(area: usize, flags: usize) -> Option<i32> {
     let length = if area == 0 { 0 } else { AREA_BYTES };
-    let before = thread::error_number();
-    // SAFETY: the area is this thread's own and lives as long as it.
-    let failed = unsafe { libc::syscall(libc::SYS_rseq, area, length, flags, SIGNATURE as usize) } != 0;
-    let error = thread::error_number();
-    thread::set_error_number(before);
-    failed.then_some(error)
+    let answer: isize;
+    // SAFETY: the area is this thread's own and lives as long as it. The kernel keeps all registers but these.
+    unsafe {
+        asm!("syscall", inlateout("rax") libc::SYS_rseq as isize => answer, in("rdi") area, in("rsi") length,
+            in("rdx") flags, in("r10") SIGNATURE as usize, out("rcx") _, out("r11") _, options(nostack));
+    }
+    (answer < 0).then_some(-answer as i32)
 }
 
 fn set_signal_mask(new: &u64, old: &mut u64) {
@@ -157,6 +159,13 @@ fn offset() -> isize {
     let offset: isize;
     // SAFETY: reads our own global offset table, where the dynamic linker or the linker has put it.
     unsafe {
+        #[cfg(target_arch = "aarch64")]
+        asm!(
+            "adrp {0}, :gottprel:vcm_thread_area",
+            "ldr {0}, [{0}, :gottprel_lo12:vcm_thread_area]",
+            out(reg) offset, options(nostack, preserves_flags, readonly)
+        );
+        #[cfg(target_arch = "x86_64")]
         asm!("mov {}, qword ptr [rip + vcm_thread_area@GOTTPOFF]", out(reg) offset,
             options(nostack, preserves_flags, readonly));
     }
@@ -165,8 +174,13 @@ fn offset() -> isize {
 
 fn own_area() -> &'static Area {
     let thread: usize;
-    // SAFETY: the word at the thread pointer holds its own address (x86-64's ABI).
-    unsafe { asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, preserves_flags, readonly)) };
+    // SAFETY: reads the thread pointer; on x86-64 the word that it points to holds its own address (the ABI).
+    unsafe {
+        #[cfg(target_arch = "aarch64")]
+        asm!("mrs {}, tpidr_el0", out(reg) thread, options(nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, preserves_flags, readonly));
+    }
     // SAFETY: the area of this thread, for as long as it runs; who gets it does not pass it on.
     unsafe { &*ptr::with_exposed_provenance(thread.wrapping_add_signed(offset())) }
 }

@@ -68,6 +68,18 @@ impl Runs {
     /// A run of whole blocks and the beginning of one more: the first place that is free, or one not far behind
     /// it with clearly more memory that is there already. New memory costs a fault for each page, and stays.
     fn take_across(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
+        let first = self.place_across(blocks, units, align)?;
+        Some(self.take_at(blocks, first * BLOCK_UNITS, units))
+    }
+
+    /// A run of whole blocks with as many free units behind it.
+    pub fn take_with_double(&mut self, blocks: &impl Blocks, units: u32) -> Option<Run> {
+        let first = self.place_across(blocks, units.checked_mul(2)?, 1)?;
+        Some(self.take_at(blocks, first * BLOCK_UNITS, units))
+    }
+
+    /// The first block of such a place.
+    fn place_across(&self, blocks: &impl Blocks, units: u32, align: u32) -> Option<u32> {
         let step = (align / BLOCK_UNITS).max(1);
         let clearly = (units / 4).max(1);
         let start = self.aligned(0, step);
@@ -84,7 +96,7 @@ impl Runs {
             }
             from = first + step;
         }
-        Some(self.take_at(blocks, best * BLOCK_UNITS, units))
+        Some(best)
     }
 
     /// The first block from `number` on whose address is a multiple of `step` blocks, a power of two.
@@ -144,8 +156,19 @@ impl Runs {
         if end.div_ceil(BLOCK_UNITS) > self.blocks {
             return None;
         }
+        self.are_free(blocks, next, more).then(|| self.take_at(blocks, next, more).zeroed)
+    }
+
+    /// Whether all of these units are free.
+    pub fn are_free(&self, blocks: &impl Blocks, start: u32, units: u32) -> bool {
         let mut free = true;
-        each_part(next, more, |number, mask| free &= Self::of(blocks, number).free & mask == mask);
-        free.then(|| self.take_at(blocks, next, more).zeroed)
+        each_part(start, units, |number, mask| free &= Self::of(blocks, number).free & mask == mask);
+        free
+    }
+
+    /// How many blocks at the end of the range are wholly free.
+    pub fn free_at_end(&self, blocks: &impl Blocks) -> u32 {
+        let is_free = |number: &u32| Self::of(blocks, *number).free == u128::MAX;
+        (0..self.blocks).rev().take_while(is_free).count() as u32
     }
 }

@@ -22,6 +22,7 @@ use vcm_inspect::elf::Look;
 use vcm_inspect::privileges::Starter;
 use vcm_inspect::root::Root;
 
+const PRELOAD: &str = "LD_PRELOAD";
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// From being asked to end to being ended.
@@ -126,9 +127,9 @@ fn of_report(shown: &str, line: Option<Line>, target: &Target) -> Verdict {
 
 /// The first preload of the environment that is ours and can be taken.
 fn preloaded() -> Option<Library> {
-    let list = env::var("LD_PRELOAD").unwrap_or_default();
+    let list = env::var(PRELOAD).unwrap_or_default();
     let paths = list.split([':', ' ']).filter(|entry| entry.contains('/'));
-    paths.filter_map(|path| library::find(Some(Path::new(path)), false).ok()).next()
+    paths.filter_map(|path| library::open(Path::new(path), PRELOAD).ok()).next()
 }
 
 fn prevented(target: &Target, library: &Library, is_reported: bool) -> Option<String> {
@@ -142,7 +143,7 @@ fn prevented(target: &Target, library: &Library, is_reported: bool) -> Option<St
 }
 
 fn why_not(is_preloaded: bool) -> String {
-    let list = env::var("LD_PRELOAD").unwrap_or_default();
+    let list = env::var(PRELOAD).unwrap_or_default();
     let by_name = || list.split([':', ' ']).any(|entry| entry.starts_with("libvcmalloc"));
     if is_preloaded || by_name() {
         "the library did not report, and the file does not show why. Does a wrapper clear the environment, or did the \
@@ -152,6 +153,9 @@ fn why_not(is_preloaded: bool) -> String {
         "LD_PRELOAD is not set here, and the program is not linked with it. 'vcm run -- COMMAND' preloads it"
             .into()
     } else {
-        format!("none of LD_PRELOAD={} is a vcmalloc that can be preloaded", say::typed([list]))
+        let whys = list.split([':', ' ']).filter(|entry| entry.contains('/') && !entry.contains('$'));
+        let whys = whys.filter_map(|entry| library::open(Path::new(entry), PRELOAD).err());
+        let whys: String = whys.map(|why| format!("; {}", why.message)).collect();
+        format!("none of LD_PRELOAD={} is a vcmalloc that can be preloaded{whys}", say::typed([list]))
     }
 }

@@ -15,7 +15,7 @@ pub fn judge(id: i32) -> Verdict {
     let name = process.name_at_start().map(|start| say::typed([String::from_utf8_lossy(&start.name)]));
     let shown = format!("{} (pid {id})", name.unwrap_or_default());
     match look(&process) {
-        Ok(loaded) => verdict(&shown, &allocator::of(&loaded), &loaded),
+        Ok(loaded) => verdict(&process, &shown, &allocator::of(&loaded), &loaded),
         Err(error) => Verdict::NotKnown(format!("{shown} cannot be looked at: {}", why(&error))),
     }
 }
@@ -33,8 +33,8 @@ fn why(error: &io::Error) -> String {
     }
 }
 
-fn verdict(shown: &str, answer: &Answer, loaded: &Loaded) -> Verdict {
-    let refused = refused(loaded);
+fn verdict(process: &Process, shown: &str, answer: &Answer, loaded: &Loaded) -> Verdict {
+    let refused = refused(process, loaded);
     let Some(serving) = &answer.serving else {
         return Verdict::NotKnown(format!("{shown}: {}{refused}", answer.evidence.join("; ")));
     };
@@ -70,14 +70,11 @@ fn named(allocator: &Allocator) -> String {
     format!("{}{version}, {}", allocator.kind.name(), allocator.object.display())
 }
 
-fn refused(loaded: &Loaded) -> String {
-    let names = &loaded.refused_preloads;
-    if names.is_empty() {
-        return String::new();
-    }
-    format!(
-        ". Its preloads name {}, which the loader did not take: no such file there, one of another machine, or a program \
-         that gains privileges",
-        say::typed(names)
-    )
+/// The preloads that are not in the process, and what their files show.
+fn refused(process: &Process, loaded: &Loaded) -> String {
+    let named = |entry: &String| {
+        let why = loaded::why_refused(process, entry);
+        format!(". Its preloads name {}, which the loader did not take: {why}", say::typed([entry]))
+    };
+    loaded.refused_preloads.iter().map(named).collect()
 }

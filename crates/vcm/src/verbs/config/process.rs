@@ -1,7 +1,7 @@
-//! What a running process was started with, read from outside.
+//! The options of a running process, read from outside.
 //!
-//! Knows the environment at the start, the files that are mapped and the config file as it is now; says what
-//! it cannot know: changes since the start.
+//! What is in effect is in its memory. Where that does not tell (another allocator, no right, nothing allocated yet), and
+//! for a file that is tried, it is what the process was started with: its environment, and the config file as it is now.
 
 use super::effective::{Value, table, values, values_without_environment};
 use super::json;
@@ -30,6 +30,8 @@ struct Answer {
     name: String,
     /// The file through which vcmalloc is in the process; none if it is not.
     library: Option<String>,
+    /// The options are those of its heap at this moment, whoever set them; else those that it was started with.
+    in_effect: bool,
     file: String,
     file_read: bool,
     options: Vec<Value>,
@@ -43,12 +45,14 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
         return json(&answer);
     }
     answer.warnings.iter().for_each(|warning| say::line(&format!("vcm: warning: {warning}")));
-    let library = answer.library.as_deref().map_or(
-        "It does not run on vcmalloc; with the library it would have been started with:".to_string(),
-        |library| format!("It runs on {library} and was started with:"),
-    );
+    let library = match answer.library.as_deref() {
+        None => "It does not run on vcmalloc; with the library it would have been started with:".to_string(),
+        Some(library) if answer.in_effect => format!("It runs on {library}. In effect now:"),
+        Some(library) => format!("It runs on {library} and was started with:"),
+    };
     let head = format!("Process {id}, {} ({})\n{library}\n\n", answer.name, answer.program);
-    let tail = "\nWhat the program changed through the C API since then does not show here.\n";
+    let tail = "\nWhat was changed since then ('vcm set', the C API) does not show here.\n";
+    let tail = if answer.in_effect { "" } else { tail };
     say::result(&(head + &table(&answer.options) + tail))
 }
 
@@ -57,13 +61,17 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let Variables { pairs: environment, is_of_now } = process.variables()?;
     let program = process.program()?;
     let library = library_in(process, &environment)?;
-    // A file that is tried counts as if the process could read it.
+    // A file that is tried counts as if the process could read it, and is in effect nowhere yet.
+    let is_tried = file.is_some();
     let file = file.map_or_else(|| ConfigFile::of_process(process, &environment), ConfigFile::named);
-    let effective = Effective::of_process(process, &environment, file, &name);
+    let mut effective = Effective::of_process(process, &environment, file, &name);
+    let in_effect = !is_tried && effective.take_from(process);
     let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();
     warnings.extend(now.map(|now| settings::renamed(&name, &now)));
-    if environment.is_empty() {
+    if in_effect {
+        // It does not depend on what can be seen of the start.
+    } else if environment.is_empty() {
         let why = "its environment is empty, in its memory too: it was started without one, or cleared it; what a \
                    variable may have set is not known";
         warnings.push(why.into());
@@ -72,7 +80,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
                    those that its memory has now";
         warnings.push(why.into());
     }
-    let depends = environment.is_empty() && !process.was_privileged();
+    let depends = !in_effect && environment.is_empty() && !process.was_privileged();
     let values = if depends { values_without_environment } else { values };
     let changed = std::fs::metadata(&effective.file).and_then(|file| file.modified()).ok();
     let settled = process.started().map(|started| started + START_IS_KNOWN_TO);
@@ -87,6 +95,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
         program: program.display().to_string(),
         name: String::from_utf8_lossy(&name).into_owned(),
         library: library.map(|path| path.display().to_string()),
+        in_effect,
         file: effective.file.display().to_string(),
         file_read: effective.file_read,
         options: values(&effective, &automatic),

@@ -160,7 +160,6 @@ impl Fake {
         self.link(path, &format!("{folder}/exe"));
         self.link("mnt:[1]", &format!("{folder}/ns/mnt"));
         self.link("/", &format!("{folder}/root"));
-        self.write(&format!("{folder}/stat"), &format!("{id} (x) S 1 {}", "0 ".repeat(40)));
         self.write(&format!("{folder}/net/unix"), "");
         fs::create_dir_all(self.root.path(format!("{folder}/fd"))).unwrap();
         self.write(&format!("{folder}/mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
@@ -253,7 +252,10 @@ impl FakeProcess<'_> {
     }
 
     pub fn threads(&self, count: u64) -> &Self {
-        self.status(&format!("Threads:\t{count}\nVmRSS:\t 1048576 kB\nVmSwap:\t 0 kB\nTHP_enabled:\t1\n"))
+        let (before, behind) = ("0 ".repeat(15), "0 ".repeat(24));
+        let stat = format!("{} (x) S 1 {before}{count} {behind}", self.id);
+        self.fake.write(&self.path("stat"), &stat);
+        self.status(&format!("VmRSS:\t 1048576 kB\nVmSwap:\t 0 kB\nTHP_enabled:\t1\n"))
     }
 
     pub fn status(&self, text: &str) -> &Self {

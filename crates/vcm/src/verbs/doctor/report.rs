@@ -194,7 +194,7 @@ mod tests {
         fake.osd().threads(215);
         fake.process(105, "/usr/bin/ceph-osd -f --cluster ceph --id 4", "osd-linked")
             .load(crate::verbs::doctor::fake::TCMALLOC, "tcmalloc")
-            .status("Threads:\t1\n");
+            .threads(1);
         let survey = fake.survey();
         let text = text(&survey, &check::run(&checks::ALL, &survey), Page::of_width(60));
         let is_whole = |line: &&str| line.contains("sudo ") || line.contains("ceph ") || line.contains('<');

@@ -106,7 +106,6 @@ fn not_known(id: OptionId) -> AllocatorSetting {
 }
 
 fn ours(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
-    let is_known = daemon.environment.is_some() || daemon.process.was_privileged();
     let environment = daemon.environment.unwrap_or_default();
     let file = ConfigFile::of(environment).path;
     let seen = ConfigFile::of_process(daemon.process, environment);
@@ -115,7 +114,10 @@ fn ours(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
     let renamed = start.filter(|start| start.now.is_some()).map_or(String::new(), |start| {
         format!(" (its name at the start: {})", String::from_utf8_lossy(&start.name))
     });
-    let effective = Effective::of_process(daemon.process, environment, seen, &name);
+    let mut effective = Effective::of_process(daemon.process, environment, seen, &name);
+    let is_known = effective.take_from(daemon.process)
+        || daemon.environment.is_some()
+        || daemon.process.was_privileged();
     let automatic = Automatic::of(daemon.process);
     let settings = OptionId::ALL
         .into_iter()

@@ -184,8 +184,8 @@ fn choose(root: &Root, wanted: &Wanted, tcmalloc: &[String], program: &Path) -> 
 fn not_beside(library: &Library, program: &Path, tcmalloc: &str) -> Failure {
     refused(format!(
         "{} is linked with {tcmalloc} and asks it how much memory it uses. Preloading {} would let its caches \
-         grow without end, so vcmalloc's stand-in {tcmalloc} is needed, and it is not beside it. 'make build' makes \
-         it; or name it: vcm enable --library PATH ...",
+         grow without end, so vcmalloc's stand-in {tcmalloc} is needed, and it is not beside it. The package \
+         vcmalloc-tcmalloc-compat has it, 'make build' makes it; or name it: vcm enable --library PATH ...",
         program.display(),
         library.path.display()
     ))

@@ -19,10 +19,10 @@ pub fn set(arguments: &Set) -> Outcome {
     for setting in &arguments.settings {
         check(setting)?;
     }
-    let seen = seen(&arguments.target)?;
+    let seen = seen(&arguments.target, "set")?;
     let id = seen.process.id;
     for setting in &arguments.settings {
-        match give(&seen, &Order::Set(setting)).map_err(|why| failure(id, &why))? {
+        match give(&seen, &Order::Set(setting)).map_err(|why| failure(id, &say::for_verb(&why, "set")))? {
             Answer::Done(_) => {
                 say::result(&format!("{id} {}: {setting}\n", seen.name))?;
             }
@@ -39,10 +39,12 @@ pub fn set(arguments: &Set) -> Outcome {
 }
 
 pub fn release(arguments: &Release) -> Outcome {
-    let seen = seen(&arguments.target)?;
+    let seen = seen(&arguments.target, "release")?;
     let id = seen.process.id;
     let before = seen.process.status_bytes("VmRSS");
-    match give(&seen, &Order::Release(arguments.bytes)).map_err(|why| failure(id, &why))? {
+    match give(&seen, &Order::Release(arguments.bytes))
+        .map_err(|why| failure(id, &say::for_verb(&why, "release")))?
+    {
         Answer::Done(bytes) => {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             let mut line = format!("{id} {}: {:.1} MiB given back", seen.name, mib(bytes));
@@ -57,10 +59,10 @@ pub fn release(arguments: &Release) -> Outcome {
     }
 }
 
-fn seen(target: &str) -> Result<Seen, Failure> {
-    let process = window::find(target).map_err(|line| Failure::new(FAILURE, line))?;
+fn seen(target: &str, verb: &str) -> Result<Seen, Failure> {
+    let process = window::find(target).map_err(|line| Failure::new(FAILURE, say::for_verb(&line, verb)))?;
     let id = process.id;
-    Seen::open(process).map_err(|why| failure(id, &why))
+    Seen::open(process).map_err(|why| failure(id, &say::for_verb(&why, verb)))
 }
 
 fn earlier(why: Why) -> String {

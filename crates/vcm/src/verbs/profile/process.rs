@@ -22,9 +22,10 @@ enum End {
 }
 
 pub fn take(arguments: &Arguments, target: &str) -> Result<Profile, Failure> {
-    let process = window::find(target).map_err(|line| Failure::new(FAILURE, for_profile(&line)))?;
+    let process =
+        window::find(target).map_err(|line| Failure::new(FAILURE, say::for_verb(&line, "profile")))?;
     let id = process.id;
-    let failure = |why: String| Failure::new(FAILURE, format!("{id} {}", for_profile(&why)));
+    let failure = |why: String| Failure::new(FAILURE, format!("{id} {}", say::for_verb(&why, "profile")));
     let seen = Seen::open(process).map_err(failure)?;
     if arguments.measure() == Measure::Peak && !seen.samples().map_err(failure)?.keeps_peak {
         return Err(failure(
@@ -112,9 +113,4 @@ fn wait(seen: &Seen, length: Duration, held: &Held) -> End {
             None => {}
         }
     }
-}
-
-/// The reader's advice is written for its first user.
-fn for_profile(line: &str) -> String {
-    line.replace("vcm stat", "vcm profile")
 }

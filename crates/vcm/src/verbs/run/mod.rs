@@ -1,9 +1,11 @@
 //! `vcm run`: start a program on vcmalloc, pass its signals and its exit code through, verify the preload.
 //!
 //! ```text
+//! filter     a filter of system calls that was there before us
 //! watch      the verdict, from these and what could be seen before the start
 //! ```
 
+mod filter;
 mod watch;
 
 use crate::child::{self, Child, Event};
@@ -27,6 +29,7 @@ use vcm_measure::nearest;
 use watch::Watch;
 
 const PRELOAD: &str = "LD_PRELOAD";
+const FRONT: &str = "front";
 
 pub fn run(arguments: Run) -> Outcome {
     let settings = settings_given(&arguments)?;
@@ -54,7 +57,11 @@ pub fn run(arguments: Run) -> Outcome {
 
     let proof = Proof::new().map_err(|error| own_failure("the proof descriptor", &error))?;
     let mut command = Command::new(&target.path);
+    let is_front_chosen = settings.iter().any(|(variable, _)| *variable == settings::variable(FRONT));
     command.arg0(name).args(rest).envs(settings);
+    if !is_front_chosen {
+        survive_filter(&mut command);
+    }
     command.env(PRELOAD, preload_list(&library, env::var_os(PRELOAD).as_deref()));
     command.env(PROOF_VARIABLE, proof.number().to_string());
     if arguments.stats {
@@ -65,6 +72,21 @@ pub fn run(arguments: Run) -> Outcome {
     let carrier = findings::carrier(&target);
     let watch = Watch::new(child.id(), name, &library, carrier, &proof, &findings, arguments.verbose);
     supervise(child, watch, arguments.strict)
+}
+
+/// Where a filter would end the program for what the caches of virtual CPUs ask, it gets those under locks.
+fn survive_filter(command: &mut Command) {
+    let variable = settings::variable(FRONT);
+    if env::var_os(&variable).is_some() {
+        return;
+    }
+    if let Some(call) = filter::deadly_call() {
+        say::line(&format!(
+            "vcm: note: a filter of system calls ends who asks for {call}: started with {FRONT}=locked; let {call} pass \
+             for the faster caches"
+        ));
+        command.env(variable, "locked");
+    }
 }
 
 /// Waits for the end of the child and looks at it meanwhile.

@@ -1,10 +1,11 @@
-//! The processes of this host on vcmalloc. Each is looked into once for a start and a program, and again in its first
-//! rounds, as a library is not there yet while a process starts; then only what is ours is read.
+//! The processes of this host on vcmalloc. Who there is is asked once a second at most, of every process. Each is looked
+//! into once for a start and a program, and again in its first rounds, as a library is not there yet while a process
+//! starts; then only what is ours is read.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vcm_inspect::daemon::{self, Role};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::process::{self, Process};
@@ -13,8 +14,12 @@ use vcm_inspect::window::{Seen, Snapshot, Watched, is_on_ours};
 
 /// Rounds in which a process may still become one of ours.
 const FIRST_ROUNDS: u8 = 3;
+/// A little less than a second, so that rounds a second apart ask each time.
+const ASKED_EVERY: Duration = Duration::from_millis(900);
 /// Moments that are kept of each process.
 const HISTORY: usize = 1200;
+/// The pressure is a dozen files of the control group, and its shortest average is over 10 s.
+const PRESSURE_STAYS: Duration = Duration::from_secs(5);
 
 pub struct Moment {
     pub at: Instant,
@@ -30,6 +35,7 @@ pub struct Row {
     pub threads: u64,
     pub pressure: Pressure,
     pub history: VecDeque<Moment>,
+    pressure_taken: Option<Instant>,
     watched: Watched,
 }
 
@@ -41,6 +47,7 @@ enum Known {
 #[derive(Default)]
 pub struct Host {
     known: HashMap<i32, (u64, PathBuf, Known)>,
+    asked: Option<Instant>,
     /// Processes that one may not look into.
     pub hidden: usize,
     /// What is ours and cannot be shown, in words.
@@ -49,6 +56,14 @@ pub struct Host {
 
 impl Host {
     pub fn round(&mut self) {
+        if self.asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {
+            self.known.retain(|_, (_, _, known)| match known {
+                Known::Ours(row) => row.look().is_some(),
+                Known::Other { .. } => true,
+            });
+            return;
+        }
+        self.asked = Some(Instant::now());
         let mut before = std::mem::take(&mut self.known);
         (self.hidden, self.unread) = (0, Vec::new());
         for id in process::all(&Root::real()) {
@@ -119,6 +134,7 @@ impl Row {
             threads: 0,
             pressure: Pressure::default(),
             history: VecDeque::new(),
+            pressure_taken: None,
             watched,
         };
         row.note();
@@ -135,7 +151,10 @@ impl Row {
     fn note(&mut self) {
         let process = &self.watched.seen.process;
         self.threads = process.threads().unwrap_or(0);
-        self.pressure = process.memory_pressure();
+        if self.pressure_taken.is_none_or(|taken| taken.elapsed() >= PRESSURE_STAYS) {
+            self.pressure = process.memory_pressure();
+            self.pressure_taken = Some(Instant::now());
+        }
         let moment = Moment { at: Instant::now(), rss: self.rss(), live: self.requested() };
         self.history.push_back(moment);
         if self.history.len() > HISTORY {

@@ -1,7 +1,6 @@
 //! Options of vcmalloc that the library would not take.
 
 use crate::config_file::MAY_NOT_READ;
-use crate::settings::NOT_KNOWN;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 
@@ -17,7 +16,9 @@ pub const CHECK: Check = Check {
 
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let warnings = &daemon.setting_warnings;
-    if warnings.is_empty() && daemon.settings.iter().any(|set| set.value == NOT_KNOWN) {
+    // What is in effect is known from its memory too, a wrong name is not.
+    let is_start_known = daemon.environment.is_some() || daemon.process.was_privileged();
+    if warnings.is_empty() && !is_start_known && daemon.settings.iter().any(|set| set.own.is_some()) {
         return Verdict::NotSeen("its environment".into());
     }
     // One restart for all of them, behind the last.

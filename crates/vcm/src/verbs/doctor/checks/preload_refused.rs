@@ -2,6 +2,7 @@
 
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_inspect::loaded;
 
 pub const CHECK: Check = Check {
     id: "preload-refused",
@@ -22,14 +23,9 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
         return Verdict::Fine;
     }
     let seen = daemon.refused_preloads.iter().map(|entry| {
-        let path = daemon.process.as_seen_by_it(std::path::Path::new(entry));
-        let why = match (entry.contains('/'), path.exists()) {
-            (true, false) => ", which does not exist for it",
-            (true, true) => ", which exists: put there after the start, or refused",
-            _ => "",
-        };
+        let why = loaded::why_refused(&daemon.process, entry);
         let mend = [loaders_reason(daemon)];
-        Seen::new(format!("LD_PRELOAD names {entry}{why}; it is not in the process"), &mend)
+        Seen::new(format!("LD_PRELOAD names {entry}, {why}; it is not in the process"), &mend)
     });
     Verdict::of(seen.collect())
 }

@@ -4,7 +4,7 @@
 //! somebody has it, who made it, how it is aligned. Blocks are given out in turn through the whole range, so one is
 //! used again only after all others. No lock, and nothing half done: each step is one exchange of one note.
 
-use crate::base::fault::{Fault, Maker, Misuse};
+use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::class::MIN_ALIGN;
 use crate::os::Os;
@@ -131,8 +131,19 @@ impl Empties {
         if taken { Ok(()) } else { Err(block.misuse(Fault::DoubleFree)) }
     }
 
+    /// What an access to `address`, which lies in the range, means.
+    pub fn meaning_of(&self, address: usize, access: Access) -> Misuse {
+        let (start, is_live) = self.around(address);
+        let fault = match (access, is_live) {
+            (Access::Execute, _) => Fault::Jump,
+            (_, true) => Fault::PastEnd(access),
+            (_, false) => Fault::UseAfterFree,
+        };
+        Misuse { block: is_live.then_some((start, 0)), ..Misuse::at(fault, address) }
+    }
+
     /// The block that an access to `address`, which lies in the range, was meant for.
-    pub fn around(&self, address: usize) -> (usize, bool) {
+    fn around(&self, address: usize) -> (usize, bool) {
         let start = address & !(MIN_ALIGN - 1);
         (start, self.inspect(start).is_ok())
     }
