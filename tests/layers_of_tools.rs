@@ -72,6 +72,7 @@ const REPLAY: Floors = &[
 const REPORT: Floors = &[
     &["colour", "scale", "unit"],
     &["sheet", "table"],
+    &["chart::axis"],
     &["chart::axes"],
     &["chart::bars", "chart::histogram", "chart::lines", "chart::points"],
     &["chart"],
@@ -147,6 +148,7 @@ const VCM: Floors = &[
     &["settings", "restart", "trace_file"],
     &["automatic", "library", "cli", "table"],
     &["findings", "arms", "words"],
+    &["html::origin"],
     &["html::compared", "html::traced"],
     &["html"],
     // No verb uses another one.

@@ -5,7 +5,7 @@
 
 use crate::base::place::{Places, Within};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 
 /// With the zero at its end.
 pub const PATH_BYTES: usize = 256;
@@ -14,6 +14,8 @@ const PLACES: usize = 4;
 pub(super) struct Paths {
     /// Texts that were begun.
     begun: AtomicU64,
+    /// Somebody writes there.
+    is_taken: [AtomicBool; PLACES],
     texts: [[AtomicU8; PATH_BYTES]; PLACES],
 }
 
@@ -21,6 +23,7 @@ impl Paths {
     pub(super) const fn new() -> Self {
         Paths {
             begun: AtomicU64::new(0),
+            is_taken: [const { AtomicBool::new(false) }; PLACES],
             texts: [const { [const { AtomicU8::new(0) }; PATH_BYTES] }; PLACES],
         }
     }
@@ -29,16 +32,24 @@ impl Paths {
         self.texts.get(number as usize % PLACES)
     }
 
-    /// Keeps a text that is shorter than a place; its number, from 1.
+    /// Keeps a text that is shorter than a place; its number, from 1. 0, which is no path, where others write in all places.
     pub(super) fn keep(&self, text: &[u8]) -> u64 {
-        let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        // Pairs with the fence in `copy`: who reads a byte of this text finds it begun.
-        fence(Ordering::Release);
-        if let Some(place) = self.place(number) {
-            let bytes = text.iter().copied().chain(core::iter::repeat(0));
-            place.iter().zip(bytes).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
+        // A place in which a slower thread, or the one that a signal interrupted, still writes is left to it.
+        for _ in 0..16 * PLACES {
+            let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+            let taken = self.is_taken.get(number as usize % PLACES);
+            if let (Some(place), Some(taken)) = (self.place(number), taken)
+                && !taken.swap(true, Ordering::Acquire)
+            {
+                // Pairs with the fence in `copy`: who reads a byte of this text finds it begun.
+                fence(Ordering::Release);
+                let bytes = text.iter().copied().chain(core::iter::repeat(0));
+                place.iter().zip(bytes).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
+                taken.store(false, Ordering::Release);
+                return number;
+            }
         }
-        number
+        0
     }
 
     /// Copies a text; false where its place was taken since.
@@ -72,17 +83,18 @@ mod tests {
 
     #[test]
     fn nobody_reads_parts_of_two_texts() {
-        let paths = Paths::new();
+        let (paths, kept) = (Paths::new(), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for byte in [b'a', b'b'] {
-                let paths = &paths;
-                scope.spawn(move || (0..20_000).for_each(|_| _ = paths.keep(&[byte; PATH_BYTES - 1])));
+                let (paths, kept) = (&paths, &kept);
+                let keep = move || kept.store(paths.keep(&[byte; PATH_BYTES - 1]), Ordering::Release);
+                scope.spawn(move || (0..20_000).for_each(|_| keep()));
             }
             let mut room = [0; PATH_BYTES];
             for _ in 0..20_000 {
-                let last = paths.begun.load(Ordering::Relaxed).max(1);
-                if paths.copy(last, &mut room) {
-                    assert!(room[..PATH_BYTES - 1].iter().all(|byte| *byte == room[0] || *byte == 0));
+                let last = kept.load(Ordering::Acquire);
+                if last != 0 && paths.copy(last, &mut room) {
+                    assert!(room[..PATH_BYTES - 1].iter().all(|byte| *byte == room[0]));
                 }
             }
         });

@@ -95,6 +95,14 @@ impl Empties {
         }
     }
 
+    /// Start and length of the notes, 0 while there are none.
+    pub fn notes(&self) -> (usize, usize) {
+        match self.base.load(Ordering::Acquire) {
+            0 => (0, 0),
+            base => (base + RANGE_BYTES, NOTE_BYTES),
+        }
+    }
+
     /// Whether an address lies in the range. Reads nothing there.
     #[inline]
     pub fn owns(&self, address: usize) -> bool {

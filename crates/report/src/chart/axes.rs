@@ -1,6 +1,6 @@
 //! The plot between two axes, and the legend above it.
 
-use super::{Axis, TEXT};
+use super::axis::{Axis, Better, TEXT};
 use crate::colour::Colour;
 use crate::scale::Scale;
 use crate::sheet::{Anchor, Area, Sheet, text_width};
@@ -113,9 +113,9 @@ impl Plot {
 
 fn named(axis: &Axis, unit: &str) -> String {
     let better = match axis.better {
-        super::Better::More => " (more is better)",
-        super::Better::Less => " (less is better)",
-        super::Better::Neither => "",
+        Better::More => " (more is better)",
+        Better::Less => " (less is better)",
+        Better::Neither => "",
     };
     axis.with_unit(unit) + better
 }

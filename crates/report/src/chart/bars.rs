@@ -1,8 +1,7 @@
 //! Bars, ratios and shares: a line each, with its name before it and its number behind it, so that no text needs more
 //! width than there is.
 
-use super::{Name, TEXT};
-use crate::colour::Colour;
+use super::axis::{Name, TEXT};
 use crate::scale::Scale;
 use crate::sheet::{Anchor, Area, Sheet, shortened, text_width};
 use crate::table::{Cell, Column, Row, Table};
@@ -188,11 +187,5 @@ impl Bar {
         let least = values.iter().copied().reduce(f64::min);
         let most = values.iter().copied().reduce(f64::max);
         Bar { value: middle, range: least.zip(most), report }
-    }
-}
-
-impl Name {
-    pub fn new(name: impl Into<String>, colour: Colour) -> Name {
-        Name { name: name.into(), colour }
     }
 }

@@ -1,7 +1,7 @@
 //! How many of each size, or of each age.
 
 use super::axes::Plot;
-use super::{Axis, TEXT};
+use super::axis::{Axis, TEXT};
 use crate::colour::Colour;
 use crate::scale::Scale;
 use crate::sheet::{Anchor, Area, Sheet, text_width};

@@ -1,7 +1,7 @@
 //! Numbers over time or another number.
 
 use super::axes::{DASHES, Key, Plot, legend};
-use super::{Axis, Name};
+use super::axis::{Axis, Name};
 use crate::scale::Scale;
 use crate::sheet::Sheet;
 use crate::table::{Cell, Column, Row, Table};

@@ -3,24 +3,25 @@
 //! ```text
 //! points   two numbers of each name, and the line that nobody beats     axes   marks, names, the legend
 //! lines    numbers over time or another number                          bars   bars, ratios, shares: a line each
-//! histogram
+//! histogram                                                          axis   what an axis and a name are
 //! ```
 
 mod axes;
+mod axis;
 mod bars;
 mod histogram;
 mod lines;
 mod points;
 
-use crate::colour::Colour;
 use crate::sheet::{Anchor, Sheet, escaped};
 use crate::table::Table;
 use std::fmt::Write;
 
+pub use axis::{Axis, Better, Name};
 pub use bars::{Bar, Group};
 pub use histogram::Bin;
 pub use lines::Series;
-pub use points::Point;
+pub use points::{Extent, Point};
 
 #[derive(Clone, Debug)]
 pub struct Chart {
@@ -67,52 +68,9 @@ pub enum Form {
     },
 }
 
-/// What has a colour.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Name {
-    pub name: String,
-    pub colour: Colour,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Axis {
-    pub name: String,
-    /// As `unit` knows it.
-    pub unit: String,
-    pub better: Better,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Better {
-    More,
-    Less,
-    #[default]
-    Neither,
-}
-
-/// How far the axes of points reach.
-#[derive(Clone, Copy, Debug)]
-pub enum Extent {
-    /// As far as the points do.
-    Data,
-    /// By doublings, from one number on both axes to one on each: the same on all charts that are to be compared.
-    Doublings { least: f64, most: (f64, f64) },
-}
-
-impl Axis {
-    pub fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Axis {
-        Axis { name: name.into(), unit: unit.into(), better }
-    }
-
-    fn with_unit(&self, unit: &str) -> String {
-        [self.name.as_str(), unit].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
-    }
-}
-
 /// Of a drawing, in units that are pixels where it is not scaled.
 pub(crate) const WIDE: f64 = 920.0;
 pub(crate) const NARROW: f64 = 360.0;
-const TEXT: f64 = 13.0;
 
 /// One drawing: its elements, and how high it is.
 struct Drawn {

@@ -2,7 +2,7 @@
 //! other beats in both.
 
 use super::axes::Plot;
-use super::{Axis, Better, Extent, Name, TEXT};
+use super::axis::{Axis, Better, Name, TEXT};
 use crate::scale::Scale;
 use crate::sheet::{Anchor, Area, Sheet, text_area, text_width};
 use crate::table::{Cell, Column, Row, Table};
@@ -15,6 +15,15 @@ pub struct Point {
     pub up: f64,
     /// What it is the middle of; may be empty.
     pub rounds: Vec<(f64, f64)>,
+}
+
+/// How far the axes of points reach.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// As far as the points do.
+    Data,
+    /// By doublings, from one number on both axes to one on each: the same on all charts that are to be compared.
+    Doublings { least: f64, most: (f64, f64) },
 }
 
 const SIZE: f64 = 6.0;

@@ -1,6 +1,6 @@
 //! Allocators against each other, as parts of a page.
 
-use super::name;
+use super::origin::name;
 use crate::table::{Measure, Runs, Table};
 use crate::words::percent;
 use std::collections::BTreeMap;

@@ -2,20 +2,19 @@
 //!
 //! ```text
 //! compared   allocators against each other: speed against memory, differences, stamps
-//! traced     what a trace holds
+//! traced     what a trace holds                            origin   what every page has
 //! ```
 
 pub mod compared;
+mod origin;
 pub mod traced;
+
+pub use origin::{name, origin};
 
 use crate::say::{self, Failure};
 use crate::whole_file;
 use std::path::Path;
-use std::time::SystemTime;
-use vcm_measure::allocators;
-use vcm_measure::machine::Machine;
-use vcm_report::chart::Name;
-use vcm_report::{Colour, Page, Part};
+use vcm_report::Page;
 
 /// Writes the page where one is wanted, and says where it is.
 pub fn write(path: Option<&Path>, page: impl FnOnce() -> Page) -> Result<(), Failure> {
@@ -30,29 +29,4 @@ pub fn look(path: Option<&Path>, source: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     source.map_or(Ok(()), |source| whole_file::is_other(path, source))?;
     whole_file::look(path)
-}
-
-/// In the colour of the allocator that it is; others by their place.
-pub fn name(name: &str, place: usize) -> Name {
-    let colour = allocators::known(name).map(|known| known.colour);
-    let colour = colour.map_or(Colour::of_place(place), |(red, green, blue)| Colour(red, green, blue));
-    Name::new(name, colour)
-}
-
-/// What was typed, where and when.
-pub fn origin() -> Vec<Part> {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let machine = Machine::this();
-    let facts = [
-        ("processor", format!("{} x {}", machine.cpus, machine.processor)),
-        ("memory", format!("{} GiB", machine.memory_gib)),
-        ("system", format!("{}, Linux {}", machine.system, machine.kernel)),
-        ("when", humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
-        ("written by", format!("vcm {}", env!("VCMALLOC_VERSION"))),
-    ];
-    vec![
-        Part::Heading("The command, and the machine".to_owned()),
-        Part::Code { what: String::new(), text: say::typed(words) },
-        Part::Facts(facts.map(|(name, value)| (name.to_owned(), value)).to_vec()),
-    ]
 }

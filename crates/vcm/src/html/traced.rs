@@ -1,6 +1,6 @@
 //! What a trace holds, as a page.
 
-use super::origin;
+use super::origin::origin;
 use crate::amount::amount;
 use crate::say;
 use std::collections::BTreeMap;

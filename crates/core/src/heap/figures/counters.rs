@@ -137,7 +137,7 @@ impl<O: Os> Heap<O> {
         self.cache.each_mapping(&mut take);
         self.profile.each_mapping(&mut take);
         let [_, slots] = self.guards.mappings();
-        let others = [self.central.arrays(), slots, self.probing.mapping()];
+        let others = [self.central.arrays(), slots, self.probing.mapping(), self.empties.notes()];
         others.into_iter().filter(|(start, _)| *start != 0).for_each(|(start, bytes)| take(start, bytes));
     }
 

@@ -81,7 +81,7 @@ fn as_text(found: &Bounds) -> String {
 fn resident(found: &Bounds) -> Option<Figures> {
     let resident = || found.course.iter().map(|moment| moment.resident).filter(|bytes| *bytes > 0);
     let mean = resident().sum::<u64>() as f64 / resident().count() as f64;
-    Some(Figures { mean, peak: resident().max()?, end: resident().last()? })
+    Some(Figures { mean, peak: resident().max()?, end: resident().next_back()? })
 }
 
 fn mib(bytes: f64) -> f64 {
