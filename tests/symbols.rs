@@ -9,7 +9,6 @@ use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol};
 use vcmalloc_tests::library::{hardened, our_shared, repository};
-use vcmalloc_tests::machine;
 
 type Elf<'data> = ElfFile64<'data, object::Endianness>;
 

@@ -255,7 +255,7 @@ impl FakeProcess<'_> {
         let (before, behind) = ("0 ".repeat(15), "0 ".repeat(24));
         let stat = format!("{} (x) S 1 {before}{count} {behind}", self.id);
         self.fake.write(&self.path("stat"), &stat);
-        self.status(&format!("VmRSS:\t 1048576 kB\nVmSwap:\t 0 kB\nTHP_enabled:\t1\n"))
+        self.status("VmRSS:\t 1048576 kB\nVmSwap:\t 0 kB\nTHP_enabled:\t1\n")
     }
 
     pub fn status(&self, text: &str) -> &Self {
