@@ -65,7 +65,9 @@ impl Empties {
         let step = (align / MIN_ALIGN).max(1);
         let fresh = LIVE | (align.max(1).trailing_zeros() as u16) << ASKED_SHIFT;
         (0..LOOKS).find_map(|_| {
-            let index = self.turn.fetch_add(step, Ordering::Relaxed).next_multiple_of(step) % BLOCKS;
+            let turn = self.turn.fetch_add(step, Ordering::Relaxed);
+            // A step is a power of two.
+            let index = (turn.wrapping_add(step - 1) & !(step - 1)) % BLOCKS;
             let note = note(base, index)?;
             let before = note.load(Ordering::Relaxed);
             let is_free = before & LIVE == 0;
