@@ -221,7 +221,7 @@ impl<O: Os> Guards<O> {
 
     /// The number of the wide slot that an address of the arena lies in, or in the guard behind it.
     pub(super) fn wide_number(&self, address: usize) -> Option<usize> {
-        let index = address.checked_sub(self.first_wide())? / (WIDE_BYTES + self.page_bytes());
+        let index = address.checked_sub(self.first_wide())?.checked_div(WIDE_BYTES + self.page_bytes())?;
         Some(self.slot_count.load(Ordering::Relaxed) as usize + index)
     }
 
