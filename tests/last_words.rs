@@ -138,8 +138,13 @@ fn what_fills_its_group_has_said_who_leaks_when_the_kernel_ends_it() {
             (Ground::Locked, "small", 4),
             (Ground::Static, "small", 1),
         ] {
-            let folder = folder();
-            killed_in(&group, &mut leak(ground, way, threads, &folder.path().join("%e.%p")));
+            // The kernel may end the process before the file is whole, which then lies beside its place; not each time.
+            let leaks = |_| {
+                let folder = folder();
+                killed_in(&group, &mut leak(ground, way, threads, &folder.path().join("%e.%p")));
+                (!names(folder.path()).iter().all(|name| name.ends_with(".part"))).then_some(folder)
+            };
+            let folder = (0..3).find_map(leaks).expect("one of three is whole");
             let text = words_in(folder.path());
             assert!(text.contains(": the control group is 98% full\n"), "{way} {threads}: {text}");
             assert_eq!(number(&text, "control group, limit:"), GROUP_BYTES);

@@ -127,7 +127,7 @@ unsafe extern "C" fn malloc_memory_stats(
     // SAFETY: by the caller's promise.
     unsafe {
         *blocks = c_int::try_from(all).unwrap_or(c_int::MAX);
-        *total = heap().tiers().live as usize;
+        *total = (heap().tiers().live + heap().guarded_live()) as usize;
     }
     true
 }

@@ -32,12 +32,12 @@ const fn written(name: &'static str, get: Answer, set: fn(u64) -> bool) -> Prope
 }
 
 static PROPERTIES: [Property; 24] = [
-    read("generic.heap_size", OfPages(|pages| pages.mapped)),
+    read("generic.heap_size", OfPages(mapped)),
     read("tcmalloc.pageheap_unmapped_bytes", OfPages(|pages| pages.uncommitted())),
     read("tcmalloc.pageheap_free_bytes", OfPages(|pages| pages.free)),
-    read("tcmalloc.pageheap_committed_bytes", OfPages(|pages| pages.bytes())),
+    read("tcmalloc.pageheap_committed_bytes", OfPages(committed)),
     read("tcmalloc.slack_bytes", OfPages(|pages| pages.free + pages.uncommitted())),
-    read("generic.current_allocated_bytes", OfTiers(|_, tiers| tiers.live)),
+    read("generic.current_allocated_bytes", OfTiers(|_, tiers| tiers.live + heap().guarded_live())),
     read("generic.total_physical_bytes", OfPages(physical)),
     read("tcmalloc.central_cache_free_bytes", OfTiers(central)),
     read("tcmalloc.transfer_cache_free_bytes", OfTiers(|_, tiers| tiers.transfer)),
@@ -52,7 +52,7 @@ static PROPERTIES: [Property; 24] = [
     written("tcmalloc.heap_limit_mb", Of(heap_limit), set_heap_limit),
     read("tcmalloc.pageheap_scavenge_count", Of(|| heap().maintenance().ticks)),
     read("tcmalloc.pageheap_total_decommit_bytes", Of(|| heap().maintenance().given_back)),
-    read("tcmalloc.pageheap_total_reserve_bytes", OfPages(|pages| pages.mapped)),
+    read("tcmalloc.pageheap_total_reserve_bytes", OfPages(mapped)),
     read("tcmalloc.pageheap_total_commit_bytes", OfPages(total_commit)),
     // Their numbers of system calls are not counted here.
     read("tcmalloc.pageheap_commit_count", Of(|| 0)),
@@ -64,8 +64,17 @@ static PROPERTIES: [Property; 24] = [
     written("tcmalloc.sample_parameter", Of(super::profile::mean_interval), set_sampling),
 ];
 
+/// Guarded blocks lie beside the heap's range, and are in use all the same.
+fn mapped(pages: Committed) -> u64 {
+    pages.mapped + heap().guarded_live()
+}
+
+fn committed(pages: Committed) -> u64 {
+    pages.bytes() + heap().guarded_live()
+}
+
 fn physical(pages: Committed) -> u64 {
-    pages.bytes() + heap().guarded_bytes() + heap().metadata_bytes()
+    pages.bytes() + heap().guarded_live().max(heap().guarded_bytes()) + heap().metadata_bytes()
 }
 
 /// In spans and free, less the pages that were given back: those count as unmapped.
@@ -74,7 +83,7 @@ fn central(pages: Committed, tiers: Tiers) -> u64 {
 }
 
 fn total_commit(pages: Committed) -> u64 {
-    pages.bytes() + heap().maintenance().given_back
+    committed(pages) + heap().maintenance().given_back
 }
 
 pub fn get(name: &[u8]) -> Option<u64> {

@@ -141,6 +141,11 @@ impl<O: Os> Heap<O> {
         others.into_iter().filter(|(start, _)| *start != 0).for_each(|(start, bytes)| take(start, bytes));
     }
 
+    /// Bytes of the pages that guarded blocks have, in memory or not.
+    pub fn guarded_live(&self) -> u64 {
+        self.inside(|| self.guards.stats().bytes).unwrap_or_default()
+    }
+
     /// Bytes of guarded blocks' pages that are in memory.
     pub fn guarded_bytes(&self) -> u64 {
         match self.guards.mappings() {
