@@ -72,7 +72,9 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
             Format::Gperftools => profile.to_gperftools().into_bytes(),
         };
         if path.as_os_str() == "-" {
-            return say::written(std::io::stdout().write_all(&bytes)).map(|_| ());
+            // What is left of a line when the process ends would be written without a look at whether there was room.
+            let mut out = std::io::stdout().lock();
+            return say::written(out.write_all(&bytes).and_then(|()| out.flush())).map(|_| ());
         }
         whole_file::write(path, &bytes)?;
     }
