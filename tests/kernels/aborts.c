@@ -1,7 +1,8 @@
 /* Whether the kernel aborts restartable sequences. The main thread counts within one, again and again, while another
- * wants its CPU, a timer's signal comes, and a child moves it from CPU to CPU. Prints how many were aborted of each five;
- * ends with 0 if all were, with 1 if none was, else with 2. */
+ * wants its CPU, a timer's signal comes, and a child moves it from CPU to CPU. Prints how many were aborted of each five, and
+ * the statistics of malloc, which name the front; ends with 0 if all were, with 1 if none was, else with 2. */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -132,6 +133,7 @@ int main(void) {
     kill(mover, SIGKILL);
     waitpid(mover, NULL, 0);
     printf("aborts: of %d each, %d preempted, %d at a signal, %d moved\n", TIMES, preempted, signalled, moved);
+    malloc_stats();
     int all = preempted + signalled + moved;
     return all == 3 * TIMES ? 0 : all == 0 ? 1 : 2;
 }
