@@ -97,12 +97,13 @@ int main(void) {
         return 77;
     }
     unsigned long rounds = 1000000;
-    double before, took = 0;
-    /* Those that are aborted are short. */
-    for (int i = 0; i < 10; i++) {
-        before = now();
-        is_aborted(rounds);
-        took = now() - before > took ? now() - before : took;
+    double took = 1;
+    for (int whole = 0; whole < 10;) {
+        double before = now();
+        if (!is_aborted(rounds)) {
+            took = now() - before < took ? now() - before : took;
+            whole++;
+        }
     }
     rounds = (unsigned long)((double)rounds * 0.2 / took);
 
