@@ -102,8 +102,10 @@ int main(int count, char **words) {
     void *library = dlopen(words[1], is_linked ? RTLD_NOW | RTLD_NOLOAD : RTLD_NOW | RTLD_LOCAL);
     if (!library) die(is_linked ? "the library is not loaded" : dlerror());
     heaps[0] = (struct heap){malloc, free};
-    heaps[1].allocate = (void *(*)(size_t))dlsym(library, "malloc");
-    heaps[1].release = (void (*)(void *))dlsym(library, "free");
+    // google/tcmalloc under its own names, where it is not built to be malloc.
+    int is_internal = dlsym(library, "TCMallocInternalMalloc") != NULL;
+    heaps[1].allocate = (void *(*)(size_t))dlsym(library, is_internal ? "TCMallocInternalMalloc" : "malloc");
+    heaps[1].release = (void (*)(void *))dlsym(library, is_internal ? "TCMallocInternalFree" : "free");
     if (!heaps[1].allocate || heaps[1].allocate == heaps[0].allocate) die("there are no two heaps");
     if (!strcmp(words[2], "fresh")) run(first_use);
     first_use(NULL);

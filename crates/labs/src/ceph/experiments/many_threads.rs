@@ -37,9 +37,8 @@ pub static MANY_THREADS: Experiment = Experiment {
     then: "Ceph 0.94 with TCMalloc 2.1 on servers with 40 processors, eight flash OSDs and a thousand and more \
            threads in each; its thread caches could not be enlarged at all, as the variable was ignored before 2.2. \
            Here: Ceph 14.2 (Debian 11) with `ms type = simple`, TCMalloc 2.8, memstore, two processors: what runs \
-           at the same time is two threads, however many there are. Debian 11's C library (2.31) does not set up \
-           restartable sequences, so vcmalloc serves these OSDs from its locked caches, which cost more than those it has \
-           on Debian 12 and later.",
+           at the same time is two threads, however many there are. Debian 11's C library (2.31) registers no \
+           thread for restartable sequences: vcmalloc does so itself, and these OSDs are on caches of virtual CPUs.",
     allocators: &["glibc", "tcmalloc-1M", "tcmalloc", "tcmalloc-128M", "jemalloc", "vcmalloc", "vcmalloc-1M"],
     axes: &[Axis {
         name: "clients",
