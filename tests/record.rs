@@ -90,6 +90,29 @@ fn what_cannot_be_recorded_is_told_and_leaves_nothing() {
 }
 
 #[test]
+fn a_program_that_drops_the_preload_is_told_and_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let (finished, file) = record(folder.path(), &[], &["sh", "-c", "unset LD_PRELOAD; exec sleep 1"]);
+    assert_eq!(finished.status.code(), Some(125), "{}", finished.complaints);
+    assert!(finished.complaints.contains("LD_PRELOAD was dropped"), "{}", finished.complaints);
+    assert!(summary(&file).cut_off.is_none(), "what the shell did is kept");
+    let (finished, _) = record(folder.path(), &[], &["sh", "-c", "exec sleep 1"]);
+    assert_eq!(finished.status.code(), Some(0), "{}", finished.complaints);
+}
+
+#[test]
+fn who_forks_away_is_recorded_to_the_end_of_the_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (finished, file) = record(folder.path(), &[], &[&known(), "3", "away"]);
+    assert_eq!(finished.status.code(), Some(0), "{}", finished.complaints);
+    let child: i32 = finished.text().trim().parse().unwrap();
+    // SAFETY: it has no condition; the number is that of the program's child, which lives for a minute.
+    assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0, "the tool does not wait for the child");
+    let seen = summary(&file);
+    assert_eq!((seen.reallocations, seen.frees, seen.cut_off), (1000, 1000, None));
+}
+
+#[test]
 fn a_crash_keeps_what_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let (finished, file) = record(folder.path(), &[], &["sh", "-c", "read x </dev/null; kill -ABRT $$"]);

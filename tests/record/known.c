@@ -1,7 +1,8 @@
 /* Known events: 1,000 times malloc, realloc, free; threads that come and go; by the second argument a child of fork, which must
-   not be recorded, exec of itself, or a wait for SIGUSR1 and further events. Ends with 7. */
+   not be recorded ("away": it goes on after its parent), exec of itself, or a wait for SIGUSR1 and further events. Ends with 7. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -25,6 +26,15 @@ int main(int count, char **words) {
         return execl("/proc/self/exe", words[0], words[1], (char *)0);
     for (int i = 0; i < 1000; i++)
         free(realloc(malloc(777), 7770));
+    if (count > 2 && !strcmp(words[2], "away")) {
+        pid_t child = fork();
+        if (child) {
+            char text[16];
+            _exit(write(1, text, snprintf(text, sizeof text, "%d\n", child)) < 0);
+        }
+        close(0), close(1), close(2), setsid(), sleep(60);
+        return 0;
+    }
     if (count > 2 && !strcmp(words[2], "fork") && fork() == 0) {
         for (int i = 0; i < 5000; i++)
             free(malloc(999));

@@ -26,9 +26,11 @@ impl Memory {
     pub fn new(sample: u32, name: Option<&str>) -> io::Result<Memory> {
         // SAFETY: only asks.
         let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.clamp(1, MOST_RINGS as i64) as usize;
-        let slots = (BYTES / cpus / size_of::<Slot>()).clamp(LEAST_SLOTS, MOST_SLOTS);
+        // The last is for threads without restartable sequences.
+        let rings = cpus + 1;
+        let slots = (BYTES / rings / size_of::<Slot>()).clamp(LEAST_SLOTS, MOST_SLOTS);
         let slots = 1 << slots.ilog2();
-        let bytes = layout::bytes(cpus as u32, slots);
+        let bytes = layout::bytes(rings as u32, slots);
         // SAFETY: the name ends with a zero.
         let number = unsafe { libc::memfd_create(c"vcm-record".as_ptr(), libc::MFD_CLOEXEC) };
         if number < 0 {
@@ -49,7 +51,8 @@ impl Memory {
         padded.iter_mut().zip(name).for_each(|(place, byte)| *place = byte);
         // SAFETY: the mapping is long enough, zeroed, and nobody else has it yet.
         unsafe {
-            (*at).rings = cpus as u32;
+            (*at).rings = rings as u32;
+            (*at).cpus = cpus as u32;
             (*at).slots = slots;
             (*at).clock = clock::best();
             (*at).sample = sample;

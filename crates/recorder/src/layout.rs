@@ -5,7 +5,7 @@
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-pub const MAGIC: u64 = u64::from_le_bytes(*b"VCMRECR1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"VCMRECR2");
 /// `PID/DESCRIPTOR/INODE`: where the tool holds the memory.
 pub const VARIABLE: &str = "VCMALLOC_RECORDER";
 /// The time-stamp counter, where the kernel trusts it; else CLOCK_MONOTONIC.
@@ -19,7 +19,10 @@ pub const PAGE: usize = 4096;
 pub struct Header {
     /// Written last by the tool.
     pub magic: AtomicU64,
+    /// One for each CPU, and behind them one for whoever cannot have that of its CPU for itself.
     pub rings: u32,
+    /// How many of them are a CPU's.
+    pub cpus: u32,
     /// In each ring; a power of two.
     pub slots: u32,
     pub clock: u32,
@@ -43,7 +46,7 @@ pub struct Header {
 /// Places are counted from 0 and never start anew; a place's slot is its remainder.
 #[repr(C, align(128))]
 pub struct Ring {
-    /// The next place to be taken. Threads take one each by compare-and-swap.
+    /// The next place to be taken: of a CPU's ring by restartable sequences, of the last ring by compare-and-swap.
     pub head: AtomicU64,
     /// Events for which there was no room.
     pub lost: AtomicU64,

@@ -8,6 +8,7 @@
 //! malloc operators     the functions that the program calls
 //! start                when the first of them is called: the allocator behind, the memory that the tool shares
 //! record               an event into the ring of this CPU
+//! sequence             the same without locked instructions
 //! next                 the allocator behind; a few blocks for the time before it is known
 //! layout               what is shared with the tool, compiled into both
 //! ```
@@ -19,6 +20,7 @@ mod malloc;
 mod next;
 mod operators;
 mod record;
+mod sequence;
 mod start;
 
 #[panic_handler]

@@ -1,10 +1,12 @@
 //! An event into the ring of this CPU.
 //!
-//! A place is taken by compare-and-swap, so that a signal handler, or a thread that is put on this CPU meanwhile, takes the next
-//! one; then the time is read; then the slot is filled, and its mark says so. What was allocated is recorded behind the call,
-//! what is freed before it: a later owner of the address has a later time.
+//! Where the C library registered the thread for restartable sequences, the slot is filled and its place taken in one
+//! (`sequence`). Else, in a ring that all others share, a place is taken by compare-and-swap, so that a signal handler takes the
+//! next one; then the time is read; then the slot is filled, and its mark says so. What was allocated is recorded behind the
+//! call, what is freed before it: a later owner of the address has a later time.
 
 use crate::layout::{self, COUNTER, Header, Kind, LOW, Ring, Slot};
+use crate::sequence::{self, Outcome};
 use crate::start;
 use core::ffi::{c_ulong, c_void};
 use core::mem::size_of;
@@ -58,13 +60,25 @@ pub fn put(header: &'static Header, kind: Kind, address: u64, size: u64) {
 
 #[inline(always)]
 fn put_of(header: &'static Header, id: u32, kind: Kind, address: u64, size: u64) {
-    // SAFETY: it has no condition. Where it fails any ring will do.
-    let cpu = unsafe { libc::sched_getcpu() } as u32;
-    let index = if cpu < header.rings { cpu } else { cpu % header.rings };
+    let what = (kind as u64) << 56 | (address & LOW);
+    loop {
+        match sequence::put(header, what, size, id) {
+            Outcome::Done => return,
+            Outcome::Full(index) if wait(header, ring(header, index)).is_some() => {}
+            Outcome::Full(_) => return,
+            Outcome::NoSequence => return put_shared(header, what, size, id),
+        }
+    }
+}
+
+/// Into the ring of those without sequences.
+#[cold]
+fn put_shared(header: &'static Header, what: u64, size: u64, id: u32) {
+    let index = header.rings - 1;
     let Some(place) = take(header, ring(header, index)) else { return };
     let slot = slot(header, index, place);
     slot.stamp.store(now(header), Relaxed);
-    slot.what.store((kind as u64) << 56 | (address & LOW), Relaxed);
+    slot.what.store(what, Relaxed);
     slot.size.store(size, Relaxed);
     slot.thread.store(id, Relaxed);
     // Pairs with the tool's Acquire: who sees the mark sees the rest.

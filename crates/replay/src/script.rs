@@ -163,7 +163,7 @@ impl Writer {
     }
 
     #[allow(clippy::too_many_arguments)]
-    #[inline]
+    #[inline(always)]
     fn event(
         &mut self,
         event: &Event,

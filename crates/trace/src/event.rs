@@ -149,6 +149,7 @@ impl Context {
         (object.stream == self.stream).then(|| self.next.checked_sub(object.ordinal + 1)).flatten()
     }
 
+    #[inline(always)]
     fn own(&self, age: u64) -> Option<Object> {
         Some(Object { stream: self.stream, ordinal: self.next.checked_sub(age.checked_add(1)?)? })
     }
@@ -198,15 +199,27 @@ impl Context {
         self.next += u64::from(event.begins().is_some());
     }
 
-    /// Takes what stands at the front; none where the bytes make no sense.
-    #[inline]
+    /// Takes what stands at the front; none where the bytes make no sense. Always a part of its caller: an event that is handed over
+    /// through memory, written in parts and read whole, costs more than all else that is done with it.
+    #[inline(always)]
     pub fn take(&mut self, bytes: &mut &[u8]) -> Option<Item> {
         let head = varint::take(bytes)?;
         let value = head >> 3;
         let event = match head & 7 {
             FREE => Event::Free { object: self.own(value)? },
-            MALLOC => Event::Malloc { bytes: value },
+            MALLOC => {
+                self.next += 1;
+                Event::Malloc { bytes: value }
+            }
             FREE_OTHER => Event::Free { object: self.take_other(value, bytes)? },
+            rare => return self.take_rare(rare, value, bytes),
+        };
+        Some(Item::Event(event))
+    }
+
+    #[inline(never)]
+    fn take_rare(&mut self, kind: u64, value: u64, bytes: &mut &[u8]) -> Option<Item> {
+        let event = match kind {
             CALLOC => Event::Calloc { bytes: value },
             ALIGNED => Event::Aligned { bytes: value, log2_alignment: take_byte(bytes)? },
             REALLOC => Event::Realloc { from: self.own(varint::take(bytes)?)?, bytes: value },

@@ -71,7 +71,7 @@ fn section<'a>(block: &Block, rest: &mut &'a [u8]) -> Option<RawSection<'a>> {
 
 impl RawSection<'_> {
     /// Calls `take` for everything in it; a time comes as nanoseconds since the last. None where the bytes make no sense.
-    #[inline]
+    #[inline(always)]
     pub fn walk(&self, mut take: impl FnMut(Item)) -> Option<()> {
         let mut context = Context::new(self.stream, self.first_ordinal);
         let (mut bytes, mut count) = (self.bytes, 0);

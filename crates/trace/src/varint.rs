@@ -16,8 +16,23 @@ pub fn put_signed(bytes: &mut Vec<u8>, value: i64) {
 }
 
 /// Takes a value from the front; none where the bytes end, or hold more than 64 bits.
-#[inline]
+#[inline(always)]
 pub fn take(bytes: &mut &[u8]) -> Option<u64> {
+    // Two bytes hold nearly all ages and sizes.
+    match **bytes {
+        [first, ..] if first < 0x80 => {
+            *bytes = &bytes[1..];
+            Some(u64::from(first))
+        }
+        [first, second, ..] if second < 0x80 => {
+            *bytes = &bytes[2..];
+            Some(u64::from(first & 0x7F) | u64::from(second) << 7)
+        }
+        _ => take_long(bytes),
+    }
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for (index, byte) in bytes.iter().take(MOST_BYTES).enumerate() {
         let part = u64::from(byte & 0x7F);

@@ -3,7 +3,7 @@
 use crate::block::{self, Block, Header, INDEX_MAGIC, Kind, write_preamble};
 use crate::event::{Context, Event, StreamId, put_time};
 use crate::{Error, Result, varint};
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 use std::io::Write;
 
 /// Times are counted in ticks of so many nanoseconds.
@@ -51,6 +51,7 @@ impl Section {
         }
     }
 
+    #[inline]
     fn put(&mut self, ticks: u64, event: &Event) {
         // Within a stream it is the order that is right: a clock that steps back is held.
         self.latest = self.latest.max(ticks);
@@ -79,10 +80,14 @@ struct Indexed {
 /// Writes a trace into `out`. A trace that is not [finished](Writer::finish) can be read as far as it was flushed.
 pub struct Writer<W: Write> {
     out: W,
-    open: BTreeMap<StreamId, Section>,
+    open: Vec<Section>,
+    /// Where in `open` a stream is.
+    places: FxHashMap<StreamId, usize>,
+    /// The place that was asked for last: one stream does many things in a row.
+    latest: usize,
     open_bytes: usize,
     /// How many objects each stream has begun in the epochs before this one.
-    begun: BTreeMap<StreamId, u64>,
+    begun: FxHashMap<StreamId, u64>,
     index: Vec<Indexed>,
     written: Written,
 }
@@ -92,9 +97,11 @@ impl<W: Write> Writer<W> {
         let file_bytes = write_preamble(&mut out, header)?;
         Ok(Writer {
             out,
-            open: BTreeMap::new(),
+            open: Vec::new(),
+            places: FxHashMap::default(),
+            latest: 0,
             open_bytes: 0,
-            begun: BTreeMap::new(),
+            begun: FxHashMap::default(),
             index: Vec::new(),
             written: Written { file_bytes, ..Written::default() },
         })
@@ -102,23 +109,42 @@ impl<W: Write> Writer<W> {
 
     /// Adds what a stream did at `nanoseconds` since the trace began. Events of one stream come in their order; those of
     /// different streams may come a little out of it, but an object begins before anybody ends it.
+    #[inline]
     pub fn event(&mut self, stream: StreamId, nanoseconds: u64, event: &Event) -> Result<()> {
         let ticks = nanoseconds / TICK;
-        let begun = &self.begun;
-        let section = self
-            .open
-            .entry(stream)
-            .or_insert_with(|| Section::new(stream, begun.get(&stream).copied().unwrap_or(0), ticks));
+        let place = match self.place(stream) {
+            Some(place) => place,
+            None => self.begin(stream, ticks),
+        };
+        self.latest = place;
+        let section = &mut self.open[place];
         let before = section.bytes.len();
         section.put(ticks, event);
         self.open_bytes += section.bytes.len() - before;
         if self.open_bytes >= EPOCH_BYTES { self.flush() } else { Ok(()) }
     }
 
+    #[inline]
+    fn place(&self, stream: StreamId) -> Option<usize> {
+        match self.open.get(self.latest) {
+            Some(section) if section.context.stream == stream => Some(self.latest),
+            _ => self.places.get(&stream).copied(),
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, stream: StreamId, ticks: u64) -> usize {
+        let begun = self.begun.get(&stream).copied().unwrap_or(0);
+        let place = self.open.len();
+        self.open.push(Section::new(stream, begun, ticks));
+        self.places.insert(stream, place);
+        place
+    }
+
     /// The ordinal of the object that this stream begins next.
     pub fn next_ordinal(&self, stream: StreamId) -> u64 {
-        match self.open.get(&stream) {
-            Some(section) => section.context.next,
+        match self.place(stream) {
+            Some(place) => self.open[place].context.next,
             None => self.begun.get(&stream).copied().unwrap_or(0),
         }
     }
@@ -126,19 +152,22 @@ impl<W: Write> Writer<W> {
     /// Ends the epoch: what was added before can be read from the file.
     pub fn flush(&mut self) -> Result<()> {
         let mut sections = std::mem::take(&mut self.open);
+        self.places.clear();
         self.open_bytes = 0;
-        let Some(first) = sections.values().map(|section| section.start).min() else { return Ok(()) };
+        sections.sort_unstable_by_key(|section| section.context.stream);
+        let Some(first) = sections.iter().map(|section| section.start).min() else { return Ok(()) };
         let (mut raw, mut last, mut events) = (Vec::with_capacity(EPOCH_BYTES + 4096), first, 0);
-        for (stream, section) in &mut sections {
+        for section in &mut sections {
+            let stream = section.context.stream;
             section.put_time();
             last = last.max(section.latest);
             events += section.events;
-            let fields = [u64::from(*stream), section.first_ordinal, u64::from(section.events)];
+            let fields = [u64::from(stream), section.first_ordinal, u64::from(section.events)];
             fields.into_iter().chain([section.start - first, section.bytes.len() as u64]).for_each(|field| {
                 varint::put(&mut raw, field);
             });
             raw.extend_from_slice(&section.bytes);
-            self.begun.insert(*stream, section.context.next);
+            self.begun.insert(stream, section.context.next);
         }
         let at = self.written.file_bytes;
         self.index.push(Indexed { at, first, last, events });

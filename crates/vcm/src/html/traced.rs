@@ -22,9 +22,7 @@ pub fn page(file: &Path, header: &Header, summary: &Summary) -> Page {
     let of = program.unwrap_or_else(|| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
     let mut parts = Vec::new();
     parts.extend(over_time(summary));
-    parts.push(cross_threads(summary));
-    parts.extend(sizes(summary));
-    parts.extend(lifetimes(summary));
+    parts.extend(blocks(summary));
     parts.extend(threads(summary));
     parts.push(Part::Heading("The trace".to_owned()));
     parts.push(Part::Facts(facts(file, header, summary)));
@@ -55,6 +53,11 @@ fn outcome(summary: &Summary) -> String {
         Some(why) => format!("{text}\n{why}: the figures are of what is there."),
         None => text,
     }
+}
+
+/// Whose blocks are freed, how large they are and how long they live: what decides what a replay costs.
+pub fn blocks(summary: &Summary) -> Vec<Part> {
+    std::iter::once(cross_threads(summary)).chain(sizes(summary)).chain(lifetimes(summary)).collect()
 }
 
 fn over_time(summary: &Summary) -> Option<Part> {

@@ -171,7 +171,7 @@ fn close(session: Session, output: Output) -> bool {
         return false;
     }
     ended.report(&shown);
-    true
+    !ended.left
 }
 
 fn can_be_reported(path: &Path, output: &Output) -> Result<(), Failure> {

@@ -23,8 +23,20 @@ pub struct Session {
     waiting: Option<(Header, Out)>,
     ages: Option<Ages<Out>>,
     sampled: Option<Instant>,
+    left: Left,
     failure: Option<Error>,
 }
+
+/// Whether the process went on as a program that the recorder is not in: exec with another environment.
+struct Left {
+    looked: Instant,
+    /// Until the next look: twice the last, so that a short program is seen too.
+    pause: Duration,
+    /// How often in a row it was not there. Once it may be missing while the loader works.
+    missing: u32,
+}
+
+const FIRST_LOOK: Duration = Duration::from_millis(50);
 
 /// How a recording ended.
 pub struct Ended {
@@ -33,13 +45,48 @@ pub struct Ended {
     /// Why the file is not whole.
     pub failure: Option<Error>,
     pub waits: (u64, u64),
+    /// The process went on as a program that was not recorded.
+    pub left: bool,
+}
+
+impl Left {
+    fn look(&mut self, id: u32) {
+        if self.is_sure() || self.looked.elapsed() < self.pause {
+            return;
+        }
+        self.looked = Instant::now();
+        self.pause = (self.pause * 2).min(BETWEEN_SAMPLES);
+        // A process that has ended has no files.
+        let files = Process::new(id as i32).mapped_files().unwrap_or_default();
+        let is_there = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().contains("vcm_recorder"))
+        };
+        let is_missing = !files.is_empty() && !files.iter().any(is_there);
+        self.missing = if is_missing { self.missing + 1 } else { 0 };
+        if is_missing {
+            self.pause = FIRST_LOOK;
+        }
+    }
+
+    fn is_sure(&self) -> bool {
+        self.missing > 1
+    }
 }
 
 impl Session {
     pub fn new(memory: Memory, header: Header, file: File) -> Session {
         let drain = Drain::new(&memory);
         let out = BufWriter::with_capacity(1 << 18, file);
-        Session { memory, drain, waiting: Some((header, out)), ages: None, sampled: None, failure: None }
+        let left = Left { looked: Instant::now(), pause: FIRST_LOOK, missing: 0 };
+        Session {
+            memory,
+            drain,
+            waiting: Some((header, out)),
+            ages: None,
+            sampled: None,
+            left,
+            failure: None,
+        }
     }
 
     /// False where the file can take no more.
@@ -47,6 +94,9 @@ impl Session {
         if let Err(error) = self.begin().and_then(|()| self.write(at_end)) {
             self.memory.record(false);
             self.failure.get_or_insert(error);
+        }
+        if let Some(process) = self.memory.process().filter(|_| !at_end) {
+            self.left.look(process);
         }
         self.failure.is_none()
     }
@@ -102,7 +152,7 @@ impl Session {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        Ended { seen, written, failure, waits: self.memory.waits() }
+        Ended { seen, written, failure, waits: self.memory.waits(), left: self.left.is_sure() }
     }
 }
 
@@ -163,6 +213,18 @@ impl Ended {
             line(&format!(
                 "vcm: {} blocks were freed in a way that is not seen (an allocator's own functions, or lost events)",
                 seen.unseen_ends
+            ));
+        }
+        if self.left {
+            line(
+                "vcm: the process went on as a program that the recorder is not in: LD_PRELOAD was dropped, or the program \
+                 gains privileges or is static. Nothing of that program is in the trace",
+            );
+        }
+        if seen.unknown > 0 {
+            line(&format!(
+                "vcm: {} frees and reallocs were of blocks from before the recording, or that it missed",
+                seen.unknown
             ));
         }
         if self.waits.0 > 0 {

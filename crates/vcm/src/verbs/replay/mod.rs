@@ -25,6 +25,7 @@ use vcm_labs::engine::stop::Stop;
 use vcm_measure::tree;
 use vcm_replay::director::How;
 use vcm_replay::survey::{Survey, survey};
+use vcm_trace::summarize;
 
 /// What a shell says of a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
@@ -66,7 +67,13 @@ pub fn replay(arguments: &Replay) -> Outcome {
 
 fn told(arguments: &Replay, table: &Table, rounds: &Rounds<'_>) -> Outcome {
     let is_stopped = rounds.stop.is_asked();
-    let written = html::write(arguments.html.as_deref(), || page::page(table, rounds, is_stopped));
+    let written = html::write(arguments.html.as_deref(), || {
+        // A second reading, since a replay knows neither times nor owners of blocks.
+        rounds.progress.step("reading the trace for its sizes and lifetimes");
+        let summary = trace_file::again(&arguments.file).and_then(|mut reader| summarize(&mut reader)).ok();
+        rounds.progress.end();
+        page::page(table, rounds, summary.as_ref(), is_stopped)
+    });
     say::result(&if arguments.json {
         report::json(table, rounds, is_stopped)
     } else {

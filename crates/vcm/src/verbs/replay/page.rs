@@ -3,17 +3,19 @@
 use super::report;
 use super::rounds::Rounds;
 use crate::html::compared::Compared;
-use crate::html::{self, origin};
+use crate::html::{self, origin, traced};
 use crate::table::Table;
 use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
 use vcm_report::{Colour, Page, Part};
+use vcm_trace::Summary;
 
 const TIME: &str = "time in the allocator";
 const PEAK: &str = "peak memory";
 /// What the chart of differences shows.
 const DIFFERENCES: [&str; 5] = [TIME, PEAK, "mean memory", "memory at the end", "minor faults"];
 
-pub fn page(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> Page {
+/// `summary`: of the trace, where it could be read once more.
+pub fn page(table: &Table, rounds: &Rounds<'_>, summary: Option<&Summary>, is_stopped: bool) -> Page {
     let compared = Compared::new(table);
     let ranked = report::ranked(&compared.finished, table, rounds);
     let is_ranked = ranked.is_some();
@@ -39,6 +41,10 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> Page {
          the first, round by round, where it lies in 99 of 100 cases, and the least that would have been seen."
             .to_owned(),
     ));
+    if let Some(summary) = summary {
+        parts.push(Part::Heading("What was replayed".to_owned()));
+        parts.extend(traced::blocks(summary));
+    }
     parts.push(compared.every_round());
     parts.extend(compared.stamps());
     parts.extend(origin());
