@@ -3,6 +3,9 @@
 use super::slab::{Slab, Word};
 use crate::class::SizeClass;
 
+/// What `Front::exchange` answers where it did nothing: no address of a block.
+pub const NOT_EXCHANGED: usize = 1;
+
 /// No sequences.
 #[derive(Default)]
 pub struct Front;
@@ -56,5 +59,15 @@ impl Front {
 
     pub fn replace(&self, _: Slab, _: SizeClass, _: Word, _: Word) -> bool {
         false
+    }
+
+    pub fn cpus(&self) -> usize {
+        0
+    }
+
+    /// # Safety
+    /// None is needed here.
+    pub unsafe fn exchange(&self, _: usize, _: usize, _: usize, _: usize, _: usize, _: usize) -> usize {
+        NOT_EXCHANGED
     }
 }

@@ -10,7 +10,8 @@
 //! blocks, there are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
 
 use super::frame::{self, FRONT, Frame};
-use super::{Hardened, Live, State};
+use super::states::State;
+use super::{Hardened, Live};
 use crate::base::fault::{Access, Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
