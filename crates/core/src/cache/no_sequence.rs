@@ -6,6 +6,14 @@ use crate::class::SizeClass;
 /// What `Front::exchange` answers where it did nothing: no address of a block.
 pub const NOT_EXCHANGED: usize = 1;
 
+/// The word that counts exchanges: where it is in its shard, what it is, and what it is to be.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    pub at: usize,
+    pub now: usize,
+    pub next: usize,
+}
+
 /// No sequences.
 #[derive(Default)]
 pub struct Front;
@@ -67,7 +75,7 @@ impl Front {
 
     /// # Safety
     /// None is needed here.
-    pub unsafe fn exchange(&self, _: usize, _: usize, _: usize, _: usize, _: usize, _: usize) -> usize {
+    pub unsafe fn exchange(&self, _: usize, _: usize, _: Turn, _: usize, _: usize) -> usize {
         NOT_EXCHANGED
     }
 }

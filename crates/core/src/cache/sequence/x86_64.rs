@@ -2,7 +2,7 @@
 
 #![expect(named_asm_labels, reason = "each is a number: see `label`")]
 
-use super::{Front, NOT_EXCHANGED, label};
+use super::{Front, NOT_EXCHANGED, Turn, label};
 use crate::base::sync::Ordering;
 use crate::cache::slab::{Slab, Word};
 use crate::class::SizeClass;
@@ -287,19 +287,18 @@ impl Front {
         replaced != 0
     }
 
-    /// Puts a block into a place and takes out what was there, where this is the shard in use and its turn still `turn`,
-    /// which becomes the next. Else `NOT_EXCHANGED`, and at most the turn has changed.
+    /// Puts a block into a place and takes out what was there, where this is the shard in use and its turn still that one.
+    /// Else `NOT_EXCHANGED`, and at most the turn has changed.
     ///
     /// # Safety
     /// `shards` is a table with an entry for every virtual CPU, `shard` the address of one that its virtual CPU alone
-    /// changes, with the turn at word `turn_at` and the place at the address `place`.
+    /// changes, with the turn and the place, which is an address.
     #[inline(always)]
     pub unsafe fn exchange(
         &self,
         shards: usize,
         shard: usize,
-        turn_at: usize,
-        turn: usize,
+        turn: Turn,
         place: usize,
         block: usize,
     ) -> usize {
@@ -308,7 +307,7 @@ impl Front {
         unsafe {
             sequence!(
                 self,
-                turn_at,
+                turn.at,
                 shards,
                 [
                     ".pushsection __rseq_abort, \"ax\"
@@ -321,14 +320,15 @@ impl Front {
                     "cmp [{slab} + {class} * 8], {turn}",
                     "jne {nothing}b",
                     "mov {old}, [{place}]",
-                    "inc qword ptr [{slab} + {class} * 8]",
+                    "mov [{slab} + {class} * 8], {next_turn}",
                     "mov [{place}], {block}",
                     "{end}:",
                     "{done}:",
                 ],
                 old = out(reg) old,
                 shard = in(reg) shard,
-                turn = in(reg) turn,
+                turn = in(reg) turn.now,
+                next_turn = in(reg) turn.next,
                 place = in(reg) place,
                 block = in(reg) block,
                 not_exchanged = const NOT_EXCHANGED,

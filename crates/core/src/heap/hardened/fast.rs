@@ -3,6 +3,7 @@
 //! Whatever is not leaves it before anything has changed: the ordinary way looks again, and says what it is. So nothing here
 //! has words for a misuse but that of memory which was written to while it was free.
 
+use super::zeros;
 use super::frame::{self, FRONT, Frame, Plain, TAIL_LEAST};
 use super::states::State;
 use super::{GUARDED_FROM, Hardened};
@@ -54,7 +55,7 @@ impl<O: Os> Hardened<O> {
         }
         let start = address - FRONT;
         // SAFETY: the block is the heap's again; nothing else of it was ever written.
-        unsafe { frame::clear(start, written) };
+        unsafe { zeros::clear(start, written) };
         heap.obeyed(self.let_wait(start, class));
         true
     }

@@ -11,6 +11,7 @@
 
 use super::frame::{self, FRONT, Frame};
 use super::states::State;
+use super::zeros;
 use super::{Hardened, Live};
 use crate::base::fault::{Access, Fault, Misuse};
 use crate::base::round_up;
@@ -202,7 +203,7 @@ impl<O: Os> Hardened<O> {
         let parts = [(body, live.user - FRONT, Fault::Underflow), (behind, guard, Fault::Overflow)];
         for (start, end, fault) in parts {
             // SAFETY: both parts lie between the guards.
-            if let Some(changed) = unsafe { frame::first_nonzero(start, end - start) } {
+            if let Some(changed) = unsafe { zeros::first_nonzero(start, end - start) } {
                 return Err(Misuse { address: changed, ..self.about(fault, live) });
             }
         }

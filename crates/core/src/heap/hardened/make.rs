@@ -1,5 +1,6 @@
 //! Making a block: memory of a class or a run, its mark, its frame.
 
+use super::zeros;
 use super::frame::{self, Frame, TAIL_LEAST};
 use super::states::State;
 use super::{GUARDED_FROM, Hardened, MOST_SMALL_ALIGN};
@@ -52,7 +53,7 @@ impl<O: Os> Hardened<O> {
     #[inline(always)]
     pub(super) fn is_untouched(&self, start: usize, class: SizeClass) -> Result<(), Misuse> {
         // SAFETY: a free block that the caller has taken out of everybody's reach; none is shorter than a frame.
-        match unsafe { frame::is_zero(start, class.block_bytes()) } {
+        match unsafe { zeros::is_zero(start, class.block_bytes()) } {
             true => Ok(()),
             false => Err(self.changed_after_free(start, class)),
         }
@@ -63,7 +64,7 @@ impl<O: Os> Hardened<O> {
     fn changed_after_free(&self, start: usize, class: SizeClass) -> Misuse {
         let bytes = class.block_bytes();
         // SAFETY: as in `is_untouched`. A writer may have put the byte back meanwhile.
-        let changed = unsafe { frame::first_nonzero(start, bytes) }.unwrap_or(start);
+        let changed = unsafe { zeros::first_nonzero(start, bytes) }.unwrap_or(start);
         Misuse { block: Some((start, bytes)), ..Misuse::at(Fault::WriteAfterFree, changed) }
     }
 

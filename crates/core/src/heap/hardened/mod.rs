@@ -19,6 +19,7 @@ mod resize;
 mod states;
 mod stuck;
 mod take;
+mod zeros;
 
 use super::{Heap, Hooks, LARGEST_REQUEST};
 use crate::base::sync::{AtomicU64, AtomicUsize};

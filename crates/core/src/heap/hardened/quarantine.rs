@@ -11,7 +11,7 @@
 
 use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::cache::{Front, NOT_EXCHANGED};
+use crate::cache::{Front, NOT_EXCHANGED, Turn};
 use crate::class::{CLASS_COUNT, SizeClass, TABLE_LEN};
 use crate::os::Os;
 
@@ -41,7 +41,8 @@ const fn places_shift(block_bytes: usize) -> u32 {
     }
 }
 
-/// What a shard has for a class: its turn, then its two banks.
+/// What a shard has for a class: its turn, then its two banks. The word of the turn says in its lowest bits which place it is
+/// about, so that who comes next has not to wait for the arithmetic.
 #[derive(Clone, Copy)]
 struct Banks {
     /// The word of the turn.
@@ -64,12 +65,20 @@ const BANKS: [Banks; TABLE_LEN + 1] = {
     banks
 };
 static BANKS_OF_CLASS: [Banks; TABLE_LEN + 1] = BANKS;
+const PLACE_BITS: u32 = 16;
+const _: () = assert!((BANKS[TABLE_LEN].start as usize) < 1 << PLACE_BITS, "a place fits into a word of a turn");
 const SHARD_BYTES: usize = crate::base::round_up(BANKS[TABLE_LEN].start as usize * WORD, MAP_STEP);
 
 impl Banks {
     #[inline(always)]
     fn of(class: SizeClass) -> Banks {
         BANKS_OF_CLASS.get(class.index()).copied().unwrap_or(BANKS[0])
+    }
+
+    /// The word of a turn.
+    #[inline(always)]
+    fn word_of(self, shard: usize, turn: usize) -> usize {
+        turn << PLACE_BITS | self.place(shard, turn)
     }
 
     /// The word of the place that a turn is about.
@@ -116,11 +125,15 @@ impl Quarantine {
                 break;
             }
             let banks = Banks::of(class);
-            let turn = word(shard, banks.start as usize).load(Ordering::Relaxed);
-            let at = shard + banks.place(shard, turn) * WORD;
+            let found = word(shard, banks.start as usize).load(Ordering::Relaxed);
+            // A zeroed shard is before its first turn.
+            let now = if found == 0 { banks.word_of(shard, 0) } else { found };
+            let next = banks.word_of(shard, (now >> PLACE_BITS) + 1);
+            let at = shard + (now & ((1 << PLACE_BITS) - 1)) * WORD;
             let table = self.own.as_ptr().expose_provenance();
+            let turn = Turn { at: banks.start as usize, now: found, next };
             // SAFETY: there are as many entries; a shard that is not closed is changed by its virtual CPU alone.
-            let old = unsafe { front.exchange(table, shard, banks.start as usize, turn, at, block) };
+            let old = unsafe { front.exchange(table, shard, turn, at, block) };
             if old != NOT_EXCHANGED {
                 return old;
             }
@@ -138,8 +151,8 @@ impl Quarantine {
         });
         let Some(shard) = shard else { return block };
         let banks = Banks::of(class);
-        let turn = word(shard, banks.start as usize).fetch_add(1, Ordering::Relaxed);
-        word(shard, banks.place(shard, turn)).swap(block, Ordering::AcqRel)
+        let before = word(shard, banks.start as usize).fetch_add(1 << PLACE_BITS, Ordering::Relaxed);
+        word(shard, banks.place(shard, before >> PLACE_BITS)).swap(block, Ordering::AcqRel)
     }
 
     /// Takes everything out, but for what the system does not let us have: where it refuses to stop the sequences.

@@ -2,6 +2,7 @@
 
 use super::frame::{self, FRONT, Frame};
 use super::states::State;
+use super::zeros;
 use super::{Hardened, Live, MOST_SMALL};
 use crate::base::fault::{Maker, Misuse};
 use crate::class::SizeClass;
@@ -27,7 +28,7 @@ impl<O: Os> Hardened<O> {
         let start = live.user - live.frame.front();
         let tail = self.room(live).min(frame::TAIL_MOST);
         // SAFETY: the block is the heap's again; nothing else of it was ever written.
-        unsafe { frame::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
+        unsafe { zeros::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
         self.let_wait(start, live.class)
     }
 
