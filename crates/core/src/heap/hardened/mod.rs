@@ -9,12 +9,15 @@
 mod blocks;
 mod budget;
 mod copies;
+mod explain;
 mod fast;
 mod frame;
 mod guarded;
 mod inspect;
+mod layout;
 mod make;
 mod quarantine;
+mod regrow;
 mod resize;
 mod states;
 mod stuck;
