@@ -2,8 +2,8 @@
 //!
 //! A large block has guards, or its canary when it is freed; what is no block's is nobody's business here.
 
-use super::frame;
 use super::Hardened;
+use super::frame;
 use super::states::State;
 use crate::base::fault::{Access, Fault, Misuse};
 use crate::class::{MIN_ALIGN, SizeClass};

@@ -3,9 +3,9 @@
 //! Whatever is not leaves it before anything has changed: the ordinary way looks again, and says what it is. So nothing here
 //! has words for a misuse but that of memory which was written to while it was free.
 
-use super::zeros;
 use super::frame::{self, FRONT, Frame, Plain, TAIL_LEAST};
 use super::states::State;
+use super::zeros;
 use super::{GUARDED_FROM, Hardened};
 use crate::base::fault::Maker;
 use crate::class::{MIN_ALIGN, SizeClass};
@@ -44,7 +44,8 @@ impl<O: Os> Hardened<O> {
         }
         // SAFETY: a live block of a class has a frame, and its memory is that of the class.
         let plain = unsafe { frame::plain(self.secret(), address, maker, class.block_bytes()) };
-        let Some(Plain { bytes, written }) = plain.filter(|plain| said.is_none_or(|said| said == plain.bytes))
+        let Some(Plain { bytes, written }) =
+            plain.filter(|plain| said.is_none_or(|said| said == plain.bytes))
         else {
             return false;
         };

@@ -199,7 +199,9 @@ pub unsafe fn changed_tail(secret: u64, user: usize, frame: Frame, room: usize) 
     let (end, tail) = (user + frame.bytes, room.min(TAIL_MOST));
     // SAFETY: by the caller's promise.
     let found = |place: usize| u64::from_le(unsafe { at::<u64>(end + place).read_unaligned() });
-    if tail >= WORD && tail_words(canary, tail).iter().fold(0, |all, (place, word)| all | found(*place) ^ word) == 0 {
+    if tail >= WORD
+        && tail_words(canary, tail).iter().fold(0, |all, (place, word)| all | found(*place) ^ word) == 0
+    {
         return None;
     }
     let bytes = canary.to_le_bytes();

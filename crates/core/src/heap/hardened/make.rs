@@ -1,8 +1,8 @@
 //! Making a block: memory of a class or a run, its mark, its frame.
 
-use super::zeros;
 use super::frame::{self, Frame, TAIL_LEAST};
 use super::states::State;
+use super::zeros;
 use super::{GUARDED_FROM, Hardened, MOST_SMALL_ALIGN};
 use crate::base::fault::{Fault, Maker, Misuse};
 use crate::base::sync::Ordering;

@@ -66,7 +66,8 @@ const BANKS: [Banks; TABLE_LEN + 1] = {
 };
 static BANKS_OF_CLASS: [Banks; TABLE_LEN + 1] = BANKS;
 const PLACE_BITS: u32 = 16;
-const _: () = assert!((BANKS[TABLE_LEN].start as usize) < 1 << PLACE_BITS, "a place fits into a word of a turn");
+const _: () =
+    assert!((BANKS[TABLE_LEN].start as usize) < 1 << PLACE_BITS, "a place fits into a word of a turn");
 const SHARD_BYTES: usize = crate::base::round_up(BANKS[TABLE_LEN].start as usize * WORD, MAP_STEP);
 
 impl Banks {

@@ -1,7 +1,7 @@
 //! realloc, also with an alignment, and resizing without moving.
 
-use super::zeros;
 use super::frame::{self, Frame, TAIL_LEAST};
+use super::zeros;
 use super::{GUARDED_FROM, Hardened, Live};
 use crate::base::fault::{Maker, Misuse};
 use crate::heap::Blocks;
