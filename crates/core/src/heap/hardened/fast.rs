@@ -44,12 +44,10 @@ impl<O: Os> Hardened<O> {
         }
         // SAFETY: a live block of a class has a frame, and its memory is that of the class.
         let plain = unsafe { frame::plain(self.secret(), address, maker, class.block_bytes()) };
-        let Some(Plain { bytes, written }) =
-            plain.filter(|plain| said.is_none_or(|said| said == plain.bytes))
+        let Some(Plain { written, .. }) = plain.filter(|plain| said.is_none_or(|said| said == plain.bytes))
         else {
             return false;
         };
-        debug_assert!(bytes < GUARDED_FROM);
         // Of two threads that free a block at the same time one comes too late here, and is stopped by the ordinary way.
         if State::take_back(Some(mark)).is_err() {
             return false;
