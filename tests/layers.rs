@@ -18,7 +18,7 @@ const NARROWER: [(&str, &[&str]); 3] = [("os", &["base"]), ("options", &["base"]
 
 /// The files inside layers, each from the bottom to the top: a call between files of one type is no import, so the
 /// order of a folder is written down where a circle would be likely.
-const ORDERS: [Order; 9] = [
+const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/os/linux",
         module: "crate::os::linux",
@@ -56,12 +56,6 @@ const ORDERS: [Order; 9] = [
         folder: "crates/core/src/upkeep",
         module: "crate::upkeep",
         files: "patience callback thread mod collect bound retain limits relief words shed tick window",
-    },
-    Order {
-        folder: "crates/core/src/heap/hardened",
-        module: "crate::heap::hardened",
-        files: "states zeros frame budget stuck quarantine layout mod inspect explain take guarded regrow make fast copies
-            resize blocks",
     },
     Order {
         folder: "crates/core/src/heap",
