@@ -83,9 +83,9 @@ pub unsafe fn clear(start: usize, bytes: usize) {
     // Both ends, which may overlap: no call and no loop for the sizes that are most.
     match bytes {
         ..=32 => [0, bytes - 16].into_iter().for_each(put),
-        ..=64 => [0, 16, bytes - 32, bytes - 16].into_iter().for_each(put),
-        ..=128 => [0, bytes - 64].into_iter().for_each(put_long),
-        ..=256 => [0, 64, bytes - 128, bytes - 64].into_iter().for_each(put_long),
+        33..=64 => [0, 16, bytes - 32, bytes - 16].into_iter().for_each(put),
+        65..=128 => [0, bytes - 64].into_iter().for_each(put_long),
+        129..=256 => [0, 64, bytes - 128, bytes - 64].into_iter().for_each(put_long),
         // SAFETY: as above.
         _ => unsafe { at_mut::<u8>(start).write_bytes(0, bytes) },
     }
