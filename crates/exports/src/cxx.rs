@@ -3,7 +3,7 @@
 // The linker's names, also where the functions have other ones for it.
 #![allow(non_snake_case)]
 
-use super::c::{Pointer, address, pointer};
+use super::c::{Pointer, address, pointer, undisturbed};
 use super::malloc::{answered, checked_free, malloc_slow, plain_free};
 use super::replaced::{self, Simpler, theirs};
 use super::{Blocks, blocks};
@@ -123,7 +123,7 @@ macro_rules! new {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::$unsure(bytes, 0, chain!($maker, $simpler));
                 }
-                match blocks().allocate_fast(bytes) {
+                match blocks().make_fast(bytes, Maker::$maker) {
                     0 => {
                         let block = malloc_slow(bytes);
                         if block.is_null() {
@@ -133,7 +133,7 @@ macro_rules! new {
                             marked(block, Maker::$maker)
                         }
                     }
-                    block => marked(pointer(block), Maker::$maker),
+                    block => pointer(block),
                 }
             }
         }
@@ -189,6 +189,22 @@ aligned_new! {
         or_null vcm_new_or_null;
 }
 
+#[cold]
+#[inline(never)]
+extern "C" fn delete_slow(block: Pointer, maker: Maker) {
+    undisturbed(|| {
+        blocks().hand_over(address(block), maker);
+        blocks().free_slow(address(block));
+    });
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn sized_delete_slow(block: Pointer, bytes: usize, maker: Maker) {
+    blocks().hand_over(address(block), maker);
+    checked_free(block, bytes, 1);
+}
+
 macro_rules! delete {
     ($($heat:ident $name:ident $maker:ident $simpler:tt;)+) => { $(
         named! {
@@ -197,8 +213,9 @@ macro_rules! delete {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::delete(block, 0, chain!($maker, $simpler));
                 }
-                blocks().hand_over(address(block), Maker::$maker);
-                plain_free(block);
+                if !blocks().take_fast(address(block), Maker::$maker) {
+                    delete_slow(block, Maker::$maker);
+                }
             }
         }
     )+ };
@@ -241,8 +258,9 @@ macro_rules! sized_delete {
                 if replaced::may_be() && is_derived!($simpler) {
                     return unsure::delete(block, 0, chain!($maker, $simpler));
                 }
-                blocks().hand_over(address(block), Maker::$maker);
-                checked_free(block, bytes, 1);
+                if !blocks().take_sized_fast(address(block), bytes, Maker::$maker) {
+                    sized_delete_slow(block, bytes, Maker::$maker);
+                }
             }
         }
 

@@ -29,7 +29,7 @@ mod worth;
 pub use drain::{Look, Stillness};
 pub use figures::CacheStats;
 pub use sampling::Sampling;
-pub use sequence::Front;
+pub use sequence::{Front, NOT_EXCHANGED, Turn};
 pub use slab::most_cached;
 pub use window::array_bases;
 

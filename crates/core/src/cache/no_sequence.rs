@@ -3,6 +3,17 @@
 use super::slab::{Slab, Word};
 use crate::class::SizeClass;
 
+/// What `Front::exchange` answers where it did nothing: no address of a block.
+pub const NOT_EXCHANGED: usize = 1;
+
+/// The word that counts exchanges: where it is in its shard, what it is, and what it is to be.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    pub at: usize,
+    pub now: usize,
+    pub next: usize,
+}
+
 /// No sequences.
 #[derive(Default)]
 pub struct Front;
@@ -56,5 +67,15 @@ impl Front {
 
     pub fn replace(&self, _: Slab, _: SizeClass, _: Word, _: Word) -> bool {
         false
+    }
+
+    pub fn cpus(&self) -> usize {
+        0
+    }
+
+    /// # Safety
+    /// None is needed here.
+    pub unsafe fn exchange(&self, _: usize, _: usize, _: Turn, _: usize, _: usize) -> usize {
+        NOT_EXCHANGED
     }
 }

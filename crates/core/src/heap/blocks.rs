@@ -29,6 +29,8 @@ pub trait Blocks {
     /// What `allocate` does where the cache has a block; 0 otherwise.
     fn allocate_fast(&self, bytes: usize) -> usize;
     fn allocate_slow(&self, bytes: usize) -> usize;
+    /// What `allocate_fast` does, for one of the operators new: what `mark` notes is noted.
+    fn make_fast(&self, bytes: usize, maker: Maker) -> usize;
 
     /// A block of at least `bytes` at a multiple of `align`, a power of two.
     fn allocate_aligned(&self, align: usize, bytes: usize) -> usize;
@@ -66,6 +68,10 @@ pub trait Blocks {
     /// seen at once.
     fn free_sized_fast(&self, address: usize, bytes: usize) -> bool;
     fn free_slow(&self, address: usize);
+    /// What `hand_over` and `free_fast` do together, if both can be done at once.
+    fn take_fast(&self, address: usize, maker: Maker) -> bool;
+    /// What `hand_over` and `free_sized_fast` do together, if both can be done at once. No alignment was named.
+    fn take_sized_fast(&self, address: usize, bytes: usize, maker: Maker) -> bool;
 
     /// Notes that a block was made by one of the operators new.
     fn mark(&self, address: usize, maker: Maker);
@@ -150,6 +156,21 @@ impl<O: Os> Blocks for Heap<O> {
 
     #[inline(always)]
     fn hand_over(&self, _: usize, _: Maker) {}
+
+    #[inline(always)]
+    fn make_fast(&self, bytes: usize, _: Maker) -> usize {
+        self.allocate_fast(bytes)
+    }
+
+    #[inline(always)]
+    fn take_fast(&self, address: usize, _: Maker) -> bool {
+        self.free_fast(address)
+    }
+
+    #[inline(always)]
+    fn take_sized_fast(&self, address: usize, bytes: usize, _: Maker) -> bool {
+        self.free_sized_fast(address, bytes)
+    }
 
     #[inline(always)]
     fn check_copy(&self, _: usize, _: usize) {}

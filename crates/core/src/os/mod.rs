@@ -136,6 +136,11 @@ pub trait Os: Wait + Sync + 'static {
     /// The number that the system knows this process by; 0 where it may not be asked.
     fn process_number(&self) -> u64;
 
+    /// Does what may ask the system, while the program is not to see that: its errno stays.
+    fn unseen<R>(&self, work: impl FnOnce() -> R) -> R {
+        work()
+    }
+
     /// The system's page size in bytes.
     fn page_bytes(&self) -> usize;
 

@@ -9,14 +9,15 @@
 //! first large blocks of a process, one each: of a slot only the pages of its block are ever open, the last ones. Freed, they
 //! stay closed for good.
 
+mod places;
+mod repair;
+
 use super::slot::{LIVE, Slot, Trace};
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
 use crate::base::place::Places;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-#[cfg(any(test, feature = "fake-os"))]
-use crate::os::AnyLock;
 use crate::os::{Guard, Mutex, Os, Purpose};
 use crate::pages::Table;
 use core::mem::offset_of;
@@ -188,61 +189,6 @@ impl<O: Os> Guards<O> {
         true
     }
 
-    /// Tells whether an address lies in the arena. Reads nothing there.
-    #[inline]
-    pub fn owns(&self, address: usize) -> bool {
-        let base = self.base.load(Ordering::Acquire);
-        base != 0 && address.wrapping_sub(base) < self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// The largest block and alignment that can be guarded.
-    pub fn most_bytes(os: &O) -> usize {
-        os.page_bytes()
-    }
-
-    pub(super) fn page_bytes(&self) -> usize {
-        self.page.load(Ordering::Relaxed).max(1)
-    }
-
-    fn page_of(&self, number: u32) -> usize {
-        self.base.load(Ordering::Relaxed) + (2 * number as usize + 1) * self.page_bytes()
-    }
-
-    /// Where the wide slots begin.
-    fn first_wide(&self) -> usize {
-        self.page_of(self.slot_count.load(Ordering::Relaxed))
-    }
-
-    /// End of the wide slot with this number.
-    fn end_of_wide(&self, number: u32) -> usize {
-        let index = number.wrapping_sub(self.slot_count.load(Ordering::Relaxed)) as usize;
-        self.first_wide() + index * (WIDE_BYTES + self.page_bytes()) + WIDE_BYTES
-    }
-
-    /// The number of the wide slot that an address of the arena lies in, or in the guard behind it.
-    pub(super) fn wide_number(&self, address: usize) -> Option<usize> {
-        let index = address.checked_sub(self.first_wide())?.checked_div(WIDE_BYTES + self.page_bytes())?;
-        Some(self.slot_count.load(Ordering::Relaxed) as usize + index)
-    }
-
-    /// The number of the slot whose page an address of the arena lies in; none for a guard.
-    pub(super) fn number_of(&self, address: usize) -> Option<usize> {
-        let index = self.page_index(address);
-        self.wide_number(address).or((index % 2 == 1).then_some(index / 2))
-    }
-
-    /// Start and bytes of the pages that a live block has open.
-    pub(super) fn pages_of(&self, slot: &Slot) -> (usize, usize) {
-        let page = self.page_bytes();
-        let start = slot.address & !(page - 1);
-        (start, crate::base::round_up(slot.address + slot.bytes.max(1), page) - start)
-    }
-
-    /// Pages from the start of the arena: odd ones belong to slots, before the wide ones.
-    pub(super) fn page_index(&self, address: usize) -> usize {
-        (address - self.base.load(Ordering::Relaxed)) / self.page_bytes()
-    }
-
     /// The slot with this number, if it was ever used.
     pub(super) fn slot(&self, number: usize) -> Option<&Slot> {
         let all = (self.slot_count.load(Ordering::Relaxed) + WIDE_SLOTS) as usize;
@@ -393,32 +339,6 @@ impl<O: Os> Guards<O> {
     pub fn each_reservation(&self, mut take: impl FnMut(usize, usize)) {
         let [arena, _] = self.mappings();
         [arena, self.slots.reservation()].into_iter().for_each(|(start, bytes)| take(start, bytes));
-    }
-
-    /// Takes the lock over from a thread that is not in this process. What it was changing is not trusted:
-    /// blocks that are live can be freed, and their slots used again, all others are left alone.
-    ///
-    /// # Safety
-    /// All threads that could hold the lock, but this one, stayed in the parent process.
-    pub unsafe fn repair(&self, outermost: bool) {
-        // SAFETY: by the caller's promise; released by the thread that seized it.
-        unsafe {
-            if self.state.seize(outermost) {
-                let state = self.state.seized();
-                (state.first, state.last) = (NOBODY, NOBODY);
-                state.used = self.slot_count.load(Ordering::Relaxed);
-                self.wide.store(WIDE_SLOTS, Ordering::Relaxed);
-                let live = (0..(state.used + WIDE_SLOTS) as usize).filter_map(|number| self.slot(number));
-                let live = live.filter(|slot| slot.state() == LIVE);
-                self.live.store(live.count() as u32, Ordering::Relaxed);
-                self.state.release();
-            }
-        }
-    }
-
-    #[cfg(any(test, feature = "fake-os"))]
-    pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
-        take(&self.state);
     }
 }
 

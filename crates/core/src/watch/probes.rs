@@ -96,6 +96,12 @@ impl Probing {
         }
     }
 
+    /// Whether any block was told of whose free was not.
+    #[inline]
+    pub fn has_announced(&self) -> bool {
+        self.announced.load(Ordering::Relaxed) != 0
+    }
+
     /// Tells of the free of a block, if it was told of before.
     #[inline]
     pub fn freed(&self, address: usize) {

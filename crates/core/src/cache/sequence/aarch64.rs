@@ -11,7 +11,7 @@
 
 #![expect(named_asm_labels, reason = "each is a number: see `label`")]
 
-use super::{Front, label};
+use super::{Front, NOT_EXCHANGED, Turn, label};
 use crate::base::sync::Ordering;
 use crate::cache::slab::{Slab, Word};
 use crate::class::SizeClass;
@@ -62,6 +62,10 @@ macro_rules! begin {
 /// A sequence on the slab of a front: its lines, then the operands that are its own.
 macro_rules! sequence {
     ($front:expr, $class:expr, [$($line:expr),+ $(,)?], $($operands:tt)+) => {
+        sequence!($front, $class.index(), $front.slabs.load(Ordering::Relaxed), [$($line),+], $($operands)+)
+    };
+    // On the table of another kind of slab, at the word with this number.
+    ($front:expr, $word:expr, $slabs:expr, [$($line:expr),+ $(,)?], $($operands:tt)+) => {
         asm!(
             descriptor!(),
             $($line,)+
@@ -70,12 +74,12 @@ macro_rules! sequence {
             top = out(reg) _,
             word = out(reg) _,
             $($operands)+
-            class = in(reg) $class.index(),
+            class = in(reg) $word,
             // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
             cpus = in(reg) $front.cpus.load(Ordering::Acquire),
             area = in(reg) $front.area.load(Ordering::Relaxed),
             index = in(reg) $front.index.load(Ordering::Relaxed),
-            slabs = in(reg) $front.slabs.load(Ordering::Relaxed),
+            slabs = in(reg) $slabs,
             again = const label::AGAIN,
             descriptor = const label::DESCRIPTOR,
             first = const label::FIRST,
@@ -269,5 +273,53 @@ impl Front {
             );
         }
         replaced != 0
+    }
+
+    /// Puts a block into a place and takes out what was there, where this is the shard in use and its turn still that one.
+    /// Else `NOT_EXCHANGED`, and at most the turn has changed.
+    ///
+    /// # Safety
+    /// `shards` is a table with an entry for every virtual CPU, `shard` the address of one that its virtual CPU alone
+    /// changes, with the turn and the place, which is an address.
+    #[inline(always)]
+    pub unsafe fn exchange(
+        &self,
+        shards: usize,
+        shard: usize,
+        turn: Turn,
+        place: usize,
+        block: usize,
+    ) -> usize {
+        let mut old: usize;
+        // SAFETY: by the caller's promise. An abort after the turn was counted leaves a place out of this round.
+        unsafe {
+            sequence!(
+                self,
+                turn.at,
+                shards,
+                [
+                    begin!("{done}f", "mov {old}, #{not_exchanged}"),
+                    "cmp {slab}, {shard}",
+                    "b.ne {done}f",
+                    "ldr {top}, [{word}]",
+                    "cmp {top}, {turn}",
+                    "b.ne {done}f",
+                    "ldr {old}, [{place}]",
+                    "str {next_turn}, [{word}]",
+                    "stlr {block}, [{place}]",
+                    "{end}:",
+                    "{done}:",
+                ],
+                old = out(reg) old,
+                shard = in(reg) shard,
+                turn = in(reg) turn.now,
+                next_turn = in(reg) turn.next,
+                place = in(reg) place,
+                block = in(reg) block,
+                not_exchanged = const NOT_EXCHANGED,
+                done = const label::DONE,
+            );
+        }
+        old
     }
 }

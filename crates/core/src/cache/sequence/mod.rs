@@ -38,6 +38,17 @@ pub struct Front {
     direct: AtomicUsize,
 }
 
+/// What `Front::exchange` answers where it did nothing: no address of a block.
+pub const NOT_EXCHANGED: usize = 1;
+
+/// The word that counts exchanges: where it is in its shard, what it is, and what it is to be.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    pub at: usize,
+    pub now: usize,
+    pub next: usize,
+}
+
 /// The labels of a sequence. Numbers, not names: one is inlined into many functions, and a name may stand once in an
 /// object.
 mod label {
@@ -120,6 +131,11 @@ impl Front {
         }
         core::hint::cold_path();
         if direct != 0 && bytes <= LARGEST_BYTES { self.pop(SizeClass::computed(bytes)) } else { 0 }
+    }
+
+    /// Virtual CPUs that may have a slab; 0 while there are no sequences.
+    pub fn cpus(&self) -> usize {
+        self.cpus.load(Ordering::Acquire) as usize
     }
 
     /// The slab that a sequence of the virtual CPU with this number would work on.

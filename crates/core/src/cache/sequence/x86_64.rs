@@ -2,7 +2,7 @@
 
 #![expect(named_asm_labels, reason = "each is a number: see `label`")]
 
-use super::{Front, label};
+use super::{Front, NOT_EXCHANGED, Turn, label};
 use crate::base::sync::Ordering;
 use crate::cache::slab::{Slab, Word};
 use crate::class::SizeClass;
@@ -63,17 +63,21 @@ macro_rules! nothing {
 /// A sequence on the slab of a front: its lines, then the operands that are its own.
 macro_rules! sequence {
     ($front:expr, $class:expr, [$($line:expr),+ $(,)?], $($operands:tt)+) => {
+        sequence!($front, $class.index(), $front.slabs.load(Ordering::Relaxed), [$($line),+], $($operands)+)
+    };
+    // On the table of another kind of slab, at the word with this number.
+    ($front:expr, $word:expr, $slabs:expr, [$($line:expr),+ $(,)?], $($operands:tt)+) => {
         asm!(
             descriptor!(),
             $($line,)+
             slab = out(reg) _,
             $($operands)+
-            class = in(reg) $class.index(),
+            class = in(reg) $word,
             // First: Acquire pairs with the Release in `start`, so the others are there if the number is.
             cpus = in(reg) $front.cpus.load(Ordering::Acquire),
             area = in(reg) $front.area.load(Ordering::Relaxed),
             index = in(reg) $front.index.load(Ordering::Relaxed),
-            slabs = in(reg) $front.slabs.load(Ordering::Relaxed),
+            slabs = in(reg) $slabs,
             again = const label::AGAIN,
             descriptor = const label::DESCRIPTOR,
             first = const label::FIRST,
@@ -281,5 +285,57 @@ impl Front {
             );
         }
         replaced != 0
+    }
+
+    /// Puts a block into a place and takes out what was there, where this is the shard in use and its turn still that one.
+    /// Else `NOT_EXCHANGED`, and at most the turn has changed.
+    ///
+    /// # Safety
+    /// `shards` is a table with an entry for every virtual CPU, `shard` the address of one that its virtual CPU alone
+    /// changes, with the turn and the place, which is an address.
+    #[inline(always)]
+    pub unsafe fn exchange(
+        &self,
+        shards: usize,
+        shard: usize,
+        turn: Turn,
+        place: usize,
+        block: usize,
+    ) -> usize {
+        let mut old: usize;
+        // SAFETY: by the caller's promise. An abort after the turn was counted leaves a place out of this round.
+        unsafe {
+            sequence!(
+                self,
+                turn.at,
+                shards,
+                [
+                    ".pushsection __rseq_abort, \"ax\"
+                    {nothing}: mov {old:e}, {not_exchanged}
+                    jmp {done}f
+                    .popsection",
+                    begin!("{nothing}b"),
+                    "cmp {slab}, {shard}",
+                    "jne {nothing}b",
+                    "cmp [{slab} + {class} * 8], {turn}",
+                    "jne {nothing}b",
+                    "mov {old}, [{place}]",
+                    "mov [{slab} + {class} * 8], {next_turn}",
+                    "mov [{place}], {block}",
+                    "{end}:",
+                    "{done}:",
+                ],
+                old = out(reg) old,
+                shard = in(reg) shard,
+                turn = in(reg) turn.now,
+                next_turn = in(reg) turn.next,
+                place = in(reg) place,
+                block = in(reg) block,
+                not_exchanged = const NOT_EXCHANGED,
+                done = const label::DONE,
+                nothing = const label::NOTHING,
+            );
+        }
+        old
     }
 }

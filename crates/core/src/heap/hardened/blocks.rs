@@ -1,10 +1,9 @@
 //! What programs do with blocks, each step checked.
 
-use super::{
-    FRONT, Fault, GUARDED_FROM, Hardened, Heap, MOST_BYTES, Maker, Misuse, Os, SizeClass, TAIL_LEAST,
-};
-use crate::base::fault::Access;
-use crate::heap::Blocks;
+use super::{Hardened, MOST_BYTES};
+use crate::base::fault::{Access, Fault, Maker, Misuse};
+use crate::heap::{Blocks, Heap};
+use crate::os::Os;
 
 impl<O: Os> Blocks for Hardened<O> {
     type Os = O;
@@ -20,17 +19,12 @@ impl<O: Os> Blocks for Hardened<O> {
     /// A small block whose memory is cached: nothing here asks the system.
     #[inline]
     fn allocate_fast(&self, bytes: usize) -> usize {
-        if bytes == 0 || bytes >= GUARDED_FROM {
-            return 0;
-        }
-        let class = SizeClass::for_small(FRONT + bytes + TAIL_LEAST);
-        match self.heap.cache.front.pop(class) {
-            0 => 0,
-            start => {
-                let block = self.heap.obeyed(self.lay_out(start, class, self.frame_for(1, bytes)));
-                self.heap.note_made(block, bytes)
-            }
-        }
+        self.make_fast(bytes, Maker::Malloc)
+    }
+
+    #[inline]
+    fn make_fast(&self, bytes: usize, maker: Maker) -> usize {
+        Self::make_fast(self, bytes, maker)
     }
 
     fn allocate_slow(&self, bytes: usize) -> usize {
@@ -66,9 +60,9 @@ impl<O: Os> Blocks for Hardened<O> {
     }
 
     /// Memory is zero when it is handed out.
-    #[inline(always)]
-    fn allocate_zeroed_fast(&self, _: usize, _: usize) -> usize {
-        0
+    #[inline]
+    fn allocate_zeroed_fast(&self, count: usize, bytes: usize) -> usize {
+        count.checked_mul(bytes).map_or(0, |total| self.allocate_fast(total))
     }
 
     fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
@@ -100,15 +94,25 @@ impl<O: Os> Blocks for Hardened<O> {
         self.resizes_in_place(&live, align, bytes)
     }
 
-    /// Every free is checked too.
-    #[inline(always)]
-    fn free_fast(&self, _: usize) -> bool {
-        false
+    #[inline]
+    fn free_fast(&self, address: usize) -> bool {
+        self.take_back_fast(address, Maker::Malloc, None)
     }
 
+    /// Whoever says a size may say an alignment too.
     #[inline(always)]
     fn free_sized_fast(&self, _: usize, _: usize) -> bool {
         false
+    }
+
+    #[inline]
+    fn take_fast(&self, address: usize, maker: Maker) -> bool {
+        self.take_back_fast(address, maker, None)
+    }
+
+    #[inline]
+    fn take_sized_fast(&self, address: usize, bytes: usize, maker: Maker) -> bool {
+        self.take_back_fast(address, maker, Some(bytes))
     }
 
     /// For blocks of malloc's family; others are handed over to it before.
@@ -189,7 +193,7 @@ impl<O: Os> Blocks for Hardened<O> {
     /// Looks whether anybody wrote to the blocks in quarantine.
     fn audit(&self) {
         let mut outcome = Ok(());
-        self.quarantine.empty(|start| {
+        self.quarantine.empty(&self.heap.os, |start| {
             outcome = outcome.and(self.is_untouched(start, self.heap.pages.class_of(start)));
         });
         self.heap.obeyed(outcome);

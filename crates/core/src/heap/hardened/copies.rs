@@ -2,10 +2,11 @@
 //!
 //! A large block has guards, or its canary when it is freed; what is no block's is nobody's business here.
 
+use super::Hardened;
 use super::frame;
-use super::{Hardened, SizeClass, State};
+use super::states::State;
 use crate::base::fault::{Access, Fault, Misuse};
-use crate::class::MIN_ALIGN;
+use crate::class::{MIN_ALIGN, SizeClass};
 use crate::os::Os;
 
 impl<O: Os> Hardened<O> {

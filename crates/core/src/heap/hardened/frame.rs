@@ -110,7 +110,7 @@ pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usiz
     // SAFETY: by the caller's promise.
     let put = |place: usize, word: u64| unsafe { at_mut::<u64>(end + place).write_unaligned(word.to_le()) };
     if tail >= WORD {
-        words_of(behind, tail).for_each(|(place, word)| put(place, word));
+        tail_words(behind, tail).into_iter().for_each(|(place, word)| put(place, word));
     } else {
         let bytes = behind.to_le_bytes();
         // SAFETY: as above.
@@ -119,13 +119,14 @@ pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usiz
     tail
 }
 
-/// What a tail of eight bytes or more consists of: words in a row, of which the last may overlap the one before.
+/// What a tail of eight bytes or more consists of: four words, of which those that reach its end overlap. Without a branch:
+/// how long a tail is differs from block to block.
 #[inline(always)]
-fn words_of(canary: u64, tail: usize) -> impl Iterator<Item = (usize, u64)> {
-    let whole =
-        (0..TAIL_MOST / WORD - 1).map(|index| index * WORD).take_while(move |place| place + WORD < tail);
-    let last = (tail - WORD, canary.rotate_right((tail % WORD * 8) as u32));
-    whole.map(move |place| (place, canary)).chain(core::iter::once(last))
+fn tail_words(canary: u64, tail: usize) -> [(usize, u64); TAIL_MOST / WORD] {
+    let last = tail - WORD;
+    let at_end = (last, canary.rotate_right((tail % WORD * 8) as u32));
+    let word = |place: usize| if place < last { (place, canary) } else { at_end };
+    [(0, canary), word(WORD), word(2 * WORD), at_end]
 }
 
 fn byte_of(canary: &[u8; 8], place: usize) -> u8 {
@@ -155,6 +156,39 @@ pub unsafe fn read(secret: u64, user: usize) -> Result<Frame, usize> {
     Err(user - bytes.len() + place)
 }
 
+/// The usual block: `maker` made it, without guards and with no alignment named, and all of its frame is as it was written.
+/// None for any other.
+///
+/// # Safety
+/// A frame was written for `user`, whose memory begins `FRONT` bytes before it and is `block_bytes` long.
+#[inline(always)]
+pub unsafe fn plain(secret: u64, user: usize, maker: Maker, block_bytes: usize) -> Option<Plain> {
+    // SAFETY: by the caller's promise.
+    let (word, canary) = unsafe {
+        let front = at::<u64>(user - FRONT);
+        (front.read(), front.add(1).read())
+    };
+    let (before, behind) = canaries(secret, user, word);
+    if canary != before || word >> SIZE_BITS != maker as u64 {
+        return None;
+    }
+    let bytes = word as usize & MOST_BYTES;
+    // The frame is ours, so the size in it is one that was written with at least the least tail.
+    let tail = (block_bytes - FRONT - bytes).min(TAIL_MOST);
+    // SAFETY: by the caller's promise.
+    let found = |place: usize| u64::from_le(unsafe { at::<u64>(user + bytes + place).read_unaligned() });
+    let changed = tail_words(behind, tail).iter().fold(0, |all, (place, word)| all | found(*place) ^ word);
+    (changed == 0).then_some(Plain { bytes, written: FRONT + bytes + tail })
+}
+
+/// What `plain` found.
+#[derive(Clone, Copy)]
+pub struct Plain {
+    pub bytes: usize,
+    /// The bytes from the start of the memory on that the program or the frame may have written.
+    pub written: usize,
+}
+
 /// The first byte of the tail canary that changed.
 ///
 /// # Safety
@@ -165,31 +199,15 @@ pub unsafe fn changed_tail(secret: u64, user: usize, frame: Frame, room: usize) 
     let (end, tail) = (user + frame.bytes, room.min(TAIL_MOST));
     // SAFETY: by the caller's promise.
     let found = |place: usize| u64::from_le(unsafe { at::<u64>(end + place).read_unaligned() });
-    if tail >= WORD && words_of(canary, tail).fold(0, |all, (place, word)| all | found(place) ^ word) == 0 {
+    if tail >= WORD
+        && tail_words(canary, tail).iter().fold(0, |all, (place, word)| all | found(*place) ^ word) == 0
+    {
         return None;
     }
     let bytes = canary.to_le_bytes();
     // SAFETY: as above.
     let changed = |place: &usize| unsafe { at::<u8>(end + place).read() } != byte_of(&bytes, *place);
     (0..tail).find(changed).map(|place| end + place)
-}
-
-/// The first byte of a range that is not zero. The range starts and ends at multiples of 8.
-///
-/// # Safety
-/// The range is readable, and nobody who follows the rules writes to it now.
-#[inline]
-pub unsafe fn first_nonzero(start: usize, bytes: usize) -> Option<usize> {
-    // SAFETY: by the caller's promise.
-    let words = unsafe { core::slice::from_raw_parts(at::<u64>(start), bytes / 8) };
-    // Most of the time all are zero: eight at a time without a branch between.
-    let (chunks, rest) = words.as_chunks::<8>();
-    let is_zero = |chunk: &[u64; 8]| chunk.iter().fold(0, |all, word| all | word) == 0;
-    if chunks.iter().all(is_zero) && rest.iter().fold(0, |all, word| all | word) == 0 {
-        return None;
-    }
-    let (index, word) = words.iter().enumerate().find(|(_, word)| **word != 0)?;
-    Some(start + index * 8 + word.trailing_zeros() as usize / 8)
 }
 
 #[cfg(test)]
@@ -263,18 +281,23 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_that_is_not_zero_is_found_anywhere() {
-        fn found(memory: &[u64]) -> Option<usize> {
-            let start = memory.as_ptr().expose_provenance();
-            // SAFETY: all of a slice that nobody writes to now.
-            unsafe { first_nonzero(start, size_of_val(memory)) }.map(|address| address - start)
-        }
-        let mut memory = [0u64; 21];
-        assert_eq!(found(&memory), None);
-        for place in 0..168 {
-            memory[place / 8] = 1 << (place % 8 * 8);
-            assert_eq!(found(&memory), Some(place));
-            memory[place / 8] = 0;
+    fn a_usual_block_is_known_until_any_byte_of_its_frame_changes() {
+        for bytes in 1..80 {
+            let frame = Frame { bytes, maker: Maker::New, laid: 0, asked: 0, fenced: false };
+            let mut framed = Framed { memory: vec![0; 7], frame };
+            let room = 112 - FRONT - bytes;
+            // SAFETY: the memory is 112 bytes long.
+            let tail = unsafe { write(SECRET, framed.user(), frame, room) };
+            // SAFETY: as above.
+            let known = |framed: &Framed, maker| unsafe { plain(SECRET, framed.user(), maker, 112) };
+            let plain = known(&framed, Maker::New).unwrap();
+            assert_eq!((plain.bytes, plain.written), (bytes, FRONT + bytes + tail));
+            assert!(known(&framed, Maker::Malloc).is_none());
+            for place in (-16..0).chain(bytes as isize..(bytes + tail) as isize) {
+                let before = framed.replace(place, 0);
+                assert!(before == 0 || known(&framed, Maker::New).is_none(), "{bytes} bytes, at {place}");
+                framed.replace(place, before);
+            }
         }
     }
 }

@@ -10,12 +10,12 @@
 //! blocks, there are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
 
 use super::frame::{self, FRONT, Frame};
-use super::{Hardened, Live, State};
-use crate::base::fault::{Access, Fault, Misuse};
+use super::layout::{Layout, run_align};
+use super::zeros;
+use super::{Hardened, Live};
+use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
-use crate::class::{SizeClass, UNIT_BYTES};
-use crate::heap::Heap;
 use crate::large::Fresh;
 use crate::os::Os;
 use core::ptr::with_exposed_provenance_mut as at_mut;
@@ -25,8 +25,6 @@ pub(super) const MOST_FENCED: usize = 12 << 10;
 /// Freed runs that wait, and the longest that does.
 const WAITING: usize = 32;
 const LONGEST_WAITING: usize = 4 << 20;
-/// No block is placed before more free memory than this.
-const MOST_ROOM: usize = 1 << 30;
 
 /// Freed runs whose addresses nobody gets yet.
 pub struct Runs {
@@ -38,39 +36,6 @@ impl Runs {
     pub const fn new() -> Self {
         Runs { turn: AtomicUsize::new(0), waiting: [const { AtomicUsize::new(0) }; WAITING] }
     }
-}
-
-/// Where the parts of a run for one block lie, from the run's start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Layout {
-    align: usize,
-    user: usize,
-    /// End of the first guard, start of the second.
-    body: usize,
-    guard: usize,
-    total: usize,
-}
-
-impl Layout {
-    fn of(page: usize, align: usize, bytes: usize) -> Option<Layout> {
-        let run_align = run_align(page, align);
-        if align > page {
-            // The frame stands at the end of the page before the block.
-            let guard = round_up(run_align.checked_add(bytes)?.checked_add(page)?, page) - page;
-            let total = guard + page;
-            return Some(Layout { align: run_align, user: run_align, body: run_align - page, guard, total });
-        }
-        let slack = FRONT + align.max(FRONT) - 1;
-        let guard = round_up(bytes.checked_add(slack)?.checked_add(page)?, page);
-        let user = (guard - bytes) & !(align.max(FRONT) - 1);
-        Some(Layout { align: run_align, user, body: page, guard, total: guard.checked_add(page)? })
-    }
-}
-
-/// Runs start at multiples of this, so that the start is known from the block.
-fn run_align(page: usize, align: usize) -> usize {
-    let least = UNIT_BYTES.max(4 * page);
-    if align > page { least.max(align) } else { least }
 }
 
 impl<O: Os> Hardened<O> {
@@ -122,7 +87,7 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    fn wipe(&self, start: usize, bytes: usize) {
+    pub(super) fn wipe(&self, start: usize, bytes: usize) {
         if !self.heap.os.release(start, bytes) {
             // SAFETY: nobody owns a block there.
             unsafe { at_mut::<u8>(start).write_bytes(0, bytes) };
@@ -151,12 +116,12 @@ impl<O: Os> Hardened<O> {
         opened
     }
 
-    fn run_bytes(&self, run: usize) -> usize {
+    pub(super) fn run_bytes(&self, run: usize) -> usize {
         self.heap.large.usable(&self.heap.pages, run).unwrap_or(0)
     }
 
     /// The start of a live block's run, and of the part that may be touched.
-    fn run_of(&self, live: &Live) -> (usize, usize) {
+    pub(super) fn run_of(&self, live: &Live) -> (usize, usize) {
         let page = self.heap.os.page_bytes();
         let align = 1 << live.frame.laid;
         let run_align = run_align(page, align);
@@ -201,7 +166,7 @@ impl<O: Os> Hardened<O> {
         let parts = [(body, live.user - FRONT, Fault::Underflow), (behind, guard, Fault::Overflow)];
         for (start, end, fault) in parts {
             // SAFETY: both parts lie between the guards.
-            if let Some(changed) = unsafe { frame::first_nonzero(start, end - start) } {
+            if let Some(changed) = unsafe { zeros::first_nonzero(start, end - start) } {
                 return Err(Misuse { address: changed, ..self.about(fault, live) });
             }
         }
@@ -240,132 +205,5 @@ impl<O: Os> Hardened<O> {
     pub(super) fn empty_runs(&self) {
         self.runs.waiting.iter().for_each(|place| self.let_go(place.swap(0, Ordering::AcqRel), 0));
         while self.stuck.take(|run, _| self.give(run)).is_some() {}
-    }
-
-    /// Lets a live block end earlier, its guard with it.
-    pub(super) fn shrink_guarded(&self, live: &Live, bytes: usize) {
-        let before = self.guard_of(live);
-        let shorter = Live { frame: Frame { bytes, ..live.frame }, ..*live };
-        let guard = self.guard_of(&shorter);
-        // SAFETY: these bytes are the owner's, who does not want them any more.
-        unsafe { at_mut::<u8>(live.user + bytes).write_bytes(0, before - live.user - bytes) };
-        if guard < before && live.frame.fenced {
-            self.heap.os.release(guard, before - guard);
-            self.heap.os.close_pages(guard, before - guard);
-        }
-    }
-
-    /// A run with as much free memory behind it as it takes itself, which is nobody's: who needs it has it.
-    /// None where that is near a limit.
-    fn place_with_room(&self, layout: Layout) -> Option<Fresh> {
-        let Heap { os, pages, large, .. } = &self.heap;
-        let room = layout.total.min(MOST_ROOM);
-        let after = pages.footprint() + layout.total + room;
-        let fits = |limit: Option<usize>| limit.is_none_or(|limit| after <= limit);
-        if !self.heap.is_started() || !fits(pages.limits.soft()) || !fits(pages.limits.hard()) {
-            return None;
-        }
-        let fresh = large.allocate(os, pages, layout.total + room, layout.align)?;
-        // It is ours and gets shorter, which cannot fail.
-        let _ = large.resize_in_place(os, pages, fresh.address, layout.total);
-        Some(fresh)
-    }
-
-    /// Lets a live block end later, where its run is long enough or the memory behind it is free; its guard
-    /// moves. The block ends less than a page before its guard then, and what lies between is looked at when
-    /// it is freed.
-    pub(super) fn grow_guarded(&self, live: &Live, bytes: usize) -> bool {
-        let (os, (run, _)) = (&self.heap.os, self.run_of(live));
-        let before = self.guard_of(live);
-        let longer = Live { frame: Frame { bytes, ..live.frame }, ..*live };
-        let guard = self.guard_of(&longer);
-        let (total, had) = (guard + os.page_bytes() - run, self.run_bytes(run));
-        if total > had {
-            let extend = || self.heap.large.resize_in_place(os, &self.heap.pages, run, total) == Ok(true);
-            if self.heap.in_slow_path(extend) != Some(true) {
-                return false;
-            }
-            if live.frame.fenced {
-                // Where the system refuses, the canary remains.
-                os.close_pages(guard, run + self.run_bytes(run) - guard);
-            }
-        }
-        if guard > before {
-            if live.frame.fenced && !os.commit(before, guard - before) {
-                return false;
-            }
-            self.wipe(before, guard - before);
-        }
-        let end = live.user + live.frame.bytes;
-        // SAFETY: between the block and its guard, where only the canary is.
-        unsafe { at_mut::<u8>(end).write_bytes(0, (before - end).min(frame::TAIL_MOST)) };
-        true
-    }
-
-    /// `Blocks::explain`.
-    pub(super) fn meaning_of(&self, address: usize, access: Access) -> Option<Misuse> {
-        if self.heap.empties.owns(address) {
-            return Some(self.heap.empties.meaning_of(address, access));
-        }
-        if access == Access::Execute {
-            let is_ours = self.offset_of(address) < self.heap.pages.mapped_bytes();
-            let block = self.around(address, self.heap.pages.class_of(address));
-            return is_ours.then(|| Misuse { block, ..Misuse::at(Fault::Jump, address) });
-        }
-        let Some(live) = self.live_in_run(address)? else {
-            return Some(Misuse::at(Fault::UseAfterFree, address));
-        };
-        let fault = if address < live.user { Fault::BeforeStart(access) } else { Fault::PastEnd(access) };
-        Some(Misuse { address, ..self.about(fault, &live) })
-    }
-
-    /// The live block in the run that an address lies in, if that is a run of a large block.
-    pub(super) fn live_in_run(&self, address: usize) -> Option<Option<Live>> {
-        let (run, bytes) = self.run_around(address)?;
-        // Small alignments leave few places for the block.
-        let places = (run..run + bytes).step_by(FRONT).take(1 << 20);
-        let mut live = places.filter(|user| State::of(self.heap.pages.mark_of(*user)) == State::Live);
-        Some(live.find_map(|user| self.inspect(user).ok()))
-    }
-
-    /// Start and bytes of the run that an address lies in.
-    fn run_around(&self, address: usize) -> Option<(usize, usize)> {
-        let pages = &self.heap.pages;
-        if pages.class_of(address) != SizeClass::LARGE {
-            return None;
-        }
-        let mut start = pages.address_of(pages.unit_of(address));
-        // Only the first unit of a run is a place where a large block starts.
-        while pages.class_of(start) == SizeClass::LARGE {
-            match self.heap.large.usable(pages, start) {
-                Ok(bytes) if address < start + bytes => return Some((start, bytes)),
-                _ => start -= UNIT_BYTES,
-            }
-        }
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_layout_keeps_its_parts_apart_and_its_block_near_the_guard() {
-        for page in [4096, 16384, 65536] {
-            for shift in 0..21 {
-                for bytes in [0, 1, 16, 4095, 4096, 32768, 100_000, 1 << 20] {
-                    let align = 1usize << shift;
-                    let layout = Layout::of(page, align, bytes).unwrap();
-                    let Layout { user, body, guard, total, .. } = layout;
-                    assert!(layout.align.is_multiple_of(page) && user.is_multiple_of(align.max(16)));
-                    assert!(body + FRONT <= user && user + bytes <= guard && guard + page <= total);
-                    assert!(body.is_multiple_of(page) && guard.is_multiple_of(page));
-                    assert!(align > page || user < 4 * page, "the run is found from the block");
-                    assert!(guard - user - bytes < page.min(align.max(16)) || align > page);
-                }
-            }
-        }
-        assert_eq!(Layout::of(4096, 1 << 30, usize::MAX - 4096), None);
     }
 }

@@ -2,15 +2,25 @@
 //!
 //! For each class two banks of places, filled in turns. A block that enters takes the place of the one that entered two
 //! rounds before, and each round goes through its bank in another order, which nobody can know. So a block waits for as
-//! many frees as a bank is long, and up to three times as many. Shared by the threads of a virtual CPU; a block enters
-//! and leaves by one exchange of one word, so a signal handler or a fork finds nothing half done.
+//! many frees as a bank is long, and up to three times as many.
+//!
+//! Each virtual CPU has a shard of its own, in which blocks enter by a restartable sequence. An interrupted one may have
+//! counted a turn without its exchange: that place is left out of one round. Who empties such a shard closes it and fences
+//! first, as the caches do. Threads without sequences, and those that find their shard closed, share other shards, in
+//! which a block enters and leaves by one exchange of one word. So a signal handler or a fork finds nothing half done.
 
 use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::cache::{Front, NOT_EXCHANGED, Turn};
 use crate::class::{CLASS_COUNT, SizeClass, TABLE_LEN};
 use crate::os::Os;
 
+/// Shards of virtual CPUs. A machine with more has only the others.
+const OWN_SHARDS: usize = 512;
+/// Shards of threads without sequences.
 const SHARDS: usize = 64;
+/// In the address of a shard that somebody is emptying.
+const CLOSED: usize = 1;
 const WORD: usize = size_of::<usize>();
 const MAP_STEP: usize = 64 << 10;
 
@@ -31,99 +41,186 @@ const fn places_shift(block_bytes: usize) -> u32 {
     }
 }
 
-const SHIFTS: [u8; TABLE_LEN] = {
-    let mut shifts = [0; TABLE_LEN];
+/// What a shard has for a class: its turn, then its two banks. The word of the turn says in its lowest bits which place it is
+/// about, so that who comes next has not to wait for the arithmetic.
+#[derive(Clone, Copy)]
+struct Banks {
+    /// The word of the turn.
+    start: u32,
+    shift: u32,
+}
+
+/// For each class, and behind the last the length of a shard. Its first word is a secret.
+const BANKS: [Banks; TABLE_LEN + 1] = {
+    let mut banks = [Banks { start: 0, shift: 0 }; TABLE_LEN + 1];
+    let mut at = 1;
     let mut class = 1;
     while class <= CLASS_COUNT {
-        shifts[class] = places_shift(crate::class::block_bytes_of_index(class)) as u8;
+        let shift = places_shift(crate::class::block_bytes_of_index(class));
+        banks[class] = Banks { start: at, shift };
+        at += 1 + (2 << shift);
         class += 1;
     }
-    shifts
+    banks[TABLE_LEN].start = at;
+    banks
 };
+static BANKS_OF_CLASS: [Banks; TABLE_LEN + 1] = BANKS;
+const PLACE_BITS: u32 = 16;
+const _: () =
+    assert!((BANKS[TABLE_LEN].start as usize) < 1 << PLACE_BITS, "a place fits into a word of a turn");
+const SHARD_BYTES: usize = crate::base::round_up(BANKS[TABLE_LEN].start as usize * WORD, MAP_STEP);
 
-/// Where the words of a class begin, in words: its turn, its two banks.
-const STARTS: [usize; TABLE_LEN + 1] = {
-    let mut starts = [0; TABLE_LEN + 1];
-    let mut at = 1;
-    let mut class = 0;
-    while class < TABLE_LEN {
-        starts[class] = at;
-        if class >= 1 && class <= CLASS_COUNT {
-            at += 1 + (2 << SHIFTS[class]);
-        }
-        class += 1;
+impl Banks {
+    #[inline(always)]
+    fn of(class: SizeClass) -> Banks {
+        BANKS_OF_CLASS.get(class.index()).copied().unwrap_or(BANKS[0])
     }
-    starts[TABLE_LEN] = at;
-    starts
-};
-const SHARD_BYTES: usize = crate::base::round_up(STARTS[TABLE_LEN] * WORD, MAP_STEP);
+
+    /// The word of a turn.
+    #[inline(always)]
+    fn word_of(self, shard: usize, turn: usize) -> usize {
+        turn << PLACE_BITS | self.place(shard, turn)
+    }
+
+    /// The word of the place that a turn is about.
+    #[inline(always)]
+    fn place(self, shard: usize, turn: usize) -> usize {
+        let Banks { start, shift } = self;
+        let round = turn >> shift;
+        let secret = word(shard, 0).load(Ordering::Relaxed);
+        let key = next_random(&mut (secret as u64 ^ (start as u64) << 48 ^ round as u64));
+        let place = permuted(turn & ((1 << shift) - 1), shift, key) | (round & 1) << shift;
+        start as usize + 1 + place
+    }
+}
 
 /// The quarantine of small blocks. Zeroed it is empty.
 pub struct Quarantine {
-    shards: [AtomicUsize; SHARDS],
-    secrets: [AtomicU64; SHARDS],
+    own: [AtomicUsize; OWN_SHARDS],
+    shared: [AtomicUsize; SHARDS],
+    /// The number of the process that empties the shards of virtual CPUs, and one more; 0 while none does.
+    emptying: AtomicU64,
 }
 
 impl Quarantine {
     pub const fn new() -> Self {
         Quarantine {
-            shards: [const { AtomicUsize::new(0) }; SHARDS],
-            secrets: [const { AtomicU64::new(0) }; SHARDS],
+            own: [const { AtomicUsize::new(0) }; OWN_SHARDS],
+            shared: [const { AtomicUsize::new(0) }; SHARDS],
+            emptying: AtomicU64::new(0),
         }
     }
 
     /// Takes a block in; returns the one that leaves for it, 0 where there is place.
-    pub fn exchange<O: Os>(&self, os: &O, turn: usize, class: SizeClass, block: usize) -> usize {
-        let number = turn % SHARDS;
-        let Some(shard) = self.shard(os, number) else { return block };
-        let shift = SHIFTS.get(class.index()).copied().unwrap_or(0) as u32;
-        let start = STARTS.get(class.index()).copied().unwrap_or(0);
-        let turn = word(shard, start).fetch_add(1, Ordering::Relaxed);
-        let round = turn >> shift;
-        let secret = self.secrets.get(number).map_or(0, |secret| secret.load(Ordering::Relaxed));
-        let key = next_random(&mut (secret ^ (start as u64) << 48 ^ round as u64));
-        let place = permuted(turn & ((1 << shift) - 1), shift, key) | (round & 1) << shift;
-        word(shard, start + 1 + place).swap(block, Ordering::AcqRel)
-    }
-
-    fn shard<O: Os>(&self, os: &O, number: usize) -> Option<usize> {
-        match self.shards.get(number)?.load(Ordering::Acquire) {
-            0 => self.new_shard(os, number),
-            known => Some(known),
+    #[inline]
+    pub fn exchange<O: Os>(&self, os: &O, front: &Front, class: SizeClass, block: usize) -> usize {
+        // Another thread of the virtual CPU may have come between; the second time it hardly ever has.
+        for _ in 0..2 {
+            let Some(place) = front.current().and_then(|number| self.own.get(number)) else { break };
+            let shard = place.load(Ordering::Acquire);
+            if shard == 0 {
+                new_shard(os, place);
+                continue;
+            }
+            if shard & CLOSED != 0 || front.cpus() > OWN_SHARDS {
+                break;
+            }
+            let banks = Banks::of(class);
+            let found = word(shard, banks.start as usize).load(Ordering::Relaxed);
+            // A zeroed shard is before its first turn.
+            let now = if found == 0 { banks.word_of(shard, 0) } else { found };
+            let next = banks.word_of(shard, (now >> PLACE_BITS) + 1);
+            let at = shard + (now & ((1 << PLACE_BITS) - 1)) * WORD;
+            let table = self.own.as_ptr().expose_provenance();
+            let turn = Turn { at: banks.start as usize, now: found, next };
+            // SAFETY: there are as many entries; a shard that is not closed is changed by its virtual CPU alone.
+            let old = unsafe { front.exchange(table, shard, turn, at, block) };
+            if old != NOT_EXCHANGED {
+                return old;
+            }
         }
+        self.exchange_shared(os, class, block)
     }
 
     #[cold]
-    fn new_shard<O: Os>(&self, os: &O, number: usize) -> Option<usize> {
-        let (place, secret) = (self.shards.get(number)?, self.secrets.get(number)?);
-        let (fresh, _) = os.reserve_with_head(SHARD_BYTES, SHARD_BYTES)?;
-        // Before the shard is seen. Another thread's number is as good.
-        secret.store(os.random(), Ordering::Relaxed);
-        match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(fresh),
-            Err(other) => {
-                os.unmap(fresh, SHARD_BYTES);
-                Some(other)
-            }
-        }
+    #[inline(never)]
+    fn exchange_shared<O: Os>(&self, os: &O, class: SizeClass, block: usize) -> usize {
+        let place = self.shared.get((O::thread_id() >> 12) % SHARDS);
+        let shard = place.and_then(|place| match place.load(Ordering::Acquire) {
+            0 => new_shard(os, place),
+            known => Some(known),
+        });
+        let Some(shard) = shard else { return block };
+        let banks = Banks::of(class);
+        let before = word(shard, banks.start as usize).fetch_add(1 << PLACE_BITS, Ordering::Relaxed);
+        word(shard, banks.place(shard, before >> PLACE_BITS)).swap(block, Ordering::AcqRel)
     }
 
-    /// Takes everything out.
-    pub fn empty(&self, mut take: impl FnMut(usize)) {
-        for shard in self.shards.iter().map(|shard| shard.load(Ordering::Acquire)).filter(|shard| *shard != 0)
+    /// Takes everything out, but for what the system does not let us have: where it refuses to stop the sequences.
+    pub fn empty<O: Os>(&self, os: &O, mut take: impl FnMut(usize)) {
+        for place in &self.shared {
+            take_all(place.load(Ordering::Acquire), |place| place.swap(0, Ordering::AcqRel), &mut take);
+        }
+        self.empty_own(os, &mut take);
+    }
+
+    fn empty_own<O: Os>(&self, os: &O, take: &mut impl FnMut(usize)) {
+        let number = os.process_number() + 1;
+        let before = self.emptying.load(Ordering::Relaxed);
+        // A child process has the word of a parent that was at it: what that closed is opened again here.
+        if before == number
+            || self.emptying.compare_exchange(before, number, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
-            for class in SizeClass::all() {
-                let shift = SHIFTS.get(class.index()).copied().unwrap_or(0);
-                let start = STARTS.get(class.index()).copied().unwrap_or(0);
-                for place in 0..2 << shift {
-                    let place = word(shard, start + 1 + place);
-                    // A look first: most places are empty, and a write would give their pages memory.
-                    if place.load(Ordering::Relaxed) != 0 {
-                        let block = place.swap(0, Ordering::AcqRel);
-                        if block != 0 {
-                            take(block);
-                        }
-                    }
+            return;
+        }
+        let made = || self.own.iter().filter(|place| place.load(Ordering::Acquire) != 0);
+        if made().next().is_some() {
+            for place in made() {
+                place.fetch_or(CLOSED, Ordering::AcqRel);
+            }
+            // After the fence no sequence that saw one of these shards is under way, so they are ours alone.
+            let stopped = os.fence_sequences();
+            for place in made() {
+                let shard = place.load(Ordering::Relaxed) & !CLOSED;
+                // One that was made meanwhile is not closed.
+                if stopped && place.load(Ordering::Relaxed) & CLOSED != 0 {
+                    take_all(shard, |place| place.swap(0, Ordering::Relaxed), take);
+                }
+                place.store(shard, Ordering::Release);
+            }
+        }
+        self.emptying.store(0, Ordering::Release);
+    }
+}
+
+#[cold]
+fn new_shard<O: Os>(os: &O, place: &AtomicUsize) -> Option<usize> {
+    let (fresh, _) = os.reserve_with_head(SHARD_BYTES, SHARD_BYTES)?;
+    // Before the shard is seen.
+    word(fresh, 0).store(os.random() as usize, Ordering::Relaxed);
+    match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(fresh),
+        Err(other) => {
+            os.unmap(fresh, SHARD_BYTES);
+            Some(other)
+        }
+    }
+}
+
+/// Takes all blocks out of a shard, if it is one.
+fn take_all(shard: usize, out: impl Fn(&AtomicUsize) -> usize, take: &mut impl FnMut(usize)) {
+    if shard == 0 {
+        return;
+    }
+    for class in SizeClass::all() {
+        let Banks { start, shift } = Banks::of(class);
+        for place in 0..2 << shift {
+            let place = word(shard, start as usize + 1 + place);
+            // A look first: most places are empty, and a write would give their pages memory.
+            if place.load(Ordering::Relaxed) != 0 {
+                match out(place) {
+                    0 => {}
+                    block => take(block),
                 }
             }
         }
@@ -151,12 +248,12 @@ mod tests {
 
     #[test]
     fn a_block_waits_for_as_many_frees_as_a_bank_is_long_and_leaves_once() {
-        let (os, quarantine) = (Fake::default(), Quarantine::new());
+        let (os, front, quarantine) = (Fake::default(), Front::new(), Quarantine::new());
         let class = SizeClass::for_small(64);
         let bank = 1 << places_shift(64);
         let mut left = Vec::new();
         for block in 1..=4000 {
-            match quarantine.exchange(&os, 3, class, block * 64) {
+            match quarantine.exchange(&os, &front, class, block * 64) {
                 0 => {}
                 older => {
                     assert!(block - older / 64 >= bank, "{} left after {block}", older / 64);
@@ -165,7 +262,7 @@ mod tests {
             }
         }
         assert!(!left.is_sorted(), "they leave in no order");
-        quarantine.empty(|block| left.push(block / 64));
+        quarantine.empty(&os, |block| left.push(block / 64));
         left.sort();
         assert!(left.iter().copied().eq(1..=4000));
     }

@@ -1,6 +1,7 @@
 //! realloc, also with an alignment, and resizing without moving.
 
 use super::frame::{self, Frame, TAIL_LEAST};
+use super::zeros;
 use super::{GUARDED_FROM, Hardened, Live};
 use crate::base::fault::{Maker, Misuse};
 use crate::heap::Blocks;
@@ -129,7 +130,7 @@ fn copy_to_zeros(from: usize, to: usize, bytes: usize) {
     while done < bytes {
         let piece = PIECE.min(bytes - done);
         // Whole words only are looked at. SAFETY: the old block is so long.
-        if !piece.is_multiple_of(8) || unsafe { frame::first_nonzero(from + done, piece) }.is_some() {
+        if !piece.is_multiple_of(8) || unsafe { zeros::first_nonzero(from + done, piece) }.is_some() {
             copy(from + done, to + done, piece);
         }
         done += piece;

@@ -1,9 +1,12 @@
+use super::frame::{FRONT, TAIL_LEAST};
 use super::*;
-use crate::base::fault::Access;
+use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::base::memory::{fill, holds};
+use crate::base::sync::Ordering;
 use crate::base::text::Buffer;
 use crate::heap::Blocks;
-use crate::options::{Origin, VARIABLE_PREFIX, spec};
+use crate::options::{OptionId, Origin, VARIABLE_PREFIX, spec};
+use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
 use proptest::prelude::*;
 
@@ -437,4 +440,33 @@ fn a_block_is_resized_where_it_lies_or_not_at_all() {
     heap.check_size(small, 60, 1);
     heap.check_size(large, 100_000, 16);
     [small, large].into_iter().for_each(|block| heap.free(block));
+}
+
+#[test]
+fn threads_that_share_virtual_cpus_get_each_block_once_while_quarantine_is_emptied() {
+    let heap = Box::new(Hardened::new(Linux::new()));
+    let running = std::sync::atomic::AtomicUsize::new(8);
+    std::thread::scope(|scope| {
+        for thread in 0..8usize {
+            let (heap, running) = (&heap, &running);
+            scope.spawn(move || {
+                let mut mine = [0; 32];
+                for turn in 0..40_000usize {
+                    let place = &mut mine[turn.wrapping_mul(0x9E37_79B9) >> 7 & 31];
+                    if *place != 0 {
+                        assert!(holds(*place, 40, thread as u8 + 1), "somebody else has it too");
+                        heap.free(*place);
+                    }
+                    *place = heap.allocate(40);
+                    fill(*place, 40, thread as u8 + 1);
+                }
+                mine.into_iter().for_each(|block| heap.free(block));
+                running.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        while running.load(Ordering::Relaxed) != 0 {
+            heap.empty_quarantine();
+        }
+    });
+    heap.audit();
 }

@@ -173,6 +173,12 @@ impl<O: Os> Heap<O> {
         });
     }
 
+    /// Whether `note_taken_back` may have anything to note.
+    #[inline]
+    pub(crate) fn sees_frees(&self) -> bool {
+        self.profile.is_on() || self.probing.has_announced()
+    }
+
     /// A block of a policy was freed, in no slow path: it may have been a sample.
     #[inline]
     pub(crate) fn note_taken_back(&self, address: usize) {

@@ -146,6 +146,13 @@ impl Os for Linux {
         thread::thread_id()
     }
 
+    fn unseen<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = thread::error_number();
+        let result = work();
+        thread::set_error_number(before);
+        result
+    }
+
     fn thread_number(&self) -> u64 {
         if self.may(Ask::Thread) { thread::thread_number() } else { 0 }
     }

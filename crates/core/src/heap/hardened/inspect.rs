@@ -1,0 +1,123 @@
+//! Looking at a block: what its mark and its frame say, and what is wrong with an address that is none's.
+
+use super::frame::{self, FRONT};
+use super::states::State;
+use super::{Hardened, Live};
+use crate::base::fault::{Fault, Maker, Misuse};
+use crate::class::{MIN_ALIGN, SizeClass};
+use crate::options::OptionId;
+use crate::os::Os;
+use crate::watch::Empty;
+
+impl<O: Os> Hardened<O> {
+    /// True for null, for emergency memory, and for everything once the process aborts.
+    pub(super) fn is_outside(&self, address: usize) -> bool {
+        address == 0
+            || self.heap.is_aborting()
+            || (self.heap.pages.class_of(address) == SizeClass::NONE
+                && self.heap.emergency.bytes_of(address).is_some())
+    }
+
+    pub(super) fn check_maker(&self, live: &Live, by: Maker) -> Result<(), Misuse> {
+        if live.frame.maker == by || !self.makers_count() {
+            return Ok(());
+        }
+        Err(self.about(Fault::WrongFunction { made: live.frame.maker, freed: by }, live))
+    }
+
+    pub(super) fn check_empty_maker(&self, empty: Empty, by: Maker) -> Result<(), Misuse> {
+        let made = empty.maker();
+        if made == by || !self.makers_count() {
+            return Ok(());
+        }
+        Err(empty.misuse(Fault::WrongFunction { made, freed: by }))
+    }
+
+    /// False where a block may be freed by another family of functions than made it.
+    pub(super) fn makers_count(&self) -> bool {
+        self.heap.options.is_on(OptionId::wrong_function_check)
+    }
+
+    pub(super) fn about(&self, fault: Fault, live: &Live) -> Misuse {
+        Misuse { block: Some((live.user, live.frame.bytes)), ..Misuse::at(fault, live.user) }
+    }
+
+    /// The live block at `address`, its frame intact.
+    pub(super) fn inspect(&self, address: usize) -> Result<Live, Misuse> {
+        let state = State::of(self.heap.pages.mark_of(address));
+        let class = self.heap.pages.class_of(address);
+        if state != State::Live || class == SizeClass::NONE || !address.is_multiple_of(MIN_ALIGN) {
+            return Err(self.no_block(address, state));
+        }
+        let secret = self.secret();
+        // SAFETY: a live block has a frame.
+        let frame = unsafe { frame::read(secret, address) }.map_err(|changed| Misuse {
+            block: Some((address, self.most_bytes(address, class))),
+            ..Misuse::at(Fault::Underflow, changed)
+        })?;
+        let live = Live { user: address, class, frame };
+        // SAFETY: the frame was written with this room.
+        match unsafe { frame::changed_tail(secret, address, frame, self.room(&live)) } {
+            Some(changed) => Err(Misuse { address: changed, ..self.about(Fault::Overflow, &live) }),
+            None => Ok(live),
+        }
+    }
+
+    /// The bytes that a block whose frame is lost had at most.
+    pub(super) fn most_bytes(&self, address: usize, class: SizeClass) -> usize {
+        match self.heap.block_of(address + 1) {
+            Some((start, bytes)) if class.is_small() => (start + bytes).saturating_sub(address),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of the block's memory behind those that were asked for.
+    pub(super) fn room(&self, live: &Live) -> usize {
+        let after = live.frame.bytes;
+        if live.class.is_small() {
+            live.class.block_bytes().saturating_sub(live.frame.front() + after)
+        } else {
+            self.guard_of(live).wrapping_sub(live.user + after)
+        }
+    }
+
+    /// What is wrong with an address that is not that of a live block.
+    #[cold]
+    pub(super) fn no_block(&self, address: usize, state: State) -> Misuse {
+        let class = self.heap.pages.class_of(address);
+        let fault = match state {
+            _ if class == SizeClass::NONE && self.offset_of(address) >= self.heap.pages.mapped_bytes() => {
+                Fault::ForeignPointer
+            }
+            _ if !address.is_multiple_of(MIN_ALIGN) => Fault::InteriorPointer,
+            State::Freed => Fault::DoubleFree,
+            _ if class == SizeClass::NONE => Fault::FreeMemory,
+            _ => Fault::InteriorPointer,
+        };
+        let block = self.around(address, class);
+        let fault = match block {
+            None if fault == Fault::InteriorPointer => Fault::FreeMemory,
+            _ => fault,
+        };
+        Misuse { block, ..Misuse::at(fault, address) }
+    }
+
+    /// The live block around an address.
+    pub(super) fn around(&self, address: usize, class: SizeClass) -> Option<(usize, usize)> {
+        if !class.is_small() {
+            let live = self.live_in_run(address)??;
+            return Some((live.user, live.frame.bytes));
+        }
+        let (start, bytes) = self.heap.block_of(address)?;
+        let fronts = core::iter::once(FRONT).chain((5..=12).map(|shift| 1 << shift));
+        let users = fronts.map(|front| start + front).filter(|user| *user < start + bytes);
+        let mut live = users.filter(|user| State::of(self.heap.pages.mark_of(*user)) == State::Live);
+        let user = live.next()?;
+        // SAFETY: a live block has a frame.
+        unsafe { frame::read(self.secret(), user) }.ok().map(|frame| (user, frame.bytes))
+    }
+
+    pub(super) fn offset_of(&self, address: usize) -> usize {
+        address.wrapping_sub(self.heap.pages.address_of(0))
+    }
+}

@@ -1,0 +1,114 @@
+//! Making a block: memory of a class or a run, its mark, its frame.
+
+use super::frame::{self, Frame, TAIL_LEAST};
+use super::states::State;
+use super::zeros;
+use super::{GUARDED_FROM, Hardened, MOST_SMALL_ALIGN};
+use crate::base::fault::{Fault, Maker, Misuse};
+use crate::base::sync::Ordering;
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use crate::options::OptionId;
+use crate::os::Os;
+
+impl<O: Os> Hardened<O> {
+    pub(super) fn make(&self, align: usize, bytes: usize) -> Result<usize, Misuse> {
+        let is_small = bytes < GUARDED_FROM && align <= MOST_SMALL_ALIGN;
+        if !is_small {
+            let fenced = self.may_fence();
+            if fenced || align > MOST_SMALL_ALIGN || bytes > LARGEST_BYTES - MOST_SMALL_ALIGN - TAIL_LEAST {
+                return self.make_guarded(align, bytes, false, fenced);
+            }
+        }
+        let frame = self.frame_for(align, bytes);
+        let start = self.small_memory(align.max(MIN_ALIGN), frame.front() + bytes + TAIL_LEAST);
+        let class = self.heap.pages.class_of(start);
+        if start == 0 || !class.is_small() {
+            // Emergency memory has no frame.
+            return Ok(start);
+        }
+        self.lay_out(start, class, frame)
+    }
+
+    /// Makes a block of free memory of a class.
+    #[inline(always)]
+    pub(super) fn lay_out(&self, start: usize, class: SizeClass, frame: Frame) -> Result<usize, Misuse> {
+        self.is_untouched(start, class)?;
+        let (front, bytes) = (frame.front(), frame.bytes);
+        let user = start + front;
+        if !self.hand_out(user)? {
+            self.heap.free(start);
+            return Ok(0);
+        }
+        // SAFETY: the block is ours and so long.
+        unsafe { frame::write(self.secret(), user, frame, class.block_bytes() - front - bytes) };
+        Ok(user)
+    }
+
+    /// Whether the next block may have guards: each costs system calls, so only so many a second do.
+    pub(super) fn may_fence(&self) -> bool {
+        self.budget.takes_one(self.heap.options.get(OptionId::guard_budget), || self.heap.os.now())
+    }
+
+    /// Free blocks are zero from their first byte to their last.
+    #[inline(always)]
+    pub(super) fn is_untouched(&self, start: usize, class: SizeClass) -> Result<(), Misuse> {
+        // SAFETY: a free block that the caller has taken out of everybody's reach; none is shorter than a frame.
+        match unsafe { zeros::is_zero(start, class.block_bytes()) } {
+            true => Ok(()),
+            false => Err(self.changed_after_free(start, class)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn changed_after_free(&self, start: usize, class: SizeClass) -> Misuse {
+        let bytes = class.block_bytes();
+        // SAFETY: as in `is_untouched`. A writer may have put the byte back meanwhile.
+        let changed = unsafe { zeros::first_nonzero(start, bytes) }.unwrap_or(start);
+        Misuse { block: Some((start, bytes)), ..Misuse::at(Fault::WriteAfterFree, changed) }
+    }
+
+    /// A block of a class at a multiple of `align`; 0 for what is larger. Never a sample: those are no small blocks.
+    pub(super) fn small_memory(&self, align: usize, bytes: usize) -> usize {
+        let Some(class) = SizeClass::for_aligned(bytes, align) else { return 0 };
+        let block = self.heap.cache.front.pop(class);
+        if block != 0 {
+            return block;
+        }
+        self.heap
+            .in_slow_path(|| self.heap.allocate_class(class, bytes))
+            .unwrap_or_else(|| self.heap.allocate_in_emergency(bytes, align))
+    }
+
+    pub(super) fn frame_for(&self, align: usize, bytes: usize) -> Frame {
+        let asked = align.max(1).trailing_zeros();
+        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false }
+    }
+
+    /// Marks a block live; false where there is no memory for the mark.
+    #[inline(always)]
+    pub(super) fn hand_out(&self, user: usize) -> Result<bool, Misuse> {
+        let Some(mark) = self.heap.pages.mark_of(user) else { return Ok(false) };
+        if State::hand_out(mark) {
+            return Ok(true);
+        }
+        Err(Misuse::at(Fault::HandedOutTwice, user))
+    }
+
+    #[inline(always)]
+    pub(super) fn secret(&self) -> u64 {
+        match self.secret.load(Ordering::Relaxed) {
+            0 => self.draw_secret(),
+            secret => secret,
+        }
+    }
+
+    #[cold]
+    fn draw_secret(&self) -> u64 {
+        let drawn = self.heap.os.random() | 1;
+        match self.secret.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => drawn,
+            Err(other) => other,
+        }
+    }
+}

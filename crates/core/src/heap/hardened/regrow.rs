@@ -1,0 +1,74 @@
+//! Resizing a block that has a run for itself, its guard with it.
+
+use super::frame::{self, Frame};
+use super::layout::Layout;
+use super::{Hardened, Live};
+use crate::heap::Heap;
+use crate::large::Fresh;
+use crate::os::Os;
+use core::ptr::with_exposed_provenance_mut as at_mut;
+
+/// No block is placed before more free memory than this.
+const MOST_ROOM: usize = 1 << 30;
+
+impl<O: Os> Hardened<O> {
+    /// Lets a live block end earlier, its guard with it.
+    pub(super) fn shrink_guarded(&self, live: &Live, bytes: usize) {
+        let before = self.guard_of(live);
+        let shorter = Live { frame: Frame { bytes, ..live.frame }, ..*live };
+        let guard = self.guard_of(&shorter);
+        // SAFETY: these bytes are the owner's, who does not want them any more.
+        unsafe { at_mut::<u8>(live.user + bytes).write_bytes(0, before - live.user - bytes) };
+        if guard < before && live.frame.fenced {
+            self.heap.os.release(guard, before - guard);
+            self.heap.os.close_pages(guard, before - guard);
+        }
+    }
+
+    /// A run with as much free memory behind it as it takes itself, which is nobody's: who needs it has it.
+    /// None where that is near a limit.
+    pub(super) fn place_with_room(&self, layout: Layout) -> Option<Fresh> {
+        let Heap { os, pages, large, .. } = &self.heap;
+        let room = layout.total.min(MOST_ROOM);
+        let after = pages.footprint() + layout.total + room;
+        let fits = |limit: Option<usize>| limit.is_none_or(|limit| after <= limit);
+        if !self.heap.is_started() || !fits(pages.limits.soft()) || !fits(pages.limits.hard()) {
+            return None;
+        }
+        let fresh = large.allocate(os, pages, layout.total + room, layout.align)?;
+        // It is ours and gets shorter, which cannot fail.
+        let _ = large.resize_in_place(os, pages, fresh.address, layout.total);
+        Some(fresh)
+    }
+
+    /// Lets a live block end later, where its run is long enough or the memory behind it is free; its guard
+    /// moves. The block ends less than a page before its guard then, and what lies between is looked at when
+    /// it is freed.
+    pub(super) fn grow_guarded(&self, live: &Live, bytes: usize) -> bool {
+        let (os, (run, _)) = (&self.heap.os, self.run_of(live));
+        let before = self.guard_of(live);
+        let longer = Live { frame: Frame { bytes, ..live.frame }, ..*live };
+        let guard = self.guard_of(&longer);
+        let (total, had) = (guard + os.page_bytes() - run, self.run_bytes(run));
+        if total > had {
+            let extend = || self.heap.large.resize_in_place(os, &self.heap.pages, run, total) == Ok(true);
+            if self.heap.in_slow_path(extend) != Some(true) {
+                return false;
+            }
+            if live.frame.fenced {
+                // Where the system refuses, the canary remains.
+                os.close_pages(guard, run + self.run_bytes(run) - guard);
+            }
+        }
+        if guard > before {
+            if live.frame.fenced && !os.commit(before, guard - before) {
+                return false;
+            }
+            self.wipe(before, guard - before);
+        }
+        let end = live.user + live.frame.bytes;
+        // SAFETY: between the block and its guard, where only the canary is.
+        unsafe { at_mut::<u8>(end).write_bytes(0, (before - end).min(frame::TAIL_MOST)) };
+        true
+    }
+}

@@ -1,0 +1,78 @@
+//! Taking a block back, and giving it to another family of functions.
+
+use super::frame::{self, FRONT, Frame};
+use super::states::State;
+use super::zeros;
+use super::{Hardened, Live, MOST_SMALL};
+use crate::base::fault::{Maker, Misuse};
+use crate::class::SizeClass;
+use crate::os::Os;
+
+impl<O: Os> Hardened<O> {
+    pub(super) fn take_back(&self, address: usize, by: Maker) -> Result<(), Misuse> {
+        if self.heap.empties.owns(address) {
+            let empty = self.heap.empties.inspect(address)?;
+            self.check_empty_maker(empty, by)?;
+            return self.heap.empties.take_back(empty);
+        }
+        let live = self.inspect(address)?;
+        self.check_maker(&live, by)?;
+        // Of two threads that free a block at the same time one comes too late here.
+        State::take_back(self.heap.pages.mark_of(address)).map_err(|state| self.no_block(address, state))?;
+        self.heap.note_taken_back(address);
+        if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
+    }
+
+    /// Clears a small block and puts it into quarantine; what leaves for it goes back to the heap.
+    fn retire(&self, live: &Live) -> Result<(), Misuse> {
+        let start = live.user - live.frame.front();
+        let tail = self.room(live).min(frame::TAIL_MOST);
+        // SAFETY: the block is the heap's again; nothing else of it was ever written.
+        unsafe { zeros::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
+        self.let_wait(start, live.class)
+    }
+
+    /// Puts a block that was cleared into quarantine.
+    #[inline(always)]
+    pub(super) fn let_wait(&self, start: usize, class: SizeClass) -> Result<(), Misuse> {
+        let (os, front) = (&self.heap.os, &self.heap.cache.front);
+        let leaving = self.quarantine.exchange(os, front, class, start);
+        if leaving != 0 {
+            // Every block is looked at again when it is handed out. One that without a budget would have had guards is
+            // looked at only then.
+            if class.block_bytes() <= MOST_SMALL {
+                self.is_untouched(leaving, class)?;
+            }
+            if !front.push(class, leaving) {
+                os.unseen(|| self.heap.free_slow(leaving));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn empty_quarantine(&self) {
+        self.quarantine.empty(&self.heap.os, |block| self.heap.free(block));
+        self.empty_runs();
+    }
+
+    pub(super) fn change_maker(&self, address: usize, from: Maker, to: Maker) {
+        if self.is_outside(address) {
+            return;
+        }
+        if self.heap.empties.owns(address) {
+            let empty = self.heap.obeyed(self.heap.empties.inspect(address));
+            self.heap.obeyed(self.check_empty_maker(empty, from));
+            return self.heap.empties.set_maker(empty, to);
+        }
+        let live = self.heap.obeyed(self.inspect(address));
+        self.heap.obeyed(self.check_maker(&live, from));
+        self.reframe(&live, Frame { maker: to, ..live.frame });
+    }
+
+    /// Writes another frame around a live block.
+    pub(super) fn reframe(&self, live: &Live, frame: Frame) {
+        let room = self.room(&Live { frame, ..*live });
+        // SAFETY: the block is its owner's, who called us, and is so long.
+        unsafe { frame::write(self.secret(), live.user, frame, room) };
+    }
+}
