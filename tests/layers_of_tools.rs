@@ -54,7 +54,7 @@ const PROFILE: Floors = &[
 const MEASURE: Floors = &[
     &["child", "machine", "nearest", "statistics", "tell", "turns"],
     &["allocators", "paired", "spoken", "tree"],
-    &["arm"],
+    &["arm", "crossover"],
     &["stamp"],
     &["witness"],
     &["trial"],

@@ -4,7 +4,7 @@
 //! environment file where one of the unit's would win over us, and the cases in which nothing may be done;
 //! `findings` says which programs those are.
 
-use super::drop_in::{self, File, Place};
+use crate::drop_in::{self, File, Place};
 use crate::findings::{self, Start, Weight};
 use crate::library::{self, Library};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
