@@ -44,7 +44,8 @@ pub fn fits_periods(periods: &[(usize, usize)]) -> bool {
 
 /// By how much the second arm differs from the first. None where there is no pair of positive values.
 pub fn difference(pairs: &[Pair]) -> Option<Difference> {
-    let usable = |pair: &&Pair| pair.first > 0.0 && pair.second > 0.0 && (pair.second / pair.first).is_finite();
+    let usable =
+        |pair: &&Pair| pair.first > 0.0 && pair.second > 0.0 && (pair.second / pair.first).is_finite();
     let usable: Vec<&Pair> = pairs.iter().filter(usable).collect();
     let logs: Vec<f64> = usable.iter().map(|pair| (pair.second / pair.first).ln()).collect();
     let periods: Vec<(usize, usize)> = usable.iter().map(|pair| pair.periods).collect();
@@ -133,7 +134,14 @@ mod tests {
     }
 
     /// Units in cycles of two periods, with a load that changes by `tide` from period to period.
-    fn measured(random: &mut Random, units: usize, cycles: usize, tide: f64, noise: f64, by: f64) -> Vec<Pair> {
+    fn measured(
+        random: &mut Random,
+        units: usize,
+        cycles: usize,
+        tide: f64,
+        noise: f64,
+        by: f64,
+    ) -> Vec<Pair> {
         let tides: Vec<f64> = (0..2 * cycles).map(|_| tide * random.normal()).collect();
         let mut pairs = Vec::new();
         for cycle in 0..cycles {
