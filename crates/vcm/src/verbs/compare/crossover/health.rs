@@ -93,7 +93,10 @@ fn heals() -> Option<String> {
     let volumes = match manager::shell("gluster volume list", &[], PATIENCE) {
         Ok(ended) if ended.is_well => ended.output,
         Ok(ended) => {
-            return Some(format!("'gluster volume list' failed: {}", last_line(&ended.errors, &ended.output)));
+            return Some(format!(
+                "'gluster volume list' failed: {}",
+                last_line(&ended.errors, &ended.output)
+            ));
         }
         Err(why) => return Some(why),
     };
