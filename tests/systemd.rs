@@ -78,15 +78,23 @@ impl Booted {
         let children = format!("/proc/{0}/task/{0}/children", self.process.id());
         let first = fs::read_to_string(children).ok().and_then(|text| text.trim().parse().ok());
         self.first = first.unwrap_or(0);
-        let state = self.first > 0 && fs::read_to_string(format!("/proc/{}/comm", self.first)).is_ok_and(|name| name.trim() == "systemd");
+        let state = self.first > 0
+            && fs::read_to_string(format!("/proc/{}/comm", self.first))
+                .is_ok_and(|name| name.trim() == "systemd");
         // "running", or "degraded" where something of this system's did not start.
-        state && self.inside(&["systemctl", "is-system-running"]).is_ok_and(|said| ["running", "degraded"].contains(&said.0.trim()))
+        state
+            && self
+                .inside(&["systemctl", "is-system-running"])
+                .is_ok_and(|said| ["running", "degraded"].contains(&said.0.trim()))
     }
 
     /// stdout, stderr and the exit code of a command in there.
     fn inside(&self, words: &[&str]) -> Result<(String, String, Option<i32>), String> {
         let mut command = Command::new("nsenter");
-        command.args(["--target", &self.first.to_string(), "--all", "--wd=/"]).args(words).stdin(Stdio::null());
+        command
+            .args(["--target", &self.first.to_string(), "--all", "--wd=/"])
+            .args(words)
+            .stdin(Stdio::null());
         let output = command.output().map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok((text(&output.stdout), text(&output.stderr), output.status.code()))
@@ -122,7 +130,9 @@ fn remove_groups(folder: &Path) {
     }
     for _ in 0..50 {
         match fs::remove_dir(folder) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(Duration::from_millis(100)),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(Duration::from_millis(100))
+            }
             _ => return,
         }
     }
@@ -143,7 +153,8 @@ fn take_turns() -> Result<(), String> {
     gcc(&["-o", &daemon, &text(&sources.join("daemon.c"))])?;
     let allocator = |name: &str, cost: &str, growth: &str| {
         let path = text(&booted.shared(name));
-        gcc(&["-shared", "-fPIC", "-O1", cost, growth, "-o", &path, &text(&sources.join("allocator.c"))]).map(|()| path)
+        gcc(&["-shared", "-fPIC", "-O1", cost, growth, "-o", &path, &text(&sources.join("allocator.c"))])
+            .map(|()| path)
     };
     let quick = allocator("quick.so", "-DCOST=10", "-DGROWTH=10")?;
     let slow = allocator("slow.so", "-DCOST=12", "-DGROWTH=12")?;
@@ -153,10 +164,23 @@ fn take_turns() -> Result<(), String> {
     booted.done(&["cp", &text(&booted.shared("toy@.service")), "/etc/systemd/system/"])?;
     booted.done(&["systemctl", "daemon-reload"])?;
     booted.done(&["systemctl", "start", "toy@1", "toy@2", "toy@3"])?;
-    let steps = format!("steps: cat {shared}steps.$(awk '/^NSpid/ {{ print $NF }}' /proc/$MAINPID/status)");
+    let steps = format!("steps: cat {shared}steps.$MAINPID");
     let arms = format!("{quick},{quick},{slow}");
-    let words = ["compare", "--systemd", "toy@{1..3}", "--arms", &arms, "--for", "15s", "--periods", "6", "--washout", "1s"];
-    let run: Vec<&str> = std::iter::once(vcm.as_str()).chain(words).chain(["--cost", &steps, "--yes", "--json"]).collect();
+    let words = [
+        "compare",
+        "--systemd",
+        "toy@{1..3}",
+        "--arms",
+        &arms,
+        "--for",
+        "15s",
+        "--periods",
+        "6",
+        "--washout",
+        "1s",
+    ];
+    let run: Vec<&str> =
+        std::iter::once(vcm.as_str()).chain(words).chain(["--cost", &steps, "--yes", "--json"]).collect();
     // Six starts of each in half a minute: more than a unit may have, were they counted.
     let json = booted.done(&run)?;
     let json: serde_json::Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
@@ -166,15 +190,21 @@ fn take_turns() -> Result<(), String> {
         found.map(|one| (one["by"].as_f64().unwrap_or(f64::NAN), one["is_shown"] == true))
     };
     let planted = [compared("slow.so", "steps"), compared("slow.so", "RSS")];
-    if !planted.iter().all(|found| found.is_some_and(|(by, is_shown)| (0.15..0.25).contains(&by) && is_shown)) {
+    if !planted.iter().all(|found| found.is_some_and(|(by, is_shown)| (0.15..0.25).contains(&by) && is_shown))
+    {
         return Err(format!("the planted arm was not found: {planted:?}"));
     }
     let same = compared("quick.so (2)", "steps");
     if same != Some((0.0, false)) || compared("quick.so (2)", "CPU time").is_none() {
         return Err(format!("the same twice differs: {same:?}"));
     }
-    let left = booted.done(&["sh", "-c", "ls -d /etc/systemd/system/toy@*.d /var/lib/vcm/* 2>/dev/null || echo none"])?;
-    let preloads = booted.done(&["sh", "-c", "cat /proc/[0-9]*/maps | grep -c -e quick.so -e slow.so || true"])?;
+    let left = booted.done(&[
+        "sh",
+        "-c",
+        "ls -d /etc/systemd/system/toy@*.d /var/lib/vcm/* 2>/dev/null || echo none",
+    ])?;
+    let preloads =
+        booted.done(&["sh", "-c", "cat /proc/[0-9]*/maps | grep -c -e quick.so -e slow.so || true"])?;
     let active = booted.done(&["systemctl", "is-active", "toy@1", "toy@2", "toy@3"])?;
     match (left.trim(), preloads.trim(), active.split_ascii_whitespace().count()) {
         ("none", "0", 3) => Ok(()),

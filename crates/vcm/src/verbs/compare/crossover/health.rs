@@ -71,15 +71,22 @@ fn answer(ended: Result<manager::Ended, String>, line: &str) -> Option<String> {
     }
 }
 
-/// The names of the checks that Ceph fails now.
+/// The names of the checks that Ceph fails now. A monitor that is busy refuses now and then what it answers a moment later.
 pub fn checks() -> Result<Vec<String>, String> {
     const LINE: &str = "ceph health --format json";
-    let ended = manager::shell(LINE, &[], PATIENCE)?;
-    let failed = || format!("'{LINE}' failed: {}", last_line(&ended.errors, &ended.output));
-    if !ended.is_well {
-        return Err(failed());
+    const TRIES: usize = 5;
+    let mut why = String::new();
+    for at in 0..TRIES {
+        if at > 0 {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        let ended = manager::shell(LINE, &[], PATIENCE)?;
+        match of_ceph(&ended.output).filter(|_| ended.is_well) {
+            Some(checks) => return Ok(checks),
+            None => why = format!("'{LINE}' failed: {}", last_line(&ended.errors, &ended.output)),
+        }
     }
-    of_ceph(&ended.output).ok_or_else(failed)
+    Err(why)
 }
 
 fn of_ceph(text: &str) -> Option<Vec<String>> {
