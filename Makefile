@@ -92,10 +92,10 @@ linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake a
 
 lint: setup-build ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy -p vcmalloc-shared -p vcmalloc-static -- -D warnings
-	$(CARGO) clippy -p vcmalloc-hardened -- -D warnings
-	$(CARGO) clippy -p vcmalloc-tcmalloc -- -D warnings
-	$(CARGO) clippy -p vcm-recorder -- -D warnings
+	$(CARGO) clippy --release -p vcmalloc-shared -p vcmalloc-static -- -D warnings
+	$(CARGO) clippy --release -p vcmalloc-hardened -- -D warnings
+	$(CARGO) clippy --release -p vcmalloc-tcmalloc -- -D warnings
+	$(CARGO) clippy --release -p vcm-recorder -- -D warnings
 	$(CARGO) clippy --workspace $(LIBRARIES:%=--exclude %) --all-targets -- -D warnings
 
 # A directory of its own, because the flag rebuilds everything.

@@ -51,7 +51,9 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Probes wait for signals, timers and janitors: more of them than CPUs.
+    arguments.test_threads.get_or_insert(8);
     let mut trials = Vec::new();
     for program in PROGRAMS {
         match probes_of(program) {

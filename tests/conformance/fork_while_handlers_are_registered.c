@@ -2,8 +2,8 @@
 // forks. Many processes, since each has a few such moments only.
 // on: glibc preload locked hardened static
 // args: 100
-// args.preload: 1000
-// args.locked: 1000
+// args.preload: 400
+// args.locked: 400
 // limit: 240
 #include "check.h"
 #include <pthread.h>

@@ -1,11 +1,12 @@
 //! Compiling the C and C++ programs, again only when something that they are made of is newer than the
 //! program, or they are to be compiled otherwise.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::{Ground, library, machine, run};
@@ -64,9 +65,9 @@ fn compile(command: &mut Command, source: &Path, linked: Option<&Path>, output: 
         let missing = || format!("{} was not compiled before", output.display());
         return output.exists().then_some(()).ok_or_else(missing);
     }
-    // One at a time: the same program serves several tests that run side by side.
-    static COMPILER: Mutex<()> = Mutex::new(());
-    let _one = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+    // Each once: the same program serves several tests that run side by side.
+    let one = lock_of(output);
+    let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
     let beside = |ending: &str| output.with_added_extension(ending);
     // What the compiler says that it read, and how it was called.
     let (read, called) = (beside("d"), beside("called"));
@@ -85,6 +86,12 @@ fn compile(command: &mut Command, source: &Path, linked: Option<&Path>, output: 
     }
     let kept = fs::rename(&fresh, output).and_then(|()| fs::write(&called, call));
     kept.map_err(|error| format!("{}: {error}", output.display()))
+}
+
+fn lock_of(output: &Path) -> Arc<Mutex<()>> {
+    static LOCKS: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    locks.entry(output.to_path_buf()).or_default().clone()
 }
 
 fn is_older(output: &Path, read: &Path, linked: Option<&Path>) -> bool {
