@@ -12,6 +12,17 @@ use vcm_inspect::daemon::Role;
 /// A cluster that cannot be reached takes long to say so.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a restart brings for a while: never taken for known, even if it is there when a run begins.
+const OF_RESTARTS: [&str; 7] = [
+    "OSD_DOWN",
+    "OSD_HOST_DOWN",
+    "OSD_ROOT_DOWN",
+    "PG_AVAILABILITY",
+    "PG_DEGRADED",
+    "MON_DOWN",
+    "MDS_ALL_DOWN",
+];
+
 pub struct Health<'a> {
     /// The user's line for the shell.
     pub line: Option<&'a str>,
@@ -54,13 +65,18 @@ impl Health<'_> {
         }
         match checks() {
             Ok(checks) => {
-                let new: Vec<String> =
-                    checks.into_iter().filter(|check| !self.known.contains(check)).collect();
+                let new = new(checks, self.known);
                 (!new.is_empty()).then(|| format!("'ceph health' has {}", new.join(", ")))
             }
             Err(why) => Some(why),
         }
     }
+}
+
+/// Those that must go before another daemon may be restarted.
+fn new(checks: Vec<String>, known: &[String]) -> Vec<String> {
+    let is_known = |check: &String| known.contains(check) && !OF_RESTARTS.contains(&check.as_str());
+    checks.into_iter().filter(|check| !is_known(check)).collect()
 }
 
 fn answer(ended: Result<manager::Ended, String>, line: &str) -> Option<String> {
@@ -133,6 +149,17 @@ mod tests {
         let warned = "{\"status\":\"HEALTH_WARN\",\"checks\":{\"OSD_DOWN\":{\"severity\":\"HEALTH_WARN\"}}}";
         assert_eq!(of_ceph(warned), Some(vec!["OSD_DOWN".to_owned()]));
         assert_eq!(of_ceph("Error connecting"), None);
+    }
+
+    #[test]
+    fn what_was_there_before_is_none_of_ours_but_for_what_a_restart_brings() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let known = names(&["MON_DISK_LOW", "OSD_DOWN"]);
+        assert_eq!(new(names(&["MON_DISK_LOW"]), &known), names(&[]));
+        assert_eq!(
+            new(names(&["MON_DISK_LOW", "OSD_DOWN", "SLOW_OPS"]), &known),
+            names(&["OSD_DOWN", "SLOW_OPS"])
+        );
     }
 
     #[test]
