@@ -114,7 +114,7 @@ impl Machine<'_> {
         let mut witness = Witness::default();
         let begin = Instant::now();
         loop {
-            self.is_the_same(service, running)?;
+            self.is_the_same(service, running).map_err(|why| format!("{why}, on {}", arm.name))?;
             witness.look(arm, &look::processes(self.root, &running.shown));
             match witness.judge(arm, running.shown.main) {
                 Ok(verdict) => return Ok(verdict),
