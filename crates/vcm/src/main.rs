@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => verbs::run::run(arguments),
         Verb::Config(arguments) => verbs::config::config(arguments),
         Verb::Check(arguments) => verbs::check::check(&arguments),
-        Verb::Compare(arguments) => verbs::compare::compare(arguments),
+        Verb::Compare(arguments) => verbs::compare::compare(*arguments),
         Verb::Lab(arguments) => verbs::lab::lab(arguments),
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),
