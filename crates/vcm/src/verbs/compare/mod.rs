@@ -22,7 +22,7 @@ mod verdict;
 
 use crate::cli::compare::Compare;
 use crate::html;
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use crate::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use crate::table::Table;
 use std::env;
 use vcm_inspect::command;
@@ -32,9 +32,6 @@ use vcm_measure::spoken::{Better, Pattern, Regex};
 use vcm_measure::tree;
 use vcm_measure::trial::{self, Failed, Job, Ready, Service};
 use vcm_measure::turns;
-
-/// What a shell says of a program that SIGINT ended.
-const INTERRUPTED: u8 = 130;
 
 pub fn compare(arguments: Compare) -> Outcome {
     if arguments.command.is_empty() {

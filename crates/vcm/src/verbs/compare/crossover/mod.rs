@@ -22,7 +22,7 @@ mod units;
 
 use crate::cli::compare::Compare;
 use crate::html;
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use crate::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use arms::{Fitted, Side};
 use change::Machine;
 use course::{Cut, Run};
@@ -37,8 +37,6 @@ use vcm_inspect::root::Root;
 use vcm_inspect::systemd;
 use vcm_labs::engine::progress::Progress;
 use vcm_labs::engine::stop::Stop;
-
-use super::INTERRUPTED;
 
 /// A unit could not be left as it was.
 const NOT_PUT_BACK: u8 = 3;
