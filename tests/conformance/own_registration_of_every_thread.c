@@ -19,9 +19,16 @@ static atomic_int ended;
 // By an instruction of its own: who asks libc's syscall gets the thread.
 static void check_registered(void) {
     static _Thread_local struct { int words[8]; } area __attribute__((aligned(32)));
+#if defined(__x86_64__)
     long answer = SYS_rseq;
     register long signature __asm__("r10") = 0x53053053;
     __asm__ volatile("syscall" : "+a"(answer) : "D"(&area), "S"(32L), "d"(0L), "r"(signature) : "rcx", "r11", "memory");
+#else
+    register long number __asm__("x8") = SYS_rseq;
+    register long answer __asm__("x0") = (long)&area;
+    register long bytes __asm__("x1") = 32, flags __asm__("x2") = 0, signature __asm__("x3") = 0xd428bc00;
+    __asm__ volatile("svc #0" : "+r"(answer) : "r"(number), "r"(bytes), "r"(flags), "r"(signature) : "memory");
+#endif
     CHECK(answer == -EINVAL);
 }
 

@@ -159,31 +159,6 @@ static void a_library_starts_a_thread_in_children(void) {
     }
 }
 
-static void *register_handlers(void *unused) {
-    for (int i = 0; i < 400; i++) {
-        pthread_atfork(NULL, NULL, NULL);
-        for (volatile int wait = i * 1103515245u % 20000; wait > 0; wait--)
-            ;
-    }
-    atomic_store(&stop_library, 1);
-    return unused;
-}
-
-/* From the 49th on glibc allocates while it holds its lock of the handlers. */
-static void fork_while_handlers_are_registered(void) {
-    pthread_t thread;
-    alarm(100);
-    EXPECT(pthread_create(&thread, NULL, register_handlers, NULL) == 0, "a thread");
-    while (!atomic_load(&stop_library)) {
-        pid_t child = fork();
-        EXPECT(child >= 0, "to fork");
-        if (child == 0)
-            _exit(0);
-        expect_success(child, "a child");
-    }
-    pthread_join(thread, NULL);
-}
-
 static void *end_later(void *unused) {
     usleep(20000);
     work_and_free(1, 1000);
@@ -356,7 +331,6 @@ static const struct Case CASES[] = {
     CASE(fork_in_a_thread_that_returns),
     CASE(fork_beside_a_library_with_a_lock),
     CASE(a_library_starts_a_thread_in_children),
-    CASE(fork_while_handlers_are_registered),
     CASE(processes_end_as_they_say),
     CASE(threads_are_the_programs),
     CASE(the_name_is_the_programs),

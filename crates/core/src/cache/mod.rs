@@ -93,10 +93,11 @@ pub enum FrontReason {
     Machine,
     Kernel,
     Fence,
+    Unaborted,
 }
 
 impl FrontReason {
-    pub const ALL: [FrontReason; 8] = [
+    pub const ALL: [FrontReason; 9] = [
         FrontReason::NotStarted,
         FrontReason::Libc,
         FrontReason::Own,
@@ -105,6 +106,7 @@ impl FrontReason {
         FrontReason::Machine,
         FrontReason::Kernel,
         FrontReason::Fence,
+        FrontReason::Unaborted,
     ];
 
     pub fn words(self) -> &'static str {
@@ -117,6 +119,7 @@ impl FrontReason {
             FrontReason::Machine => "no sequences for this machine",
             FrontReason::Kernel => "rseq is refused",
             FrontReason::Fence => "membarrier is refused",
+            FrontReason::Unaborted => "this kernel does not abort sequences",
         }
     }
 }

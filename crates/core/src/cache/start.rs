@@ -7,6 +7,9 @@ use crate::os::{IndexKind, NoSequences, Os, Purpose, SequenceArea};
 
 /// Where threads are registered, and by whom; or why not.
 fn area_and_reason<O: Os>(os: &O) -> (Option<SequenceArea>, FrontReason) {
+    if !os.aborts_sequences() {
+        return (None, FrontReason::Unaborted);
+    }
     if let Some(area) = os.sequence_area() {
         return (Some(area), FrontReason::Libc);
     }

@@ -405,3 +405,23 @@ fn a_system_with_long_pages_gives_the_big_arrays_memory() {
     let cached = whole.cache.cached_blocks(class);
     assert!(cached > slab::SMALL_BLOCKS as u64, "no more than the small array holds: {cached}");
 }
+
+#[test]
+fn where_the_kernel_does_not_abort_sequences_threads_use_caches_under_locks_and_it_is_said_why() {
+    let front_of = |never_aborts| {
+        let mut os = Fake::default();
+        (os.has_sequences, os.never_aborts) = (true, never_aborts);
+        let whole = whole(os, 8 << 20);
+        let class = SizeClass::for_small(64);
+        let block = whole.allocate(class);
+        whole.free(class, block);
+        assert_eq!(
+            whole.cache.front.is_on() || whole.cache.behind.is_on(),
+            whole.cache.kind() != FrontKind::Locked
+        );
+        (whole.cache.kind(), whole.cache.reason().words(), whole.cache.slots.load(Ordering::Relaxed))
+    };
+    assert_eq!(front_of(true), (FrontKind::Locked, "this kernel does not abort sequences", 2 * 2));
+    // Nothing to show on a machine without sequences.
+    assert_ne!(front_of(false).1, "this kernel does not abort sequences");
+}

@@ -88,6 +88,8 @@ pub struct Fake {
     pub meanwhile: Option<fn(Request)>,
     /// There are restartable sequences, if this machine has them.
     pub has_sequences: bool,
+    /// The kernel does not abort them.
+    pub never_aborts: bool,
     /// Start and bytes of what was mapped and not ended.
     #[cfg(test)]
     pub mapped: std::sync::Mutex<Vec<(usize, usize)>>,
@@ -127,6 +129,7 @@ impl Default for Fake {
             page: 0,
             meanwhile: None,
             has_sequences: false,
+            never_aborts: false,
             #[cfg(test)]
             mapped: std::sync::Mutex::new(Vec::new()),
         }
@@ -332,6 +335,10 @@ impl Os for Fake {
 
     fn sequence_area(&self) -> Option<SequenceArea> {
         if self.has_sequences { self.linux.sequence_area() } else { None }
+    }
+
+    fn aborts_sequences(&self) -> bool {
+        !self.never_aborts
     }
 
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {

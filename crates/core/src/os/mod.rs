@@ -204,6 +204,10 @@ pub trait Os: Wait + Sync + 'static {
 
     /// None where the system has no restartable sequences or this process did not register.
     fn sequence_area(&self) -> Option<SequenceArea>;
+    /// Whether the kernel aborts them, as far as is known.
+    fn aborts_sequences(&self) -> bool {
+        true
+    }
     /// Where threads could be registered by ourselves; registers none.
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
         Err(NoSequences::Machine)

@@ -8,6 +8,8 @@ mod cpus;
 mod files;
 mod filter;
 mod huge;
+#[cfg(any(target_arch = "aarch64", test))]
+mod kernel;
 mod memory;
 mod moves;
 mod process;
@@ -269,6 +271,14 @@ impl Os for Linux {
         return sequences::area();
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         None
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn aborts_sequences(&self) -> bool {
+        kernel::with_release(|release| {
+            let signature = |room: &mut [u8]| self.read_file(kernel::SIGNATURE, room).unwrap_or(0);
+            kernel::aborts_sequences(release, signature)
+        })
     }
 
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {

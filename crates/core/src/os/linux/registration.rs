@@ -138,8 +138,12 @@ fn register(area: usize, flags: usize) -> Option<i32> {
     let answer: isize;
     // SAFETY: the area is this thread's own and lives as long as it. The kernel keeps all registers but these.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!("syscall", inlateout("rax") libc::SYS_rseq as isize => answer, in("rdi") area, in("rsi") length,
             in("rdx") flags, in("r10") SIGNATURE as usize, out("rcx") _, out("r11") _, options(nostack));
+        #[cfg(target_arch = "aarch64")]
+        asm!("svc #0", in("x8") libc::SYS_rseq, inlateout("x0") area as isize => answer, in("x1") length,
+            in("x2") flags, in("x3") SIGNATURE as usize, options(nostack));
     }
     (answer < 0).then_some(-answer as i32)
 }
