@@ -5,7 +5,7 @@
 //!   allocators ─► arm ─► turns (who runs when) ─► child (one run, time limit, what it used)
 //!                                              └► trial (a command, or a server and its load), tree (all its processes)
 //!                                                    │
-//!   machine (where it was) ─► a page ◄─ statistics, paired
+//!   machine (where it was) ─► a page ◄─ statistics, paired, crossover (things that take turns while they run)
 //! ```
 //!
 //! `spoken` reads what load programs print, `stamp` says what an allocator is, `nearest` suggests names, `tell` is how
@@ -14,6 +14,7 @@
 pub mod allocators;
 pub mod arm;
 pub mod child;
+pub mod crossover;
 pub mod machine;
 pub mod nearest;
 pub mod paired;

@@ -39,29 +39,39 @@ pub fn difference(first: &[f64], second: &[f64]) -> Option<Difference> {
     let usable = |(one, other): &(&f64, &f64)| **one > 0.0 && **other > 0.0 && (**other / **one).is_finite();
     let logs: Vec<f64> =
         first.iter().zip(second).filter(usable).map(|(one, other)| (other / one).ln()).collect();
+    of_logs(&logs)
+}
+
+/// The same of logarithms of ratios.
+pub(crate) fn of_logs(logs: &[f64]) -> Option<Difference> {
     let rounds = logs.len();
     let mean = logs.iter().sum::<f64>() / rounds as f64;
     if rounds == 0 {
         return None;
     }
-    let by = mean.exp_m1();
     if rounds == 1 {
+        let by = mean.exp_m1();
         return Some(Difference { rounds, by, interval: None, smallest: None, chance: 1.0, is_shown: false });
     }
     let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
     let error = (squares / (rounds - 1) as f64 / rounds as f64).sqrt();
-    let student = student(rounds);
+    Some(judged(logs, mean, error, rounds - 1))
+}
+
+/// What a mean with its standard error and degrees of freedom says.
+pub(crate) fn judged(logs: &[f64], mean: f64, error: f64, freedom: usize) -> Difference {
+    let student = student(freedom);
     let reach = student.inverse_cdf(1.0 - CHANCE / 2.0) * error;
     let smallest = (reach + student.inverse_cdf(POWER) * error).exp_m1();
     // Counts and such may be the same in every round: then any difference is one, but for rounding.
-    let is_shown = mean.abs() > reach.max(1e-9) && permutations_agree(&logs);
+    let is_shown = mean.abs() > reach.max(1e-9) && permutations_agree(logs);
     let interval = Some(((mean - reach).exp_m1(), (mean + reach).exp_m1()));
     let chance = match error {
         _ if mean.abs() <= 1e-9 => 1.0,
         0.0 => 0.0,
         _ => 2.0 * student.sf(mean.abs() / error),
     };
-    Some(Difference { rounds, by, interval, smallest: Some(smallest), chance, is_shown })
+    Difference { rounds: logs.len(), by: mean.exp_m1(), interval, smallest: Some(smallest), chance, is_shown }
 }
 
 /// Were there no difference, either sign of a round would be as likely: few of all choices of signs may have a sum as
@@ -83,16 +93,16 @@ fn permutations_agree(logs: &[f64]) -> bool {
 }
 
 /// Student's t with so many degrees of freedom; two rounds and more have at least one.
-fn student(rounds: usize) -> StudentsT {
-    StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("scale and freedom are above zero")
+fn student(freedom: usize) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom.max(1) as f64).expect("scale and freedom are above zero")
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// SplitMix64 (Steele, Lea and Flood 2014), and normal values by Box and Muller.
-    struct Random(u64);
+    pub(crate) struct Random(pub(crate) u64);
 
     impl Random {
         fn uniform(&mut self) -> f64 {
@@ -103,7 +113,7 @@ mod tests {
             ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
         }
 
-        fn normal(&mut self) -> f64 {
+        pub(crate) fn normal(&mut self) -> f64 {
             let (distance, angle) = (self.uniform().max(1e-300), self.uniform());
             (-2.0 * distance.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
         }

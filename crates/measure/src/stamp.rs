@@ -2,20 +2,20 @@
 
 use crate::arm::Arm;
 use object::Object;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use vcm_inspect::allocator::Allocator;
 use vcm_inspect::loaded::BroughtBy;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    pub allocator: &'static str,
+    pub allocator: String,
     pub version: Option<String>,
     pub file: PathBuf,
     /// The linker's number of the file, in hexadecimal digits.
     pub build_id: Option<String>,
-    pub loaded_by: &'static str,
+    pub loaded_by: String,
     /// Variables, LD_PRELOAD among them.
     pub environment: BTreeMap<String, String>,
 }
@@ -23,7 +23,7 @@ pub struct Stamp {
 impl Stamp {
     pub fn of(arm: &Arm, serving: &Allocator) -> Stamp {
         Stamp {
-            allocator: serving.kind.name(),
+            allocator: serving.kind.name().to_owned(),
             version: serving.version.clone(),
             file: serving.object.clone(),
             build_id: build_id(&serving.object),
@@ -32,7 +32,8 @@ impl Stamp {
                 BroughtBy::Preload => "preloaded",
                 BroughtBy::Linked => "linked",
                 BroughtBy::Later => "preloaded, or opened later",
-            },
+            }
+            .to_owned(),
             environment: arm.environment().into_iter().collect(),
         }
     }

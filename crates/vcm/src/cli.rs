@@ -83,7 +83,7 @@ pub enum Verb {
     Run(Run),
     Config(Config),
     Check(check::Check),
-    Compare(compare::Compare),
+    Compare(Box<compare::Compare>),
     Lab(lab::LabVerb),
     Doctor(doctor::Doctor),
     Enable(enable::Enable),

@@ -9,6 +9,7 @@
 //! automatic   what `auto` comes to
 //! config_file what the library would read of its config file
 //! settings    the allocator's options as this tool reads and writes them
+//! unit_plan   what a unit needs to run on an allocator; drop_in, the files that give it
 //! restart     how a service is restarted so that data stays available
 //! amount      bytes as a reader takes them in at a glance
 //! arms        allocators as they are typed
@@ -28,6 +29,7 @@ mod automatic;
 mod child;
 mod cli;
 mod config_file;
+mod drop_in;
 mod findings;
 mod html;
 mod library;
@@ -38,6 +40,7 @@ mod say;
 mod settings;
 mod table;
 mod trace_file;
+mod unit_plan;
 mod verbs;
 mod whole_file;
 mod words;
@@ -61,7 +64,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => verbs::run::run(arguments),
         Verb::Config(arguments) => verbs::config::config(arguments),
         Verb::Check(arguments) => verbs::check::check(&arguments),
-        Verb::Compare(arguments) => verbs::compare::compare(arguments),
+        Verb::Compare(arguments) => verbs::compare::compare(*arguments),
         Verb::Lab(arguments) => verbs::lab::lab(arguments),
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),

@@ -20,6 +20,9 @@ pub const FAILURE: u8 = 1;
 /// Wrong arguments, to any verb but `run`.
 pub const NOT_UNDERSTOOD: u8 = 2;
 
+/// What a shell says of a program that SIGINT ended.
+pub const INTERRUPTED: u8 = 130;
+
 /// Why a verb stopped, and the code to stop with.
 #[derive(Debug)]
 pub struct Failure {

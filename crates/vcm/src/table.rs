@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use vcm_measure::arm::Arm;
+use vcm_measure::crossover::{self, Pair};
 use vcm_measure::paired::{self, Difference};
 use vcm_measure::spoken::{Better, Reading};
 use vcm_measure::trial::Trial;
@@ -12,6 +13,8 @@ pub struct Runs {
     pub trials: BTreeMap<usize, Trial>,
     /// Why it runs no more.
     pub failed: Option<String>,
+    /// Of what takes turns while others do too: the period of each round. Else empty.
+    pub periods: BTreeMap<usize, usize>,
 }
 
 pub struct Table {
@@ -28,7 +31,7 @@ pub struct Measure {
 
 impl Table {
     pub fn new(arms: Vec<Arm>) -> Table {
-        let runs = |arm| Runs { arm, trials: BTreeMap::new(), failed: None };
+        let runs = |arm| Runs { arm, trials: BTreeMap::new(), failed: None, periods: BTreeMap::new() };
         Table { runs: arms.into_iter().map(runs).collect() }
     }
 
@@ -67,6 +70,13 @@ impl Runs {
     /// By how much this differs from another, of the rounds that both finished.
     pub fn difference(&self, from: &Runs, measure: &Measure) -> Option<Difference> {
         let (own, other) = (self.values(measure), from.values(measure));
+        if !self.periods.is_empty() {
+            let pair = |(round, second): (&usize, &f64)| {
+                let periods = (*from.periods.get(round)?, *self.periods.get(round)?);
+                Some(Pair { first: *other.get(round)?, second: *second, periods })
+            };
+            return crossover::difference(&own.iter().filter_map(pair).collect::<Vec<_>>());
+        }
         let pairs = own.iter().filter_map(|(round, value)| Some((*other.get(round)?, *value)));
         let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
         paired::difference(&first, &second)

@@ -29,6 +29,7 @@ pub enum Question {
     MonStatus,
     PerfDump,
     PerfHistogramDump,
+    Mempools,
 }
 
 impl Question {
@@ -40,6 +41,7 @@ impl Question {
             Question::MonStatus => "mon_status",
             Question::PerfDump => "perf dump",
             Question::PerfHistogramDump => "perf histogram dump",
+            Question::Mempools => "dump_mempools",
         }
     }
 }

@@ -165,9 +165,9 @@ impl<'a> Compared<'a> {
                 runs.arm.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
             Some(Row::of(vec![
                 Cell::text(&runs.arm.name),
-                Cell::text(stamp.allocator),
+                Cell::text(&stamp.allocator),
                 or_dash(&stamp.version),
-                Cell::text(stamp.loaded_by),
+                Cell::text(&stamp.loaded_by),
                 Cell::text(stamp.file.display().to_string()),
                 or_dash(&stamp.build_id),
                 Cell::text(if settings.is_empty() { "-".to_owned() } else { settings.join(" ") }),

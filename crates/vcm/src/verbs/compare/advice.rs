@@ -1,9 +1,7 @@
 //! What is recommended, in words.
 
-use super::apply;
 use super::verdict::{self, Advice, Gain, Judged};
 use crate::table::{Runs, Table};
-use std::ffi::OsString;
 
 pub struct Advised {
     pub sentence: String,
@@ -12,8 +10,8 @@ pub struct Advised {
     pub change: Option<(String, String)>,
 }
 
-/// None where there is nothing to compare.
-pub fn advised(table: &Table, command: &[OsString]) -> Option<Advised> {
+/// None where there is nothing to compare. `applied` has what to write for an arm, and the proof.
+pub fn advised(table: &Table, applied: impl Fn(&Runs) -> (String, String)) -> Option<Advised> {
     let finished = table.finished();
     let (judged, first) = (verdict::judged(table)?, *finished.first()?);
     if finished.len() < 2 {
@@ -31,7 +29,11 @@ pub fn advised(table: &Table, command: &[OsString]) -> Option<Advised> {
                     "A single line may well differ by chance: a recommendation asks for less than {} % of it over all arms.",
                     verdict::CHANCE * 100.0
                 ),
-                "More rounds show smaller differences: --repeat".to_owned(),
+                if runs_take_turns(table) {
+                    "More periods show smaller differences: --for, --periods".to_owned()
+                } else {
+                    "More rounds show smaller differences: --repeat".to_owned()
+                },
             ],
             change: None,
         },
@@ -51,10 +53,14 @@ pub fn advised(table: &Table, command: &[OsString]) -> Option<Advised> {
             Advised {
                 sentence: format!("Recommended, judged by {by}: {}", runs.arm.name),
                 remarks: if equals.is_empty() { Vec::new() } else { vec![remark] },
-                change: Some((apply::snippet(runs), apply::proof(runs, command))),
+                change: Some(applied(runs)),
             }
         }
     })
+}
+
+fn runs_take_turns(table: &Table) -> bool {
+    table.runs.iter().any(|runs| !runs.periods.is_empty())
 }
 
 /// Whether an arm is not shown to differ from the best.

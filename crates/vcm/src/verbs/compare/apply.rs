@@ -4,8 +4,13 @@ use crate::say;
 use crate::table::Runs;
 use std::ffi::OsString;
 
+/// What to write, and the proof.
+pub fn applied(runs: &Runs, command: &[OsString]) -> (String, String) {
+    (snippet(runs), proof(runs, command))
+}
+
 /// What to write, for a unit and for a container.
-pub fn snippet(runs: &Runs) -> String {
+fn snippet(runs: &Runs) -> String {
     let environment = runs.arm.environment();
     if environment.is_empty() {
         return "  nothing to set: it is what the program has by itself\n".to_owned();

@@ -33,6 +33,15 @@ pub fn chosen(arguments: &Compare) -> Result<Vec<Arm>, Failure> {
     }
 }
 
+/// Those of all sweeps.
+pub fn swept_all(sweeps: &[String]) -> Result<Vec<(String, String, String)>, Failure> {
+    let mut all = Vec::new();
+    for sweep in sweeps {
+        all.extend(swept(sweep)?);
+    }
+    Ok(all)
+}
+
 /// `option=a,b` as text, variable and value of each.
 fn swept(sweep: &str) -> Result<Vec<(String, String, String)>, Failure> {
     let wrong = |reason: String| Failure::new(NOT_UNDERSTOOD, format!("--sweep {sweep}: {reason}"));

@@ -21,12 +21,12 @@ pub fn text(table: &Table, command: &[OsString], is_stopped: bool) -> String {
         "stopped": is_stopped,
         "allocators": table.runs.iter().map(|runs| allocator(runs, &measures)).collect::<Vec<_>>(),
         "comparisons": comparisons(&finished, &measures),
-        "recommendation": recommendation(table, &finished, command),
+        "recommendation": recommendation(table, &finished, |runs| apply::proof(runs, command)),
     });
     serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
 }
 
-fn allocator(runs: &Runs, measures: &[Measure]) -> Value {
+pub fn allocator(runs: &Runs, measures: &[Measure]) -> Value {
     let measured = measures.iter().map(|measure| {
         let values = runs.values(measure);
         json!({
@@ -49,7 +49,7 @@ fn allocator(runs: &Runs, measures: &[Measure]) -> Value {
     })
 }
 
-fn comparisons(finished: &[&Runs], measures: &[Measure]) -> Vec<Value> {
+pub fn comparisons(finished: &[&Runs], measures: &[Measure]) -> Vec<Value> {
     let Some((first, others)) = finished.split_first() else { return Vec::new() };
     let compared = |runs: &&Runs| {
         let of = |measure: &Measure| {
@@ -70,7 +70,7 @@ fn comparisons(finished: &[&Runs], measures: &[Measure]) -> Vec<Value> {
     others.iter().flat_map(compared).collect()
 }
 
-fn recommendation(table: &Table, finished: &[&Runs], command: &[OsString]) -> Value {
+pub fn recommendation(table: &Table, finished: &[&Runs], proof: impl Fn(&Runs) -> String) -> Value {
     let (Some(judged), Some(first)) = (verdict::judged(table), finished.first()) else { return Value::Null };
     let gains: Vec<Gain> =
         finished.iter().map(|runs| verdict::gain(runs, first, &judged, finished.len())).collect();
@@ -89,7 +89,7 @@ fn recommendation(table: &Table, finished: &[&Runs], command: &[OsString]) -> Va
                 "by": by,
                 "allocator": name(&best),
                 "environment": runs.map(|runs| runs.arm.environment()),
-                "proof": runs.map(|runs| apply::proof(runs, command)),
+                "proof": runs.map(|runs| proof(runs)),
             })
         }
     }

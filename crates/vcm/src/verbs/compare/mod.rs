@@ -6,6 +6,7 @@
 //! apply      how it is applied, and proved
 //! advice     what is recommended, in words
 //! report     for a reader;  json  for programs;  page  for a browser
+//! crossover  services that run already, in turns
 //! ```
 //!
 //! Runs, processes and statistics are `vcm-measure`'s.
@@ -13,6 +14,7 @@
 mod advice;
 mod apply;
 mod arms;
+mod crossover;
 mod json;
 mod page;
 mod report;
@@ -20,7 +22,7 @@ mod verdict;
 
 use crate::cli::compare::Compare;
 use crate::html;
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use crate::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use crate::table::Table;
 use std::env;
 use vcm_inspect::command;
@@ -31,10 +33,10 @@ use vcm_measure::tree;
 use vcm_measure::trial::{self, Failed, Job, Ready, Service};
 use vcm_measure::turns;
 
-/// What a shell says of a program that SIGINT ended.
-const INTERRUPTED: u8 = 130;
-
 pub fn compare(arguments: Compare) -> Outcome {
+    if arguments.command.is_empty() {
+        return crossover::crossover(&arguments);
+    }
     let job = job(&arguments)?;
     html::look(arguments.html.as_deref(), None)?;
     let mut table = Table::new(arms::chosen(&arguments)?);

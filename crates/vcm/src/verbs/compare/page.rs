@@ -1,6 +1,7 @@
 //! The page for a browser.
 
 use super::advice::advised;
+use super::apply;
 use super::report::DETAILS;
 use super::verdict;
 use crate::html::compared::Compared;
@@ -17,7 +18,7 @@ const OF_MEMORY_AND_TIME: [&str; 5] = ["CPU time", "peak RSS", "steady RSS", "id
 pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
     let compared = Compared::new(table);
     let judged = verdict::judged(table);
-    let advised = advised(table, &job.command);
+    let advised = advised(table, |runs| apply::applied(runs, &job.command));
     let program = job.command.first().and_then(|word| Path::new(word).file_name()).unwrap_or_default();
     let mut outcome: Vec<String> = Vec::new();
     if let Some(advised) = &advised {

@@ -1,6 +1,6 @@
 //! The report for a reader.
 
-use super::advice;
+use super::{advice, apply};
 use crate::table::Table;
 use crate::words::{block, notes};
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ pub fn text(table: &Table, command: &[OsString], all: bool) -> String {
             text += &format!("\n{} is left out: {reason}\n", runs.arm.name);
         }
     }
-    if let Some(advised) = advice::advised(table, command) {
+    if let Some(advised) = advice::advised(table, |runs| apply::applied(runs, command)) {
         text += &format!("\n{}\n", advised.sentence);
         text += &advised.remarks.iter().map(|remark| format!("  {remark}\n")).collect::<String>();
         if let Some((snippet, proof)) = &advised.change {

@@ -57,17 +57,40 @@ const ACCOUNTED: [&str; 13] = [
     "involuntary switches",
 ];
 
+/// What a daemon counts itself: its clients decide how much it does, so the time that each operation costs is its speed.
+pub const EACH: &str = "CPU time an operation";
+pub const OF_DAEMONS: [&str; 15] = [
+    EACH,
+    "operations",
+    "write latency",
+    "read latency",
+    "mean latency",
+    "bytes written",
+    "bytes read",
+    "mempools",
+    "heap live",
+    "heap in caches",
+    "heap free and kept",
+    "RSS",
+    "PSS",
+    "greatest RSS",
+    "CPU time of the control group",
+];
+
 /// Speed is what the program or its load said first, or else processor time; memory is the kernel's peak,
 /// because what is looked at now and then is noisier.
 pub fn judged(table: &Table) -> Option<Judged> {
     let measures = table.measures();
     let said = |better: Better| {
-        let fits =
-            |measure: &&Measure| measure.better == better && !ACCOUNTED.contains(&measure.name.as_str());
+        let fits = |measure: &&Measure| {
+            let name = measure.name.as_str();
+            measure.better == better && !ACCOUNTED.contains(&name) && !OF_DAEMONS.contains(&name)
+        };
         measures.iter().find(fits).cloned()
     };
-    let speed = said(Better::More).or_else(|| said(Better::Less)).or_else(|| table.measure("CPU time"))?;
-    let memory = table.measure("peak RSS");
+    let speed = said(Better::More).or_else(|| said(Better::Less)).or_else(|| table.measure(EACH));
+    let speed = speed.or_else(|| table.measure("CPU time"))?;
+    let memory = table.measure("peak RSS").or_else(|| table.measure("RSS"));
     Some(Judged { speed, memory })
 }
 

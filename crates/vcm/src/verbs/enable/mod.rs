@@ -1,24 +1,21 @@
 //! `vcm enable UNIT` and `vcm disable UNIT`: a systemd drop-in that preloads vcmalloc, and its removal.
 //!
 //! ```text
-//! plan       which library, which variables, in which form; refuses what would do harm
-//! drop_in    the files: their text, how they are recognised, written and removed
 //! applying   the commands that apply, prove and undo it
 //! ```
 //!
+//! Which variables a unit gets is `unit_plan`'s, the files are `drop_in`'s: `vcm compare --systemd` has them too.
 //! Writes only files of its own, each at once or not at all; prints exactly what it wrote.
 
 mod applying;
-mod drop_in;
-mod plan;
 #[cfg(test)]
 mod tests;
 
 use crate::cli::enable::{Disable, Enable};
+use crate::drop_in::{self, Found, Place, foreign};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
+use crate::unit_plan::{Plan, Wanted, no_unit};
 use applying::Service;
-use drop_in::{Found, Place};
-use plan::{Plan, Wanted};
 use std::fmt::Write;
 use std::path::Path;
 use vcm_inspect::root::Root;
@@ -93,17 +90,6 @@ fn failed(place: &Place, error: &std::io::Error) -> Failure {
     refused(format!("{}: {error}{hint}; nothing was changed", place.file().display()))
 }
 
-fn foreign(path: &Path, found: &Found) -> String {
-    let shown = path.display();
-    match found {
-        Found::Edited(_) => format!(
-            "{shown} was edited since vcm wrote it; move it away, or put your changes into a file of another \
-             name"
-        ),
-        _ => format!("{shown} was not written by vcm, so it stays as it is; move it away first"),
-    }
-}
-
 fn find(root: &Root, asked: &str, verb: &str) -> Result<Unit, Failure> {
     systemd::find(root, asked).map_err(|why| not_found(asked, verb, &why))
 }
@@ -111,36 +97,6 @@ fn find(root: &Root, asked: &str, verb: &str) -> Result<Unit, Failure> {
 fn not_found(asked: &str, verb: &str, why: &NoUnit) -> Failure {
     let is_wrong = matches!(why, NoUnit::BadName | NoUnit::NotAService { .. });
     Failure::new(if is_wrong { NOT_UNDERSTOOD } else { FAILURE }, no_unit(asked, verb, why))
-}
-
-fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
-    match why {
-        NoUnit::Unknown { nearest } if nearest.is_empty() => {
-            format!("{asked}: there is no such service; 'systemctl list-units --type=service' lists them")
-        }
-        NoUnit::Unknown { nearest } => {
-            format!("{asked}: there is no such service; did you mean {}?", nearest.join(" or "))
-        }
-        NoUnit::NeedsInstance { template, instances } => {
-            let example = instances.first().cloned().unwrap_or_else(|| format!("{template}@0"));
-            let all =
-                if instances.len() > 1 { format!(" ({})", instances.join(", ")) } else { String::new() };
-            format!(
-                "{asked} is a template: name one of its instances{all}, as in 'vcm {verb} {example}', or all of \
-                 them: 'vcm {verb} {template}@'"
-            )
-        }
-        NoUnit::NoTemplate { service } => {
-            format!("{asked}: {service} is no template; write 'vcm {verb} {service}'")
-        }
-        NoUnit::Masked { name } => {
-            format!("{name} is masked, so it never starts; 'systemctl unmask {name}' first")
-        }
-        NoUnit::NotAService { kind } => {
-            format!("{asked} is a {kind}; only services have a program to {verb}: name the service")
-        }
-        NoUnit::BadName => format!("{asked}: that cannot be the name of a service"),
-    }
 }
 
 /// The unit's own name; a drop-in may outlive its unit.

@@ -4,6 +4,7 @@
 //! somebody else, or one that was edited, is recognised and left alone. A file is there whole or not at
 //! all: it is written beside its place and renamed.
 
+use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,7 +19,7 @@ const SUM: &str = "# sum: ";
 /// Says that the folder was made for it, and goes with it.
 const MADE_FOLDER: &str = "# the folder was made for it";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     /// As the machine names it.
     pub path: PathBuf,
@@ -134,6 +135,18 @@ fn ignore_absence(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+/// Why a file is left alone, in words.
+pub fn foreign(path: &Path, found: &Found) -> String {
+    let shown = path.display();
+    match found {
+        Found::Edited(_) => format!(
+            "{shown} was edited since vcm wrote it; move it away, or put your changes into a file of another \
+             name"
+        ),
+        _ => format!("{shown} was not written by vcm, so it stays as it is; move it away first"),
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a unit needs so that its program runs on vcmalloc.
+//! What a unit needs so that its program runs on vcmalloc, or on another allocator.
 //!
 //! Owns the decisions: the stand-in where TCMalloc is linked, the existing preload kept behind ours, an
 //! environment file where one of the unit's would win over us, and the cases in which nothing may be done;
 //! `findings` says which programs those are.
 
-use super::drop_in::{self, File, Place};
+use crate::drop_in::{self, File, Place};
 use crate::findings::{self, Start, Weight};
 use crate::library::{self, Library};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
@@ -15,8 +15,8 @@ use vcm_inspect::command;
 use vcm_inspect::dependencies;
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::root::Root;
-use vcm_inspect::systemd::Unit;
 use vcm_inspect::systemd::file::Assignment;
+use vcm_inspect::systemd::{NoUnit, Unit};
 use vcmalloc_core::options::{OptionId, Options, spec};
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
 
 pub struct Plan {
     pub is_stand_in: bool,
+    /// The file that is to serve its malloc, as /proc shows it; none where only variables are given.
+    pub library: Option<PathBuf>,
     /// Said before the files.
     pub notes: Vec<String>,
     unit: String,
@@ -39,7 +41,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn of(root: &Root, unit: &Unit, given: &[String], wanted: &Wanted) -> Result<Self, Failure> {
-        let mut variables = settings::variables_of(given).map_err(|wrong| {
+        let variables = settings::variables_of(given).map_err(|wrong| {
             wrong.iter().for_each(|line| say::line(line));
             Failure::new(NOT_UNDERSTOOD, "nothing was written")
         })?;
@@ -61,15 +63,50 @@ impl Plan {
             paths.push(path);
         }
 
+        let mut plan = Self::with(root, unit, &paths, variables, true);
+        (plan.is_stand_in, plan.library) = (!tcmalloc.is_empty(), Some(library.real_path));
+        notes.append(&mut plan.notes);
+        plan.notes = notes;
+        Ok(plan)
+    }
+
+    /// The same for another allocator, or for variables alone.
+    pub fn preloading(
+        root: &Root,
+        unit: &Unit,
+        library: Option<&Path>,
+        variables: Vec<(String, String)>,
+    ) -> Result<Self, Failure> {
+        program_of(root, unit)?;
+        library.map_or(Ok(()), |library| check_visible(root, unit, library))?;
+        let paths: Vec<PathBuf> = library.map(Path::to_path_buf).into_iter().collect();
+        let mut plan = Self::with(root, unit, &paths, variables, false);
+        plan.library = library.map(Path::to_path_buf);
+        Ok(plan)
+    }
+
+    /// These libraries before what the unit preloads already, and these variables.
+    fn with(
+        root: &Root,
+        unit: &Unit,
+        paths: &[PathBuf],
+        mut variables: Vec<(String, String)>,
+        is_ours: bool,
+    ) -> Self {
+        let mut notes = Vec::new();
         let others: Vec<Assignment> =
             unit.assignments(root).into_iter().filter(|set| !drop_in::is_own(root, &set.file)).collect();
         let before = others.iter().rev().find(|set| set.name == PRELOAD);
-        variables.insert(0, (PRELOAD.into(), joined(&paths, before)));
-        if let Some(before) = before.filter(|before| !before.value.trim().is_empty()) {
+        if !paths.is_empty() {
+            variables.insert(0, (PRELOAD.into(), joined(paths, before)));
+        }
+        if let Some(before) = before.filter(|before| !paths.is_empty() && !before.value.trim().is_empty()) {
             notes.push(format!("LD_PRELOAD={} ({}) is kept behind it.", before.value, before.file.display()));
             notes.extend(kept_allocators(root, before));
         }
-        notes.extend(taken_over(&others, &variables));
+        if is_ours {
+            notes.extend(taken_over(&others, &variables));
+        }
         let by_file = others.iter().any(|set| {
             let is_ours_too = variables.iter().any(|(name, _)| *name == set.name);
             is_ours_too && (set.is_from_environment_file || comes_later(&set.file))
@@ -81,7 +118,7 @@ impl Plan {
                 unit.name
             ));
         }
-        Ok(Plan { is_stand_in: !tcmalloc.is_empty(), notes, unit: unit.stem().into(), variables, by_file })
+        Plan { is_stand_in: false, library: None, notes, unit: unit.stem().into(), variables, by_file }
     }
 
     pub fn files(&self, place: &Place) -> Vec<File> {
@@ -89,8 +126,55 @@ impl Plan {
     }
 }
 
+/// Why there is no such unit to work on, and which may be meant.
+pub fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
+    match why {
+        NoUnit::Unknown { nearest } if nearest.is_empty() => {
+            format!("{asked}: there is no such service; 'systemctl list-units --type=service' lists them")
+        }
+        NoUnit::Unknown { nearest } => {
+            format!("{asked}: there is no such service; did you mean {}?", nearest.join(" or "))
+        }
+        NoUnit::NeedsInstance { template, instances } => {
+            let example = instances.first().cloned().unwrap_or_else(|| format!("{template}@0"));
+            let all =
+                if instances.len() > 1 { format!(" ({})", instances.join(", ")) } else { String::new() };
+            format!(
+                "{asked} is a template: name one of its instances{all}, as in 'vcm {verb} {example}', or all of \
+                 them: 'vcm {verb} {template}@'"
+            )
+        }
+        NoUnit::NoTemplate { service } => {
+            format!("{asked}: {service} is no template; write 'vcm {verb} {service}'")
+        }
+        NoUnit::Masked { name } => {
+            format!("{name} is masked, so it never starts; 'systemctl unmask {name}' first")
+        }
+        NoUnit::NotAService { kind } => {
+            format!("{asked} is a {kind}; only services have a program to {verb}: name the service")
+        }
+        NoUnit::BadName => format!("{asked}: that cannot be the name of a service"),
+    }
+}
+
 fn refused(message: impl Into<String>) -> Failure {
     Failure::new(FAILURE, message)
+}
+
+/// Whose malloc the program gets by itself: the first library in the order of the loader that has one. None: the C
+/// library's, or the program's own.
+pub fn own_allocator(root: &Root, unit: &Unit) -> Option<PathBuf> {
+    let path = root.path(root.resolve(unit.program(root)?));
+    let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return None };
+    let libraries = dependencies::of_in(root, &path, &elf, "").into_iter().filter_map(|library| library.path);
+    let has_malloc = |library: &PathBuf| {
+        let is_c = library.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libc.so"));
+        !is_c
+            && matches!(elf::look(library, Depth::ExportedSymbols), Ok(Look::Elf(elf)) if elf.exports("malloc"))
+    };
+    let found =
+        libraries.filter(|library| !library.to_string_lossy().contains("/ld-linux")).find(has_malloc)?;
+    Some(found.canonicalize().unwrap_or(found))
 }
 
 /// The program of the unit as the machine names it; refuses what a preload in the unit would not reach.

@@ -1,0 +1,493 @@
+//! `vcm compare --systemd` on a machine in a folder, whose systemctl starts the units' commands.
+
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Done, Place, done, gcc, text, vcm};
+
+/// Counts COST steps a call and takes GROWTH tenths of what is asked for.
+const ALLOCATOR: &str = "#include <stddef.h>\n#include <stdlib.h>\n\
+    extern void *__libc_malloc(size_t); extern void *__libc_calloc(size_t, size_t);\n\
+    extern void *__libc_realloc(void *, size_t); extern void __libc_free(void *);\n\
+    static long steps;\n\
+    void *malloc(size_t size) { steps += COST; return __libc_malloc(size * GROWTH / 10); }\n\
+    void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }\n\
+    void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }\n\
+    void free(void *block) { __libc_free(block); }\n\
+    long allocator_steps(void) { return steps; }\n\
+    __attribute__((constructor)) static void begin(void) { if (FAILS) abort(); }\n";
+
+/// Holds 20 MB and leaves a note of how many steps its allocator took, then does nothing.
+const DAEMON: &str = "#include <malloc.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+    #include <unistd.h>\n\
+    extern long allocator_steps(void) __attribute__((weak));\n\
+    int main(int count, char **words) {\n\
+        for (int block = 0; block < 5000; block++) {\n\
+            char *kept = malloc(4000);\n\
+            memset(kept, 1, malloc_usable_size(kept));\n\
+        }\n\
+        char name[4096]; snprintf(name, sizeof name, \"%s/steps.%d\", words[1], getpid());\n\
+        FILE *note = fopen(name, \"w\");\n\
+        fprintf(note, \"%ld\\n\", allocator_steps ? allocator_steps() : 1); fclose(note);\n\
+        for (;;) pause();\n\
+    }";
+
+struct Machine {
+    place: Place,
+    root: PathBuf,
+    units: Vec<String>,
+}
+
+impl Machine {
+    /// With running services a@0, a@1, ...
+    fn new(units: usize) -> Machine {
+        Machine::with(units, &[])
+    }
+
+    fn with(units: usize, flags: &[&str]) -> Machine {
+        let place = Place::new();
+        let root = place.path("machine");
+        for folder in ["etc/systemd/system", "run/systemd/system", "bin", "usr/bin"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let built = place.program("daemon", DAEMON, flags);
+        let daemon = root.join("usr/bin/daemon");
+        support::install(&built, &daemon);
+        // The machine's own name of it must be ours too: systemd would start it there.
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/support/systemctl");
+        support::install(&script, &root.join("bin/systemctl"));
+        let machine =
+            Machine { root, units: (0..units).map(|number| format!("a@{number}")).collect(), place };
+        for unit in &machine.units {
+            let command = format!("{} {}", text(&built), text(&machine.root));
+            let file = machine.unit(unit);
+            fs::write(file, format!("[Service]\nExecStart={command}\n")).unwrap();
+            machine.systemctl(&["start", unit]);
+        }
+        // Found below the folder by the path that the unit has.
+        let inside = machine.root.join(text(&built).trim_start_matches('/'));
+        fs::create_dir_all(inside.parent().unwrap()).unwrap();
+        support::install(&built, &inside);
+        machine
+    }
+
+    fn unit(&self, unit: &str) -> PathBuf {
+        self.root.join(format!("etc/systemd/system/{unit}.service"))
+    }
+
+    fn drop_in(&self, unit: &str) -> PathBuf {
+        self.root.join(format!("etc/systemd/system/{unit}.service.d/vcmalloc.conf"))
+    }
+
+    fn systemctl(&self, words: &[&str]) {
+        let done = Command::new(self.root.join("bin/systemctl"))
+            .args(words)
+            .env("FAKE_ROOT", &self.root)
+            .stdout(Stdio::null())
+            .status();
+        assert!(done.unwrap().success());
+    }
+
+    fn note(&self, name: &str) -> PathBuf {
+        self.root.join("notes").join(name)
+    }
+
+    fn pid(&self, unit: &str) -> i32 {
+        fs::read_to_string(self.note(&format!("{unit}.pid"))).unwrap().trim().parse().unwrap()
+    }
+
+    fn maps(&self, unit: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/maps", self.pid(unit))).unwrap_or_default()
+    }
+
+    fn calls(&self) -> String {
+        fs::read_to_string(self.note("calls")).unwrap_or_default()
+    }
+
+    fn allocator(&self, name: &str, cost: u32, growth: u32, fails: bool) -> PathBuf {
+        let (path, source) = (self.place.path(name), self.place.path(&format!("{name}.c")));
+        fs::write(&source, ALLOCATOR).unwrap();
+        let defined =
+            [format!("-DCOST={cost}"), format!("-DGROWTH={growth}"), format!("-DFAILS={}", u8::from(fails))];
+        let mut words = vec!["-shared", "-fPIC", "-O1"];
+        words.extend(defined.iter().map(String::as_str));
+        words.extend(["-o", text(&path), text(&source)]);
+        gcc(&words);
+        path
+    }
+
+    fn state(&self) -> PathBuf {
+        self.root.join("state/crossover.json")
+    }
+
+    fn bare(&self, arguments: &[&str]) -> Command {
+        let mut command = vcm(&["compare"]);
+        command.args(arguments).args(["--root", text(&self.root), "--state", text(&self.state())]);
+        command.env("FAKE_ROOT", &self.root);
+        command.env("PATH", format!("{}:/usr/bin:/bin", text(&self.root.join("bin"))));
+        command
+    }
+
+    fn compare(&self, units: &str, arms: &str, arguments: &[&str]) -> Command {
+        let mut command = self.bare(&["--systemd", units, "--arms", arms]);
+        command.args(arguments);
+        command
+    }
+
+    /// No drop-in, no folder of one, no state, and every unit runs without a preload.
+    fn is_as_before(&self) {
+        for unit in &self.units {
+            let folder = self.drop_in(unit).parent().unwrap().to_path_buf();
+            assert!(!folder.exists(), "{} is left", folder.display());
+            let maps = self.maps(unit);
+            assert!(
+                !maps.is_empty() && !maps.contains(".so.c") && !maps.contains("planted"),
+                "{unit}: {maps}"
+            );
+        }
+    }
+
+    fn is_forgotten(&self) {
+        assert!(!self.state().exists(), "the state is left");
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for unit in &self.units {
+            self.systemctl(&["stop", unit]);
+        }
+    }
+}
+
+/// Of one measure of one arm: by how much it differs, and whether that is shown.
+fn comparison(json: &Value, arm: &str, measure: &str) -> (f64, bool) {
+    let all = json["comparisons"].as_array().unwrap();
+    let found = all.iter().find(|one| one["allocator"] == arm && one["measure"] == measure);
+    let found = found.unwrap_or_else(|| panic!("no {measure} of {arm} in {json:#}"));
+    (found["by"].as_f64().unwrap(), found["is_shown"].as_bool().unwrap())
+}
+
+const STEPS: &str = "steps: cat $FAKE_ROOT/steps.$MAINPID";
+
+#[test]
+fn a_planted_arm_is_found_and_the_same_twice_is_the_same_and_the_units_are_left_as_they_were() {
+    let machine = Machine::new(3);
+    let quick = machine.allocator("planted-quick.so", 10, 10, false);
+    let slow = machine.allocator("planted-slow.so", 12, 12, false);
+    let arms = format!("{},{},{}", text(&quick), text(&quick), text(&slow));
+    let page = machine.place.path("report.html");
+    let arguments = [
+        "--for",
+        "15s",
+        "--periods",
+        "6",
+        "--washout",
+        "1s",
+        "--cost",
+        STEPS,
+        "--yes",
+        "--json",
+        "--html",
+        text(&page),
+    ];
+    let result = done(&mut machine.compare("a@{0..2}", &arms, &arguments));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    let json: Value = serde_json::from_str(&result.out).unwrap();
+    assert_eq!(comparison(&json, "planted-quick.so (2)", "steps"), (0.0, false));
+    assert!(comparison(&json, "planted-quick.so (2)", "RSS").0.abs() < 0.05, "{}", result.out);
+    for measure in ["steps", "RSS"] {
+        let (by, is_shown) = comparison(&json, "planted-slow.so", measure);
+        assert!((0.15..0.25).contains(&by) && is_shown, "{measure}: {by}\n{}", result.out);
+    }
+    for arm in json["allocators"].as_array().unwrap() {
+        let steps =
+            arm["measures"].as_array().unwrap().iter().find(|measure| measure["name"] == "steps").unwrap();
+        assert_eq!(steps["values"].as_array().unwrap().len(), 6, "each unit sees each arm in both cycles");
+    }
+    assert_eq!(json["allocators"][2]["stamp"]["file"], text(&slow.canonicalize().unwrap()));
+    assert!(fs::read_to_string(&page).unwrap().contains("Which allocator for a@0, a@1, a@2"));
+    // 18 and one more of each; never two at once, since each call ends before the next.
+    assert_eq!(machine.calls().matches("restart a@").count(), 21);
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+#[test]
+fn without_yes_the_plan_is_shown_and_nothing_is_touched() {
+    let machine = Machine::new(3);
+    let planted = machine.allocator("planted.so", 1, 10, false);
+    let before = machine.calls();
+    let pids: Vec<i32> = machine.units.iter().map(|unit| machine.pid(unit)).collect();
+    let result =
+        done(&mut machine.compare("a@{0,1,2}", &format!("system,{}", text(&planted)), &["--for", "24h"]));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    for words in [
+        "3 units, 2 arms, 8 periods of 3h: 1day and what the restarts take",
+        "24 restarts",
+        "10m after the last one count for nothing, then 2h 50m are measured",
+        "1    +0s              system      planted.so  system",
+        "2    +3h              planted.so  system      planted.so",
+        "Nothing was touched",
+        text(&planted),
+    ] {
+        assert!(result.out.contains(words), "{words}\n{}", result.out);
+    }
+    let calls = machine.calls();
+    let new = calls.strip_prefix(&before).unwrap();
+    assert!(new.lines().all(|call| call.starts_with("show ")), "{new}");
+    assert_eq!(pids, machine.units.iter().map(|unit| machine.pid(unit)).collect::<Vec<_>>());
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+#[test]
+fn a_unit_that_fails_under_an_arm_ends_the_run_and_all_are_left_as_they_were() {
+    let machine = Machine::new(2);
+    let bad = machine.allocator("planted-bad.so", 1, 10, true);
+    let arguments = ["--for", "12s", "--periods", "4", "--washout", "1s", "--yes"];
+    let result = done(&mut machine.compare("a@{0,1}", &format!("system,{}", text(&bad)), &arguments));
+    assert_eq!(result.code, Some(1), "{}", result.out);
+    assert!(result.err.contains("under planted-bad.so: a@1 does not stay active"), "{}", result.err);
+    assert!(result.err.contains("the units are as they were before; 0 of 4 periods"), "{}", result.err);
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+#[test]
+fn an_arm_that_is_not_really_used_ends_the_run() {
+    let machine = Machine::with(1, &["-static"]);
+    let planted = machine.allocator("planted.so", 1, 10, false);
+    let arguments = ["--for", "12s", "--periods", "4", "--washout", "1s", "--yes"];
+    let result = done(&mut machine.compare("a@0", &format!("{},system", text(&planted)), &arguments));
+    assert_eq!(result.code, Some(1), "{}", result.out);
+    assert!(result.err.contains("a@0 is not on planted.so"), "{}", result.err);
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+/// Waits until the state says that so many periods have finished.
+fn await_periods(machine: &Machine, periods: usize) {
+    let begin = Instant::now();
+    let finished = || {
+        let state: Value = serde_json::from_str(&fs::read_to_string(machine.state()).ok()?).ok()?;
+        Some(state["finished"].as_array()?.len())
+    };
+    while finished().unwrap_or(0) < periods {
+        assert!(begin.elapsed() < Duration::from_secs(120), "{periods} periods did not finish");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn ended(command: &mut Command, act: impl FnOnce(i32)) -> Done {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    act(child.id() as i32);
+    let output = child.wait_with_output().unwrap();
+    Done {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        output,
+    }
+}
+
+#[test]
+fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
+    let machine = Machine::new(2);
+    let planted = machine.allocator("planted.so", 7, 12, false);
+    let arguments = ["--for", "12s", "--periods", "4", "--washout", "1s", "--cost", STEPS, "--yes"];
+    let arms = format!("{},{}", text(&planted), text(&planted));
+    let mut command = machine.compare("a@{0,1}", &arms, &arguments);
+    let result = ended(&mut command, |id| {
+        await_periods(&machine, 1);
+        std::thread::sleep(Duration::from_millis(700));
+        kill(Pid::from_raw(id), Signal::SIGINT).unwrap();
+    });
+    assert_eq!(result.code, Some(130), "{}", result.err);
+    assert!(result.err.contains("'vcm compare --resume' goes on"), "{}", result.err);
+    machine.is_as_before();
+    let again = done(&mut machine.compare("a@{0,1}", &arms, &arguments));
+    assert_eq!(again.code, Some(1));
+    assert!(again.err.contains("was cut off, 1 of 4 periods had finished. "), "{}", again.err);
+    let resumed = done(&mut machine.bare(&["--resume", "--json"]));
+    assert_eq!(resumed.code, Some(0), "{}", resumed.err);
+    let json: Value = serde_json::from_str(&resumed.out).unwrap();
+    assert_eq!(json["allocators"][1]["measures"][0]["values"].as_array().unwrap().len(), 4);
+    assert_eq!(comparison(&json, "planted.so (2)", "steps"), (0.0, false));
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+#[test]
+fn a_killed_run_is_told_of_and_put_back() {
+    let machine = Machine::new(2);
+    let planted = machine.allocator("planted.so", 7, 12, false);
+    let arguments = ["--for", "40s", "--periods", "2", "--washout", "1s", "--yes"];
+    let arms = format!("{},system", text(&planted));
+    let mut command = machine.compare("a@{0,1}", &arms, &arguments);
+    ended(&mut command, |id| {
+        let begin = Instant::now();
+        while !machine.maps("a@0").contains("planted.so") {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never put on the arm");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let meanwhile = done(&mut machine.bare(&["--resume"]));
+        assert!(meanwhile.err.contains(&format!("goes on (process {id}")), "{}", meanwhile.err);
+        kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
+    });
+    assert!(machine.drop_in("a@0").exists());
+    let again = done(&mut machine.compare("a@{0,1}", &arms, &arguments));
+    assert_eq!(again.code, Some(1));
+    assert!(again.err.contains("its drop-ins may still lie there"), "{}", again.err);
+    let back = done(&mut machine.bare(&["--put-back"]));
+    assert_eq!(back.code, Some(0), "{}", back.err);
+    assert!(back.out.contains("a@0, a@1 are as they were before; the run is forgotten"), "{}", back.out);
+    machine.is_as_before();
+    machine.is_forgotten();
+    let nothing = done(&mut machine.bare(&["--put-back"]));
+    assert!(nothing.code == Some(0) && nothing.out.contains("nothing to put back"), "{}", nothing.out);
+    let none = done(&mut machine.bare(&["--resume"]));
+    assert!(none.code == Some(1) && none.err.contains("no run to go on with"), "{}", none.err);
+}
+
+#[test]
+fn what_cannot_be_put_back_is_named_with_the_commands_and_has_a_code_of_its_own() {
+    let machine = Machine::new(1);
+    let planted = machine.allocator("planted.so", 7, 12, false);
+    let breaking = "broken: touch $FAKE_ROOT/notes/broken; echo 1";
+    let arguments = ["--for", "6s", "--periods", "2", "--washout", "1s", "--metric", breaking, "--yes"];
+    let result = done(&mut machine.compare("a@0", &format!("{},system", text(&planted)), &arguments));
+    assert_eq!(result.code, Some(3), "{}", result.err);
+    assert!(result.err.contains("not every unit could be left as it was:\n  a@0: "), "{}", result.err);
+    assert!(
+        result.err.contains("sudo systemctl daemon-reload && sudo systemctl restart a@0"),
+        "{}",
+        result.err
+    );
+    fs::remove_file(machine.note("broken")).unwrap();
+    let back = done(&mut machine.bare(&["--put-back"]));
+    assert_eq!(back.code, Some(0), "{}", back.err);
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+#[test]
+fn a_unit_that_ends_while_it_is_measured_ends_the_run() {
+    let machine = Machine::new(2);
+    let killing = "gone: kill $MAINPID; echo 1";
+    let arguments = ["--for", "12s", "--periods", "2", "--washout", "1s", "--metric", killing, "--yes"];
+    let result = done(&mut machine.compare("a@{0,1}", "system,system", &arguments));
+    assert_eq!(result.code, Some(1), "{}", result.out);
+    assert!(result.err.contains("ended: it is inactive"), "{}", result.err);
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+#[test]
+fn without_health_nothing_is_restarted_and_a_metric_must_be_a_number() {
+    let machine = Machine::new(1);
+    let arguments = ["--for", "6s", "--periods", "2", "--washout", "1s", "--limit", "1s", "--yes"];
+    let sick = done(
+        machine.compare("a@0", "system,system", &arguments).args(["--health", "echo ailing $UNIT; false"]),
+    );
+    assert_eq!(sick.code, Some(1), "{}", sick.out);
+    assert!(
+        sick.err.contains("health did not come within 1s") && sick.err.contains("ailing a@0"),
+        "{}",
+        sick.err
+    );
+    assert!(!machine.calls().contains("restart"), "{}", machine.calls());
+    let words =
+        done(machine.compare("a@0", "system,system", &arguments).args(["--metric", "lag: echo none"]));
+    assert!(
+        words.code == Some(1) && words.err.contains("'lag' prints no number for a@0: none"),
+        "{}",
+        words.err
+    );
+    machine.is_as_before();
+    machine.is_forgotten();
+}
+
+#[test]
+fn a_drop_in_that_was_there_is_there_again() {
+    let machine = Machine::new(1);
+    let planted = machine.allocator("planted.so", 7, 12, false);
+    let library = machine.root.join("usr/local/lib/libvcmalloc.so");
+    fs::create_dir_all(library.parent().unwrap()).unwrap();
+    fs::copy(&machine.place.stub, &library).unwrap();
+    let enabled =
+        done(vcm(&["enable", "a@0", "--root", text(&machine.root)]).args(["--library", text(&library)]));
+    assert_eq!(enabled.code, Some(0), "{}", enabled.err);
+    let before = fs::read_to_string(machine.drop_in("a@0")).unwrap();
+    let arguments = ["--for", "6s", "--periods", "2", "--washout", "1s", "--yes"];
+    let result = done(&mut machine.compare("a@0", &format!("system,{}", text(&planted)), &arguments));
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    assert_eq!(fs::read_to_string(machine.drop_in("a@0")).unwrap(), before);
+    machine.is_forgotten();
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_in_words_before_anything_is_touched() {
+    let machine = Machine::new(2);
+    let planted = machine.allocator("planted.so", 7, 12, false);
+    let arms = &format!("system,{}", text(&planted));
+    fs::write(machine.unit("idle"), fs::read_to_string(machine.unit("a@0")).unwrap()).unwrap();
+    fs::write(machine.unit("t@"), "[Service]\nExecStart=/bin/true\n").unwrap();
+    std::os::unix::fs::symlink("/dev/null", machine.unit("masked")).unwrap();
+    let foreign = machine.drop_in("a@1");
+    fs::create_dir_all(foreign.parent().unwrap()).unwrap();
+    fs::write(&foreign, "[Service]\nNice=1\n").unwrap();
+    let refused = |units: &str, arms: &str, more: &[&str], code: i32, words: &str| {
+        let result = done(&mut machine.compare(units, arms, &[more, &["--yes"][..]].concat()));
+        assert_eq!(result.code, Some(code), "{units}: {}", result.err);
+        assert!(result.err.contains(words), "{units}: {words}\n{}", result.err);
+        assert!(result.out.is_empty(), "{}", result.out);
+    };
+    refused("b", arms, &[], 1, "there is no such service");
+    refused("masked", arms, &[], 1, "is masked");
+    refused("idle", arms, &[], 1, "idle is not active but inactive");
+    refused("t", arms, &[], 1, "is a template");
+    refused("a@0.socket", arms, &[], 2, "only services");
+    refused("a@{0", arms, &[], 2, "a brace is not closed");
+    refused("a@0,a@1", arms, &[], 1, "was not written by vcm");
+    refused("a@0", "system", &[], 2, "name at least two");
+    refused("a@0", "system,nonsense", &[], 2, "there is no allocator 'nonsense'");
+    refused("a@0", "system,/no/such.so", &[], 1, "/no/such.so");
+    refused("a@0", arms, &["--for", "20m", "--washout", "10m"], 2, "leaves nothing of it");
+    refused("a@0", arms, &["--periods", "3"], 2, "a multiple of 2");
+    fs::write(machine.note("a@0.refuses"), "").unwrap();
+    refused("a@0", arms, &[], 1, "may not be started or stopped by hand");
+    fs::remove_file(machine.note("a@0.refuses")).unwrap();
+    // A file where the folder of drop-ins would be.
+    let folder = machine.drop_in("a@0").parent().unwrap().to_path_buf();
+    fs::write(&folder, "").unwrap();
+    refused("a@0", arms, &[], 1, "a@0.service.d");
+    fs::remove_file(&folder).unwrap();
+    fs::remove_dir(machine.root.join("run/systemd/system")).unwrap();
+    refused("a@0", arms, &[], 1, "systemd does not run here");
+    assert!(!machine.calls().contains("restart"), "{}", machine.calls());
+    machine.is_forgotten();
+    fs::remove_dir_all(foreign.parent().unwrap()).unwrap();
+    machine.is_as_before();
+}
+
+#[test]
+fn a_damaged_state_is_told_and_left_alone() {
+    let machine = Machine::new(1);
+    fs::create_dir_all(machine.state().parent().unwrap()).unwrap();
+    fs::write(machine.state(), "{\"format\":1,").unwrap();
+    fs::set_permissions(machine.state(), fs::Permissions::from_mode(0o600)).unwrap();
+    for arguments in [&["--resume"][..], &["--put-back"]] {
+        let result = done(&mut machine.bare(arguments));
+        assert!(result.code == Some(1) && result.err.contains("is no state of a run"), "{}", result.err);
+    }
+    assert_eq!(fs::read_to_string(machine.state()).unwrap(), "{\"format\":1,");
+    machine.is_as_before();
+}

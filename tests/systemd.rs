@@ -1,0 +1,213 @@
+//! `vcm compare --systemd` under a real systemd, which is booted in namespaces of its own from this system's files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+use tempfile::TempDir;
+use vcmalloc_tests::{child, library, machine};
+
+const SYSTEMD: &str = "/lib/systemd/systemd";
+const TWO_MINUTES: Duration = Duration::from_secs(120);
+const UNIT: &str = "[Service]\nRestart=on-failure\nStartLimitIntervalSec=1800\n";
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let missing = missing();
+    if let Some(what) = &missing {
+        eprintln!("a real systemd is left out: {what}");
+    }
+    let trial = Trial::test("units_take_turns_and_are_left_as_they_were", || Ok(take_turns()?))
+        .with_ignored_flag(missing.is_some());
+    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+}
+
+fn missing() -> Option<&'static str> {
+    // SAFETY: the call has no arguments and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    match () {
+        () if machine::is_other() => Some("it is not for another machine"),
+        () if !is_root => Some("only root can boot it"),
+        () if !Path::new(SYSTEMD).exists() => Some("systemd is not installed"),
+        () if !may_boot() => Some("namespaces or a control group cannot be made here"),
+        () => None,
+    }
+}
+
+/// In a container without rights of its own neither works.
+fn may_boot() -> bool {
+    let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w /mnt/r && \
+                  mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/r && mount -t cgroup2 cgroup2 /mnt/r/sys";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--mount", "--uts", "--ipc", "--net", "--cgroup", "--fork", "sh", "-c", script]);
+    unshare.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// A booted systemd, ended when dropped.
+struct Booted {
+    process: Child,
+    /// Of its first process, as this machine names it.
+    first: i32,
+    folder: TempDir,
+}
+
+impl Booted {
+    fn new() -> Result<Booted, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let shared = folder.path().join("shared");
+        fs::create_dir(&shared).map_err(|error| error.to_string())?;
+        let boot = library::repository().join("tests/systemd/boot");
+        let mut command = Command::new(boot);
+        command.arg(folder.path().join("system")).arg(&shared).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let process = child::apart(&mut command).spawn().map_err(|error| error.to_string())?;
+        let mut booted = Booted { process, first: 0, folder };
+        let begin = Instant::now();
+        while !booted.is_up() {
+            if begin.elapsed() > machine::patience(TWO_MINUTES) {
+                return Err("systemd did not come up".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(booted)
+    }
+
+    fn is_up(&mut self) -> bool {
+        let children = format!("/proc/{0}/task/{0}/children", self.process.id());
+        let first = fs::read_to_string(children).ok().and_then(|text| text.trim().parse().ok());
+        self.first = first.unwrap_or(0);
+        let state = self.first > 0
+            && fs::read_to_string(format!("/proc/{}/comm", self.first))
+                .is_ok_and(|name| name.trim() == "systemd");
+        // "running", or "degraded" where something of this system's did not start.
+        state
+            && self
+                .inside(&["systemctl", "is-system-running"])
+                .is_ok_and(|said| ["running", "degraded"].contains(&said.0.trim()))
+    }
+
+    /// stdout, stderr and the exit code of a command in there.
+    fn inside(&self, words: &[&str]) -> Result<(String, String, Option<i32>), String> {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.first.to_string(), "--all", "--wd=/"])
+            .args(words)
+            .stdin(Stdio::null());
+        let output = command.output().map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((text(&output.stdout), text(&output.stderr), output.status.code()))
+    }
+
+    fn done(&self, words: &[&str]) -> Result<String, String> {
+        match self.inside(words)? {
+            (out, _, Some(0)) => Ok(out),
+            (out, err, code) => Err(format!("{words:?}: {code:?}\n{out}{err}")),
+        }
+    }
+
+    fn shared(&self, name: &str) -> PathBuf {
+        self.folder.path().join("shared").join(name)
+    }
+}
+
+impl Drop for Booted {
+    fn drop(&mut self) {
+        child::end_group(&self.process);
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        for group in ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"] {
+            remove_groups(&Path::new(group).join(format!("vcmalloc-test-{}", self.process.id())));
+        }
+    }
+}
+
+/// Groups go from the leaves on, when their processes are gone.
+fn remove_groups(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir()) {
+        remove_groups(&entry.path());
+    }
+    for _ in 0..50 {
+        match fs::remove_dir(folder) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(Duration::from_millis(100))
+            }
+            _ => return,
+        }
+    }
+}
+
+fn gcc(arguments: &[&str]) -> Result<(), String> {
+    let done = Command::new("gcc").args(arguments).output().map_err(|error| error.to_string())?;
+    if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
+}
+
+fn take_turns() -> Result<(), String> {
+    let tool = library::tool()?;
+    let booted = Booted::new()?;
+    let sources = library::repository().join("tests/systemd");
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let (daemon, vcm) = (text(&booted.shared("daemon")), text(&booted.shared("vcm")));
+    fs::copy(&tool, &vcm).map_err(|error| error.to_string())?;
+    gcc(&["-o", &daemon, &text(&sources.join("daemon.c"))])?;
+    let allocator = |name: &str, cost: &str, growth: &str| {
+        let path = text(&booted.shared(name));
+        gcc(&["-shared", "-fPIC", "-O1", cost, growth, "-o", &path, &text(&sources.join("allocator.c"))])
+            .map(|()| path)
+    };
+    let quick = allocator("quick.so", "-DCOST=10", "-DGROWTH=10")?;
+    let slow = allocator("slow.so", "-DCOST=12", "-DGROWTH=12")?;
+    let shared = text(&booted.shared(""));
+    let unit = format!("{UNIT}ExecStart={daemon} {shared}\n");
+    fs::write(booted.shared("toy@.service"), unit).map_err(|error| error.to_string())?;
+    booted.done(&["cp", &text(&booted.shared("toy@.service")), "/etc/systemd/system/"])?;
+    booted.done(&["systemctl", "daemon-reload"])?;
+    booted.done(&["systemctl", "start", "toy@1", "toy@2", "toy@3"])?;
+    let steps = format!("steps: cat {shared}steps.$MAINPID");
+    let arms = format!("{quick},{quick},{slow}");
+    let words = [
+        "compare",
+        "--systemd",
+        "toy@{1..3}",
+        "--arms",
+        &arms,
+        "--for",
+        "15s",
+        "--periods",
+        "6",
+        "--washout",
+        "1s",
+    ];
+    let run: Vec<&str> =
+        std::iter::once(vcm.as_str()).chain(words).chain(["--cost", &steps, "--yes", "--json"]).collect();
+    // Six starts of each in half a minute: more than a unit may have, were they counted.
+    let json = booted.done(&run)?;
+    let json: serde_json::Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    let compared = |arm: &str, measure: &str| {
+        let all = json["comparisons"].as_array().into_iter().flatten();
+        let found = all.filter(|one| one["allocator"] == arm && one["measure"] == measure).next();
+        found.map(|one| (one["by"].as_f64().unwrap_or(f64::NAN), one["is_shown"] == true))
+    };
+    let planted = [compared("slow.so", "steps"), compared("slow.so", "RSS")];
+    if !planted.iter().all(|found| found.is_some_and(|(by, is_shown)| (0.15..0.25).contains(&by) && is_shown))
+    {
+        return Err(format!("the planted arm was not found: {planted:?}"));
+    }
+    let same = compared("quick.so (2)", "steps");
+    if same != Some((0.0, false)) || compared("quick.so (2)", "CPU time").is_none() {
+        return Err(format!("the same twice differs: {same:?}"));
+    }
+    let left = booted.done(&[
+        "sh",
+        "-c",
+        "ls -d /etc/systemd/system/toy@*.d /var/lib/vcm/* 2>/dev/null || echo none",
+    ])?;
+    let preloads =
+        booted.done(&["sh", "-c", "cat /proc/[0-9]*/maps | grep -c -e quick.so -e slow.so || true"])?;
+    let active = booted.done(&["systemctl", "is-active", "toy@1", "toy@2", "toy@3"])?;
+    match (left.trim(), preloads.trim(), active.split_ascii_whitespace().count()) {
+        ("none", "0", 3) => Ok(()),
+        other => Err(format!("the units are not as they were: {other:?}")),
+    }
+}
