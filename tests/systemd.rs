@@ -185,8 +185,8 @@ fn take_turns() -> Result<(), String> {
     let json = booted.done(&run)?;
     let json: serde_json::Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
     let compared = |arm: &str, measure: &str| {
-        let all = json["comparisons"].as_array().into_iter().flatten();
-        let found = all.filter(|one| one["allocator"] == arm && one["measure"] == measure).next();
+        let mut all = json["comparisons"].as_array().into_iter().flatten();
+        let found = all.find(|one| one["allocator"] == arm && one["measure"] == measure);
         found.map(|one| (one["by"].as_f64().unwrap_or(f64::NAN), one["is_shown"] == true))
     };
     let planted = [compared("slow.so", "steps"), compared("slow.so", "RSS")];
