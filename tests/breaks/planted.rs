@@ -242,14 +242,14 @@ pub const BREAKS: &[Break] = &[
     // hardened
     core(
         "a_freed_block_leaves_quarantine_at_once",
-        "let Some(shard) = self.shard(os, number) else { return block };",
-        "let Some(shard) = self.shard(os, number).filter(|_| turn > usize::MAX / 2) else { return block };",
+        "let Some(shard) = shard else { return block };",
+        "let Some(shard) = shard.filter(|_| place.is_none()) else { return block };",
         "a_block_waits_for_as_many_frees_as_a_bank_is_long_and_leaves_once",
     ),
     core(
         "the_tail_of_a_block_is_not_looked_at",
-        "words_of(canary, tail).fold(0,",
-        "words_of(canary, tail).skip(1).fold(0,",
+        "tail_words(canary, tail).iter().fold(0,",
+        "tail_words(canary, tail).iter().skip(1).fold(0,",
         "every_changed_byte_around_a_block_is_found",
     ),
     core(
