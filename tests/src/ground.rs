@@ -1,5 +1,6 @@
 //! The grounds a program is run on: which allocator serves it, and by which way in.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::library;
@@ -64,6 +65,7 @@ impl Ground {
             }
         }
         command.env("LC_ALL", "C").env("TZ", "UTC");
+        heed_signals(command);
         // conformance/check.h compares this with the allocator the program really has.
         let expected = match self {
             Ground::Glibc => "glibc",
@@ -90,4 +92,17 @@ impl Ground {
         }
         Ok(())
     }
+}
+
+/// Programs that are to end by a signal would ignore it where the tests are run by `nohup`, or behind a shell that ignores it.
+fn heed_signals(command: &mut Command) {
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        })
+    };
 }

@@ -4,21 +4,9 @@ mod support;
 
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Done, Place, done, gcc, text, vcm};
-
-/// Counts COST steps a call and takes GROWTH tenths of what is asked for.
-const ALLOCATOR: &str = "#include <stddef.h>\n\
-    extern void *__libc_malloc(size_t); extern void *__libc_calloc(size_t, size_t);\n\
-    extern void *__libc_realloc(void *, size_t); extern void __libc_free(void *);\n\
-    static long steps;\n\
-    void *malloc(size_t size) { steps += COST; return __libc_malloc(size * GROWTH / 10); }\n\
-    void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }\n\
-    void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }\n\
-    void free(void *block) { __libc_free(block); }\n\
-    long allocator_steps(void) { return steps; }\n";
+use support::{Done, Place, done, text, vcm};
 
 /// Holds 40 MB and says how many steps its allocator took.
 const PROGRAM: &str = "#include <malloc.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
@@ -32,14 +20,6 @@ const PROGRAM: &str = "#include <malloc.h>\n#include <stdio.h>\n#include <stdlib
         printf(\"steps: %ld\\n\", allocator_steps ? allocator_steps() : 1);\n\
         fflush(stdout); usleep(300000); return 0;\n\
     }";
-
-fn allocator(place: &Place, name: &str, cost: u32, growth: u32) -> PathBuf {
-    let (path, source) = (place.path(name), place.path(&format!("{name}.c")));
-    std::fs::write(&source, ALLOCATOR).unwrap();
-    let (cost, growth) = (format!("-DCOST={cost}"), format!("-DGROWTH={growth}"));
-    gcc(&["-shared", "-fPIC", "-O1", &cost, &growth, "-o", text(&path), text(&source)]);
-    path
-}
 
 fn compare(allocators: &str, arguments: &[&str], command: &[&str]) -> Command {
     let mut words = vec!["compare", "--allocators", allocators];
@@ -61,7 +41,8 @@ fn comparison(json: &Value, allocator: &str, measure: &str) -> (f64, bool) {
 fn a_planted_slowdown_and_growth_are_found_and_the_same_twice_is_the_same() {
     let place = Place::new();
     let program = place.program("program", PROGRAM, &[]);
-    let (quick, slow) = (allocator(&place, "quick.so", 10, 10), allocator(&place, "slow.so", 12, 12));
+    let (quick, slow) =
+        (place.allocator("quick.so", 10, 10, false), place.allocator("slow.so", 12, 12, false));
     let names = format!("{},{},{}", text(&quick), text(&quick), text(&slow));
     let arguments = ["--cost", "steps: ([0-9]+)", "--json"];
     let result = done(&mut compare(&names, &arguments, &[text(&program)]));
@@ -87,7 +68,8 @@ fn a_planted_slowdown_and_growth_are_found_and_the_same_twice_is_the_same() {
 fn what_is_better_is_recommended_with_its_drop_in_and_its_proof() {
     let place = Place::new();
     let program = place.program("program", PROGRAM, &[]);
-    let (quick, slow) = (allocator(&place, "quick.so", 10, 10), allocator(&place, "slow.so", 12, 12));
+    let (quick, slow) =
+        (place.allocator("quick.so", 10, 10, false), place.allocator("slow.so", 12, 12, false));
     let names = format!("{},{}", text(&slow), text(&quick));
     let result = done(&mut compare(&names, &["--cost", "steps: ([0-9]+)"], &[text(&program)]));
     assert_eq!(result.code, Some(0), "{}", result.err);
@@ -107,7 +89,8 @@ fn what_is_better_is_recommended_with_its_drop_in_and_its_proof() {
 fn the_page_has_the_recommendation_the_values_and_what_was_typed_as_text() {
     let place = Place::new();
     let program = place.program("program", PROGRAM, &[]);
-    let (quick, slow) = (allocator(&place, "quick.so", 10, 10), allocator(&place, "slow.so", 12, 12));
+    let (quick, slow) =
+        (place.allocator("quick.so", 10, 10, false), place.allocator("slow.so", 12, 12, false));
     let names = format!("{},{}", text(&slow), text(&quick));
     let page = place.path("page.html");
     let arguments = ["--cost", "steps: ([0-9]+)", "--html", text(&page)];
@@ -146,7 +129,7 @@ fn a_command_that_drops_the_preload_does_not_count() {
     let place = Place::new();
     let program = place.program("program", PROGRAM, &[]);
     let fixed = place.program("fixed", PROGRAM, &["-static"]);
-    let quick = allocator(&place, "quick.so", 10, 10);
+    let quick = place.allocator("quick.so", 10, 10, false);
     let names = format!("glibc,{}", text(&quick));
     let clears = done(&mut compare(&names, &["--repeat", "1"], &["env", "-i", text(&program)]));
     assert_left_out(&clears, "does not run on quick.so but on glibc malloc");
@@ -160,7 +143,7 @@ fn a_command_that_drops_the_preload_does_not_count() {
 #[test]
 fn a_command_that_fails_crashes_or_hangs_does_not_count() {
     let place = Place::new();
-    let quick = allocator(&place, "quick.so", 10, 10);
+    let quick = place.allocator("quick.so", 10, 10, false);
     let names = format!("glibc,{}", text(&quick));
     let run = |script: &str| done(&mut compare(&names, &["--limit", "1s"], &["sh", "-c", script]));
     assert_left_out(

@@ -10,19 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Done, Place, done, gcc, text, vcm};
-
-/// Counts COST steps a call and takes GROWTH tenths of what is asked for.
-const ALLOCATOR: &str = "#include <stddef.h>\n#include <stdlib.h>\n\
-    extern void *__libc_malloc(size_t); extern void *__libc_calloc(size_t, size_t);\n\
-    extern void *__libc_realloc(void *, size_t); extern void __libc_free(void *);\n\
-    static long steps;\n\
-    void *malloc(size_t size) { steps += COST; return __libc_malloc(size * GROWTH / 10); }\n\
-    void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }\n\
-    void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }\n\
-    void free(void *block) { __libc_free(block); }\n\
-    long allocator_steps(void) { return steps; }\n\
-    __attribute__((constructor)) static void begin(void) { if (FAILS) abort(); }\n";
+use support::{Done, Place, done, text, vcm};
 
 /// Holds 20 MB and leaves a note of how many steps its allocator took, then does nothing.
 const DAEMON: &str = "#include <malloc.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
@@ -111,18 +99,6 @@ impl Machine {
         fs::read_to_string(self.note("calls")).unwrap_or_default()
     }
 
-    fn allocator(&self, name: &str, cost: u32, growth: u32, fails: bool) -> PathBuf {
-        let (path, source) = (self.place.path(name), self.place.path(&format!("{name}.c")));
-        fs::write(&source, ALLOCATOR).unwrap();
-        let defined =
-            [format!("-DCOST={cost}"), format!("-DGROWTH={growth}"), format!("-DFAILS={}", u8::from(fails))];
-        let mut words = vec!["-shared", "-fPIC", "-O1"];
-        words.extend(defined.iter().map(String::as_str));
-        words.extend(["-o", text(&path), text(&source)]);
-        gcc(&words);
-        path
-    }
-
     fn state(&self) -> PathBuf {
         self.root.join("state/crossover.json")
     }
@@ -180,8 +156,8 @@ const STEPS: &str = "steps: cat $FAKE_ROOT/steps.$MAINPID";
 #[test]
 fn a_planted_arm_is_found_and_the_same_twice_is_the_same_and_the_units_are_left_as_they_were() {
     let machine = Machine::new(3);
-    let quick = machine.allocator("planted-quick.so", 10, 10, false);
-    let slow = machine.allocator("planted-slow.so", 12, 12, false);
+    let quick = machine.place.allocator("planted-quick.so", 10, 10, false);
+    let slow = machine.place.allocator("planted-slow.so", 12, 12, false);
     let arms = format!("{},{},{}", text(&quick), text(&quick), text(&slow));
     let page = machine.place.path("report.html");
     let arguments = [
@@ -223,7 +199,7 @@ fn a_planted_arm_is_found_and_the_same_twice_is_the_same_and_the_units_are_left_
 #[test]
 fn without_yes_the_plan_is_shown_and_nothing_is_touched() {
     let machine = Machine::new(3);
-    let planted = machine.allocator("planted.so", 1, 10, false);
+    let planted = machine.place.allocator("planted.so", 1, 10, false);
     let before = machine.calls();
     let pids: Vec<i32> = machine.units.iter().map(|unit| machine.pid(unit)).collect();
     let result =
@@ -251,7 +227,7 @@ fn without_yes_the_plan_is_shown_and_nothing_is_touched() {
 #[test]
 fn a_unit_that_fails_under_an_arm_ends_the_run_and_all_are_left_as_they_were() {
     let machine = Machine::new(2);
-    let bad = machine.allocator("planted-bad.so", 1, 10, true);
+    let bad = machine.place.allocator("planted-bad.so", 1, 10, true);
     let arguments = ["--for", "12s", "--periods", "4", "--washout", "1s", "--yes"];
     let result = done(&mut machine.compare("a@{0,1}", &format!("system,{}", text(&bad)), &arguments));
     assert_eq!(result.code, Some(1), "{}", result.out);
@@ -264,7 +240,7 @@ fn a_unit_that_fails_under_an_arm_ends_the_run_and_all_are_left_as_they_were() {
 #[test]
 fn an_arm_that_is_not_really_used_ends_the_run() {
     let machine = Machine::with(1, &["-static"]);
-    let planted = machine.allocator("planted.so", 1, 10, false);
+    let planted = machine.place.allocator("planted.so", 1, 10, false);
     let arguments = ["--for", "12s", "--periods", "4", "--washout", "1s", "--yes"];
     let result = done(&mut machine.compare("a@0", &format!("{},system", text(&planted)), &arguments));
     assert_eq!(result.code, Some(1), "{}", result.out);
@@ -301,7 +277,7 @@ fn ended(command: &mut Command, act: impl FnOnce(i32)) -> Done {
 #[test]
 fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
     let machine = Machine::new(2);
-    let planted = machine.allocator("planted.so", 7, 12, false);
+    let planted = machine.place.allocator("planted.so", 7, 12, false);
     let arguments = ["--for", "12s", "--periods", "4", "--washout", "1s", "--cost", STEPS, "--yes"];
     let arms = format!("{},{}", text(&planted), text(&planted));
     let mut command = machine.compare("a@{0,1}", &arms, &arguments);
@@ -328,7 +304,7 @@ fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
 #[test]
 fn a_killed_run_is_told_of_and_put_back() {
     let machine = Machine::new(2);
-    let planted = machine.allocator("planted.so", 7, 12, false);
+    let planted = machine.place.allocator("planted.so", 7, 12, false);
     let arguments = ["--for", "40s", "--periods", "2", "--washout", "1s", "--yes"];
     let arms = format!("{},system", text(&planted));
     let mut command = machine.compare("a@{0,1}", &arms, &arguments);
@@ -360,7 +336,7 @@ fn a_killed_run_is_told_of_and_put_back() {
 #[test]
 fn what_cannot_be_put_back_is_named_with_the_commands_and_has_a_code_of_its_own() {
     let machine = Machine::new(1);
-    let planted = machine.allocator("planted.so", 7, 12, false);
+    let planted = machine.place.allocator("planted.so", 7, 12, false);
     let breaking = "broken: touch $FAKE_ROOT/notes/broken; echo 1";
     let arguments = ["--for", "6s", "--periods", "2", "--washout", "1s", "--metric", breaking, "--yes"];
     let result = done(&mut machine.compare("a@0", &format!("{},system", text(&planted)), &arguments));
@@ -418,7 +394,7 @@ fn without_health_nothing_is_restarted_and_a_metric_must_be_a_number() {
 #[test]
 fn a_drop_in_that_was_there_is_there_again() {
     let machine = Machine::new(1);
-    let planted = machine.allocator("planted.so", 7, 12, false);
+    let planted = machine.place.allocator("planted.so", 7, 12, false);
     let library = machine.root.join("usr/local/lib/libvcmalloc.so");
     fs::create_dir_all(library.parent().unwrap()).unwrap();
     fs::copy(&machine.place.stub, &library).unwrap();
@@ -436,7 +412,7 @@ fn a_drop_in_that_was_there_is_there_again() {
 #[test]
 fn what_cannot_be_compared_is_refused_in_words_before_anything_is_touched() {
     let machine = Machine::new(2);
-    let planted = machine.allocator("planted.so", 7, 12, false);
+    let planted = machine.place.allocator("planted.so", 7, 12, false);
     let arms = &format!("system,{}", text(&planted));
     fs::write(machine.unit("idle"), fs::read_to_string(machine.unit("a@0")).unwrap()).unwrap();
     fs::write(machine.unit("t@"), "[Service]\nExecStart=/bin/true\n").unwrap();

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use support::{Done, Place, done, install, only_root_can, text, vcm};
+use support::{Done, Place, done, filtered, install, only_root_can, real_library, text, vcm};
 
 const USES_MALLOC: &str = "#include <stdlib.h>\nint main(void) { return malloc(9) == 0; }";
 const OWN_MALLOC: &str = "#include <stddef.h>\nstatic char room[1 << 20]; static size_t used;\n\
@@ -325,10 +325,7 @@ fn children_that_lost_the_preload_are_named_with_verbose() {
 
 #[test]
 fn the_real_library_takes_effect() {
-    let Some(library) = real_library() else {
-        eprintln!("not tested: target/release/libvcmalloc.so is not built");
-        return;
-    };
+    let Some(library) = real_library() else { return };
     let result =
         done(&mut vcm(&["run", "-v", "--strict", "--library", text(&library), "--", "/bin/ls", "/"]));
     assert_eq!(result.code, Some(0), "{}", result.err);
@@ -348,38 +345,6 @@ fn a_file_that_took_the_descriptors_place_stays_untouched() {
     }
 }
 
-/// The finished library: it exports malloc and knows the proof.
-fn real_library() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_vcm")).parent()?.join("../release/libvcmalloc.so");
-    let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/libvcmalloc.so");
-    let knows_proof = |path: &PathBuf| {
-        let needle = b"VCM_RUN_PROOF";
-        std::fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
-    };
-    [beside, usual].into_iter().find(knows_proof).and_then(|path| path.canonicalize().ok())
-}
-
-/// A filter of system calls, there before `vcm` starts, that ends a process for one of them.
-fn behind_a_filter(command: &mut std::process::Command, number: libc::c_long) -> &mut std::process::Command {
-    use std::os::unix::process::CommandExt;
-    let line = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-    let mut lines = [
-        line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
-        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number as u32),
-        line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_KILL_PROCESS),
-        line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    // SAFETY: between fork and exec only system calls are made.
-    unsafe {
-        command.pre_exec(move || {
-            let program = libc::sock_fprog { len: 4, filter: lines.as_mut_ptr() };
-            let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0;
-            if refused { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-        })
-    }
-}
-
 #[test]
 fn where_a_filter_ends_who_asks_for_the_fence_the_program_gets_the_locked_caches() {
     let place = Place::new();
@@ -391,12 +356,23 @@ fn where_a_filter_ends_who_asks_for_the_fence_the_program_gets_the_locked_caches
         assert_eq!(result.code, Some(0), "{}", result.err);
         (result.out, result.err)
     };
-    let (out, err) = front(behind_a_filter(&mut place.run(&["--", text(&program)]), libc::SYS_membarrier));
+    let (out, err) = front(filtered(
+        &mut place.run(&["--", text(&program)]),
+        libc::SYS_membarrier,
+        libc::SECCOMP_RET_KILL_PROCESS,
+    ));
     assert_eq!(out, "locked\n");
     assert!(err.contains("ends who asks for membarrier: started with front=locked"), "{err}");
-    let (out, err) = front(behind_a_filter(&mut place.run(&["--", text(&program)]), libc::SYS_sethostname));
+    let (out, err) = front(filtered(
+        &mut place.run(&["--", text(&program)]),
+        libc::SYS_sethostname,
+        libc::SECCOMP_RET_KILL_PROCESS,
+    ));
     assert_eq!((out.as_str(), err.as_str()), ("none\n", ""), "another filter changes nothing");
     let mut chosen = place.run(&["--option", "front=auto", "--", text(&program)]);
-    assert_eq!(front(behind_a_filter(&mut chosen, libc::SYS_membarrier)), ("auto\n".into(), String::new()));
+    assert_eq!(
+        front(filtered(&mut chosen, libc::SYS_membarrier, libc::SECCOMP_RET_KILL_PROCESS)),
+        ("auto\n".into(), String::new())
+    );
     assert_eq!(front(&mut place.run(&["--", text(&program)])).0, "none\n");
 }

@@ -21,6 +21,7 @@ mod slab;
 mod slab_cache;
 mod start;
 mod tables;
+mod turn;
 #[cfg(target_arch = "x86_64")]
 mod whole;
 mod window;
@@ -29,8 +30,9 @@ mod worth;
 pub use drain::{Look, Stillness};
 pub use figures::CacheStats;
 pub use sampling::Sampling;
-pub use sequence::{Front, NOT_EXCHANGED, Turn};
+pub use sequence::Front;
 pub use slab::most_cached;
+pub use turn::{NOT_EXCHANGED, Turn};
 pub use window::array_bases;
 
 use crate::base::locks::Freezer;

@@ -1,18 +1,8 @@
 //! Where there are no restartable sequences: every operation fails, and the locked caches serve.
 
 use super::slab::{Slab, Word};
+use super::turn::{NOT_EXCHANGED, Turn};
 use crate::class::SizeClass;
-
-/// What `Front::exchange` answers where it did nothing: no address of a block.
-pub const NOT_EXCHANGED: usize = 1;
-
-/// The word that counts exchanges: where it is in its shard, what it is, and what it is to be.
-#[derive(Clone, Copy)]
-pub struct Turn {
-    pub at: usize,
-    pub now: usize,
-    pub next: usize,
-}
 
 /// No sequences.
 #[derive(Default)]

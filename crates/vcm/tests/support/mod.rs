@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -36,6 +37,19 @@ impl Place {
         path
     }
 
+    /// A library whose malloc is as `ALLOCATOR` says.
+    pub fn allocator(&self, name: &str, cost: u32, growth: u32, fails: bool) -> PathBuf {
+        let (path, file) = (self.path(name), self.path(&format!("{name}.c")));
+        std::fs::write(&file, ALLOCATOR).unwrap();
+        let defined =
+            [format!("-DCOST={cost}"), format!("-DGROWTH={growth}"), format!("-DFAILS={}", u8::from(fails))];
+        let mut words = vec!["-shared", "-fPIC", "-O1"];
+        words.extend(defined.iter().map(String::as_str));
+        words.extend(["-o", text(&path), text(&file)]);
+        gcc(&words);
+        path
+    }
+
     pub fn script(&self, name: &str, content: &str) -> PathBuf {
         let (path, file) = (self.path(name), self.path(&format!("{name}.written")));
         std::fs::write(&file, content).unwrap();
@@ -48,6 +62,53 @@ impl Place {
         let mut command = vcm(&["run", "--library", text(&self.stub)]);
         command.args(arguments);
         command
+    }
+}
+
+/// Counts COST steps a call, takes GROWTH tenths of what is asked for, and ends the program at its start where it FAILS.
+const ALLOCATOR: &str = "#include <stddef.h>\n#include <stdlib.h>\n\
+    extern void *__libc_malloc(size_t); extern void *__libc_calloc(size_t, size_t);\n\
+    extern void *__libc_realloc(void *, size_t); extern void __libc_free(void *);\n\
+    static long steps;\n\
+    void *malloc(size_t size) { steps += COST; return __libc_malloc(size * GROWTH / 10); }\n\
+    void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }\n\
+    void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }\n\
+    void free(void *block) { __libc_free(block); }\n\
+    long allocator_steps(void) { return steps; }\n\
+    __attribute__((constructor)) static void begin(void) { if (FAILS) abort(); }\n";
+
+/// The finished library: it exports malloc and knows the proof.
+pub fn real_library() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_vcm")).parent()?.join("../release/libvcmalloc.so");
+    let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/libvcmalloc.so");
+    let knows_proof = |path: &PathBuf| {
+        let needle = b"VCM_RUN_PROOF";
+        std::fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
+    };
+    let found = [beside, usual].into_iter().find(knows_proof).and_then(|path| path.canonicalize().ok());
+    if found.is_none() {
+        eprintln!("not tested: target/release/libvcmalloc.so is not built");
+    }
+    found
+}
+
+/// Puts a filter of system calls before a command, there before it starts, whose answer (`SECCOMP_RET_...`) to one of them is this.
+pub fn filtered(command: &mut Command, number: libc::c_long, answer: u32) -> &mut Command {
+    let line = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut lines = [
+        line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number as u32),
+        line(libc::BPF_RET | libc::BPF_K, 0, answer),
+        line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog { len: 4, filter: lines.as_mut_ptr() };
+            let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0;
+            if refused { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        })
     }
 }
 

@@ -11,7 +11,8 @@
 
 #![expect(named_asm_labels, reason = "each is a number: see `label`")]
 
-use super::{Front, NOT_EXCHANGED, Turn, label};
+use super::super::turn::{NOT_EXCHANGED, Turn};
+use super::{Front, label};
 use crate::base::sync::Ordering;
 use crate::cache::slab::{Slab, Word};
 use crate::class::SizeClass;

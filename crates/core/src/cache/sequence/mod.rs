@@ -38,17 +38,6 @@ pub struct Front {
     direct: AtomicUsize,
 }
 
-/// What `Front::exchange` answers where it did nothing: no address of a block.
-pub const NOT_EXCHANGED: usize = 1;
-
-/// The word that counts exchanges: where it is in its shard, what it is, and what it is to be.
-#[derive(Clone, Copy)]
-pub struct Turn {
-    pub at: usize,
-    pub now: usize,
-    pub next: usize,
-}
-
 /// The labels of a sequence. Numbers, not names: one is inlined into many functions, and a name may stand once in an
 /// object.
 mod label {

@@ -83,9 +83,26 @@ impl Schedule {
         vcm_measure::turns::rotated(&(0..self.units).collect::<Vec<_>>(), period)
     }
 
+    /// False for one that `of` makes of nothing, as a damaged file may hold it.
+    pub fn can_be(&self) -> bool {
+        let counts = self.units > 0
+            && self.arms >= 2
+            && self.cycles > 0
+            && self.arms.checked_mul(self.cycles).is_some_and(|periods| periods <= MOST_PERIODS);
+        counts
+            && is_time(self.period_seconds * MOST_PERIODS as f64)
+            && is_time(self.washout_seconds)
+            && self.measured_seconds() > 0.0
+    }
+
     pub fn measured_seconds(&self) -> f64 {
         self.period_seconds - self.washout_seconds
     }
+}
+
+/// Whether a number read from a file is a time that can be waited for.
+pub fn is_time(seconds: f64) -> bool {
+    seconds >= 0.0 && Duration::try_from_secs_f64(seconds).is_ok()
 }
 
 /// A time as it is read, in whole seconds where it has any.

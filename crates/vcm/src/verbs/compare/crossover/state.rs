@@ -1,7 +1,7 @@
 //! What a run must know to be resumed, and to leave the units as they were: a file that is written whole and synced
 //! before each step that it tells of.
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, is_time};
 use crate::drop_in::File;
 use crate::say::{FAILURE, Failure};
 use crate::whole_file;
@@ -159,11 +159,13 @@ impl State {
             Err(error) => return Err(Failure::new(FAILURE, format!("{shown}: {error}"))),
         };
         let state: State = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-        let fits = state.format == FORMAT
-            && state.schedule.units == state.units.len()
-            && state.schedule.arms >= 2
-            && state.schedule.units > 0;
-        if fits { Ok(Some(state)) } else { Err(damaged(format!("format {}", state.format))) }
+        if state.format != FORMAT {
+            return Err(damaged(format!("format {}", state.format)));
+        }
+        let can_be = state.schedule.units == state.units.len()
+            && state.schedule.can_be()
+            && is_time(state.wanted.limit_seconds);
+        if can_be { Ok(Some(state)) } else { Err(damaged("no such schedule".into())) }
     }
 
     pub fn remove(path: &Path) -> Result<(), Failure> {
@@ -178,4 +180,36 @@ impl State {
 
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(change: impl FnOnce(&mut State)) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let schedule = Schedule { units: 1, arms: 2, cycles: 3, period_seconds: 10.0, washout_seconds: 2.0 };
+        let unit = Before { unit: "a".into(), files: Vec::new(), is_changed: false };
+        let mut state = State::new(Wanted::default(), schedule, vec![unit], Vec::new());
+        change(&mut state);
+        state.save(&path).unwrap();
+        (folder, path)
+    }
+
+    fn is_read(change: impl FnOnce(&mut State)) -> bool {
+        let (_folder, path) = saved(change);
+        State::load(&path).is_ok_and(|state| state.is_some())
+    }
+
+    /// Waiting for them would be a panic.
+    #[test]
+    fn a_state_whose_times_cannot_be_is_refused() {
+        assert!(is_read(|_| ()));
+        assert!(!is_read(|state| state.schedule.period_seconds = -1.0));
+        assert!(!is_read(|state| state.schedule.period_seconds = 1e300));
+        assert!(!is_read(|state| state.schedule.washout_seconds = 10.0));
+        assert!(!is_read(|state| state.wanted.limit_seconds = -2.0));
+        assert!(!is_read(|state| state.schedule.cycles = usize::MAX));
+    }
 }
