@@ -17,9 +17,9 @@ impl<O: Os> Heap<O> {
         if self.pages.is_allocated_by_call() {
             self.handed_out(self.cache.pop_behind(class))
         } else if self.cache.sampling.counts_each() {
-            self.cache.pop_behind(class)
+            self.without_key(class, self.cache.pop_behind(class))
         } else {
-            self.cache.pop_locked(class)
+            self.without_key(class, self.cache.pop_locked(class))
         }
     }
 
