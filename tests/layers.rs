@@ -61,7 +61,7 @@ const ORDERS: [Order; 8] = [
         folder: "crates/core/src/heap",
         module: "crate::heap",
         files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry
-            sampling/rate settings/read settings/start sampling/probes settings/apply process/orders process/words paths/keyed paths/take paths/give paths/slow_path
+            sampling/rate settings/read paths/keyed settings/start sampling/probes settings/apply process/orders process/words paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats
             figures/text figures/last_words figures/window blocks hardened verify",

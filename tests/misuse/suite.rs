@@ -34,7 +34,7 @@ const FOREIGN: Promise = Stopped(&["free of a pointer that is not from this heap
 const WRONG_SIZE: Promise = Stopped(&["free with the wrong size or alignment"]);
 
 /// Program, crime, promise.
-pub const CRIMES: [(&str, &str, Promise); 56] = [
+pub const CRIMES: [(&str, &str, Promise); 59] = [
     ("frees", "double_free_at_once", DOUBLE),
     ("frees", "double_free_large", DOUBLE),
     ("frees", "double_free_a_b_a", DOUBLE),
