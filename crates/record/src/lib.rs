@@ -9,7 +9,7 @@
 mod ages;
 mod clock;
 mod drain;
-#[path = "../../recorder/src/layout.rs"]
+#[path = "../../core/src/watch/recording/layout.rs"]
 #[allow(dead_code, reason = "the recorded process uses the rest")]
 mod layout;
 mod memory;

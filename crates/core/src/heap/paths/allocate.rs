@@ -25,6 +25,13 @@ impl<O: Os> Heap<O> {
         self.cache.front.pop_for(bytes)
     }
 
+    /// Whether a small request of so many bytes is served without being looked at.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn is_unseen(&self, bytes: usize) -> bool {
+        self.cache.front.is_direct_for(bytes)
+    }
+
     /// What `allocate` does where the cache has no block, in this order:
     ///
     /// 1. A request that is to be a sample gets a place of its own (`allocate_sample`).

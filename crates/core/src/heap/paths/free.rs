@@ -55,6 +55,10 @@ impl<O: Os> Heap<O> {
         if self.pages.is_allocated_by_call() && self.free_checked(address) {
             return;
         }
+        // The fast path is off.
+        if self.recording.is_on() && !self.pages.is_allocated_by_call() && self.free_short(address) {
+            return;
+        }
         let class = || self.pages.class_of_allocated(address).unwrap_or(SizeClass::NONE);
         let short_way = || self.cache.push_locked(class(), address);
         if address == 0 || (!self.is_aborting() && short_way()) {

@@ -43,13 +43,14 @@ pub(super) enum Ask {
     Name,
     Register,
     NamePages,
+    Wipe,
 }
 
 /// So many of the first are needed to serve the program, or on the list that it can rely on.
 const LISTED: u32 = Ask::Fence as u32 + 1;
 /// Calls of the layer above, which asks by their number.
 const OTHERS: usize = 12;
-const COUNT: usize = Ask::NamePages as usize + 1 + OTHERS;
+const COUNT: usize = Ask::Wipe as usize + 1 + OTHERS;
 /// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
 const CAREFUL: u64 = 1 << 63;
 
@@ -118,6 +119,7 @@ const CALLS: [Call; COUNT] = [
         number: libc::SYS_prctl,
         arguments: [libc::PR_SET_VMA as u64, libc::PR_SET_VMA_ANON_NAME as u64, 0, 4096, 0, 0],
     },
+    advice(libc::MADV_WIPEONFORK),
     plain(libc::SYS_rt_sigaction),
     plain(libc::SYS_rt_sigprocmask),
     plain(libc::SYS_close_range),
