@@ -1,6 +1,6 @@
 //! A profile of a program that is started for it: from its start to its end, or for a time.
 
-use super::signals::Held;
+use crate::signals::Held;
 use super::traced::{Event, Traced};
 use crate::cli::profile::Profile as Arguments;
 use crate::say::{self, Failure, OWN_FAILURE};

@@ -1,7 +1,7 @@
 //! A profile of a process that runs: switched on, waited for, read, switched off.
 
-use super::signals::Held;
 use crate::cli::profile::Profile as Arguments;
+use crate::signals::Held;
 use crate::say::{self, FAILURE, Failure};
 use std::time::{Duration, Instant};
 use vcm_inspect::window::{self, Seen};
