@@ -69,7 +69,8 @@ int main(int count, char **words) {
         case 'c':
             for (int i = 0; i < number; i++) {
                 void *block = 0;
-                free(calloc(3, 333));
+                void *volatile zeros = calloc(3, 333);
+                free(zeros);
                 if (posix_memalign(&block, 64, 500))
                     return 1;
                 free(block);
@@ -91,8 +92,10 @@ int main(int count, char **words) {
         case 'f': {
             pid_t child = fork();
             if (!child) {
-                for (int i = 0; i < number; i++)
-                    free(malloc(999));
+                for (int i = 0; i < number; i++) {
+                    void *volatile some = malloc(999);
+                    free(some);
+                }
                 _exit(0);
             }
             waitpid(child, 0, 0);
