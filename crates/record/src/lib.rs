@@ -15,6 +15,7 @@ mod drain;
 mod layout;
 mod memory;
 mod remote;
+mod rings;
 
 pub use ages::{Ages, Seen};
 pub use drain::{Drain, Round};

@@ -1,8 +1,9 @@
 //! The memory that is shared: made here, mapped by the process through /proc, so that it gets no descriptor.
 
 use crate::clock;
-use crate::layout::{self, Header, NAME_BYTES, PAGE, Ring, Slot};
+use crate::layout::{self, Header, NAME_BYTES, Ring, Slot};
 use crate::remote::{Mirrored, Place, Remote};
+use crate::rings::Rings;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -17,7 +18,7 @@ const LEAST_SLOTS: usize = 1 << 12;
 const MOST_RINGS: usize = 256;
 
 pub struct Memory {
-    at: *mut Header,
+    rings: Rings,
     bytes: usize,
     /// None: a mirror of what lies elsewhere.
     file: Option<File>,
@@ -61,7 +62,7 @@ impl Memory {
             (*at).sample = sample;
             (*at).name = padded;
         }
-        let memory = Memory { at, bytes, file: Some(file), mirrored: None };
+        let memory = Memory { rings: Rings(at), bytes, file: Some(file), mirrored: None };
         memory.header().magic.store(layout::MAGIC, Release);
         Ok(memory)
     }
@@ -97,7 +98,7 @@ impl Memory {
             (*at).clock = clock::best();
             (*at).sample = sample;
         }
-        let memory = Memory { at, bytes, file: None, mirrored: Some(mirrored) };
+        let memory = Memory { rings: Rings(at), bytes, file: None, mirrored: Some(mirrored) };
         memory.header().process.store(process, Release);
         memory.header().images.store(1, Release);
         let first = memory.mirrored.iter().flat_map(Mirrored::first);
@@ -109,27 +110,15 @@ impl Memory {
     }
 
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: mapped as long as this value lives; all that changes is an atomic.
-        unsafe { &*self.at }
+        self.rings.header()
     }
 
     pub(crate) fn ring(&self, index: u32) -> &Ring {
-        // SAFETY: the rings lie on the page behind the header.
-        unsafe { &*self.at.byte_add(PAGE).cast::<Ring>().add(index as usize) }
+        self.rings.ring(index)
     }
 
     pub(crate) fn slot(&self, ring: u32, place: u64) -> &Slot {
-        let slots = self.header().slots;
-        let index = ring as usize * slots as usize + (place as usize & (slots as usize - 1));
-        // SAFETY: within the slots, by the mask.
-        unsafe { &*self.at.byte_add(layout::slots_at(self.header().rings)).cast::<Slot>().add(index) }
-    }
-
-    /// The bytes of slots that are neighbours, of a mirror.
-    pub(crate) fn slots_of(&self, ring: u32, place: u64, count: usize) -> &mut [u8] {
-        let first = (&raw const *self.slot(ring, place)).cast_mut().cast::<u8>();
-        // SAFETY: the caller keeps within the ring. A mirror is this value's alone, and nobody looks at its slots meanwhile.
-        unsafe { std::slice::from_raw_parts_mut(first, count * size_of::<Slot>()) }
+        self.rings.slot(ring, place)
     }
 
     /// The value of [`crate::VARIABLE`] for the process.
@@ -140,7 +129,7 @@ impl Memory {
 
     /// For between fork and exec: this process is the one that is recorded.
     pub fn claim(&self) -> impl Fn() + Send + Sync + use<> {
-        let at = self.at as usize;
+        let at = self.rings.0 as usize;
         // SAFETY: the child of fork has the mapping, at the same place.
         move || unsafe { (*(at as *const Header)).process.store(libc::getpid() as u32, Release) }
     }
@@ -183,14 +172,14 @@ impl Memory {
     /// Makes a mirror what is mirrored.
     pub(crate) fn fetch(&self) {
         if let Some(mirrored) = self.mirrored.as_ref().filter(|mirrored| !mirrored.is_gone()) {
-            mirrored.fetch(self);
+            mirrored.fetch(&self.rings);
         }
     }
 
     /// Tells the other side how far its rings were read.
     pub(crate) fn tell(&self) {
         if let Some(mirrored) = self.mirrored.as_ref().filter(|mirrored| !mirrored.is_gone()) {
-            mirrored.tell(self);
+            mirrored.tell(&self.rings);
         }
     }
 
@@ -208,6 +197,6 @@ impl Drop for Memory {
     fn drop(&mut self) {
         self.record(false);
         // SAFETY: our own mapping, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+        unsafe { libc::munmap(self.rings.0.cast(), self.bytes) };
     }
 }

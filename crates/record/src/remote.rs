@@ -1,11 +1,11 @@
 //! Rings that lie in the memory of the process itself: a mirror of them here, which is made like them before each round.
 //!
 //! The process has no descriptor and opens nothing: it may run in a container, in a chroot, behind a filter. What it writes
-//! after the last round before its end is lost with its memory.
+//! after the last round before its end is lost with its rings.
 
 use crate::clock;
 use crate::layout::{self, Header, PAGE, Ring, Slot};
-use crate::memory::Memory;
+use crate::rings::Rings;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -90,29 +90,29 @@ impl Mirrored {
         used.map(|slots| (slots * slot).next_multiple_of(PAGE as u64)).sum::<u64>()
     }
 
-    pub fn fetch(&self, memory: &Memory) {
-        if let Err(_error) = self.bring(memory) {
+    pub fn fetch(&self, rings: &Rings) {
+        if let Err(_error) = self.bring(rings) {
             self.gone.set(true);
         }
     }
 
-    fn bring(&self, memory: &Memory) -> io::Result<()> {
+    fn bring(&self, rings: &Rings) -> io::Result<()> {
         let head = &mut *self.head.borrow_mut();
         self.remote.read(self.at, head)?;
         // The slots are read after the heads of their rings.
         fence(SeqCst);
-        let header = memory.header();
+        let header = rings.header();
         header.waits.store(word(head, offset_of!(Header, waits)), Relaxed);
         header.waited_nanoseconds.store(word(head, offset_of!(Header, waited_nanoseconds)), Relaxed);
         let slots = u64::from(header.slots);
         for index in 0..header.rings {
             let at = ring_at(index as usize);
-            let ring = memory.ring(index);
+            let ring = rings.ring(index);
             let (tail, until) = (ring.tail.load(Relaxed), word(head, at + offset_of!(Ring, head)));
             let mut place = tail;
             while place < until && until - tail <= slots {
                 let length = (slots - place % slots).min(until - place);
-                let here = memory.slots_of(index, place, length as usize);
+                let here = rings.slots_of(index, place, length as usize);
                 let there = (u64::from(index) * slots + place % slots) * size_of::<Slot>() as u64;
                 let first = layout::slots_at(header.rings) as u64;
                 self.remote.read(self.at + first + there, here)?;
@@ -125,15 +125,15 @@ impl Mirrored {
     }
 
     /// Tells the process how far its rings were read, and that we are here.
-    pub fn tell(&self, memory: &Memory) {
-        if let Err(_error) = self.write(memory) {
+    pub fn tell(&self, rings: &Rings) {
+        if let Err(_error) = self.write(rings) {
             self.gone.set(true);
         }
     }
 
-    fn write(&self, memory: &Memory) -> io::Result<()> {
+    fn write(&self, rings: &Rings) -> io::Result<()> {
         for (index, told) in self.told.borrow_mut().iter_mut().enumerate() {
-            let tail = memory.ring(index as u32).tail.load(Relaxed);
+            let tail = rings.ring(index as u32).tail.load(Relaxed);
             if tail != *told {
                 let at = ring_at(index) + offset_of!(Ring, tail);
                 self.remote.write(self.at + at as u64, &tail.to_le_bytes())?;
@@ -143,7 +143,7 @@ impl Mirrored {
         self.rounds.set(self.rounds.get() + 1);
         let rounds = self.at + offset_of!(Header, rounds) as u64;
         self.remote.write(rounds, &self.rounds.get().to_le_bytes())?;
-        self.until(clock::stamp(memory.header().clock).saturating_add(self.patience))
+        self.until(clock::stamp(rings.header().clock).saturating_add(self.patience))
     }
 
     fn until(&self, stamp: u64) -> io::Result<()> {

@@ -27,6 +27,7 @@ pub(super) enum Ask {
     NoHuge,
     Dump,
     NoDump,
+    Wipe,
     Move,
     Clock,
     Fence,
@@ -43,14 +44,13 @@ pub(super) enum Ask {
     Name,
     Register,
     NamePages,
-    Wipe,
 }
 
 /// So many of the first are needed to serve the program, or on the list that it can rely on.
 const LISTED: u32 = Ask::Fence as u32 + 1;
 /// Calls of the layer above, which asks by their number.
 const OTHERS: usize = 12;
-const COUNT: usize = Ask::Wipe as usize + 1 + OTHERS;
+const COUNT: usize = Ask::NamePages as usize + 1 + OTHERS;
 /// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
 const CAREFUL: u64 = 1 << 63;
 
@@ -94,6 +94,7 @@ const CALLS: [Call; COUNT] = [
     advice(libc::MADV_NOHUGEPAGE),
     advice(libc::MADV_DODUMP),
     advice(libc::MADV_DONTDUMP),
+    advice(libc::MADV_WIPEONFORK),
     Call { number: libc::SYS_mremap, arguments: [0, 4096, 4096, super::memory::MOVE_FLAGS as u64, 0, 0] },
     plain(libc::SYS_clock_gettime),
     Call {
@@ -119,7 +120,6 @@ const CALLS: [Call; COUNT] = [
         number: libc::SYS_prctl,
         arguments: [libc::PR_SET_VMA as u64, libc::PR_SET_VMA_ANON_NAME as u64, 0, 4096, 0, 0],
     },
-    advice(libc::MADV_WIPEONFORK),
     plain(libc::SYS_rt_sigaction),
     plain(libc::SYS_rt_sigprocmask),
     plain(libc::SYS_close_range),

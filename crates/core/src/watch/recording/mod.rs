@@ -259,4 +259,25 @@ impl Recording {
         // SAFETY: as many slots as rings times `slots` lie there, and neither number ever changes.
         unsafe { &*(&raw const *header).byte_add(first).cast::<Slot>().add(index) }
     }
+
+    #[cfg(test)]
+    fn sum(&self, of: impl Fn(&Ring) -> u64) -> u64 {
+        let rings = 0..self.rings.load(Ordering::Relaxed) as usize;
+        self.header().map_or(0, |header| rings.map(|index| of(self.ring(header, index))).sum())
+    }
+
+    #[cfg(test)]
+    pub fn events(&self) -> u64 {
+        self.sum(|ring| ring.head.load(Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    pub fn lost(&self) -> u64 {
+        self.sum(|ring| ring.lost.load(Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    pub fn room(&self) -> u64 {
+        u64::from(self.rings.load(Ordering::Relaxed)) * u64::from(self.slots.load(Ordering::Relaxed))
+    }
 }
