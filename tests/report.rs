@@ -55,25 +55,21 @@ fn known(folder: &Path) -> PathBuf {
     let path = folder.join("known.vct");
     let header = Header { command: vec!["known".into()], ..Header::default() };
     let mut writer = Writer::new(File::create(&path).unwrap(), &header).unwrap();
-    let (mut now, mut ordinal) = (0, 0);
+    let mut now = 0;
     let mut event = |stream, now, event: &Event| writer.event(stream, now, event).unwrap();
     for _ in 0..3 {
         event(1, now, &Event::Malloc { bytes: 1 << 20 });
-        ordinal += 1;
     }
-    for _ in 0..300 {
+    for ordinal in 3..303 {
         event(1, now, &Event::Malloc { bytes: 100 });
         event(1, now, &Event::Free { object: Object { stream: 1, ordinal } });
-        ordinal += 1;
         now += 1000;
     }
-    let first = ordinal;
     for _ in 0..30 {
         event(1, now, &Event::Malloc { bytes: 3000 });
-        ordinal += 1;
     }
-    for place in 0..30 {
-        event(1, now + 5_000_000, &Event::Free { object: Object { stream: 1, ordinal: first + place } });
+    for ordinal in 303..333 {
+        event(1, now + 5_000_000, &Event::Free { object: Object { stream: 1, ordinal } });
     }
     writer.finish().unwrap();
     path
