@@ -47,6 +47,24 @@ pub const BREAKS: &[Break] = &[
         Loom("loom_"),
     ),
     core(
+        "the_fast_paths_stay_on_while_it_is_recorded",
+        "self.front.stop(self.closed(0).as_ptr().expose_provenance());\n            // Where that",
+        "// Where that",
+        "the_fast_paths_are_off_while_it_lasts",
+    ),
+    core(
+        "a_recording_goes_on_when_the_tool_is_gone",
+        "stamp <= until\n    }",
+        "stamp <= until || until != 0\n    }",
+        "it_ends_with_the_first_event_behind_its_time",
+    ),
+    core(
+        "a_recorded_free_is_not_told",
+        "self.ends(address);\n        Self::free_slow(self, address);",
+        "Self::free_slow(self, address);",
+        "the_fast_paths_are_off_while_it_lasts",
+    ),
+    core(
         "two_locks_are_taken_in_the_other_order",
         "let mut held = self.releasing.lock();\n        let mut state = self.lock();\n        if state.runs.dirty_free",
         "let mut state = self.lock();\n        let mut held = self.releasing.lock();\n        if state.runs.dirty_free",

@@ -9,6 +9,7 @@ mod figures;
 mod hardened;
 mod paths;
 mod process;
+mod recording;
 mod sampling;
 mod settings;
 #[cfg(any(test, feature = "fake-os"))]
@@ -34,7 +35,7 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
-use crate::watch::{Empties, Guards, Probes, Probing, Profile};
+use crate::watch::{Empties, Guards, Probes, Probing, Profile, Recording};
 use core::sync::atomic::AtomicU64;
 use process::{Emergency, Found, Orders, Process, SlowPaths, Speaker};
 #[cfg(target_arch = "x86_64")]
@@ -84,6 +85,7 @@ pub struct Heap<O: Os> {
     exporting: Mutex<Exporting, O>,
     orders: Orders,
     speaker: Speaker<O>,
+    recording: Recording,
 }
 
 struct Requested {
@@ -158,6 +160,7 @@ impl<O: Os> Heap<O> {
             exporting: Mutex::new(Exporting),
             orders: Orders::new(),
             speaker: figures::write_last_words::<O>,
+            recording: Recording::new(),
         }
     }
 

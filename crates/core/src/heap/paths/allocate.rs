@@ -27,6 +27,13 @@ impl<O: Os> Heap<O> {
         if bytes <= KEYED_BYTES { self.without_key(SizeClass::tabled(bytes), block) } else { block }
     }
 
+    /// Whether a small request of so many bytes is served without being looked at.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn is_unseen(&self, bytes: usize) -> bool {
+        self.cache.front.is_direct_for(bytes)
+    }
+
     /// What `allocate` does where the cache has no block, in this order:
     ///
     /// 1. A request that is to be a sample gets a place of its own (`allocate_sample`).

@@ -55,6 +55,10 @@ impl<O: Os> Heap<O> {
         if self.pages.is_allocated_by_call() && self.free_checked(address) {
             return;
         }
+        // The fast path is off.
+        if self.recording.is_on() && !self.pages.is_allocated_by_call() && self.free_short(address) {
+            return;
+        }
         let short_way = || match self.pages.class_of_allocated(address) {
             Some(class) => self.push_with_key(class, address, || self.cache.push_locked(class, address)),
             None => false,
