@@ -63,7 +63,8 @@ fn words(scale: usize) -> u64 {
     let mut random = Random::seeded(1);
     let mut places: Map<String, Vec<u32>> = Map::default();
     for place in 0..600_000 * scale {
-        let kind = random.below(1 << (4 + random.below(14)));
+        let kinds = 1 << (4 + random.below(14));
+        let kind = random.below(kinds);
         let word = format!("{kind:x}{}", &"abcdefghijklmnopqrstuvwxyz"[..kind % 27]);
         places.entry(word).or_default().push(place as u32);
     }
@@ -184,7 +185,8 @@ fn growing(scale: usize) -> u64 {
         let mut buffers: Vec<Vec<u64>> = (0..16).map(|_| Vec::new()).collect();
         for turn in 0..400_000 {
             // Most of what comes goes to few of them.
-            let place = random.below(1 + random.below(16));
+            let many = 1 + random.below(16);
+            let place = random.below(many);
             buffers[place].extend_from_slice(&[turn; 8]);
         }
         lengths = sum([lengths].into_iter().chain(buffers.iter().map(|buffer| buffer.len() as u64)));
