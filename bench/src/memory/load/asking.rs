@@ -12,17 +12,21 @@ enum Shape {
     Force,
     /// With how many bytes may stay.
     Keep,
+    /// With how many bytes shall go.
+    Bytes,
     /// jemalloc's: the address of a setting. 4096 stands for all its arenas.
     Control,
 }
 
 /// The first that is there. The C library's comes last: it is there whoever serves malloc.
-const NAMES: [(&CStr, Shape); 6] = [
+const NAMES: [(&CStr, Shape); 8] = [
     (c"vcm_release", Shape::Keep),
     (c"mi_on_thread_idle", Shape::Plain),
     (c"mi_collect", Shape::Force),
     (c"mallctl", Shape::Control),
     (c"MallocExtension_ReleaseFreeMemory", Shape::Plain),
+    (c"MallocExtension_Internal_ReleaseMemoryToSystem", Shape::Bytes),
+    (c"rpmalloc_thread_collect", Shape::Plain),
     (c"malloc_trim", Shape::Keep),
 ];
 
@@ -53,6 +57,9 @@ impl Call {
                 Shape::Force => std::mem::transmute::<*mut c_void, extern "C" fn(bool)>(self.function)(true),
                 Shape::Keep => {
                     std::mem::transmute::<*mut c_void, extern "C" fn(usize) -> usize>(self.function)(0);
+                }
+                Shape::Bytes => {
+                    std::mem::transmute::<*mut c_void, extern "C" fn(usize)>(self.function)(usize::MAX);
                 }
                 Shape::Control => {
                     let control = std::mem::transmute::<*mut c_void, Control>(self.function);

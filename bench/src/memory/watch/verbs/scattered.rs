@@ -48,7 +48,8 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         hold a live block, counted from the addresses that this allocator chose. The other columns: RSS of the \
         heap; `returned`: of the peak, at the end.\nThe allocator's own call: vcm_release(0), mi_on_thread_idle() \
         where there is one, else mi_collect(true), jemalloc's arena.4096.purge, gperftools' \
-        MallocExtension_ReleaseFreeMemory(), glibc's malloc_trim(0); of the others none is known, and nothing is \
-        called.";
+        MallocExtension_ReleaseFreeMemory(), google/tcmalloc's ReleaseMemoryToSystem, rpmalloc_thread_collect(), \
+        glibc's malloc_trim(0). Nothing is called where the library exports none of them: snmalloc, and the \
+        crates of mimalloc 2 and 3.";
     common.measure("scattered", about, &cases, &columns, Origin::Stop)
 }
