@@ -50,7 +50,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/watch",
         module: "crate::watch",
-        files: "mod stack empty slot modules probes profile/tally profile profile/reading profile/window text guards/places guards guards/repair report",
+        files: "mod stack empty slot modules probes profile/tally profile profile/reading profile/window text guards/places guards guards/wide guards/arena guards/repair report",
     },
     Order {
         folder: "crates/core/src/upkeep",

@@ -9,8 +9,10 @@
 //! first large blocks of a process, one each: of a slot only the pages of its block are ever open, the last ones. Freed, they
 //! stay closed for good.
 
+mod arena;
 mod places;
 mod repair;
+mod wide;
 
 use super::slot::{LIVE, Slot, Trace};
 use crate::base::chance::next_random;
@@ -18,24 +20,13 @@ use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
 use crate::base::place::Places;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::os::{Guard, Mutex, Os, Purpose};
+use crate::os::{Guard, Mutex, Os};
 use crate::pages::Table;
 use core::mem::offset_of;
+use wide::WIDE_SLOTS;
 
-const MOST_SLOTS: usize = 256;
-/// Slots where nothing is known about the system's limit on mappings.
-const FEW_SLOTS: usize = 32;
-/// At most this part of a process's mappings; a slot can cost two.
-const MAPPINGS_SHARE: usize = 10;
-const MAPPINGS_PER_SLOT: usize = 2;
 /// The wait for the next sample doubles so many times until all slots hold live blocks.
 const DOUBLINGS: u64 = 16;
-/// The first so many large blocks of a process are guarded.
-const WIDE_SLOTS: u32 = 4;
-const WIDE_BYTES: usize = 1 << 20;
-/// A block is large from here on. What lives for a moment hardly has one, so it does not pay for the arena.
-const WIDE_FROM: usize = 128 << 10;
-
 /// The guarded samples of a heap. Any thread may call.
 pub struct Guards<O: Os> {
     /// 0 until the first sample.
@@ -137,58 +128,6 @@ impl<O: Os> Guards<O> {
                 .is_ok()
     }
 
-    /// Whether a block of so many bytes may become one of the first large ones.
-    #[inline]
-    pub fn may_be_first(&self, bytes: usize) -> bool {
-        (WIDE_FROM..=WIDE_BYTES).contains(&bytes) && self.wide.load(Ordering::Relaxed) < WIDE_SLOTS
-    }
-
-    /// True where there is an arena; `made` is called when this call made it.
-    pub fn prepare(&self, os: &O, made: impl FnOnce()) -> bool {
-        if self.base.load(Ordering::Acquire) != 0 {
-            return true;
-        }
-        let mut state = self.state.lock();
-        if self.base.load(Ordering::Relaxed) == 0 {
-            if state.failed || !self.reserve(os) {
-                state.failed = true;
-                return false;
-            }
-            state.random = self.base.load(Ordering::Relaxed) as u64 ^ os.now();
-            drop(state);
-            made();
-        }
-        true
-    }
-
-    /// Asks for how many slots the system has room, once: before a file that is open for an instant can be in the way.
-    pub fn learn(&self, os: &O) {
-        if self.slots_allowed.load(Ordering::Relaxed) == 0 {
-            self.slots_allowed.store(slots_allowed(os) + 1, Ordering::Relaxed);
-        }
-    }
-
-    fn reserve(&self, os: &O) -> bool {
-        let page = os.page_bytes();
-        self.learn(os);
-        let slots = self.slots_allowed.load(Ordering::Relaxed).saturating_sub(1);
-        let bytes = (2 * slots + 1) * page + WIDE_SLOTS as usize * (WIDE_BYTES + page);
-        if slots == 0 || !self.slots.start(os, slots + WIDE_SLOTS as usize) {
-            return false;
-        }
-        let Some(base) = os.reserve(bytes) else {
-            self.slots.stop(os);
-            return false;
-        };
-        os.name_pages(base, bytes, Purpose::Guards);
-        self.page.store(page, Ordering::Relaxed);
-        self.bytes.store(bytes, Ordering::Relaxed);
-        self.slot_count.store(slots as u32, Ordering::Relaxed);
-        // Release pairs with the Acquire in `prepare` and `owns`.
-        self.base.store(base, Ordering::Release);
-        true
-    }
-
     /// The slot with this number, if it was ever used.
     pub(super) fn slot(&self, number: usize) -> Option<&Slot> {
         let all = (self.slot_count.load(Ordering::Relaxed) + WIDE_SLOTS) as usize;
@@ -226,29 +165,6 @@ impl<O: Os> Guards<O> {
         state.open += page_bytes as u64;
         let slot = self.slot_mut(&state, number);
         slot.open(page, page_bytes, address, bytes, trace);
-        self.live.fetch_add(1, Ordering::Relaxed);
-        Some(address)
-    }
-
-    /// One of the first large blocks, at the end of a wide slot, for which nobody waited before.
-    fn allocate_wide(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
-        let index = self.wide.fetch_add(1, Ordering::Relaxed);
-        let number = self.slot_count.load(Ordering::Relaxed) + index;
-        if index >= WIDE_SLOTS || !self.slots.ensure(os, number as usize + 1) {
-            return None;
-        }
-        let page_bytes = self.page_bytes();
-        let end = self.end_of_wide(number);
-        let address = (end - bytes) & !(align - 1);
-        let page = address & !(page_bytes - 1);
-        let mut state = self.state.lock();
-        if !os.commit(page, end - page) {
-            return None;
-        }
-        state.samples += 1;
-        state.requested += bytes as u64;
-        state.open += (end - page) as u64;
-        self.slot_mut(&state, number).open(page, end - page, address, bytes, trace);
         self.live.fetch_add(1, Ordering::Relaxed);
         Some(address)
     }
@@ -329,27 +245,4 @@ impl<O: Os> Guards<O> {
             samples: state.samples,
         }
     }
-
-    /// Address and bytes of the arena, and of the slots' descriptors; bytes 0 where there is none yet.
-    pub fn mappings(&self) -> [(usize, usize); 2] {
-        [(self.base.load(Ordering::Acquire), self.bytes.load(Ordering::Relaxed)), self.slots.range()]
-    }
-
-    #[cfg(any(test, feature = "fake-os"))]
-    pub fn each_reservation(&self, mut take: impl FnMut(usize, usize)) {
-        let [arena, _] = self.mappings();
-        [arena, self.slots.reservation()].into_iter().for_each(|(start, bytes)| take(start, bytes));
-    }
-}
-
-/// Slots that the system's limit on mappings leaves room for.
-fn slots_allowed<O: Os>(os: &O) -> usize {
-    let mut text = [0u8; 24];
-    let length = os.read_file(c"/proc/sys/vm/max_map_count", &mut text).unwrap_or(0);
-    let digits = text.get(..length).unwrap_or(&[]).trim_ascii();
-    match str::from_utf8(digits).ok().and_then(|digits| digits.parse::<usize>().ok()) {
-        Some(most) => (most / MAPPINGS_SHARE).saturating_sub(1) / MAPPINGS_PER_SLOT,
-        None => FEW_SLOTS,
-    }
-    .min(MOST_SLOTS)
 }

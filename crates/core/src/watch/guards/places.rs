@@ -1,6 +1,7 @@
 //! Where the slots of guarded samples lie in their arena, and which of them an address is in.
 
-use super::{Guards, Slot, WIDE_BYTES};
+use super::wide::WIDE_BYTES;
+use super::{Guards, Slot};
 use crate::base::round_up;
 use crate::base::sync::Ordering;
 use crate::os::Os;

@@ -1,0 +1,43 @@
+//! The first large blocks of a process, each at the end of a slot of its own.
+
+use super::Guards;
+use crate::base::sync::Ordering;
+use crate::os::Os;
+use crate::watch::slot::Trace;
+
+/// The first so many large blocks of a process are guarded.
+pub(super) const WIDE_SLOTS: u32 = 4;
+pub(super) const WIDE_BYTES: usize = 1 << 20;
+/// A block is large from here on. What lives for a moment hardly has one, so it does not pay for the arena.
+const WIDE_FROM: usize = 128 << 10;
+
+impl<O: Os> Guards<O> {
+    /// Whether a block of so many bytes may become one of the first large ones.
+    #[inline]
+    pub fn may_be_first(&self, bytes: usize) -> bool {
+        (WIDE_FROM..=WIDE_BYTES).contains(&bytes) && self.wide.load(Ordering::Relaxed) < WIDE_SLOTS
+    }
+
+    /// One of the first large blocks, at the end of a wide slot, for which nobody waited before.
+    pub(super) fn allocate_wide(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
+        let index = self.wide.fetch_add(1, Ordering::Relaxed);
+        let number = self.slot_count.load(Ordering::Relaxed) + index;
+        if index >= WIDE_SLOTS || !self.slots.ensure(os, number as usize + 1) {
+            return None;
+        }
+        let page_bytes = self.page_bytes();
+        let end = self.end_of_wide(number);
+        let address = (end - bytes) & !(align - 1);
+        let page = address & !(page_bytes - 1);
+        let mut state = self.state.lock();
+        if !os.commit(page, end - page) {
+            return None;
+        }
+        state.samples += 1;
+        state.requested += bytes as u64;
+        state.open += (end - page) as u64;
+        self.slot_mut(&state, number).open(page, end - page, address, bytes, trace);
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Some(address)
+    }
+}
