@@ -52,8 +52,11 @@ uninstall: ## take away what 'make install' has put there, with the same PREFIX,
 	@$(INSTALL) --remove
 	$(RENEW_LOADER_CACHE)
 
-demo: setup-demo build ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
-	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo
+# What is installed here comes first, as in the README: programs of this machine run on it. Without it the library is built.
+PACKAGED = $(firstword $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libvcmalloc.so.0 /usr/lib64/libvcmalloc.so.0))
+demo: setup-demo $(if $(PACKAGED),,build) ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
+	$(if $(PACKAGED),@echo "on the installed $(PACKAGED); 'make demo PACKAGED=' for the one that is built here")
+	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo $(if $(PACKAGED),--library $(PACKAGED))
 
 # The libraries are built first: the programs in tests/ run on target/release/libvcmalloc.so. The tool that they ask is the one
 # that cargo test builds: a release of it is three minutes of two CPUs, and `make demo` and `make deb` build one.

@@ -6,7 +6,9 @@ use clap::{Parser, Subcommand};
 use std::sync::atomic::Ordering;
 use vcmalloc_bench::memory::watch::session::INTERRUPTED;
 use vcmalloc_bench::memory::watch::verbs::{self, Common};
-use vcmalloc_bench::memory::watch::verbs::{churn, container, cost, idle, replay, survivors, wakeups};
+use vcmalloc_bench::memory::watch::verbs::{
+    churn, container, cost, idle, replay, scattered, survivors, wakeups,
+};
 
 /// Measures how much memory allocators keep: idle, after a peak, under churn, in a container.
 #[derive(Parser)]
@@ -26,6 +28,8 @@ enum Verb {
     Idle(idle::Arguments),
     /// A peak of small blocks with random survivors, against the limit without moving blocks
     Survivors(survivors::Arguments),
+    /// One block in twenty stays: who gives back pages inside of used spans?
+    Scattered(scattered::Arguments),
     /// Resident against live bytes under long, fragmenting loads
     Churn(churn::Arguments),
     /// Operations per CPU second with our janitor on and off
@@ -44,6 +48,7 @@ fn main() -> Result<()> {
         Verb::Replay(arguments) => verbs::replay::run(&common, &arguments),
         Verb::Idle(arguments) => verbs::idle::run(&common, &arguments),
         Verb::Survivors(arguments) => verbs::survivors::run(&common, &arguments),
+        Verb::Scattered(arguments) => verbs::scattered::run(&common, &arguments),
         Verb::Churn(arguments) => verbs::churn::run(&common, &arguments),
         Verb::Cost(arguments) => verbs::cost::run(&common, &arguments),
         Verb::Wakeups(arguments) => verbs::wakeups::run(&common, &arguments),

@@ -5,11 +5,13 @@
 //! calls malloc: the workers sleep on a futex and the main thread in a read of its standard input, whose end
 //! is the end of the process.
 
+pub mod asking;
 pub mod blocks;
 pub mod churn;
 pub mod container;
 pub mod idle;
 pub mod replay;
+pub mod scattered;
 pub mod survivors;
 pub mod threads;
 
@@ -42,6 +44,8 @@ pub enum Scenario {
     Idle(idle::Settings),
     /// A peak of small blocks of which a random few stay
     Survivors(survivors::Settings),
+    /// Blocks of three sizes of which every twentieth stays
+    Scattered(scattered::Settings),
     /// Fragmentation over a long time, compressed
     Churn(churn::Settings),
     /// Sizes that change from phase to phase while the live bytes stay
@@ -55,14 +59,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         None => Board::create()?.0,
     };
     board.set_malloc_object(&c_heap::malloc_object());
+    let mut asked = None;
     match &arguments.scenario {
         Scenario::Replay(settings) => replay::run(settings, board)?,
         Scenario::Idle(settings) => idle::run(settings, board),
         Scenario::Survivors(settings) => survivors::run(settings, board),
+        Scenario::Scattered(settings) => {
+            scattered::run(board);
+            asked = settings.asking.then(asking::Call::of_this_process).flatten();
+        }
         Scenario::Churn(settings) => churn::run(settings, board),
         Scenario::Container(settings) => container::run(settings, board),
     }
-    wait_for_the_end();
+    wait_for_the_end(asked);
 }
 
 /// The end of every scenario: the process is idle from here on, and what is live is counted for the board.
@@ -80,10 +89,19 @@ fn stop(board: &Board, live: impl Iterator<Item = (usize, usize)> + Clone) {
     board.usable_bytes.store(usable as u64, Ordering::Relaxed);
 }
 
-/// Straight to the kernel: no buffer is allocated, nothing is run at exit, and nobody wakes before the end.
-fn wait_for_the_end() -> ! {
+/// Straight to the kernel: no buffer is allocated, nothing is run at exit, and nobody wakes before the end,
+/// but to ask the allocator for what it has to give back, where a scenario does that.
+fn wait_for_the_end(asked: Option<asking::Call>) -> ! {
+    const BETWEEN_MILLISECONDS: i32 = 100;
     let mut byte = 0u8;
     loop {
+        if let Some(call) = &asked {
+            let mut end = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one descriptor's structure, which lives here.
+            while unsafe { libc::poll(&mut end, 1, BETWEEN_MILLISECONDS) } == 0 {
+                call.ask();
+            }
+        }
         // SAFETY: one byte of room; the process ends without unwinding while its threads sleep.
         unsafe {
             if libc::read(0, (&raw mut byte).cast(), 1) == 0 {

@@ -5,6 +5,7 @@ pub mod container;
 pub mod cost;
 pub mod idle;
 pub mod replay;
+pub mod scattered;
 pub mod survivors;
 pub mod wakeups;
 
