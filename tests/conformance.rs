@@ -6,6 +6,7 @@
 //!   // limit: 240                           seconds, 120 if absent: it ends a hang, also on a busy machine
 //!   // args: 500                            arguments of the program
 //!   // args.preload: 10000                  others on one ground
+//!   // args.kernels: 20                      others on the emulated machines of scripts/kernels
 //!   // flags: -lm                           further compiler flags
 //! ```
 //! A program prints nothing and exits with 0, or says what it expected.
