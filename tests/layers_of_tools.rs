@@ -126,7 +126,7 @@ const LABS: Floors = &[
     &["ceph::cluster"],
     &["ceph::cluster::pool", "ceph::cluster::library"],
     &["ceph::cluster::up"],
-    &["ceph::load", "ceph::held", "ceph::gateway", "ceph::settings"],
+    &["ceph::load", "ceph::held", "ceph::gateway", "ceph::file_system", "ceph::settings"],
     &["ceph::paired"],
     &["ceph::written"],
     &["ceph::existing", "ceph::experiments"],

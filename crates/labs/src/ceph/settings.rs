@@ -66,8 +66,10 @@ pub static SETTINGS: &[Setting] = &[
 
 /// Experiments whose OSDs are of a release that is linked with TCMalloc: they download a Debian first, so what
 /// they need beside it is looked for before.
-const LINKED_WITH_TCMALLOC: [(&str, &str); 2] =
-    [("many-threads", "Ceph 14.2, which has two threads for each connection"), ("memory-target", "Ceph 14.2 and 18.2")];
+const LINKED_WITH_TCMALLOC: [(&str, &str); 2] = [
+    ("many-threads", "Ceph 14.2, which has two threads for each connection"),
+    ("memory-target", "Ceph 14.2 and 18.2"),
+];
 
 /// Object stores without which an experiment has nothing to say, by plan.
 const STORES: [(&str, bool, Store); 3] = [
@@ -129,7 +131,9 @@ fn check_experiment(request: &Request, action: &str) -> Result<()> {
         return check_stand_in(request, &allocators_of(request, &["vcmalloc"]));
     }
     let release = release_of(request);
-    for (_, _, store) in STORES.iter().filter(|(name, quick, _)| *name == action && (*quick || !request.quick)) {
+    for (_, _, store) in
+        STORES.iter().filter(|(name, quick, _)| *name == action && (*quick || !request.quick))
+    {
         check_store(release, *store)?;
     }
     let mimalloc = request.allocators.iter().find(|name| name.starts_with("mimalloc"));
@@ -146,7 +150,8 @@ fn check_store(release: Release, store: Store) -> Result<()> {
     if release.has(store) {
         return Ok(());
     }
-    let others = Release::NUMBERS.iter().filter(|number| Release::of(number).is_some_and(|one| one.has(store)));
+    let others =
+        Release::NUMBERS.iter().filter(|number| Release::of(number).is_some_and(|one| one.has(store)));
     let others: Vec<&str> = others.copied().collect();
     bail!(NotUnderstood(format!(
         "Ceph {} has no {}; {} have: --release",
@@ -222,7 +227,12 @@ mod tests {
             ("up", "copies", "4", "--copies 4 needs as many OSDs: --osds 4"),
             ("up", "store", "foo", "--store is memstore, bluestore, filestore or kstore, not 'foo'"),
             ("up", "release", "15.2", "--release is 14.2, 16.2, 18.2 or 20.2, not '15.2'"),
-            ("run", "release", "18.2", "--release is for `vcm lab ceph up` and experiments; `run` does not take it"),
+            (
+                "run",
+                "release",
+                "18.2",
+                "--release is for `vcm lab ceph up` and experiments; `run` does not take it",
+            ),
             ("many-threads", "release", "18.2", "`many-threads` is about Ceph 14.2"),
             ("journal", "release", "18.2", "Ceph 18.2 has no filestore; 14.2 and 16.2 have"),
             ("key-value", "release", "20.2", "Ceph 20.2 has no kstore; 14.2 and 16.2 and 18.2 have"),

@@ -231,7 +231,9 @@ fn update(
     match inside("apt-get", &["--quiet", "update"]) {
         Err(error) if is_expired(&format!("{error:#}")) => {
             let suite = system.file_name().unwrap_or_default().display();
-            session.say(&format!("the mirror's lists of Debian {suite} are past their date: taking them all the same"));
+            session.say(&format!(
+                "the mirror's lists of Debian {suite} are past their date: taking them all the same"
+            ));
             session.note(format!(
                 "The mirror's package lists of Debian {suite} were past their date when it was set up: its versions may \
                  be older than today's."

@@ -106,7 +106,8 @@ impl Cluster {
         };
         let network = session.own_network()?;
         fs::write(directory.join("glusterd.vol"), configuration(&directory))?;
-        let place = Place { directory: &directory, root: root.as_deref(), helpers: &helpers, network: &network };
+        let place =
+            Place { directory: &directory, root: root.as_deref(), helpers: &helpers, network: &network };
         let daemon = start(session, &place, &shape, &allocator)?;
         let cluster = Cluster { shape, directory, network, helpers, daemon, root };
         cluster.wait_for_daemon(session)?;

@@ -99,6 +99,14 @@ pub const GATEWAY_PACKAGES: [Package; 6] = [
     Package { name: "python3-boto3", why: "the S3 client" },
 ];
 
+pub const FILE_SYSTEM_PACKAGES: [Package; 5] = [
+    CLUSTER_PACKAGES[0],
+    CLUSTER_PACKAGES[1],
+    CLUSTER_PACKAGES[2],
+    Package { name: "ceph-mds", why: "the metadata server" },
+    Package { name: "python3-cephfs", why: "the client of CephFS" },
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,8 @@
 use super::configuration::{self, Ground, PORTS};
 use super::monitor::Client;
 use super::osd::Osd;
-use super::shape::{JournalPlace, Shape, Store};
 use super::release::Release;
+use super::shape::{JournalPlace, Shape, Store};
 use super::{Cluster, pool};
 use crate::engine::other_system::{self, Wanted};
 use crate::engine::process::Process;

@@ -15,7 +15,8 @@ pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: &[
         "" => String::new(),
         release => format!(" --release {release}"),
     };
-    let mut text = format!("# {}: `vcm lab {} {}{release}`\n\n", results.title, results.lab, results.experiment);
+    let mut text =
+        format!("# {}: `vcm lab {} {}{release}`\n\n", results.title, results.lab, results.experiment);
     let _ = writeln!(text, "**Question.** {}\n", experiment.question);
     let _ = writeln!(text, "**Answer.** {}\n", answer::in_sentences(experiment, results));
     let _ = writeln!(text, "**Measured.** {}\n", where_and_when(results));
