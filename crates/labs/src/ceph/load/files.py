@@ -10,10 +10,13 @@ import json
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import cephfs
 
-IN_A_DIRECTORY = 1000
+IN_A_DIRECTORY = 500
+# Of each client: one alone waits for a turn of the processor with every file, on a busy machine most of the time.
+THREADS = 16
 
 
 def directories(files):
@@ -22,41 +25,44 @@ def directories(files):
         yield f"/d{first // IN_A_DIRECTORY:05}", min(IN_A_DIRECTORY, files - first)
 
 
-def create(client, files):
-    for place, count in directories(files):
-        client.mkdir(place, 0o755)
-        for number in range(count):
-            client.close(client.open(f"{place}/a-file-with-a-name-{number:04}", "w", 0o644))
-    return files
+def name(place, number):
+    return f"{place}/a-file-with-a-name-{number:04}"
 
 
-def walk(client, files):
+def create(client, place, count):
+    client.mkdir(place, 0o755)
+    for number in range(count):
+        client.close(client.open(name(place, number), "w", 0o644))
+    return count
+
+
+def walk(client, place, _count):
     found = 0
-    for place, _ in directories(files):
-        handle = client.opendir(place)
+    handle = client.opendir(place)
+    entry = client.readdir(handle)
+    while entry:
+        if entry.d_name not in (b".", b".."):
+            client.stat(f"{place}/{entry.d_name.decode()}")
+            found += 1
         entry = client.readdir(handle)
-        while entry:
-            if entry.d_name not in (b".", b".."):
-                client.stat(f"{place}/{entry.d_name.decode()}")
-                found += 1
-            entry = client.readdir(handle)
-        client.closedir(handle)
+    client.closedir(handle)
     return found
 
 
-def remove(client, files):
-    for place, count in directories(files):
-        for number in range(count):
-            client.unlink(f"{place}/a-file-with-a-name-{number:04}")
-        client.rmdir(place)
-    return files
+def remove(client, place, count):
+    for number in range(count):
+        client.unlink(name(place, number))
+    client.rmdir(place)
+    return count
 
 
-def one(conf, phase, files, name):
+def one(conf, phase, files, file_system):
     client = cephfs.LibCephFS(conffile=conf, auth_id="admin")
-    client.mount(mount_root=b"/", filesystem_name=name.encode())
+    client.mount(mount_root=b"/", filesystem_name=file_system.encode())
     begin = time.monotonic()
-    count = {"create": create, "walk": walk, "remove": remove}[phase](client, files)
+    work = {"create": create, "walk": walk, "remove": remove}[phase]
+    with ThreadPoolExecutor(THREADS) as threads:
+        count = sum(threads.map(lambda directory: work(client, *directory), directories(files)))
     seconds = time.monotonic() - begin
     # What was created is on its way until the client has gone.
     client.shutdown()

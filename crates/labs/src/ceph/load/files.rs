@@ -101,7 +101,7 @@ class LibCephFS:
         let directories = || std::fs::read_dir(folder.path().join("fs1")).unwrap().count();
         for phase in ["create", "walk"] {
             assert!(said(phase).iter().all(|load| load.operations == 2500.0), "{phase}");
-            assert_eq!(directories(), 3);
+            assert_eq!(directories(), 5);
         }
         assert!(said("remove").iter().all(|load| load.operations == 2500.0));
         assert_eq!(directories(), 0);
