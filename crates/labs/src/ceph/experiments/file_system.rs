@@ -42,10 +42,10 @@ pub static FILE_SYSTEM: Experiment = Experiment {
                     hard one, and the cluster warns at 150 % of it",
         source: "https://www.ibm.com/docs/en/storage-ceph/9.9.1?topic=server-metadata-cache-size-limits",
     }],
-    then: "An MDS in the field has a limit of 4 GiB and more, many clients, and a standby. Here each has one client with 16 threads (libcephfs, \
-           as a gateway for NFS or SMB has it), files without content, a limit of one KiB a file, and its pools on OSDs \
-           in memory. Where Ceph is linked with TCMalloc (14.2, 18.2, 20.2) an MDS asks it every ten seconds to give \
-           back what is free; Debian 12's 16.2 asks nobody.",
+    then: "An MDS in the field has a limit of 4 GiB and more, many clients, and a standby. Here each has one client with 16 \
+           threads (libcephfs, as a gateway for NFS or SMB has it), files without content, a limit of one KiB a file, and \
+           its pools on OSDs in memory. Where Ceph is linked with TCMalloc (14.2, 18.2, 20.2) an MDS asks it every ten \
+           seconds to give back what is free; Debian 12's 16.2 asks nobody.",
     allocators: &["glibc", "tcmalloc", "tcmalloc-128M", "jemalloc", "mimalloc", "vcmalloc"],
     axes: &[Axis {
         name: "inodes",
