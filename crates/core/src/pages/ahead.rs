@@ -29,6 +29,8 @@ pub struct Ahead {
     /// Blocks that begin alone; and those that begin several at a time, for one large block.
     pub alone: Ground,
     pub several: Ground,
+    /// The block that became a huge page last.
+    pub newest: AtomicU32,
     /// Blocks that go by, and how many did the last time.
     pause: AtomicU32,
     last_pause: AtomicU32,
@@ -43,6 +45,7 @@ impl Ahead {
             begun: AtomicU64::new(0),
             alone: Ground::new(),
             several: Ground::new(),
+            newest: AtomicU32::new(NONE),
             pause: AtomicU32::new(0),
             last_pause: AtomicU32::new(0),
             is_allowed: AtomicBool::new(false),
