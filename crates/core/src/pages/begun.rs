@@ -30,7 +30,7 @@ const DENSE_BYTES: usize = BLOCK_BYTES - BLOCK_BYTES / 32;
 /// is taken on credit may stay empty.
 const BLOCKS_PER_PROBE: u32 = 16;
 const LEAST_CREDIT: u32 = 4;
-const CREDIT_PART: u32 = 2;
+const CREDIT_PART: u32 = 4;
 /// To take a block by page faults costs about as long: a system that needs longer for a huge page is out of them.
 const SLOW_NANOSECONDS: u64 = 1_000_000;
 

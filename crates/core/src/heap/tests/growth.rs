@@ -10,7 +10,7 @@ fn a_heap_that_fills_what_it_takes_gets_its_next_blocks_as_huge_pages() {
     assert_eq!(heap.os().asked(Request::TakeHuge), 0, "half a huge page would be too much of so little");
     fill(&heap, 17, MIB);
     let asked = heap.os().asked(Request::TakeHuge);
-    assert!((4..8).contains(&asked), "{asked}: half of a small heap's blocks");
+    assert!((3..8).contains(&asked), "{asked}: about half of a small heap's blocks");
     fill(&heap, 100, MIB);
     let asked = heap.os().asked(Request::TakeHuge);
     assert!((40..56).contains(&asked), "{asked}: all but the probes");
@@ -33,7 +33,7 @@ fn a_heap_that_leaves_its_blocks_empty_gets_none() {
     let before = heap.os().asked(Request::TakeHuge);
     (0..200).for_each(|_| assert_ne!(heap.allocate(MIB), 0));
     (0..20).for_each(|_| assert_ne!(heap.allocate(6 * MIB), 0));
-    assert!(heap.os().asked(Request::TakeHuge) <= before + 4, "what was dense before counts for one turn");
+    assert!(heap.os().asked(Request::TakeHuge) <= before + 8, "what was dense before counts for two turns");
     assert!(heap.stats().resident < 60 * MIB as u64);
 }
 
