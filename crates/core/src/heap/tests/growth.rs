@@ -33,7 +33,10 @@ fn a_heap_that_leaves_its_blocks_empty_gets_none() {
     let before = heap.os().asked(Request::TakeHuge);
     (0..200).for_each(|_| assert_ne!(heap.allocate(MIB), 0));
     (0..20).for_each(|_| assert_ne!(heap.allocate(6 * MIB), 0));
-    assert!(heap.os().asked(Request::TakeHuge) <= before + 12, "what was dense before counts for three turns");
+    assert!(
+        heap.os().asked(Request::TakeHuge) <= before + 12,
+        "what was dense before counts for three turns"
+    );
     assert!(heap.stats().resident < 60 * MIB as u64);
 }
 
