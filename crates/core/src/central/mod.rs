@@ -137,9 +137,7 @@ impl<O: Os> Central<O> {
                 let taken = place.spans.lock().take(os, pages, class, rest);
                 // Before a page of a new block is there: a huge page comes in whole.
                 pages.grow_ahead(os);
-                if let Some((address, bytes)) = taken.reached
-                    && !pages.is_newest_huge(address)
-                {
+                if let Some((address, bytes)) = taken.reached {
                     os.populate(address, bytes);
                 }
                 count + taken.blocks
