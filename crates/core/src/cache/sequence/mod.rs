@@ -94,7 +94,8 @@ impl Front {
 
     /// Turns them on as those of another front are.
     pub fn start_as(&self, other: &Front) {
-        let [area, index, slabs] = [&other.area, &other.index, &other.slabs].map(|word| word.load(Ordering::Relaxed));
+        let [area, index, slabs] =
+            [&other.area, &other.index, &other.slabs].map(|word| word.load(Ordering::Relaxed));
         self.start(area as isize, index as isize, slabs, other.cpus());
     }
 
