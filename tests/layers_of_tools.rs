@@ -24,7 +24,8 @@ const CRATES: [(&str, Floors); 10] = [
 
 const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bounds"], &["lib"]];
 
-const RECORD: Floors = &[&["clock", "layout"], &["rings"], &["remote"], &["memory"], &["drain"], &["ages"], &["lib"]];
+const RECORD: Floors =
+    &[&["clock", "layout"], &["rings"], &["remote"], &["memory"], &["drain"], &["ages"], &["lib"]];
 
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],

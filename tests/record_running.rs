@@ -276,7 +276,8 @@ fn what_cannot_be_recorded_is_told_and_leaves_nothing() {
     }
     // SAFETY: it has no condition.
     if unsafe { libc::geteuid() } == 0 {
-        let told = Tool::start_as(&Program::start(Ground::Preload, &[]), &[], |tool| _ = tool.uid(65534)).end();
+        let told =
+            Tool::start_as(&Program::start(Ground::Preload, &[]), &[], |tool| _ = tool.uid(65534)).end();
         assert_eq!(told.code, Some(125), "{}", told.told);
         assert!(told.told.contains("only root may read"), "{}", told.told);
     }

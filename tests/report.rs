@@ -80,9 +80,8 @@ fn rows(page: &str, title: &str) -> Option<Vec<(String, f64)>> {
     let (_, chart) = page.split_once(&format!("<figcaption><strong>{title}</strong>"))?;
     let (chart, _) = chart.split_once("</figure>")?;
     let (_, body) = chart.split_once("<tbody>")?;
-    let inside = |text: &str, from: &str, to: &str| {
-        Some(text.split_once(from)?.1.split_once(to)?.0.to_owned())
-    };
+    let inside =
+        |text: &str, from: &str, to: &str| Some(text.split_once(from)?.1.split_once(to)?.0.to_owned());
     let row = |row: &str| {
         let label = inside(row, "<span>", "</span>")?;
         Some((label, inside(row, "data-value=\"", "\"")?.parse().ok()?))
@@ -103,7 +102,9 @@ fn the_histograms_of_sizes_and_lives_show_what_the_trace_has() {
         let filled = |title: &str| {
             let rows = rows(&page, title).unwrap_or_else(|| panic!("{name} has no chart of {title}"));
             // From the first to the last without a gap.
-            assert!(rows.first().is_some_and(|row| row.1 > 0.0) && rows.last().is_some_and(|row| row.1 > 0.0));
+            assert!(
+                rows.first().is_some_and(|row| row.1 > 0.0) && rows.last().is_some_and(|row| row.1 > 0.0)
+            );
             rows.into_iter().filter(|row| row.1 > 0.0).collect::<Vec<_>>()
         };
         let named = |rows: &[(&str, f64)]| -> Vec<(String, f64)> {
@@ -117,8 +118,11 @@ fn the_histograms_of_sizes_and_lives_show_what_the_trace_has() {
         assert_eq!(long, 30.0, "{name}: {lives:?}");
         // The same trace has the same numbers on a narrow ground: they are drawn twice.
         for class in ["wide", "narrow"] {
-            let chart = page.split_once("<strong>Sizes</strong>").unwrap().1.split_once("</figure>").unwrap().0;
-            let drawn = chart.split_once(&format!("<svg class=\"{class}\"")).unwrap_or_else(|| panic!("{name}: not {class}"));
+            let chart =
+                page.split_once("<strong>Sizes</strong>").unwrap().1.split_once("</figure>").unwrap().0;
+            let drawn = chart
+                .split_once(&format!("<svg class=\"{class}\""))
+                .unwrap_or_else(|| panic!("{name}: not {class}"));
             assert!(drawn.1.split_once("</svg>").unwrap().0.contains("≤128: 300"), "{name}, {class}");
         }
     }

@@ -18,8 +18,8 @@ mod remote;
 mod rings;
 
 pub use ages::{Ages, Seen};
+pub use clock::best as best_clock;
 pub use drain::{Drain, Round};
 pub use layout::{NAME_BYTES, VARIABLE};
-pub use clock::best as best_clock;
 pub use memory::Memory;
 pub use remote::{Place, Remote, patience};

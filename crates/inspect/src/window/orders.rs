@@ -91,7 +91,9 @@ impl Refusal {
             Refusal::UnknownOption => "its vcmalloc has no such option ('vcm stat' names its build)",
             Refusal::BadValue => "its vcmalloc refuses the value",
             Refusal::RecordedAlready => "is recorded already, by another vcm",
-            Refusal::NoMemory => "has no memory for the events (up to 64 MiB): a limit, or a filter of system calls",
+            Refusal::NoMemory => {
+                "has no memory for the events (up to 64 MiB): a limit, or a filter of system calls"
+            }
             Refusal::Hardened => {
                 "runs the hardened vcmalloc, which cannot be recorded while it runs; start it under 'vcm record -- COMMAND'"
             }

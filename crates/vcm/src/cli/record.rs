@@ -62,7 +62,12 @@ pub struct Record {
     #[arg(long, value_name = "FILE.html")]
     pub html: Option<PathBuf>,
     /// The command and its arguments
-    #[arg(required_unless_present = "pid", trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required_unless_present = "pid",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     pub command: Vec<OsString>,
 }
 

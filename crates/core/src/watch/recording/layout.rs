@@ -77,7 +77,6 @@ pub const fn slots_at(rings: u32) -> usize {
     (PAGE + rings as usize * size_of::<Ring>()).next_multiple_of(PAGE)
 }
 
-
 pub const fn bytes(rings: u32, slots: u32) -> usize {
     slots_at(rings) + rings as usize * slots as usize * size_of::<Slot>()
 }
@@ -114,7 +113,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    
     pub fn of(what: u64) -> Option<Kind> {
         const ALL: [Kind; 11] = [
             Kind::Malloc,

@@ -90,14 +90,18 @@ pub fn record(
         Begun::Yes(number) => number,
         Begun::Waits(why, number) => {
             line(&format!("vcm: {id}: {}; it is recorded from then on", why.line()));
-            begin.wait(number, &held).map_err(|number| number.map_or_else(
-                || failure("has ended, or became another program, before it was recorded".into()),
-                interrupted,
-            ))?;
+            begin.wait(number, &held).map_err(|number| {
+                number.map_or_else(
+                    || failure("has ended, or became another program, before it was recorded".into()),
+                    interrupted,
+                )
+            })?;
             number
         }
     };
-    let memory = begin.memory(arguments.sample, patience).map_err(|error| failure(format!("cannot be recorded: {error}")))?;
+    let memory = begin
+        .memory(arguments.sample, patience)
+        .map_err(|error| failure(format!("cannot be recorded: {error}")))?;
     say_begin(&begin.seen, arguments.length);
     let mut session = Session::new(memory, header, file);
     let end = rounds(&begin, &mut session, arguments.length, &held);
@@ -114,7 +118,9 @@ fn told(id: i32, end: &End) -> u8 {
             "vcm: {id} has ended, or became another program; what it did in its last {} ms or so is not in the trace",
             BETWEEN_ROUNDS.as_millis()
         )),
-        End::Over => line(&format!("vcm: {id} has ended the recording: nobody was heard of for five seconds")),
+        End::Over => {
+            line(&format!("vcm: {id} has ended the recording: nobody was heard of for five seconds"))
+        }
         End::Time | End::Failed | End::Signal(libc::SIGINT) => {}
         End::Signal(number) => return 128 + *number as u8,
     }
@@ -127,7 +133,10 @@ fn say_begin(seen: &Seen, length: Option<Duration>) {
         |length| format!("for {}", humantime::format_duration(length)),
     );
     let name = say::typed([&seen.name]);
-    line(&format!("vcm: {} {name} is recorded {time}; Ctrl-C ends that and keeps what there is", seen.process.id));
+    line(&format!(
+        "vcm: {} {name} is recorded {time}; Ctrl-C ends that and keeps what there is",
+        seen.process.id
+    ));
 }
 
 fn rounds(begin: &Begin, session: &mut Session, length: Option<Duration>, held: &Held) -> End {
