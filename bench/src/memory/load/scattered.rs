@@ -5,11 +5,16 @@
 //! can give back anything.
 
 use super::blocks::{Table, create, destroy};
+use super::threads;
 use crate::memory::board::{Board, Phase};
 use clap::Args;
 
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
+    /// By a thread beside the first, as in a daemon; some allocators have a thread of their own only in such a
+    /// process
+    #[arg(long)]
+    pub beside: bool,
     /// Asks the allocator for what it has to give back every 100 ms: its own call, where it has one
     #[arg(long)]
     pub asking: bool,
@@ -19,13 +24,21 @@ pub struct Settings {
 const SIZES: [(usize, usize); 3] = [(512, 150_000), (1024, 100_000), (2048, 50_000)];
 const KEPT_OF: usize = 20;
 
-pub fn run(board: &'static Board) {
-    let (live, blocks) = (board.live_counter(0), SIZES.iter().map(|size| size.1).sum());
-    let table = Table::new(blocks);
-    board.enter(Phase::Loading);
-    order().enumerate().for_each(|(slot, bytes)| table.put(slot, create(bytes, live)));
-    board.enter(Phase::Releasing);
-    (0..blocks).filter(|slot| slot % KEPT_OF != 0).for_each(|slot| destroy(table.take(slot), live));
+pub fn run(settings: &Settings, board: &'static Board) {
+    let table = Table::new(SIZES.iter().map(|size| size.1).sum());
+    let work = move |thread| {
+        let live = board.live_counter(thread);
+        board.enter(Phase::Loading);
+        order().enumerate().for_each(|(slot, bytes)| table.put(slot, create(bytes, live)));
+        board.enter(Phase::Releasing);
+        let freed = (0..table.len()).filter(|slot| slot % KEPT_OF != 0);
+        freed.for_each(|slot| destroy(table.take(slot), live));
+    };
+    if settings.beside {
+        threads::run(1, work)
+    } else {
+        work(0)
+    }
     super::stop(board, table.live());
 }
 
