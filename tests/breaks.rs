@@ -28,7 +28,9 @@ fn the_test_that_must_notice_a_break_exists() {
     let lost: Vec<&str> = BREAKS
         .iter()
         .filter(|planted| match planted.noticed_by {
-            Test::Core(word) | Test::Loom(word) | Test::Of(_, word) => !sources.contains(word),
+            Test::Core(word) | Test::Loom(word) | Test::Of(_, word) | Test::Tool(_, word) => {
+                !sources.contains(word)
+            }
             Test::On(..) => false,
         })
         .map(|planted| planted.name)

@@ -50,7 +50,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/watch",
         module: "crate::watch",
-        files: "mod stack empty slot modules probes profile/tally profile profile/reading profile/window text guards/places guards guards/wide guards/arena guards/repair report",
+        files: "mod stack empty slot modules probes profile/tally profile profile/reading profile/window recording/layout recording text guards/places guards guards/wide guards/arena guards/repair report",
     },
     Order {
         folder: "crates/core/src/upkeep",
@@ -61,8 +61,8 @@ const ORDERS: [Order; 8] = [
         folder: "crates/core/src/heap",
         module: "crate::heap",
         files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry
-            sampling/rate settings/read settings/start sampling/probes settings/apply process/orders process/words paths/take paths/give paths/slow_path
-            paths/whole paths/checked sampling/sample paths/free paths/allocate paths/sizes paths/resize
+            sampling/rate settings/read paths/keyed settings/start sampling/probes settings/apply recording/switch process/orders process/words paths/take paths/give paths/slow_path
+            paths/whole paths/checked sampling/sample recording/events paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats
             figures/text figures/last_words figures/window blocks hardened verify",
     },

@@ -24,7 +24,8 @@ const CRATES: [(&str, Floors); 10] = [
 
 const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bounds"], &["lib"]];
 
-const RECORD: Floors = &[&["clock", "layout"], &["memory"], &["drain"], &["ages"], &["lib"]];
+const RECORD: Floors =
+    &[&["clock", "layout"], &["rings"], &["remote"], &["memory"], &["drain"], &["ages"], &["lib"]];
 
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
@@ -39,7 +40,7 @@ const INSPECT: Floors = &[
     &["window::snapshot"],
     &["window::seen"],
     &["window::orders", "window::samples"],
-    &["window::watched"],
+    &["window::watched", "window::recording"],
     &["window"],
     &["lib"],
 ];
@@ -106,6 +107,7 @@ const LABS: Floors = &[
     &["engine::session", "engine::neighbours"],
     &["engine::process", "engine::ground"],
     &["engine::packages"],
+    &["engine::other_system"],
     // What an experiment says, and what is made of its rows.
     &["engine::cell"],
     &["engine::results"],
@@ -118,24 +120,20 @@ const LABS: Floors = &[
     &["ceph::look::latency", "ceph::look::sampling", "ceph::look::found"],
     &["ceph::look::counters"],
     &["ceph::look"],
-    &[
-        "ceph::cluster::release",
-        "ceph::cluster::monitor",
-        "ceph::cluster::osd",
-        "ceph::cluster::other_system",
-    ],
+    &["ceph::cluster::store"],
+    &["ceph::cluster::release", "ceph::cluster::monitor", "ceph::cluster::osd"],
     &["ceph::cluster::shape"],
     &["ceph::cluster::configuration"],
     &["ceph::cluster"],
     &["ceph::cluster::pool", "ceph::cluster::library"],
     &["ceph::cluster::up"],
-    &["ceph::load", "ceph::held", "ceph::gateway", "ceph::settings"],
+    &["ceph::load", "ceph::held", "ceph::gateway", "ceph::file_system", "ceph::settings"],
     &["ceph::paired"],
     &["ceph::written"],
     &["ceph::existing", "ceph::experiments"],
     &["ceph"],
     &["ceph::journal_test"],
-    &["gluster::helpers", "gluster::reports"],
+    &["gluster::helpers", "gluster::release", "gluster::reports"],
     &["gluster::cluster"],
     &["gluster"],
     &["gluster::detach", "gluster::multiplex", "gluster::pools"],
@@ -143,7 +141,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["amount", "child", "page", "say", "config_file", "proof"],
+    &["amount", "child", "page", "say", "config_file", "proof", "signals"],
     &["whole_file"],
     &["settings", "restart", "trace_file", "drop_in"],
     &["automatic", "library", "cli", "table"],
@@ -158,10 +156,11 @@ const VCM: Floors = &[
     &["verbs::doctor::check", "verbs::doctor::commands", "verbs::doctor::blocks"],
     &["verbs::doctor::checks", "verbs::doctor::json", "verbs::doctor::report"],
     &["verbs::doctor::markdown"],
-    &["verbs::profile::signals", "verbs::profile::traced"],
+    &["verbs::profile::traced"],
     &["verbs::profile::command", "verbs::profile::process"],
     &["verbs::compare::apply", "verbs::compare::verdict"],
     &["verbs::record::before", "verbs::record::output", "verbs::record::session"],
+    &["verbs::record::running"],
     &["verbs::compare::advice", "verbs::compare::arms"],
     &["verbs::compare::json", "verbs::compare::report"],
     &["verbs::compare::page"],

@@ -49,6 +49,97 @@ fn trace(folder: &Path) -> PathBuf {
     path
 }
 
+/// Blocks of three sizes, each of which lives for a time of its own: 300 of 100 bytes for a microsecond or two, 30 of 3000 bytes
+/// for 5 ms, and 3 of a MiB to the end.
+fn known(folder: &Path) -> PathBuf {
+    let path = folder.join("known.vct");
+    let header = Header { command: vec!["known".into()], ..Header::default() };
+    let mut writer = Writer::new(File::create(&path).unwrap(), &header).unwrap();
+    let mut now = 0;
+    let mut event = |stream, now, event: &Event| writer.event(stream, now, event).unwrap();
+    for _ in 0..3 {
+        event(1, now, &Event::Malloc { bytes: 1 << 20 });
+    }
+    for ordinal in 3..303 {
+        event(1, now, &Event::Malloc { bytes: 100 });
+        event(1, now, &Event::Free { object: Object { stream: 1, ordinal } });
+        now += 1000;
+    }
+    for _ in 0..30 {
+        event(1, now, &Event::Malloc { bytes: 3000 });
+    }
+    for ordinal in 303..333 {
+        event(1, now + 5_000_000, &Event::Free { object: Object { stream: 1, ordinal } });
+    }
+    writer.finish().unwrap();
+    path
+}
+
+/// The rows of the table below a chart of a page: labels and values. None where there is no such chart.
+fn rows(page: &str, title: &str) -> Option<Vec<(String, f64)>> {
+    let (_, chart) = page.split_once(&format!("<figcaption><strong>{title}</strong>"))?;
+    let (chart, _) = chart.split_once("</figure>")?;
+    let (_, body) = chart.split_once("<tbody>")?;
+    let inside =
+        |text: &str, from: &str, to: &str| Some(text.split_once(from)?.1.split_once(to)?.0.to_owned());
+    let row = |row: &str| {
+        let label = inside(row, "<span>", "</span>")?;
+        Some((label, inside(row, "data-value=\"", "\"")?.parse().ok()?))
+    };
+    body.split("<tr ").skip(1).map(row).collect()
+}
+
+#[test]
+fn the_histograms_of_sizes_and_lives_show_what_the_trace_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = known(folder.path()).display().to_string();
+    let page = |name: &str| folder.path().join(name).display().to_string();
+    vcm(folder.path(), &["trace", "info", &trace, "--html", &page("trace.html")]);
+    let arms = ["--allocators", "glibc,glibc", "--repeat", "1"];
+    vcm(folder.path(), &[&["replay", &trace, "--html", &page("replay.html")][..], &arms].concat());
+    for name in ["trace.html", "replay.html"] {
+        let page = std::fs::read_to_string(page(name)).unwrap();
+        let filled = |title: &str| {
+            let rows = rows(&page, title).unwrap_or_else(|| panic!("{name} has no chart of {title}"));
+            // From the first to the last without a gap.
+            assert!(
+                rows.first().is_some_and(|row| row.1 > 0.0) && rows.last().is_some_and(|row| row.1 > 0.0)
+            );
+            rows.into_iter().filter(|row| row.1 > 0.0).collect::<Vec<_>>()
+        };
+        let named = |rows: &[(&str, f64)]| -> Vec<(String, f64)> {
+            rows.iter().map(|(label, value)| ((*label).to_owned(), *value)).collect()
+        };
+        assert_eq!(filled("Sizes"), named(&[("≤128", 300.0), ("≤4K", 30.0), ("≤1M", 3.0)]), "{name}");
+        let lives = filled("Lifetimes of blocks");
+        assert_eq!(lives.last(), named(&[("to the end", 3.0)]).last(), "{name}");
+        assert_eq!(lives.iter().map(|row| row.1).sum::<f64>(), 333.0, "{name}: each block once");
+        let long: f64 = lives.iter().filter(|row| row.0.ends_with("ms")).map(|row| row.1).sum();
+        assert_eq!(long, 30.0, "{name}: {lives:?}");
+        // The same trace has the same numbers on a narrow ground: they are drawn twice.
+        for class in ["wide", "narrow"] {
+            let chart =
+                page.split_once("<strong>Sizes</strong>").unwrap().1.split_once("</figure>").unwrap().0;
+            let drawn = chart
+                .split_once(&format!("<svg class=\"{class}\""))
+                .unwrap_or_else(|| panic!("{name}: not {class}"));
+            assert!(drawn.1.split_once("</svg>").unwrap().0.contains("≤128: 300"), "{name}, {class}");
+        }
+    }
+}
+
+#[test]
+fn a_page_without_blocks_has_no_histograms() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty.vct");
+    let writer = Writer::new(File::create(&path).unwrap(), &Header::default()).unwrap();
+    writer.finish().unwrap();
+    let page = folder.path().join("empty.html").display().to_string();
+    vcm(folder.path(), &["trace", "info", &path.display().to_string(), "--html", &page]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!((rows(&page, "Sizes"), rows(&page, "Lifetimes of blocks")), (None, None));
+}
+
 fn vcm(folder: &Path, words: &[&str]) {
     let mut tool = Command::new(library::tool().unwrap());
     tool.args(words).current_dir(folder).env_remove("LD_PRELOAD");

@@ -21,11 +21,13 @@ pub enum Test {
     Loom(&'static str),
     /// Of another package.
     Of(&'static str, &'static str),
+    /// Of a suite of the tool's, on the shared library, which is built first: suite, word.
+    Tool(&'static str, &'static str),
     /// Of a suite in `tests/`, whose programs run on a library that is built first: package, suite, word.
     On(&'static str, &'static str, &'static str),
 }
 
-use Test::{Core, Loom, Of, On};
+use Test::{Core, Loom, Of, On, Tool};
 
 const CORE: &str = "crates/core/src";
 const CRATES: &str = "crates";
@@ -45,6 +47,24 @@ pub const BREAKS: &[Break] = &[
         "let state = self.state.fetch_sub(HELD, Ordering::Release);",
         "let state = self.state.fetch_sub(HELD, Ordering::Relaxed);",
         Loom("loom_"),
+    ),
+    core(
+        "the_fast_paths_stay_on_while_it_is_recorded",
+        "self.front.stop(self.closed(0).as_ptr().expose_provenance());\n            // Where that",
+        "// Where that",
+        "the_fast_paths_are_off_while_it_lasts",
+    ),
+    core(
+        "a_recording_goes_on_when_the_tool_is_gone",
+        "stamp <= until\n    }",
+        "stamp <= until || until != 0\n    }",
+        "it_ends_with_the_first_event_behind_its_time",
+    ),
+    core(
+        "a_recorded_free_is_not_told",
+        "self.ends(address);\n        Self::free_slow(self, address);",
+        "Self::free_slow(self, address);",
+        "the_fast_paths_are_off_while_it_lasts",
     ),
     core(
         "two_locks_are_taken_in_the_other_order",
@@ -343,5 +363,29 @@ pub const BREAKS: &[Break] = &[
         "is_ours_too && (set.is_from_environment_file || comes_later(&set.file))",
         "is_ours_too && comes_later(&set.file)",
         Of("vcm", "a_preload_in_an_environment_file_or_a_later_drop_in_does_not_win"),
+    ),
+    other(
+        "vcm_run_names_no_front",
+        "front {front}, from {file}",
+        "front {version}, from {file}",
+        Tool("refused_calls", "a_refused_call_is_named_by_run_and_by_stat"),
+    ),
+    other(
+        "vcm_stat_gives_no_reason",
+        "stats.overflows, snapshot.front_reason",
+        "stats.overflows, snapshot.front",
+        Tool("refused_calls", "a_refused_call_is_named_by_run_and_by_stat"),
+    ),
+    other(
+        "a_refused_fence_is_called_a_refused_registration",
+        "FrontReason::Fence => \"membarrier is refused\"",
+        "FrontReason::Fence => \"rseq is refused\"",
+        Tool("refused_calls", "a_refused_call_is_named_by_run_and_by_stat"),
+    ),
+    other(
+        "a_refusal_is_named_where_nothing_is_refused",
+        "FrontReason::Libc => \"registered by the C library\"",
+        "FrontReason::Libc => \"rseq is refused\"",
+        Tool("refused_calls", "where_nothing_is_refused"),
     ),
 ];

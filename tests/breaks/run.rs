@@ -200,6 +200,7 @@ impl Test {
             Test::Core(word) => (Test::Core(""), word),
             Test::Loom(word) => (Test::Loom(""), word),
             Test::Of(package, word) => (Test::Of(package, ""), word),
+            Test::Tool(suite, word) => (Test::Tool(suite, ""), word),
             Test::On(package, suite, word) => (Test::On(package, suite, ""), word),
         }
     }
@@ -209,6 +210,7 @@ impl Test {
             Test::Core(_) => vec!["test", "-p", "vcmalloc-core", "--lib"],
             Test::Loom(_) => vec!["test", "--release", "-p", "vcmalloc-core", "--lib"],
             Test::Of(package, _) => vec!["test", "-p", package, "--no-fail-fast"],
+            Test::Tool(suite, _) => vec!["test", "-p", "vcm", "--test", suite],
             Test::On(_, suite, _) => vec!["test", "-p", "vcmalloc-tests", "--test", suite],
         }
     }
@@ -217,20 +219,23 @@ impl Test {
     fn builds(self) -> Vec<Vec<&'static str>> {
         let tests = [self.command(), vec!["--no-run"]].concat();
         match self {
-            Test::On(package, ..) => {
-                vec![vec!["build", "--release", "-p", package], tests]
-            }
+            Test::On(package, ..) => vec![vec!["build", "--release", "-p", package], tests],
+            Test::Tool(..) => vec![vec!["build", "--release", "-p", "vcmalloc-shared"], tests],
             _ => vec![tests],
         }
     }
 
     fn shown(self) -> String {
-        let (Test::Core(word) | Test::Loom(word) | Test::Of(_, word) | Test::On(_, _, word)) = self;
+        let (Test::Core(word)
+        | Test::Loom(word)
+        | Test::Of(_, word)
+        | Test::Tool(_, word)
+        | Test::On(_, _, word)) = self;
         let tests = match self {
             Test::Core(_) => "core",
             Test::Loom(_) => "loom",
             Test::Of(package, _) => package,
-            Test::On(_, suite, _) => suite,
+            Test::Tool(suite, _) | Test::On(_, suite, _) => suite,
         };
         format!("{tests} {word}").trim_end().to_string()
     }

@@ -5,6 +5,7 @@
 // args: 40
 // args.preload: 120
 // args.locked: 120
+// args.kernels: 10
 // limit: 240
 #include "check.h"
 #include <pthread.h>

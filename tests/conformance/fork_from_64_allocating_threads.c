@@ -4,6 +4,7 @@
 // args: 1000
 // args.preload: 3000
 // args.hardened: 100
+// args.kernels: 20
 // limit: 240
 #include "check.h"
 #include <pthread.h>

@@ -5,6 +5,7 @@
 // args: 100
 // args.preload: 400
 // args.locked: 400
+// args.kernels: 20
 // limit: 240
 #include "check.h"
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* Are the library's mappings named in /proc/self/smaps, do they merge as they do without names, and do they go back?
- * The program starts itself twice: as it is, and behind a filter for which the kernel has no names.
+ * The program starts itself as it is and behind a filter for which the kernel has no names, each with guards and memory for
+ * handlers, and without: only without, mappings do not depend on chance, and are compared.
  * 77: this kernel has none. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -70,23 +71,29 @@ static void allocate_and_free(int signal) {
     free(malloc(100));
 }
 
-/* A handler that allocates while the heap is busy. */
-static void interrupt_the_heap(void) {
+/* A handler that allocates while the heap is busy, until it has met it so, where names tell. */
+static void interrupt_the_heap(int is_named) {
+    struct seen seen = {0};
     struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
     signal(SIGALRM, allocate_and_free);
     setitimer(ITIMER_REAL, &often, NULL);
-    for (int i = 0; i < 20000; i++) {
-        free(malloc(300000));
+    for (int round = 0; round < (is_named ? 50 : 1) && seen.named[NAMES - 1] == 0; round++) {
+        for (int i = 0; i < 20000; i++) {
+            free(malloc(300000));
+        }
+        look(&seen, NULL, 0);
     }
     setitimer(ITIMER_REAL, &never, NULL);
 }
 
 /* Prints: all mappings, then of each name their number and their KiB, then wrong ones; in use and after a release. */
-static int grow(void) {
+static int grow(int is_named, int is_guarded) {
     static void *blocks[BLOCKS];
     struct seen full, empty;
     size_t (*release)(size_t) = (size_t (*)(size_t))dlsym(RTLD_DEFAULT, "vcm_release");
-    interrupt_the_heap();
+    if (is_guarded) {
+        interrupt_the_heap(is_named);
+    }
     for (int i = 0; i < BLOCKS; i++) {
         if (!(blocks[i] = malloc(1000))) {
             return 3;
@@ -128,7 +135,7 @@ static void forget_names(void) {
     }
 }
 
-static void read_from(int is_named, struct seen seen[2]) {
+static void read_from(int is_named, int is_guarded, struct seen seen[2]) {
     int ends[2];
     if (pipe(ends) != 0) {
         exit(3);
@@ -139,9 +146,9 @@ static void read_from(int is_named, struct seen seen[2]) {
         if (!is_named) {
             forget_names();
         }
-        setenv("VCM_GUARDED_RATE", "1000", 1);
+        setenv("VCM_GUARDED_RATE", is_guarded ? "1000" : "0", 1);
         setenv("VCM_SAMPLE_INTERVAL", "2000", 1);
-        execl("/proc/self/exe", "names", "grow", (char *)NULL);
+        execl("/proc/self/exe", "names", "grow", is_named ? "named" : "bare", is_guarded ? "guarded" : "plain", (char *)NULL);
         _exit(3);
     }
     close(ends[1]);
@@ -166,28 +173,37 @@ static void read_from(int is_named, struct seen seen[2]) {
 }
 
 int main(int count, char **arguments) {
-    if (count == 2 && strcmp(arguments[1], "grow") == 0) {
-        return grow();
+    if (count == 4 && strcmp(arguments[1], "grow") == 0) {
+        return grow(strcmp(arguments[2], "named") == 0, strcmp(arguments[3], "guarded") == 0);
     }
     void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (prctl(PR_SET_VMA, 0, page, sysconf(_SC_PAGESIZE), "a-name") != 0) {
         fprintf(stderr, "names: this kernel has none\n");
         return 77;
     }
-    struct seen named[2], bare[2];
-    read_from(1, named);
-    read_from(0, bare);
+    struct seen named[2], bare[2], plain[2], plain_bare[2];
+    read_from(1, 1, named);
+    read_from(0, 1, bare);
+    read_from(1, 0, plain);
+    read_from(0, 0, plain_bare);
     printf("names:");
     for (int i = 0; i < NAMES; i++) {
         printf(" %s %d (%ld KiB)", names[i], named[0].named[i], named[0].resident[i]);
     }
-    printf("; mappings %d, without names %d; heap after a release %ld KiB in %d\n", named[0].all, bare[0].all,
-        named[1].resident[0], named[1].named[0]);
+    printf("; mappings without guards %d, without names too %d, after a release %d and %d; heap after a release %ld KiB in %d\n",
+        plain[0].all, plain_bare[0].all, plain[1].all, plain_bare[1].all, named[1].resident[0], named[1].named[0]);
     int failed = 0;
     for (int i = 0; i < NAMES; i++) {
-        failed += named[0].named[i] == 0 || bare[0].named[i] != 0;
+        if (named[0].named[i] == 0 || bare[0].named[i] != 0) {
+            printf("names: %s: %d, and %d where there are none\n", names[i], named[0].named[i], bare[0].named[i]);
+            failed = 1;
+        }
     }
-    failed += named[0].wrong + (named[0].all > bare[0].all) + (named[1].all > bare[1].all);
-    failed += named[0].resident[0] < BLOCKS - BLOCKS / 20 || named[1].resident[0] > BLOCKS / 10;
-    return failed ? 1 : 0;
+    if (named[0].wrong || plain[0].wrong) {
+        printf("names: %d and %d blocks outside the heap and the guards\n", named[0].wrong, plain[0].wrong);
+        failed = 1;
+    }
+    failed |= plain[0].all > plain_bare[0].all || plain[1].all > plain_bare[1].all;
+    failed |= named[0].resident[0] < BLOCKS - BLOCKS / 20 || named[1].resident[0] > BLOCKS / 10;
+    return failed;
 }

@@ -37,22 +37,27 @@ static void double_free_a_b_a() {
     see_what_a_double_free_did(64);
 }
 
-static void double_free_after_5000_frees() {
+static void free_twice_after_5000_frees(size_t bytes) {
     void **block = outside<void *>(5001);
     for (int i = 0; i < 5001; i++)
-        block[i] = malloc(64);
+        block[i] = malloc(bytes);
     for (int i = 0; i < 5001; i++)
         free(block[i]);
     free_badly(block[0]);
-    see_what_a_double_free_did(64);
+    see_what_a_double_free_did(bytes);
 }
 
-static void double_free_by_another_thread() {
-    void *block = malloc(64);
+static void free_twice_by_another_thread(size_t bytes) {
+    void *block = malloc(bytes);
     free(block);
     std::thread([=] { free_badly(block); }).join();
-    see_what_a_double_free_did(64);
+    see_what_a_double_free_did(bytes);
 }
+
+static void double_free_after_5000_frees() { free_twice_after_5000_frees(64); }
+static void double_free_of_1000_bytes_after_5000_frees() { free_twice_after_5000_frees(1000); }
+static void double_free_by_another_thread() { free_twice_by_another_thread(64); }
+static void double_free_of_1000_bytes_by_another_thread() { free_twice_by_another_thread(1000); }
 
 static void double_free_by_two_remote_threads() {
     void *block = malloc(64);
@@ -121,6 +126,19 @@ static void realloc_foreign() {
     if (moved == nullptr)
         outcome("harmless", "realloc answered null");
     look_for_overlap(5000, 500, {foreign, MIB - 64}, "foreign");
+}
+
+static void realloc_freed_in_place() {
+    void *block[10];
+    for (int i = 0; i < 10; i++)
+        block[i] = malloc(64);
+    for (int i = 0; i < 10; i++)
+        free(block[i]);
+    void *kept = realloc(block[0], 60);
+    committed();
+    if (kept == nullptr)
+        outcome("harmless", "realloc answered null");
+    see_what_a_double_free_did(64);
 }
 
 static void realloc_freed() {
@@ -230,10 +248,11 @@ static void new_array_then_delete() {
 static const Crime CRIMES[] = {
     CRIME(double_free_at_once), CRIME(double_free_large), CRIME(double_free_a_b_a),
     CRIME(double_free_after_5000_frees), CRIME(double_free_by_another_thread),
+    CRIME(double_free_of_1000_bytes_after_5000_frees), CRIME(double_free_of_1000_bytes_by_another_thread),
     CRIME(double_free_by_two_remote_threads), CRIME(double_free_after_reuse), CRIME(free_interior_small),
     CRIME(free_interior_large), CRIME(free_misaligned), CRIME(free_stack), CRIME(free_global), CRIME(free_mapping),
     CRIME(free_text), CRIME(free_wild), CRIME(free_low), CRIME(free_unmapped), CRIME(free_never_handed_out),
-    CRIME(realloc_foreign), CRIME(realloc_freed), CRIME(sized_delete_too_large), CRIME(sized_delete_interior),
+    CRIME(realloc_foreign), CRIME(realloc_freed), CRIME(realloc_freed_in_place), CRIME(sized_delete_too_large), CRIME(sized_delete_interior),
     CRIME(sized_delete_twice), CRIME(realloc_interior), CRIME(sized_delete_too_small),
     CRIME(sized_delete_small_as_large), CRIME(sized_delete_large_as_small),
     CRIME(aligned_block_deleted_as_unaligned), CRIME(unaligned_block_deleted_as_aligned),

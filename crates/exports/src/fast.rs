@@ -45,6 +45,8 @@ extern "C" fn malloc(bytes: usize) -> Pointer {
         area = const Policy::AREA,
         index = const Policy::INDEX,
         slabs = const Policy::SLABS,
+        key = const Policy::KEY,
+        last_keyed = const Policy::LAST_KEYED,
     )
 }
 

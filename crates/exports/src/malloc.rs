@@ -6,8 +6,6 @@ use core::ffi::c_int;
 use core::ptr;
 use libc::{EINVAL, ENOMEM};
 use vcmalloc_core::class::MIN_ALIGN;
-#[cfg(whole_paths)]
-use vcmalloc_core::class::TABLED_BYTES;
 
 /// The result of a slow path: errno says why a block could not be had, and is as it was otherwise.
 pub fn answered(allocate: impl FnOnce() -> usize) -> Pointer {
@@ -107,7 +105,7 @@ pub extern "C" fn cfree(block: Pointer) {
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
     #[cfg(whole_paths)]
-    if let Some(total) = count.checked_mul(bytes).filter(|total| *total <= TABLED_BYTES) {
+    if let Some(total) = count.checked_mul(bytes).filter(|total| heap().is_unseen(*total)) {
         // SAFETY: malloc may be called with any size.
         let block = unsafe { exported_malloc(total) };
         if !block.is_null() {

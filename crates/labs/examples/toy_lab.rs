@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use std::time::Duration;
 use vcm_labs::engine::cell::Cell;
 use vcm_labs::engine::experiment::*;
-use vcm_labs::engine::lab::{Lab, Setting, Values, nothing_to_check};
+use vcm_labs::engine::lab::{For, Lab, Setting, Values, nothing_to_check};
 use vcm_labs::engine::process::{Process, Program};
 use vcm_labs::engine::request::Request;
 use vcm_labs::engine::results::Row;
@@ -147,7 +147,7 @@ static LAB: Lab = Lab {
         name: "length",
         value: "SECONDS",
         values: Values::Number(1..=60),
-        of: Some("run"),
+        of: For::Only("run"),
         default: Some("1"),
         help: "run: how long to sleep",
     }],

@@ -199,6 +199,24 @@ impl<W: Write> Ages<W> {
         self.threads.iter().filter(|(_, thread)| !thread.named).map(|(id, _)| *id).collect()
     }
 
+    /// Ends threads that are no more, where nothing else tells of that.
+    pub fn gone(&mut self, at: u64, is_there: impl Fn(u32) -> bool) -> Result<()> {
+        let gone: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(id, thread)| thread.ended.is_none() && !is_there(**id))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in gone {
+            if let Some(thread) = self.threads.get_mut(&id) {
+                // What it did last may still be read.
+                thread.ended.get_or_insert(at);
+                self.ending.push(id);
+            }
+        }
+        Ok(())
+    }
+
     pub fn memory(&mut self, at: u64, resident: u64, minor_faults: u64, major_faults: u64) -> Result<()> {
         self.writer.event(PROCESS, at, &Event::Memory { resident, minor_faults, major_faults })
     }

@@ -65,9 +65,13 @@ impl Drain {
         let now = self.clock.read();
         let rate = self.clock.nanoseconds(now).saturating_sub(self.clock.nanoseconds(now - 1_000_000)).max(1);
         let slack = (u128::from(SLACK_NANOSECONDS) * 1_000_000 / u128::from(rate)) as u64;
+        memory.fetch();
         let mut whole = true;
         for ring in 0..memory.header().rings {
             whole &= self.empty(memory, ring, at_end);
+        }
+        if !at_end {
+            memory.tell();
         }
         let mut round = Round { lost: self.lost(memory), ..Round::default() };
         if !whole {

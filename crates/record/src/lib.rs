@@ -4,17 +4,22 @@
 //! Memory (shared) --> rings --> drain: sorted up to a time that nobody can go behind --> ages --> vcm_trace::Writer
 //! ```
 //!
+//! The rings are memory of the tool that the recorder maps, or (`remote`) memory of a process that runs on vcmalloc.
 //! Owns no process: who starts it gives it the variable of [`Memory`]. docs/design/record.md says how.
 
 mod ages;
 mod clock;
 mod drain;
-#[path = "../../recorder/src/layout.rs"]
+#[path = "../../core/src/watch/recording/layout.rs"]
 #[allow(dead_code, reason = "the recorded process uses the rest")]
 mod layout;
 mod memory;
+mod remote;
+mod rings;
 
 pub use ages::{Ages, Seen};
+pub use clock::best as best_clock;
 pub use drain::{Drain, Round};
 pub use layout::{NAME_BYTES, VARIABLE};
 pub use memory::Memory;
+pub use remote::{Place, Remote, patience};

@@ -1,7 +1,9 @@
 //! The memory that is shared: made here, mapped by the process through /proc, so that it gets no descriptor.
 
 use crate::clock;
-use crate::layout::{self, Header, NAME_BYTES, PAGE, Ring, Slot};
+use crate::layout::{self, Header, NAME_BYTES, Ring, Slot};
+use crate::remote::{Mirrored, Place, Remote};
+use crate::rings::Rings;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -16,9 +18,11 @@ const LEAST_SLOTS: usize = 1 << 12;
 const MOST_RINGS: usize = 256;
 
 pub struct Memory {
-    at: *mut Header,
+    rings: Rings,
     bytes: usize,
-    file: File,
+    /// None: a mirror of what lies elsewhere.
+    file: Option<File>,
+    mirrored: Option<Mirrored>,
 }
 
 impl Memory {
@@ -58,41 +62,83 @@ impl Memory {
             (*at).sample = sample;
             (*at).name = padded;
         }
-        let memory = Memory { at, bytes, file };
+        let memory = Memory { rings: Rings(at), bytes, file: Some(file), mirrored: None };
         memory.header().magic.store(layout::MAGIC, Release);
         Ok(memory)
     }
 
+    /// What a process writes into rings of its own.
+    pub fn remote(
+        process: u32,
+        sample: u32,
+        place: &Place,
+        patience: u64,
+        remote: Box<dyn Remote>,
+    ) -> io::Result<Memory> {
+        let is_sound = (1..=MOST_RINGS as u32).contains(&place.rings)
+            && place.slots.is_power_of_two()
+            && place.slots as usize <= MOST_SLOTS;
+        if !is_sound {
+            return Err(io::Error::other("its rings are damaged"));
+        }
+        let mirrored = Mirrored::new(remote, place, patience)?;
+        let bytes = layout::bytes(place.rings, place.slots);
+        let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping harms nobody.
+        let at = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, how, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = at.cast::<Header>();
+        // SAFETY: the mapping is long enough, zeroed, and nobody else has it.
+        unsafe {
+            (*at).rings = place.rings;
+            (*at).cpus = place.rings;
+            (*at).slots = place.slots;
+            (*at).clock = clock::best();
+            (*at).sample = sample;
+        }
+        let memory = Memory { rings: Rings(at), bytes, file: None, mirrored: Some(mirrored) };
+        memory.header().process.store(process, Release);
+        memory.header().images.store(1, Release);
+        let first = memory.mirrored.iter().flat_map(Mirrored::first);
+        for (index, tail) in first.enumerate() {
+            memory.ring(index as u32).tail.store(*tail, Release);
+            memory.ring(index as u32).head.store(*tail, Release);
+        }
+        Ok(memory)
+    }
+
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: mapped as long as this value lives; all that changes is an atomic.
-        unsafe { &*self.at }
+        self.rings.header()
     }
 
     pub(crate) fn ring(&self, index: u32) -> &Ring {
-        // SAFETY: the rings lie on the page behind the header.
-        unsafe { &*self.at.byte_add(PAGE).cast::<Ring>().add(index as usize) }
+        self.rings.ring(index)
     }
 
     pub(crate) fn slot(&self, ring: u32, place: u64) -> &Slot {
-        let slots = self.header().slots;
-        let index = ring as usize * slots as usize + (place as usize & (slots as usize - 1));
-        // SAFETY: within the slots, by the mask.
-        unsafe { &*self.at.byte_add(layout::slots_at(self.header().rings)).cast::<Slot>().add(index) }
+        self.rings.slot(ring, place)
     }
 
     /// The value of [`crate::VARIABLE`] for the process.
     pub fn variable(&self) -> io::Result<String> {
-        Ok(format!("{}/{}/{}", std::process::id(), self.file.as_raw_fd(), self.file.metadata()?.ino()))
+        let file = self.file.as_ref().ok_or_else(|| io::Error::other("no memory of ours"))?;
+        Ok(format!("{}/{}/{}", std::process::id(), file.as_raw_fd(), file.metadata()?.ino()))
     }
 
     /// For between fork and exec: this process is the one that is recorded.
     pub fn claim(&self) -> impl Fn() + Send + Sync + use<> {
-        let at = self.at as usize;
+        let at = self.rings.0 as usize;
         // SAFETY: the child of fork has the mapping, at the same place.
         move || unsafe { (*(at as *const Header)).process.store(libc::getpid() as u32, Release) }
     }
 
+    /// Of a process that has rings of its own: false ends it with the next event.
     pub fn record(&self, on: bool) {
+        if let Some(mirrored) = self.mirrored.as_ref().filter(|_| !on) {
+            mirrored.end();
+        }
         self.header().recording.store(on.into(), Release);
     }
 
@@ -105,9 +151,36 @@ impl Memory {
         self.header().images.load(Acquire)
     }
 
-    /// What of the process's memory is this.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// Bytes of what the process has in memory that are this: of those that it shares, and of all.
+    pub fn resident(&self, shared: u64) -> u64 {
+        match &self.mirrored {
+            Some(mirrored) => mirrored.touched().min(self.bytes as u64),
+            // They are mapped whole.
+            None => shared.min(self.bytes as u64),
+        }
+    }
+
+    pub fn is_remote(&self) -> bool {
+        self.mirrored.is_some()
+    }
+
+    /// The process has ended, or became another program: what it wrote since the last round went with its memory.
+    pub fn is_gone(&self) -> bool {
+        self.mirrored.as_ref().is_some_and(Mirrored::is_gone)
+    }
+
+    /// Makes a mirror what is mirrored.
+    pub(crate) fn fetch(&self) {
+        if let Some(mirrored) = self.mirrored.as_ref().filter(|mirrored| !mirrored.is_gone()) {
+            mirrored.fetch(&self.rings);
+        }
+    }
+
+    /// Tells the other side how far its rings were read.
+    pub(crate) fn tell(&self) {
+        if let Some(mirrored) = self.mirrored.as_ref().filter(|mirrored| !mirrored.is_gone()) {
+            mirrored.tell(&self.rings);
+        }
     }
 
     /// How often a thread waited for room, and for how many nanoseconds together.
@@ -124,6 +197,6 @@ impl Drop for Memory {
     fn drop(&mut self) {
         self.record(false);
         // SAFETY: our own mapping, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+        unsafe { libc::munmap(self.rings.0.cast(), self.bytes) };
     }
 }

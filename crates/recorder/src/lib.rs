@@ -10,11 +10,13 @@
 //! record               an event into the ring of this CPU
 //! sequence             the same without locked instructions
 //! next                 the allocator behind; a few blocks for the time before it is known
-//! layout               what is shared with the tool, compiled into both
+//! layout               what is shared with the tool, compiled into both and into the core, where it lies
 //! ```
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[path = "../../core/src/watch/recording/layout.rs"]
+#[allow(dead_code, reason = "the tool and the core use the rest")]
 mod layout;
 mod malloc;
 mod next;

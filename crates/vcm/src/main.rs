@@ -17,6 +17,7 @@
 //! table       what a comparison measured; words, how that is told
 //! html        pages for a browser; whole_file, files that are whole or as they were
 //! page        text that fits the terminal
+//! signals     what must not end us meanwhile
 //! say         how a message, a failure and an exit code look
 //! ```
 //!
@@ -38,6 +39,7 @@ mod proof;
 mod restart;
 mod say;
 mod settings;
+mod signals;
 mod table;
 mod trace_file;
 mod unit_plan;

@@ -127,6 +127,13 @@ impl<O: Os> Cache<O> {
         })
     }
 
+    /// Stops where a block is one of the two that this thread's cache took last.
+    pub fn look_for(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        self.with_slab_cache(below.os, |cache| {
+            cache.map_or(Ok(()), |cache| freed_just_now(cache.slab(), class, block))
+        })
+    }
+
     fn spill_slab(
         &self,
         below: Below<'_, O>,

@@ -15,6 +15,8 @@ impl Front {
 
     pub fn start(&self, _: isize, _: isize, _: usize, _: usize) {}
 
+    pub fn start_as(&self, _: &Front) {}
+
     pub fn stop(&self, _: usize) {}
 
     pub fn set_direct(&self, _: bool) {}

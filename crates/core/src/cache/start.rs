@@ -61,6 +61,22 @@ impl<O: Os> Cache<O> {
         true
     }
 
+    /// Turns the fast paths' sequences off, and waits for those under way. False where they were off.
+    pub fn close_front(&self, os: &O) -> bool {
+        let is_on = self.front.is_on();
+        if is_on {
+            self.front.stop(self.closed(0).as_ptr().expose_provenance());
+            // Where that is refused, a few calls that have begun are not seen.
+            os.fence_sequences();
+        }
+        is_on
+    }
+
+    /// Turns them on again.
+    pub fn open_front(&self) {
+        self.front.start_as(&self.behind);
+    }
+
     /// Turns the sequences off for all that begin from now on, for good: every virtual CPU finds an empty
     /// slab without room, also one whose slab is being emptied now and put back.
     pub fn stop(&self) {

@@ -65,6 +65,11 @@ impl<O: Os> Cache<O> {
         cpus + hash % under_locks
     }
 
+    /// A number that threads on different CPUs seldom share.
+    pub fn place(&self) -> usize {
+        self.slot()
+    }
+
     /// Calls `act` with this thread's cache; without one if its slab is frozen or cannot be made.
     pub(super) fn with_slab_cache<R>(&self, os: &O, act: impl FnOnce(Option<&dyn SlabCache>) -> R) -> R {
         if self.slots.load(Ordering::Acquire) == 0 {

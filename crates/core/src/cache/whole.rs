@@ -15,6 +15,8 @@
 //!   in which a thread cannot be registered whose creator was, so an area that a new thread inherits from an
 //!   old one is a registered one again. A thread that takes back its registration itself, and goes on
 //!   allocating, breaks this rule.
+//! - A freed block of up to 128 bytes carries a key (`heap::paths::keyed`), stored and cleared inside the sequences: an interrupted
+//!   one may leave a free block without its key, or a live one with it, and both are harmless.
 //! - A sequence may end in one store only, and these two have one descriptor: they end in the same
 //!   instruction.
 //! - An abort begins the sequence again, not the function: a debugger's breakpoint on the function is an
@@ -33,6 +35,7 @@
 //! - `.Lvcm_abort`: where it has an interrupted one go on: to the beginning again
 //! - `.Lvcm_leave`: to the slow path, out of a sequence that changes nothing
 //! - `.Lvcm_announce`: stores the descriptor in a thread's area, and begins again
+//! - `.Lvcm_unkeyed`: the way of a freed block that is too large for a key
 //! - `ways_out_label`: the two jumps that r10 holds; a number, since each entry has its own
 //! - `counted_label`: where an entry goes while somebody watches, and its own two ways out behind that
 
@@ -243,11 +246,25 @@ macro_rules! sequences {
             vcm_sequence_pop:
             ",
             $crate::find_word!(),
+            // A freed block that carries a key leaves without it. Interrupted behind that, it stays free without one.
             "mov rax, [rdx + r9]
             sub r9d, 8
             test rax, rax
-            jnz .Lvcm_commit
-            jmp .Lvcm_leave
+            jz .Lvcm_leave
+            cmp ecx, {last_keyed}
+            ja .Lvcm_commit
+            mov qword ptr [rax + 8], 0
+            jmp .Lvcm_commit
+
+            // The block freed last, or the one before it, once more: the slow path looks closer.
+            .Lvcm_unkeyed:
+            cmp [rdx + r9], rdi
+            je .Lvcm_leave
+            cmp [rdx + r9 - 8], rdi
+            je .Lvcm_leave
+            mov [rdx + r9 + 8], rdi
+            add r9d, 8
+            jmp .Lvcm_commit
 
             .p2align 6, 0xcc
             .skip 16, 0xcc
@@ -255,15 +272,19 @@ macro_rules! sequences {
             vcm_sequence_push:
             ",
             $crate::find_word!(),
-            // The block freed last, or the one before it, once more: the slow path looks closer.
+            // A block with its key is free already: the slow path looks closer, also where this was interrupted between the
+            // last two stores, and began again: so they are neighbours.
             "cmp r9d, [r8 + 4]
             jae .Lvcm_leave
-            cmp [rdx + r9], rdi
-            je .Lvcm_leave
-            cmp [rdx + r9 - 8], rdi
+            cmp ecx, {last_keyed}
+            ja .Lvcm_unkeyed
+            mov rax, [rip + {heap} + {key}]
+            xor rax, rdi
+            cmp [rdi + 8], rax
             je .Lvcm_leave
             mov [rdx + r9 + 8], rdi
             add r9d, 8
+            mov [rdi + 8], rax
             .Lvcm_commit:
             mov [r8], r9d
             .Lvcm_end:

@@ -6,7 +6,9 @@
 
 use super::Heap;
 use crate::base::fault::{Access, Maker, Misuse};
+use crate::class::MIN_ALIGN;
 use crate::os::Os;
+use crate::watch::layout::Kind;
 
 pub trait Blocks {
     type Os: Os;
@@ -122,24 +124,67 @@ impl<O: Os> Blocks for Heap<O> {
 
     own! {
         allocate_fast(bytes: usize) -> usize;
-        allocate_slow(bytes: usize) -> usize;
-        allocate_aligned(align: usize, bytes: usize) -> usize;
         allocate_aligned_fast(align: usize, bytes: usize) -> usize;
-        allocate_zeroed(count: usize, bytes: usize) -> usize;
         allocate_zeroed_fast(count: usize, bytes: usize) -> usize;
-        allocate_aligned_zeroed(align: usize, bytes: usize) -> usize;
-        reallocate(address: usize, bytes: usize) -> usize;
-        reallocate_aligned(address: usize, align: usize, bytes: usize) -> usize;
-        resize_in_place(address: usize, align: usize, bytes: usize) -> bool;
         free_fast(address: usize) -> bool;
         free_sized_fast(address: usize, bytes: usize) -> bool;
-        free_slow(address: usize);
         check_size(address: usize, bytes: usize, align: usize);
         usable_bytes(address: usize) -> usize;
         owns(address: usize) -> bool;
         release(keep: usize) -> usize;
         audit();
         audit_for_good();
+    }
+
+    // What is recorded is what the program asked for, not what the heap does for that by itself: so here. The fast ways give
+    // nothing while it is.
+
+    #[inline(always)]
+    fn allocate_slow(&self, bytes: usize) -> usize {
+        self.begun(Kind::Malloc, Self::allocate_slow(self, bytes), bytes, 0)
+    }
+
+    #[inline(always)]
+    fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
+        let kind = if align > MIN_ALIGN { Kind::Aligned } else { Kind::Malloc };
+        self.begun(kind, Self::allocate_aligned(self, align, bytes), bytes, align)
+    }
+
+    #[inline(always)]
+    fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
+        let block = Self::allocate_zeroed(self, count, bytes);
+        self.begun(Kind::Calloc, block, count.wrapping_mul(bytes), 0)
+    }
+
+    #[inline(always)]
+    fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize {
+        let kind = if align > MIN_ALIGN { Kind::Aligned } else { Kind::Calloc };
+        self.begun(kind, Self::allocate_aligned_zeroed(self, align, bytes), bytes, align)
+    }
+
+    #[inline(always)]
+    fn reallocate(&self, address: usize, bytes: usize) -> usize {
+        self.resized(address, 0, bytes, || Self::reallocate(self, address, bytes))
+    }
+
+    #[inline(always)]
+    fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
+        self.resized(address, align, bytes, || Self::reallocate_aligned(self, address, align, bytes))
+    }
+
+    #[inline(always)]
+    fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
+        let is_done = Self::resize_in_place(self, address, align, bytes);
+        if is_done && self.recording.is_on() {
+            self.record_in_place(address, bytes);
+        }
+        is_done
+    }
+
+    #[inline(always)]
+    fn free_slow(&self, address: usize) {
+        self.ends(address);
+        Self::free_slow(self, address);
     }
 
     fn block_bytes_for(&self, bytes: usize, align: usize) -> usize {

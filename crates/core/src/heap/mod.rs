@@ -9,6 +9,7 @@ mod figures;
 mod hardened;
 mod paths;
 mod process;
+mod recording;
 mod sampling;
 mod settings;
 #[cfg(any(test, feature = "fake-os"))]
@@ -26,13 +27,15 @@ use crate::base::locks::{Exporting, Starting};
 use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::cache::{self, Cache, FrontKind};
 use crate::central::Central;
+#[cfg(target_arch = "x86_64")]
+use crate::class::SizeClass;
 use crate::class::TABLE_LEN;
 use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
-use crate::watch::{Empties, Guards, Probes, Probing, Profile};
+use crate::watch::{Empties, Guards, Probes, Probing, Profile, Recording};
 use core::sync::atomic::AtomicU64;
 use process::{Emergency, Found, Orders, Process, SlowPaths, Speaker};
 #[cfg(target_arch = "x86_64")]
@@ -56,6 +59,8 @@ pub struct Heap<O: Os> {
     os: O,
     central: Central<O>,
     large: Large,
+    /// What freed blocks carry (`paths::keyed`); 0 where they carry nothing.
+    free_key: AtomicUsize,
     pub options: Options,
     starting: Mutex<Starting, O>,
     /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the
@@ -80,6 +85,7 @@ pub struct Heap<O: Os> {
     exporting: Mutex<Exporting, O>,
     orders: Orders,
     speaker: Speaker<O>,
+    recording: Recording,
 }
 
 struct Requested {
@@ -102,6 +108,8 @@ impl<O: Os> Heap<O> {
     pub const CELLS: usize = Self::SAMPLING + Sampling::CELLS_LEFT;
     pub const LAST_CELL: usize = Sampling::LAST_CELL;
     pub const CELL_SHIFT: u32 = Sampling::CELL_SHIFT;
+    pub const KEY: usize = offset_of!(Self, free_key);
+    pub const LAST_KEYED: usize = SizeClass::computed(paths::KEYED_BYTES).index();
     pub const START: usize = Self::PAGES + Pages::<O>::START;
     pub const GROWN_GRANULES: usize = Self::PAGES + Pages::<O>::GROWN_GRANULES;
     pub const CLASS_OF_UNIT: usize = Self::PAGES + Pages::<O>::CLASS_OF_UNIT;
@@ -132,6 +140,7 @@ impl<O: Os> Heap<O> {
             os,
             central: Central::new(),
             large: Large::new(),
+            free_key: AtomicUsize::new(0),
             options: Options::new(),
             starting: Mutex::new(Starting),
             requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } };
@@ -151,6 +160,7 @@ impl<O: Os> Heap<O> {
             exporting: Mutex::new(Exporting),
             orders: Orders::new(),
             speaker: figures::write_last_words::<O>,
+            recording: Recording::new(),
         }
     }
 

@@ -133,6 +133,12 @@ pub trait Os: Wait + Sync + 'static {
     /// The number that the system knows this thread by; 0 where it may not be asked.
     fn thread_number(&self) -> u64;
 
+    /// That number where the C library keeps it: so far behind the beginning of the thread's own block, where it was found
+    /// before.
+    fn thread_number_at(&self, _offset: usize) -> u32 {
+        self.thread_number() as u32
+    }
+
     /// The number that the system knows this process by; 0 where it may not be asked.
     fn process_number(&self) -> u64;
 
@@ -179,6 +185,10 @@ pub trait Os: Wait + Sync + 'static {
     /// The address of a zeroed word that becomes zero again in every child process with a memory of its own,
     /// however the child was made. None where the system has no such thing.
     fn process_word(&self) -> Option<usize>;
+    /// Pages become zeros in every child process with a memory of its own. Refused by old systems.
+    fn wipe_in_children(&self, _address: usize, _bytes: usize) -> bool {
+        false
+    }
     /// Brings pages into memory that are about to be written, many at once; whoever touches them does it
     /// otherwise.
     fn populate(&self, address: usize, bytes: usize);

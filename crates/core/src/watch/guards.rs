@@ -23,10 +23,12 @@ use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::os::{Guard, Mutex, Os};
 use crate::pages::Table;
 use core::mem::offset_of;
-use wide::WIDE_SLOTS;
 
 /// The wait for the next sample doubles so many times until all slots hold live blocks.
 const DOUBLINGS: u64 = 16;
+/// The first so many large blocks of a process are guarded.
+const WIDE_SLOTS: u32 = 4;
+const WIDE_BYTES: usize = 1 << 20;
 /// The guarded samples of a heap. Any thread may call.
 pub struct Guards<O: Os> {
     /// 0 until the first sample.
@@ -145,12 +147,8 @@ impl<O: Os> Guards<O> {
         unsafe { &mut *self.slots.at(number as usize) }
     }
 
-    /// A guarded block of `bytes` at a multiple of `align`, both at most a page; none where the system
-    /// refuses or all slots hold live blocks.
-    pub fn allocate(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
-        if bytes > self.page_bytes() {
-            return self.allocate_wide(os, bytes, align, trace);
-        }
+    /// A guarded block on a page of its own, at a random end of it.
+    fn allocate_page(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
         let mut state = self.state.lock();
         let number = self.take_slot(os, &mut state)?;
         let (page, page_bytes) = (self.page_of(number), self.page_bytes());

@@ -9,6 +9,7 @@ mod guards;
 mod modules;
 mod probes;
 mod profile;
+mod recording;
 mod report;
 mod slot;
 mod stack;
@@ -18,6 +19,7 @@ pub use empty::{Empties, Empty};
 pub use guards::{GuardStats, Guards};
 pub use probes::{Probes, Probing};
 pub use profile::{LiveSample, Profile, ProfileStats, Size};
+pub use recording::{Recording, Wanted, layout};
 pub use slot::Trace;
 pub use stack::{MOST_FRAMES, Stack};
 

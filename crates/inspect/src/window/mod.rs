@@ -1,6 +1,7 @@
 //! The statistics of a process on vcmalloc, read out of its memory while it runs or stands (docs/design/window.md).
 //!
 //! ```text
+//! recording   the rings of a process that is recorded while it runs
 //! orders      asks a process for something, through its letter box
 //! watched     looks again and again that cost little
 //! samples     what its live profile has
@@ -18,6 +19,7 @@ mod layout;
 mod memory;
 pub mod orders;
 mod pages;
+pub mod recording;
 mod residence;
 mod samples;
 mod seen;

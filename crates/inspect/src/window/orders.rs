@@ -32,6 +32,10 @@ pub enum Order<'a> {
     Set(&'a str),
     /// So many bytes that are free, or all that can go.
     Release(Option<u64>),
+    /// Writes down what is allocated and freed: clock, one address in so many, stamps of patience, place of a thread's number.
+    Record([u64; 4]),
+    /// Ends the recording of this number.
+    EndRecording(u32),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -75,6 +79,9 @@ pub enum Refusal {
     UnknownOption,
     BadValue,
     ReadOnce,
+    RecordedAlready,
+    NoMemory,
+    Hardened,
 }
 
 impl Refusal {
@@ -83,6 +90,13 @@ impl Refusal {
             Refusal::UnknownOrder => "its vcmalloc does not know this order",
             Refusal::UnknownOption => "its vcmalloc has no such option ('vcm stat' names its build)",
             Refusal::BadValue => "its vcmalloc refuses the value",
+            Refusal::RecordedAlready => "is recorded already, by another vcm",
+            Refusal::NoMemory => {
+                "has no memory for the events (up to 64 MiB): a limit, or a filter of system calls"
+            }
+            Refusal::Hardened => {
+                "runs the hardened vcmalloc, which cannot be recorded while it runs; start it under 'vcm record -- COMMAND'"
+            }
             Refusal::ReadOnce => {
                 "is read once, at start; set it before the program starts ('vcm run --option', 'vcm enable')"
             }
@@ -187,10 +201,16 @@ impl LetterBox {
 
     /// Writes the order, last of all that there is one; the number that `done` will have.
     fn put(&self, memory: &Memory, order: &Order, wakes: bool) -> io::Result<u32> {
+        let numbers = match order {
+            Order::Record(numbers) => numbers.map(u64::to_le_bytes),
+            _ => [[0; 8]; 4],
+        };
         let (kind, bytes, text) = match order {
-            Order::Set(text) => (SET, 0, *text),
-            Order::Release(Some(bytes)) => (2, *bytes, ""),
-            Order::Release(None) => (3, 0, ""),
+            Order::Set(text) => (SET, 0, text.as_bytes()),
+            Order::Release(Some(bytes)) => (2, *bytes, &[][..]),
+            Order::Release(None) => (3, 0, &[][..]),
+            Order::Record(_) => (4, 0, numbers.as_flattened()),
+            Order::EndRecording(number) => (5, u64::from(*number), &[][..]),
         };
         if text.len() > self.most {
             return Err(io::Error::other("the value is too long"));
@@ -200,7 +220,7 @@ impl LetterBox {
         memory.write(self.bytes, &bytes.to_le_bytes())?;
         memory.write(self.length, &(text.len() as u32).to_le_bytes())?;
         if !text.is_empty() {
-            memory.write(self.text, text.as_bytes())?;
+            memory.write(self.text, text)?;
         }
         memory.write(self.asked, &asked.to_le_bytes())?;
         let calls = self.number(memory, self.calls)?.wrapping_add(1);
@@ -231,6 +251,9 @@ impl LetterBox {
             2 => Answer::Refused(Refusal::UnknownOption),
             3 => Answer::Refused(Refusal::BadValue),
             4 => Answer::Refused(Refusal::ReadOnce),
+            5 => Answer::Refused(Refusal::RecordedAlready),
+            6 => Answer::Refused(Refusal::NoMemory),
+            7 => Answer::Refused(Refusal::Hardened),
             _ => Answer::Refused(Refusal::UnknownOrder),
         })
     }

@@ -8,7 +8,7 @@
 use super::cluster::Cluster;
 use super::cluster::monitor::Client;
 use super::cluster::pool::POOL;
-use super::cluster::release::{CLUSTER_PACKAGES, Release};
+use super::cluster::release::CLUSTER_PACKAGES;
 use super::cluster::shape::{Shape, Store};
 use super::load::Load;
 use super::load::rados_bench::Bench;
@@ -44,11 +44,9 @@ pub fn up(session: &Session) -> Result<()> {
     let packages = CLUSTER_PACKAGES.map(|package| (package.name.to_owned(), package.why.to_owned()));
     session.packages(&packages)?;
     let store = Store::of(session.setting("store").unwrap_or_default())?;
-    let release = session.setting("release").unwrap_or_default();
-    let release = Release::of(release).with_context(|| format!("no release {release}"))?;
     let (osds, copies) = (session.number("osds")? as usize, session.number("copies")? as usize);
     let names = settings::allocators_of_up(session.request());
-    let shape = Shape::of(store, osds).release(release).copies(copies).level();
+    let shape = Shape::of(store, osds).copies(copies).level();
     let mut cluster = Cluster::up(session, &shape, &names)?;
     session.keep(&Kept { client: cluster.client.clone(), directory: cluster.directory.clone() })?;
     cluster.keep();

@@ -5,7 +5,7 @@
 
 use super::cluster::release::FIO;
 use super::load::fio::{Answer, Job};
-use crate::engine::lab::{Setting, Tool, Values};
+use crate::engine::lab::{For, Setting, Tool, Values};
 use crate::engine::request::Request;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, bail};
@@ -29,7 +29,7 @@ pub static JOURNAL_TEST: Tool = Tool {
             name: "seconds",
             value: "N",
             values: Values::Number(1..=86_400),
-            of: None,
+            of: For::All,
             default: Some("10"),
             help: "How long each part takes",
         },
@@ -37,7 +37,7 @@ pub static JOURNAL_TEST: Tool = Tool {
             name: "overwrite",
             value: "yes",
             values: Values::OneOf(&["yes"]),
-            of: None,
+            of: For::All,
             default: None,
             help: "The device's content may be lost: without this a device is not touched",
         },

@@ -5,7 +5,8 @@
 //! journal_test   what a device is worth as a journal
 //! written  held  what the OSDs of a cluster wrote and hold
 //! paired         a round: the same load on all OSDs, what each used for its own operations
-//! load/          clients: rados bench, fio, S3; gateway: object gateways of a cluster
+//! load/          clients: rados bench, fio, S3, CephFS; gateway, file_system: object gateways and metadata
+//!                servers of a cluster
 //! settings       the lab's flags
 //! cluster/       a cluster, what it is made of, and what brings it up
 //! look/          at one daemon of any cluster: counters, latency, sampling; found: the OSDs on this machine
@@ -16,6 +17,7 @@
 pub mod cluster;
 pub mod existing;
 pub mod experiments;
+pub mod file_system;
 pub mod gateway;
 pub mod held;
 pub mod journal_test;

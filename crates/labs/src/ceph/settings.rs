@@ -4,7 +4,7 @@
 
 use super::cluster::release::Release;
 use super::cluster::shape::Store;
-use crate::engine::lab::{Setting, Values};
+use crate::engine::lab::{For, Setting, Values};
 use crate::engine::request::{Request, check_library, check_stand_in};
 use crate::engine::understood::NotUnderstood;
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,7 @@ const MOST_SECONDS: u64 = 86_400;
 const MOST_OSDS: u64 = 32;
 
 const fn of_up(name: &'static str, value: &'static str, default: &'static str, values: Values) -> Setting {
-    Setting { name, value, values, of: Some("up"), default: Some(default), help: "" }
+    Setting { name, value, values, of: For::Only("up"), default: Some(default), help: "" }
 }
 
 const fn of_run(
@@ -25,7 +25,7 @@ const fn of_run(
     default: Option<&'static str>,
     values: Values,
 ) -> Setting {
-    Setting { name, value, values, of: Some("run"), default, help: "" }
+    Setting { name, value, values, of: For::Only("run"), default, help: "" }
 }
 
 pub static SETTINGS: &[Setting] = &[
@@ -55,14 +55,28 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting { help: "up: copies of an object", ..of_up("copies", "N", "1", Values::Number(1..=MOST_OSDS)) },
     Setting {
-        help: "up: Ceph 14.2, 16.2 or 18.2",
-        ..of_up("release", "N", "16.2", Values::OneOf(&Release::NUMBERS))
+        name: "release",
+        value: "N",
+        values: Values::OneOf(&Release::NUMBERS),
+        of: For::NewClusters,
+        default: None,
+        help: "up, experiments: Ceph 14.2, 16.2, 18.2 or 20.2, each of the Debian that has it; otherwise this machine's",
     },
 ];
 
 /// Experiments whose OSDs are of a release that is linked with TCMalloc: they download a Debian first, so what
 /// they need beside it is looked for before.
-const LINKED_WITH_TCMALLOC: [&str; 2] = ["many-threads", "memory-target"];
+const LINKED_WITH_TCMALLOC: [(&str, &str); 2] = [
+    ("many-threads", "Ceph 14.2, which has two threads for each connection"),
+    ("memory-target", "Ceph 14.2 and 18.2"),
+];
+
+/// Object stores without which an experiment has nothing to say, by plan.
+const STORES: [(&str, bool, Store); 3] = [
+    ("journal", true, Store::Filestore),
+    ("key-value", true, Store::Kstore),
+    ("key-value", false, Store::Filestore),
+];
 
 /// Who we are in a cluster unless `--id` says otherwise.
 pub const OWN_ID: &str = "admin";
@@ -86,9 +100,6 @@ pub fn check(request: &Request) -> Result<()> {
                  `vcm lab ceph up` left is loaded"
             ))
         }
-        action if LINKED_WITH_TCMALLOC.contains(&action) => {
-            check_stand_in(request, &allocators_of(request, &["vcmalloc"]))
-        }
         "up" => {
             let number = |name: &str| given(name).and_then(|text| text.parse().ok()).unwrap_or(1);
             let (osds, copies, allocators) = (number("osds"), number("copies"), request.allocators.len());
@@ -98,16 +109,63 @@ pub fn check(request: &Request) -> Result<()> {
             if allocators > osds {
                 return refused(format!("{allocators} allocators need as many OSDs: --osds {allocators}"));
             }
-            if (given("release"), given("store")) == (Some("18.2"), Some("filestore")) {
-                return refused("Ceph 18.2 has no filestore; 14.2 and 16.2 have".to_owned());
-            }
-            let release = given("release").and_then(Release::of);
-            match release.is_some_and(Release::links_tcmalloc) {
-                true => check_stand_in(request, &allocators_of_up(request)),
-                false => check_library(request, &allocators_of_up(request)),
-            }
+            let store = given("store").map_or(Ok(Store::Bluestore), Store::of)?;
+            check_store(release_of(request), store)?;
+            check_libraries(request, release_of(request))
         }
-        _ => Ok(()),
+        action => check_experiment(request, action),
+    }
+}
+
+fn release_of(request: &Request) -> Release {
+    let asked = request.settings.get("release").and_then(|number| Release::of(number));
+    asked.unwrap_or_else(Release::own)
+}
+
+fn check_experiment(request: &Request, action: &str) -> Result<()> {
+    let asked = request.settings.get("release");
+    if let Some((name, what)) = LINKED_WITH_TCMALLOC.iter().find(|(name, _)| *name == action) {
+        if asked.is_some() {
+            bail!(NotUnderstood(format!("`{name}` is about {what}: it takes no --release")));
+        }
+        return check_stand_in(request, &allocators_of(request, &["vcmalloc"]));
+    }
+    let release = release_of(request);
+    for (_, _, store) in
+        STORES.iter().filter(|(name, quick, _)| *name == action && (*quick || !request.quick))
+    {
+        check_store(release, *store)?;
+    }
+    let mimalloc = request.allocators.iter().find(|name| name.starts_with("mimalloc"));
+    if let (Some(name), Release::Nautilus) = (mimalloc, release) {
+        bail!(NotUnderstood(format!("Debian {} has no {name}", release.suite())));
+    }
+    match asked {
+        Some(_) => check_libraries(request, release),
+        None => Ok(()),
+    }
+}
+
+fn check_store(release: Release, store: Store) -> Result<()> {
+    if release.has(store) {
+        return Ok(());
+    }
+    let others =
+        Release::NUMBERS.iter().filter(|number| Release::of(number).is_some_and(|one| one.has(store)));
+    let others: Vec<&str> = others.copied().collect();
+    bail!(NotUnderstood(format!(
+        "Ceph {} has no {}; {} have: --release",
+        release.number(),
+        store.name(),
+        others.join(" and ")
+    )))
+}
+
+/// A release may be linked with TCMalloc, and vcmalloc takes its place there.
+fn check_libraries(request: &Request, release: Release) -> Result<()> {
+    match release.links_tcmalloc() {
+        true => check_stand_in(request, &allocators_of_up(request)),
+        false => check_library(request, &allocators_of_up(request)),
     }
 }
 
@@ -139,8 +197,8 @@ mod tests {
 
     fn refusal(action: &str, settings: &[(&str, &str)], allocators: usize) -> Option<String> {
         let default = |setting: &Setting| Some((setting.name.to_owned(), setting.default?.to_owned()));
-        let library = Ok("libvcmalloc.so".into());
-        let mut request = Request { action: action.to_owned(), library, ..Request::default() };
+        let (library, stand_in) = (Ok("libvcmalloc.so".into()), Ok("libtcmalloc.so.4".into()));
+        let mut request = Request { action: action.to_owned(), library, stand_in, ..Request::default() };
         request.settings = SETTINGS.iter().filter_map(default).collect();
         request.settings.extend(settings.iter().map(|(name, value)| (name.to_string(), value.to_string())));
         request.allocators = vec!["glibc".to_owned(); allocators];
@@ -156,6 +214,8 @@ mod tests {
         assert_eq!(refusal("run", &[], 0), None);
         assert_eq!(refusal("run", &[("conf", "Cargo.toml"), ("pool", "x"), ("id", "me")], 0), None);
         assert_eq!(refusal("thread-cache", &[], 5), None);
+        assert_eq!(refusal("thread-cache", &[("release", "20.2")], 5), None);
+        assert_eq!(refusal("key-value", &[("release", "18.2")], 5), None, "the quick plan has no FileStore");
         let refused = [
             ("run", "pool", "x", "--pool is of a cluster of yours and needs its --conf FILE"),
             ("run", "id", "me", "--id is of a cluster of yours and needs its --conf FILE"),
@@ -166,7 +226,16 @@ mod tests {
             ("up", "osds", "33", "--osds is a number from 1 to 32, not '33'"),
             ("up", "copies", "4", "--copies 4 needs as many OSDs: --osds 4"),
             ("up", "store", "foo", "--store is memstore, bluestore, filestore or kstore, not 'foo'"),
-            ("up", "release", "15.2", "--release is 14.2, 16.2 or 18.2, not '15.2'"),
+            ("up", "release", "15.2", "--release is 14.2, 16.2, 18.2 or 20.2, not '15.2'"),
+            (
+                "run",
+                "release",
+                "18.2",
+                "--release is for `vcm lab ceph up` and experiments; `run` does not take it",
+            ),
+            ("many-threads", "release", "18.2", "`many-threads` is about Ceph 14.2"),
+            ("journal", "release", "18.2", "Ceph 18.2 has no filestore; 14.2 and 16.2 have"),
+            ("key-value", "release", "20.2", "Ceph 20.2 has no kstore; 14.2 and 16.2 and 18.2 have"),
         ];
         for (action, name, value, message) in refused {
             let said = refusal(action, &[(name, value)], 0).unwrap_or_default();

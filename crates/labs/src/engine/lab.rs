@@ -34,11 +34,38 @@ pub struct Setting {
     /// Shown for the value, in capitals.
     pub value: &'static str,
     pub values: Values,
-    /// The action that it is for; none: all. Given to another it is refused, as it would have no effect.
-    pub of: Option<&'static str>,
+    /// Given to another action it is refused, as it would have no effect.
+    pub of: For,
     /// None: not set unless given.
     pub default: Option<&'static str>,
     pub help: &'static str,
+}
+
+/// Which actions a setting is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    All,
+    Only(&'static str),
+    /// Whatever brings a cluster up: `up` and the experiments.
+    NewClusters,
+}
+
+impl For {
+    fn has(self, action: &str) -> bool {
+        match self {
+            For::All => true,
+            For::Only(one) => one == action,
+            For::NewClusters => !["run", "down"].contains(&action),
+        }
+    }
+
+    /// What is typed to give it.
+    fn told(self, lab: &str) -> String {
+        match self {
+            For::Only(one) => format!("`vcm lab {lab} {one}`"),
+            For::All | For::NewClusters => format!("`vcm lab {lab} up` and experiments"),
+        }
+    }
 }
 
 /// What a setting may be.
@@ -86,11 +113,9 @@ pub fn check_settings(settings: &[Setting], lab: &str, request: &Request) -> Res
         let Some(value) = request.settings.get(setting.name) else { continue };
         setting.check(value)?;
         let given = setting.default != Some(value.as_str());
-        if let Some(of) = setting.of.filter(|of| given && *of != request.action) {
-            let (flag, action) = (setting.flag(), &request.action);
-            return Err(NotUnderstood(format!(
-                "{flag} is for `vcm lab {lab} {of}`; `{action}` does not take it"
-            )));
+        if given && !setting.of.has(&request.action) {
+            let (flag, action, of) = (setting.flag(), &request.action, setting.of.told(lab));
+            return Err(NotUnderstood(format!("{flag} is for {of}; `{action}` does not take it")));
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ pub mod identity;
 pub mod journal;
 pub mod lab;
 pub mod neighbours;
+pub mod other_system;
 pub mod packages;
 pub mod page;
 pub mod plan;

@@ -110,7 +110,8 @@ impl<'a> Program<'a> {
         self
     }
 
-    /// The program and its children see an empty directory of their own here; it goes when they go.
+    /// The program and its children see an empty directory of their own here, which must be there; it goes when they
+    /// go.
     pub fn own_mount(mut self, path: impl Into<PathBuf>) -> Self {
         self.own_mounts.push(path.into());
         self
@@ -209,13 +210,18 @@ impl<'a> Program<'a> {
 
     fn spawn(self, mark: &str, stdout: File, stderr: File) -> Result<Identity> {
         let shown = self.shown();
+        // Mounted before the root is changed.
+        let outside = |path: &PathBuf| match &self.root {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.clone(),
+        };
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env_clear().envs(&self.environment).env(MARK_VARIABLE, mark);
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let setup = Setup {
             root: self.root.as_deref().map(c_path).transpose()?,
             network: self.network,
-            own_mounts: self.own_mounts.iter().map(|path| c_path(path)).collect::<Result<_>>()?,
+            own_mounts: self.own_mounts.iter().map(|path| c_path(&outside(path))).collect::<Result<_>>()?,
             open_files: self.open_files,
         };
         // SAFETY: between fork and exec `apply` makes system calls only, on memory that was prepared here.

@@ -17,6 +17,9 @@ pub struct Results {
     pub lab: String,
     pub experiment: String,
     pub title: String,
+    /// Of the daemons, where one was asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub release: String,
     /// When it began, RFC 3339.
     pub date: String,
     pub seconds: f64,

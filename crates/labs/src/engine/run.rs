@@ -308,6 +308,7 @@ impl Course<'_> {
             lab: session.lab().to_owned(),
             experiment: self.experiment.name.to_owned(),
             title: self.experiment.title.to_owned(),
+            release: session.request().settings.get("release").cloned().unwrap_or_default(),
             date: self.begin.1.to_rfc3339_opts(chrono::SecondsFormat::Secs, false),
             seconds: self.begin.0.elapsed().as_secs_f64().round(),
             command: session.request().command.clone(),

@@ -5,6 +5,7 @@
 //! goes with the daemons.
 
 use super::helpers::Helpers;
+use super::release;
 use crate::engine::process::{Output, Process};
 use crate::engine::session::Session;
 use crate::engine::stop::is_stopped;
@@ -12,7 +13,7 @@ use crate::engine::usage::{self, Usage};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vcm_inspect::daemon::Role;
@@ -44,6 +45,8 @@ pub struct Cluster {
     network: Arc<File>,
     helpers: Helpers,
     daemon: Process,
+    /// The other system that the daemons live in.
+    root: Option<PathBuf>,
 }
 
 /// What `run` needs to find the cluster again.
@@ -53,6 +56,7 @@ pub struct Kept {
     pub directory: PathBuf,
     pub daemon: Process,
     pub mark: String,
+    pub root: Option<PathBuf>,
 }
 
 /// What the load took.
@@ -78,9 +82,9 @@ impl Shape {
 
 impl Cluster {
     /// glusterd and all volumes, started, with every brick online.
-    pub fn up(session: &Session, name: &str, shape: Shape, allocator: &Ready) -> Result<Cluster> {
+    pub fn up(session: &Session, name: &str, shape: Shape, allocator: &str) -> Result<Cluster> {
+        let system = release::provide(session)?;
         session.step("starting glusterd")?;
-        let helpers = Helpers::compile(session)?;
         let directory = session.directory().join(name);
         session.make_directory(&directory)?;
         // In memory: glusterd waits for the disk many times for each volume.
@@ -88,15 +92,28 @@ impl Cluster {
         for folder in ["work", "run", "log", "log/bricks", "bricks"] {
             fs::create_dir(directory.join(folder))?;
         }
-        session.ensure_directory("/run/gluster".as_ref())?;
+        let (root, helpers, allocator) = match system {
+            None => {
+                session.ensure_directory("/run/gluster".as_ref())?;
+                (None, Helpers::compile(session)?, session.allocator(allocator)?)
+            }
+            Some(system) => {
+                let root = release::enter(session, &system, &directory)?;
+                let helpers = Helpers::compile_below(session, &root, &directory)?;
+                let allocator = release::allocator(session, &root, &directory, allocator)?;
+                (Some(root), helpers, allocator)
+            }
+        };
         let network = session.own_network()?;
         fs::write(directory.join("glusterd.vol"), configuration(&directory))?;
-        let daemon = start(session, &directory, &helpers, &network, &shape, allocator)?;
-        let cluster = Cluster { shape, directory, network, helpers, daemon };
+        let place =
+            Place { directory: &directory, root: root.as_deref(), helpers: &helpers, network: &network };
+        let daemon = start(session, &place, &shape, &allocator)?;
+        let cluster = Cluster { shape, directory, network, helpers, daemon, root };
         cluster.wait_for_daemon(session)?;
         cluster.make_volumes(session)?;
         cluster.start(session, 1..=cluster.shape.volumes)?;
-        cluster.check_allocator(session, allocator)?;
+        cluster.check_allocator(session, &allocator)?;
         Ok(cluster)
     }
 
@@ -105,9 +122,12 @@ impl Cluster {
         kept.daemon.check()?;
         let network =
             File::open(format!("/proc/{}/ns/net", kept.daemon.pid())).context("glusterd is gone")?;
-        let helpers = Helpers::compile(session)?;
+        let helpers = match &kept.root {
+            None => Helpers::compile(session)?,
+            Some(root) => Helpers::compile_below(session, root, &kept.directory)?,
+        };
         let (directory, network) = (kept.directory, Arc::new(network));
-        Ok(Cluster { shape: kept.shape, directory, network, helpers, daemon: kept.daemon })
+        Ok(Cluster { shape: kept.shape, directory, network, helpers, daemon: kept.daemon, root: kept.root })
     }
 
     pub fn kept(&self, session: &Session) -> Kept {
@@ -116,17 +136,16 @@ impl Cluster {
             directory: self.directory.clone(),
             daemon: self.daemon.clone(),
             mark: session.journal().header().mark.clone(),
+            root: self.root.clone(),
         }
     }
 
     /// What an operator types to speak to this glusterd.
     pub fn typed(&self) -> String {
         let socket = self.directory.join("glusterd.socket");
-        format!(
-            "nsenter -t {} -n gluster --glusterd-sock={} volume list",
-            self.daemon.pid(),
-            socket.display()
-        )
+        let pid = self.daemon.pid();
+        let root = if self.root.is_some() { format!(" --root=/proc/{pid}/root") } else { String::new() };
+        format!("nsenter -t {pid} -n{root} gluster --glusterd-sock={} volume list", socket.display())
     }
 
     fn cli(&self, session: &Session, words: &[&str]) -> Result<Output> {
@@ -144,6 +163,7 @@ impl Cluster {
         let socket = self.directory.join("glusterd.socket");
         let program = session
             .command("gluster")
+            .root(self.root.as_deref())
             .env("LD_PRELOAD", &self.helpers.glusterd_children)
             .arg("--mode=script")
             .arg(format!("--glusterd-sock={}", socket.display()))
@@ -237,7 +257,7 @@ impl Cluster {
     /// Files are created, written and deleted through libgfapi, over the first so many volumes.
     pub fn load(&self, session: &Session, volumes: u64, files: u64, bytes: u64) -> Result<Loaded> {
         session.step(&format!("load: {files} files over {}", counted(volumes, "volume")))?;
-        let program = session.command(&self.helpers.load).arg(HOST);
+        let program = session.command(&self.helpers.load).root(self.root.as_deref()).arg(HOST);
         let program = program.args([volumes, files, bytes].map(|number| number.to_string()));
         let program = program.arg(self.directory.join("log/load.log")).network(Some(&self.network));
         let output = program.limit(Duration::from_secs(1200)).run()?;
@@ -261,8 +281,18 @@ impl Cluster {
     fn check_allocator(&self, session: &Session, allocator: &Ready) -> Result<()> {
         let Some(library) = &allocator.library else { return Ok(()) };
         session.check()?;
+        // In another system's directory the kernel shows the file's own name, behind the directory's.
+        let file = self.root.as_deref().map(|root| root.join(library.strip_prefix("/").unwrap_or(library)));
+        let file = file.and_then(|file| Some(file.canonicalize().ok()?.file_name()?.to_owned()));
         for pid in self.bricks() {
-            if !vcm_inspect::process::Process::new(pid).maps(library) {
+            let maps = match &file {
+                None => vcm_inspect::process::Process::new(pid).maps(library),
+                Some(name) => {
+                    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+                    text.lines().any(|line| line.ends_with(&format!("/{}", name.display())))
+                }
+            };
+            if !maps {
                 bail!("{} is not mapped in brick process {pid}", library.display());
             }
         }
@@ -270,14 +300,16 @@ impl Cluster {
     }
 }
 
-fn start(
-    session: &Session,
-    directory: &std::path::Path,
-    helpers: &Helpers,
-    network: &Arc<File>,
-    shape: &Shape,
-    allocator: &Ready,
-) -> Result<Process> {
+/// Where glusterd runs and what it is given.
+struct Place<'a> {
+    directory: &'a Path,
+    root: Option<&'a Path>,
+    helpers: &'a Helpers,
+    network: &'a Arc<File>,
+}
+
+fn start(session: &Session, place: &Place, shape: &Shape, allocator: &Ready) -> Result<Process> {
+    let Place { directory, root, helpers, network } = *place;
     let wanted = DESCRIPTORS_A_BRICK * shape.bricks() + 1000;
     let mut preloads: Vec<String> = Vec::new();
     if shape.multiplex && usage::open_files_possible(wanted) < wanted {
@@ -302,6 +334,7 @@ fn start(
     }
     session
         .command("glusterd")
+        .root(root)
         .arg("-N")
         .arg("-f")
         .arg(directory.join("glusterd.vol"))
@@ -321,7 +354,7 @@ fn start(
         .start(&format!("glusterd-{}", directory.file_name().unwrap_or_default().display()))
 }
 
-fn configuration(directory: &std::path::Path) -> String {
+fn configuration(directory: &Path) -> String {
     let place = directory.display();
     format!(
         "volume management
@@ -354,7 +387,7 @@ fn offline(status: &str) -> Vec<&str> {
         .collect()
 }
 
-fn last_errors(log: &std::path::Path) -> String {
+fn last_errors(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let errors: Vec<&str> = text.lines().filter(|line| line.contains(" E ")).collect();
     errors[errors.len().saturating_sub(3)..].join("\n")

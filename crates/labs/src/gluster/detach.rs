@@ -161,12 +161,11 @@ pub static DETACH: Experiment = Experiment {
 
 fn detach(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     session.scope(|session| {
-        let allocator = session.allocator(cell.allocator())?;
         let shape = Shape::of(cell.number("bricks"));
         let (volumes, files) = (shape.volumes, if cell.quick { 4_000 } else { 20_000 });
         let leaving = STAYING / shape.bricks_each + 1..=volumes;
         super::note_load(session, files, FILE_BYTES);
-        let cluster = Cluster::up(session, "cluster", shape, &allocator)?;
+        let cluster = Cluster::up(session, "cluster", shape, cell.allocator())?;
         let mut rows = Vec::new();
         let mut take = |step: &str| -> Result<()> {
             session.step(&format!("measuring: {step}"))?;

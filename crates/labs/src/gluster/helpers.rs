@@ -3,10 +3,11 @@
 //! Owns their sources and what each is compiled with. They speak to libgfapi and libglusterfs, whose headers
 //! come with the same package version as the daemons, so they are compiled on the machine and not shipped.
 
+use crate::engine::process::Program;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub struct Helpers {
     /// Preloaded into glusterd.
@@ -27,39 +28,50 @@ const PRELOADS: [(&str, &str); 3] = [
 const LOAD: &str = include_str!("helpers/load.c");
 
 impl Helpers {
-    /// Once a run; they go with the run's directory.
+    /// Once a run for this system's daemons; they go with the run's directory.
     pub fn compile(session: &Session) -> Result<Helpers> {
         let folder = session.directory().join("helpers");
         if !folder.exists() {
             session.make_directory(&folder)?;
-            for (name, source) in PRELOADS {
-                compile(session, name, source, &format!("{name}.so"), &["-shared", "-fPIC"], &["-ldl"])?;
-            }
-            let flags = ["-D_FILE_OFFSET_BITS=64"];
-            compile(session, "load", LOAD, "load", &flags, &["-lgfapi", "-lpthread"])?;
+            compile_all(session, &folder, None)?;
         }
+        Ok(Helpers::in_folder(&folder))
+    }
+
+    /// For each cluster of another system below `root`, where its headers are. They go with the cluster's directory,
+    /// which is seen there by the same name.
+    pub fn compile_below(session: &Session, root: &Path, directory: &Path) -> Result<Helpers> {
+        let folder = directory.join("helpers");
+        if !folder.exists() {
+            fs::create_dir(&folder)?;
+            compile_all(session, &folder, Some(root))?;
+        }
+        Ok(Helpers::in_folder(&folder))
+    }
+
+    fn in_folder(folder: &Path) -> Helpers {
         let preload = |index: usize| folder.join(format!("{}.so", PRELOADS[index].0));
-        Ok(Helpers {
+        Helpers {
             glusterd_children: preload(0),
             pools_off: preload(1),
             virtual_directories: preload(2),
             load: folder.join("load"),
-        })
+        }
     }
 }
 
-fn compile(
-    session: &Session,
-    name: &str,
-    source: &str,
-    into: &str,
-    flags: &[&str],
-    libraries: &[&str],
-) -> Result<()> {
-    let folder = session.directory().join("helpers");
+fn compile_all(session: &Session, folder: &Path, root: Option<&Path>) -> Result<()> {
+    for (name, source) in PRELOADS {
+        let gcc = session.command("gcc").args(["-O2", "-shared", "-fPIC", "-o"]).root(root);
+        compile(gcc.arg(folder.join(format!("{name}.so"))), folder, (name, source), &["-ldl"])?;
+    }
+    let gcc = session.command("gcc").args(["-O2", "-D_FILE_OFFSET_BITS=64", "-o"]).root(root);
+    compile(gcc.arg(folder.join("load")), folder, ("load", LOAD), &["-lgfapi", "-lpthread"])
+}
+
+fn compile(compiler: Program, folder: &Path, (name, source): (&str, &str), libraries: &[&str]) -> Result<()> {
     let file = folder.join(format!("{name}.c"));
     fs::write(&file, source).with_context(|| format!("cannot write {}", file.display()))?;
-    let compiler = session.command("gcc").arg("-O2").args(flags).arg("-o").arg(folder.join(into));
     compiler.arg(&file).args(libraries).run().with_context(|| format!("cannot compile {name}.c"))?;
     Ok(())
 }

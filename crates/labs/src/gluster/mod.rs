@@ -3,6 +3,7 @@
 //! ```text
 //! detach, multiplex, pools     the experiments
 //! cluster                      glusterd, volumes, bricks, load
+//! release                      which GlusterFS, of which Debian
 //! helpers                      the C programs that are compiled for them
 //! reports                      who found what
 //! ```
@@ -12,10 +13,11 @@ mod detach;
 mod helpers;
 mod multiplex;
 mod pools;
+mod release;
 mod reports;
 
 use crate::engine::experiment::Package;
-use crate::engine::lab::{Lab, Setting, Values};
+use crate::engine::lab::{For, Lab, Setting, Values};
 use crate::engine::neighbours;
 use crate::engine::request::{Request, check_library};
 use crate::engine::results::Row;
@@ -50,10 +52,18 @@ const fn setting(
     help: &'static str,
     values: Values,
 ) -> Setting {
-    Setting { name, value, values, of: Some(of), default: Some(default), help }
+    Setting { name, value, values, of: For::Only(of), default: Some(default), help }
 }
 
 static SETTINGS: &[Setting] = &[
+    Setting {
+        name: "release",
+        value: "N",
+        values: Values::OneOf(&release::NUMBERS),
+        of: For::NewClusters,
+        default: None,
+        help: "up, experiments: GlusterFS 10.3, 11.1 or 11.2, each of the Debian that has it; otherwise this machine's",
+    },
     setting("bricks", "N", "up", "20", "up: how many bricks, up to 1000", Values::Number(1..=1000)),
     setting("multiplex", "on|off", "up", "on", "up: all bricks in one process", ON_OFF),
     setting("pools", "on|off", "up", "on", "up: Gluster's own memory pools", ON_OFF),
@@ -134,7 +144,7 @@ fn up(session: &Session) -> Result<()> {
     };
     let packages = PACKAGES.iter().map(|package| (package.name.to_owned(), package.why.to_owned()));
     session.packages(&packages.collect::<Vec<_>>())?;
-    let cluster = Cluster::up(session, "cluster", shape, &session.allocator(name)?)?;
+    let cluster = Cluster::up(session, "cluster", shape, name)?;
     let (kept, usage) = (cluster.kept(session), cluster.usage()?);
     session.keep(&kept)?;
     tell::result(&format!(

@@ -236,13 +236,12 @@ fn skip(cell: &Cell) -> Option<&'static str> {
 
 fn multiplex(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     session.scope(|session| {
-        let allocator = session.allocator(cell.allocator())?;
         let shape = Shape { multiplex: cell.is_on("multiplex"), ..Shape::of(cell.number("bricks")) };
         let volumes = shape.volumes;
         let files = if cell.quick { 4_000 } else { 20_000 };
         super::note_load(session, files, FILE_BYTES);
         let begin = Instant::now();
-        let cluster = Cluster::up(session, "cluster", shape, &allocator)?;
+        let cluster = Cluster::up(session, "cluster", shape, cell.allocator())?;
         let start_seconds = begin.elapsed().as_secs_f64();
         session.sleep(SETTLE)?;
         let before = cluster.usage()?;

@@ -166,12 +166,11 @@ pub static POOLS: Experiment = Experiment {
 
 fn pools(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     session.scope(|session| {
-        let allocator = session.allocator(cell.allocator())?;
         let shape = Shape { pools: cell.is_on("pools"), ..Shape::of(cell.number("bricks")) };
         let (volumes, files) = (shape.volumes, if cell.quick { 4_000 } else { 20_000 });
         let leaving = STAYING / shape.bricks_each + 1..=volumes;
         super::note_load(session, files, FILE_BYTES);
-        let cluster = Cluster::up(session, "cluster", shape, &allocator)?;
+        let cluster = Cluster::up(session, "cluster", shape, cell.allocator())?;
         let row = |step: &str| Row::of(cell, cell.allocator()).step(step);
         let before = cluster.usage()?;
         let loaded = cluster.load(session, volumes, files, FILE_BYTES)?;

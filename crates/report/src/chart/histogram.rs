@@ -15,6 +15,11 @@ pub struct Bin {
     pub value: f64,
 }
 
+/// Most are counts.
+fn shown(value: f64, unit: &str) -> String {
+    if unit.is_empty() && value.fract() == 0.0 { unit::grouped(value) } else { unit::shown(value, unit) }
+}
+
 pub fn draw(sheet: &mut Sheet, width: f64, bins: &[Bin], across: &str, up: &Axis) -> f64 {
     let height = if width > 600.0 { 300.0 } else { 260.0 };
     let most = bins.iter().map(|bin| bin.value).fold(0.0, f64::max);
@@ -30,7 +35,7 @@ pub fn draw(sheet: &mut Sheet, width: f64, bins: &[Bin], across: &str, up: &Axis
             if bin.value > 0.0 { plot.y(bin.value).min(plot.area.bottom - 1.0) } else { plot.area.bottom };
         let area =
             Area { left: left + step * 0.06, top, right: left + step * 0.94, bottom: plot.area.bottom };
-        let said = format!("{}: {}", bin.label, unit::shown(bin.value, &up.unit));
+        let said = format!("{}: {}", bin.label, shown(bin.value, &up.unit));
         sheet.told(&said, |sheet| {
             sheet.hit(&Area { top: plot.area.top, ..area });
             sheet.rectangle(&area, Colour::of_place(0), "");
@@ -51,9 +56,20 @@ pub fn table(bins: &[Bin], across: &str, up: &Axis) -> Table {
         let share = if whole > 0.0 { bin.value / whole } else { 0.0 };
         Row::of(vec![
             Cell::text(&bin.label),
-            Cell::number(bin.value, unit::shown(bin.value, &up.unit)),
+            Cell::number(bin.value, shown(bin.value, &up.unit)),
             Cell::number(share, format!("{:.1} %", share * 100.0)),
         ])
     };
     Table { title: String::new(), columns, rows: bins.iter().map(row).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_whole_numbers() {
+        assert_eq!([0.0, 51.0, 12_345.0].map(|value| shown(value, "")), ["0", "51", "12,345"]);
+        assert_eq!((shown(0.5, ""), shown(2048.0, "B")), ("0.500".to_owned(), "2.0 KiB".to_owned()));
+    }
 }

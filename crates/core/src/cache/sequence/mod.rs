@@ -92,6 +92,13 @@ impl Front {
         self.set_direct(true);
     }
 
+    /// Turns them on as those of another front are.
+    pub fn start_as(&self, other: &Front) {
+        let [area, index, slabs] =
+            [&other.area, &other.index, &other.slabs].map(|word| word.load(Ordering::Relaxed));
+        self.start(area as isize, index as isize, slabs, other.cpus());
+    }
+
     /// Turns the sequences off for all that begin from now on; `closed` is a table of empty slabs, for those
     /// that do not look whether they are on.
     pub fn stop(&self, closed: usize) {
@@ -109,6 +116,12 @@ impl Front {
     #[inline(always)]
     pub fn is_direct(&self) -> bool {
         self.direct.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a request of so many bytes may be, by the table of small sizes.
+    #[inline(always)]
+    pub fn is_direct_for(&self, bytes: usize) -> bool {
+        bytes <= self.direct.load(Ordering::Relaxed)
     }
 
     /// A block for a request of `bytes`; 0 where the slow path wants to see it first.

@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::os::Os;
 use crate::pages::Pages;
 use crate::upkeep::Upkeep;
-use crate::watch::{Guards, Probing, Profile};
+use crate::watch::{Guards, Probing, Profile, Recording};
 use core::mem::offset_of;
 
 pub const MAGIC: [u8; 8] = *b"vcm-wndw";
@@ -117,6 +117,7 @@ impl<O: Os> Heap<O> {
         let list = Profile::<O>::places(list, offset_of!(Self, profile));
         let list = Probing::places(list, offset_of!(Self, probing));
         let list = Orders::places(list, offset_of!(Self, orders));
+        let list = Recording::places(list, offset_of!(Self, recording));
         Options::places(list, offset_of!(Self, options))
     };
 }

@@ -2,6 +2,7 @@
 
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::heap::Heap;
+use crate::heap::paths::keyed::KEYED_BYTES;
 use crate::large::Fresh;
 use crate::os::Os;
 
@@ -22,7 +23,15 @@ impl<O: Os> Heap<O> {
     /// What `allocate` does where the cache has a block; 0 otherwise.
     #[inline(always)]
     pub fn allocate_fast(&self, bytes: usize) -> usize {
-        self.cache.front.pop_for(bytes)
+        let block = self.cache.front.pop_for(bytes);
+        if bytes <= KEYED_BYTES { self.without_key(SizeClass::tabled(bytes), block) } else { block }
+    }
+
+    /// Whether a small request of so many bytes is served without being looked at.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn is_unseen(&self, bytes: usize) -> bool {
+        self.cache.front.is_direct_for(bytes)
     }
 
     /// What `allocate` does where the cache has no block, in this order:
@@ -84,7 +93,8 @@ impl<O: Os> Heap<O> {
         if !self.cache.front.is_direct() {
             return 0;
         }
-        SizeClass::for_aligned(bytes, align).map_or(0, |class| self.cache.front.pop(class))
+        SizeClass::for_aligned(bytes, align)
+            .map_or(0, |class| self.without_key(class, self.cache.front.pop(class)))
     }
 
     #[cold]

@@ -16,11 +16,19 @@ impl<O: Os> Heap<O> {
     pub(crate) fn pop_short(&self, class: SizeClass) -> usize {
         if self.pages.is_allocated_by_call() {
             self.handed_out(self.cache.pop_behind(class))
-        } else if self.cache.sampling.counts_each() {
-            self.cache.pop_behind(class)
+        } else if self.cache.sampling.counts_each() || self.recording.is_on() {
+            self.without_key(class, self.cache.pop_behind(class))
         } else {
-            self.cache.pop_locked(class)
+            self.without_key(class, self.cache.pop_locked(class))
         }
+    }
+
+    /// Puts a small block into the cache by a way that needs no lock of the heap; false where there is none.
+    #[inline]
+    pub(crate) fn free_short(&self, address: usize) -> bool {
+        let push = |class| self.push_with_key(class, address, || self.cache.push_behind(class, address));
+        let is_put = |class: SizeClass| class.is_small() && push(class);
+        !self.is_aborting() && self.pages.class_of_allocated(address).is_some_and(is_put)
     }
 
     /// Takes a small block back; false where the program does not have one that starts at `address`: the

@@ -17,7 +17,7 @@ impl<O: Os> Heap<O> {
     #[inline(always)]
     pub fn free_fast(&self, address: usize) -> bool {
         match self.pages.class_of_allocated(address) {
-            Some(class) => self.cache.front.push(class, address),
+            Some(class) => self.push_with_key(class, address, || self.cache.front.push(class, address)),
             None => false,
         }
     }
@@ -29,7 +29,7 @@ impl<O: Os> Heap<O> {
         match self.pages.class_of_allocated(address) {
             // A block that shrank in place may be larger than a new one of its size would be.
             Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
-                self.cache.front.push(class, address)
+                self.push_with_key(class, address, || self.cache.front.push(class, address))
             }
             _ => false,
         }
@@ -55,8 +55,14 @@ impl<O: Os> Heap<O> {
         if self.pages.is_allocated_by_call() && self.free_checked(address) {
             return;
         }
-        let class = || self.pages.class_of_allocated(address).unwrap_or(SizeClass::NONE);
-        let short_way = || self.cache.push_locked(class(), address);
+        // The fast path is off.
+        if self.recording.is_on() && !self.pages.is_allocated_by_call() && self.free_short(address) {
+            return;
+        }
+        let short_way = || match self.pages.class_of_allocated(address) {
+            Some(class) => self.push_with_key(class, address, || self.cache.push_locked(class, address)),
+            None => false,
+        };
         if address == 0 || (!self.is_aborting() && short_way()) {
             return;
         }

@@ -24,7 +24,11 @@ impl<O: Os> Heap<O> {
         let class = self.pages.class_of(address);
         if class.is_small() {
             match self.pages.class_of_allocated(address) {
-                Some(found) if found == class => self.cache.spill(self.below_cache(), class, address),
+                Some(found) if found == class => {
+                    self.stop_if_freed(class, address)?;
+                    self.give_key(class, address);
+                    self.cache.spill(self.below_cache(), class, address)
+                }
                 _ => Err(self.central.not_allocated(&self.pages, class, address)),
             }
         } else if class == SizeClass::LARGE {

@@ -6,10 +6,13 @@ mod allocate;
 mod checked;
 mod free;
 mod give;
+mod keyed;
 mod resize;
 mod sizes;
 mod slow_path;
 mod take;
 mod whole;
 
+#[cfg(target_arch = "x86_64")]
+pub use keyed::KEYED_BYTES;
 pub use take::LARGEST_REQUEST;

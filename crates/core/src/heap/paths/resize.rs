@@ -17,7 +17,13 @@ impl<O: Os> Heap<O> {
             return self.allocate(bytes);
         }
         match self.pages.class_of_allocated(address) {
-            Some(class) if stays_in(class.block_bytes(), bytes) && !self.is_watched() => address,
+            Some(class)
+                if stays_in(class.block_bytes(), bytes)
+                    && !self.is_watched()
+                    && !self.looks_freed(class, address) =>
+            {
+                address
+            }
             _ => self.reallocate_aligned(address, MIN_ALIGN, bytes),
         }
     }
@@ -118,8 +124,14 @@ impl<O: Os> Heap<O> {
     /// have.
     fn check_start(&self, address: usize) {
         let class = self.pages.class_of(address);
-        if class.is_small() && self.pages.class_of_allocated(address) != Some(class) && !self.is_aborting() {
+        if !class.is_small() || self.is_aborting() {
+            return;
+        }
+        if self.pages.class_of_allocated(address) != Some(class) {
             self.abort_for(self.central.not_allocated(&self.pages, class, address));
+        } else if self.looks_freed(class, address) {
+            let outcome = self.in_slow_path(|| self.stop_if_freed(class, address));
+            outcome.into_iter().for_each(|outcome| self.obeyed(outcome));
         }
     }
 

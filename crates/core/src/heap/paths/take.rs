@@ -51,7 +51,7 @@ impl<O: Os> Heap<O> {
             }
             taken => taken,
         };
-        (self.handed_out(block), zeroed)
+        (self.without_key(class, self.handed_out(block)), zeroed)
     }
 
     pub(crate) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {

@@ -7,8 +7,10 @@
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::heap::Heap;
+use crate::heap::recording::NotRecorded;
 use crate::options::{OptionId, Origin, Refused};
 use crate::os::Os;
+use crate::watch::Wanted;
 use core::mem::offset_of;
 
 /// Bytes of `name=value`.
@@ -17,6 +19,11 @@ const TEXT_BYTES: usize = 192;
 const SET: u32 = 1;
 const RELEASE: u32 = 2;
 const RELEASE_ALL: u32 = 3;
+/// The text is four numbers: clock, one address in so many, stamps of patience, place of a thread's number. The answer is the
+/// recording's number.
+const RECORD: u32 = 4;
+/// Ends the recording of this number.
+const END_RECORDING: u32 = 5;
 
 /// What came of an order. Read by other builds: numbers keep their meaning.
 const DONE: u32 = 0;
@@ -24,6 +31,9 @@ const UNKNOWN_ORDER: u32 = 1;
 const UNKNOWN_OPTION: u32 = 2;
 const BAD_VALUE: u32 = 3;
 const READ_ONCE: u32 = 4;
+const RECORDED_ALREADY: u32 = 5;
+const NO_MEMORY: u32 = 6;
+const NOT_BY_THIS_POLICY: u32 = 7;
 
 /// The letter box.
 pub struct Orders {
@@ -68,6 +78,14 @@ impl Orders {
         self.asked.load(Ordering::Relaxed) != self.done.load(Ordering::Relaxed)
     }
 
+    /// Does what only one thread at a time may do, where no other is at it.
+    pub(crate) fn alone(&self, work: impl FnOnce()) {
+        if !self.is_read.swap(true, Ordering::Acquire) {
+            work();
+            self.is_read.store(false, Ordering::Release);
+        }
+    }
+
     /// In a child process: what its parent was asked is the parent's.
     pub fn forget(&self) {
         self.done.store(self.asked.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -81,16 +99,14 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     pub(crate) fn obey_order(&self) {
         let orders = &self.orders;
-        if orders.is_read.swap(true, Ordering::Acquire) {
-            return;
-        }
-        let asked = orders.asked.load(Ordering::Acquire);
-        if asked != orders.done.load(Ordering::Relaxed) {
-            let result = self.obey(orders.kind.load(Ordering::Relaxed));
-            orders.result.store(result, Ordering::Relaxed);
-            orders.done.store(asked, Ordering::Release);
-        }
-        orders.is_read.store(false, Ordering::Release);
+        orders.alone(|| {
+            let asked = orders.asked.load(Ordering::Acquire);
+            if asked != orders.done.load(Ordering::Relaxed) {
+                let result = self.obey(orders.kind.load(Ordering::Relaxed));
+                orders.result.store(result, Ordering::Relaxed);
+                orders.done.store(asked, Ordering::Release);
+            }
+        });
     }
 
     fn obey(&self, kind: u32) -> u32 {
@@ -98,6 +114,13 @@ impl<O: Os> Heap<O> {
         let wanted = bytes.load(Ordering::Relaxed) as usize;
         let released = match kind {
             SET => return self.set_as_ordered(),
+            RECORD => return self.record_as_ordered(),
+            END_RECORDING => {
+                if self.recording.is_on() && self.recording.number() as usize == wanted {
+                    self.end_recording();
+                }
+                return DONE;
+            }
             RELEASE | RELEASE_ALL if !self.is_started() => 0,
             RELEASE => self.upkeep.release_free(&below, wanted),
             RELEASE_ALL => self.obeyed(self.upkeep.release(&below, 0)),
@@ -105,6 +128,34 @@ impl<O: Os> Heap<O> {
         };
         bytes.store(released as u64, Ordering::Relaxed);
         DONE
+    }
+
+    fn record_as_ordered(&self) -> u32 {
+        let mut numbers = [0; 4 * size_of::<u64>()];
+        if self.orders.length.load(Ordering::Relaxed) as usize != numbers.len() {
+            return BAD_VALUE;
+        }
+        numbers.iter_mut().zip(&self.orders.text).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+        let (numbers, _) = numbers.as_chunks();
+        let [clock, sample, patience, number_at] = *numbers else { return BAD_VALUE };
+        let [clock, sample, patience, number_at] =
+            [clock, sample, patience, number_at].map(u64::from_le_bytes);
+        let wanted = Wanted {
+            clock: clock as u32,
+            sample: sample as u32,
+            patience,
+            // No block of any C library is so long.
+            number_at: if number_at < 1 << 12 { number_at as usize } else { 0 },
+        };
+        match self.begin_recording(&wanted) {
+            Ok(number) => {
+                self.orders.bytes.store(number.into(), Ordering::Relaxed);
+                DONE
+            }
+            Err(NotRecorded::Already) => RECORDED_ALREADY,
+            Err(NotRecorded::NoMemory) => NO_MEMORY,
+            Err(NotRecorded::Policy) => NOT_BY_THIS_POLICY,
+        }
     }
 
     fn set_as_ordered(&self) -> u32 {

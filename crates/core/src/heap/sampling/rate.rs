@@ -52,7 +52,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    pub(super) fn settle_sampling(&self) {
+    pub(crate) fn settle_sampling(&self) {
         // Two threads may be at this, for a profile and for a tracer: the last one that set something saw all.
         loop {
             let wanted = self.wanted_samples();

@@ -57,6 +57,7 @@ impl<O: Os> Heap<O> {
         if checked {
             self.pages.give_by_call();
         }
+        self.start_keys();
         if !self.cache.start(&self.os, self.options.get(OptionId::front) == 1, checked) {
             self.pages.stop(&self.os);
             return false;

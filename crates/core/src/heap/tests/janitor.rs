@@ -456,7 +456,8 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
     let mut os = Fake::default();
     os.panics = true;
     let heap: &'static Heap<Fake> = Box::leak(Box::new(Heap::new(os)));
-    let [first, second, third] = [(); 3].map(|()| heap.allocate(100));
+    // Too large for a key, which would tell at the call.
+    let [first, second, third] = [(); 3].map(|()| heap.allocate(1000));
     for block in [first, second, third, first] {
         heap.free(block);
     }
@@ -476,7 +477,8 @@ fn what_relief_comes_upon_in_a_tick_aside_ends_a_thread_of_the_program_too() {
     os.quiet = true;
     os.pressed.store(true, Relaxed);
     let heap: &'static Heap<Fake> = Box::leak(Box::new(Heap::new(os)));
-    let [first, second, third] = [(); 3].map(|()| heap.allocate(100));
+    // Too large for a key, which would tell at the call.
+    let [first, second, third] = [(); 3].map(|()| heap.allocate(1000));
     for block in [first, second, third, first] {
         heap.free(block);
     }

@@ -27,6 +27,7 @@ pub(super) enum Ask {
     NoHuge,
     Dump,
     NoDump,
+    Wipe,
     Move,
     Clock,
     Fence,
@@ -93,6 +94,7 @@ const CALLS: [Call; COUNT] = [
     advice(libc::MADV_NOHUGEPAGE),
     advice(libc::MADV_DODUMP),
     advice(libc::MADV_DONTDUMP),
+    advice(libc::MADV_WIPEONFORK),
     Call { number: libc::SYS_mremap, arguments: [0, 4096, 4096, super::memory::MOVE_FLAGS as u64, 0, 0] },
     plain(libc::SYS_clock_gettime),
     Call {

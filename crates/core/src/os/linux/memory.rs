@@ -141,12 +141,16 @@ pub(super) fn unmap(address: usize, bytes: usize) {
 pub(super) fn process_word() -> Option<usize> {
     let page = page_bytes();
     let word = map(0, page, PROT_READ | PROT_WRITE, 0)?;
-    // SAFETY: the page is new and ours. Kernels before 4.14 refuse.
-    if unsafe { libc::madvise(ptr::without_provenance_mut(word), page, libc::MADV_WIPEONFORK) } == 0 {
+    if wipe_in_children(word, page) {
         return Some(word);
     }
     unmap(word, page);
     None
+}
+
+pub(super) fn wipe_in_children(address: usize, bytes: usize) -> bool {
+    // SAFETY: the pages are new and ours. Kernels before 4.14 refuse.
+    unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, libc::MADV_WIPEONFORK) == 0 }
 }
 
 pub(super) fn populate(address: usize, bytes: usize) {

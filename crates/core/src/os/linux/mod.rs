@@ -157,6 +157,11 @@ impl Os for Linux {
         if self.may(Ask::Thread) { thread::thread_number() } else { 0 }
     }
 
+    #[inline]
+    fn thread_number_at(&self, offset: usize) -> u32 {
+        thread::number_at(offset)
+    }
+
     fn process_number(&self) -> u64 {
         if self.may(Ask::Process) { process::process_number() } else { 0 }
     }
@@ -215,6 +220,10 @@ impl Os for Linux {
 
     fn process_word(&self) -> Option<usize> {
         memory::process_word()
+    }
+
+    fn wipe_in_children(&self, address: usize, bytes: usize) -> bool {
+        self.may(Ask::Wipe) && memory::wipe_in_children(address, bytes)
     }
 
     fn populate(&self, address: usize, bytes: usize) {

@@ -46,3 +46,14 @@ pub(super) fn thread_number() -> u64 {
     // SAFETY: asks for a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u64 }
 }
+
+/// A number in this thread's block of the C library, whose address is that of the thread there.
+#[inline]
+pub(super) fn number_at(offset: usize) -> u32 {
+    // SAFETY: the offset was tried on another thread's block, and is the same in all. The kernel clears the number when the
+    // thread has ended.
+    unsafe {
+        let block = libc::pthread_self() as usize;
+        core::ptr::with_exposed_provenance::<u32>(block + offset).read_volatile()
+    }
+}

@@ -1,7 +1,6 @@
 //! The arena of guarded samples: how many slots it may have, and its memory.
 
-use super::Guards;
-use super::wide::{WIDE_BYTES, WIDE_SLOTS};
+use super::{Guards, WIDE_BYTES, WIDE_SLOTS};
 use crate::base::sync::Ordering;
 use crate::os::{Os, Purpose};
 

@@ -1,7 +1,6 @@
 //! Where the slots of guarded samples lie in their arena, and which of them an address is in.
 
-use super::wide::WIDE_BYTES;
-use super::{Guards, Slot};
+use super::{Guards, Slot, WIDE_BYTES};
 use crate::base::round_up;
 use crate::base::sync::Ordering;
 use crate::os::Os;

@@ -1,7 +1,6 @@
 //! The lock of guarded samples in a child process.
 
-use super::wide::WIDE_SLOTS;
-use super::{Guards, NOBODY};
+use super::{Guards, NOBODY, WIDE_SLOTS};
 use crate::base::sync::Ordering;
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;

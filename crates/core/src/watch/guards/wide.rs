@@ -1,13 +1,10 @@
 //! The first large blocks of a process, each at the end of a slot of its own.
 
-use super::Guards;
+use super::{Guards, WIDE_BYTES, WIDE_SLOTS};
 use crate::base::sync::Ordering;
 use crate::os::Os;
 use crate::watch::slot::Trace;
 
-/// The first so many large blocks of a process are guarded.
-pub(super) const WIDE_SLOTS: u32 = 4;
-pub(super) const WIDE_BYTES: usize = 1 << 20;
 /// A block is large from here on. What lives for a moment hardly has one, so it does not pay for the arena.
 const WIDE_FROM: usize = 128 << 10;
 
@@ -18,8 +15,17 @@ impl<O: Os> Guards<O> {
         (WIDE_FROM..=WIDE_BYTES).contains(&bytes) && self.wide.load(Ordering::Relaxed) < WIDE_SLOTS
     }
 
+    /// A guarded block of `bytes` at a multiple of `align`, both at most a page; none where the system
+    /// refuses or all slots hold live blocks.
+    pub fn allocate(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
+        if bytes > self.page_bytes() {
+            return self.allocate_wide(os, bytes, align, trace);
+        }
+        self.allocate_page(os, bytes, align, trace)
+    }
+
     /// One of the first large blocks, at the end of a wide slot, for which nobody waited before.
-    pub(super) fn allocate_wide(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
+    fn allocate_wide(&self, os: &O, bytes: usize, align: usize, trace: Trace) -> Option<usize> {
         let index = self.wide.fetch_add(1, Ordering::Relaxed);
         let number = self.slot_count.load(Ordering::Relaxed) + index;
         if index >= WIDE_SLOTS || !self.slots.ensure(os, number as usize + 1) {

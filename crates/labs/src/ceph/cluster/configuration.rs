@@ -100,6 +100,8 @@ fn global(ground: &Ground, shape: &Shape) -> Vec<String> {
         "mon data avail crit = 1".into(),
         "mon data avail warn = 2".into(),
         "mon clock drift allowed = 5".into(),
+        // A metadata server that waits for a processor is not replaced.
+        "mds beacon grace = 300".into(),
         // A single monitor need not collect changes for a second before it decides.
         "paxos propose interval = 0.05".into(),
         "paxos min wait = 0.02".into(),
@@ -165,7 +167,9 @@ pub fn keyring(key: &str, osds: usize) -> String {
     let mut text = format!("[mon.]\n\tkey = {key}\n\tcaps mon = \"allow *\"\n");
     let osds = (0..osds).map(|number| format!("osd.{number}"));
     let gateways = (0..GATEWAYS).map(|number| format!("client.rgw.{number}"));
-    for name in ["client.admin", "mgr.x"].map(str::to_owned).into_iter().chain(gateways).chain(osds) {
+    let servers = (0..GATEWAYS).map(|number| format!("mds.m{number}"));
+    let daemons = gateways.chain(servers).chain(osds);
+    for name in ["client.admin", "mgr.x"].map(str::to_owned).into_iter().chain(daemons) {
         let _ = writeln!(text, "[{name}]\n\tkey = {key}");
         for daemon in ["mon", "osd", "mgr", "mds"] {
             let _ = writeln!(text, "\tcaps {daemon} = \"allow *\"");

@@ -23,7 +23,7 @@ fn allocator(session: &Session, cluster: &Cluster, name: &str) -> Result<Ready> 
         false => None,
     };
     let allocator = session.allocator_in(name, Some(root), ours.as_deref())?;
-    if allocator.library.is_none() && cluster.shape.release.links_tcmalloc() {
+    if allocator.library.is_none() && cluster.release.links_tcmalloc() {
         return glibc_before_tcmalloc(root, allocator);
     }
     Ok(allocator)
@@ -31,7 +31,7 @@ fn allocator(session: &Session, cluster: &Cluster, name: &str) -> Result<Ready> 
 
 /// Puts our library where the other system sees it.
 fn bring_in(session: &Session, cluster: &Cluster) -> Result<PathBuf> {
-    let source = match cluster.shape.release.links_tcmalloc() {
+    let source = match cluster.release.links_tcmalloc() {
         true => session.stand_in()?,
         false => session.library()?,
     };

@@ -4,7 +4,7 @@
 //! up            brings one up
 //! pool          what the load goes to     library   which library an OSD of each release is given
 //! Cluster       (this file) what is up: its directory, its client, its OSDs
-//! osd  monitor  configuration  other_system  shape  release
+//! osd  monitor  configuration  shape  release  store
 //! ```
 //!
 //! A file uses those below it. Everything that is started or made is in the run's journal first, on loopback and below
@@ -14,10 +14,10 @@ pub mod configuration;
 pub mod library;
 pub mod monitor;
 pub mod osd;
-pub mod other_system;
 pub mod pool;
 pub mod release;
 pub mod shape;
+pub mod store;
 pub mod up;
 
 use crate::engine::process::Program;
@@ -25,6 +25,7 @@ use crate::engine::session::Session;
 use anyhow::Result;
 use monitor::Client;
 use osd::Osd;
+use release::Release;
 use rustix::process::Signal;
 use shape::Shape;
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub struct Cluster {
     pub shape: Shape,
+    pub release: Release,
     pub directory: PathBuf,
     pub client: Client,
     /// The other system that the daemons live in.

@@ -32,18 +32,22 @@ impl Osd {
     /// What was preloaded is mapped; a loader that could not take it says so only in its log and goes on
     /// without.
     pub fn prove_allocator(&self, root: Option<&Path>) -> Result<()> {
-        let Some(library) = &self.allocator.library else { return Ok(()) };
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.process.pid()))?;
-        for path in library.to_string_lossy().split(':') {
-            if !maps.contains(path) && !maps.contains(&real_name(Path::new(path), root)) {
-                let log = fs::read_to_string(&self.process.log).unwrap_or_default();
-                let said =
-                    log.lines().find(|line| line.contains("ld.so")).unwrap_or("its log does not say why");
-                bail!("osd.{} does not run on {}: {said}", self.number, self.allocator.name());
-            }
-        }
-        Ok(())
+        prove_allocator(&format!("osd.{}", self.number), &self.process, &self.allocator, root)
     }
+}
+
+/// Of any daemon.
+pub fn prove_allocator(who: &str, process: &Process, allocator: &Ready, root: Option<&Path>) -> Result<()> {
+    let Some(library) = &allocator.library else { return Ok(()) };
+    let maps = fs::read_to_string(format!("/proc/{}/maps", process.pid()))?;
+    for path in library.to_string_lossy().split(':') {
+        if !maps.contains(path) && !maps.contains(&real_name(Path::new(path), root)) {
+            let log = fs::read_to_string(&process.log).unwrap_or_default();
+            let said = log.lines().find(|line| line.contains("ld.so")).unwrap_or("its log does not say why");
+            bail!("{who} does not run on {}: {said}", allocator.name());
+        }
+    }
+    Ok(())
 }
 
 /// The name of the file that a path leads to, below `root` if the daemon lives there: /proc/PID/maps shows

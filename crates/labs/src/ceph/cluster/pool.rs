@@ -38,7 +38,7 @@ pub fn make(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
 
 pub fn create(session: &Session, cluster: &Cluster, pool: &str, copies: usize) -> Result<()> {
     let groups = cluster.shape.placement_groups;
-    let twice = match copies == 1 && cluster.shape.release.asks_twice_for_one_copy() {
+    let twice = match copies == 1 && cluster.release.asks_twice_for_one_copy() {
         true => " --yes-i-really-mean-it",
         false => "",
     };

@@ -1,47 +1,48 @@
 //! Which Ceph: the system's own, or that of another Debian in a directory of its own.
 //!
-//! Owns what is known of each release. `other_system` makes the directories, `configuration` and `cluster`
+//! Owns what is known of each release. `engine::other_system` makes the directories, `configuration` and `cluster`
 //! ask for the differences.
 
+use super::store::Store;
 use crate::engine::experiment::Package;
+use crate::engine::other_system::own_suite;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// 16.2, this system's (Debian 12): linked with no allocator.
-    Pacific,
     /// 14.2 of Debian 11: linked with TCMalloc; still has the messenger with two threads a connection.
     Nautilus,
+    /// 16.2 of Debian 12: linked with no allocator.
+    Pacific,
     /// 18.2 of Debian 13: linked with TCMalloc; no FileStore.
     Reef,
+    /// 20.2 of Debian sid, the release that Debian is working on: linked with TCMalloc; neither FileStore nor KStore.
+    Tentacle,
 }
 
 impl Release {
-    pub const NUMBERS: [&str; 3] = ["14.2", "16.2", "18.2"];
+    pub const NUMBERS: [&str; 4] = ["14.2", "16.2", "18.2", "20.2"];
+    const ALL: [Release; 4] = [Release::Nautilus, Release::Pacific, Release::Reef, Release::Tentacle];
 
     pub fn of(number: &str) -> Option<Release> {
-        match number {
-            "16.2" => Some(Release::Pacific),
-            "14.2" => Some(Release::Nautilus),
-            "18.2" => Some(Release::Reef),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|release| release.number() == number)
+    }
+
+    /// This machine's own; Debian 12's where the machine is none of these.
+    pub fn own() -> Release {
+        Self::of_suite(own_suite().as_deref())
+    }
+
+    fn of_suite(suite: Option<&str>) -> Release {
+        Self::ALL.into_iter().find(|release| Some(release.suite()) == suite).unwrap_or(Release::Pacific)
     }
 
     pub fn number(self) -> &'static str {
-        match self {
-            Release::Pacific => "16.2",
-            Release::Nautilus => "14.2",
-            Release::Reef => "18.2",
-        }
+        Self::NUMBERS[self as usize]
     }
 
-    /// The Debian release that has it; none: this system's own.
-    pub fn suite(self) -> Option<&'static str> {
-        match self {
-            Release::Pacific => None,
-            Release::Nautilus => Some("bullseye"),
-            Release::Reef => Some("trixie"),
-        }
+    /// The Debian release that has it.
+    pub fn suite(self) -> &'static str {
+        ["bullseye", "bookworm", "trixie", "sid"][self as usize]
     }
 
     /// Whether its daemons are linked with libtcmalloc.so.4.
@@ -49,9 +50,29 @@ impl Release {
         self != Release::Pacific
     }
 
+    pub fn has(self, store: Store) -> bool {
+        match store {
+            Store::Memstore | Store::Bluestore => true,
+            Store::Filestore => matches!(self, Release::Nautilus | Release::Pacific),
+            Store::Kstore => self != Release::Tentacle,
+        }
+    }
+
     /// 14.2 takes a pool of one copy without being told twice, and refuses the words that say so.
     pub fn asks_twice_for_one_copy(self) -> bool {
         self != Release::Nautilus
+    }
+
+    /// What is installed below another system's directory.
+    pub fn packages(self) -> Vec<&'static str> {
+        let always = ["ceph-mon", "ceph-mgr", "ceph-osd", "ceph-common", "libjemalloc2"];
+        // Debian 11 has none.
+        let mimalloc = match self {
+            Release::Nautilus => None,
+            Release::Pacific => Some("libmimalloc2.0"),
+            Release::Reef | Release::Tentacle => Some("libmimalloc3"),
+        };
+        always.into_iter().chain(mimalloc).collect()
     }
 }
 
@@ -78,6 +99,32 @@ pub const GATEWAY_PACKAGES: [Package; 6] = [
     Package { name: "python3-boto3", why: "the S3 client" },
 ];
 
-/// What is installed below another system's directory.
-pub const OTHER_SYSTEM_PACKAGES: [&str; 5] =
-    ["ceph-mon", "ceph-mgr", "ceph-osd", "ceph-common", "libjemalloc2"];
+pub const FILE_SYSTEM_PACKAGES: [Package; 5] = [
+    CLUSTER_PACKAGES[0],
+    CLUSTER_PACKAGES[1],
+    CLUSTER_PACKAGES[2],
+    Package { name: "ceph-mds", why: "the metadata server" },
+    Package { name: "python3-cephfs", why: "the client of CephFS" },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_has_a_number_a_debian_and_an_answer_for_every_store() {
+        for (release, number, suite, stores) in [
+            (Release::Nautilus, "14.2", "bullseye", 4),
+            (Release::Pacific, "16.2", "bookworm", 4),
+            (Release::Reef, "18.2", "trixie", 3),
+            (Release::Tentacle, "20.2", "sid", 2),
+        ] {
+            assert_eq!((release.number(), release.suite()), (number, suite));
+            assert_eq!((Release::of(number), Release::of_suite(Some(suite))), (Some(release), release));
+            let has = Store::NAMES.iter().filter(|name| release.has(Store::of(name).unwrap()));
+            assert_eq!(has.count(), stores, "{number}");
+        }
+        assert_eq!(Release::of("15.2"), None);
+        assert_eq!(Release::of_suite(Some("noble")), Release::Pacific);
+    }
+}

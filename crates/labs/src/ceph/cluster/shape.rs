@@ -3,38 +3,8 @@
 //! Owns the words for it and their defaults. Experiments fill it in; `cluster` and `configuration` read it.
 
 use super::release::Release;
+pub use super::store::Store;
 use anyhow::{Result, bail};
-use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Store {
-    Memstore,
-    Bluestore,
-    Filestore,
-    Kstore,
-}
-
-impl Store {
-    pub const NAMES: [&str; 4] = ["memstore", "bluestore", "filestore", "kstore"];
-
-    pub fn of(name: &str) -> Result<Store> {
-        const ALL: [Store; 4] = [Store::Memstore, Store::Bluestore, Store::Filestore, Store::Kstore];
-        match ALL.into_iter().find(|store| store.name() == name) {
-            Some(store) => Ok(store),
-            None => bail!("there is no object store '{name}'; there are {}", Store::NAMES.join(", ")),
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Store::Memstore => "memstore",
-            Store::Bluestore => "bluestore",
-            Store::Filestore => "filestore",
-            Store::Kstore => "kstore",
-        }
-    }
-}
 
 /// Where the OSDs' journals are (FileStore), or their databases (BlueStore).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +30,10 @@ impl JournalPlace {
 
 #[derive(Clone, Debug)]
 pub struct Shape {
-    pub release: Release,
+    /// None: the one that was asked for, which is this machine's own unless something else was.
+    pub release: Option<Release>,
+    /// Packages of the release that it needs beside those of monitor and OSDs.
+    pub programs: &'static [&'static str],
     pub store: Store,
     pub osds: usize,
     /// Copies of an object.
@@ -86,7 +59,8 @@ pub struct Shape {
 impl Shape {
     pub fn of(store: Store, osds: usize) -> Shape {
         Shape {
-            release: Release::Pacific,
+            release: None,
+            programs: &[],
             store,
             osds,
             copies: 1,
@@ -104,7 +78,11 @@ impl Shape {
     }
 
     pub fn release(self, release: Release) -> Shape {
-        Shape { release, ..self }
+        Shape { release: Some(release), ..self }
+    }
+
+    pub fn programs(self, programs: &'static [&'static str]) -> Shape {
+        Shape { programs, ..self }
     }
 
     pub fn copies(self, copies: usize) -> Shape {

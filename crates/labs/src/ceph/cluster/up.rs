@@ -6,8 +6,10 @@
 use super::configuration::{self, Ground, PORTS};
 use super::monitor::Client;
 use super::osd::Osd;
+use super::release::Release;
 use super::shape::{JournalPlace, Shape, Store};
-use super::{Cluster, other_system, pool, release};
+use super::{Cluster, pool};
+use crate::engine::other_system::{self, Wanted};
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use crate::engine::space;
@@ -45,7 +47,14 @@ impl Cluster {
 
     fn up_in(session: &Session, shape: &Shape, allocators: &[&str], directory: &Path) -> Result<Cluster> {
         let directory = directory.to_owned();
-        let root = enter_release(session, shape, &directory)?;
+        let release = match shape.release {
+            Some(release) => release,
+            None => asked_for(session)?,
+        };
+        if !release.has(shape.store) {
+            bail!("Ceph {} has no {}", release.number(), shape.store.name());
+        }
+        let root = enter_release(session, release, shape, &directory)?;
         let port = free_ports()?;
         let journals = make_journals(session, shape, &directory)?;
         let client = Client::of(&directory.join("ceph.conf"));
@@ -56,6 +65,7 @@ impl Cluster {
         let fresh_copies = AtomicUsize::new(shape.copies);
         let mut cluster = Cluster {
             shape: shape.clone(),
+            release,
             directory,
             client,
             root,
@@ -186,13 +196,26 @@ fn make_directory(session: &Session) -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// `--release`, or this machine's own.
+fn asked_for(session: &Session) -> Result<Release> {
+    let Some(number) = session.setting("release") else { return Ok(Release::own()) };
+    Release::of(number).with_context(|| format!("no release {number}"))
+}
+
 /// Where the release belongs to another Debian: sets that up and mounts it for this cluster.
-fn enter_release(session: &Session, shape: &Shape, directory: &Path) -> Result<Option<PathBuf>> {
-    let Some(suite) = shape.release.suite() else { return Ok(None) };
-    let system = other_system::provide(session, suite, &release::OTHER_SYSTEM_PACKAGES)?;
-    if let Some(version) = vcm_measure::machine::package_version("ceph-osd", Some(&system)) {
-        session.version(&format!("ceph-osd ({suite})"), version);
+fn enter_release(
+    session: &Session,
+    release: Release,
+    shape: &Shape,
+    directory: &Path,
+) -> Result<Option<PathBuf>> {
+    if release == Release::own() {
+        return Ok(None);
     }
+    let packages: Vec<&str> = release.packages().into_iter().chain(shape.programs.iter().copied()).collect();
+    let (number, suite) = (release.number(), release.suite());
+    let wanted = Wanted { product: "Ceph", number, suite, daemon: "ceph-osd", packages: &packages };
+    let system = wanted.provide(session)?;
     // Beside the cluster's directory, which is shown inside: it would show itself.
     let root = directory.with_extension("root");
     let layers = directory.with_extension("layers");

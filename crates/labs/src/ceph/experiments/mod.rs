@@ -1,6 +1,7 @@
 //! The experiments, one file each: what is asked, what is run, what the report found.
 
 pub mod cache_tier;
+pub mod file_system;
 pub mod journal;
 pub mod key_value;
 pub mod many_threads;
@@ -22,4 +23,5 @@ pub static ALL: &[&Experiment] = &[
     &key_value::KEY_VALUE,
     &cache_tier::CACHE_TIER,
     &object_gateway::OBJECT_GATEWAY,
+    &file_system::FILE_SYSTEM,
 ];

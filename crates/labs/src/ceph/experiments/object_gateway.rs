@@ -103,7 +103,11 @@ const fn memory(allocator: &'static str) -> Point {
 fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     session.scope(|session| {
         // All OSDs on one allocator: only the gateways differ.
-        let cluster = Cluster::up(session, &Shape::of(Store::Memstore, 3).keys(), &["tcmalloc"])?;
+        let cluster = Cluster::up(
+            session,
+            &Shape::of(Store::Memstore, 3).keys().programs(&["radosgw"]),
+            &["tcmalloc"],
+        )?;
         let gateways = gateway::start(session, &cluster, &cell.allocators)?;
         let ports: Vec<u16> = gateways.iter().map(|gateway| gateway.port).collect();
         let seconds = if cell.quick { 15 } else { 20 };

@@ -2,6 +2,7 @@
 //!
 //! Each module owns one client: how it is called, and how what it prints is read.
 
+pub mod files;
 pub mod fio;
 pub mod rados_bench;
 pub mod s3;

@@ -11,7 +11,12 @@ use std::ops::Range;
 
 /// The question, the answer, the claims and one picture; what is long is folded behind them.
 pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: &[Drawn]) -> String {
-    let mut text = format!("# {}: `vcm lab {} {}`\n\n", results.title, results.lab, results.experiment);
+    let release = match results.release.as_str() {
+        "" => String::new(),
+        release => format!(" --release {release}"),
+    };
+    let mut text =
+        format!("# {}: `vcm lab {} {}{release}`\n\n", results.title, results.lab, results.experiment);
     let _ = writeln!(text, "**Question.** {}\n", experiment.question);
     let _ = writeln!(text, "**Answer.** {}\n", answer::in_sentences(experiment, results));
     let _ = writeln!(text, "**Measured.** {}\n", where_and_when(results));

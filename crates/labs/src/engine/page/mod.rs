@@ -94,7 +94,8 @@ fn json(results: &Results) -> Result<String> {
 }
 
 fn name(results: &Results) -> String {
-    format!("{}-{}", results.lab, results.experiment)
+    let release = if results.release.is_empty() { String::new() } else { format!("-{}", results.release) };
+    format!("{}-{}{release}", results.lab, results.experiment)
 }
 
 fn partial_name(results: &Results) -> String {

@@ -71,6 +71,7 @@ fn results(glibc: [f64; 2], ours: [f64; 2]) -> Results {
         schema: SCHEMA,
         lab: "toy".into(),
         experiment: "drain".into(),
+        release: String::new(),
         title: EXPERIMENT.title.into(),
         date: "2026-11-22T01:00:00+00:00".into(),
         seconds: 61.0,
@@ -308,4 +309,13 @@ fn what_is_between_backticks_is_code_on_the_web_page() {
     assert!(page.contains("Does <code>osd_memory_target</code> hold?"), "{page}");
     let body = &page[page.find("<body>").unwrap()..];
     assert!(!body.contains('`'), "{body}");
+}
+
+#[test]
+fn a_page_of_another_release_says_so_and_lies_beside_this_systems() {
+    let results = Results { release: "18.2".into(), ..results([250.0, 251.0], [40.0, 41.0]) };
+    assert!(markdown_of(&results).starts_with("# Drained <pools>: `vcm lab toy drain --release 18.2`\n"));
+    let folder = tempfile::tempdir().unwrap();
+    super::keep(folder.path(), &results).unwrap();
+    assert!(folder.path().join("toy-drain-18.2.partial.json").is_file());
 }

@@ -1,9 +1,9 @@
 //! A profile of a program that is started for it: from its start to its end, or for a time.
 
-use super::signals::Held;
 use super::traced::{Event, Traced};
 use crate::cli::profile::Profile as Arguments;
 use crate::say::{self, Failure, OWN_FAILURE};
+use crate::signals::Held;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;

@@ -3,12 +3,10 @@
 //! ```text
 //! process  command      a profile of a process that runs; of one that is started for it
 //! traced                the started process, held at its end
-//! signals               what must not end us meanwhile
 //! ```
 
 mod command;
 mod process;
-mod signals;
 mod traced;
 
 use crate::cli::profile::{Format, Profile as Arguments};

@@ -1,8 +1,8 @@
 //! A profile of a process that runs: switched on, waited for, read, switched off.
 
-use super::signals::Held;
 use crate::cli::profile::Profile as Arguments;
 use crate::say::{self, FAILURE, Failure};
+use crate::signals::Held;
 use std::time::{Duration, Instant};
 use vcm_inspect::window::{self, Seen};
 use vcm_profile::{Measure, Profile, Switched};

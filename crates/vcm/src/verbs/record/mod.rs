@@ -4,10 +4,12 @@
 //! session    the rounds: what was recorded, into the file
 //! output     the file, until it is kept
 //! before     what keeps a command from being recorded
+//! running    a process that runs already
 //! ```
 
 mod before;
 mod output;
+mod running;
 mod session;
 
 use crate::child::{self, Child, Event};
@@ -31,6 +33,31 @@ use vcm_trace::{Header, summarize};
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
 
 pub fn record(arguments: &Record) -> Outcome {
+    if arguments.pid.is_some() { record_running(arguments) } else { record_command(arguments) }
+}
+
+fn record_running(arguments: &Record) -> Outcome {
+    let process = running::find(arguments)?;
+    let path = arguments.output.clone().unwrap_or_else(|| running::output(&process));
+    let command = process.command_line().unwrap_or_default();
+    let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let header = Header { command, ..header(arguments) };
+    let create = || {
+        let made = Output::create(path.clone());
+        let (output, file) =
+            made.map_err(|error| Failure::new(OWN_FAILURE, format!("{}: {error}", path.display())))?;
+        if let Some(page) = &arguments.html {
+            can_be_reported(page, &output).map_err(|failure| Failure::new(OWN_FAILURE, failure.message))?;
+        }
+        Ok((output, file))
+    };
+    let recorded = running::record(arguments, process, header, create)?;
+    let kept = close(recorded.session, recorded.output);
+    let good = kept && arguments.html.as_ref().is_none_or(|page| report(page, &path));
+    Ok(if good { recorded.code } else { OWN_FAILURE })
+}
+
+fn record_command(arguments: &Record) -> Outcome {
     let [name, rest @ ..] = arguments.command.as_slice() else {
         return Err(Failure::new(OWN_FAILURE, "no command given"));
     };

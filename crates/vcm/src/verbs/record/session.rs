@@ -1,6 +1,7 @@
 //! One recording: from the memory that is shared into the file, a round at a time.
 
 use crate::say::line;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub struct Session {
     sampled: Option<Instant>,
     left: Left,
     failure: Option<Error>,
+    finished: bool,
 }
 
 /// Whether the process went on as a program that the recorder is not in: exec with another environment.
@@ -86,6 +88,7 @@ impl Session {
             sampled: None,
             left,
             failure: None,
+            finished: false,
         }
     }
 
@@ -95,7 +98,7 @@ impl Session {
             self.memory.record(false);
             self.failure.get_or_insert(error);
         }
-        if let Some(process) = self.memory.process().filter(|_| !at_end) {
+        if let Some(process) = self.memory.process().filter(|_| !at_end && !self.memory.is_remote()) {
             self.left.look(process);
         }
         self.failure.is_none()
@@ -131,12 +134,23 @@ impl Session {
         ages.settle(now.saturating_sub(100_000_000))
     }
 
-    pub fn end(mut self) -> Ended {
-        self.memory.record(false);
+    /// Hands on all that was written down. Of rings that are the process's own it is the last look.
+    pub fn finish(&mut self) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        if !self.memory.is_remote() {
+            self.memory.record(false);
+        }
         // What was taken before that is filled within this time, where the process goes on.
         std::thread::sleep(Duration::from_millis(20));
         self.round(false);
         self.round(true);
+        self.memory.record(false);
+    }
+
+    pub fn end(mut self) -> Ended {
+        self.finish();
         let now = self.drain.clock().now();
         let seen = self.ages.as_ref().map(Ages::seen).unwrap_or_default();
         let mut failure = self.failure;
@@ -159,10 +173,16 @@ impl Session {
 fn sample(ages: &mut Ages<Out>, memory: &Memory, now: u64) -> Result<(), Error> {
     let Some(id) = memory.process() else { return Ok(()) };
     let task = PathBuf::from(format!("/proc/{id}/task"));
+    let threads = Threads::of(id);
     for thread in ages.nameless().into_iter().take(NAMES_AT_ONCE) {
-        if let Ok(name) = std::fs::read_to_string(task.join(thread.to_string()).join("comm")) {
+        let folder = task.join(threads.outside(thread).to_string());
+        if let Ok(name) = std::fs::read_to_string(folder.join("comm")) {
             ages.name(now, thread, name.trim_end())?;
         }
+    }
+    if memory.is_remote() {
+        // Nobody in the process tells of that.
+        ages.gone(now, |thread| task.join(threads.outside(thread).to_string()).exists())?;
     }
     let read = |file| std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
     let status = read("status");
@@ -170,8 +190,8 @@ fn sample(ages: &mut Ages<Out>, memory: &Memory, now: u64) -> Result<(), Error> 
         let rest = status.lines().find_map(|line| line.strip_prefix(name));
         rest.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
     };
-    // The rings are mapped there whole, and are none of the program's.
-    let ours = (memory.bytes() as u64).min(kib("RssShmem:") << 10);
+    // The rings are none of the program's.
+    let ours = memory.resident(kib("RssShmem:") << 10);
     let resident = (kib("VmRSS:") << 10).saturating_sub(ours);
     let stat = read("stat");
     // The name in it may hold blanks and brackets.
@@ -181,6 +201,30 @@ fn sample(ages: &mut Ages<Out>, memory: &Memory, now: u64) -> Result<(), Error> 
         ages.memory(now, resident, field(7), field(9))?;
     }
     ages.flush()
+}
+
+/// Threads have other numbers outside of a container than in it.
+struct Threads(HashMap<u32, u32>);
+
+impl Threads {
+    fn of(id: u32) -> Threads {
+        let numbers = |thread: &str| {
+            let status = std::fs::read_to_string(format!("/proc/{id}/task/{thread}/status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+            Some(line.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<u32>>())
+        };
+        if numbers(&id.to_string()).is_none_or(|numbers| numbers.len() < 2) {
+            return Threads(HashMap::new());
+        }
+        let entries = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+        let all = entries.filter_map(|entry| numbers(entry.file_name().to_str()?));
+        Threads(all.filter_map(|numbers| Some((*numbers.last()?, *numbers.first()?))).collect())
+    }
+
+    /// The number of a thread that calls itself so.
+    fn outside(&self, inside: u32) -> u32 {
+        self.0.get(&inside).copied().unwrap_or(inside)
+    }
 }
 
 /// Name and file of the allocator that serves a process.

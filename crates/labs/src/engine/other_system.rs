@@ -2,13 +2,13 @@
 //!
 //! Owns `CACHE/SUITE`. Promises that a directory of that name is whole: it is made as `SUITE.new` and
 //! renamed, under the lock `CACHE/SUITE.lock`; what an interrupted run left is recognised and made again.
-//! Promises that a cluster changes nothing in it. `cluster` calls it.
+//! Promises that a cluster changes nothing in it. Labs call it for daemons of another release.
 
-use crate::engine::packages;
-use crate::engine::session::Session;
-use crate::engine::space;
-use crate::engine::stop::is_stopped;
-use crate::engine::undo::{Undo, is_mounted};
+use super::packages;
+use super::session::Session;
+use super::space;
+use super::stop::is_stopped;
+use super::undo::{Undo, is_mounted};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
@@ -17,15 +17,65 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What such a system takes, with Ceph in it.
+/// What such a system takes, with its daemons in it.
 const SYSTEM_MIB: u64 = 1200;
 const AN_HOUR: Duration = Duration::from_secs(3600);
 /// Where releases go that the mirrors no longer carry.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
 const USUAL_MIRROR: &str = "http://deb.debian.org/debian";
 
+/// Daemons of a release that another Debian has.
+pub struct Wanted<'a> {
+    /// Such as `Ceph 18.2`; the number is what the package's version has to begin with.
+    pub product: &'a str,
+    pub number: &'a str,
+    pub suite: &'a str,
+    /// The package that has the daemon that is measured.
+    pub daemon: &'a str,
+    pub packages: &'a [&'a str],
+}
+
+impl Wanted<'_> {
+    /// The system's directory, with these packages in it and the release that was asked for. Its versions go
+    /// among the results.
+    pub fn provide(&self, session: &Session) -> Result<PathBuf> {
+        let Wanted { product, number, suite, daemon, packages } = self;
+        let system = provide(session, suite, packages)
+            .with_context(|| format!("{product} {number} comes from Debian {suite}"))?;
+        let version_of = |package: &str| vcm_measure::machine::package_version(package, Some(&system));
+        let version = version_of(daemon).with_context(|| format!("no {daemon} in {}", system.display()))?;
+        if !is_of(&version, number) {
+            bail!(
+                "Debian {suite} in {} has {product} {version}, not {number}: it has moved on. Remove that \
+                 directory if it is the older, and ask for a release that there is",
+                system.display()
+            );
+        }
+        for package in packages.iter().chain([&"libc6"]) {
+            if let Some(version) = version_of(package) {
+                session.version(&format!("{package} ({suite})"), version);
+            }
+        }
+        session.note(format!("The daemons are {product} {version} of Debian {suite}, with its C library."));
+        Ok(system)
+    }
+}
+
+/// Whether a package's version is of this release: `18.2.7+ds-1` is of 18.2, and `18.20.1` is not.
+fn is_of(version: &str, number: &str) -> bool {
+    let upstream = version.split_once(':').map_or(version, |(_, upstream)| upstream);
+    upstream.strip_prefix(number).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+}
+
+/// The name of this machine's own Debian, such as `bookworm`.
+pub fn own_suite() -> Option<String> {
+    let text = fs::read_to_string("/etc/os-release").ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
 /// The system's directory, with these packages in it; made first if need be.
-pub fn provide(session: &Session, suite: &str, packages: &[&str]) -> Result<PathBuf> {
+fn provide(session: &Session, suite: &str, packages: &[&str]) -> Result<PathBuf> {
     let cache = &session.request().cache;
     fs::create_dir_all(cache).with_context(|| format!("cannot make {}; run as root", cache.display()))?;
     let system = cache.join(suite);
@@ -163,12 +213,39 @@ fn install(session: &Session, system: &Path, packages: &[&str]) -> Result<()> {
         };
         // An earlier run may have been stopped between unpacking and configuring.
         inside("dpkg", &["--configure", "-a"])?;
-        inside("apt-get", &["--quiet", "update"])?;
+        update(session, system, &inside)?;
         let words = ["--quiet", "--yes", "install", "--no-install-recommends"];
         inside("apt-get", &[&words, packages].concat())?;
         inside("apt-get", &["clean"])?;
         Ok(())
     })
+}
+
+/// apt refuses the lists of a mirror that was not renewed for weeks, as somebody might keep known holes open with
+/// them. Nothing of this system is reachable or kept, so they are taken, and the reader of the results is told.
+fn update(
+    session: &Session,
+    system: &Path,
+    inside: &dyn Fn(&str, &[&str]) -> Result<super::process::Output>,
+) -> Result<()> {
+    match inside("apt-get", &["--quiet", "update"]) {
+        Err(error) if is_expired(&format!("{error:#}")) => {
+            let suite = system.file_name().unwrap_or_default().display();
+            session.say(&format!(
+                "the mirror's lists of Debian {suite} are past their date: taking them all the same"
+            ));
+            session.note(format!(
+                "The mirror's package lists of Debian {suite} were past their date when it was set up: its versions may \
+                 be older than today's."
+            ));
+            inside("apt-get", &["--quiet", "-o", "Acquire::Check-Valid-Until=false", "update"]).map(drop)
+        }
+        other => other.map(drop),
+    }
+}
+
+fn is_expired(said: &str) -> bool {
+    said.contains("is expired") || said.contains("is not valid anymore")
 }
 
 /// Makes the system usable at `root`, an existing directory: with its own /proc, /sys and /dev, with `shared`
@@ -201,6 +278,19 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_release_is_known_by_its_packages_version() {
+        assert!(is_of("18.2.7+ds-1+deb13u1", "18.2") && is_of("11.1-6", "11.1") && is_of("2:20.2.4", "20.2"));
+        assert!(!is_of("20.3.0", "20.2") && !is_of("18.20.1", "18.2") && !is_of("11.10-1", "11.1"));
+    }
+
+    #[test]
+    fn lists_past_their_date_are_told_from_lists_that_cannot_be_had() {
+        let late = "E: Release file for http://mirror/dists/sid/InRelease is expired (invalid since 19d).";
+        assert!(is_expired(late));
+        assert!(!is_expired("E: Could not connect to mirror:80 (127.0.0.1)"));
+    }
 
     #[test]
     fn a_half_made_system_is_not_whole() {

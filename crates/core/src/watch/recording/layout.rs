@@ -1,6 +1,7 @@
-//! What the recorded process and the tool share: a header, a ring for each CPU, and the slots of the rings.
+//! What a recorded process and the tool share: a header, a ring for each CPU, and the slots of the rings.
 //!
-//! Compiled into both, from this one file. Everything in it is an atomic or constant once the process runs.
+//! Compiled into the core, the recorder's library and the tool, from this one file. Everything in it is an atomic or
+//! constant once the process runs.
 
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -41,6 +42,8 @@ pub struct Header {
     /// How often a thread waited for room, and for how long together.
     pub waits: AtomicU64,
     pub waited_nanoseconds: AtomicU64,
+    /// Of a recording that an order began: it ends with the first event behind this stamp. A child of fork finds 0.
+    pub until: AtomicU64,
 }
 
 /// Places are counted from 0 and never start anew; a place's slot is its remainder.
@@ -74,7 +77,6 @@ pub const fn slots_at(rings: u32) -> usize {
     (PAGE + rings as usize * size_of::<Ring>()).next_multiple_of(PAGE)
 }
 
-#[allow(dead_code, reason = "only the tool makes it")]
 pub const fn bytes(rings: u32, slots: u32) -> usize {
     slots_at(rings) + rings as usize * slots as usize * size_of::<Slot>()
 }
@@ -111,7 +113,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    #[allow(dead_code, reason = "only the tool reads")]
     pub fn of(what: u64) -> Option<Kind> {
         const ALL: [Kind; 11] = [
             Kind::Malloc,
@@ -131,7 +132,7 @@ impl Kind {
 }
 
 /// Whether an address is one of those that are recorded: all events of a block, or none.
-#[allow(dead_code, reason = "only the recorded process asks")]
+
 pub const fn is_sampled(address: u64, one_in: u32) -> bool {
     // Fibonacci hashing: the upper half of the product depends on all bits of the address.
     one_in <= 1 || ((address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).is_multiple_of(one_in as u64)

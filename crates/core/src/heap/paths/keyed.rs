@@ -1,0 +1,191 @@
+//! What tells a freed block from a live one at its next free: a key in its second word, from free to malloc.
+//!
+//! The key is random for each process and mixed with the block's address, so that no copy of a freed block carries it. Where
+//! free finds it the block is freed twice, or chance has written it: everything cached comes back, and then the bit of its
+//! span decides. Only blocks of up to 128 bytes have one: a program has usually just touched them, while the first line of a
+//! larger one may be far away (docs/decisions/0081).
+
+use crate::base::fault::{Fault, Misuse};
+use crate::base::sync::Ordering;
+use crate::class::SizeClass;
+use crate::heap::Heap;
+use crate::os::Os;
+
+/// The largest block that has a key while it is free.
+pub const KEYED_BYTES: usize = 128;
+/// Of an address of 47 bits no word with this bit can be one, so no pointer of the program is taken for a key.
+const NO_ADDRESS: usize = 1 << 63;
+
+#[inline(always)]
+fn is_keyed(class: SizeClass) -> bool {
+    class.index().wrapping_sub(1) < SizeClass::computed(KEYED_BYTES).index()
+}
+
+#[inline(always)]
+fn second_word(block: usize) -> *mut usize {
+    core::ptr::with_exposed_provenance_mut(block + size_of::<usize>())
+}
+
+impl<O: Os> Heap<O> {
+    /// Before the first block. A policy that keeps its own marks has no keys, nor a heap that looks at every free.
+    pub(crate) fn start_keys(&self) {
+        if !self.pages.keeps_marks() && !self.pages.is_allocated_by_call() {
+            self.free_key.store(self.os.random() as usize | NO_ADDRESS, Ordering::Relaxed);
+        }
+    }
+
+    /// The key of a block; 0 where there are none.
+    #[inline(always)]
+    fn key_of(&self, class: SizeClass, block: usize) -> usize {
+        let key = self.free_key.load(Ordering::Relaxed);
+        if key == 0 || !is_keyed(class) { 0 } else { key ^ block }
+    }
+
+    /// Notes that a block leaves for the program.
+    #[inline(always)]
+    pub(crate) fn without_key(&self, class: SizeClass, block: usize) -> usize {
+        if block != 0 && self.key_of(class, block) != 0 {
+            // SAFETY: the block is ours and at least 16 bytes long.
+            unsafe { second_word(block).write_volatile(0) };
+        }
+        block
+    }
+
+    /// Puts a block that the program frees to where `push` keeps it; false where it has no place, or the block looks freed.
+    #[inline(always)]
+    pub(crate) fn push_with_key(&self, class: SizeClass, block: usize, push: impl FnOnce() -> bool) -> bool {
+        let key = self.key_of(class, block);
+        if key == 0 {
+            return push();
+        }
+        let word = second_word(block);
+        // SAFETY: a block that its span gave out has memory, at least 16 bytes of it; until it is pushed it is its owner's.
+        unsafe {
+            if word.read_volatile() == key {
+                return false;
+            }
+            word.write_volatile(key);
+            let is_pushed = push();
+            if !is_pushed {
+                word.write_volatile(0);
+            }
+            is_pushed
+        }
+    }
+
+    /// Whether a block that its span says it gave out carries its key. One that is live may, by chance or by an interrupted free.
+    #[inline(always)]
+    pub(crate) fn looks_freed(&self, class: SizeClass, block: usize) -> bool {
+        let key = self.key_of(class, block);
+        // SAFETY: a block that its span gave out has memory, at least 16 bytes of it.
+        key != 0 && unsafe { second_word(block).read_volatile() } == key
+    }
+
+    /// Stops where a block was freed before. In a slow path.
+    pub(crate) fn stop_if_freed(&self, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        if !self.looks_freed(class, block) {
+            return Ok(());
+        }
+        self.cache.look_for(self.below_cache(), class, block)?;
+        self.upkeep.reclaim(&self.below_upkeep())?;
+        if self.pages.class_of_allocated(block).is_some() {
+            return Ok(());
+        }
+        Err(Misuse { block: Some((block, class.block_bytes())), ..Misuse::at(Fault::DoubleFree, block) })
+    }
+
+    /// Gives a freed block its key, where its way to a cache or a span was found in a slow path.
+    pub(crate) fn give_key(&self, class: SizeClass, block: usize) {
+        let key = self.key_of(class, block);
+        if key != 0 {
+            // SAFETY: as above; until it is in a cache nobody else has it.
+            unsafe { second_word(block).write_volatile(key) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::fake::Fake;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn patient() -> Box<Heap<Fake>> {
+        let mut os = Fake::default();
+        (os.panics, os.quiet) = (true, true);
+        Box::new(Heap::new(os))
+    }
+
+    fn aborts(heap: &Heap<Fake>, address: usize) -> bool {
+        catch_unwind(AssertUnwindSafe(|| heap.free(address))).is_err()
+    }
+
+    #[test]
+    fn a_small_block_freed_twice_is_stopped_at_the_call_however_many_frees_lie_between() {
+        for bytes in [1, 16, 100, KEYED_BYTES] {
+            for others in [0, 1, 2, 10, 5000] {
+                let heap = patient();
+                let block = heap.allocate(bytes);
+                let between: Vec<_> = (0..others).map(|_| heap.allocate(bytes)).collect();
+                heap.free(block);
+                between.into_iter().for_each(|other| heap.free(other));
+                assert!(aborts(&heap, block), "{bytes} bytes, {others} frees between");
+            }
+        }
+    }
+
+    /// As an interrupted free leaves it.
+    #[test]
+    fn a_live_block_that_carries_its_key_is_freed_and_serves_again() {
+        let heap = patient();
+        let block = heap.allocate(64);
+        let key = heap.key_of(SizeClass::for_small(64), block);
+        assert_ne!(key, 0);
+        // SAFETY: the block is ours.
+        unsafe { second_word(block).write(key) };
+        assert!(!aborts(&heap, block));
+        assert!(aborts(&heap, block));
+    }
+
+    #[test]
+    fn no_block_carries_a_key_to_the_program_whichever_way_it_comes() {
+        let heap = patient();
+        // SAFETY: the block is live.
+        let word = |block: usize| unsafe { second_word(block).read() };
+        let ways: [&dyn Fn() -> usize; 4] =
+            [&|| heap.allocate(48), &|| heap.allocate_aligned(16, 48), &|| heap.reallocate(0, 48), &|| {
+                heap.allocate_zeroed(1, 48)
+            }];
+        for _ in 0..3 {
+            for way in ways {
+                let blocks: Vec<_> = (0..3000).map(|_| way()).collect();
+                assert!(blocks.iter().all(|block| word(*block) == 0));
+                blocks.into_iter().for_each(|block| heap.free(block));
+                heap.audit();
+            }
+        }
+    }
+
+    #[test]
+    fn a_freed_block_is_not_resized_in_place_either() {
+        let heap = patient();
+        let blocks: Vec<_> = (0..10).map(|_| heap.allocate(64)).collect();
+        blocks.iter().for_each(|block| heap.free(*block));
+        let resized = || heap.reallocate(blocks[0], 60);
+        assert!(catch_unwind(AssertUnwindSafe(resized)).is_err());
+    }
+
+    #[test]
+    fn a_copy_of_a_freed_block_is_no_key_elsewhere() {
+        let heap = patient();
+        let (freed, live) = (heap.allocate(64), heap.allocate(64));
+        heap.free(freed);
+        // SAFETY: a freed block's memory is still there; the other one is ours.
+        unsafe { core::ptr::copy_nonoverlapping(freed as *const u8, live as *mut u8, 64) };
+        // SAFETY: it is ours.
+        let word = unsafe { second_word(live).read() };
+        let class = SizeClass::for_small(64);
+        assert_eq!(word, heap.key_of(class, freed));
+        assert_ne!(word, heap.key_of(class, live));
+    }
+}
