@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Scenario::Idle(settings) => idle::run(settings, board),
         Scenario::Survivors(settings) => survivors::run(settings, board),
         Scenario::Scattered(settings) => {
-            scattered::run(board);
+            scattered::run(settings, board);
             asked = settings.asking.then(asking::Call::of_this_process).flatten();
         }
         Scenario::Churn(settings) => churn::run(settings, board),

@@ -4,7 +4,7 @@ use super::super::report::{Column, Origin};
 use super::super::session::Case;
 use super::{Common, arguments as list};
 use crate::harness::surroundings;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use std::time::Duration;
 use vcm_measure::statistics;
@@ -14,6 +14,9 @@ pub struct Arguments {
     /// Seconds to watch the idle process
     #[arg(long, default_value_t = 10.5, value_parser = surroundings::seconds)]
     pub seconds: f64,
+    /// Only this of the three: 1 nothing is called, 2 by a thread beside the first, 3 the allocator's own call
+    #[arg(long, default_value_t = 0)]
+    pub only: usize,
 }
 
 pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
@@ -24,10 +27,13 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         limit: Duration::from_secs(120),
         cgroup_bytes: None,
     };
-    let cases = [
+    let all = [
         case("nothing is called", &[&"scattered"]),
+        case("nothing is called, by a thread beside the first", &[&"scattered", &"--beside"]),
         case("the allocator's own call every 100 ms", &[&"scattered", &"--asking"]),
     ];
+    ensure!(arguments.only <= all.len(), "--only takes 1 to {}, or 0 for all", all.len());
+    let cases = if arguments.only == 0 { &all[..] } else { &all[arguments.only - 1..arguments.only] };
     let mut columns =
         vec![super::live_column(), super::pages_column(), Column::mib("peak", |run| run.peak_heap())];
     columns.extend(super::idle_columns(&[0.0, 1.0, 2.0, 5.0, 10.0]));
@@ -51,5 +57,5 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
         MallocExtension_ReleaseFreeMemory(), google/tcmalloc's ReleaseMemoryToSystem, rpmalloc_thread_collect(), \
         glibc's malloc_trim(0). Nothing is called where the library exports none of them: snmalloc, and the \
         crates of mimalloc 2 and 3.";
-    common.measure("scattered", about, &cases, &columns, Origin::Stop)
+    common.measure("scattered", about, cases, &columns, Origin::Stop)
 }
