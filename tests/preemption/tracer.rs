@@ -22,8 +22,6 @@ use crate::sequences::{Library, Point};
 const ROUNDS: usize = 6000;
 const STOPS: usize = 6;
 const LIMIT: Duration = Duration::from_secs(180);
-/// Rounds of a machine that knows it is slow.
-const FEW_ROUNDS: usize = 1500;
 
 pub enum Stopped {
     NoBreakpoints(Errno),
@@ -63,7 +61,9 @@ pub type Setting = Option<(&'static str, &'static str)>;
 /// Runs the tracee with as many rounds as there are visits, and leaves it no instruction in peace.
 pub fn torture(library: &Library, setting: Setting) -> Result<Reached, Stopped> {
     let points = library.points();
-    let (rounds, least) = if machine::slowness() == 1 { (ROUNDS, 4) } else { (FEW_ROUNDS, 1) };
+    // An emulator throws its translations away at each change of a breakpoint, so rounds cost it more than its slowness.
+    let slowness = machine::slowness() as usize;
+    let (rounds, least) = (ROUNDS / (slowness * slowness).max(1), if slowness == 1 { 4 } else { 1 });
     let visits = (rounds / points.len().max(1)).max(least);
     let mut complaints = tempfile::tempfile().map_err(|error| Stopped::Failed(error.to_string()))?;
     let child = start(library, setting, points.len() * visits, &complaints).map_err(Stopped::Failed)?;
