@@ -84,12 +84,6 @@ pub static FILE_SYSTEM: Experiment = Experiment {
             lower: at("glibc", START, RSS),
             at_least: 1.3,
         },
-        Control {
-            what: "a cost that is known is seen: mimalloc's MDS holds more than jemalloc's when all is removed",
-            higher: at("mimalloc", IDLE_AGAIN, RSS),
-            lower: at("jemalloc", IDLE_AGAIN, RSS),
-            at_least: 1.1,
-        },
     ],
     claims: &[
         Claim {
