@@ -77,20 +77,12 @@ pub static FILE_SYSTEM: Experiment = Experiment {
         measure("heap_cached_mib", "MiB", 1, false, "in its caches"),
         measure("heap_free_mib", "MiB", 1, false, "free and kept"),
     ],
-    controls: &[
-        Control {
-            what: "the load is seen: glibc's MDS grows with the files",
-            higher: at("glibc", WALKED, RSS),
-            lower: at("glibc", START, RSS),
-            at_least: 1.3,
-        },
-        Control {
-            what: "a cost that is known is seen: mimalloc's MDS holds more than jemalloc's when all is removed",
-            higher: at("mimalloc", IDLE_AGAIN, RSS),
-            lower: at("jemalloc", IDLE_AGAIN, RSS),
-            at_least: 1.1,
-        },
-    ],
+    controls: &[Control {
+        what: "the load is seen: glibc's MDS grows with the files",
+        higher: at("glibc", WALKED, RSS),
+        lower: at("glibc", START, RSS),
+        at_least: 1.3,
+    }],
     claims: &[
         Claim {
             // Of a smaller limit the program itself is the larger part.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// Run by the system's Python; beside this file.
 const SCRIPT: &str = include_str!("files.py");
-/// A busy machine creates some hundred files a second.
-const FILES_A_SECOND: u64 = 60;
+/// What six clients at once did on a machine at a load of 100 was 37 each; a limit is there to end what hangs.
+const FILES_A_SECOND: u64 = 5;
 
 /// The same tree in each of these file systems.
 pub struct Files<'a> {
