@@ -24,6 +24,7 @@ pub struct Process {
     /// Where the system zeroes none: set by `look_for_fork`, which compares the numbers of processes.
     own: AtomicU32,
     own_first: AtomicUsize,
+    /// That of the process that the heap was started or last put right in.
     number: AtomicU64,
 }
 
@@ -41,11 +42,11 @@ impl Process {
         if self.word.load(Ordering::Relaxed) != 0 {
             return;
         }
+        self.number.store(os.process_number(), Ordering::Relaxed);
         if let Some(word) = os.process_word() {
             self.word.store(word, Ordering::Relaxed);
             self.set(KNOWN);
         } else {
-            self.number.store(os.process_number(), Ordering::Relaxed);
             self.word.store(self.own.as_ptr().expose_provenance(), Ordering::Relaxed);
         }
     }
@@ -108,18 +109,35 @@ impl Process {
         })
     }
 
-    /// Does the kernel's part where it does not do it: a number that is not the one before says that this is
-    /// a new process. For children of `fork` and for those that are about to be threaded.
+    /// Does the kernel's part where it says that it does not do it. For a thread that is about to make another one: a process
+    /// that shares this memory may be about to, too, where the kernel zeroes the word.
     pub fn look_for_fork<O: Os>(&self, os: &O) {
-        let before = self.number.load(Ordering::Relaxed);
-        if before == 0 {
-            return;
+        if self.word.load(Ordering::Relaxed) == self.own.as_ptr().addr() {
+            self.compare_numbers(os);
         }
-        let number = os.process_number();
+    }
+
+    /// The same for a child of `fork`, also where the kernel says that it zeroes the word and does not (qemu's user mode).
+    pub fn look_after_fork<O: Os>(&self, os: &O) {
+        if self.is_known() {
+            self.compare_numbers(os);
+        }
+    }
+
+    /// A number that is not the one before says that this is a new process.
+    fn compare_numbers<O: Os>(&self, os: &O) {
+        let (before, number) = (self.number.load(Ordering::Relaxed), os.process_number());
         if ![0, before].contains(&number) && self.number.swap(number, Ordering::Relaxed) != number {
-            self.own_first.store(0, Ordering::Relaxed);
+            if let Some(first) = self.first_thread() {
+                first.store(0, Ordering::Relaxed);
+            }
             self.set(NEW);
         }
+    }
+
+    /// Of a process that the heap is put right in: it is no new one any more.
+    fn learn_number<O: Os>(&self, os: &O) {
+        self.number.store(os.process_number(), Ordering::Relaxed);
     }
 }
 
@@ -137,6 +155,7 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn meet_process(&self, outermost: bool) {
         if self.process.claim() {
+            self.process.learn_number(&self.os);
             // SAFETY: the process is new, and its other threads, if it has any yet, wait below.
             unsafe { self.repair(outermost) };
         }
@@ -219,7 +238,7 @@ impl<O: Os> Heap<O> {
     /// thread, that goes on when the handler returns, and may wait for a lock of a thread that stayed behind
     /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
     pub fn after_fork_in_child(&self) {
-        self.process.look_for_fork(&self.os);
+        self.process.look_after_fork(&self.os);
         if let Some(first) = self.process.first_thread() {
             first.store(O::thread_id(), Ordering::Relaxed);
         }

@@ -150,6 +150,33 @@ fn without_a_word_that_the_system_zeroes_the_number_of_the_process_tells() {
 }
 
 #[test]
+fn a_child_whose_word_the_system_only_said_it_would_zero_is_known_by_its_number() {
+    let (heap, blocks) = heap_in_use();
+    heap.look_at_process();
+    let number = heap.os.process_number();
+    heap.after_fork_in_child();
+    assert!(heap.process.is_known(), "the process that it was");
+    die_with_all_locks(&heap);
+    heap.process.number.store(number + 1, Ordering::Relaxed);
+    heap.process.look_for_fork(&heap.os);
+    assert!(heap.process.is_known(), "one that is about to make a thread may share the memory");
+    heap.after_fork_in_child();
+    assert!(!heap.process.is_known());
+    heap.look_at_process();
+    works(&heap, blocks);
+}
+
+#[test]
+fn a_child_that_was_put_right_before_the_handler_runs_is_not_put_right_again() {
+    let (heap, _blocks) = heap_in_use();
+    heap.process.number.store(heap.os.process_number() + 1, Ordering::Relaxed);
+    heap.process.set(super::NEW);
+    heap.look_at_process();
+    heap.after_fork_in_child();
+    assert!(heap.process.is_known());
+}
+
+#[test]
 fn threads_that_waited_for_a_lock_in_the_parent_do_not_matter() {
     let (heap, blocks) = heap_in_use();
     // A lock that is free, with a waiter that was woken and one that was not: neither is in this process.
