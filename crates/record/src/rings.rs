@@ -24,6 +24,8 @@ impl Rings {
     }
 
     /// The bytes of slots that are neighbours, of a mirror.
+    // The memory is the mapping's, not this value's, and the one who copies is the only one who looks.
+    #[allow(clippy::mut_from_ref)]
     pub(crate) fn slots_of(&self, ring: u32, place: u64, count: usize) -> &mut [u8] {
         let first = (&raw const *self.slot(ring, place)).cast_mut().cast::<u8>();
         // SAFETY: the caller keeps within the ring. A mirror is this value's alone, and nobody looks at its slots meanwhile.

@@ -132,7 +132,6 @@ impl Kind {
 }
 
 /// Whether an address is one of those that are recorded: all events of a block, or none.
-
 pub const fn is_sampled(address: u64, one_in: u32) -> bool {
     // Fibonacci hashing: the upper half of the product depends on all bits of the address.
     one_in <= 1 || ((address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).is_multiple_of(one_in as u64)
