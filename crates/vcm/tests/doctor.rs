@@ -243,9 +243,10 @@ fn a_process_with_mounts_of_its_own_is_not_taken_for_a_container() {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", "mount -t tmpfs x /mnt && echo 1 && exec sleep 60"]);
     let process = Sleeper::start(&mut command);
-    // It says its line just before it becomes another program: while it does, nothing can be read of it.
-    let name = format!("/proc/{}/comm", process.id());
-    while std::fs::read_to_string(&name).unwrap() != "sleep\n" {
+    // It says its line just before it becomes another program: while it does, and until that has its C library, little can be
+    // read of it.
+    let read = |file| std::fs::read_to_string(format!("/proc/{}/{file}", process.id())).unwrap();
+    while read("comm") != "sleep\n" || !read("maps").contains("/libc.so") {
         std::thread::yield_now();
     }
     let answer = json(&[&process.id()]);
