@@ -173,8 +173,12 @@ fn a_thousand_threads_that_come_and_go_are_told_apart() {
 
 #[test]
 fn under_sampling_blocks_are_whole_and_realloc_leads_to_no_others() {
-    let (seen, _) = recorded(Ground::Preload, &["--sample", "1/3"], &["t300", "r1000"]);
-    assert_eq!((seen.unknown, seen.live_blocks_at_end), (0, 0));
+    // What the C library keeps of a thread that has ended may be in a sample or not.
+    let steps = ["t300", "r1000"];
+    let kept = recorded(Ground::Preload, &[], &steps).0.live_blocks_at_end;
+    let (seen, _) = recorded(Ground::Preload, &["--sample", "1/3"], &steps);
+    assert_eq!(seen.unknown, 0);
+    assert!(seen.live_blocks_at_end <= kept && kept <= 1, "{} of {kept}", seen.live_blocks_at_end);
 }
 
 #[test]
