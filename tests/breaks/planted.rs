@@ -49,6 +49,48 @@ pub const BREAKS: &[Break] = &[
         Loom("loom_"),
     ),
     core(
+        "a_block_keeps_its_key_when_a_slow_path_hands_it_out",
+        "(self.without_key(class, self.handed_out(block)), zeroed)",
+        "(self.handed_out(block), zeroed)",
+        "no_block_carries_a_key_to_the_program",
+    ),
+    core(
+        "the_key_is_the_same_for_all_blocks",
+        "if key == 0 || !is_keyed(class) { 0 } else { key ^ block }",
+        "if key == 0 || !is_keyed(class) { 0 } else { key | (block & 0) }",
+        "a_copy_of_a_freed_block_is_no_key_elsewhere",
+    ),
+    core(
+        "a_block_with_its_key_is_taken_for_freed_at_once",
+        "if self.pages.class_of_allocated(block).is_some() {\n            return Ok(());",
+        "if self.pages.class_of_allocated(block).is_some() && block == 0 {\n            return Ok(());",
+        "a_live_block_that_carries_its_key_is_freed_and_serves_again",
+    ),
+    core(
+        "nothing_comes_back_before_a_block_with_its_key_is_judged",
+        "self.upkeep.reclaim(&self.below_upkeep())?;\n        if self.pages.class_of_allocated(block)",
+        "if self.pages.class_of_allocated(block)",
+        "a_small_block_freed_twice_is_stopped_at_the_call",
+    ),
+    core(
+        "realloc_in_place_does_not_look_for_the_key",
+        "&& !self.looks_freed(class, address) =>",
+        "=>",
+        "a_freed_block_is_not_resized_in_place_either",
+    ),
+    core(
+        "the_handler_of_fork_believes_that_the_word_was_zeroed",
+        "self.process.look_after_fork(&self.os);",
+        "self.process.look_for_fork(&self.os);",
+        "a_child_whose_word_the_system_only_said",
+    ),
+    core(
+        "who_puts_a_child_right_does_not_learn_its_number",
+        "self.process.learn_number(&self.os);",
+        "",
+        "a_child_that_was_put_right_before_the_handler_runs",
+    ),
+    core(
         "the_fast_paths_stay_on_while_it_is_recorded",
         "self.front.stop(self.closed(0).as_ptr().expose_provenance());\n            // Where that",
         "// Where that",

@@ -1,5 +1,6 @@
 /* Known events: 1,000 times malloc, realloc, free; threads that come and go; by the second argument a child of fork, which must
    not be recorded ("away": it goes on after its parent), exec of itself, or a wait for SIGUSR1 and further events. Ends with 7. */
+#include "worker.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,15 +8,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void *work(void *given) {
-    void *blocks[10];
-    for (int i = 0; i < 10; i++)
-        blocks[i] = malloc(100 + i);
-    for (int i = 0; i < 10; i++)
-        free(blocks[i]);
-    return given;
-}
 
 int main(int count, char **words) {
     sigset_t usr1;

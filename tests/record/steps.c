@@ -1,20 +1,12 @@
 /* Does what the lines of its standard input say, and answers each with "ok". A second thread waits, so that there is a janitor
    where the allocator has one. */
+#include "worker.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void *work(void *given) {
-    void *blocks[10];
-    for (int i = 0; i < 10; i++)
-        blocks[i] = malloc(100 + i);
-    for (int i = 0; i < 10; i++)
-        free(blocks[i]);
-    return given;
-}
 
 static void *waiting(void *given) {
     for (;;)

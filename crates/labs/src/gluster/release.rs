@@ -14,26 +14,16 @@ const RELEASES: [(&str, &str); 3] = [("10.3", "bookworm"), ("11.1", "trixie"), (
 pub const NUMBERS: [&str; 3] = [RELEASES[0].0, RELEASES[1].0, RELEASES[2].0];
 
 /// The helpers are compiled beside the daemons, with the headers of their version.
-const PACKAGES: &[&str] = &[
-    "glusterfs-server",
-    "glusterfs-client",
-    "libglusterfs-dev",
-    "gcc",
-    "libc6-dev",
-    "libjemalloc2",
-    "libmimalloc3",
-    "libtcmalloc-minimal4t64",
-];
-const PACKAGES_OF_BOOKWORM: &[&str] = &[
-    "glusterfs-server",
-    "glusterfs-client",
-    "libglusterfs-dev",
-    "gcc",
-    "libc6-dev",
-    "libjemalloc2",
-    "libmimalloc2.0",
-    "libtcmalloc-minimal4",
-];
+const PACKAGES: [&str; 6] =
+    ["glusterfs-server", "glusterfs-client", "libglusterfs-dev", "gcc", "libc6-dev", "libjemalloc2"];
+
+/// Peers whose packages have other names in newer Debians.
+fn peers(suite: &str) -> [&'static str; 2] {
+    match suite {
+        "bookworm" => ["libmimalloc2.0", "libtcmalloc-minimal4"],
+        _ => ["libmimalloc3", "libtcmalloc-minimal4t64"],
+    }
+}
 
 /// The system that the release asked for lives in, made and in the cache; none where it is this machine's own.
 pub fn provide(session: &Session) -> Result<Option<PathBuf>> {
@@ -43,8 +33,9 @@ pub fn provide(session: &Session) -> Result<Option<PathBuf>> {
     if own_suite().as_deref() == Some(suite) {
         return Ok(None);
     }
-    let packages = if suite == "bookworm" { PACKAGES_OF_BOOKWORM } else { PACKAGES };
-    let wanted = Wanted { product: "GlusterFS", number, suite, daemon: "glusterfs-server", packages };
+    let packages = [&PACKAGES[..], &peers(suite)].concat();
+    let wanted =
+        Wanted { product: "GlusterFS", number, suite, daemon: "glusterfs-server", packages: &packages };
     wanted.provide(session).map(Some)
 }
 
