@@ -4,6 +4,7 @@
 
 use super::cluster::Cluster;
 use super::cluster::osd::prove_allocator;
+use super::cluster::pool::{self, Holds};
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};
@@ -89,8 +90,8 @@ fn make_file_system(session: &Session, cluster: &Cluster, number: usize) -> Resu
     if number == 0 {
         lines.push("fs flag set enable_multiple true --yes-i-really-mean-it".to_owned());
     }
-    for pool in [format!("{name}-metadata"), format!("{name}-data")] {
-        lines.push(format!("osd pool create {pool} {GROUPS} {GROUPS} replicated"));
+    for (pool, holds) in [("metadata", Holds::Metadata), ("data", Holds::Data)] {
+        lines.push(pool::creation(cluster, &format!("{name}-{pool}"), GROUPS, holds));
     }
     lines.push(format!("fs new {name} {name}-metadata {name}-data"));
     cluster.client.command(session, &lines)

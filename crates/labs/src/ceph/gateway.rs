@@ -4,6 +4,7 @@
 //! keys.
 
 use super::cluster::Cluster;
+use super::cluster::pool::{self, Holds};
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};
@@ -15,6 +16,8 @@ use vcm_measure::allocators::Ready;
 
 pub const KEY: &str = "labkey";
 pub const SECRET: &str = "labsecret";
+/// Placement groups of each pool that is made here.
+const GROUPS: u64 = 8;
 const MINUTES: Duration = Duration::from_secs(180);
 
 pub struct Gateway {
@@ -27,7 +30,8 @@ pub struct Gateway {
 /// Starts one for each allocator, and makes the user.
 pub fn start(session: &Session, cluster: &Cluster, allocators: &[&str]) -> Result<Vec<Gateway>> {
     session.step("object gateways")?;
-    // The first user makes the pools, before several daemons try to at once.
+    make_pools(session, cluster)?;
+    // The first user makes the other pools, before several daemons try to at once.
     let admin = cluster.program(session, "radosgw-admin").arg("-c").arg(&cluster.client.conf);
     let admin = admin.args(["user", "create", "--uid=lab", "--display-name=lab"]);
     admin.arg(format!("--access-key={KEY}")).arg(format!("--secret-key={SECRET}")).limit(MINUTES).run()?;
@@ -44,6 +48,19 @@ pub fn start(session: &Session, cluster: &Cluster, allocators: &[&str]) -> Resul
         Ok(gateways.iter().all(answers).then_some(()))
     })?;
     Ok(gateways)
+}
+
+/// Where the cluster has OSDs in memory: the pools of buckets, which a gateway takes as it finds them.
+fn make_pools(session: &Session, cluster: &Cluster) -> Result<()> {
+    if cluster.shape.in_memory == 0 {
+        return Ok(());
+    }
+    let pools = [("index", Holds::Metadata), ("data", Holds::Data), ("non-ec", Holds::Metadata)];
+    let lines = pools.into_iter().flat_map(|(pool, holds)| {
+        let pool = format!("default.rgw.buckets.{pool}");
+        [pool::creation(cluster, &pool, GROUPS, holds), format!("osd pool application enable {pool} rgw")]
+    });
+    cluster.client.command(session, &lines.collect::<Vec<_>>())
 }
 
 fn start_one(session: &Session, cluster: &Cluster, number: usize, name: &str) -> Result<Gateway> {

@@ -28,8 +28,17 @@ pub fn monitor_host(port: u16) -> String {
     format!("[v2:127.0.0.1:{port},v1:127.0.0.1:{}]", port + 1)
 }
 
-/// The whole file. `journals` are the OSDs' journal files or devices, where they have one elsewhere.
-pub fn text(ground: &Ground, shape: &Shape, journals: &[Option<String>]) -> String {
+/// Where an OSD has something that is not in its directory.
+#[derive(Clone, Debug, Default)]
+pub struct Elsewhere {
+    /// Its journal, a file or a device.
+    pub journal: Option<String>,
+    /// Its data (BlueStore).
+    pub block: Option<String>,
+}
+
+/// The whole file; `elsewhere` has an entry for each OSD.
+pub fn text(ground: &Ground, shape: &Shape, elsewhere: &[Elsewhere]) -> String {
     let directory = ground.directory.display();
     let mut text = String::new();
     let mut section = |name: &str, lines: &[String]| {
@@ -50,9 +59,12 @@ pub fn text(ground: &Ground, shape: &Shape, journals: &[Option<String>]) -> Stri
     );
     section("mgr", &[format!("mgr data = {directory}/mgr")]);
     section("osd", &osd(ground, shape));
-    for (number, journal) in journals.iter().enumerate() {
+    for (number, osd) in elsewhere.iter().enumerate() {
         let mut lines = Vec::new();
-        if let Some(path) = journal {
+        if let Some(path) = &osd.block {
+            lines.push(format!("bluestore block path = {path}"));
+        }
+        if let Some(path) = &osd.journal {
             lines.push(format!("osd journal = {path}"));
             if shape.store == Store::Bluestore {
                 lines.push(format!("bluestore block db path = {path}"));
@@ -184,16 +196,16 @@ mod tests {
 
     fn written(shape: &Shape) -> String {
         let ground = Ground { directory: Path::new("/var/tmp/vcm-lab-ceph-x"), fsid: "1234", port: 17100 };
-        text(&ground, shape, &vec![Some("/dev/shm/j0".into()); 1])
+        let elsewhere = Elsewhere { journal: Some("/dev/shm/j0".into()), block: None };
+        text(&ground, shape, &[elsewhere, Elsewhere { journal: None, block: Some("/dev/shm/b1".into()) }])
     }
 
     #[test]
     fn nothing_lies_outside_the_runs_directory_and_loopback() {
         let shape = Shape::of(Store::Memstore, 1);
-        for line in written(&shape)
-            .lines()
-            .filter(|line| line.contains('=') && !line.starts_with("osd journal = /dev"))
-        {
+        for line in written(&shape).lines().filter(|line| {
+            line.contains('=') && !line.ends_with("/dev/shm/j0") && !line.ends_with("/dev/shm/b1")
+        }) {
             let (name, value) = line.split_once('=').unwrap();
             if value.trim().starts_with('/') {
                 assert!(value.contains("/var/tmp/vcm-lab-ceph-x/"), "{line}");
@@ -225,6 +237,12 @@ mod tests {
             "{text}"
         );
         assert!(!written(&Shape::of(Store::Memstore, 1)).contains("block db path"));
+    }
+
+    #[test]
+    fn an_osd_in_memory_has_its_data_there() {
+        let text = written(&Shape::of(Store::Bluestore, 2));
+        assert!(text.contains("[osd.1]\nbluestore block path = /dev/shm/b1\n"), "{text}");
     }
 
     #[test]

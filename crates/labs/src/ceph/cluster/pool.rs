@@ -4,6 +4,7 @@
 
 use super::Cluster;
 use super::osd::Osd;
+use super::shape::Shape;
 use crate::engine::session::Session;
 use anyhow::{Context, Result, anyhow, bail};
 use std::sync::atomic::Ordering;
@@ -23,6 +24,43 @@ const MOVED_WITHIN: Duration = Duration::from_secs(60);
 
 /// So many sessions of `ceph` give commands at the same time.
 const SIDE_BY_SIDE: usize = 4;
+
+/// What a pool beside that of the load holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    Data,
+    Metadata,
+}
+
+const ON_DISK: &str = "on-disk";
+const IN_MEMORY: &str = "in-memory";
+
+/// The placement rules of a cluster with OSDs in memory.
+pub fn make_rules(session: &Session, cluster: &Cluster) -> Result<()> {
+    let shape = &cluster.shape;
+    if shape.in_memory == 0 {
+        return Ok(());
+    }
+    let class = |number: usize| if number < shape.osds - shape.in_memory { "hdd" } else { "ssd" };
+    let classes =
+        (0..shape.osds).map(|number| format!("osd crush set-device-class {} osd.{number}", class(number)));
+    let rules = [(ON_DISK, "hdd"), (IN_MEMORY, "ssd")]
+        .map(|(rule, class)| format!("osd crush rule create-replicated {rule} default osd {class}"));
+    cluster.client.command(session, &classes.chain(rules).collect::<Vec<_>>())
+}
+
+/// The command that makes a pool of `groups` on the OSDs that its contents ask for.
+pub fn creation(cluster: &Cluster, pool: &str, groups: u64, holds: Holds) -> String {
+    format!("osd pool create {pool} {groups} {groups} replicated{}", rule(&cluster.shape, holds))
+}
+
+fn rule(shape: &Shape, holds: Holds) -> String {
+    match (shape.in_memory, holds) {
+        (0, _) => String::new(),
+        (_, Holds::Metadata) if shape.metadata_in_memory => format!(" {IN_MEMORY}"),
+        _ => format!(" {ON_DISK}"),
+    }
+}
 
 pub fn make(session: &Session, cluster: &Cluster, copies: usize) -> Result<()> {
     make_settled(session, cluster, copies)?;
@@ -141,4 +179,25 @@ fn groups_led_by(osd: &Osd) -> Result<usize> {
 fn settle(session: &Session, cluster: &Cluster, pool: &str, limit: Duration) -> Result<()> {
     let bench = cluster.client.program(session, "rados").args(["--pool", pool, "bench", "1", "write"]);
     bench.args(["-b", "1", "-t", "64", "--run-name", "settle"]).limit(limit).run().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::Store;
+    use super::*;
+
+    #[test]
+    fn metadata_lie_in_memory_only_where_that_is_asked_for() {
+        let shape = || Shape::of(Store::Bluestore, 5);
+        for (shape, data, metadata) in [
+            (shape(), "", ""),
+            (shape().in_memory(2, false), " on-disk", " on-disk"),
+            (shape().in_memory(2, true), " on-disk", " in-memory"),
+        ] {
+            assert_eq!(
+                (rule(&shape, Holds::Data).as_str(), rule(&shape, Holds::Metadata).as_str()),
+                (data, metadata)
+            );
+        }
+    }
 }

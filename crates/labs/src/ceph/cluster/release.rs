@@ -107,6 +107,16 @@ pub const FILE_SYSTEM_PACKAGES: [Package; 5] = [
     Package { name: "python3-cephfs", why: "the client of CephFS" },
 ];
 
+pub const METADATA_PACKAGES: [Package; 7] = [
+    FILE_SYSTEM_PACKAGES[0],
+    FILE_SYSTEM_PACKAGES[1],
+    FILE_SYSTEM_PACKAGES[2],
+    FILE_SYSTEM_PACKAGES[3],
+    FILE_SYSTEM_PACKAGES[4],
+    GATEWAY_PACKAGES[4],
+    GATEWAY_PACKAGES[5],
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,6 +45,11 @@ pub struct Shape {
     pub journal: JournalPlace,
     pub journal_mib: u64,
     pub disk_gib: u64,
+    /// The last so many OSDs have their stores in memory, as on a faster device (BlueStore). Other pools than that of
+    /// the load then lie on the OSDs that their contents ask for: `pool::rule`.
+    pub in_memory: usize,
+    /// Pools of metadata lie on those, not beside the data.
+    pub metadata_in_memory: bool,
     /// A block image of this size in the pool; 0: none.
     pub image_mib: u64,
     /// With keys, as the object gateway needs.
@@ -69,6 +74,8 @@ impl Shape {
             journal: JournalPlace::Same,
             journal_mib: 512,
             disk_gib: 8,
+            in_memory: 0,
+            metadata_in_memory: false,
             image_mib: 0,
             keys: false,
             default_debug: false,
@@ -101,6 +108,10 @@ impl Shape {
         Shape { journal: place, journal_mib: mib, ..self }
     }
 
+    pub fn in_memory(self, osds: usize, metadata: bool) -> Shape {
+        Shape { in_memory: osds, metadata_in_memory: metadata, ..self }
+    }
+
     pub fn keys(self) -> Shape {
         Shape { keys: true, ..self }
     }
@@ -110,7 +121,7 @@ impl Shape {
     pub fn disk_mib(&self) -> u64 {
         const MONITOR: u64 = 150;
         const LOGS: u64 = 4;
-        let (osds, copies) = (self.osds as u64, self.copies as u64);
+        let (osds, copies) = ((self.osds - self.in_memory) as u64, self.copies as u64);
         let journals = match self.journal {
             JournalPlace::Memory => 0,
             _ => self.journal_mib,

@@ -3,7 +3,7 @@
 //! Promises that everything it starts or makes is in the run's journal first, and that the cluster takes operations
 //! when `Cluster::up` comes back.
 
-use super::configuration::{self, Ground, PORTS};
+use super::configuration::{self, Elsewhere, Ground, PORTS};
 use super::monitor::Client;
 use super::osd::Osd;
 use super::release::Release;
@@ -27,7 +27,9 @@ use vcm_measure::tell::counted;
 
 /// Below the ephemeral ports, away from Ceph's own 3300 and 6789 to 7300.
 const PORT_RANGE: std::ops::Range<u16> = 17_000..31_000;
-const JOURNALS_IN_MEMORY: &str = "/dev/shm";
+const IN_MEMORY: &str = "/dev/shm";
+/// Metadata are small; a BlueStore of less has no room for its database beside them.
+const STORE_IN_MEMORY_MIB: u64 = 1024;
 /// So many of its last lines are shown where a cluster does not come up.
 const MONITOR_LINES: usize = 6;
 
@@ -56,11 +58,11 @@ impl Cluster {
         }
         let root = enter_release(session, release, shape, &directory)?;
         let port = free_ports()?;
-        let journals = make_journals(session, shape, &directory)?;
+        let elsewhere = make_elsewhere(session, shape, &directory)?;
         let client = Client::of(&directory.join("ceph.conf"));
         let fsid = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
         let ground = Ground { directory: &directory, fsid: &fsid, port };
-        let text = configuration::text(&ground, shape, &journals);
+        let text = configuration::text(&ground, shape, &elsewhere);
         fs::write(&client.conf, text).with_context(|| format!("cannot write {}", client.conf.display()))?;
         let fresh_copies = AtomicUsize::new(shape.copies);
         let mut cluster = Cluster {
@@ -80,6 +82,7 @@ impl Cluster {
             (0..shape.osds).map(|number| cluster.allocator(session, allocators[number % allocators.len()]));
         let wanted = wanted.collect::<Result<Vec<Ready>>>()?;
         cluster.start_osds(session, wanted)?;
+        pool::make_rules(session, &cluster)?;
         pool::make(session, &cluster, shape.copies)?;
         Ok(cluster)
     }
@@ -164,7 +167,7 @@ fn with_reason(error: anyhow::Error, directory: &Path) -> anyhow::Error {
     if is_stopped(&error) {
         return error;
     }
-    let full = [directory, Path::new(JOURNALS_IN_MEMORY)].into_iter().find_map(space::fullness);
+    let full = [directory, Path::new(IN_MEMORY)].into_iter().find_map(space::fullness);
     let said = fs::read_to_string(directory.join("log/mon.a.log")).unwrap_or_default();
     let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
     let end = lines[lines.len().saturating_sub(MONITOR_LINES)..].join("\n    ");
@@ -235,26 +238,31 @@ fn free_ports() -> Result<u16> {
     found.into_iter().find(free).context("no range of ports is free on 127.0.0.1 between 17000 and 31000")
 }
 
-/// The OSDs' journals where they are not beside the data.
-fn make_journals(session: &Session, shape: &Shape, directory: &Path) -> Result<Vec<Option<String>>> {
-    let place = match shape.journal {
-        JournalPlace::Same => return Ok(vec![None; shape.osds]),
-        JournalPlace::Loop => directory.to_owned(),
-        JournalPlace::Memory => PathBuf::from(JOURNALS_IN_MEMORY),
-    };
+/// The OSDs' journals where they are not beside the data, and stores in memory.
+fn make_elsewhere(session: &Session, shape: &Shape, directory: &Path) -> Result<Vec<Elsewhere>> {
     let mark = &session.journal().header().mark;
-    let make = |number: usize| -> Result<Option<String>> {
-        let file = place.join(format!("vcm-{mark}-journal-{number}"));
-        session.make_file(&file, shape.journal_mib << 20)?;
-        let path = match shape.journal {
-            JournalPlace::Loop => session.loop_device(&file)?,
-            _ => file,
+    let make = |number: usize| -> Result<Elsewhere> {
+        let journal = match shape.journal {
+            JournalPlace::Same => None,
+            _ if shape.store == Store::Memstore => bail!("memstore has no journal"),
+            place => {
+                let folder = if place == JournalPlace::Loop { directory } else { Path::new(IN_MEMORY) };
+                let file = folder.join(format!("vcm-{mark}-journal-{number}"));
+                session.make_file(&file, shape.journal_mib << 20)?;
+                let path = if place == JournalPlace::Loop { session.loop_device(&file)? } else { file };
+                Some(path.display().to_string())
+            }
         };
-        Ok(Some(path.display().to_string()))
+        let in_memory = number >= shape.osds - shape.in_memory;
+        if in_memory && shape.store != Store::Bluestore {
+            bail!("only BlueStore lies in memory as on a device");
+        }
+        let block = in_memory.then(|| Path::new(IN_MEMORY).join(format!("vcm-{mark}-store-{number}")));
+        if let Some(file) = &block {
+            session.make_file(file, STORE_IN_MEMORY_MIB << 20)?;
+        }
+        Ok(Elsewhere { journal, block: block.map(|file| file.display().to_string()) })
     };
-    if shape.store == Store::Memstore {
-        bail!("memstore has no journal");
-    }
     (0..shape.osds).map(make).collect()
 }
 

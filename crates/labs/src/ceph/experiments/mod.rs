@@ -6,6 +6,7 @@ pub mod journal;
 pub mod key_value;
 pub mod many_threads;
 pub mod memory_target;
+pub mod metadata_pools;
 pub mod object_gateway;
 pub mod read_mix;
 pub mod thread_cache;
@@ -24,4 +25,5 @@ pub static ALL: &[&Experiment] = &[
     &cache_tier::CACHE_TIER,
     &object_gateway::OBJECT_GATEWAY,
     &file_system::FILE_SYSTEM,
+    &metadata_pools::METADATA_POOLS,
 ];

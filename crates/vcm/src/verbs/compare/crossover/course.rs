@@ -214,9 +214,10 @@ impl Run<'_> {
             }
         }
         for (unit, service) in written {
-            self.progress.say(&format!("vcm: {} is as it was before, and restarted", service.name()));
             match self.wait_for_health(service).and_then(|()| self.machine.restart(service)) {
                 Ok(_) => {
+                    let back = format!("vcm: {} is as it was before, and restarted", service.name());
+                    self.progress.say(&back);
                     if let Some(before) = state.units.get_mut(unit) {
                         before.is_changed = false;
                     }
@@ -240,6 +241,10 @@ impl Run<'_> {
             if begin.elapsed() > self.machine.manager.limit {
                 return Err(format!("its files are as they were, but it was not restarted: {complaint}"));
             }
+            let waiting =
+                format!("{} is restarted as it was before when health allows: {complaint}", service.name());
+            self.progress.passing(&waiting);
+            self.progress.still(&waiting);
             std::thread::sleep(HEALTH_EVERY.min(self.machine.manager.limit));
         }
         Ok(())
