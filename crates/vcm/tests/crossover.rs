@@ -302,6 +302,39 @@ fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
 }
 
 #[test]
+fn on_the_way_back_it_says_what_it_waits_for_and_restarts_nothing_before() {
+    let machine = Machine::new(1);
+    let sick = "if [ -e $FAKE_ROOT/notes/sick ]; then echo ailing; touch $FAKE_ROOT/notes/asked; false; fi";
+    let arguments = ["--for", "60s", "--periods", "2", "--washout", "1s", "--health", sick, "--yes"];
+    let mut command = machine.compare("a@0", "system,system", &arguments);
+    let asked = machine.note("asked");
+    let mut running = 0;
+    let result = ended(&mut command, |id| {
+        let begin = Instant::now();
+        while !machine.state().exists() || !machine.calls().contains("restart") {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never restarted");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(Duration::from_millis(700));
+        fs::write(machine.note("sick"), "").unwrap();
+        running = machine.pid("a@0");
+        kill(Pid::from_raw(id), Signal::SIGINT).unwrap();
+        while !asked.exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "health was not asked on the way back");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(machine.pid("a@0"), running, "it was restarted in spite of its health");
+        fs::remove_file(machine.note("sick")).unwrap();
+    });
+    assert_eq!(result.code, Some(130), "{}", result.err);
+    let waits = "a@0 is restarted as it was before when health allows: ";
+    let (waits, back) = (result.err.find(waits), result.err.find("a@0 is as it was before, and restarted"));
+    assert!(waits.is_some() && waits < back, "{}", result.err);
+    assert!(result.err.contains("ailing"), "{}", result.err);
+    machine.is_as_before();
+}
+
+#[test]
 fn a_killed_run_is_told_of_and_put_back() {
     let machine = Machine::new(2);
     let planted = machine.place.allocator("planted.so", 7, 12, false);

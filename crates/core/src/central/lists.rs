@@ -106,34 +106,52 @@ impl SpanLists {
         blocks: &[usize],
         at: Tick,
     ) -> Result<(), Misuse> {
-        let mut outcome = Ok(());
-        for address in blocks {
-            if let Err(misuse) = self.put_one(pages, class, *address, at) {
-                outcome = outcome.and(Err(misuse));
-            }
+        let (mut outcome, mut rest) = (Ok(()), blocks);
+        while let [address, others @ ..] = rest {
+            rest = match locate(pages, class, *address) {
+                Ok((id, _)) => {
+                    let (count, found) = self.put_into(pages, class, id, rest, at);
+                    outcome = outcome.and(found);
+                    rest.get(count..).unwrap_or(&[])
+                }
+                Err(misuse) => {
+                    outcome = outcome.and(Err(misuse));
+                    others
+                }
+            };
         }
         outcome
     }
 
-    fn put_one<O: Os>(
+    /// Takes back the first blocks that lie in one span: what is freed one after the other often lay there side by side. How
+    /// many these were.
+    fn put_into<O: Os>(
         &mut self,
         pages: &Pages<O>,
         class: SizeClass,
-        address: usize,
+        id: SpanId,
+        blocks: &[usize],
         at: Tick,
-    ) -> Result<(), Misuse> {
-        let (id, index) = locate(pages, class, address)?;
-        let span = pages.span(id);
-        let start = pages.address_of(span.start.get()) + index * class.block_bytes();
-        span.put(index).map_err(|fault| Misuse {
-            block: Some((start, class.block_bytes())),
-            ..Misuse::at(fault, address)
-        })?;
-        pages.note_allocated(address, false);
-        pages.touch(id, span, at);
-        self.free_blocks += 1;
-        self.relist(pages, id);
-        Ok(())
+    ) -> (usize, Result<(), Misuse>) {
+        let (span, shape) = (pages.span(id), class.shape());
+        let (start, bytes) = (pages.address_of(span.start.get()), shape.span_bytes());
+        let (mut outcome, mut count, mut freed) = (Ok(()), 0, 0);
+        for &address in blocks.iter().take_while(|address| address.wrapping_sub(start) < bytes) {
+            count += 1;
+            match put_one(span, class, start, address) {
+                Ok(()) => {
+                    pages.note_allocated(address, false);
+                    freed += 1;
+                }
+                Err(misuse) => outcome = outcome.and(Err(misuse)),
+            }
+        }
+        if freed > 0 {
+            pages.touch(id, span, at);
+            self.free_blocks += freed;
+            self.relist(pages, id);
+        }
+        (count, outcome)
     }
 
     /// Puts a span into the list of its number of free blocks, or closes it where it is empty and not the
@@ -288,7 +306,7 @@ fn reached_units(start: usize, span: &Span, fresh: u32) -> Option<(usize, usize)
 
 /// The list in which a span belongs, by how much of it is free.
 fn list_of(span: &Span) -> usize {
-    (span.free.get() as usize * 8).div_ceil((span.blocks() as usize).max(1))
+    (span.free.get() * 8).div_ceil(span.blocks().max(1)) as usize
 }
 
 /// The span and index of the block that starts at `address`.
@@ -302,7 +320,13 @@ pub fn locate<O: Os>(pages: &Pages<O>, class: SizeClass, address: usize) -> Resu
     if found != class || offset >= class.shape().span_units as usize * UNIT_BYTES {
         return Err(fault(Fault::FreeMemory, None));
     }
-    let index = class.shape().block_at(offset);
+    block_at(class, start, address).map(|index| (id, index))
+}
+
+/// The index of the block that starts at `address` in the span of its class that begins at `start`.
+fn block_at(class: SizeClass, start: usize, address: usize) -> Result<usize, Misuse> {
+    let fault = |fault, block| Misuse { block, ..Misuse::at(fault, address) };
+    let index = class.shape().block_at(address - start);
     let block = start + index * class.block_bytes();
     if index >= class.shape().blocks as usize {
         return Err(fault(Fault::FreeMemory, None));
@@ -310,5 +334,12 @@ pub fn locate<O: Os>(pages: &Pages<O>, class: SizeClass, address: usize) -> Resu
     if block != address {
         return Err(fault(Fault::InteriorPointer, Some((block, class.block_bytes()))));
     }
-    Ok((id, index))
+    Ok(index)
+}
+
+/// Makes the block at `address` free in its span, which begins at `start`.
+fn put_one(span: &Span, class: SizeClass, start: usize, address: usize) -> Result<(), Misuse> {
+    let index = block_at(class, start, address)?;
+    let block = Some((address, class.block_bytes()));
+    span.put(index).map_err(|fault| Misuse { block, ..Misuse::at(fault, address) })
 }

@@ -137,7 +137,9 @@ impl<O: Os> Central<O> {
                 let taken = place.spans.lock().take(os, pages, class, rest);
                 // Before a page of a new block is there: a huge page comes in whole.
                 pages.grow_ahead(os);
-                if let Some((address, bytes)) = taken.reached {
+                if let Some((address, bytes)) = taken.reached
+                    && !pages.is_newest_huge(address)
+                {
                     os.populate(address, bytes);
                 }
                 count + taken.blocks

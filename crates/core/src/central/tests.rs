@@ -167,6 +167,26 @@ fn one_bad_block_does_not_lose_the_others() {
 }
 
 #[test]
+fn neighbours_go_back_together_and_strangers_between_them_each_to_their_own_span() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(1024);
+    let count = class.shape().blocks as usize;
+    let (one, other) = (middle.take(class, count), middle.take(class, count));
+    let span = |block: usize| middle.pages.span(middle.pages.span_of(block).unwrap()).free.get();
+    let mixed = [one[3], one[2], other[7], one[2], one[4] + 16, other[8], other[9], one[5]];
+    let misuse = middle.give(class, &mixed).unwrap_err();
+    assert_eq!((misuse.fault, misuse.address), (Fault::DoubleFree, one[2]), "the first that is wrong");
+    assert_eq!((span(one[0]), span(other[0])), (3, 3));
+    let left = |blocks: &[usize]| blocks.iter().copied().filter(|block| !mixed.contains(block)).collect();
+    let (one_left, other_left): (Vec<_>, Vec<_>) = (left(&one), left(&other));
+    // What is left of one span, and in the middle of the batch of the other: the empty one goes.
+    middle.give(class, &[&other_left[..2], &one_left[..], &other_left[2..]].concat()).unwrap();
+    let open = [one[0], other[0]].into_iter().filter(|block| middle.pages.span_of(*block).is_some());
+    assert_eq!(open.count(), 1, "the class keeps one");
+    assert_eq!(middle.pages.class_of_allocated(one[0]), None);
+}
+
+#[test]
 fn transfer_arrays_stay_within_their_share_of_the_budget() {
     let limit = 1 << 20;
     let middle = middle(limit);

@@ -2,7 +2,9 @@
 
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// After a slow huge page, or a refusal, so many blocks at most go by.
+/// After a slow huge page, or a refusal, so many blocks go by: ever more while none goes well. A slow one costs as much as the page
+/// faults of several blocks.
+const LEAST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 256;
 pub const NONE: u32 = u32::MAX;
 
@@ -29,6 +31,8 @@ pub struct Ahead {
     /// Blocks that begin alone; and those that begin several at a time, for one large block.
     pub alone: Ground,
     pub several: Ground,
+    /// The block that became a huge page last.
+    pub newest: AtomicU32,
     /// Blocks that go by, and how many did the last time.
     pause: AtomicU32,
     last_pause: AtomicU32,
@@ -43,6 +47,7 @@ impl Ahead {
             begun: AtomicU64::new(0),
             alone: Ground::new(),
             several: Ground::new(),
+            newest: AtomicU32::new(NONE),
             pause: AtomicU32::new(0),
             last_pause: AtomicU32::new(0),
             is_allowed: AtomicBool::new(false),
@@ -60,7 +65,7 @@ impl Ahead {
     /// The system refused or was slow, or it was not.
     pub fn learn(&self, went_well: bool) {
         let last = self.last_pause.load(Ordering::Relaxed);
-        let next = if went_well { 0 } else { (2 * last).clamp(1, LONGEST_PAUSE) };
+        let next = if went_well { 0 } else { (2 * last).clamp(LEAST_PAUSE, LONGEST_PAUSE) };
         self.last_pause.store(next, Ordering::Relaxed);
         if !went_well {
             self.pause.store(next, Ordering::Relaxed);

@@ -6,12 +6,17 @@
 use super::ahead::NONE;
 use super::runs::Huge;
 use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, State};
+use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 
-/// Below this a huge page that stays half empty would be too much of the heap: 32 MiB.
-const LEAST_UNITS: u64 = 16 * BLOCK_UNITS as u64;
+/// From here on it is looked whether blocks are filled: 2 MiB.
+const LEAST_UNITS: u64 = BLOCK_UNITS as u64;
+/// In a heap of fewer blocks a huge page that stays half empty would be too much: 8 MiB.
+const LEAST_BYTES: usize = 4 * BLOCK_BYTES;
+/// In place of a count: one block, of which it is known that it will be filled.
+const DENSE: u32 = u32::MAX;
 /// A heap with more free memory than this part of what is in use does not need memory so much.
 const FREE_PART: u64 = 8;
 /// A run of several blocks is at most this part of the heap: it may stay untouched.
@@ -21,20 +26,31 @@ const LEFT_PART: usize = 8;
 const LEFT_BYTES: usize = 16 << 20;
 /// A probe is dense where so much of it is in memory.
 const DENSE_BYTES: usize = BLOCK_BYTES - BLOCK_BYTES / 32;
-/// One block in so many of the heap is a probe, and of those that begin alone at most one in five.
+/// One block in so many of the heap is a probe, and of those that begin alone at most one in five, but for small heaps: what
+/// is taken on credit may stay empty.
 const BLOCKS_PER_PROBE: u32 = 16;
 const LEAST_CREDIT: u32 = 4;
+const CREDIT_PART: u32 = 4;
 /// To take a block by page faults costs about as long: a system that needs longer for a huge page is out of them.
 const SLOW_NANOSECONDS: u64 = 1_000_000;
 
 impl<O: Os> Pages<O> {
-    /// Notes the blocks that began with a run that ends before unit `end`. A run `with_room` leaves most of its block
-    /// empty.
-    pub(super) fn note_begun(&self, state: &mut Guard<'_, State, O>, end: u32, with_room: bool) {
+    /// Notes the blocks that began with a run for `class` that ends before unit `end`. A run `with_room` leaves most of
+    /// its block empty.
+    pub(super) fn note_begun(
+        &self,
+        state: &mut Guard<'_, State, O>,
+        end: u32,
+        class: SizeClass,
+        with_room: bool,
+    ) {
         let Some(first) = state.runs.take_begun() else { return };
         let count = (end / BLOCK_UNITS).saturating_sub(first).max(1);
         if !with_room && self.is_worth_it(state, count) {
-            self.ahead.begun.store(u64::from(first) << u32::BITS | u64::from(count), Ordering::Relaxed);
+            // Who writes anything to a block of a page or less has its page.
+            let is_dense = class.is_small() && class.block_bytes() <= PAGE_BYTES;
+            let how = if is_dense { DENSE } else { count };
+            self.ahead.begun.store(u64::from(first) << u32::BITS | u64::from(how), Ordering::Relaxed);
         }
     }
 
@@ -74,10 +90,11 @@ impl<O: Os> Pages<O> {
     fn look_at_begun(&self, os: &O) {
         let begun = self.ahead.begun.swap(0, Ordering::Relaxed);
         let (first, count) = ((begun >> u32::BITS) as u32, begun as u32);
-        if count == 0 || self.ahead.is_paused() {
+        if count == 0 || self.is_little() && count == DENSE || self.ahead.is_paused() {
             return;
         }
-        for number in first..first + self.granted(os, first, count) {
+        let granted = if count == DENSE { 1 } else { self.granted(os, first, count) };
+        for number in first..first + granted {
             let before = os.now();
             let done = self.make_whole(os, number);
             let took = os.now().saturating_sub(before);
@@ -101,10 +118,16 @@ impl<O: Os> Pages<O> {
         let last = first + count - 1;
         let known = if count > 1 { last } else { ground.next.swap(last, Ordering::Relaxed) };
         let is_dense = self.is_dense(os, ground.probe.swap(known, Ordering::Relaxed));
-        let part = (self.mapped_bytes() / BLOCK_BYTES) as u32 / BLOCKS_PER_PROBE;
-        let credit = if count > 1 { part } else { part.max(LEAST_CREDIT) };
+        let blocks = (self.mapped_bytes() / BLOCK_BYTES) as u32;
+        let part = blocks / BLOCKS_PER_PROBE;
+        let credit = if count > 1 { part } else { part.max(LEAST_CREDIT.min(blocks / CREDIT_PART)) };
+        let is_dense = is_dense && !self.is_little();
         ground.credit.store(if is_dense { credit } else { 0 }, Ordering::Relaxed);
         if is_dense { count - 1 } else { 0 }
+    }
+
+    fn is_little(&self) -> bool {
+        self.mapped_bytes() <= LEAST_BYTES
     }
 
     fn is_dense(&self, os: &O, probe: u32) -> bool {
@@ -126,9 +149,15 @@ impl<O: Os> Pages<O> {
         if unsafe { (*self.blocks.at(number as usize)).huge } == Huge::No {
             state.runs.note_whole(&self.blocks, number);
             self.huge_blocks.fetch_add(1, Ordering::Relaxed);
+            self.ahead.newest.store(number, Ordering::Relaxed);
             self.limits.note(self.footprint_of(&state));
         }
         true
+    }
+
+    /// Whether an address lies in the block that became a huge page last: nothing is left to be brought in.
+    pub fn is_newest_huge(&self, address: usize) -> bool {
+        self.ahead.newest.load(Ordering::Relaxed) == self.unit_of(address) / BLOCK_UNITS
     }
 
     /// Whether a huge page lies under an address of a block in use: then to write is cheaper than to give back.

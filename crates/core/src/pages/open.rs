@@ -41,7 +41,7 @@ impl<O: Os> Pages<O> {
         self.set_untidy(id, class.is_small());
         self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id);
-        self.note_begun(&mut state, run.start + units, place.room > units);
+        self.note_begun(&mut state, run.start + units, class, place.room > units);
         Some((id, run.zeroed))
     }
 
@@ -104,7 +104,7 @@ impl<O: Os> Pages<O> {
         self.limits.note(self.footprint_of(state));
         self.admit_to_dumps(os, state, start + units, more);
         self.write_classes(start + units, more, SizeClass::LARGE);
-        self.note_begun(state, start + units + more, false);
+        self.note_begun(state, start + units + more, SizeClass::LARGE, false);
         true
     }
 

@@ -232,6 +232,7 @@ impl Run<'_> {
     /// On the way back nobody can be asked to wait longer than the limit, and the unit may be what ails.
     fn wait_for_health(&self, service: &Service) -> Result<(), String> {
         let begin = Instant::now();
+        let mut is_told = false;
         let is_down =
             |shown: Result<manager::Shown, String>| shown.is_ok_and(|shown| shown.active != "active");
         while let Some(complaint) = self.health.complaint(service) {
@@ -243,6 +244,10 @@ impl Run<'_> {
             }
             let waiting =
                 format!("{} is restarted as it was before when health allows: {complaint}", service.name());
+            // Whoever asked for the end is waiting for the prompt.
+            if !std::mem::replace(&mut is_told, true) {
+                self.progress.say(&format!("vcm: {waiting}"));
+            }
             self.progress.passing(&waiting);
             self.progress.still(&waiting);
             std::thread::sleep(HEALTH_EVERY.min(self.machine.manager.limit));
