@@ -2,7 +2,7 @@
 //!
 //! The key is random for each process and mixed with the block's address, so that no copy of a freed block carries it. Where
 //! free finds it the block is freed twice, or chance has written it: everything cached comes back, and then the bit of its
-//! span decides. Only blocks of up to 128 bytes have one: a program has usually just touched them, while the first line of a
+//! span decides. Only blocks of up to 64 bytes have one: a program has usually just touched their only line, while the first line of a
 //! larger one may be far away (docs/decisions/0081).
 
 use crate::base::fault::{Fault, Misuse};
@@ -12,7 +12,7 @@ use crate::heap::Heap;
 use crate::os::Os;
 
 /// The largest block that has a key while it is free.
-pub const KEYED_BYTES: usize = 128;
+pub const KEYED_BYTES: usize = 64;
 /// Of an address of 47 bits no word with this bit can be one, so no pointer of the program is taken for a key.
 const NO_ADDRESS: usize = 1 << 63;
 
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_small_block_freed_twice_is_stopped_at_the_call_however_many_frees_lie_between() {
-        for bytes in [1, 16, 100, KEYED_BYTES] {
+        for bytes in [1, 16, 50, KEYED_BYTES] {
             for others in [0, 1, 2, 10, 5000] {
                 let heap = patient();
                 let block = heap.allocate(bytes);
