@@ -106,7 +106,7 @@ const LABS: Floors = &[
     &["engine::journal", "engine::usage"],
     &["engine::session", "engine::neighbours"],
     &["engine::process", "engine::ground"],
-    &["engine::packages"],
+    &["engine::packages", "engine::throttle"],
     &["engine::other_system"],
     // What an experiment says, and what is made of its rows.
     &["engine::cell"],

@@ -56,6 +56,11 @@ impl Session {
         missing.try_for_each(|place| self.make(place, Undo::RemoveEmptyDirectory { path: place.to_owned() }))
     }
 
+    /// A control group; who is in it must have ended when it goes.
+    pub fn make_group(&self, path: &Path) -> Result<()> {
+        self.make(path, Undo::RemoveEmptyDirectory { path: path.to_owned() })
+    }
+
     /// A file system in memory on an existing directory.
     pub fn mount_tmpfs(&self, path: &Path, options: &str) -> Result<()> {
         self.mounting(path)?;

@@ -25,6 +25,7 @@ pub mod session;
 pub mod space;
 pub mod statistics;
 pub mod stop;
+pub mod throttle;
 pub mod understood;
 pub mod undo;
 pub mod usage;

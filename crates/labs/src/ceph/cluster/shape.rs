@@ -50,6 +50,8 @@ pub struct Shape {
     pub in_memory: usize,
     /// Pools of metadata lie on those, not beside the data.
     pub metadata_in_memory: bool,
+    /// OSDs whose stores are on disk read and write at most so often a second each, as slower disks would let them.
+    pub disk_operations: Option<u64>,
     /// A block image of this size in the pool; 0: none.
     pub image_mib: u64,
     /// With keys, as the object gateway needs.
@@ -76,6 +78,7 @@ impl Shape {
             disk_gib: 8,
             in_memory: 0,
             metadata_in_memory: false,
+            disk_operations: None,
             image_mib: 0,
             keys: false,
             default_debug: false,
@@ -110,6 +113,10 @@ impl Shape {
 
     pub fn in_memory(self, osds: usize, metadata: bool) -> Shape {
         Shape { in_memory: osds, metadata_in_memory: metadata, ..self }
+    }
+
+    pub fn slow_disks(self, operations: u64) -> Shape {
+        Shape { disk_operations: Some(operations), ..self }
     }
 
     pub fn keys(self) -> Shape {

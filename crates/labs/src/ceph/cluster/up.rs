@@ -14,6 +14,7 @@ use crate::engine::process::Process;
 use crate::engine::session::Session;
 use crate::engine::space;
 use crate::engine::stop::is_stopped;
+use crate::engine::throttle;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -146,9 +147,22 @@ impl Cluster {
     }
 
     fn start_osd(&self, session: &Session, number: usize, allocator: Ready) -> Result<Osd> {
+        let group = self.slow_disk_of(session, number)?;
         let program = self.daemon(session, "ceph-osd").args(["-f", "-i", &number.to_string()]);
         let process = program.allocator(&allocator).start(&format!("osd.{number}"))?;
+        if let Some(group) = group {
+            throttle::enter(&group, process.pid())?;
+        }
         Ok(Osd { number, process, allocator, socket: self.socket(&format!("osd.{number}")) })
+    }
+
+    /// A control group for an OSD whose disk is to be slow. Its store was made before, quickly.
+    fn slow_disk_of(&self, session: &Session, number: usize) -> Result<Option<PathBuf>> {
+        let is_on_disk = number < self.shape.osds - self.shape.in_memory;
+        let Some(operations) = self.shape.disk_operations.filter(|_| is_on_disk) else { return Ok(None) };
+        let cluster = self.directory.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("vcm-{}-{cluster}-osd-{number}", session.journal().header().mark);
+        throttle::group(session, &name, &self.directory, operations).map(Some)
     }
 
     fn wait_for_osds(&self, session: &Session) -> Result<()> {

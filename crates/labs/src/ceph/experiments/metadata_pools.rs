@@ -15,15 +15,17 @@ use crate::ceph::look::counters::Work;
 use crate::ceph::paired::{measure, moments};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
-    Axis, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step, nothing_to_prepare,
-    nothing_to_skip,
+    Axis, Compared, Control, Experiment, Pairing, Picture, Plan, Point, Report, Step, nothing_to_skip,
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
+use crate::engine::throttle;
 use anyhow::{Context, Result};
 
 const ON_DISK: usize = 3;
 const IN_MEMORY: usize = 2;
+/// Of each OSD's disk in a second, as disks that turn have. This machine's own takes thousands.
+const DISK_OPERATIONS: u64 = 150;
 /// So small that a walk reads directories from the pool.
 const MDS_CACHE_BYTES: u64 = 16 << 20;
 
@@ -40,8 +42,9 @@ pub static METADATA_POOLS: Experiment = Experiment {
         source: "https://docs.ceph.com/en/latest/cephfs/createfs/",
     }],
     then: "The reports had disks for the data, which take 10 ms for a write, and flash for the metadata. Here the data lie on \
-           three OSDs (BlueStore) on this machine's disk, and the faster device is memory (tmpfs): two more OSDs, which in \
-           the other half of the cells have nothing to do. A GET reads no index: it should not change.",
+           three OSDs (BlueStore) on this machine's disk, each slowed down to 150 reads and 150 writes a second (control \
+           groups), as a disk that turns; the faster device is memory (tmpfs): two more OSDs, which in the other half of the \
+           cells have nothing to do. A GET reads no index: it should not change.",
     allocators: &["tcmalloc", "vcmalloc"],
     axes: &[
         Axis {
@@ -99,7 +102,7 @@ pub static METADATA_POOLS: Experiment = Experiment {
         Picture::Only { axes: &[("use", "s3")], picture: &bars("Time of a GET, ms", "get") },
     ],
     packages: &METADATA_PACKAGES,
-    prepare: nothing_to_prepare,
+    prepare: throttle::prepare,
     skip: nothing_to_skip,
     cell,
 };
@@ -125,6 +128,7 @@ fn cell(session: &Session, cell: &Cell) -> Result<Vec<Row>> {
     session.scope(|session| {
         let files = cell.text("use") == "cephfs";
         let shape = Shape::of(Store::Bluestore, ON_DISK + IN_MEMORY)
+            .slow_disks(DISK_OPERATIONS)
             .in_memory(IN_MEMORY, cell.text("metadata") == FASTER)
             .programs(if files { &["ceph-mds"] } else { &["radosgw"] });
         let shape = if files { shape } else { shape.keys() };
