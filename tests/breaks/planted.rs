@@ -197,9 +197,21 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "blocks_that_come_back_stay_given",
-        "        pages.note_allocated(address, false);\n        pages.touch(id, span, at);\n",
-        "        pages.touch(id, span, at);\n",
+        "pages.note_allocated(address, false);\n                    freed += 1;",
+        "freed += 1;",
         "a_block_that_is_back_in_its_span_is_known_as_nobodys",
+    ),
+    core(
+        "of_the_blocks_of_one_span_that_go_back_together_one_is_counted",
+        "self.free_blocks += freed;",
+        "self.free_blocks += 1;",
+        "neighbours_go_back_together_and_strangers_between_them_each_to_their_own_span",
+    ),
+    core(
+        "what_goes_back_together_is_taken_for_one_spans",
+        "take_while(|address| address.wrapping_sub(start) < bytes)",
+        "take_while(|address| address.wrapping_sub(start) < usize::MAX)",
+        "neighbours_go_back_together_and_strangers_between_them_each_to_their_own_span",
     ),
     // cache
     core(
