@@ -57,7 +57,7 @@ pub static FILE_SYSTEM: Experiment = Experiment {
         setup: true,
     }],
     pairing: Pairing::Together,
-    quick: Plan { repetitions: 1, about: "8 minutes" },
+    quick: Plan { repetitions: 1, about: "2 minutes" },
     full: Plan { repetitions: 1, about: "90 minutes" },
     steps: &[
         Step { name: START, what: "the MDS serves an empty file system" },

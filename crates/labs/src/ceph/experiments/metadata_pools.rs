@@ -63,7 +63,7 @@ pub static METADATA_POOLS: Experiment = Experiment {
         },
     ],
     pairing: Pairing::Turns,
-    quick: Plan { repetitions: 1, about: "8 minutes" },
+    quick: Plan { repetitions: 1, about: "6 minutes" },
     full: Plan { repetitions: 3, about: "30 minutes" },
     steps: &[
         Step { name: "create", what: "new files by 16 threads of a client" },
