@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use vcm_trace::{Reader, Summary, summarize};
-use vcmalloc_tests::{Finished, Ground, compile, library, run};
+use vcmalloc_tests::{Finished, Ground, compile, heed_signals, library, run};
 
 fn record(folder: &Path, options: &[&str], command: &[&str]) -> (Finished, PathBuf) {
     let file = folder.join("it.vct");
@@ -144,6 +144,7 @@ impl Waiting {
         tool.arg("record").arg("--library").arg(library::recorder().unwrap()).args(options);
         tool.args(["-o", "it.vct", "--", &known(), "3", "wait"]).current_dir(folder.path());
         tool.env_remove("LD_PRELOAD").stdout(Stdio::piped()).stderr(Stdio::piped());
+        heed_signals(&mut tool);
         let mut tool = tool.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(tool.stdout.take().unwrap()).read_line(&mut line).unwrap();

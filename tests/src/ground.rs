@@ -95,7 +95,7 @@ impl Ground {
 }
 
 /// Programs that are to end by a signal would ignore it where the tests are run by `nohup`, or behind a shell that ignores it.
-fn heed_signals(command: &mut Command) {
+pub fn heed_signals(command: &mut Command) {
     // SAFETY: `signal` may be called between fork and exec.
     unsafe {
         command.pre_exec(|| {

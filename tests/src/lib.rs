@@ -17,4 +17,4 @@ pub mod library;
 pub mod machine;
 
 pub use child::{Finished, run};
-pub use ground::Ground;
+pub use ground::{Ground, heed_signals};
