@@ -1,147 +1,18 @@
 //! `vcm compare --systemd` on a machine in a folder, whose systemctl starts the units' commands.
 
+#[path = "crossover/machine.rs"]
+mod machine;
 mod support;
 
+use machine::Machine;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Done, Place, done, text, vcm};
-
-/// Holds 20 MB and leaves a note of how many steps its allocator took, then does nothing.
-const DAEMON: &str = "#include <malloc.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
-    #include <unistd.h>\n\
-    extern long allocator_steps(void) __attribute__((weak));\n\
-    int main(int count, char **words) {\n\
-        for (int block = 0; block < 5000; block++) {\n\
-            char *kept = malloc(4000);\n\
-            memset(kept, 1, malloc_usable_size(kept));\n\
-        }\n\
-        char name[4096]; snprintf(name, sizeof name, \"%s/steps.%d\", words[1], getpid());\n\
-        FILE *note = fopen(name, \"w\");\n\
-        fprintf(note, \"%ld\\n\", allocator_steps ? allocator_steps() : 1); fclose(note);\n\
-        for (;;) pause();\n\
-    }";
-
-struct Machine {
-    place: Place,
-    root: PathBuf,
-    units: Vec<String>,
-}
-
-impl Machine {
-    /// With running services a@0, a@1, ...
-    fn new(units: usize) -> Machine {
-        Machine::with(units, &[])
-    }
-
-    fn with(units: usize, flags: &[&str]) -> Machine {
-        let place = Place::new();
-        let root = place.path("machine");
-        for folder in ["etc/systemd/system", "run/systemd/system", "bin", "usr/bin"] {
-            fs::create_dir_all(root.join(folder)).unwrap();
-        }
-        let built = place.program("daemon", DAEMON, flags);
-        let daemon = root.join("usr/bin/daemon");
-        support::install(&built, &daemon);
-        // The machine's own name of it must be ours too: systemd would start it there.
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/support/systemctl");
-        support::install(&script, &root.join("bin/systemctl"));
-        let machine =
-            Machine { root, units: (0..units).map(|number| format!("a@{number}")).collect(), place };
-        for unit in &machine.units {
-            let command = format!("{} {}", text(&built), text(&machine.root));
-            let file = machine.unit(unit);
-            fs::write(file, format!("[Service]\nExecStart={command}\n")).unwrap();
-            machine.systemctl(&["start", unit]);
-        }
-        // Found below the folder by the path that the unit has.
-        let inside = machine.root.join(text(&built).trim_start_matches('/'));
-        fs::create_dir_all(inside.parent().unwrap()).unwrap();
-        support::install(&built, &inside);
-        machine
-    }
-
-    fn unit(&self, unit: &str) -> PathBuf {
-        self.root.join(format!("etc/systemd/system/{unit}.service"))
-    }
-
-    fn drop_in(&self, unit: &str) -> PathBuf {
-        self.root.join(format!("etc/systemd/system/{unit}.service.d/vcmalloc.conf"))
-    }
-
-    fn systemctl(&self, words: &[&str]) {
-        let done = Command::new(self.root.join("bin/systemctl"))
-            .args(words)
-            .env("FAKE_ROOT", &self.root)
-            .stdout(Stdio::null())
-            .status();
-        assert!(done.unwrap().success());
-    }
-
-    fn note(&self, name: &str) -> PathBuf {
-        self.root.join("notes").join(name)
-    }
-
-    fn pid(&self, unit: &str) -> i32 {
-        fs::read_to_string(self.note(&format!("{unit}.pid"))).unwrap().trim().parse().unwrap()
-    }
-
-    fn maps(&self, unit: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/maps", self.pid(unit))).unwrap_or_default()
-    }
-
-    fn calls(&self) -> String {
-        fs::read_to_string(self.note("calls")).unwrap_or_default()
-    }
-
-    fn state(&self) -> PathBuf {
-        self.root.join("state/crossover.json")
-    }
-
-    fn bare(&self, arguments: &[&str]) -> Command {
-        let mut command = vcm(&["compare"]);
-        command.args(arguments).args(["--root", text(&self.root), "--state", text(&self.state())]);
-        command.env("FAKE_ROOT", &self.root);
-        command.env("PATH", format!("{}:/usr/bin:/bin", text(&self.root.join("bin"))));
-        command
-    }
-
-    fn compare(&self, units: &str, arms: &str, arguments: &[&str]) -> Command {
-        let mut command = self.bare(&["--systemd", units, "--arms", arms]);
-        command.args(arguments);
-        command
-    }
-
-    /// No drop-in, no folder of one, no state, and every unit runs without a preload.
-    fn is_as_before(&self) {
-        for unit in &self.units {
-            let folder = self.drop_in(unit).parent().unwrap().to_path_buf();
-            assert!(!folder.exists(), "{} is left", folder.display());
-            let maps = self.maps(unit);
-            assert!(
-                !maps.is_empty() && !maps.contains(".so.c") && !maps.contains("planted"),
-                "{unit}: {maps}"
-            );
-        }
-    }
-
-    fn is_forgotten(&self) {
-        assert!(!self.state().exists(), "the state is left");
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        for unit in &self.units {
-            self.systemctl(&["stop", unit]);
-        }
-    }
-}
+use support::{Done, done, text, vcm};
 
 /// Of one measure of one arm: by how much it differs, and whether that is shown.
 fn comparison(json: &Value, arm: &str, measure: &str) -> (f64, bool) {
@@ -305,17 +176,25 @@ fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
 fn on_the_way_back_it_says_what_it_waits_for_and_restarts_nothing_before() {
     let machine = Machine::new(1);
     let sick = "if [ -e $FAKE_ROOT/notes/sick ]; then echo ailing; touch $FAKE_ROOT/notes/asked; false; fi";
-    let arguments = ["--for", "60s", "--periods", "2", "--washout", "1s", "--health", sick, "--yes"];
+    // Only while it is measured: nobody asks for health then.
+    let measured = "measured: touch $FAKE_ROOT/notes/measured; echo 1";
+    let arguments = [
+        ["--for", "60s"],
+        ["--periods", "2"],
+        ["--washout", "1s"],
+        ["--health", sick],
+        ["--metric", measured],
+    ];
+    let arguments = [&arguments.concat()[..], &["--yes"]].concat();
     let mut command = machine.compare("a@0", "system,system", &arguments);
     let asked = machine.note("asked");
     let mut running = 0;
     let result = ended(&mut command, |id| {
         let begin = Instant::now();
-        while !machine.state().exists() || !machine.calls().contains("restart") {
-            assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never restarted");
+        while !machine.note("measured").exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never measured");
             std::thread::sleep(Duration::from_millis(50));
         }
-        std::thread::sleep(Duration::from_millis(700));
         fs::write(machine.note("sick"), "").unwrap();
         running = machine.pid("a@0");
         kill(Pid::from_raw(id), Signal::SIGINT).unwrap();
