@@ -146,6 +146,12 @@ impl Compared {
         Compared { what, point, over: Point { allocator: over, ..point } }
     }
 
+    /// The same, only at these values of axes.
+    pub const fn at(self, axes: &'static [(&'static str, &'static str)]) -> Compared {
+        let Compared { what, point, over } = self;
+        Compared { what, point: Point { axes, ..point }, over: Point { axes, ..over } }
+    }
+
     /// Two values of an axis, whatever the allocator.
     pub const fn axes(
         what: &'static str,

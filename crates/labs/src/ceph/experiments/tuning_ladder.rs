@@ -53,6 +53,7 @@ const RUNGS: [(&str, &[&str]); 6] = [
 /// Not one of Intel's: until then CRUSH gives one OSD three times the operations of another, and the busier
 /// one looks cheaper. Only here can allocators be compared.
 const LEVEL: &str = "placement level";
+const AT_LEVEL: &[(&str, &str)] = &[("rung", LEVEL)];
 
 pub static TUNING_LADDER: Experiment = Experiment {
     name: "tuning-ladder",
@@ -124,13 +125,13 @@ pub static TUNING_LADDER: Experiment = Experiment {
             "write 4K",
             [&[("rung", LEVEL)], &[("rung", "baseline")]],
         ),
-        paired::OURS,
-        paired::OVER_128_MIB,
+        paired::OURS.at(AT_LEVEL),
+        paired::OVER_128_MIB.at(AT_LEVEL),
     ],
     figures: &[],
     pictures: &[
         Picture::Only {
-            axes: &[("rung", LEVEL)],
+            axes: AT_LEVEL,
             picture: &Picture::Ratios {
                 title: "Processor time per operation on the last rung, TCMalloc with 32 MiB = 1",
                 measure: "cpu_ms_per_op",
@@ -159,7 +160,7 @@ pub static TUNING_LADDER: Experiment = Experiment {
 };
 
 const fn tuned(allocator: &'static str) -> Point {
-    Point { allocator, axes: &[("rung", LEVEL)], step: "write 4K", measure: "cpu_ms_per_op" }
+    Point { allocator, axes: AT_LEVEL, step: "write 4K", measure: "cpu_ms_per_op" }
 }
 
 fn shape(cell: &Cell) -> Result<Shape> {
@@ -169,7 +170,9 @@ fn shape(cell: &Cell) -> Result<Shape> {
     let osds = cell.allocators.len() * if rung >= 1 { 2 } else { 1 };
     let mut shape = Shape::of(Store::Bluestore, osds).image(IMAGE_MIB);
     shape.default_debug = rung < 2;
-    shape.level = cell.text("rung") == LEVEL;
+    if cell.text("rung") == LEVEL {
+        shape = shape.level();
+    }
     for line in RUNGS[..=rung].iter().flat_map(|(_, lines)| lines.iter()) {
         shape = shape.osd(line);
     }
