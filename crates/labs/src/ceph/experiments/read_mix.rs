@@ -56,8 +56,9 @@ pub static READ_MIX: Experiment = Experiment {
     steps: &[],
     measures: paired::MEASURES,
     controls: &[Control {
-        what: "TCMalloc starved to 1 MiB costs more than with 32 MiB when all is written",
-        higher: writing("tcmalloc-1M"),
+        // Not TCMalloc starved to 1 MiB: with as many operations as the others it costs 0 to 9 % more on memstore.
+        what: "glibc costs more than TCMalloc with 32 MiB when all is written",
+        higher: writing("glibc"),
         lower: writing("tcmalloc"),
         at_least: 1.03,
     }],

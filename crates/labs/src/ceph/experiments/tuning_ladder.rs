@@ -90,7 +90,7 @@ pub static TUNING_LADDER: Experiment = Experiment {
     }],
     pairing: Pairing::Together,
     quick: Plan { repetitions: 1, about: "4 minutes" },
-    full: Plan { repetitions: 1, about: "12 minutes" },
+    full: Plan { repetitions: 2, about: "15 minutes" },
     steps: &[
         Step { name: "write 4K", what: "4 KiB random writes, 64 in flight" },
         Step { name: "read 4K", what: "4 KiB random reads, 64 in flight" },
