@@ -43,12 +43,16 @@ impl Process {
             return;
         }
         self.number.store(os.process_number(), Ordering::Relaxed);
-        if let Some(word) = os.process_word() {
-            self.word.store(word, Ordering::Relaxed);
-            self.set(KNOWN);
-        } else {
-            self.word.store(self.own.as_ptr().expose_provenance(), Ordering::Relaxed);
+        let word = os.process_word();
+        if let Some(word) = word {
+            // First: other threads that find the word must not take this process for a new one, and its locks over.
+            // SAFETY: the word is ours and stays mapped.
+            unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(word) }
+                .store(KNOWN, Ordering::Relaxed);
         }
+        let word = word.unwrap_or_else(|| self.own.as_ptr().expose_provenance());
+        // Pairs with the Acquire in `state`.
+        self.word.store(word, Ordering::Release);
     }
 
     #[cfg(any(test, feature = "fake-os"))]
@@ -61,7 +65,7 @@ impl Process {
 
     #[inline]
     fn state(&self) -> Option<&AtomicU32> {
-        match self.word.load(Ordering::Relaxed) {
+        match self.word.load(Ordering::Acquire) {
             0 => None,
             // SAFETY: the word is ours and stays mapped.
             word => Some(unsafe { &*core::ptr::with_exposed_provenance(word) }),

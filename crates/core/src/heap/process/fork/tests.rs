@@ -243,3 +243,23 @@ fn the_word_is_zero_in_a_child_and_nowhere_else() {
         assert_eq!((libc::WEXITSTATUS(status), word.read_volatile()), (0, 7));
     }
 }
+
+#[test]
+fn nobody_takes_a_process_for_a_new_one_while_another_thread_starts_its_heap() {
+    use std::sync::atomic::AtomicBool;
+    let processes: Vec<super::Process> = (0..20_000).map(|_| super::Process::new()).collect();
+    let (os, was_new) = (Linux::new(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for process in &processes {
+                while process.state().is_none() {
+                    core::hint::spin_loop();
+                }
+                was_new.fetch_or(!process.is_known(), Ordering::Relaxed);
+            }
+        });
+        processes.iter().for_each(|process| process.start(&os));
+    });
+    processes.iter().for_each(|process| os.unmap(process.address(), os.page_bytes()));
+    assert!(!was_new.load(Ordering::Relaxed));
+}
