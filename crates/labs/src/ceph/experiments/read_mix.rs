@@ -56,7 +56,7 @@ pub static READ_MIX: Experiment = Experiment {
     steps: &[],
     measures: paired::MEASURES,
     controls: &[Control {
-        // Not TCMalloc starved to 1 MiB: with as many operations as the others it costs 0 to 9 % more on memstore.
+        // Not TCMalloc starved to 1 MiB: with as many operations as the others it costs 0 to 4 % more here.
         what: "glibc costs more than TCMalloc with 32 MiB when all is written",
         higher: writing("glibc"),
         lower: writing("tcmalloc"),
