@@ -2,10 +2,10 @@
 
 SHELL := /bin/bash
 CARGO ?= cargo
-# rustup puts cargo here; a fresh shell may not have it on its path yet.
-export PATH := $(PATH):$(HOME)/.cargo/bin
-
 TARGET = $(or $(CARGO_TARGET_DIR),target)
+# scripts/setup links a versioned compiler of Ubuntu's to the first place; rustup puts cargo into the last, and a fresh shell may
+# not have it on its path yet.
+export PATH := $(abspath $(TARGET))/rust/bin:$(PATH):$(HOME)/.cargo/bin
 # What replaces malloc cannot be its own test harness; tests/ runs these as programs do.
 LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc vcm-recorder
 
@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench labs-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages
+.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench labs-test fresh-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -54,14 +54,24 @@ uninstall: ## take away what 'make install' has put there, with the same PREFIX,
 
 # What is installed here comes first, as in the README: programs of this machine run on it. Without it the library is built.
 PACKAGED = $(firstword $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libvcmalloc.so.0 /usr/lib64/libvcmalloc.so.0))
-demo: setup-demo $(if $(PACKAGED),,build) ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side
+# The runner is built without optimising: it waits for db_bench, and optimised it takes a minute more to build.
+demo: setup-demo ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side: some four minutes
 	$(if $(PACKAGED),@echo "on the installed $(PACKAGED); 'make demo PACKAGED=' for the one that is built here")
-	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- demo $(if $(PACKAGED),--library $(PACKAGED))
+	$(if $(PACKAGED),,@echo "[1/3] building the library: some 30 s of two CPUs"; $(CARGO) build --release --quiet -p vcmalloc-shared)
+	@echo "[2/3] building the program that runs the demonstration: a minute and a half of two CPUs"
+	@$(CARGO) build --quiet -p vcmalloc-bench --bin vcm-bench
+	@echo "[3/3] db_bench, twice on each allocator: a minute and a half"
+	@$(TARGET)/debug/vcm-bench --library $(or $(PACKAGED),$(abspath $(TARGET))/release/libvcmalloc.so) demo \
+	    --html $(abspath $(TARGET))/demo.html
 
 # The libraries are built first: the programs in tests/ run on target/release/libvcmalloc.so. The tool that they ask is the one
 # that cargo test builds: a release of it is three minutes of two CPUs, and `make demo` and `make deb` build one.
 test: setup-test lint libraries loom races ## everything the project promises: style, unit tests, C programs, real programs
 	VCMALLOC_TEST_TOOL=$(abspath $(TARGET))/debug/vcm $(CARGO) test --workspace $(LIBRARIES:%=--exclude %) --no-fail-fast
+
+# As root; some fifty minutes. SUITES="bookworm" for one Debian, WHAT="demo" for one command. Fresh roots are kept for the next run.
+fresh-test: setup-fresh ## both commands in fresh Debians 12 and 13, as a user without Rust, and what they left there
+	scripts/fresh-test
 
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
@@ -93,13 +103,8 @@ crate: setup-build ## the crate vcmalloc for programs in Rust, as it would be pu
 linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
 	packaging/linking/run
 
-lint: setup-build ## formatting and clippy, warnings are errors
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --release -p vcmalloc-shared -p vcmalloc-static -- -D warnings
-	$(CARGO) clippy --release -p vcmalloc-hardened -- -D warnings
-	$(CARGO) clippy --release -p vcmalloc-tcmalloc -- -D warnings
-	$(CARGO) clippy --release -p vcm-recorder -- -D warnings
-	$(CARGO) clippy --workspace $(LIBRARIES:%=--exclude %) --all-targets -- -D warnings
+lint: setup-build ## formatting and clippy; warnings are errors with the compiler of rust-toolchain.toml
+	@scripts/lint
 
 # A directory of its own, because the flag rebuilds everything.
 loom: setup-build ## locks, bell, transfer array and the like in every interleaving, with the memory orders they ask for
@@ -152,11 +157,8 @@ clean: ## remove everything that was built
 setup-build:
 	@scripts/setup build
 
-# Rust's own library for musl comes from rustup; where Rust is the distribution's, its test says that it was not run.
-MUSL = x86_64-unknown-linux-musl
 setup-test:
 	@scripts/setup build test
-	@! command -v rustup >/dev/null || rustup target list --installed | grep -qx $(MUSL) || rustup target add $(MUSL)
 
 setup-demo:
 	@scripts/setup build demo
@@ -166,3 +168,6 @@ setup-citizens:
 
 setup-packages:
 	@scripts/setup build packages
+
+setup-fresh:
+	@scripts/setup fresh

@@ -133,9 +133,13 @@ fn python(ground: Ground, folder: &Path, arguments: &[&str]) -> Outcome {
 }
 
 fn python_tests(ground: Ground, folder: &Path, names: &[&str]) -> Outcome {
-    let arguments = [&["-m", "test", "-q"], names].concat();
+    let mut command = machine::debians("/usr/bin/python3");
+    command.args(["-m", "test", "-q"]).args(names).env("PYTHONMALLOC", "malloc").env("PYTHONHASHSEED", "0");
+    if let Some(place) = machine::python_tests() {
+        command.env("PYTHONPATH", place);
+    }
     // What it prints has times in it.
-    python(ground, folder, &arguments).map(|_| Vec::new())
+    finish(ground, folder, &mut command).map(|_| Vec::new())
 }
 
 fn python_containers(ground: Ground, folder: &Path) -> Outcome {

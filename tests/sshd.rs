@@ -7,7 +7,7 @@ mod on;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Trial};
 use on::On;
 use tempfile::TempDir;
-use vcmalloc_tests::{child, machine, run};
+use vcmalloc_tests::{child, library, machine, run};
 
 const SSHD: &str = "/usr/sbin/sshd";
 const MINUTE: Duration = Duration::from_secs(60);
@@ -43,9 +43,22 @@ fn missing() -> Option<&'static str> {
     match () {
         () if machine::is_other() => Some("it is not for another machine"),
         () if !is_root => Some("only root can start it with its separation of privileges"),
-        () if !Path::new(SSHD).exists() => Some("openssh-server is not installed (scripts/setup test)"),
+        () if !has_sshd() => Some("openssh-server is neither installed nor unpacked (scripts/setup test)"),
+        () if !may_mount() => Some("a mount namespace with an overlay cannot be made here"),
         () => None,
     }
+}
+
+fn has_sshd() -> bool {
+    [Path::new(SSHD), &machine::unpacked().join(&SSHD[1..])].iter().any(|place| place.exists())
+}
+
+/// In a container without rights of its own it may not.
+fn may_mount() -> bool {
+    let mut unshare = Command::new("unshare");
+    unshare.arg("--mount").arg(library::repository().join("tests/sshd/in_a_namespace"));
+    unshare.arg(machine::unpacked()).arg("true");
+    unshare.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// A server on a free port of the loopback, with keys and files of its own, ended when dropped.
@@ -68,12 +81,13 @@ impl Server {
         let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr());
         let port = port.map_err(|error| error.to_string())?.port();
         configure(folder.path(), port)?;
-        // Where it locks its children in; the package's own start makes it like this.
-        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create("/run/sshd");
-        made.map_err(|error| format!("/run/sshd: {error}"))?;
         let log = File::create(folder.path().join("log")).map_err(|error| error.to_string())?;
-        let mut command = Command::new(SSHD);
-        command.args(["-D", "-e", "-f"]).arg(folder.path().join("sshd_config"));
+        let mut command = Command::new("unshare");
+        command.arg("--mount").arg(library::repository().join("tests/sshd/in_a_namespace"));
+        command
+            .arg(machine::unpacked())
+            .args([SSHD, "-D", "-e", "-f"])
+            .arg(folder.path().join("sshd_config"));
         on.prepare(&mut command)?;
         let output = log.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(output).stderr(log);
@@ -108,7 +122,7 @@ impl Server {
     /// A client's command, on glibc, with the options that all have.
     fn client(&self, program: &str, port_flag: &str, arguments: &[&str]) -> Result<String, String> {
         let place = |name: &str| self.folder.path().join(name).display().to_string();
-        let mut command = Command::new(program);
+        let mut command = machine::debians(program);
         command.args(["-F", "/dev/null", port_flag, &self.port.to_string(), "-i", &place("key")]);
         for option in ["BatchMode=yes", "StrictHostKeyChecking=no", "IdentitiesOnly=yes", "LogLevel=ERROR"] {
             command.args(["-o", option]);
@@ -122,7 +136,7 @@ impl Server {
 
 fn configure(folder: &Path, port: u16) -> Result<(), String> {
     for name in ["host_key", "key"] {
-        let mut command = Command::new("ssh-keygen");
+        let mut command = machine::debians("ssh-keygen");
         command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(folder.join(name));
         run(&mut command, MINUTE)?.succeeded()?;
     }

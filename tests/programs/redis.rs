@@ -3,10 +3,10 @@
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use vcmalloc_tests::{Ground, child};
+use vcmalloc_tests::{Ground, child, machine};
 
 use crate::{Outcome, output_of};
 
@@ -20,7 +20,7 @@ impl Redis {
     fn start(ground: Ground, folder: &Path) -> Result<Redis, String> {
         let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
         let port = free.map_err(|error| error.to_string())?.port().to_string();
-        let mut command = Command::new("redis-server");
+        let mut command = machine::debians("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
         command.args(["--enable-debug-command", "local", "--io-threads", "2"]);
         ground.prepare(&mut command)?;

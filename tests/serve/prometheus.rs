@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use super::agent::{Agent, Ended, Program, Reply, when};
 use serde_json::Value;
 use vcmalloc_tests::library::repository;
-use vcmalloc_tests::{Ground, run};
+use vcmalloc_tests::{Ground, machine, run};
 
-const INSTALL: &str = "promtool is there: apt-get install prometheus";
+const INSTALL: &str = "prometheus and promtool are there: scripts/setup test";
 
 #[test]
 fn promtool_finds_nothing_wrong_with_the_metrics() {
@@ -21,7 +21,7 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
     let reply = agent.get("/metrics");
     assert!(reply.head.contains("content-type: text/plain; version=0.0.4"), "{}", reply.head);
     assert!(reply.text().contains("vcmalloc_class_bytes{"), "{}", reply.text());
-    let mut promtool = Command::new("promtool");
+    let mut promtool = machine::debians("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = promtool.spawn().expect(INSTALL);
     child.stdin.take().expect("a pipe").write_all(&reply.body).expect("it reads");
@@ -50,7 +50,7 @@ fn a_real_prometheus_scrapes_it_and_answers_with_the_live_bytes_of_a_process() {
     );
     let file = folder.path().join("prometheus.yml");
     fs::write(&file, configuration).expect("written");
-    let mut command = Command::new("prometheus");
+    let mut command = machine::debians("prometheus");
     command.arg(format!("--config.file={}", file.display())).arg(format!("--web.listen-address={free}"));
     command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
     let _prometheus = Ended(command.stderr(Stdio::null()).spawn().expect(INSTALL));
@@ -144,7 +144,7 @@ fn the_dashboard_the_rules_and_the_guide_name_metrics_that_exist_and_the_guide_n
 #[test]
 fn promtool_takes_the_rules_and_each_alert_fires_when_it_should() {
     for arguments in [["check", "rules", "rules.yml"], ["test", "rules", "rules-test.yml"]] {
-        let mut promtool = Command::new("promtool");
+        let mut promtool = machine::debians("promtool");
         let promtool = promtool.args(arguments).current_dir(contributed(""));
         let finished = run(promtool, super::agent::PATIENCE).expect(INSTALL);
         finished.succeeded().unwrap_or_else(|error| panic!("{arguments:?}: {error}"));

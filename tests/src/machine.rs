@@ -7,6 +7,8 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use crate::library;
+
 /// The other machine's name: `aarch64`.
 pub const OTHER_MACHINE: &str = "VCMALLOC_TEST_MACHINE";
 
@@ -40,12 +42,42 @@ fn root(machine: &str) -> PathBuf {
     env::var_os(OTHER_ROOT).map_or_else(|| format!("/usr/{machine}-linux-gnu").into(), PathBuf::from)
 }
 
-/// A program of Debian's, of the machine.
+/// A program of Debian's, of the machine: the installed one, else the one that `scripts/setup` has unpacked.
 pub fn debians(program: &str) -> Command {
     match (OTHER.as_ref(), Path::new(program).file_name()) {
         (Some(machine), Some(name)) => command(&root(machine).join("usr/bin").join(name)),
-        _ => Command::new(program),
+        _ if is_installed(program) => Command::new(program),
+        _ => from_unpacked(program),
     }
+}
+
+/// Where `scripts/setup` unpacks servers, which installed would be started.
+pub fn unpacked() -> PathBuf {
+    library::target_directory().join("setup/root")
+}
+
+fn is_installed(program: &str) -> bool {
+    let places = env::var_os("PATH").unwrap_or_default();
+    program.contains('/') || env::split_paths(&places).any(|place| place.join(program).exists())
+}
+
+fn from_unpacked(program: &str) -> Command {
+    let places = ["usr/bin", "usr/sbin"].map(|place| unpacked().join(place).join(program));
+    let Some(found) = places.into_iter().find(|place| place.exists()) else { return Command::new(program) };
+    let mut command = Command::new(found);
+    let libraries = format!("{}-linux-gnu", env::consts::ARCH);
+    let libraries =
+        ["usr/lib", "lib"].map(|place| unpacked().join(place).join(&libraries).display().to_string());
+    command.env("LD_LIBRARY_PATH", libraries.join(":"));
+    command
+}
+
+/// Where Python finds its own tests, if they are not installed.
+pub fn python_tests() -> Option<PathBuf> {
+    let folders = std::fs::read_dir(unpacked().join("usr/lib")).ok()?.flatten().map(|entry| entry.path());
+    let mut of_python = folders.filter(|folder| folder.join("test/test_json").exists());
+    // Python takes the first `test` that it comes by, and nothing else is in there.
+    of_python.next()
 }
 
 /// 1 where programs run at their usual speed.

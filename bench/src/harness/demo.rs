@@ -64,9 +64,62 @@ pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>)
     }
     progress.finish_and_clear();
     print!("{}", table(&ready, &runs));
+    print!("{}", picture(&ready, &runs));
     replace(&html, &page(&ready, &runs, threads, seconds, &places.ours))?;
-    println!("the report, for a browser: {}", html.display());
+    println!("\n{}", machine_line(&Machine::this()));
+    ready.iter().for_each(|ready| println!("{:<12} {}", ready.name(), version_of(ready)));
+    println!("the picture and the rest, for a browser: {}", html.display());
+    println!("\nWhat to try next:");
+    println!("  LD_PRELOAD={} YOUR-PROGRAM", places.ours.display());
+    println!(
+        "  make build && target/release/vcm compare -- YOUR-PROGRAM    # the same table for a program of yours"
+    );
     Ok(())
+}
+
+/// Time against memory, as bars of text: the report has it as a picture.
+fn picture(ready: &[Ready], runs: &[(&Ready, Measured)]) -> String {
+    const WIDTH: f64 = 24.0;
+    let mut text = format!("\n{:<12} {:<35} {}\n", "", COST.name, PEAK.name);
+    let most = |figure: &Figure| ready.iter().map(|one| middle(one, runs, figure)).fold(0.0, f64::max);
+    let (most_time, most_memory) = (most(&COST), most(&PEAK));
+    for one in ready {
+        let bar = |figure: &Figure, most: f64| {
+            let value = middle(one, runs, figure);
+            let bar = "#".repeat((value / most * WIDTH).round() as usize);
+            format!("{bar} {value:.*}", figure.decimals)
+        };
+        text += &format!("{:<12} {:<35} {}\n", one.name(), bar(&COST, most_time), bar(&PEAK, most_memory));
+    }
+    text
+}
+
+fn machine_line(machine: &Machine) -> String {
+    let Machine { cpus, processor, memory_gib, system, kernel } = machine;
+    format!("{cpus} x {processor}, {memory_gib} GiB, {}, Linux {}", system.trim(), kernel.trim())
+}
+
+/// What the package's database says of the file, else what the file's own name says.
+fn version_of(ready: &Ready) -> String {
+    let Some(file) = &ready.library else {
+        // SAFETY: the string is static.
+        let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+        return version.to_string_lossy().into_owned();
+    };
+    let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+    let said = |program: &str, arguments: &[&std::ffi::OsStr]| {
+        let output = Command::new(program).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let package = said("dpkg-query", &["--search".as_ref(), real.as_os_str()]);
+    let package = package.and_then(|line| Some(line.split_once(": ")?.0.to_owned()));
+    let version = package.and_then(|package| {
+        said(
+            "dpkg-query",
+            &["--show".as_ref(), "--showformat=${Version} (${Package})".as_ref(), package.as_ref()],
+        )
+    });
+    shelf::version_of(file).or(version).unwrap_or_else(|| real.display().to_string())
 }
 
 /// A directory for the data bases, in memory where there is room. It goes when this value is dropped and when

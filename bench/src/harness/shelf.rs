@@ -97,7 +97,7 @@ pub fn open_rows(rows: &Path) -> Result<Box<dyn Read>> {
 }
 
 /// Which build of ours a file is, as the library says it: `0.1.0+d5f9679b8f`.
-fn version_of(library: &Path) -> Option<String> {
+pub fn version_of(library: &Path) -> Option<String> {
     const MARK: &[u8] = b"vcmalloc version ";
     let bytes = fs::read(library).ok()?;
     let begin = bytes.windows(MARK.len()).position(|place| place == MARK)? + MARK.len();

@@ -27,7 +27,8 @@
 //! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
 //! c                           what C's functions speak in: pointers, names, errno
 //! ```
-#![no_std]
+// Editors and `cargo check` build with the profile for tests, which unwinds: there std has what a panic needs.
+#![cfg_attr(any(rust, panic = "abort"), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod actions;
@@ -96,7 +97,7 @@ static HEAP: Policy = Policy::with_hooks(
     Linux::new(),
     vcmalloc_core::heap::Hooks { before_guards: BEFORE_GUARDS, unwind: unwind::stack },
 )
-.with_probes(probes::PROBES);
+.with_probes(probes::all());
 
 /// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
 #[inline(always)]
@@ -119,7 +120,7 @@ const fn place_of_heap() -> *const Heap<Linux> {
 pub use rust::*;
 
 /// Nothing here panics: a test on the library's symbols proves that this is never called.
-#[cfg(not(rust))]
+#[cfg(all(not(rust), panic = "abort"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     vcmalloc_core::os::Os::abort(heap().os())

@@ -17,8 +17,10 @@ unsafe extern "C" {
     safe fn vcm_probe_free(pointer: usize);
 }
 
-pub const PROBES: Probes =
-    Probes { semaphore: &SEMAPHORE, allocated: vcm_probe_alloc, freed: vcm_probe_free };
+/// For the heap's own initial value: before Rust 1.89 no constant may refer to what changes.
+pub const fn all() -> Probes {
+    Probes { semaphore: &SEMAPHORE, allocated: vcm_probe_alloc, freed: vcm_probe_free }
+}
 
 /// What a tracer puts its breakpoint on. On x86-64 a nop of ten bytes follows, which newer kernels and libraries of tracers
 /// exchange for a jump past the breakpoint; it may not cross the end of a page.

@@ -12,7 +12,8 @@
 //! next                 the allocator behind; a few blocks for the time before it is known
 //! layout               what is shared with the tool, compiled into both and into the core, where it lies
 //! ```
-#![no_std]
+// As in the libraries (crates/exports/src/lib.rs).
+#![cfg_attr(panic = "abort", no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[path = "../../core/src/watch/recording/layout.rs"]
@@ -25,6 +26,7 @@ mod record;
 mod sequence;
 mod start;
 
+#[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     // SAFETY: abort has no condition.

@@ -15,6 +15,24 @@ pub fn pause() {
     loom::thread::yield_now();
 }
 
+/// Replaces the value by what `next` makes of it, however often other threads come between; `Ok` with the value before, or
+/// `Err` with the one of which `next` made nothing. The name of the atomics' own function for this changed in Rust 1.99.
+pub fn update(
+    word: &AtomicUsize,
+    set: Ordering,
+    fetch: Ordering,
+    mut next: impl FnMut(usize) -> Option<usize>,
+) -> Result<usize, usize> {
+    let mut before = word.load(fetch);
+    while let Some(after) = next(before) {
+        match word.compare_exchange_weak(before, after, set, fetch) {
+            Ok(_) => return Ok(before),
+            Err(now) => before = now,
+        }
+    }
+    Err(before)
+}
+
 /// A cell with the functions of loom's, which looks at each use whether it comes after those of other threads: only
 /// so a memory order that is too weak is seen.
 #[cfg(not(loom))]

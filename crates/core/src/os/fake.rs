@@ -33,6 +33,7 @@ pub enum Request {
 const REQUESTS: usize = 15;
 const NEVER: u64 = u64::MAX;
 const PLACE_BYTES: usize = 4 << 30;
+const FIRST_PLACE: usize = 0x0500_0000_0000;
 const PLACES: usize = 16_000;
 
 /// What a panic says that stands for the end of the process.
@@ -92,7 +93,33 @@ pub struct Fake {
     pub never_aborts: bool,
     /// Start and bytes of what was mapped and not ended.
     #[cfg(test)]
-    pub mapped: std::sync::Mutex<Vec<(usize, usize)>>,
+    pub mapped: Mapped,
+}
+
+/// Ends the mappings of a heap with it: a thousand tests in one process would hold the memory of all their heaps.
+#[cfg(test)]
+#[derive(Default)]
+pub struct Mapped(std::sync::Mutex<Vec<(usize, usize)>>);
+
+#[cfg(test)]
+impl core::ops::Deref for Mapped {
+    type Target = std::sync::Mutex<Vec<(usize, usize)>>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let Ok(mapped) = self.0.get_mut() else { return };
+        // Elsewhere the system may have given a part that was unmapped to somebody else.
+        let in_places = |start: usize| (FIRST_PLACE..FIRST_PLACE + PLACES * PLACE_BYTES).contains(&start);
+        mapped
+            .iter()
+            .filter(|(start, _)| in_places(*start))
+            .for_each(|&(start, bytes)| Linux::new().unmap(start, bytes));
+    }
 }
 
 impl Default for Fake {
@@ -131,7 +158,7 @@ impl Default for Fake {
             has_sequences: false,
             never_aborts: false,
             #[cfg(test)]
-            mapped: std::sync::Mutex::new(Vec::new()),
+            mapped: Mapped::default(),
         }
     }
 }
@@ -205,14 +232,14 @@ impl Os for Fake {
     fn free_range(&self, bytes: usize) -> Option<FreeRange> {
         // Several heaps live in one test process, so each takes a place of its own.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        const FIRST: usize = 0x0500_0000_0000;
         // A fuzzer makes more heaps than there are places, but never so many at a time.
         let place = || NEXT.fetch_add(bytes.div_ceil(PLACE_BYTES), Relaxed) % PLACES;
         let (asked_for, random) = (self.place.load(Relaxed), self.random_of_range.load(Relaxed));
         if asked_for != 0 {
             return Some(FreeRange { address: asked_for, random });
         }
-        self.grants(Request::FreeRange).then(|| FreeRange { address: FIRST + place() * PLACE_BYTES, random })
+        self.grants(Request::FreeRange)
+            .then(|| FreeRange { address: FIRST_PLACE + place() * PLACE_BYTES, random })
     }
 
     fn address_budget(&self) -> usize {

@@ -129,7 +129,7 @@ impl<O: Os> Pages<O> {
         let unit = self.unit_of(address);
         // SAFETY: the table of owners is as long as the grown part of the range.
         let owner = unsafe { self.owners.shared(unit as usize) }.load(Ordering::Relaxed);
-        Some(SpanId(owner)).filter(|_| (owner as usize) < self.spans.usable())
+        ((owner as usize) < self.spans.usable()).then_some(SpanId(owner))
     }
 
     #[inline(always)]

@@ -131,7 +131,7 @@ impl Front {
         if bytes <= direct {
             return self.pop(SizeClass::tabled(bytes));
         }
-        core::hint::cold_path();
+        cold();
         if direct != 0 && bytes <= LARGEST_BYTES { self.pop(SizeClass::computed(bytes)) } else { 0 }
     }
 
@@ -152,3 +152,8 @@ impl Front {
         self.cpus.load(Ordering::Acquire) != 0
     }
 }
+
+/// Tells the compiler which way is seldom taken. `core::hint::cold_path` does the same from Rust 1.95 on.
+#[cold]
+#[inline(always)]
+fn cold() {}

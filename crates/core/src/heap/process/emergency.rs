@@ -6,7 +6,7 @@
 //! more slowly, from a part of the memory, and then not at all.
 
 use crate::base::round_up;
-use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicUsize, Ordering, update};
 use crate::class::MIN_ALIGN;
 use crate::heap::Heap;
 use crate::os::{Os, Purpose};
@@ -26,12 +26,12 @@ struct Use {
 }
 
 impl Use {
-    fn of(word: u64) -> Use {
+    fn of(word: usize) -> Use {
         Use { blocks: (word >> 32) as u32, bytes: word as u32 }
     }
 
-    fn word(self) -> u64 {
-        (self.blocks as u64) << 32 | self.bytes as u64
+    fn word(self) -> usize {
+        (self.blocks as usize) << 32 | self.bytes as usize
     }
 
     /// With one more block of `bytes`; none where the arena has no room for it.
@@ -58,7 +58,7 @@ const MILLISECOND: u64 = 1_000_000;
 /// Arenas are made when first needed.
 pub struct Emergency {
     bases: [AtomicUsize; ARENAS],
-    uses: [AtomicU64; ARENAS],
+    uses: [AtomicUsize; ARENAS],
     /// Bytes that other threads took in a process that aborts.
     by_others: AtomicUsize,
 }
@@ -67,7 +67,7 @@ impl Emergency {
     pub const fn new() -> Self {
         Emergency {
             bases: [const { AtomicUsize::new(0) }; ARENAS],
-            uses: [const { AtomicU64::new(0) }; ARENAS],
+            uses: [const { AtomicUsize::new(0) }; ARENAS],
             by_others: AtomicUsize::new(0),
         }
     }
@@ -89,7 +89,7 @@ impl Emergency {
         for (base, in_use) in self.bases.iter().zip(&self.uses) {
             let Some(arena) = arena(os, base) else { return 0 };
             let with = |word| Use::of(word).with(wanted).map(Use::word);
-            if let Ok(before) = in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, with) {
+            if let Ok(before) = update(in_use, Ordering::AcqRel, Ordering::Acquire, with) {
                 let block = round_up(arena + Use::of(before).bytes as usize + HEADER, align);
                 // SAFETY: these bytes were cut off for this block alone.
                 unsafe {
@@ -119,7 +119,7 @@ impl Emergency {
                     word_at(block).cast::<u8>().write_bytes(0, bytes);
                 }
                 let without = |word| Some(Use::of(word).without_one().word());
-                let _ = in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, without);
+                let _ = update(in_use, Ordering::AcqRel, Ordering::Acquire, without);
             }
             return;
         }

@@ -5,7 +5,7 @@
 //! leaves. What its handlers free meanwhile waits here too. `slow_path` goes through here; a handler is
 //! served by `emergency`.
 
-use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::sync::{AtomicUsize, Ordering, update};
 use crate::heap::Heap;
 use crate::os::Os;
 use core::sync::atomic::compiler_fence;
@@ -148,7 +148,7 @@ impl SlowPaths {
             Some(note)
         };
         // Notes are only taken all at once, so one that is in the chain stays there while this one is put before it.
-        self.notes.fetch_update(Ordering::Release, Ordering::Relaxed, link).is_ok()
+        update(&self.notes, Ordering::Release, Ordering::Relaxed, link).is_ok()
     }
 
     /// Takes all notes; calls `take` with each, and the block in it.

@@ -164,7 +164,7 @@ fn the_first_units_wait_until_the_others_are_used() {
             "they are not lost"
         );
         pages.verify();
-        let (_, pages) = pages_with(|os| os.random_of_range.store(random, Ordering::Relaxed));
+        let (_os, pages) = pages_with(|os| os.random_of_range.store(random, Ordering::Relaxed));
         let (id, _) = pages.open_large(&os, Place::of(BLOCK_UNITS), 0).unwrap();
         assert_eq!(address(&pages, id), pages.address_of(0), "a request that needs them has them");
         pages.verify();
