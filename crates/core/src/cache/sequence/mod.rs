@@ -151,4 +151,9 @@ impl Front {
     pub fn is_on(&self) -> bool {
         self.cpus.load(Ordering::Acquire) != 0
     }
+
+    /// Where the thread's area lies, from the thread pointer, while the sequences are on.
+    pub fn area_in_use(&self) -> Option<isize> {
+        self.is_on().then(|| self.area.load(Ordering::Relaxed) as isize)
+    }
 }

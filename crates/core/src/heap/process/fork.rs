@@ -243,6 +243,8 @@ impl<O: Os> Heap<O> {
     /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
     pub fn after_fork_in_child(&self) {
         self.process.look_after_fork(&self.os);
+        // Of a process that shared another's memory: this one has a copy.
+        self.os.set_lender(0);
         if let Some(first) = self.process.first_thread() {
             first.store(O::thread_id(), Ordering::Relaxed);
         }

@@ -10,6 +10,8 @@ mod filter;
 mod huge;
 #[cfg(any(target_arch = "aarch64", test))]
 mod kernel;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod lending;
 mod memory;
 mod moves;
 mod process;
@@ -26,8 +28,8 @@ pub use filter::Filter;
 pub use stack::Interrupted;
 
 use super::{
-    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, SequenceArea, Unread,
-    Wait,
+    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, Registered, SequenceArea,
+    Unread, Wait,
 };
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
@@ -126,6 +128,9 @@ impl Linux {
 
 impl Wait for Linux {
     fn wait(word: &AtomicU32, expected: u32) {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        lending::wait(word, expected);
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         thread::futex_wait(word, expected);
     }
 
@@ -307,6 +312,27 @@ impl Os for Linux {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn enter_sequences(&self) -> bool {
         self.registration.enter(self.may(Ask::Register))
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn suspend_sequences(&self, area: isize) -> Registered {
+        let may_ask = self.may(Ask::Register) && self.may_ask(libc::SYS_rt_sigprocmask);
+        lending::suspend(area, may_ask)
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn resume_sequences(&self, area: isize, before: Registered) {
+        lending::resume(area, before);
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn set_lender(&self, lender: u32) -> u32 {
+        lending::set_lender(lender)
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn end_if_left_behind(&self) {
+        lending::end_if_left_behind();
     }
 
     fn fence_sequences(&self) -> bool {
