@@ -35,6 +35,7 @@ use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
 use allowed::{Allowed, Ask};
 use core::ffi::CStr;
+use cpus::Cpus;
 
 /// The real system. Every answer is asked for anew, as long as it may be: what it remembers is what may not be asked
 /// any more (`allowed`), and what was learnt before.
@@ -45,6 +46,9 @@ pub struct Linux {
     single_threaded: AtomicUsize,
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     registration: registration::Registration,
+    /// CPUs that the process might use when this was first asked, as the library was loaded; 0 before. A main thread that binds
+    /// itself to one of them later does not mean the others.
+    cpus_at_load: AtomicUsize,
     /// The system has no names for pages: it is not asked again.
     has_no_names: AtomicBool,
 }
@@ -54,6 +58,7 @@ impl Linux {
         Linux {
             allowed: Allowed::new(),
             single_threaded: AtomicUsize::new(0),
+            cpus_at_load: AtomicUsize::new(0),
             has_no_names: AtomicBool::new(false),
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             registration: registration::Registration::new(),
@@ -109,6 +114,16 @@ impl Linux {
     /// The program forgoes all system calls: it is about to enter the strict mode of seccomp.
     pub fn forgo_all_calls(&self) {
         self.allowed.forgo_all();
+    }
+
+    fn ask_for_cpus(&self) -> Cpus {
+        let cpus = cpus::of_process();
+        let allowed = match self.cpus_at_load.load(Ordering::Relaxed) {
+            0 => cpus.allowed,
+            at_load => at_load,
+        };
+        self.cpus_at_load.store(allowed, Ordering::Relaxed);
+        Cpus { allowed, ..cpus }
     }
 
     fn may_write_files(&self) -> bool {
@@ -340,11 +355,15 @@ impl Os for Linux {
     }
 
     fn possible_cpus(&self) -> usize {
-        cpus::possible()
+        self.ask_for_cpus().possible
     }
 
     fn usable_cpus(&self) -> usize {
-        self.allowed.cpus(self.allowed.may_read(), cpus::usable)
+        let allowed = || match self.cpus_at_load.load(Ordering::Relaxed) {
+            0 => self.ask_for_cpus().allowed,
+            at_load => at_load,
+        };
+        self.allowed.cpus(self.allowed.may_read(), || cpus::within_quota(allowed()))
     }
 
     fn random(&self) -> u64 {
