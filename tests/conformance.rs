@@ -33,12 +33,15 @@ fn main() -> ExitCode {
 }
 
 /// Programs, or their trials, that would judge qemu on another machine, and why.
-const NOT_UNDER_QEMU: [(&str, &str); 9] = [
+const NOT_UNDER_QEMU: [(&str, &str); 12] = [
     ("a_lowered_address_limit_leaves_room", "it keeps no limits"),
     ("new_handler_that_frees_memory", "it keeps no limits"),
     ("out_of_data_while_running", "it keeps no limits"),
     ("out_of_memory_in_many_threads", "it keeps no limits"),
     ("out_of_memory_is_null_and_passes", "it keeps no limits"),
+    ("children_that_share_memory", "it gives every child a memory of its own"),
+    ("a_stop_for_misuse_ends_all_who_share_the_heap", "it gives every child a memory of its own"),
+    ("vforked_children_have_a_copy_where_rseq_is_refused", "it has no filters"),
     ("exceptions_in_static_programs", "it starts no programs of the other machine from a program"),
     ("thread_churn_leaves_nothing", "it keeps some 100 KiB of every thread that ended"),
     ("blocks_freed_by_other_threads::hardened", "its list of protected pages takes 90 MiB"),

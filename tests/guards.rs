@@ -196,6 +196,28 @@ fn a_program_without_fault_is_not_stopped() {
     }
 }
 
+/// The header of the tables is still there, and leads to where they were.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_without_its_eh_frame_runs() {
+    if machine::is_other() {
+        return;
+    }
+    let whole = program("many_functions.c", Ground::Preload, &[]);
+    let stripped = library::work_directory("without_eh_frame").join("many_functions");
+    let mut remove = Command::new("objcopy");
+    remove.args(["-R", ".eh_frame"]).arg(&whole).arg(&stripped);
+    finish(&mut remove).succeeded().unwrap_or_else(|error| panic!("{error}"));
+    for path in [whole, stripped] {
+        let mut command = Command::new(path);
+        Ground::Preload.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
+        command.envs([("VCM_SAMPLE_INTERVAL", "1"), ("VCM_GUARDED_RATE", "1000000000")]);
+        let output = finish(&mut command);
+        output.succeeded().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(output.text(), "done\n");
+    }
+}
+
 #[test]
 fn the_programs_own_action_for_the_signal_is_done_exactly() {
     let without = |arguments: &[&str]| finish(on(Ground::Glibc, "handlers.c", &[]).args(arguments));

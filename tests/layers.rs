@@ -22,7 +22,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/os/linux",
         module: "crate::os::linux",
-        files: "thread chance memory moves files process huge cgroup cpus sequences registration stack unwind filter
+        files: "thread chance memory moves files process huge cgroup cpus sequences registration lending stack unwind filter
             allowed mod background",
     },
     Order {
@@ -60,7 +60,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/heap",
         module: "crate::heap",
-        files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry
+        files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry process/lending
             sampling/rate settings/read paths/keyed settings/start sampling/probes settings/apply recording/switch process/orders process/words paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample recording/events paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats

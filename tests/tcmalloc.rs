@@ -57,14 +57,20 @@ impl On {
     /// The program, ready to be run there.
     pub fn command(self, source: &str) -> Result<Command, String> {
         let mut command = Command::new(program(source)?);
-        Ground::Glibc.prepare(&mut command)?;
+        self.prepare(&mut command)?;
+        Ok(command)
+    }
+
+    fn prepare(self, command: &mut Command) -> Result<(), String> {
+        Ground::Glibc.prepare(command)?;
+        command.env("CONFORMANCE_ON", "any");
         if self != On::Gperftools {
             command.env("LD_PRELOAD", library::stand_in()?);
         }
         if self == On::Locked {
             command.env("VCM_FRONT", "locked");
         }
-        Ok(command)
+        Ok(())
     }
 
     pub fn run(self, source: &str, arguments: &[&str]) -> Result<Finished, String> {
@@ -126,5 +132,18 @@ fn main() -> ExitCode {
         ("variables_without_effect_are_named_once", variables::named),
     ];
     trials.extend(single.map(|(name, test)| Trial::test(name, move || Ok(test()?))));
+    trials.extend(
+        [On::Ours, On::Locked].map(|on| {
+            Trial::test(format!("children_that_share_memory::{}", on.name()), move || Ok(share(on)?))
+        }),
+    );
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The program of the conformance suite, on the stand-in.
+fn share(on: On) -> Result<(), String> {
+    let source = library::repository().join("tests/conformance/children_that_share_memory.c");
+    let mut command = Command::new(compile::program(&source, Ground::Glibc, &[])?);
+    on.prepare(&mut command)?;
+    run(&mut command, Duration::from_secs(300))?.succeeded()
 }

@@ -49,6 +49,42 @@ pub const BREAKS: &[Break] = &[
         Loom("loom_"),
     ),
     core(
+        "a_child_that_shares_the_memory_runs_sequences",
+        "if registration::unregister(address, bytes) {",
+        "if address != bytes {",
+        "a_registration_is_taken_back_and_made_again",
+    ),
+    core(
+        "a_child_registers_what_its_parent_will_use",
+        "&& area.cpu_id.compare_exchange(NOT_YET, REFUSED, Ordering::Relaxed, Ordering::Relaxed).is_ok();",
+        "&& area.cpu_id.compare_exchange(NOT_YET, NOT_YET, Ordering::Relaxed, Ordering::Relaxed).is_ok();",
+        "nobody_registers_a_thread_of_ours_while_it_lends_its_memory",
+    ),
+    core(
+        "a_parent_stays_in_the_slow_path_that_its_child_was_ended_in",
+        "lent.state & INSIDE == 0 && self.is_inside()",
+        "lent.state & INSIDE != 0 && self.is_inside()",
+        "a_child_that_was_ended_in_a_slow_path_leaves_its_parent_outside",
+    ),
+    core(
+        "a_parent_goes_on_whose_child_misused_its_heap",
+        "lent.state & ABORTING == 0 && self.is_aborting_itself()",
+        "lent.state & ABORTING != 0 && self.is_aborting_itself()",
+        "a_parent_ends_whose_child_misused_the_heap",
+    ),
+    core(
+        "tables_are_followed_out_of_their_object",
+        "ranges.iter().find(|range| range.contains(&address))?",
+        "ranges.iter().find(|range| !range.is_empty())?",
+        "tables_that_lie_are_never_followed_out_of_their_object",
+    ),
+    core(
+        "the_cpus_are_those_of_the_calling_thread",
+        "libc::syscall(libc::SYS_sched_getaffinity, process, room, set.as_mut_ptr())",
+        "libc::syscall(libc::SYS_sched_getaffinity, process * 0, room, set.as_mut_ptr())",
+        "cpus_are_those_of_the_process_as_it_was_when_first_asked",
+    ),
+    core(
         "a_block_keeps_its_key_when_a_slow_path_hands_it_out",
         "(self.without_key(class, self.handed_out(block)), zeroed)",
         "(self.handed_out(block), zeroed)",
@@ -116,7 +152,7 @@ pub const BREAKS: &[Break] = &[
     ),
     other(
         "a_thread_of_musls_keeps_its_registration_until_its_memory_is_gone",
-        "register(ptr::from_ref(area).addr(), FLAG_UNREGISTER);",
+        "unregister(ptr::from_ref(area).addr(), AREA_BYTES);",
         "",
         On("vcmalloc-tests", "musl", "threads_of_a_static_program"),
     ),

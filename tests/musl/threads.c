@@ -1,5 +1,5 @@
 // A static program of musl's on the archive: threads are registered by the library and may end in any way. A detached
-// one unmaps its own memory while it runs: its registration must be gone by then.
+// one unmaps its own memory while it runs: its registration must be gone by then. Children of vfork allocate beside them.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define EXPECT(condition) \
@@ -50,6 +51,27 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* A child in our memory allocates beside the threads; its parent is registered again. */
+static void share(void) {
+    int status;
+    pid_t child = vfork();
+    if (child == 0) {
+        unsigned char *blocks[40];
+        for (int i = 0; i < 40; i++) {
+            EXPECT(blocks[i] = malloc(16 + i * 37));
+            memset(blocks[i], 200, 16);
+        }
+        for (int i = 0; i < 40; i++) {
+            for (int k = 0; k < 16; k++) EXPECT(blocks[i][k] == 200);
+            free(blocks[i]);
+        }
+        EXPECT(!is_registered());
+        _exit(0);
+    }
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(is_registered());
+}
+
 int main(void) {
     enum { THREADS = 4000 };
     char text[8192];
@@ -63,6 +85,7 @@ int main(void) {
     for (long i = 0; i < THREADS; i++) {
         pthread_t thread;
         while (pthread_create(&thread, i % 2 ? &detached : NULL, work, (void *)i)) usleep(1000);
+        if (i % 20 == 1) share();
         if (i % 2 == 0) EXPECT(pthread_join(thread, NULL) == 0);
     }
     while (atomic_load(&ended) < THREADS) usleep(1000);

@@ -205,8 +205,10 @@ static void clone_as_fork(void) { with_busy_threads(start_by_clone, orphans(), "
 static void clone3_as_fork(void) { with_busy_threads(start_by_clone3, orphans(), "a cloned child"); }
 static void underscore_fork(void) { with_busy_threads(start_by_underscore_fork, orphans(), "a _Forked child"); }
 
-/* Not allowed by POSIX and done all the same: between vfork and exec the child allocates. */
+/* Not allowed by POSIX and done all the same: between vfork and exec the child allocates, beside threads that do. */
 static void vforked_child_allocates(void) {
+    pthread_t thread[WORKERS];
+    start_workers(thread, WORKERS);
     for (volatile int i = 0; i < 200; i++) {
         void *mine = malloc(1000);
         pid_t child = vfork();
@@ -221,6 +223,7 @@ static void vforked_child_allocates(void) {
         expect_success(child, "a vforked child");
         work_and_free(i, 100);
     }
+    stop_workers(thread, WORKERS);
 }
 
 static const struct Case CASES[] = {

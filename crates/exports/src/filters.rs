@@ -6,11 +6,12 @@
 //! `clone` and `vfork` among them. Before libc's are known they make the call themselves. The static library, and
 //! filters installed by instructions of the program's own, are not seen: for those there is the option `system_calls`.
 //!
-//! `syscall` also shows who registers threads for restartable sequences after us (`registration`).
+//! `syscall` also shows who registers threads for restartable sequences after us (`registration`), and who makes children
+//! that share this memory (`children`).
 
 use super::c::{errno, set_errno};
 use super::next::{PRCTL, SYSCALL};
-use super::{faults, heap, registration};
+use super::{children, faults, heap, registration};
 use core::ffi::{c_int, c_long, c_ulong};
 use vcmalloc_core::os::Filter;
 
@@ -33,6 +34,8 @@ extern "C" fn look_at_syscall(
         (libc::SYS_prctl, _) => look_at_prctl(first as c_int, second, third),
         // An area, its length, no flags.
         (libc::SYS_rseq, _) if first != 0 && third.is_null() => registration::give_way(),
+        (libc::SYS_clone, flags) => children::share_by_raw_call(flags as c_int),
+        (libc::SYS_clone3, _) if first != 0 => share_by_clone3(first),
         _ => {}
     }
 }
@@ -44,6 +47,14 @@ extern "C" fn look_at_prctl(option: c_int, mode: c_ulong, program: *const libc::
         (PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER) => prepare_for(program),
         _ => {}
     }
+}
+
+/// The flags come first in what the kernel is given.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn share_by_clone3(arguments: c_ulong) {
+    let flags = core::ptr::with_exposed_provenance::<u64>(arguments as usize);
+    // SAFETY: the program gives it to the kernel now.
+    children::share_by_raw_call(unsafe { flags.read_unaligned() } as c_int);
 }
 
 fn prepare_for(program: *const libc::sock_fprog) {
@@ -158,6 +169,10 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "je 2f",
         "cmp rdi, {rseq}",
         "je 2f",
+        "cmp rdi, {clone}",
+        "je 2f",
+        "cmp rdi, {clone3}",
+        "je 2f",
         look_and_go_on!(),
         "4: mov rax, rdi",
         "mov rdi, rsi",
@@ -173,6 +188,8 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
         rseq = const libc::SYS_rseq,
+        clone = const libc::SYS_clone,
+        clone3 = const libc::SYS_clone3,
         look = sym look_at_syscall,
         next = sym SYSCALL,
         failed = sym failed,
@@ -226,6 +243,10 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "b.eq 2f",
         "cmp x0, #{rseq}",
         "b.eq 2f",
+        "cmp x0, #{clone}",
+        "b.eq 2f",
+        "cmp x0, #{clone3}",
+        "b.eq 2f",
         look_and_go_on!(),
         "4: mov x8, x0",
         "mov x0, x1",
@@ -241,6 +262,8 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
         rseq = const libc::SYS_rseq,
+        clone = const libc::SYS_clone,
+        clone3 = const libc::SYS_clone3,
         look = sym look_at_syscall,
         next = sym SYSCALL,
         failed = sym note_failure,

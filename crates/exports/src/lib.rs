@@ -17,6 +17,7 @@
 //! cxx extended api            operators new and delete, jemalloc's calls with flags, vcmalloc.h
 //! malloc introspection copies malloc's family, glibc's questions about the heap, memcpy where every block is checked
 //! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
+//! children                    vfork and clone before libc's
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
 //! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
@@ -35,6 +36,8 @@ mod actions;
 #[cfg(exported)]
 mod api;
 mod c;
+#[cfg(all(exported, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod children;
 #[cfg(all(hardened, shared))]
 mod copies;
 #[cfg(exported)]

@@ -50,6 +50,8 @@ macro_rules! next {
     };
 }
 
+/// clone, with all that any flags ask for.
+pub type Clone = unsafe extern "C" fn(Pointer, Pointer, c_int, Pointer, Pointer, Pointer, Pointer) -> c_int;
 type Signal = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
 
 next! {
@@ -58,6 +60,7 @@ next! {
     EXIT = c"pthread_exit", exit: unsafe extern "C" fn(Pointer) -> !;
     EXIT_C11 = c"thrd_exit", exit_c11: unsafe extern "C" fn(c_int) -> !;
     CANCEL = c"pthread_cancel", cancel: unsafe extern "C" fn(libc::pthread_t) -> c_int;
+    CLONE = c"clone", clone: Clone;
     AFFINITY = c"pthread_setaffinity_np", set_affinity: unsafe extern "C" fn(libc::pthread_t, usize, *const u64) -> c_int;
     UNSHARE = c"unshare", unshare: unsafe extern "C" fn(c_int) -> c_int;
     SETNS = c"setns", setns: unsafe extern "C" fn(c_int, c_int) -> c_int;

@@ -35,6 +35,10 @@ impl Front {
         false
     }
 
+    pub fn area_in_use(&self) -> Option<isize> {
+        None
+    }
+
     pub fn current(&self) -> Option<usize> {
         None
     }

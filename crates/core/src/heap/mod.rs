@@ -20,6 +20,7 @@ pub use blocks::Blocks;
 pub use figures::{Committed, Range, RangeState, Stats, Tiers, Window};
 pub use hardened::Hardened;
 pub use paths::LARGEST_REQUEST;
+pub use process::Lent;
 pub use sampling::Hooks;
 pub use settings::Setup;
 
@@ -77,6 +78,8 @@ pub struct Heap<O: Os> {
     process: Process,
     /// The thread that aborts for its misuse; 0 while there is none.
     aborting_thread: AtomicUsize,
+    /// Its process: another one may share this memory.
+    aborting_process: AtomicU64,
     guards: Guards<O>,
     /// Blocks of no bytes.
     empties: Empties,
@@ -154,6 +157,7 @@ impl<O: Os> Heap<O> {
             probing: Probing::new(),
             process: Process::new(),
             aborting_thread: AtomicUsize::new(0),
+            aborting_process: AtomicU64::new(0),
             guards: Guards::new(),
             empties: Empties::new(),
             hooks,

@@ -52,6 +52,21 @@ pub enum NoSequences {
     Fence,
 }
 
+/// How a thread was registered for the sequences before it lent its area to a child. Handed through registers, so its
+/// layout is C's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Registered {
+    /// Not at all, and it will not be.
+    Never,
+    /// Not yet.
+    NotYet,
+    /// It still is: the kernel did not take it back, or may not be asked.
+    Kept,
+    /// In an area of so many bytes.
+    With(u32),
+}
+
 /// A limit on memory and what counts against it, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryGroup {
@@ -232,6 +247,18 @@ pub trait Os: Wait + Sync + 'static {
     fn enter_sequences(&self) -> bool {
         false
     }
+    /// Takes back this thread's registration in the area at this offset, which a child is about to run on.
+    fn suspend_sequences(&self, _area: isize) -> Registered {
+        Registered::Never
+    }
+    /// Makes it again.
+    fn resume_sequences(&self, _area: isize, _before: Registered) {}
+    /// Notes which process lends its memory to a child on this thread's area; 0: none. What was noted before.
+    fn set_lender(&self, _lender: u32) -> u32 {
+        0
+    }
+    /// Ends this process where it is such a child and the one that lent it the memory is gone.
+    fn end_if_left_behind(&self) {}
     /// Aborts every sequence in flight in this process: one begun before the call has committed or will
     /// restart.
     fn fence_sequences(&self) -> bool;

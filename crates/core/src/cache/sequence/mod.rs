@@ -151,6 +151,11 @@ impl Front {
     pub fn is_on(&self) -> bool {
         self.cpus.load(Ordering::Acquire) != 0
     }
+
+    /// Where the thread's area lies, from the thread pointer, while the sequences are on.
+    pub fn area_in_use(&self) -> Option<isize> {
+        self.is_on().then(|| self.area.load(Ordering::Relaxed) as isize)
+    }
 }
 
 /// Tells the compiler which way is seldom taken. `core::hint::cold_path` does the same from Rust 1.95 on.

@@ -49,6 +49,7 @@ impl<O: Os> Heap<O> {
             // One report and one crash handler at a time: what this thread found may be the same fault.
             self.park();
         }
+        self.aborting_process.store(self.os.process_number(), Ordering::Relaxed);
         self.state.store(ABORTING, Ordering::Relaxed);
         // Before anything that takes time: threads that wait for their turn may not touch what is broken.
         self.upkeep.halt();
@@ -70,11 +71,17 @@ impl<O: Os> Heap<O> {
         self.os.abort()
     }
 
-    /// Keeps this thread, in a process that aborts, until that ends.
+    /// Keeps this thread, in a process that aborts, until that ends. Where it is another one, which shares this memory, its
+    /// end is not ours, and the heap is as broken here.
     #[cold]
     pub(crate) fn park(&self) -> ! {
         loop {
             self.os.sleep(PARKED_SLEEP);
+            self.os.end_if_left_behind();
+            let [aborting, own] = [self.aborting_process.load(Ordering::Relaxed), self.os.process_number()];
+            if aborting != own && aborting != 0 && own != 0 {
+                self.os.abort();
+            }
         }
     }
 }

@@ -167,6 +167,7 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     pub(crate) fn allocate_in_emergency(&self, bytes: usize, align: usize) -> usize {
         if self.is_aborting() && self.aborting_thread.load(Ordering::Relaxed) != O::thread_id() {
+            self.os.end_if_left_behind();
             match self.emergency.wait_of_others(bytes) {
                 Some(nanoseconds) => self.os.sleep(nanoseconds),
                 None => self.park(),

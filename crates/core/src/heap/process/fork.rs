@@ -178,6 +178,8 @@ impl<O: Os> Heap<O> {
             // From the last to the first: what a lock guards is made right from what those behind it guard.
             Rank::ALL.into_iter().rev().for_each(|rank| self.repair_lock(rank, outermost));
         }
+        // Nobody lends this process its memory: it has a copy.
+        self.os.set_lender(0);
         self.upkeep.forget_threads();
         self.found.forget_teller();
         self.orders.forget();
@@ -243,6 +245,7 @@ impl<O: Os> Heap<O> {
     /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
     pub fn after_fork_in_child(&self) {
         self.process.look_after_fork(&self.os);
+        self.os.set_lender(0);
         if let Some(first) = self.process.first_thread() {
             first.store(O::thread_id(), Ordering::Relaxed);
         }

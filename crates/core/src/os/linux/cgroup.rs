@@ -8,16 +8,23 @@ use super::files;
 use core::ffi::CStr;
 
 const MOUNT_V2: &[u8] = b"/sys/fs/cgroup";
+/// Of a group's file, with its end.
+const LONGEST_PATH: usize = 1024;
 /// Where version 2 is mounted beside version 1.
 const MOUNT_HYBRID: &[u8] = b"/sys/fs/cgroup/unified";
 
 /// Calls `take` with the directory and version of each group of this process that `controller` may limit.
-fn each_group(controller: &[u8], mut take: impl FnMut(Group<'_>)) {
-    let mut content = [0u8; 2048];
-    let length = files::read_once(c"/proc/self/cgroup", &mut content).unwrap_or(0);
-    for line in content.get(..length).unwrap_or(&[]).split(|byte| *byte == b'\n') {
+fn each_group(controller: &[u8], take: impl FnMut(Group<'_>)) {
+    each_group_of(c"/proc/self/cgroup", controller, take);
+}
+
+/// A line for each hierarchy: thirteen in a container with version 1, whose paths have 200 bytes and more. They are read one
+/// by one, with room for a path that files can be asked for; of a longer one the groups above.
+fn each_group_of(list: &CStr, controller: &[u8], mut take: impl FnMut(Group<'_>)) {
+    const LONGEST_LINE: usize = LONGEST_PATH + 256;
+    files::each_line_in(list, &mut [0; LONGEST_LINE], &mut |line| {
         let mut fields = line.splitn(3, |byte| *byte == b':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return false };
         if controllers.is_empty() {
             each_ancestor(path, |path| take(Group { parts: [MOUNT_V2, b"", path], version: 2 }));
             each_ancestor(path, |path| take(Group { parts: [MOUNT_HYBRID, b"", path], version: 2 }));
@@ -26,7 +33,8 @@ fn each_group(controller: &[u8], mut take: impl FnMut(Group<'_>)) {
                 if controller == b"cpu" { b"/sys/fs/cgroup/cpu" } else { b"/sys/fs/cgroup/memory" };
             each_ancestor(path, |path| take(Group { parts: [mount, b"", path], version: 1 }));
         }
-    }
+        false
+    });
 }
 
 /// The group and everything above it, down to the mount itself.
@@ -49,7 +57,7 @@ struct Group<'a> {
 impl Group<'_> {
     /// Calls `take` with the path of a file of the group.
     fn with_path<T>(&self, file: &[u8], take: impl FnOnce(&CStr) -> Option<T>) -> Option<T> {
-        let mut path = [0u8; 512];
+        let mut path = [0u8; LONGEST_PATH];
         let mut used = 0;
         for part in self.parts.iter().chain(&[file]) {
             path.get_mut(used..used + part.len())?.copy_from_slice(part);
@@ -191,6 +199,56 @@ mod tests {
         let mut seen = Vec::new();
         each_ancestor(b"/", |path| seen.push(path.to_vec()));
         assert_eq!(seen, [b"".to_vec()]);
+    }
+
+    /// The paths of the groups that a list names for this controller, without what is above them.
+    fn named(list: &str, controller: &[u8]) -> Vec<(String, u8)> {
+        let file = std::env::temp_dir().join(format!("vcm-groups-{}-{:p}", std::process::id(), list));
+        std::fs::write(&file, list).unwrap();
+        let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
+        let mut groups: Vec<(String, u8)> = Vec::new();
+        each_group_of(&path, controller, |group| {
+            let [mount, _, path] = group.parts.map(|part| String::from_utf8_lossy(part).into_owned());
+            if !groups.last().is_some_and(|(last, _)| last.starts_with(&format!("{mount}{path}"))) {
+                groups.push((mount + &path, group.version));
+            }
+        });
+        std::fs::remove_file(&file).unwrap();
+        groups
+    }
+
+    #[test]
+    fn a_pods_list_of_thirteen_hierarchies_is_read_to_its_end() {
+        let path = format!(
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice/cri-containerd-{}.scope",
+            "0a1b2c3d_4e5f_6071_8293_a4b5c6d7e8f9",
+            "9".repeat(64),
+        );
+        let controllers = "rdma hugetlb pids cpuset freezer devices blkio net_cls,net_prio perf_event misc name=systemd \
+                           cpu,cpuacct memory";
+        let lines = controllers.split_whitespace().rev().enumerate();
+        let line = |(number, names)| format!("{number}:{names}:{path}\n");
+        let list: String = lines.map(line).collect::<Vec<_>>().into_iter().rev().collect();
+        assert!(
+            list.len() > 2500
+                && list.lines().count() == 13
+                && list.lines().last().unwrap().contains("memory")
+        );
+        assert_eq!(named(&list, b"memory"), [(format!("/sys/fs/cgroup/memory{path}"), 1)]);
+        assert_eq!(named(&list, b"cpu"), [(format!("/sys/fs/cgroup/cpu{path}"), 1)]);
+        assert_eq!(named(list.trim_end(), b"memory").len(), 1, "without an end of its last line");
+    }
+
+    #[test]
+    fn of_a_path_that_is_too_long_the_groups_above_are_known_and_the_next_line_is_another() {
+        let long = format!("/above/{}", "x".repeat(5000));
+        let list = format!("3:pids:{long}\n2:memory:{long}\n1:memory:/next\n");
+        let groups = named(&list, b"memory");
+        assert!(
+            groups[0].0.starts_with("/sys/fs/cgroup/memory/above/xxx")
+                && groups[0].0.len() < LONGEST_PATH + 300
+        );
+        assert_eq!(groups[1..], [("/sys/fs/cgroup/memory/next".to_string(), 1)]);
     }
 
     #[test]

@@ -14,24 +14,64 @@ pub(super) fn fence_sequences() -> bool {
 const MOST_CPUS: usize = 8192;
 const SET_WORDS: usize = MOST_CPUS / 64;
 
-/// The affinity mask of this process and the bytes that the kernel filled in.
-fn affinity() -> ([u64; SET_WORDS], usize) {
+/// CPU numbers of this machine, at most, and how many of them the process may use; 0 where the system does not say.
+pub(super) struct Cpus {
+    pub possible: usize,
+    pub allowed: usize,
+}
+
+/// As the affinity mask of the main thread says: that of another one is about this thread alone. The kernel's own mask is
+/// as long as its highest CPU number needs.
+pub(super) fn of_process() -> Cpus {
     let mut set = [0u64; SET_WORDS];
     let room = size_of_val(&set);
     // SAFETY: the kernel writes at most `room` bytes.
-    let filled = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, room, set.as_mut_ptr()) };
-    (set, filled.max(0) as usize)
-}
-
-/// The kernel's own mask is as long as its highest CPU number needs.
-pub(super) fn possible() -> usize {
-    let (_, filled) = affinity();
-    if filled == 0 { MOST_CPUS } else { (filled * 8).min(MOST_CPUS) }
-}
-
-pub(super) fn usable() -> usize {
-    let (set, _) = affinity();
+    let filled = unsafe {
+        let process = libc::syscall(libc::SYS_getpid);
+        libc::syscall(libc::SYS_sched_getaffinity, process, room, set.as_mut_ptr())
+    };
     let allowed: u32 = set.iter().map(|word| word.count_ones()).sum();
-    let allowed = (allowed as usize).max(1);
+    let possible = if filled <= 0 { MOST_CPUS } else { (filled as usize * 8).min(MOST_CPUS) };
+    Cpus { possible, allowed: allowed as usize }
+}
+
+/// As many as the quota of the process's groups is worth, of those that are allowed.
+pub(super) fn within_quota(allowed: usize) -> usize {
     cgroup::cpus().map_or(allowed, |quota| allowed.min(quota))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Os;
+    use super::super::Linux;
+    use super::*;
+
+    #[test]
+    fn cpus_are_those_of_the_process_as_it_was_when_first_asked() {
+        let os = Linux::new();
+        let before = os.possible_cpus();
+        let usable = os.usable_cpus();
+        // This thread is none of the main thread's, and binds itself to one CPU.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut one = [0u64; SET_WORDS];
+                let bytes = size_of_val(&one);
+                // SAFETY: both calls take the mask, which is so long.
+                unsafe {
+                    libc::syscall(libc::SYS_sched_getaffinity, 0, bytes, one.as_mut_ptr());
+                    let first = one.iter().position(|word| *word != 0).unwrap();
+                    let lowest = one[first] & one[first].wrapping_neg();
+                    one = [0; SET_WORDS];
+                    one[first] = lowest;
+                    assert_eq!(libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, one.as_ptr()), 0);
+                }
+                assert_eq!((os.possible_cpus(), os.usable_cpus()), (before, usable));
+                assert_eq!(
+                    Linux::new().usable_cpus(),
+                    usable,
+                    "another heap's first question is about the process"
+                );
+            });
+        });
+    }
 }

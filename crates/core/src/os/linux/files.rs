@@ -65,34 +65,44 @@ pub(super) fn read_once(path: &CStr, buffer: &mut [u8]) -> Result<usize, Unread>
     usize::try_from(count).map_err(|_| Unread::Refused)
 }
 
-/// Hands the lines of a file to `take` until it says that it has enough; a longer line than 256 bytes in pieces.
+/// Hands the lines of a file to `take` until it says that it has enough; of a line longer than 256 bytes its beginning.
 #[inline(never)]
 pub(super) fn each_line(path: &CStr, take: &mut dyn FnMut(&[u8]) -> bool) {
-    let mut line = [0u8; 256];
-    let mut used = 0;
+    each_line_in(path, &mut [0u8; 256], take);
+}
+
+/// The same for lines that are longer: as many bytes of each as there is room for.
+pub(super) fn each_line_in(path: &CStr, line: &mut [u8], take: &mut dyn FnMut(&[u8]) -> bool) {
     let descriptor = open(path, libc::O_RDONLY);
     if descriptor < 0 {
         return;
     }
-    'all: while let Some(room) = line.get_mut(used..).filter(|room| !room.is_empty()) {
-        let Ok(count @ 1..) = usize::try_from(read_some(descriptor, room)) else { break };
+    // The rest of a line whose beginning was taken is passed over.
+    let (mut used, mut is_rest) = (0, false);
+    'all: loop {
+        let room = line.get_mut(used..).unwrap_or(&mut []);
+        let count = usize::try_from(read_some(descriptor, room)).unwrap_or(0);
         used += count;
-        let mut from = 0;
         let text = line.get(..used).unwrap_or(&[]);
+        let mut from = 0;
         while let Some(length) = text.get(from..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'))
         {
-            if take(text.get(from..from + length).unwrap_or(&[])) {
+            if !is_rest && take(text.get(from..from + length).unwrap_or(&[])) {
                 break 'all;
             }
+            is_rest = false;
             from += length + 1;
         }
-        used -= from;
-        for at in 0..used {
-            let byte = line.get(from + at).copied().unwrap_or(0);
-            if let Some(place) = line.get_mut(at) {
-                *place = byte;
+        let is_full = from == 0 && used == line.len();
+        if count == 0 || is_full {
+            let rest = text.get(from..).unwrap_or(&[]);
+            if !is_rest && !rest.is_empty() && take(rest) || count == 0 {
+                break;
             }
+            (is_rest, from) = (true, used);
         }
+        line.copy_within(from..used, 0);
+        used -= from;
     }
     close(descriptor);
 }

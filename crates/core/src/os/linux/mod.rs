@@ -10,6 +10,8 @@ mod filter;
 mod huge;
 #[cfg(any(target_arch = "aarch64", test))]
 mod kernel;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod lending;
 mod memory;
 mod moves;
 mod process;
@@ -26,13 +28,14 @@ pub use filter::Filter;
 pub use stack::Interrupted;
 
 use super::{
-    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, SequenceArea, Unread,
-    Wait,
+    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, Registered, SequenceArea,
+    Unread, Wait,
 };
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
 use allowed::{Allowed, Ask};
 use core::ffi::CStr;
+use cpus::Cpus;
 
 /// The real system. Every answer is asked for anew, as long as it may be: what it remembers is what may not be asked
 /// any more (`allowed`), and what was learnt before.
@@ -43,6 +46,9 @@ pub struct Linux {
     single_threaded: AtomicUsize,
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     registration: registration::Registration,
+    /// CPUs that the process might use when this was first asked, as the library was loaded; 0 before. A main thread that binds
+    /// itself to one of them later does not mean the others.
+    cpus_at_load: AtomicUsize,
     /// The system has no names for pages: it is not asked again.
     has_no_names: AtomicBool,
 }
@@ -52,6 +58,7 @@ impl Linux {
         Linux {
             allowed: Allowed::new(),
             single_threaded: AtomicUsize::new(0),
+            cpus_at_load: AtomicUsize::new(0),
             has_no_names: AtomicBool::new(false),
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             registration: registration::Registration::new(),
@@ -109,6 +116,16 @@ impl Linux {
         self.allowed.forgo_all();
     }
 
+    fn ask_for_cpus(&self) -> Cpus {
+        let cpus = cpus::of_process();
+        let allowed = match self.cpus_at_load.load(Ordering::Relaxed) {
+            0 => cpus.allowed,
+            at_load => at_load,
+        };
+        self.cpus_at_load.store(allowed, Ordering::Relaxed);
+        Cpus { allowed, ..cpus }
+    }
+
     fn may_write_files(&self) -> bool {
         self.allowed.may_read() && self.may(Ask::Write)
     }
@@ -126,6 +143,9 @@ impl Linux {
 
 impl Wait for Linux {
     fn wait(word: &AtomicU32, expected: u32) {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        lending::wait(word, expected);
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         thread::futex_wait(word, expected);
     }
 
@@ -309,16 +329,41 @@ impl Os for Linux {
         self.registration.enter(self.may(Ask::Register))
     }
 
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn suspend_sequences(&self, area: isize) -> Registered {
+        let may_ask = self.may(Ask::Register) && self.may_ask(libc::SYS_rt_sigprocmask);
+        lending::suspend(area, may_ask)
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn resume_sequences(&self, area: isize, before: Registered) {
+        lending::resume(area, before);
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn set_lender(&self, lender: u32) -> u32 {
+        lending::set_lender(lender)
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn end_if_left_behind(&self) {
+        lending::end_if_left_behind();
+    }
+
     fn fence_sequences(&self) -> bool {
         self.is_single_threaded() || self.may(Ask::Fence) && cpus::fence_sequences()
     }
 
     fn possible_cpus(&self) -> usize {
-        cpus::possible()
+        self.ask_for_cpus().possible
     }
 
     fn usable_cpus(&self) -> usize {
-        self.allowed.cpus(self.allowed.may_read(), cpus::usable)
+        let allowed = || match self.cpus_at_load.load(Ordering::Relaxed) {
+            0 => self.ask_for_cpus().allowed,
+            at_load => at_load,
+        };
+        self.allowed.cpus(self.allowed.may_read(), || cpus::within_quota(allowed()))
     }
 
     fn random(&self) -> u64 {

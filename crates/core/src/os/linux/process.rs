@@ -8,6 +8,17 @@ pub(super) fn process_number() -> u64 {
     unsafe { libc::syscall(libc::SYS_getpid) as u64 }
 }
 
+pub(super) fn parent_number() -> u64 {
+    // SAFETY: asks for a number.
+    unsafe { libc::syscall(libc::SYS_getppid) as u64 }
+}
+
+/// Ends this process without a word, as a child does that cannot start its program.
+pub(super) fn leave() -> ! {
+    // SAFETY: ends the process; nothing of it is used any more.
+    unsafe { libc::_exit(127) }
+}
+
 pub(super) fn is_privileged() -> bool {
     // SAFETY: getauxval only reads the auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

@@ -33,19 +33,22 @@ const AREA_BYTES: usize = 32;
 const SIGNATURE: u32 = if cfg!(target_arch = "x86_64") { 0x5305_3053 } else { 0xd428_bc00 };
 const FLAG_UNREGISTER: usize = 1;
 /// What `cpu_id` says (RSEQ_CPU_ID_UNINITIALIZED, RSEQ_CPU_ID_REGISTRATION_FAILED).
-const NOT_YET: u32 = u32::MAX;
-const REFUSED: u32 = u32::MAX - 1;
+pub(super) const NOT_YET: u32 = u32::MAX;
+pub(super) const REFUSED: u32 = u32::MAX - 1;
 
 /// The fields that we use.
 #[repr(C)]
-struct Area {
+pub(super) struct Area {
     cpu_id_start: AtomicU32,
-    cpu_id: AtomicU32,
-    sequence: AtomicUsize,
+    pub cpu_id: AtomicU32,
+    pub sequence: AtomicUsize,
+    kernels: [AtomicU32; 3],
+    /// Of our own area, while it is not registered: see `lending`.
+    pub lender: AtomicU32,
 }
 
 impl Area {
-    fn is_registered(&self) -> bool {
+    pub fn is_registered(&self) -> bool {
         self.cpu_id.load(Ordering::Relaxed) < REFUSED
     }
 }
@@ -87,7 +90,7 @@ impl Registration {
         if area.cpu_id.load(Ordering::Relaxed) != NOT_YET || !may_ask {
             return area.is_registered();
         }
-        let refusal = register(ptr::from_ref(area).addr(), 0);
+        let refusal = ask(ptr::from_ref(area).addr(), AREA_BYTES, 0);
         if refusal.is_some_and(|error| error != libc::EBUSY) {
             // Not over what a handler has brought about meanwhile.
             _ = area.cpu_id.compare_exchange(NOT_YET, REFUSED, Ordering::Relaxed, Ordering::Relaxed);
@@ -108,21 +111,39 @@ impl Registration {
 /// register it. No signal handler may come between: it would find its descriptor announced to a kernel that does not look.
 pub(super) fn leave() {
     let area = own_area();
+    without_signals(|| {
+        if area.is_registered() {
+            unregister(ptr::from_ref(area).addr(), AREA_BYTES);
+            area.sequence.store(0, Ordering::Relaxed);
+        }
+        area.cpu_id.store(REFUSED, Ordering::Relaxed);
+    });
+}
+
+/// Registers this thread in the area at this address, of so many bytes; whether the kernel did.
+pub(super) fn register(area: usize, bytes: usize) -> bool {
+    ask(area, bytes, 0).is_none()
+}
+
+/// Takes that back.
+pub(super) fn unregister(area: usize, bytes: usize) -> bool {
+    ask(area, bytes, FLAG_UNREGISTER).is_none()
+}
+
+/// Does what no signal handler of this thread may interrupt.
+pub(super) fn without_signals<R>(work: impl FnOnce() -> R) -> R {
     let every_signal = u64::MAX;
     let mut before = 0u64;
     set_signal_mask(&every_signal, &mut before);
-    if area.is_registered() {
-        register(ptr::from_ref(area).addr(), FLAG_UNREGISTER);
-        area.sequence.store(0, Ordering::Relaxed);
-    }
-    area.cpu_id.store(REFUSED, Ordering::Relaxed);
+    let outcome = work();
     set_signal_mask(&before, &mut 0);
+    outcome
 }
 
 /// Where the areas lie, if the kernel has sequences and their fence. Registers nobody.
 pub(super) fn area() -> Result<SequenceArea, NoSequences> {
     // An area of no length is refused, by a kernel that knows of areas.
-    if register(0, 0) != Some(libc::EINVAL) {
+    if ask(0, 0, 0) != Some(libc::EINVAL) {
         return Err(NoSequences::Kernel);
     }
     if !sequences::register_fence() {
@@ -133,8 +154,7 @@ pub(super) fn area() -> Result<SequenceArea, NoSequences> {
 
 /// Calls rseq(2) for the area at this address, none at 0; the error. By an instruction: `syscall` is a function of our
 /// library too, which takes whoever calls it for another that registers.
-fn register(area: usize, flags: usize) -> Option<i32> {
-    let length = if area == 0 { 0 } else { AREA_BYTES };
+fn ask(area: usize, length: usize, flags: usize) -> Option<i32> {
     let answer: isize;
     // SAFETY: the area is this thread's own and lives as long as it. The kernel keeps all registers but these.
     unsafe {
@@ -158,8 +178,8 @@ fn set_signal_mask(new: &u64, old: &mut u64) {
     thread::set_error_number(before);
 }
 
-/// The area's distance from the thread pointer.
-fn offset() -> isize {
+/// The distance of our own area from the thread pointer.
+pub(super) fn offset() -> isize {
     let offset: isize;
     // SAFETY: reads our own global offset table, where the dynamic linker or the linker has put it.
     unsafe {
@@ -176,7 +196,12 @@ fn offset() -> isize {
     offset
 }
 
-fn own_area() -> &'static Area {
+pub(super) fn own_area() -> &'static Area {
+    area_at(offset())
+}
+
+/// This thread's area at such a distance: our own, or that of the C library, which lies in every thread as well.
+pub(super) fn area_at(offset: isize) -> &'static Area {
     let thread: usize;
     // SAFETY: reads the thread pointer; on x86-64 the word that it points to holds its own address (the ABI).
     unsafe {
@@ -186,5 +211,5 @@ fn own_area() -> &'static Area {
         asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, preserves_flags, readonly));
     }
     // SAFETY: the area of this thread, for as long as it runs; who gets it does not pass it on.
-    unsafe { &*ptr::with_exposed_provenance(thread.wrapping_add_signed(offset())) }
+    unsafe { &*ptr::with_exposed_provenance(thread.wrapping_add_signed(offset)) }
 }

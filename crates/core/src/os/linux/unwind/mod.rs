@@ -17,6 +17,7 @@ mod tables;
 mod tests;
 
 pub use objects::FindObject;
+use objects::Object;
 
 use super::stack::is_readable;
 use core::ops::Range;
@@ -119,6 +120,7 @@ fn walk(
 ) -> usize {
     let mut memory = Memory::new(registers[STACK]);
     let (mut depth, mut is_exact) = (0, true);
+    let mut object: Option<Object> = None;
     for _ in 0..MOST_CALLS {
         let code = registers[CODE];
         if code == 0 {
@@ -130,7 +132,12 @@ fn walk(
             depth += 1;
         }
         // A return address may be the first of the next function; what was interrupted is where it is.
-        let Some(frame) = tables::find(code - usize::from(!is_exact), find) else { break };
+        let code = code - usize::from(!is_exact);
+        // Callers often lie in the same object.
+        if !object.as_ref().is_some_and(|object| object.range.contains(&code)) {
+            object = objects::object_of(code, find);
+        }
+        let Some(frame) = object.as_ref().and_then(|object| tables::find(object, code)) else { break };
         is_exact = frame.is_signal;
         let Some(caller) = caller(&frame, &registers, &mut memory) else { break };
         registers = caller;

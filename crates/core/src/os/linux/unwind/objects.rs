@@ -1,5 +1,7 @@
-//! Which loaded object an address of code belongs to, and where its tables are.
+//! Which loaded object an address of code belongs to, where its tables are, and what of it can be read.
 
+use super::super::stack::is_readable;
+use super::bytes::Bytes;
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
 
@@ -39,8 +41,12 @@ impl FindObject {
         let mut found: Found = unsafe { core::mem::zeroed() };
         // SAFETY: a place for the answer.
         let is_found = unsafe { find(address, &mut found) } == 0;
-        let object = Object { range: found.start..found.end, tables: found.tables };
-        (is_found && found.tables != 0).then_some(object)
+        if !is_found || found.tables == 0 {
+            return None;
+        }
+        // A static program does not say where it begins.
+        let Some(segments) = Segments::at(found.start) else { return by_program_headers(address) };
+        Some(Object { range: found.start..found.end, tables: found.tables, segments })
     }
 }
 
@@ -51,7 +57,70 @@ pub struct Object {
     pub range: Range<usize>,
     /// The address of its `.eh_frame_hdr`.
     pub tables: usize,
+    pub segments: Segments,
 }
+
+/// Readable segments of an object; any further ones are left out.
+const MOST_SEGMENTS: usize = 8;
+
+/// What of an object is mapped and can be read. Tables may say anything, also of objects whose sections were removed.
+#[derive(Clone, Default)]
+pub struct Segments([Range<usize>; MOST_SEGMENTS]);
+
+impl Segments {
+    /// What can be read from this address on.
+    pub fn bytes_from(&self, address: usize) -> Option<Bytes> {
+        let Segments(ranges) = self;
+        let range = ranges.iter().find(|range| range.contains(&address))?;
+        // SAFETY: a readable segment of an object that stays loaded while its code is among our callers.
+        Some(unsafe { Bytes::new(address, range.end) })
+    }
+
+    /// Those of an object that is loaded at this difference to what its headers say.
+    fn of(headers: &[libc::Elf64_Phdr], difference: usize) -> Segments {
+        let mut segments = Segments::default();
+        let readable = headers
+            .iter()
+            .filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_R != 0);
+        for (place, header) in segments.0.iter_mut().zip(readable) {
+            let start = difference.wrapping_add(header.p_vaddr as usize);
+            *place = start..start.saturating_add(header.p_memsz as usize);
+        }
+        segments
+    }
+
+    /// Those of the object that begins here, if it does so with its headers.
+    fn at(start: usize) -> Option<Segments> {
+        if start == 0 || !start.is_multiple_of(PAGE) || !is_readable(start) {
+            return None;
+        }
+        let place = core::ptr::with_exposed_provenance::<libc::Elf64_Ehdr>(start);
+        // SAFETY: on one page, which is readable; whatever is there is only numbers.
+        let head = unsafe { &*place };
+        let count = usize::from(head.e_phnum);
+        let is_elf = head.e_ident.starts_with(b"\x7fELF")
+            && usize::from(head.e_phentsize) == size_of::<libc::Elf64_Phdr>();
+        let first = head.e_phoff as usize;
+        let bytes = count * size_of::<libc::Elf64_Phdr>();
+        if !is_elf || !first.is_multiple_of(8) || first.checked_add(bytes).is_none_or(|end| end > PAGE) {
+            return None;
+        }
+        let headers = core::ptr::with_exposed_provenance::<libc::Elf64_Phdr>(start + first);
+        // SAFETY: on the same page.
+        let headers = unsafe { core::slice::from_raw_parts(headers, count) };
+        let lowest = headers.iter().find(|header| header.p_type == libc::PT_LOAD)?;
+        Some(Segments::of(headers, start.wrapping_sub(lowest.p_vaddr as usize & !(PAGE - 1))))
+    }
+
+    #[cfg(test)]
+    pub fn of_memory(memory: Range<usize>) -> Segments {
+        let mut segments = Segments::default();
+        segments.0[0] = memory;
+        segments
+    }
+}
+
+const PAGE: usize = 4096;
 
 /// The object that has code at `address`, if it has tables.
 pub fn object_of(address: usize, find: Option<FindObject>) -> Option<Object> {
@@ -86,6 +155,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut 
     let Some(part) = headers.iter().find(holds) else { return 0 };
     let tables = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
     let range = place(part)..place(part) + part.p_memsz as usize;
-    search.found = tables.map(|tables| Object { range, tables: place(tables) });
+    let segments = Segments::of(headers, info.dlpi_addr as usize);
+    search.found = tables.map(|tables| Object { range, tables: place(tables), segments });
     1
 }

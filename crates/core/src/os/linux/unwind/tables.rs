@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 use super::dwarf::eh_pe;
-use super::objects::{self, FindObject};
+use super::objects::{Object, Segments};
 
 /// A function's rules for unwinding at one of its instructions.
 #[derive(Clone, Copy)]
@@ -23,33 +23,29 @@ pub struct Frame {
 
 /// Signed differences of 32 bits, to the start of the table's header: what every linker writes.
 const SORTED_TABLE: u8 = eh_pe::DATAREL | eh_pe::SDATA4;
-/// The longest header without its table: four bytes that say how the two numbers after them are written.
-const HEADER_BYTES: usize = 4 + 2 * 10;
+const PAIR_BYTES: usize = 8;
 /// What follows lengths of 32 bits that are none.
 const LONG: u32 = u32::MAX;
 
-/// The rules for `code`; none where no table has any.
-pub fn find(code: usize, find: Option<FindObject>) -> Option<Frame> {
-    let header = objects::object_of(code, find)?.tables;
-    // SAFETY: the loader says that there is a header.
-    let table = unsafe { Bytes::new(header, header.checked_add(HEADER_BYTES)?) };
-    frame_at(entry_for(table, code)?, code)
+/// The rules for `code`, which lies in this object; none where its tables have none, or lead out of it.
+pub fn find(object: &Object, code: usize) -> Option<Frame> {
+    frame_at(entry_for(object, code)?, code, &object.segments)
 }
 
 /// The description of the last function that begins at or before `code`.
-fn entry_for(mut table: Bytes, code: usize) -> Option<usize> {
-    let header = table.address();
+fn entry_for(object: &Object, code: usize) -> Option<usize> {
+    let header = object.tables;
+    let mut table = object.segments.bytes_from(header)?;
     let [version, frames, counts, sorted] = [table.u8()?, table.u8()?, table.u8()?, table.u8()?];
     if version != 1 || sorted != SORTED_TABLE {
         return None;
     }
     table.encoded(frames, header)?;
     let count = table.encoded(counts, header)?;
-    let pairs = table.address();
     let pair = |index: usize| {
-        // SAFETY: the header says that there are so many.
-        let mut pair = unsafe { Bytes::new(pairs + 8 * index, pairs + 8 * index + 8) };
-        Some((header.wrapping_add(pair.i32()? as usize), header.wrapping_add(pair.i32()? as usize)))
+        let mut rest = table;
+        rest.part(index.checked_mul(PAIR_BYTES)?)?;
+        Some((header.wrapping_add(rest.i32()? as usize), header.wrapping_add(rest.i32()? as usize)))
     };
     let (mut first, mut after) = (0, count);
     while first < after {
@@ -60,17 +56,16 @@ fn entry_for(mut table: Bytes, code: usize) -> Option<usize> {
 }
 
 /// The contents of the entry at `address`, behind its length.
-fn entry(address: usize) -> Option<Bytes> {
-    // SAFETY: an entry begins with a length of 32 bits.
-    let length = unsafe { Bytes::new(address, address + 4) }.u32()?;
-    // SAFETY: and is as long as it says.
-    (length != 0 && length != LONG).then(|| unsafe { Bytes::new(address + 4, address + 4 + length as usize) })
+fn entry(address: usize, segments: &Segments) -> Option<Bytes> {
+    let mut rest = segments.bytes_from(address)?;
+    let length = rest.u32()?;
+    if length == 0 || length == LONG { None } else { rest.part(length as usize) }
 }
 
-pub(super) fn frame_at(address: usize, code: usize) -> Option<Frame> {
-    let mut body = entry(address)?;
+pub(super) fn frame_at(address: usize, code: usize, segments: &Segments) -> Option<Frame> {
+    let mut body = entry(address, segments)?;
     let here = body.address();
-    let common = Common::at(here.wrapping_sub(body.u32()? as usize))?;
+    let common = Common::at(here.wrapping_sub(body.u32()? as usize), segments)?;
     let start = body.encoded(common.encoding, 0)?;
     let bytes = body.plain(common.encoding)?;
     if code.wrapping_sub(start) >= bytes {
@@ -91,8 +86,8 @@ struct Common {
 }
 
 impl Common {
-    fn at(address: usize) -> Option<Common> {
-        let mut body = entry(address)?;
+    fn at(address: usize, segments: &Segments) -> Option<Common> {
+        let mut body = entry(address, segments)?;
         let (is_common, version) = (body.u32()? == 0, body.u8()?);
         if !is_common || !matches!(version, 1 | 3) {
             return None;

@@ -1,3 +1,4 @@
+use super::objects::Segments;
 use super::rows::{Base, Rule};
 use super::*;
 use core::ffi::c_void;
@@ -132,8 +133,10 @@ fn frame_of(augmentation: &str, common: &[u8], program: &[u8], offset: usize) ->
     whole.extend(0x1000u64.to_ne_bytes());
     whole.extend(16u64.to_ne_bytes());
     whole.extend(program);
-    let address = whole.leak().as_ptr().expose_provenance() + entry;
-    tables::frame_at(address, 0x1000 + offset)
+    let start = whole.as_ptr().expose_provenance();
+    let segments = Segments::of_memory(start..start + whole.len());
+    whole.leak();
+    tables::frame_at(start + entry, 0x1000 + offset, &segments)
 }
 
 #[test]
@@ -272,6 +275,40 @@ proptest! {
                                           program in prop::collection::vec(any::<u8>(), 0..64), offset in 0usize..16) {
         row_of(&common, &program, offset);
         computed(&program, Some(offset));
+    }
+
+    /// Tables that lie, at the very end of what is mapped: counts, places of entries and of what these have in common, lengths.
+    #[test]
+    fn tables_that_lie_are_never_followed_out_of_their_object(
+        count in prop_oneof![0u32..20, any::<u32>()],
+        pairs in prop::collection::vec((-200i32..200, prop_oneof![-300i32..300, any::<i32>()]), 0..16),
+        rest in prop::collection::vec(prop_oneof![Just(0u8), Just(1), 0u8..32, any::<u8>()], 0..160),
+        far in 0usize..400,
+    ) {
+        let mut bytes = vec![1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0];
+        bytes.extend(count.to_ne_bytes());
+        for (code, entry) in pairs {
+            bytes.extend(code.to_ne_bytes());
+            bytes.extend(entry.to_ne_bytes());
+        }
+        bytes.extend(rest);
+        // SAFETY: two pages of our own, the second without access.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let memory = libc::mmap(core::ptr::null_mut(), 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            libc::mprotect(memory.byte_add(PAGE), PAGE, libc::PROT_NONE);
+            let start = memory.expose_provenance() + PAGE - bytes.len();
+            core::ptr::with_exposed_provenance_mut::<u8>(start).copy_from(bytes.as_ptr(), bytes.len());
+            let segments = Segments::of_memory(start..start + bytes.len());
+            let object = Object { range: 0..usize::MAX, tables: start, segments };
+            if let Some(frame) = tables::find(&object, (start - 200).wrapping_add(far)) {
+                rows::row(&frame);
+            }
+            for entry in 0..bytes.len() {
+                tables::frame_at(start + entry, start, &object.segments);
+            }
+            libc::munmap(memory, 2 * PAGE);
+        }
     }
 
     /// Whatever the other registers hold: the walk ends, and reads nothing that cannot be read.
