@@ -62,15 +62,33 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_block_with_its_key_is_taken_for_freed_at_once",
-        "if self.pages.class_of_allocated(block).is_some() {\n            return Ok(());",
-        "if self.pages.class_of_allocated(block).is_some() && block == 0 {\n            return Ok(());",
+        "&& self.looks_freed(class, block) {\n            return Ok(());",
+        "&& self.looks_freed(class, block) && block == 0 {\n            return Ok(());",
         "a_live_block_that_carries_its_key_is_freed_and_serves_again",
     ),
     core(
-        "nothing_comes_back_before_a_block_with_its_key_is_judged",
-        "self.upkeep.reclaim(&self.below_upkeep())?;\n        if self.pages.class_of_allocated(block)",
-        "if self.pages.class_of_allocated(block)",
+        "a_block_with_its_key_is_judged_by_its_span_alone",
+        "found = found || has_block(slab, class, block);",
+        "",
         "a_small_block_freed_twice_is_stopped_at_the_call",
+    ),
+    core(
+        "a_block_with_its_key_is_not_looked_for_in_the_transfer_array",
+        "found = found || below.central.transfers(class, block);",
+        "",
+        "a_block_that_was_freed_is_found_wherever_it_lies",
+    ),
+    core(
+        "a_block_with_its_key_is_not_looked_for_in_its_span",
+        "found || below.pages.class_of_allocated(block) != Some(class)",
+        "found",
+        "a_block_that_was_freed_is_found_wherever_it_lies",
+    ),
+    core(
+        "a_block_with_its_key_empties_the_caches",
+        "if !self.cache.is_free(self.below_cache(), class, block)",
+        "self.upkeep.reclaim(&self.below_upkeep())?;\n        if !self.cache.is_free(self.below_cache(), class, block)",
+        "live_blocks_that_carry_their_keys_are_freed_and_no_cache_is_emptied",
     ),
     core(
         "realloc_in_place_does_not_look_for_the_key",

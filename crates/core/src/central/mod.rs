@@ -187,6 +187,12 @@ impl<O: Os> Central<O> {
         self.class(class).spans.lock().put(pages, class, blocks, at)
     }
 
+    /// Whether the transfer array of a class holds a block.
+    pub fn transfers(&self, class: SizeClass, block: usize) -> bool {
+        let place = self.class(class);
+        place.cached.load(Ordering::Relaxed) != 0 && place.transfer.lock().holds(block)
+    }
+
     /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick
     /// `at`.
     pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: Tick) -> Result<(), Misuse> {
