@@ -91,6 +91,18 @@ pub const BREAKS: &[Break] = &[
         "live_blocks_that_carry_their_keys_are_freed_and_no_cache_is_emptied",
     ),
     core(
+        "a_sparse_block_of_zeros_is_written_as_a_whole",
+        "if resident < states.len() / 2 ||",
+        "if",
+        "a_block_of_zeros_on_fresh_or_sparse_memory_takes_no_page_of_it",
+    ),
+    core(
+        "gaps_of_a_block_of_zeros_are_taken_for_zeros",
+        "} else if !os.release(at, bytes) {",
+        "} else if bytes == 0 {",
+        "of_a_block_of_zeros_whose_memory_went_in_part",
+    ),
+    core(
         "realloc_in_place_does_not_look_for_the_key",
         "&& !self.looks_freed(class, address) =>",
         "=>",

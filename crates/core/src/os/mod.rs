@@ -214,6 +214,9 @@ pub trait Os: Wait + Sync + 'static {
     /// Moves the pages of one mapping to where other pages are mapped, whose contents nobody needs; the old range
     /// stays mapped and reads as zeros.
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved;
+    /// Says of each page of a mapped range, from its start on, in bit 0 of a byte whether it is in memory now. False where
+    /// the system does not say.
+    fn residency(&self, address: usize, pages: &mut [u8]) -> bool;
     /// Bytes of a mapped range that are in memory now.
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize>;
 

@@ -278,6 +278,10 @@ impl Os for Linux {
         if self.may(Ask::Move) { moves::move_pages(from, to, bytes) } else { Moved::Nothing }
     }
 
+    fn residency(&self, address: usize, pages: &mut [u8]) -> bool {
+        self.may(Ask::Resident) && memory::residency(address, pages)
+    }
+
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
         if self.may(Ask::Resident) { memory::resident_bytes(address, bytes) } else { None }
     }
