@@ -91,6 +91,24 @@ pub const BREAKS: &[Break] = &[
         "live_blocks_that_carry_their_keys_are_freed_and_no_cache_is_emptied",
     ),
     core(
+        "what_nothing_can_serve_is_relieved_for",
+        "let could_help = self.upkeep.could_help(&self.below_upkeep(), bytes, align);",
+        "let could_help = self.upkeep.could_help(&self.below_upkeep(), bytes, align) || bytes > 0;",
+        "a_request_that_cannot_be_had_costs_the_others_nothing",
+    ),
+    core(
+        "what_the_caches_hold_counts_for_no_large_block",
+        "could_have(in_spans) && could_have(self.free_in_small(below).min(in_spans))",
+        "could_have(in_spans) && could_have(self.free_in_small(below).min(0))",
+        "a_large_block_is_had_where_small_ones_have_to_leave_the_caches",
+    ),
+    core(
+        "tables_grow_for_what_the_system_refuses",
+        "if count > TRIED_FROM {",
+        "if count > u32::MAX - 1 {",
+        "a_request_that_cannot_be_had_costs_the_others_nothing",
+    ),
+    core(
         "a_sparse_block_of_zeros_is_written_as_a_whole",
         "if resident < states.len() / 2 ||",
         "if",
