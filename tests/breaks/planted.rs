@@ -109,6 +109,24 @@ pub const BREAKS: &[Break] = &[
         "a_request_that_cannot_be_had_costs_the_others_nothing",
     ),
     core(
+        "who_needs_a_slab_waits_for_who_empties_them",
+        "let Some(_held) = self.freezer.try_lock() else { return };",
+        "let _held = self.freezer.lock();",
+        "who_needs_a_slab_while_others_are_emptied_does_not_wait",
+    ),
+    core(
+        "all_blocks_go_back_under_one_holding_of_the_lock",
+        "blocks.chunks(DRAIN_BATCH)",
+        "blocks.chunks(usize::MAX)",
+        "the_lock_of_a_class_is_taken_anew_for_every_few_blocks",
+    ),
+    core(
+        "guarded_samples_lie_beside_libraries",
+        "map(hint, bytes, PROT_NONE, MAP_NORESERVE)",
+        "map(hint & 0, bytes, PROT_NONE, MAP_NORESERVE)",
+        "what_is_reserved_apart_lies_far_from_libraries",
+    ),
+    core(
         "a_sparse_block_of_zeros_is_written_as_a_whole",
         "if resident < states.len() / 2 ||",
         "if",

@@ -21,14 +21,17 @@ impl<O: Os> Cache<O> {
     /// where it is the program's: then nobody else puts it anywhere, and no array counts it.
     ///
     /// Slabs are frozen meanwhile, so that it cannot pass from one that is still to be searched to one that was. Where
-    /// the system refuses the fence it is searched all the same. A batch that a slow path has in its hands is not seen;
+    /// the system refuses the fence, or somebody else has frozen some, they are searched all the same. A batch that a slow path has in its hands is not seen;
     /// `Central` finds a second free of a block in it when that comes back to its span.
     pub fn is_free(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> bool {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
-        let _held = self.freezer.lock();
-        self.each_made(|slot, _| self.in_use(slot).store(base, Ordering::Release));
-        if cpus > 0 {
-            below.os.fence_sequences();
+        // Not waited for: who has it empties caches, into the places that are searched last.
+        let held = self.freezer.try_lock();
+        if held.is_some() {
+            self.each_made(|slot, _| self.in_use(slot).store(base, Ordering::Release));
+            if cpus > 0 {
+                below.os.fence_sequences();
+            }
         }
         let mut found = false;
         self.each_made(|slot, slab| {
@@ -36,7 +39,10 @@ impl<O: Os> Cache<O> {
             found = found || has_block(slab, class, block);
         });
         found = found || below.central.transfers(class, block);
-        self.each_made(|slot, slab| self.in_use(slot).store(slab.0, Ordering::Release));
+        if held.is_some() {
+            self.each_made(|slot, slab| self.in_use(slot).store(slab.0, Ordering::Release));
+        }
+        drop(held);
         found || below.pages.class_of_allocated(block) != Some(class)
     }
 }

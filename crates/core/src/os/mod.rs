@@ -163,6 +163,10 @@ pub trait Os: Wait + Sync + 'static {
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal>;
     /// Addresses without memory.
     fn reserve(&self, bytes: usize) -> Option<usize>;
+    /// Addresses without memory, some of which the program will know: they tell nothing of where other mappings lie.
+    fn reserve_apart(&self, bytes: usize) -> Option<usize> {
+        self.reserve(bytes)
+    }
     /// Gives a part of a reservation zeroed memory.
     fn commit(&self, address: usize, bytes: usize) -> bool;
     /// Zeroed memory, as any program maps it.

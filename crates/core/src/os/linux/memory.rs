@@ -119,6 +119,13 @@ pub(super) fn reserve(bytes: usize) -> Option<usize> {
     map(0, bytes, PROT_NONE, MAP_NORESERVE)
 }
 
+/// At a place that is drawn as those of heaps are. A machine with shorter addresses puts it where it puts the others.
+pub(super) fn reserve_apart(bytes: usize, random: u64) -> Option<usize> {
+    let places = (PLACES_TO - PLACES_FROM).saturating_sub(round_up(bytes, PLACE_STEP)) / PLACE_STEP;
+    let hint = PLACES_FROM + random as usize % places.max(1) * PLACE_STEP;
+    map(hint, bytes, PROT_NONE, MAP_NORESERVE)
+}
+
 pub(super) fn map_plainly(bytes: usize) -> Option<usize> {
     map(0, bytes, PROT_READ | PROT_WRITE, 0)
 }
