@@ -44,7 +44,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/cache",
         module: "crate::cache",
-        files: "mod slab worth slab_cache whole turn no_sequence sequence current locked tables start sampling figures adapt misses drain fork
+        files: "mod slab worth slab_cache whole turn no_sequence sequence current locked tables start sampling figures adapt misses drain search fork
             window",
     },
     Order {

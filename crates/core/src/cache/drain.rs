@@ -115,7 +115,7 @@ impl<O: Os> Cache<O> {
 
     /// The lock of a slot, if its holder leaves it soon. Not waited for: a signal handler may have interrupted its
     /// holder, and wait for the freezer, which we hold. Who must have it empty comes back (`Heap::keep_bound`).
-    fn patient_lock(&self, slot: usize) -> Option<Guard<'_, lock::Slab, O>> {
+    pub(super) fn patient_lock(&self, slot: usize) -> Option<Guard<'_, lock::Slab, O>> {
         const LOOKS: usize = 4096;
         let lock = self.lock_of(slot);
         if lock.is_own() {

@@ -12,6 +12,7 @@ mod fork;
 mod locked;
 mod misses;
 mod sampling;
+mod search;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sequence;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

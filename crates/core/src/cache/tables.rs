@@ -93,8 +93,9 @@ impl<O: Os> Cache<O> {
         }
     }
 
-    fn make(&self, os: &O, slot: usize) {
-        let _held = self.freezer.lock();
+    pub(super) fn make(&self, os: &O, slot: usize) {
+        // Not waited for: its holder may be emptying caches, and without a CPU. Until the next miss the middle serves.
+        let Some(_held) = self.freezer.try_lock() else { return };
         if self.made(slot).load(Ordering::Relaxed) != 0 {
             return;
         }
@@ -126,7 +127,7 @@ impl<O: Os> Cache<O> {
             return true;
         }
         if state != MAPPED {
-            let _held = self.freezer.lock();
+            let Some(_held) = self.freezer.try_lock() else { return false };
             // With the head, which has memory already: where it ends, a system with longer pages has none that
             // begins.
             if !os.commit(slab.0, SLAB_BYTES) {

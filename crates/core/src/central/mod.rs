@@ -76,6 +76,11 @@ impl<O: Os> Class<O> {
     }
 }
 
+/// What goes back under one holding of a lock.
+fn portions(blocks: &[usize]) -> impl Iterator<Item = &[usize]> {
+    blocks.chunks(DRAIN_BATCH)
+}
+
 /// What one class holds in this layer.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct ClassStats {
@@ -184,7 +189,15 @@ impl<O: Os> Central<O> {
         blocks: &[usize],
         at: Tick,
     ) -> Result<(), Misuse> {
-        self.class(class).spans.lock().put(pages, class, blocks, at)
+        // Whoever wants the lock meanwhile has it between two of them, however many there are.
+        let put = |part: &[usize]| self.class(class).spans.lock().put(pages, class, part, at);
+        portions(blocks).map(put).fold(Ok(()), Result::and)
+    }
+
+    /// Whether the transfer array of a class holds a block.
+    pub fn transfers(&self, class: SizeClass, block: usize) -> bool {
+        let place = self.class(class);
+        place.cached.load(Ordering::Relaxed) != 0 && place.transfer.lock().holds(block)
     }
 
     /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick

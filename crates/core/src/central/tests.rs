@@ -438,3 +438,14 @@ fn idle_pages_go_back_wherever_in_the_span_they_lie() {
         assert_eq!(middle.pages.released_bytes(), given);
     }
 }
+
+#[test]
+fn the_lock_of_a_class_is_taken_anew_for_every_few_blocks() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(64);
+    let blocks = middle.take(class, 5000);
+    assert!(portions(&blocks).all(|part| part.len() <= 64) && portions(&blocks).flatten().eq(&blocks));
+    assert_eq!(middle.central.give_to_spans(&middle.pages, class, &blocks), Ok(()));
+    let twice = middle.central.give_to_spans(&middle.pages, class, &blocks[4000..]);
+    assert!(twice.is_err(), "what one portion finds is told");
+}

@@ -95,6 +95,12 @@ impl Transfer {
         Some((self.entries.expose_provenance(), used))
     }
 
+    /// Whether a block is here.
+    pub fn holds(&self, block: usize) -> bool {
+        // SAFETY: the entries below len were written by `put`.
+        (0..self.len()).any(|place| unsafe { self.entries.add(place).read() } == block)
+    }
+
     /// Fills `out` from the block put last on; returns how many.
     pub fn take(&mut self, out: &mut [usize]) -> usize {
         let count = out.len().min(self.len());

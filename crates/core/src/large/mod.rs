@@ -3,8 +3,9 @@
 //! Owns no memory; promises that a large block starts at a unit and keeps its contents when resized. `heap`
 //! calls it; sits on `pages`.
 
+mod zeros;
+
 use crate::base::fault::{Fault, Misuse};
-use crate::base::round_up;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
 use crate::os::{Moved, Os};
@@ -21,9 +22,6 @@ const MOVED_PART: usize = 2 << 20;
 const REMEMBERED: usize = 64;
 /// A block that grew once is put where it can grow to so many times its size.
 const ROOM_TO_GROW: u32 = 16;
-/// From here on asking for fresh zero pages is cheaper than writing zeros, and callers of `calloc` rarely
-/// touch all.
-const FRESH_ZEROS_FROM: usize = 128 << 10;
 
 /// What is remembered about large blocks; what they hold is counted by `pages`.
 pub struct Large {
@@ -43,18 +41,6 @@ pub struct Fresh {
 /// Units for a request; none where the count does not fit.
 fn units_for(bytes: usize) -> Option<u32> {
     u32::try_from(bytes.checked_add(UNIT_BYTES - 1)? >> UNIT_SHIFT).ok()
-}
-
-/// Clears a part of a block that its owner has not seen yet. What is likely to be zero is read first: to read
-/// a page that nobody touched takes no memory.
-fn clear_part(start: usize, bytes: usize, likely_zero: bool) {
-    let part = core::ptr::with_exposed_provenance_mut::<u8>(start);
-    // SAFETY: the part lies in a block that is the caller's alone.
-    unsafe {
-        if !likely_zero || core::slice::from_raw_parts(part, bytes).iter().any(|byte| *byte != 0) {
-            part.write_bytes(0, bytes);
-        }
-    }
 }
 
 impl Large {
@@ -83,21 +69,6 @@ impl Large {
 
     fn begin<O: Os>(&self, pages: &Pages<O>, (id, zeroed): (SpanId, bool)) -> Fresh {
         Fresh { address: pages.address_of(pages.span(id).start.get()), zeroed }
-    }
-
-    /// Makes a block read as zeros: `bytes` of it were asked for. It may be one of a class.
-    pub fn clear<O: Os>(&self, os: &O, pages: &Pages<O>, fresh: Fresh, bytes: usize) {
-        let (page, end) = (os.page_bytes(), fresh.address + bytes);
-        let (first, last) = (round_up(fresh.address, page), end & !(page - 1));
-        // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody
-        // touched cost the system nothing to take. A huge page would be in pieces.
-        let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM);
-        if worth && !pages.is_huge(first) && os.release(first, last - first) {
-            clear_part(fresh.address, first - fresh.address, fresh.zeroed);
-            clear_part(last, end - last, fresh.zeroed);
-        } else {
-            clear_part(fresh.address, bytes, fresh.zeroed);
-        }
     }
 
     /// The span of the large block that starts at `address`.

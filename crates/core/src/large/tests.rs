@@ -1,6 +1,7 @@
 use super::*;
 use crate::os::Linux;
 use crate::os::fake::{Fake, Request};
+use std::cell::Cell;
 
 const MIB: usize = 1 << 20;
 
@@ -49,6 +50,97 @@ fn reused_memory_is_cleared_by_the_system_or_by_hand() {
         large.clear(&os, &pages, again, 2 * MIB + 5);
         assert!(bytes(again.address, 2 * MIB + 5).iter().all(|byte| *byte == 0));
         large.free(&pages, again.address).unwrap();
+    }
+}
+
+/// Page faults of this thread so far.
+fn faults() -> i64 {
+    // SAFETY: the call fills the structure that it is given.
+    unsafe {
+        let mut usage: libc::rusage = core::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
+        usage.ru_minflt
+    }
+}
+
+/// A block of so many bytes as `calloc` gives it, of which `write` writes what its owner does.
+fn zeroed(parts: &(Fake, Pages<Fake>, Large), length: usize, write: impl Fn(&mut [u8])) -> usize {
+    let (os, pages, large) = parts;
+    let fresh = large.allocate(os, pages, length, 16).unwrap();
+    large.clear(os, pages, fresh, length);
+    let resident = os.resident_bytes(fresh.address, length.next_multiple_of(4096)).unwrap();
+    write(bytes(fresh.address, length));
+    large.free(pages, fresh.address).unwrap();
+    resident
+}
+
+fn fill(block: &mut [u8]) {
+    assert!(block.iter().all(|byte| *byte == 0));
+    block.fill(7);
+}
+
+#[test]
+fn a_block_of_zeros_on_used_memory_costs_no_page_fault_and_no_call_that_gives_memory_back() {
+    for length in [270_000, MIB + 5, 4 * MIB, 16 * MIB, 32 * MIB] {
+        let parts = parts();
+        zeroed(&parts, length, fill);
+        let before = (parts.0.asked(Request::Release), faults());
+        for _ in 0..3 {
+            assert!(zeroed(&parts, length, fill) >= length, "the memory stayed");
+        }
+        let after = (parts.0.asked(Request::Release), faults());
+        assert_eq!(after.0, before.0, "{length} bytes");
+        assert!(after.1 - before.1 < 30, "{} faults for {length} bytes", after.1 - before.1);
+    }
+}
+
+#[test]
+fn a_block_of_zeros_on_fresh_or_sparse_memory_takes_no_page_of_it() {
+    for length in [270_000, MIB, 3 * MIB + 5, 16 * MIB] {
+        let parts = parts();
+        // An owner who writes one page in the middle.
+        for round in 0..4 {
+            let resident = zeroed(&parts, length, |block| {
+                assert_eq!(core::mem::replace(&mut block[length / 2], 1), 0);
+            });
+            assert!(resident <= 8192, "{resident} of {length} bytes in memory in round {round}");
+        }
+    }
+}
+
+#[test]
+fn of_a_block_of_zeros_whose_memory_went_in_part_only_what_is_there_is_written() {
+    let parts = parts();
+    let (os, ..) = &parts;
+    let block = Cell::new(0);
+    let whole = |bytes: &mut [u8]| {
+        fill(bytes);
+        block.set(bytes.as_ptr().addr());
+    };
+    zeroed(&parts, 4 * MIB, whole);
+    assert!(os.release(block.get() + MIB, 256 << 10));
+    let before = os.asked(Request::Release);
+    let resident = zeroed(&parts, 4 * MIB, |_| ());
+    assert_eq!(resident, 4 * MIB - (256 << 10), "neither brought in nor given back");
+    assert_eq!(os.asked(Request::Release), before + 1, "the gap may be in swap");
+}
+
+#[test]
+fn a_block_of_zeros_beyond_32_mib_gives_back_what_it_had() {
+    let parts = parts();
+    zeroed(&parts, 33 * MIB, fill);
+    assert!(zeroed(&parts, 33 * MIB, |_| ()) < MIB);
+}
+
+#[test]
+fn zeros_are_zeros_also_where_the_system_does_not_say_what_is_in_memory() {
+    let parts = parts();
+    parts.0.refuse_after(Request::Residency, 0);
+    for refuse in [false, true] {
+        if refuse {
+            parts.0.refuse_after(Request::Release, 0);
+        }
+        (0..3).for_each(|_| _ = zeroed(&parts, 5 * MIB, fill));
     }
 }
 

@@ -28,9 +28,10 @@ pub enum Request {
     Map,
     TakeHuge,
     SplitHuge,
+    Residency,
 }
 
-const REQUESTS: usize = 15;
+const REQUESTS: usize = 16;
 const NEVER: u64 = u64::MAX;
 const PLACE_BYTES: usize = 4 << 30;
 const FIRST_PLACE: usize = 0x0500_0000_0000;
@@ -354,6 +355,10 @@ impl Os for Fake {
         }
         self.linux.unmap(to, bytes);
         Moved::Hole
+    }
+
+    fn residency(&self, address: usize, pages: &mut [u8]) -> bool {
+        self.grants(Request::Residency) && self.linux.residency(address, pages)
     }
 
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {

@@ -178,6 +178,10 @@ pub trait Os: Wait + Sync + 'static {
     fn map_zeros_at(&self, address: usize, bytes: usize) -> Result<(), MapRefusal>;
     /// Addresses without memory.
     fn reserve(&self, bytes: usize) -> Option<usize>;
+    /// Addresses without memory, some of which the program will know: they tell nothing of where other mappings lie.
+    fn reserve_apart(&self, bytes: usize) -> Option<usize> {
+        self.reserve(bytes)
+    }
     /// Gives a part of a reservation zeroed memory.
     fn commit(&self, address: usize, bytes: usize) -> bool;
     /// Zeroed memory, as any program maps it.
@@ -229,6 +233,9 @@ pub trait Os: Wait + Sync + 'static {
     /// Moves the pages of one mapping to where other pages are mapped, whose contents nobody needs; the old range
     /// stays mapped and reads as zeros.
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved;
+    /// Says of each page of a mapped range, from its start on, in bit 0 of a byte whether it is in memory now. False where
+    /// the system does not say.
+    fn residency(&self, address: usize, pages: &mut [u8]) -> bool;
     /// Bytes of a mapped range that are in memory now.
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize>;
 

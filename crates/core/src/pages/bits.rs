@@ -38,8 +38,9 @@ fn multiples_of(align: u32) -> u128 {
 
 /// The length of the longest row of ones.
 pub fn longest_run(map: u128) -> u32 {
-    if map == u128::MAX {
-        return BLOCK_UNITS;
+    // Most blocks that a long run touches are one or the other.
+    if map == u128::MAX || map == 0 {
+        return map.count_ones();
     }
     // starts[k] has a bit where 2^k ones begin; the answer is built from its highest power down.
     let mut powers = [0u128; 7];

@@ -101,7 +101,7 @@ impl<O: Os> Pages<O> {
         let span = self.span(id);
         let (start, units) = (span.start.get(), span.units.get());
         self.released.fetch_sub(span.released_bytes(), Ordering::Relaxed);
-        self.set_owner(start, units, SizeClass::NONE, SpanId::NONE);
+        self.set_owner(start, units, SizeClass::NONE, SpanId::NONE, span.class() == SizeClass::LARGE);
         state.closed(span);
         state.runs.put(&self.blocks, start, units, at);
         self.recycle_span(state, id);

@@ -16,6 +16,8 @@ const PLACES: u32 = 4;
 const SEARCHED_PLACES: u32 = 16;
 /// Of what is passed over, such a part may be free: addresses are plenty, but tables are mapped over them.
 const FREE_PART_PASSED: u32 = 16;
+/// More blocks than these are mapped for a trial first: tables for what is refused would stay.
+const TRIED_FROM: u32 = 32;
 /// The first units of the first block that may wait, so that nobody knows where the first span lies: half a
 /// MiB.
 const WAITING_MOST: u64 = 32;
@@ -171,14 +173,27 @@ impl<O: Os> Pages<O> {
             return;
         }
         let mut step = needed.max((state.runs.blocks / 16).min(32)).min(left);
-        while self.prepare_blocks(os, state.runs.blocks, step) {
-            match self.map_blocks(os, state, step) {
+        loop {
+            match self.add_blocks(os, state, step) {
                 Ok(()) => return,
                 Err(_) if step > needed => step = needed,
                 Err(MapRefusal::Taken) if self.pass_others(os, state, needed) => (),
                 Err(_) => return,
             }
         }
+    }
+
+    fn add_blocks(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> Result<(), MapRefusal> {
+        if count > TRIED_FROM {
+            let (address, bytes) =
+                (self.address_of(state.runs.blocks * BLOCK_UNITS), count as usize * BLOCK_BYTES);
+            os.map_at(address, bytes)?;
+            os.unmap(address, bytes);
+        }
+        if !self.prepare_blocks(os, state.runs.blocks, count) {
+            return Err(MapRefusal::Exhausted);
+        }
+        self.map_blocks(os, state, count)
     }
 
     fn map_blocks(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> Result<(), MapRefusal> {

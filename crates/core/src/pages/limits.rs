@@ -107,7 +107,10 @@ impl<O: Os> Pages<O> {
         if self.would_pass(end, more) {
             self.limits.near_end.store(true, Ordering::Relaxed);
         }
-        if self.would_pass(hard, more) {
+        // Not where that is not enough: what is refused costs the next blocks nothing.
+        if self.would_pass(hard, more)
+            && self.footprint().saturating_sub(self.dirty_free_bytes()).saturating_add(more) <= hard
+        {
             self.release(os, 0, Ticks(0));
         }
         if self.would_pass(soft, more) {
@@ -118,6 +121,21 @@ impl<O: Os> Pages<O> {
             self.limits.refused.store(true, Ordering::Relaxed);
         }
         fits
+    }
+
+    /// Whether a block of so many bytes at a multiple of `align`, which was refused, could be had if `cached` bytes more
+    /// were free that lie in small blocks now. Where it is the system that refuses, it must fit into what is mapped.
+    pub fn could_have(&self, bytes: usize, align: usize, cached: usize) -> bool {
+        let (stats, base) = (self.stats(), self.base.load(Ordering::Relaxed));
+        let (used, dirty_free) = (stats.used as usize, stats.dirty_free as usize);
+        let footprint = (used + dirty_free).saturating_sub(stats.released as usize);
+        let hard = self.limits.hard.load(Ordering::Relaxed);
+        if footprint.saturating_add(bytes) > hard {
+            return footprint.saturating_sub(dirty_free + cached).saturating_add(bytes) <= hard;
+        }
+        let end = base.checked_next_multiple_of(align.max(1)).and_then(|start| start.checked_add(bytes));
+        end.is_some_and(|end| end <= base + self.mapped_bytes())
+            && bytes <= stats.mapped as usize - used + cached
     }
 
     fn would_pass(&self, limit: usize, more: usize) -> bool {

@@ -40,7 +40,7 @@ impl<O: Os> Pages<O> {
         self.limits.note(self.footprint_of(&state));
         self.set_untidy(id, class.is_small());
         self.admit_to_dumps(os, &mut state, run.start, units);
-        self.set_owner(run.start, units, class, id);
+        self.set_owner(run.start, units, class, id, class == SizeClass::LARGE);
         self.note_begun(&mut state, run.start + units, class, place.room > units);
         Some((id, run.zeroed))
     }

@@ -415,3 +415,13 @@ fn of_two_threads_that_free_a_large_block_one_is_told_or_the_pages_know() {
     }
     pages.verify();
 }
+
+#[test]
+fn a_long_block_that_comes_and_goes_takes_no_memory_for_owners_of_its_units() {
+    let (os, pages) = pages();
+    let (id, _) = pages.open_large(&os, Place::of(512 * BLOCK_UNITS), 0).unwrap();
+    pages.close_span(id, Tick(0));
+    let (address, bytes) = pages.owners.range();
+    assert!(bytes >= 256 << 10, "a word for each unit");
+    assert!(os.resident_bytes(address, bytes).unwrap() <= 2 * os.page_bytes(), "only its first unit has one");
+}

@@ -7,6 +7,9 @@ use crate::base::ticks::Ticks;
 use crate::class::SizeClass;
 use crate::os::Os;
 
+/// A span wastes at most a 64th of itself.
+const WASTED_PART: usize = 32;
+
 impl<O: Os> Upkeep<O> {
     /// Brings everything that is cached back to its spans.
     #[inline(never)]
@@ -19,6 +22,25 @@ impl<O: Os> Upkeep<O> {
             below.central.forget_array(below.os, class, Ticks(0));
         }
         below.large.audit(below.pages)
+    }
+
+    /// Whether a large block that was refused could be had if everything came back that can. Where it cannot, that would
+    /// cost the next small blocks their caches and their pages for nothing.
+    pub fn could_help(&self, below: &Below<'_, O>, bytes: usize, align: usize) -> bool {
+        let stats = below.pages.stats();
+        let in_spans = (stats.used - stats.large.bytes.min(stats.used)) as usize;
+        let could_have = |more| below.pages.could_have(bytes, align, more);
+        could_have(in_spans) && could_have(self.free_in_small(below).min(in_spans))
+    }
+
+    /// Bytes of spans that free blocks of classes lie in, wherever those are, and what is wasted beside them.
+    fn free_in_small(&self, below: &Below<'_, O>) -> usize {
+        let cached = |class: SizeClass| {
+            let blocks = below.cache.cached_blocks(class) + below.central.stats(class).transfer_blocks;
+            blocks as usize * class.block_bytes()
+        };
+        let blocks = below.central.free_in_spans() + SizeClass::all().map(cached).sum::<usize>();
+        blocks + blocks / WASTED_PART
     }
 
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.

@@ -82,7 +82,7 @@ impl Empties {
         if known != 0 {
             return Some(known);
         }
-        let fresh = os.reserve(RANGE_BYTES + NOTE_BYTES)?;
+        let fresh = os.reserve_apart(RANGE_BYTES + NOTE_BYTES)?;
         if !os.commit(fresh + RANGE_BYTES, NOTE_BYTES) {
             os.unmap(fresh, RANGE_BYTES + NOTE_BYTES);
             return None;

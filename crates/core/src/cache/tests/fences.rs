@@ -21,7 +21,11 @@ thread_local! {
 fn look(request: Request) {
     if request == Request::Fence {
         // SAFETY: set below by this thread, in a test that outlives its calls.
-        let cache = unsafe { &(*LOOKED_AT.get()).cache };
+        let Whole { os, cache, .. } = unsafe { &*LOOKED_AT.get() };
+        // As a thread would that comes to a virtual CPU of which nobody has a slab.
+        let slot = cache.slots.load(Ordering::Relaxed) - 1;
+        cache.make(os, slot);
+        assert_eq!(cache.made(slot).load(Ordering::Relaxed), 0, "it did not wait");
         let mut seen = Seen::default();
         cache.each_made(|slot, slab| {
             let blocks = SizeClass::all().map(|class| slab.read(class).len(class) as u64).sum();
@@ -80,4 +84,15 @@ fn where_the_fence_is_refused_slabs_of_virtual_cpus_stay_full_and_in_use() {
     assert_eq!(whole.cache.drain(whole.below()), Ok(false));
     assert_eq!((FENCES.take().len(), cached(&whole)), (1, blocks));
     whole.cache.each_made(|slot, slab| assert_eq!(whole.cache.in_use(slot).load(Ordering::Relaxed), slab.0));
+}
+
+/// The thread that empties caches may be without a CPU for long.
+#[test]
+fn who_needs_a_slab_while_others_are_emptied_does_not_wait_and_has_it_afterwards() {
+    let Some((whole, _)) = filled() else { return };
+    assert_eq!(whole.cache.drain(whole.below()), Ok(true));
+    assert_eq!(FENCES.take().len(), 1, "somebody needed one meanwhile");
+    let slot = whole.cache.slots.load(Ordering::Relaxed) - 1;
+    whole.cache.make(&whole.os, slot);
+    assert_ne!(whole.cache.made(slot).load(Ordering::Relaxed), 0);
 }

@@ -1,8 +1,8 @@
 //! What tells a freed block from a live one at its next free: a key in its second word, from free to malloc.
 //!
 //! The key is random for each process and mixed with the block's address, so that no copy of a freed block carries it. Where
-//! free finds it the block is freed twice, or chance has written it: everything cached comes back, and then the bit of its
-//! span decides. Only blocks of up to 64 bytes have one: a program has usually just touched their only line, while the first line of a
+//! free finds it the block is freed twice, or a free of it was interrupted, or chance has written it: then it is looked for
+//! in the caches and in its span. Only blocks of up to 64 bytes have one: a program has usually just touched their only line, while the first line of a
 //! larger one may be far away (docs/decisions/0081).
 
 use crate::base::fault::{Fault, Misuse};
@@ -87,8 +87,8 @@ impl<O: Os> Heap<O> {
             return Ok(());
         }
         self.cache.look_for(self.below_cache(), class, block)?;
-        self.upkeep.reclaim(&self.below_upkeep())?;
-        if self.pages.class_of_allocated(block).is_some() {
+        // Without the key by now: another thread was given the block meanwhile.
+        if !self.cache.is_free(self.below_cache(), class, block) && self.looks_freed(class, block) {
             return Ok(());
         }
         Err(Misuse { block: Some((block, class.block_bytes())), ..Misuse::at(Fault::DoubleFree, block) })
@@ -145,6 +145,81 @@ mod tests {
         unsafe { second_word(block).write(key) };
         assert!(!aborts(&heap, block));
         assert!(aborts(&heap, block));
+    }
+
+    fn with_sequences() -> Box<Heap<Fake>> {
+        let mut os = Fake::default();
+        (os.panics, os.quiet, os.has_sequences) = (true, true, true);
+        Box::new(Heap::new(os))
+    }
+
+    fn cached(heap: &Heap<Fake>) -> u64 {
+        SizeClass::all()
+            .map(|class| heap.cache.cached_blocks(class) + heap.central.stats(class).transfer_blocks)
+            .sum()
+    }
+
+    /// As interrupted frees leave them.
+    #[test]
+    fn live_blocks_that_carry_their_keys_are_freed_and_no_cache_is_emptied() {
+        for heap in [patient(), with_sequences()] {
+            for bytes in (16..2048).step_by(16) {
+                let blocks: Vec<_> = (0..100).map(|_| heap.allocate(bytes)).collect();
+                blocks.into_iter().for_each(|block| heap.free(block));
+            }
+            let blocks: Vec<_> = (0..300).map(|_| heap.allocate(32)).collect();
+            let (before, class) = (cached(&heap), SizeClass::for_small(32));
+            assert!(before > 500);
+            for block in &blocks {
+                // SAFETY: the block is ours.
+                unsafe { second_word(*block).write(heap.key_of(class, *block)) };
+                heap.free(*block);
+            }
+            assert!(cached(&heap) >= before, "{} of {before}", cached(&heap));
+            heap.audit();
+        }
+    }
+
+    #[test]
+    fn frees_that_find_their_keys_beside_busy_threads_are_no_double_frees() {
+        let (heap, class) = (with_sequences(), SizeClass::for_small(64));
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let blocks: Vec<_> = (0..2000).map(|_| heap.allocate(64)).collect();
+                        blocks.into_iter().for_each(|block| heap.free(block));
+                    }
+                });
+            }
+            for _ in 0..500 {
+                let block = heap.allocate(64);
+                // SAFETY: the block is ours.
+                unsafe { second_word(block).write(heap.key_of(class, block)) };
+                heap.free(block);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        heap.audit();
+    }
+
+    /// Whichever way it went meanwhile: into the depth of a cache, that of another thread, the transfer array or its span.
+    #[test]
+    fn a_block_that_was_freed_is_found_wherever_it_lies() {
+        for make in [patient, with_sequences] {
+            for (blocks, threads) in [(3, 1), (100, 1), (1000, 3), (20_000, 1), (20_000, 7), (60_000, 2)] {
+                let heap = make();
+                let all: Vec<_> = (0..blocks).map(|_| heap.allocate(64)).collect();
+                std::thread::scope(|scope| {
+                    for part in all.chunks(blocks / threads) {
+                        let heap = &heap;
+                        scope.spawn(move || part.iter().for_each(|block| heap.free(*block)));
+                    }
+                });
+                assert!(aborts(&heap, all[blocks / 2]), "{blocks} blocks, {threads} threads");
+            }
+        }
     }
 
     #[test]

@@ -61,13 +61,18 @@ impl<O: Os> Heap<O> {
         self.learn_limits();
         let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
         attempt().or_else(|| {
-            self.relieve();
-            let taken = attempt();
+            let could_help = self.upkeep.could_help(&self.below_upkeep(), bytes, align);
+            let taken = if could_help { self.attempt_relieved(attempt) } else { None };
             if taken.is_none() {
                 self.upkeep.note_refusal(&self.below_upkeep());
             }
             taken
         })
+    }
+
+    fn attempt_relieved(&self, attempt: impl Fn() -> Option<Fresh>) -> Option<Fresh> {
+        self.relieve();
+        attempt()
     }
 
     /// Notes that a block leaves for the program.

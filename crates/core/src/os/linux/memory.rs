@@ -119,6 +119,13 @@ pub(super) fn reserve(bytes: usize) -> Option<usize> {
     map(0, bytes, PROT_NONE, MAP_NORESERVE)
 }
 
+/// At a place that is drawn as those of heaps are. A machine with shorter addresses puts it where it puts the others.
+pub(super) fn reserve_apart(bytes: usize, random: u64) -> Option<usize> {
+    let places = (PLACES_TO - PLACES_FROM).saturating_sub(round_up(bytes, PLACE_STEP)) / PLACE_STEP;
+    let hint = PLACES_FROM + random as usize % places.max(1) * PLACE_STEP;
+    map(hint, bytes, PROT_NONE, MAP_NORESERVE)
+}
+
 pub(super) fn map_plainly(bytes: usize) -> Option<usize> {
     map(0, bytes, PROT_READ | PROT_WRITE, 0)
 }
@@ -185,6 +192,12 @@ pub(super) fn name_pages(address: usize, bytes: usize, name: &CStr) -> bool {
 
 pub(super) const MOVE_FLAGS: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
 
+pub(super) fn residency(address: usize, pages: &mut [u8]) -> bool {
+    let length = pages.len() * page_bytes();
+    // SAFETY: there is one byte for each page asked for.
+    unsafe { libc::mincore(ptr::without_provenance_mut(address), length, pages.as_mut_ptr()) == 0 }
+}
+
 #[inline(never)]
 pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
     const PAGES: usize = 512;
@@ -193,13 +206,12 @@ pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
     let mut resident = 0;
     let mut at = address;
     while at < address + bytes {
-        let length = (address + bytes - at).min(PAGES * page);
-        // SAFETY: `states` has one byte for each page asked for.
-        if unsafe { libc::mincore(ptr::without_provenance_mut(at), length, states.as_mut_ptr()) } != 0 {
+        let states = states.get_mut(..((address + bytes - at) / page).clamp(1, PAGES))?;
+        if !residency(at, states) {
             return None;
         }
-        resident += states.iter().take(length / page).filter(|state| **state & 1 != 0).count() * page;
-        at += length;
+        resident += states.iter().filter(|state| **state & 1 != 0).count() * page;
+        at += states.len() * page;
     }
     Some(resident)
 }

@@ -220,6 +220,10 @@ impl Os for Linux {
         if self.may(Ask::Reserve) { memory::reserve(bytes) } else { None }
     }
 
+    fn reserve_apart(&self, bytes: usize) -> Option<usize> {
+        if self.may(Ask::Reserve) { memory::reserve_apart(bytes, self.random()) } else { None }
+    }
+
     fn map(&self, bytes: usize) -> Option<usize> {
         if self.may(Ask::MapPlainly) { memory::map_plainly(bytes) } else { None }
     }
@@ -296,6 +300,10 @@ impl Os for Linux {
 
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
         if self.may(Ask::Move) { moves::move_pages(from, to, bytes) } else { Moved::Nothing }
+    }
+
+    fn residency(&self, address: usize, pages: &mut [u8]) -> bool {
+        self.may(Ask::Resident) && memory::residency(address, pages)
     }
 
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
@@ -463,6 +471,19 @@ impl Os for Linux {
 mod tests {
     use super::super::Purpose;
     use super::*;
+
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn what_is_reserved_apart_lies_far_from_libraries_and_elsewhere_each_time() {
+        let os = Linux::new();
+        let places: Vec<_> = (0..8).map(|_| os.reserve_apart(1 << 20).unwrap()).collect();
+        let others = [os.reserve(1 << 20).unwrap(), libc::getpid as *const () as usize];
+        for (number, place) in places.iter().enumerate() {
+            assert!(others.iter().all(|other| place.abs_diff(*other) > 1 << 40), "{place:x} {others:x?}");
+            assert!(places[..number].iter().all(|other| place != other));
+            os.unmap(*place, 1 << 20);
+        }
+    }
 
     #[test]
     fn neighbours_of_one_name_are_one_mapping_and_a_refusal_is_not_asked_for_again() {

@@ -47,11 +47,11 @@ fn a_span_that_was_opening_or_closing_becomes_free() {
         let start = first_unit(&pages, id);
         match half {
             // Opening: the map is not written yet.
-            0 => pages.set_owner(start, class.shape().span_units, SizeClass::NONE, SpanId::NONE),
+            0 => pages.set_owner(start, class.shape().span_units, SizeClass::NONE, SpanId::NONE, false),
             // Closing: the map is cleared in part.
-            1 => pages.set_owner(start, 1, SizeClass::NONE, SpanId::NONE),
+            1 => pages.set_owner(start, 1, SizeClass::NONE, SpanId::NONE, false),
             // Opening: the classes are written, the owners are not.
-            _ => pages.set_owner(start, class.shape().span_units, class, SpanId::NONE),
+            _ => pages.set_owner(start, class.shape().span_units, class, SpanId::NONE, false),
         }
         repaired(&pages);
         assert_eq!((pages.stats().used, pages.stats().spans_open), (0, 0), "half {half}");

@@ -45,7 +45,7 @@ impl<O: Os> Guards<O> {
         if slots == 0 || !self.slots.start(os, slots + WIDE_SLOTS as usize) {
             return false;
         }
-        let Some(base) = os.reserve(bytes) else {
+        let Some(base) = os.reserve_apart(bytes) else {
             self.slots.stop(os);
             return false;
         };

@@ -1,0 +1,95 @@
+//! What `calloc` promises, for the least memory and the fewest page faults: what is in memory is written, what is not is
+//! left to the system.
+
+use super::{Fresh, Large};
+use crate::base::round_up;
+use crate::class::LARGEST_BYTES;
+use crate::os::Os;
+use crate::pages::{BLOCK_BYTES, Pages};
+
+/// From here on asking for fresh zero pages is cheaper than writing zeros to a block of a class, and callers of `calloc`
+/// rarely touch all.
+const FRESH_ZEROS_FROM: usize = 128 << 10;
+/// Blocks up to here keep the memory that they have. A page fault costs some four times what writing the page does; but what
+/// is longer is seldom written as a whole, and too much to hold for nothing.
+const KEPT_UP_TO: usize = 32 << 20;
+/// Pages that are looked at in one step, within one block of 2 MiB.
+const PAGES: usize = 512;
+/// Where a step has more parts in and out of memory in turns, its pages are given back together.
+const MOST_PARTS: usize = 16;
+
+impl Large {
+    /// Makes a block read as zeros: `bytes` of it were asked for. It may be one of a class.
+    pub fn clear<O: Os>(&self, os: &O, pages: &Pages<O>, fresh: Fresh, bytes: usize) {
+        let (page, end) = (os.page_bytes(), fresh.address + bytes);
+        let (first, last) = (round_up(fresh.address, page), end & !(page - 1));
+        // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody
+        // touched cost the system nothing to take. A huge page would be in pieces.
+        let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM) && !pages.is_huge(first);
+        let keeps = !fresh.zeroed && bytes > LARGEST_BYTES && bytes <= KEPT_UP_TO;
+        if worth && (keeps && clear_pages(os, first, last) || os.release(first, last - first)) {
+            clear_part(fresh.address, first - fresh.address, fresh.zeroed);
+            clear_part(last, end - last, fresh.zeroed);
+        } else {
+            clear_part(fresh.address, bytes, fresh.zeroed);
+        }
+    }
+}
+
+/// Clears whole pages of a block that its owner has not seen yet, and brings none in. False where the system does not say
+/// which are in memory, or refuses.
+#[inline(never)]
+fn clear_pages<O: Os>(os: &O, first: usize, last: usize) -> bool {
+    let (page, mut at, mut states) = (os.page_bytes().max(1), first, [0; PAGES]);
+    while at < last {
+        let end = round_up(at + 1, BLOCK_BYTES).min(last);
+        let Some(states) = states.get_mut(..((end - at) / page).clamp(1, PAGES)) else { return false };
+        let bytes = states.len() * page;
+        if !os.residency(at, states) || !clear_step(os, at, page, states) {
+            return false;
+        }
+        at += bytes;
+    }
+    true
+}
+
+fn clear_step<O: Os>(os: &O, start: usize, page: usize, states: &[u8]) -> bool {
+    let is_resident = |state: &u8| state & 1 != 0;
+    let resident = states.iter().filter(|state| is_resident(state)).count();
+    let parts = || states.chunk_by(|one, next| is_resident(one) == is_resident(next));
+    // What is sparse stays so: its next owner may need as little of it.
+    if resident < states.len() / 2 || parts().nth(MOST_PARTS).is_some() {
+        return os.release(start, states.len() * page);
+    }
+    let mut at = start;
+    for part in parts() {
+        let bytes = part.len() * page;
+        if part.first().is_some_and(is_resident) {
+            (at..at + bytes).step_by(page).for_each(|at| clear_part(at, page, true));
+        } else if !os.release(at, bytes) {
+            // It may be elsewhere, and not zero.
+            return false;
+        }
+        at += bytes;
+    }
+    true
+}
+
+/// Clears a part of a block that its owner has not seen yet. What may well be zero is read first: to read a page that
+/// nobody touched takes no memory.
+fn clear_part(start: usize, bytes: usize, may_be_zero: bool) {
+    let part = core::ptr::with_exposed_provenance_mut::<u8>(start);
+    // SAFETY: the part lies in a block that is the caller's alone.
+    unsafe {
+        if !may_be_zero || !is_zero(core::slice::from_raw_parts(part, bytes)) {
+            part.write_bytes(0, bytes);
+        }
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // So many at once as registers take.
+    let mut parts = bytes.chunks_exact(64);
+    let of = |part: &[u8]| part.iter().fold(0, |all, byte| all | byte) == 0;
+    of(parts.remainder()) && parts.all(of)
+}
