@@ -11,11 +11,12 @@
 
 use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
+use super::states::State;
 use super::zeros;
 use super::{Hardened, Live};
 use crate::base::fault::{Fault, Misuse};
-use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::{PAGE_BYTES, round_up};
 use crate::large::Fresh;
 use crate::os::Os;
 use core::ptr::with_exposed_provenance_mut as at_mut;
@@ -25,6 +26,8 @@ pub(super) const MOST_FENCED: usize = 12 << 10;
 /// Freed runs that wait, and the longest that does.
 const WAITING: usize = 32;
 const LONGEST_WAITING: usize = 4 << 20;
+/// A waiting run of so many bytes is known to hold no memory.
+const COUNTED_APART: usize = 128 * PAGE_BYTES;
 
 /// Freed runs whose addresses nobody gets yet.
 pub struct Runs {
@@ -64,15 +67,23 @@ impl<O: Os> Hardened<O> {
         let Some(fresh) = fresh else { return Ok(0) };
         let run = fresh.address;
         let user = run + layout.user;
-        if !self.hand_out(user)? {
+        if !self.hand_out(user, State::Live)? {
             match reused {
                 Some(_) => self.stuck.put(run, layout.guard),
                 None => self.heap.free(run),
             }
             return Ok(0);
         }
-        self.clear(fresh, run + layout.body, layout.guard - layout.body);
+        if reused.is_some() || !may_fence {
+            self.clear(fresh, run + layout.body, layout.guard - layout.body);
+        } else {
+            // What somebody left behind the guards would stay in memory for as long as the block lives.
+            self.clear(fresh, run, self.run_bytes(run));
+        }
         let fenced = reused.is_some() || may_fence && self.fence(run, layout);
+        if fenced {
+            self.note_guards(run, layout);
+        }
         let frame = Frame { fenced, ..self.frame_for(align, bytes) };
         // SAFETY: the block and what lies around it up to the guards is ours.
         unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };
@@ -87,11 +98,24 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    pub(super) fn wipe(&self, start: usize, bytes: usize) {
-        if !self.heap.os.release(start, bytes) {
+    /// Makes memory read as zeros; whether it went back to the system for that.
+    pub(super) fn wipe(&self, start: usize, bytes: usize) -> bool {
+        let is_gone = self.heap.os.release(start, bytes);
+        if !is_gone {
             // SAFETY: nobody owns a block there.
             unsafe { at_mut::<u8>(start).write_bytes(0, bytes) };
         }
+        is_gone
+    }
+
+    /// The guards of a run hold no memory, so they do not count for limits; between them there may be some.
+    fn note_guards(&self, run: usize, layout: Layout) {
+        let pages = &self.heap.pages;
+        self.heap.inside(|| {
+            pages.note_gone(run, 0, layout.body, true);
+            pages.note_gone(run, layout.body, layout.guard, false);
+            pages.note_gone(run, layout.guard, self.run_bytes(run), true);
+        });
     }
 
     fn fence(&self, run: usize, layout: Layout) -> bool {
@@ -143,11 +167,12 @@ impl<O: Os> Hardened<O> {
         let (run, body) = self.run_of(live);
         let guard = self.guard_of(live);
         self.check_slack(live, body, guard)?;
-        self.wipe(body, guard - body);
+        let is_gone = self.wipe(body, guard - body);
         let bytes = self.run_bytes(run);
         if !live.frame.fenced {
             self.heap.free(run);
-        } else if bytes <= LONGEST_WAITING && self.heap.os.close_pages(run, bytes) {
+        } else if bytes <= self.longest_waiting() && self.heap.os.close_pages(run, bytes) {
+            self.heap.inside(|| self.heap.pages.note_gone(run, 0, bytes, is_gone));
             let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
             let older = self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel));
             self.let_go(older, 0);
@@ -157,6 +182,11 @@ impl<O: Os> Hardened<O> {
             self.let_go(run, if is_common { guard - run } else { 0 });
         }
         Ok(())
+    }
+
+    /// The longest run that waits: near a limit those whose memory counts as theirs while they wait do not.
+    fn longest_waiting(&self) -> usize {
+        if self.is_short() { COUNTED_APART } else { LONGEST_WAITING }
     }
 
     /// What lies between guards and canaries was never anybody's: it is zero.

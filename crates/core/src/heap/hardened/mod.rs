@@ -19,20 +19,22 @@ mod make;
 mod quarantine;
 mod regrow;
 mod resize;
+mod short;
 mod states;
 mod stuck;
 mod take;
 mod zeros;
 
 use super::{Heap, Hooks, LARGEST_REQUEST};
-use crate::base::sync::{AtomicU64, AtomicUsize};
+use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::class::SizeClass;
 use crate::os::Os;
 use crate::watch::{Probes, Probing};
 use budget::Budget;
-use frame::Frame;
+use frame::{FRONT, Frame, TAIL_LEAST};
 use guarded::Runs;
 use quarantine::Quarantine;
+use states::State;
 use stuck::Stuck;
 
 /// From here on a block has pages of its own between pages that nobody may touch.
@@ -55,6 +57,8 @@ pub struct Hardened<O: Os> {
     budget: Budget,
     /// Blocks with guard pages now.
     fenced: AtomicUsize,
+    /// Memory is short, and what waited of large blocks was let go.
+    short: AtomicBool,
 }
 
 /// A block that is live, and what its frame says.
@@ -63,6 +67,18 @@ struct Live {
     user: usize,
     class: SizeClass,
     frame: Frame,
+}
+
+impl Live {
+    fn state(&self) -> State {
+        if self.frame.behind { State::LiveBehind } else { State::Live }
+    }
+
+    /// How long a small block may become where it lies, with the least tail.
+    fn most_in_place(&self) -> usize {
+        let around = if self.frame.behind { FRONT } else { self.frame.front() };
+        self.class.block_bytes().saturating_sub(around + TAIL_LEAST)
+    }
 }
 
 impl<O: Os> Hardened<O> {
@@ -90,6 +106,7 @@ impl<O: Os> Hardened<O> {
             stuck: Stuck::new(),
             budget: Budget::new(),
             fenced: AtomicUsize::new(0),
+            short: AtomicBool::new(false),
         }
     }
 

@@ -380,7 +380,7 @@ fn where_the_option_says_so_any_family_frees_what_another_made() {
 fn a_block_that_a_foreign_new_asked_malloc_for_fits_what_that_was_asked_for() {
     let frame = |bytes, align: usize| {
         let asked = align.trailing_zeros();
-        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false }
+        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false, behind: false }
     };
     assert!(frame(1, 1).serves_foreign_new(0, 1) && frame(100, 1).serves_foreign_new(100, 1));
     assert!(frame(128, 64).serves_foreign_new(100, 64) && frame(104, 8).serves_foreign_new(100, 4));
@@ -469,4 +469,135 @@ fn threads_that_share_virtual_cpus_get_each_block_once_while_quarantine_is_empti
         }
     });
     heap.audit();
+}
+
+#[test]
+fn an_aligned_block_takes_twice_what_was_asked_for_at_the_most() {
+    for (bytes, align) in [(32, 32), (64, 64), (100, 64), (512, 512), (1024, 256), (4096, 4096), (8192, 4096)]
+    {
+        let heap = hardened();
+        let blocks: Vec<usize> = (0..50).map(|_| heap.allocate_aligned(align, bytes)).collect();
+        for block in &blocks {
+            assert!(block.is_multiple_of(align) && heap.usable_bytes(*block) == bytes);
+            let (_, memory) = heap.heap.block_of(*block).unwrap();
+            assert!(memory <= 2 * bytes, "{bytes} at {align}: {memory}");
+            fill(*block, bytes, 7);
+            heap.check_size(*block, bytes, align);
+        }
+        blocks.iter().for_each(|block| heap.free(*block));
+        heap.audit();
+    }
+}
+
+/// A block that has its frame behind it, and that is not the first of its span.
+fn aligned_block(heap: &Hardened<Fake>) -> usize {
+    (0..2).map(|_| heap.allocate_aligned(64, 64)).max().unwrap()
+}
+
+#[test]
+fn an_aligned_block_is_checked_as_any_other_is() {
+    let written = |place: isize| {
+        let heap = hardened();
+        let block = aligned_block(&heap);
+        fill(block.wrapping_add_signed(place), 1, b'A');
+        fault_of(heap.take_back(block, Maker::Malloc))
+    };
+    for place in -8..0 {
+        assert_eq!(written(place), Some(Fault::Underflow), "{place}");
+    }
+    assert_eq!((written(0), written(63)), (None, None));
+    for place in (64..96).chain(112..128) {
+        assert_eq!(written(place), Some(Fault::Overflow), "{place}");
+    }
+    let heap = hardened();
+    let block = aligned_block(&heap);
+    assert_eq!(
+        fault_of(heap.take_back(block, Maker::New)).map(|fault| fault == Fault::DoubleFree),
+        Some(false)
+    );
+    assert_eq!(fault_of(heap.take_back(block + 16, Maker::Malloc)), Some(Fault::InteriorPointer));
+    assert!(heap.look_at_copy(block, 64).is_ok() && heap.look_at_copy(block + 60, 4).is_ok());
+    assert_eq!(fault_of(heap.look_at_copy(block, 65)), Some(Fault::PastEnd(Access::Write)));
+    assert_eq!(fault_of(heap.look_at_copy(block + 60, 5)), Some(Fault::PastEnd(Access::Write)));
+    assert_eq!(heap.explain(block + 8, Access::Execute).and_then(|misuse| misuse.block), Some((block, 64)));
+    assert_eq!(heap.reallocate_aligned(block, 64, 100), block, "it has the room");
+    assert!(heap.usable_bytes(block) == 100 && holds(block, 64, 0));
+    assert_eq!(heap.reallocate_aligned(block, 64, 60), block);
+    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None);
+    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), Some(Fault::DoubleFree));
+}
+
+#[test]
+fn blocks_with_their_frames_before_and_behind_them_are_neighbours_in_every_order() {
+    let heap = hardened();
+    let mut random = 7u64;
+    let mut live: Vec<(usize, usize, usize)> = Vec::new();
+    for _ in 0..20_000 {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let (bytes, align) = ((random >> 33) as usize % 120, 1 << (random >> 60));
+        if random >> 20 & 1 == 0 && !live.is_empty() {
+            let (block, bytes, align) = live.swap_remove(random as usize % live.len());
+            assert!(holds(block, bytes, block as u8 | 1), "its contents are its owner's");
+            heap.check_size(block, bytes, align);
+            assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None);
+        } else {
+            let block = heap.allocate_aligned(align, bytes);
+            fill(block, bytes, block as u8 | 1);
+            live.push((block, bytes, align));
+        }
+    }
+    live.into_iter().for_each(|(block, ..)| heap.free(block));
+    heap.empty_quarantine();
+    heap.audit();
+}
+
+#[test]
+fn guards_and_runs_that_wait_hold_no_memory_and_do_not_count_for_limits() {
+    let heap = hardened();
+    let used_before = heap.allocate(300_000);
+    fill(used_before, 300_000, 1);
+    heap.free(used_before);
+    heap.empty_quarantine();
+    let blocks: Vec<usize> = (0..20).map(|_| heap.allocate(40_000)).collect();
+    blocks.iter().for_each(|block| fill(*block, 40_000, 1));
+    let pages_of_blocks = 20 * 11 * 4096;
+    let footprint = || heap.heap.pages.footprint();
+    assert!(footprint() <= pages_of_blocks, "{}", footprint());
+    for block in &blocks {
+        let live = heap.inspect(*block).unwrap();
+        let ((run, body), guard) = (heap.run_of(&live), heap.guard_of(&live));
+        let rest = run + heap.run_bytes(run) - guard;
+        let resident = |start, bytes| heap.heap.os.resident_bytes(start, bytes).unwrap();
+        assert_eq!((resident(run, body - run), resident(guard, rest)), (0, 0));
+    }
+    let grown = heap.reallocate(blocks[0], 60_000);
+    assert!(footprint() <= pages_of_blocks + 5 * 4096 + 11 * 4096, "{}", footprint());
+    heap.free(grown);
+    blocks[1..].iter().for_each(|block| heap.free(*block));
+    assert_eq!(footprint(), heap.heap.pages.dirty_free_bytes(), "all of them wait");
+    heap.empty_quarantine();
+    heap.audit();
+    assert_eq!(heap.heap.pages.released_bytes(), 0);
+}
+
+#[test]
+fn near_the_soft_limit_blocks_above_48_kib_do_not_wait() {
+    let heap = hardened();
+    heap.heap.options.set(b"guard_budget", b"0", Origin::Environment).unwrap();
+    let live: Vec<usize> = (0..100).map(|_| heap.allocate(100_000)).collect();
+    let reused = || {
+        let block = heap.allocate(100_000);
+        heap.free(block);
+        heap.allocate(100_000) == block
+    };
+    assert!(!reused());
+    let footprint = heap.heap.pages.footprint();
+    heap.heap.pages.limits.set(Some(footprint + footprint / 32), None);
+    let small = heap.allocate(100);
+    assert!((0..3).any(|_| reused()), "it comes back at once");
+    heap.free(small);
+    assert_ne!(heap.allocate(100), small, "small ones wait as ever");
+    heap.heap.pages.limits.set(Some(footprint * 2), None);
+    assert!(!(0..3).any(|_| reused()));
+    live.into_iter().for_each(|block| heap.free(block));
 }
