@@ -26,6 +26,8 @@ pub(super) const MOST_FENCED: usize = 12 << 10;
 /// Freed runs that wait, and the longest that does.
 const WAITING: usize = 32;
 const LONGEST_WAITING: usize = 4 << 20;
+/// Between the guards of a run no longer than this memory stays where it is when the block is freed.
+const KEPT: usize = 64 << 10;
 /// A waiting run of so many bytes is known to hold no memory.
 const COUNTED_APART: usize = 128 * PAGE_BYTES;
 
@@ -74,12 +76,7 @@ impl<O: Os> Hardened<O> {
             }
             return Ok(0);
         }
-        if reused.is_some() || !may_fence {
-            self.clear(fresh, run + layout.body, layout.guard - layout.body);
-        } else {
-            // What somebody left behind the guards would stay in memory for as long as the block lives.
-            self.clear(fresh, run, self.run_bytes(run));
-        }
+        self.clear(fresh, layout, reused.is_none() && may_fence);
         let fenced = reused.is_some() || may_fence && self.fence(run, layout);
         if fenced {
             self.note_guards(run, layout);
@@ -91,10 +88,28 @@ impl<O: Os> Hardened<O> {
     }
 
     /// Memory that others used before was cleared when it was freed; but who writes where he may not can
-    /// write there.
-    fn clear(&self, fresh: Fresh, body: usize, bytes: usize) {
-        if !fresh.zeroed {
-            self.wipe(body, bytes);
+    /// write there. What is there of the guards would stay in memory for as long as the block lives.
+    fn clear(&self, fresh: Fresh, layout: Layout, with_guards: bool) {
+        if fresh.zeroed {
+            return;
+        }
+        let (run, body) = (fresh.address, layout.guard - layout.body);
+        let end = if with_guards { self.run_bytes(run) } else { layout.guard };
+        let start = if with_guards { 0 } else { layout.body };
+        if body > KEPT {
+            self.wipe(run + start, end - start);
+            return;
+        }
+        if with_guards {
+            self.heap.os.release(run, layout.body);
+            self.heap.os.release(run + layout.guard, end - layout.guard);
+        }
+        // SAFETY: whole pages of a run that is ours, and longer than a frame.
+        unsafe {
+            zeros::bring_in(run + layout.body, body);
+            if !zeros::is_zero(run + layout.body, body) {
+                at_mut::<u8>(run + layout.body).write_bytes(0, body);
+            }
         }
     }
 
@@ -167,21 +182,36 @@ impl<O: Os> Hardened<O> {
         let (run, body) = self.run_of(live);
         let guard = self.guard_of(live);
         self.check_slack(live, body, guard)?;
-        let is_gone = self.wipe(body, guard - body);
+        let is_gone = self.empty(live, body, guard);
         let bytes = self.run_bytes(run);
         if !live.frame.fenced {
             self.heap.free(run);
         } else if bytes <= self.longest_waiting() && self.heap.os.close_pages(run, bytes) {
-            self.heap.inside(|| self.heap.pages.note_gone(run, 0, bytes, is_gone));
+            if is_gone {
+                self.heap.inside(|| self.heap.pages.note_gone(run, 0, bytes, true));
+            }
+            self.heap.count_large_quarantined(run, true);
             let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
             let older = self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel));
-            self.let_go(older, 0);
+            self.leave(older);
         } else {
             // Between its guards it is open. Not every run has its first guard where another block would.
             let is_common = body == run + self.heap.os.page_bytes();
             self.let_go(run, if is_common { guard - run } else { 0 });
         }
         Ok(())
+    }
+
+    /// Makes a block that was taken back read as zeros; whether its memory went back to the system for that. A short one keeps
+    /// it: to fault it in again costs more than to write zeros, and few wait.
+    fn empty(&self, live: &Live, body: usize, guard: usize) -> bool {
+        if guard - body > KEPT {
+            return self.wipe(body, guard - body);
+        }
+        let tail = self.room(live).min(frame::TAIL_MOST);
+        // SAFETY: the block is the heap's again; between its guards nothing else was ever written.
+        unsafe { zeros::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
+        false
     }
 
     /// The longest run that waits: near a limit those whose memory counts as theirs while they wait do not.
@@ -203,9 +233,17 @@ impl<O: Os> Hardened<O> {
         Ok(())
     }
 
+    /// Lets a run go that waited, if it is one.
+    fn leave(&self, run: usize) {
+        if run != 0 {
+            self.heap.count_large_quarantined(run, false);
+            self.let_go(run, 0);
+        }
+    }
+
     /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard` is what `Stuck` keeps with it.
     fn let_go(&self, run: usize, guard: usize) {
-        if run != 0 && !self.give(run) {
+        if !self.give(run) {
             self.stuck.put(run, guard);
         }
     }
@@ -233,7 +271,7 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn empty_runs(&self) {
-        self.runs.waiting.iter().for_each(|place| self.let_go(place.swap(0, Ordering::AcqRel), 0));
+        self.runs.waiting.iter().for_each(|place| self.leave(place.swap(0, Ordering::AcqRel)));
         while self.stuck.take(|run, _| self.give(run)).is_some() {}
     }
 }

@@ -4,6 +4,7 @@ use super::frame::{self, FRONT, TAIL_LEAST};
 use super::states::State;
 use super::{Hardened, Live};
 use crate::base::fault::{Fault, Maker, Misuse};
+use crate::base::sync::Ordering;
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
@@ -19,7 +20,7 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn check_maker(&self, live: &Live, by: Maker) -> Result<(), Misuse> {
-        if live.frame.maker == by || !self.makers_count() {
+        if self.is_pair(live.frame.maker, by) {
             return Ok(());
         }
         Err(self.about(Fault::WrongFunction { made: live.frame.maker, freed: by }, live))
@@ -27,10 +28,31 @@ impl<O: Os> Hardened<O> {
 
     pub(super) fn check_empty_maker(&self, empty: Empty, by: Maker) -> Result<(), Misuse> {
         let made = empty.maker();
-        if made == by || !self.makers_count() {
+        if self.is_pair(made, by) {
             return Ok(());
         }
         Err(empty.misuse(Fault::WrongFunction { made, freed: by }))
+    }
+
+    /// Whether functions of `by` may free a block of functions of `made`.
+    fn is_pair(&self, made: Maker, by: Maker) -> bool {
+        made == by
+            || !self.makers_count()
+            // What such an operator new gives out is malloc's here, and its delete may be ours; or the other way round.
+            || (made == Maker::Malloc) != (by == Maker::Malloc) && self.has_own_new()
+    }
+
+    /// Whether some object of the process has an operator new that does not reach ours. Asked before a stop only, and anew
+    /// until the answer is yes: objects come late.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn has_own_new(&self) -> bool {
+        let known = self.has_own_new.load(Ordering::Relaxed);
+        if !known && (self.own_new)() {
+            self.has_own_new.store(true, Ordering::Relaxed);
+            return true;
+        }
+        known
     }
 
     /// False where a block may be freed by another family of functions than made it.

@@ -57,6 +57,9 @@ pub struct Hardened<O: Os> {
     budget: Budget,
     /// Blocks with guard pages now.
     fenced: AtomicUsize,
+    /// Says whether some object of the process has an operator new of its own, which asks malloc; and that it said so.
+    own_new: fn() -> bool,
+    has_own_new: AtomicBool,
     /// Memory is short, and what waited of large blocks was let go.
     short: AtomicBool,
 }
@@ -106,8 +109,16 @@ impl<O: Os> Hardened<O> {
             stuck: Stuck::new(),
             budget: Budget::new(),
             fenced: AtomicUsize::new(0),
+            own_new: || false,
+            has_own_new: AtomicBool::new(false),
             short: AtomicBool::new(false),
         }
+    }
+
+    /// The same heap, in a process of which `own_new` says whether an operator new in it asks malloc for its blocks.
+    pub const fn with_own_new(mut self, own_new: fn() -> bool) -> Self {
+        self.own_new = own_new;
+        self
     }
 
     /// The same heap, with probes for tracers.

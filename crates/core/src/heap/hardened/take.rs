@@ -51,6 +51,9 @@ impl<O: Os> Hardened<O> {
             true => start,
             false => self.quarantine.exchange(os, front, class, start),
         };
+        if leaving == 0 {
+            self.heap.quarantined.count(class, true);
+        }
         if leaving != 0 {
             // Every block is looked at again when it is handed out. One that without a budget would have had guards is
             // looked at only then.
@@ -65,7 +68,10 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn empty_quarantine(&self) {
-        self.quarantine.empty(&self.heap.os, |block| self.heap.free(block));
+        self.quarantine.empty(&self.heap.os, |block| {
+            self.heap.quarantined.count(self.heap.pages.class_of(block), false);
+            self.heap.free(block);
+        });
         self.empty_runs();
     }
 

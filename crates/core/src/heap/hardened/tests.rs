@@ -574,7 +574,13 @@ fn guards_and_runs_that_wait_hold_no_memory_and_do_not_count_for_limits() {
     assert!(footprint() <= pages_of_blocks + 5 * 4096 + 11 * 4096, "{}", footprint());
     heap.free(grown);
     blocks[1..].iter().for_each(|block| heap.free(*block));
-    assert_eq!(footprint(), heap.heap.pages.dirty_free_bytes(), "all of them wait");
+    let kept = footprint() - heap.heap.pages.dirty_free_bytes();
+    assert!(kept <= pages_of_blocks, "all of them wait, with their memory: {kept}");
+    let longer: Vec<usize> = (0..20).map(|_| heap.allocate(100_000)).collect();
+    longer.iter().for_each(|block| fill(*block, 100_000, 1));
+    heap.empty_quarantine();
+    longer.iter().for_each(|block| heap.free(*block));
+    assert_eq!(footprint(), heap.heap.pages.dirty_free_bytes(), "longer ones wait without");
     heap.empty_quarantine();
     heap.audit();
     assert_eq!(heap.heap.pages.released_bytes(), 0);
@@ -600,4 +606,54 @@ fn near_the_soft_limit_blocks_above_48_kib_do_not_wait() {
     heap.heap.pages.limits.set(Some(footprint * 2), None);
     assert!(!(0..3).any(|_| reused()));
     live.into_iter().for_each(|block| heap.free(block));
+}
+
+#[test]
+fn what_is_in_quarantine_is_told_apart_from_what_lives() {
+    let heap = hardened();
+    let kept: Vec<usize> =
+        (0..10).flat_map(|_| [100, 5000, 50_000, 300_000].map(|bytes| heap.allocate(bytes))).collect();
+    let before = heap.heap.stats();
+    assert_eq!((before.quarantined, before.large_blocks), (0, 20));
+    for _ in 0..3 {
+        let more: Vec<usize> =
+            (0..40).flat_map(|_| [100, 5000, 50_000, 300_000].map(|bytes| heap.allocate(bytes))).collect();
+        more.iter().for_each(|block| heap.free(*block));
+        let stats = heap.heap.stats();
+        assert_eq!((stats.live, stats.large_blocks, stats.large), (before.live, 20, before.large));
+        assert!(stats.quarantined >= 32 * 65_536, "32 runs at the least: {}", stats.quarantined);
+    }
+    let stats = heap.heap.stats();
+    let sum: u64 =
+        [stats.live_requested, stats.waste(), stats.quarantined, stats.vcpu_caches, stats.transfer]
+            .into_iter()
+            .chain([stats.free_in_spans, stats.span_tails, stats.dirty_free, stats.metadata])
+            .sum();
+    assert_eq!(sum - stats.not_in_memory, stats.resident, "{stats:?}");
+    heap.empty_quarantine();
+    let after = heap.heap.stats();
+    assert_eq!((after.quarantined, after.live, after.large_blocks), (0, before.live, 20));
+    kept.into_iter().for_each(|block| heap.free(block));
+    heap.release(0);
+    let stats = heap.heap.stats();
+    assert_eq!((stats.live, stats.quarantined, stats.large_blocks), (0, 0, 0));
+}
+
+#[test]
+fn where_an_object_has_its_own_operator_new_malloc_and_new_are_no_pair_to_judge() {
+    for own_new in [|| false, || true] {
+        let heap = Box::new(Hardened::new(Fake::default()).with_own_new(own_new));
+        for (made, freed) in Maker::ALL.into_iter().flat_map(|made| Maker::ALL.map(|freed| (made, freed))) {
+            let block = heap.allocate(100);
+            heap.mark(block, made);
+            let is_judged = made != freed && (!own_new() || (made == Maker::Malloc) == (freed == Maker::Malloc));
+            let wrong = Fault::WrongFunction { made, freed };
+            assert_eq!(fault_of(heap.take_back(block, freed)), is_judged.then_some(wrong), "{own_new:?}");
+        }
+        // As libstdc++ asks malloc for a block of no bytes, and for one at a multiple of 64.
+        if own_new() {
+            heap.check_size(heap.allocate(1), 0, 1);
+            heap.check_size(heap.allocate_aligned(64, 128), 100, 64);
+        }
+    }
 }
