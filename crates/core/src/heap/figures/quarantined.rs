@@ -1,9 +1,9 @@
 //! How much of what the heap gave out is with a policy, which keeps freed blocks back for a while.
 
-use crate::heap::Heap;
 use crate::base::place::Places;
 use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::class::{SizeClass, TABLE_LEN};
+use crate::heap::Heap;
 use crate::os::Os;
 use core::mem::offset_of;
 

@@ -149,9 +149,8 @@ impl<O: Os> Blocks for Hardened<O> {
         let live = self.heap.obeyed(self.inspect(address));
         let frame = live.frame;
         let is_exact = frame.bytes == bytes && is_said(frame.asked, align);
-        let is_of_own_new = || {
-            frame.serves_foreign_new(bytes, align) && (!self.makers_count() || self.has_own_new())
-        };
+        let is_of_own_new =
+            || frame.serves_foreign_new(bytes, align) && (!self.makers_count() || self.has_own_new());
         if !is_exact && !is_of_own_new() {
             let said = Some(bytes);
             self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))

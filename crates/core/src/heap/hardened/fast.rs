@@ -23,7 +23,7 @@ impl<O: Os> Hardened<O> {
         if start == 0 {
             return 0;
         }
-        let frame = Frame { bytes, maker, laid: 0, asked: 0, fenced: false, behind: false };
+        let frame = Frame { bytes, maker, laid: 0, asked: 0, fenced: false, behind: false, further: 0 };
         let block = self.heap.obeyed(self.lay_out(start, class, frame));
         self.heap.note_made(block, bytes)
     }

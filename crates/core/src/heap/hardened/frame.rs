@@ -38,6 +38,9 @@ const LAID_SHIFT: u32 = MAKER_SHIFT + 3;
 const ASKED_SHIFT: u32 = LAID_SHIFT + 6;
 const FENCED_SHIFT: u32 = ASKED_SHIFT + 6;
 const BEHIND_SHIFT: u32 = FENCED_SHIFT + 1;
+const FURTHER_SHIFT: u32 = BEHIND_SHIFT + 1;
+/// The most that `further` may be.
+pub const MOST_FURTHER: usize = (1 << (u64::BITS - FURTHER_SHIFT)) - 1;
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +55,8 @@ pub struct Frame {
     pub fenced: bool,
     /// What and canary stand at the end of its memory.
     pub behind: bool,
+    /// How far inside its run a block with guards lies, in parts as long as runs are aligned to.
+    pub further: usize,
 }
 
 impl Frame {
@@ -62,6 +67,7 @@ impl Frame {
             | (self.asked as u64) << ASKED_SHIFT
             | (self.fenced as u64) << FENCED_SHIFT
             | (self.behind as u64) << BEHIND_SHIFT
+            | (self.further as u64) << FURTHER_SHIFT
     }
 
     fn of_word(word: u64) -> Option<Frame> {
@@ -72,6 +78,7 @@ impl Frame {
             asked: (word >> ASKED_SHIFT & 63) as u32,
             fenced: word >> FENCED_SHIFT & 1 == 1,
             behind: word >> BEHIND_SHIFT & 1 == 1,
+            further: (word >> FURTHER_SHIFT) as usize,
         })
     }
 
@@ -266,8 +273,15 @@ mod tests {
 
     impl Framed {
         fn new() -> Self {
-            let frame =
-                Frame { bytes: 77, maker: Maker::NewArray, laid: 12, asked: 0, fenced: true, behind: false };
+            let frame = Frame {
+                bytes: 77,
+                maker: Maker::NewArray,
+                laid: 12,
+                asked: 0,
+                fenced: true,
+                behind: false,
+                further: 0,
+            };
             let framed = Framed { memory: vec![0; 8], frame };
             // SAFETY: the memory is 128 bytes long, as many as the front, the block and its tail.
             let tail = unsafe { write(SECRET, framed.user(), frame, ROOM - frame.bytes) };
@@ -325,7 +339,15 @@ mod tests {
     #[test]
     fn a_usual_block_is_known_until_any_byte_of_its_frame_changes() {
         for bytes in 1..80 {
-            let frame = Frame { bytes, maker: Maker::New, laid: 0, asked: 0, fenced: false, behind: false };
+            let frame = Frame {
+                bytes,
+                maker: Maker::New,
+                laid: 0,
+                asked: 0,
+                fenced: false,
+                behind: false,
+                further: 0,
+            };
             let mut framed = Framed { memory: vec![0; 7], frame };
             let room = 112 - FRONT - bytes;
             // SAFETY: the memory is 112 bytes long.

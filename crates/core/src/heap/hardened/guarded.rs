@@ -5,20 +5,23 @@
 //!   run                   user                                             guard       end of the run
 //! ```
 //!
-//! A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all
+//! The first guard has a random number of pages. A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all
 //! access, and waits so until others have been freed. Where the system refuses, or the process has many such
 //! blocks, there are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
 
 use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
+use super::make::drawn;
 use super::states::State;
 use super::zeros;
 use super::{Hardened, Live};
+use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::base::{PAGE_BYTES, round_up};
 use crate::large::Fresh;
 use crate::os::Os;
+use core::cell::Cell;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 
 /// Each fenced run can cost two mappings, of which a process may have 65,530.
@@ -55,9 +58,11 @@ impl<O: Os> Hardened<O> {
     ) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
-        let reused = self.reuse(layout);
+        let reused = self.reuse(layout, align);
+        let further = if may_fence && align <= os.page_bytes() { self.random_front(layout) } else { 0 };
+        let layout = layout.shifted(reused.map_or(further, |(_, further)| further));
         let fresh = match reused {
-            Some(address) => Some(Some(Fresh { address, zeroed: false })),
+            Some((address, _)) => Some(Some(Fresh { address, zeroed: false })),
             None => self.heap.in_slow_path(|| {
                 let placed = if growing { self.place_with_room(layout) } else { None };
                 placed.or_else(|| self.heap.allocate_large(layout.total, layout.align))
@@ -71,38 +76,34 @@ impl<O: Os> Hardened<O> {
         let user = run + layout.user;
         if !self.hand_out(user, State::Live)? {
             match reused {
-                Some(_) => self.stuck.put(run, layout.guard),
+                Some(_) => self.stuck.put(run, self.open_part(layout.body, layout.guard)),
                 None => self.heap.free(run),
             }
             return Ok(0);
         }
-        self.clear(fresh, layout, reused.is_none() && may_fence);
+        let are_gone = self.clear(fresh, layout, reused.is_none() && may_fence);
         let fenced = reused.is_some() || may_fence && self.fence(run, layout);
-        if fenced {
+        if fenced && are_gone {
             self.note_guards(run, layout);
         }
-        let frame = Frame { fenced, ..self.frame_for(align, bytes) };
+        let further = if align > os.page_bytes() { 0 } else { layout.user / layout.align };
+        let frame = Frame { fenced, further, ..self.frame_for(align, bytes) };
         // SAFETY: the block and what lies around it up to the guards is ours.
         unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };
         Ok(user)
     }
 
     /// Memory that others used before was cleared when it was freed; but who writes where he may not can
-    /// write there. What is there of the guards would stay in memory for as long as the block lives.
-    fn clear(&self, fresh: Fresh, layout: Layout, with_guards: bool) {
+    /// write there. What is there of the guards would stay in memory for as long as the block lives: whether it went back.
+    fn clear(&self, fresh: Fresh, layout: Layout, with_guards: bool) -> bool {
         if fresh.zeroed {
-            return;
+            return true;
         }
         let (run, body) = (fresh.address, layout.guard - layout.body);
         let end = if with_guards { self.run_bytes(run) } else { layout.guard };
         let start = if with_guards { 0 } else { layout.body };
         if body > KEPT {
-            self.wipe(run + start, end - start);
-            return;
-        }
-        if with_guards {
-            self.heap.os.release(run, layout.body);
-            self.heap.os.release(run + layout.guard, end - layout.guard);
+            return self.wipe(run + start, end - start);
         }
         // SAFETY: whole pages of a run that is ours, and longer than a frame.
         unsafe {
@@ -111,6 +112,8 @@ impl<O: Os> Hardened<O> {
                 at_mut::<u8>(run + layout.body).write_bytes(0, body);
             }
         }
+        let release = |start: usize, end: usize| self.heap.os.release(run + start, end - start);
+        with_guards && release(0, layout.body) & release(layout.guard, end)
     }
 
     /// Makes memory read as zeros; whether it went back to the system for that.
@@ -159,16 +162,32 @@ impl<O: Os> Hardened<O> {
         self.heap.large.usable(&self.heap.pages, run).unwrap_or(0)
     }
 
+    /// Bytes that the first guard of a run is longer than it has to be, whole pages: nobody knows from one block where the
+    /// next one of those with guards is. The block stays where its frame can tell the start of its run.
+    fn random_front(&self, layout: Layout) -> usize {
+        let count = self.placed.fetch_add(1, Ordering::Relaxed);
+        let random = next_random(&mut (self.placement_secret() ^ count.rotate_left(32))) as usize;
+        let page = self.heap.os.page_bytes();
+        let fits = layout.user + page < layout.align;
+        let pages = if fits { random >> 32 & 1 } else { 0 };
+        // Where a freed run was nobody knows what of it has no memory: near a limit it counts.
+        let most = if self.was_short() { 0 } else { frame::MOST_FURTHER };
+        random % (most + 1) * layout.align + pages * page
+    }
+
+    fn placement_secret(&self) -> u64 {
+        drawn(&self.placement, || self.heap.os.random())
+    }
+
     /// The start of a live block's run, and of the part that may be touched.
     pub(super) fn run_of(&self, live: &Live) -> (usize, usize) {
         let page = self.heap.os.page_bytes();
         let align = 1 << live.frame.laid;
-        let run_align = run_align(page, align);
+        let (run_align, body) = (run_align(page, align), (live.user - FRONT) & !(page - 1));
         if align > page {
-            return (live.user - run_align, live.user - page);
+            return (live.user - run_align, body);
         }
-        let run = live.user & !(run_align - 1);
-        (run, run + page)
+        ((live.user & !(run_align - 1)) - live.frame.further * run_align, body)
     }
 
     /// Where the second guard of a live block begins.
@@ -195,9 +214,8 @@ impl<O: Os> Hardened<O> {
             let older = self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel));
             self.leave(older);
         } else {
-            // Between its guards it is open. Not every run has its first guard where another block would.
-            let is_common = body == run + self.heap.os.page_bytes();
-            self.let_go(run, if is_common { guard - run } else { 0 });
+            // Between its guards it is open.
+            self.let_go(run, self.open_part(body - run, guard - run));
         }
         Ok(())
     }
@@ -256,16 +274,32 @@ impl<O: Os> Hardened<O> {
         opened
     }
 
-    /// A run that is stuck with its guards where this layout has them. Those that can be opened by now are given back.
-    fn reuse(&self, layout: Layout) -> Option<usize> {
+    /// What `Stuck` keeps with a run that is open between its guards: where they are. 0 where that is not to be told.
+    fn open_part(&self, body: usize, guard: usize) -> usize {
         let page = self.heap.os.page_bytes();
-        let suits = |run: usize, guard: usize| {
-            guard == layout.guard && layout.body == page && run.is_multiple_of(layout.align)
+        if body / page < page { guard | body / page } else { 0 }
+    }
+
+    /// A run that is stuck with its guards as far apart as this layout has them, and by how many bytes its first one is
+    /// longer. Those that can be opened by now are given back.
+    fn reuse(&self, layout: Layout, align: usize) -> Option<(usize, usize)> {
+        let page = self.heap.os.page_bytes();
+        let further = Cell::new(0);
+        let suits = |run: usize, open_part: usize| {
+            let (guard, body) = (open_part & !(page - 1), (open_part & (page - 1)) * page);
+            further.set(body.wrapping_sub(layout.body));
+            let is_as_long =
+                open_part != 0 && body >= layout.body && guard - body == layout.guard - layout.body;
+            let is_told = (layout.user + further.get()) / layout.align <= frame::MOST_FURTHER;
+            is_as_long
+                && run.is_multiple_of(layout.align)
+                && if align > page { body == layout.body } else { is_told }
         };
         loop {
             let run = self.stuck.take(suits)?;
+            let further = further.get();
             if !self.give(run) {
-                return Some(run);
+                return Some((run, further));
             }
         }
     }

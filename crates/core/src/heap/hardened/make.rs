@@ -6,7 +6,7 @@ use super::zeros;
 use super::{GUARDED_FROM, Hardened, Live, MOST_SMALL, MOST_SMALL_ALIGN};
 use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Maker, Misuse};
-use crate::base::sync::Ordering;
+use crate::base::sync::{AtomicU64, Ordering};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
@@ -96,7 +96,7 @@ impl<O: Os> Hardened<O> {
 
     pub(super) fn frame_for(&self, align: usize, bytes: usize) -> Frame {
         let asked = align.max(1).trailing_zeros();
-        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false, behind: false }
+        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false, behind: false, further: 0 }
     }
 
     /// Marks a block live; false where there is no memory for the mark.
@@ -112,18 +112,24 @@ impl<O: Os> Hardened<O> {
     #[inline(always)]
     pub(super) fn secret(&self) -> u64 {
         match self.secret.load(Ordering::Relaxed) {
-            0 => self.draw_secret(),
+            0 => drawn(&self.secret, || self.heap.os.random()),
             secret => secret,
         }
     }
+}
 
-    #[cold]
-    fn draw_secret(&self) -> u64 {
-        let drawn = self.heap.os.random() | 1;
-        match self.secret.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => drawn,
-            Err(other) => other,
-        }
+/// A secret of this process, which is drawn when it is first asked for.
+#[cold]
+#[inline(never)]
+pub(super) fn drawn(secret: &AtomicU64, random: impl Fn() -> u64) -> u64 {
+    let known = secret.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let drawn = random() | 1;
+    match secret.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => drawn,
+        Err(other) => other,
     }
 }
 

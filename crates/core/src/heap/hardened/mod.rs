@@ -60,6 +60,9 @@ pub struct Hardened<O: Os> {
     /// Says whether some object of the process has an operator new of its own, which asks malloc; and that it said so.
     own_new: fn() -> bool,
     has_own_new: AtomicBool,
+    /// A secret by which blocks with guards are placed, and how many were.
+    placement: AtomicU64,
+    placed: AtomicU64,
     /// Memory is short, and what waited of large blocks was let go.
     short: AtomicBool,
 }
@@ -111,6 +114,8 @@ impl<O: Os> Hardened<O> {
             fenced: AtomicUsize::new(0),
             own_new: || false,
             has_own_new: AtomicBool::new(false),
+            placement: AtomicU64::new(0),
+            placed: AtomicU64::new(0),
             short: AtomicBool::new(false),
         }
     }
