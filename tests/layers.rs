@@ -63,7 +63,7 @@ const ORDERS: [Order; 8] = [
         files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry process/lending
             sampling/rate settings/read paths/keyed settings/start sampling/probes settings/apply recording/switch process/orders process/words paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample recording/events paths/free paths/allocate paths/sizes paths/resize
-            settings/change process/janitor sampling/profile figures/classes figures/counters figures/stats
+            settings/change process/janitor sampling/profile figures/quarantined figures/classes figures/counters figures/stats
             figures/text figures/last_words figures/window blocks hardened verify",
     },
 ];

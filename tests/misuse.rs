@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         }
     }
     trials.push(Trial::test("double_free_in_a_late_destructor", || Ok(late_destructors_are_seen()?)));
+    trials.push(Trial::test("a_library_with_its_own_operator_new", || Ok(own_operators_are_let_be()?)));
     trials.push(Trial::test("sizes_may_lie_where_the_option_says_so", || Ok(lies_about_sizes_go_on()?)));
     trials.push(Trial::test("the_line_of_a_wrong_function_is_exact", || Ok(the_line_is_exact()?)));
     trials.push(Trial::test("functions_may_be_mixed_where_the_option_says_so", || Ok(mixing_goes_on()?)));
@@ -77,6 +78,25 @@ fn late_destructors_are_seen() -> Result<(), String> {
         let run = allocators::run(&mut command, Duration::from_secs(100))?;
         if run.end != End::Signal(libc::SIGABRT) || !run.complaints.starts_with("vcmalloc: double free") {
             return Err(format!("{}: {:?}\n{}", allocator.name, run.end, run.complaints));
+        }
+    }
+    Ok(())
+}
+
+/// malloc's block that is deleted, and the other way round, is no misuse where a library has an operator new of its own.
+fn own_operators_are_let_be() -> Result<(), String> {
+    let source = library::repository().join("tests/misuse/own_new.cc");
+    let own = compile::shared_library(&source, "misuse_own_new", &["-DLIBRARY", "-Wl,-Bsymbolic"])?;
+    let folder = own.parent().expect("a library lies in a folder").display();
+    let flags = [own.display().to_string(), format!("-Wl,-rpath,{folder}"), "-Wno-mismatched-new-delete".to_string()];
+    let program = compile::program(&source, Ground::Preload, &flags)?;
+    for (arguments, end) in [(&[] as &[&str], End::Exit(0)), (&["array"], End::Signal(libc::SIGABRT))] {
+        let mut command = machine::command(&program);
+        command.args(arguments);
+        Allocator::hardened()?.prepare(&mut command)?;
+        let run = allocators::run(&mut command, Duration::from_secs(100))?;
+        if run.end != end {
+            return Err(format!("{arguments:?}: {:?}\n{}", run.end, run.complaints));
         }
     }
     Ok(())

@@ -9,6 +9,11 @@ use vcmalloc_tests::{library, machine, run};
 /// Builds an example of the crate as cargo builds a program's, in a folder of its own: the features are not those of the libraries.
 /// `target`: none for this machine's own.
 fn example(name: &str, features: &str, target: Option<&str>) -> PathBuf {
+    built(name, features, target, "debug")
+}
+
+/// The same with a profile of cargo's, by the name of its folder.
+fn built(name: &str, features: &str, target: Option<&str>, profile: &str) -> PathBuf {
     let folder = library::repository().join("target/rust-crate");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(library::repository()).args(["build", "--quiet", "-p", "vcmalloc", "--example", name]);
@@ -18,9 +23,12 @@ fn example(name: &str, features: &str, target: Option<&str>) -> PathBuf {
     if let Some(target) = target {
         cargo.args(["--target", target]);
     }
+    if profile == "release" {
+        cargo.arg("--release");
+    }
     let built = cargo.output().expect("cargo");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    folder.join(target.unwrap_or("")).join("debug/examples").join(name)
+    folder.join(target.unwrap_or("")).join(profile).join("examples").join(name)
 }
 
 /// What an example prints.
@@ -48,6 +56,51 @@ fn without_override_rust_alone_is_on_it() {
     }
     let text = output_of(&example("rules", "stats,profile", None));
     assert!(text.starts_with("rust true c false\n"), "{text}");
+}
+
+#[test]
+fn rusts_collections_of_every_alignment_run_on_every_form_of_the_crate() {
+    if machine::is_other() || library::is_foreign() {
+        return;
+    }
+    // Features that other tests here build with, too.
+    for (features, profile) in [
+        ("hardened", "debug"),
+        ("hardened", "release"),
+        ("override,stats,hardened", "debug"),
+        ("stats,profile", "debug"),
+    ] {
+        let text = output_of(&built("collections", features, None, profile));
+        assert_eq!(text, "all collections are kept\n", "{features} {profile}");
+    }
+}
+
+#[test]
+fn the_hardened_crate_stops_what_unsafe_code_does_wrong() {
+    if machine::is_other() || library::is_foreign() {
+        return;
+    }
+    const WRONG_SIZE: &str = "free with the wrong size or alignment";
+    const CRIMES: [(&str, &str); 10] = [
+        ("freed_twice", "double free"),
+        ("freed_as_longer", WRONG_SIZE),
+        ("freed_as_shorter", WRONG_SIZE),
+        ("freed_as_aligned", WRONG_SIZE),
+        ("freed_as_less_aligned", WRONG_SIZE),
+        ("resized_from_another_size", WRONG_SIZE),
+        ("written_past_the_end", "write behind the end of a block"),
+        ("written_before_the_start", "write before the start of a block"),
+        ("written_after_the_free", "write to a freed block"),
+        ("freed_inside", "free of an interior pointer"),
+    ];
+    for profile in ["debug", "release"] {
+        let program = built("crimes", "hardened", None, profile);
+        for (crime, line) in CRIMES {
+            let finished = run(Command::new(&program).arg(crime), Duration::from_secs(60)).expect("it runs");
+            let said = &finished.complaints;
+            assert!(said.contains(&format!("vcmalloc: {line}")), "{crime}, {profile}: {said}");
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

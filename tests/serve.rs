@@ -43,9 +43,11 @@ fn the_figures_of_each_process_are_those_that_it_tells() {
         assert_eq!(value("vcmalloc_limit_bytes", &[("limit", "cache_limit")]), number("cache_limit"));
         assert_eq!(value("vcmalloc_cache_misses_total", &[("call", "malloc")]), number("underflows"));
         let tiers =
-            ["requested", "waste", "vcpu_caches", "transfer", "free_in_spans", "span_tails", "dirty_free"];
-        let tiers =
-            tiers.iter().chain(&["metadata"]).map(|tier| value("vcmalloc_tier_bytes", &[("tier", tier)]));
+            ["requested", "waste", "quarantine", "vcpu_caches", "transfer", "free_in_spans", "span_tails"];
+        let tiers = tiers
+            .iter()
+            .chain(&["dirty_free", "metadata"])
+            .map(|tier| value("vcmalloc_tier_bytes", &[("tier", tier)]));
         let sum: f64 = tiers.sum::<f64>() - value("vcmalloc_not_in_memory_bytes", &[]);
         let resident = value("vcmalloc_resident_bytes", &[]);
         assert!((sum - resident).abs() <= resident / 50.0, "{library}: {sum} of {resident}");

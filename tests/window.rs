@@ -64,8 +64,9 @@ impl Drop for Running {
 }
 
 /// Exactly those: the process stands still.
-const COUNTED: [&str; 17] = [
+const COUNTED: [&str; 18] = [
     "live",
+    "quarantined",
     "live_requested",
     "vcpu_caches",
     "transfer",
@@ -209,7 +210,7 @@ fn adds_up(snapshot: &Snapshot) {
         return;
     }
     let (stats, rss) = (&snapshot.stats, snapshot.process.expect("its mappings are told").rss);
-    let caches = stats.vcpu_caches + stats.transfer;
+    let caches = stats.quarantined + stats.vcpu_caches + stats.transfer;
     let free = stats.free_in_spans + stats.span_tails + stats.dirty_free;
     let sum = stats.live_requested + stats.waste() + caches + free + stats.metadata - stats.not_in_memory;
     assert!(sum.abs_diff(stats.resident) <= rss / 50, "{sum} and {} of {rss}", stats.resident);

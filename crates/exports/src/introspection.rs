@@ -23,9 +23,14 @@ pub extern "C" fn malloc_stats() {
     sink.flush();
 }
 
-/// Free bytes that the heap keeps: caches, transfer arrays, free blocks and free pages.
+/// Free bytes that the heap keeps: quarantine, caches, transfer arrays, free blocks and free pages.
 fn free_bytes(stats: &Stats) -> u64 {
-    stats.vcpu_caches + stats.transfer + stats.free_in_spans + stats.span_tails + stats.dirty_free
+    stats.quarantined
+        + stats.vcpu_caches
+        + stats.transfer
+        + stats.free_in_spans
+        + stats.span_tails
+        + stats.dirty_free
 }
 
 /// The figures that glibc has, as far as they exist here.
@@ -106,7 +111,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
     put_sizes(sink);
     text::put_str(sink, "</sizes>\n</heap>\n");
     put_total(sink, "fast", 0, stats.vcpu_caches + stats.transfer);
-    put_total(sink, "rest", 0, stats.free_in_spans + stats.span_tails + stats.dirty_free);
+    put_total(sink, "rest", 0, stats.quarantined + stats.free_in_spans + stats.span_tails + stats.dirty_free);
     put_total(sink, "mmap", stats.large_blocks, stats.large);
     for (kind, bytes) in
         [("current", stats.live + free_bytes(&stats)), ("live", stats.live), ("rss", stats.resident)]

@@ -19,6 +19,7 @@
 //! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
 //! children                    vfork and clone before libc's
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
+//! own_new                     who has an operator new that does not reach ours
 //! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
 //! window probes               where the statistics lie, and what tracers stop at, for who looks from outside
@@ -67,6 +68,8 @@ mod new_mode;
 mod next;
 mod probes;
 mod registration;
+#[cfg(all(hardened, shared))]
+mod own_new;
 #[cfg(exported)]
 mod replaced;
 #[cfg(rust)]
@@ -96,11 +99,15 @@ const BEFORE_GUARDS: Option<fn()> = Some(faults::catch);
 #[cfg(hardened)]
 const BEFORE_GUARDS: Option<fn()> = None;
 
-static HEAP: Policy = Policy::with_hooks(
-    Linux::new(),
-    vcmalloc_core::heap::Hooks { before_guards: BEFORE_GUARDS, unwind: unwind::stack },
-)
-.with_probes(probes::all());
+static HEAP: Policy = policy();
+
+const fn policy() -> Policy {
+    let hooks = vcmalloc_core::heap::Hooks { before_guards: BEFORE_GUARDS, unwind: unwind::stack };
+    let policy = Policy::with_hooks(Linux::new(), hooks).with_probes(probes::all());
+    #[cfg(all(hardened, shared))]
+    let policy = policy.with_own_new(own_new::exists);
+    policy
+}
 
 /// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
 #[inline(always)]

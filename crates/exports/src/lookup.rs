@@ -59,6 +59,20 @@ pub fn defining(name: &CStr, not_in: usize) -> Option<Object> {
     found
 }
 
+/// Whether an object binds its own names first and defines one of these functions, but for the one that holds `not_in`.
+#[cfg(any(hardened, test))]
+#[allow(dead_code)] // the test of this module asks for names only
+pub fn any_symbolic(names: &[&CStr], not_in: usize) -> bool {
+    let mut is_found = false;
+    search(&mut |object| {
+        is_found = object.tables.binds_own
+            && object.flags_at(not_in).is_none()
+            && names.iter().any(|name| object.function(name) != 0);
+        is_found
+    });
+    is_found
+}
+
 /// The object that holds an address.
 #[allow(dead_code)] // the test of this module asks for names only
 pub fn holding(address: usize) -> Option<Object> {
@@ -116,6 +130,9 @@ struct Tables {
     symbols: usize,
     strings: usize,
     hashes: usize,
+    /// The linker was told so: -Bsymbolic.
+    #[allow(dead_code)] // the hardened library asks
+    binds_own: bool,
 }
 
 #[repr(C)]
@@ -140,6 +157,10 @@ impl Tables {
         const STRINGS: usize = 5;
         const SYMBOLS: usize = 6;
         const HASHES: usize = 0x6fff_fef5;
+        // DT_SYMBOLIC, DT_FLAGS and its DF_SYMBOLIC.
+        const SYMBOLIC: usize = 16;
+        const FLAGS: usize = 30;
+        const FLAG_SYMBOLIC: usize = 2;
         let mut tables = Tables::default();
         let mut entry = ptr::with_exposed_provenance::<[usize; 2]>(dynamic);
         // SAFETY: an entry with tag 0 ends the section.
@@ -155,6 +176,8 @@ impl Tables {
                     STRINGS => tables.strings = address,
                     SYMBOLS => tables.symbols = address,
                     HASHES => tables.hashes = address,
+                    SYMBOLIC => tables.binds_own = true,
+                    FLAGS => tables.binds_own |= value & FLAG_SYMBOLIC != 0,
                     _ => {}
                 }
                 entry = entry.add(1);

@@ -10,6 +10,7 @@ use core::alloc::{GlobalAlloc, Layout};
 #[cfg(rust_stats)]
 use core::fmt;
 use core::ptr;
+use vcmalloc_core::base::fault::Maker;
 #[cfg(rust_stats)]
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::class::MIN_ALIGN;
@@ -40,7 +41,7 @@ unsafe impl GlobalAlloc for Vcmalloc {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let address = block.expose_provenance();
-        if layout.align() > MIN_ALIGN || !blocks().free_sized_fast(address, layout.size()) {
+        if layout.align() > MIN_ALIGN || !blocks().take_sized_fast(address, layout.size(), Maker::Malloc) {
             free_slow(address, layout);
         }
     }
@@ -56,11 +57,20 @@ unsafe impl GlobalAlloc for Vcmalloc {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let address = block.expose_provenance();
-        pointer(undisturbed(|| match layout.align() {
-            ..=MIN_ALIGN => blocks().reallocate(address, bytes),
-            align => blocks().reallocate_aligned(address, align, bytes),
+        pointer(undisturbed(|| {
+            #[cfg(hardened)]
+            blocks().check_size(address, layout.size(), named_align(layout));
+            match layout.align() {
+                ..=MIN_ALIGN => blocks().reallocate(address, bytes),
+                align => blocks().reallocate_aligned(address, align, bytes),
+            }
         }))
     }
+}
+
+/// The alignment of a layout for `check_size`: up to `MIN_ALIGN` every block has it, and none was asked for.
+fn named_align(layout: Layout) -> usize {
+    if layout.align() > MIN_ALIGN { layout.align() } else { 0 }
 }
 
 fn pointer(block: usize) -> *mut u8 {
@@ -80,7 +90,7 @@ fn allocate_slow(layout: Layout) -> *mut u8 {
 #[inline(never)]
 fn free_slow(address: usize, layout: Layout) {
     undisturbed(|| {
-        blocks().check_size(address, layout.size(), layout.align());
+        blocks().check_size(address, layout.size(), named_align(layout));
         blocks().free(address);
     });
 }

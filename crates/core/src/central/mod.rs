@@ -16,9 +16,10 @@ mod window;
 pub use budget::Budget;
 pub use lists::locate;
 
+use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
@@ -45,6 +46,8 @@ pub struct Central<O: Os> {
     /// Memory of the transfer arrays; 0 before it is there.
     arrays: AtomicUsize,
     classes: [Class<O>; TABLE_LEN],
+    /// What blocks are shuffled by, where they are; 0 before the first time.
+    order: AtomicU64,
 }
 
 #[repr(align(128))]
@@ -105,6 +108,7 @@ impl<O: Os> Central<O> {
                     spans: Mutex::new(SpanLists::new()),
                 }
             }; TABLE_LEN],
+            order: AtomicU64::new(0),
         }
     }
 
@@ -128,8 +132,30 @@ impl<O: Os> Central<O> {
         unsafe { self.classes.get_unchecked(class.index()) }
     }
 
-    /// Fills `out` with free blocks; fewer than asked for only where there is no memory.
+    /// Fills `out` with free blocks; fewer than asked for only where there is no memory. In no order, where a policy checks
+    /// every block: one of them does not tell where the next one is.
     pub fn take(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
+        let count = self.take_in_order(os, pages, class, out);
+        if pages.keeps_marks() {
+            self.shuffle(os, out.get_mut(..count).unwrap_or_default());
+        }
+        count
+    }
+
+    #[inline(never)]
+    fn shuffle(&self, os: &O, blocks: &mut [usize]) {
+        if self.order.load(Ordering::Relaxed) == 0 {
+            self.order.store(os.random() | 1, Ordering::Relaxed);
+        }
+        // Two threads never have the same state.
+        let mut state = self.order.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed).rotate_left(32);
+        for last in (1..blocks.len()).rev() {
+            let other = ((u128::from(next_random(&mut state)) * (last as u128 + 1)) >> 64) as usize;
+            blocks.swap(last, other);
+        }
+    }
+
+    fn take_in_order(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
         let place = self.class(class);
         let mut count = 0;
         if place.cached.load(Ordering::Relaxed) != 0 {

@@ -81,7 +81,7 @@ pub trait Blocks {
     fn hand_over(&self, address: usize, maker: Maker);
 
     /// Stops the process unless the block at `address` can have been asked for with this size and alignment, or nobody is
-    /// to look.
+    /// to look. An alignment of 0: one that every block has, and nobody says which.
     fn check_size(&self, address: usize, bytes: usize, align: usize);
     /// Bytes that may be used at the start of the block at `address`, 0 for 0.
     fn usable_bytes(&self, address: usize) -> usize;

@@ -38,6 +38,7 @@ use crate::pages::Pages;
 use crate::upkeep::{self, Upkeep};
 use crate::watch::{Empties, Guards, Probes, Probing, Profile, Recording};
 use core::sync::atomic::AtomicU64;
+use figures::Quarantined;
 use process::{Emergency, Found, Orders, Process, SlowPaths, Speaker};
 #[cfg(target_arch = "x86_64")]
 use {
@@ -89,6 +90,7 @@ pub struct Heap<O: Os> {
     orders: Orders,
     speaker: Speaker<O>,
     recording: Recording,
+    quarantined: Quarantined,
 }
 
 struct Requested {
@@ -165,6 +167,7 @@ impl<O: Os> Heap<O> {
             orders: Orders::new(),
             speaker: figures::write_last_words::<O>,
             recording: Recording::new(),
+            quarantined: Quarantined::new(),
         }
     }
 

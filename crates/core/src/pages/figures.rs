@@ -1,6 +1,7 @@
 //! The counters of this layer, and walks over what it has.
 
 use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, Span, SpanId, State};
+use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
 use crate::base::ticks::Tick;
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -100,6 +101,19 @@ impl<O: Os> Pages<O> {
     /// Counts pages inside spans that were given back, or came into use again.
     pub fn count_released(&self, before: usize, after: usize) {
         self.released.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Notes that the pages of a live large block from `from` to `to`, in bytes from its start, hold no memory and nobody
+    /// may touch them, or that they may be in use again. Only pages near its start are told apart.
+    pub fn note_gone(&self, address: usize, from: usize, to: usize, gone: bool) {
+        let state = self.lock();
+        let Some(id) = self.span_of(address).filter(|id| self.is_large_at(&state, *id, address)) else {
+            return;
+        };
+        let (span, [first, end]) = (self.span(id), [from, to].map(|place| place / PAGE_BYTES));
+        let before = span.released_bytes();
+        span.note_gone(first, end, gone);
+        self.count_released(before, span.released_bytes());
     }
 
     /// Notes that pages came into use again that were given back at tick `at`.

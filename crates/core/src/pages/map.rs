@@ -1,7 +1,7 @@
 //! What an address is: the class of its blocks, its span, and whether a block that was given out starts
 //! there.
 
-use super::{ALLOCATED_BITS, GRANULE_SHIFT, Pages, Span, SpanId, Table};
+use super::{ALLOCATED_BITS, BYTES_PER_MARK, GRANULE_SHIFT, Pages, Span, SpanId, Table};
 use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::class::{SizeClass, UNIT_SHIFT};
 use crate::os::Os;
@@ -105,7 +105,7 @@ impl<O: Os> Pages<O> {
         (unsafe { self.allocated.shared(granule / ALLOCATED_BITS) }, 1 << (granule % ALLOCATED_BITS))
     }
 
-    /// From its start on the heap has a byte for every 16 of its own, for who wants to note more.
+    /// From its start on the heap has a byte for every 32 of its own, for who wants to note more.
     pub const fn keep_marks(&mut self) {
         self.marked = true;
     }
@@ -114,9 +114,9 @@ impl<O: Os> Pages<O> {
         self.marked
     }
 
-    /// The byte of an address; none outside the range.
+    /// The mark of an address; none outside the range.
     pub fn mark_of(&self, address: usize) -> Option<&AtomicU8> {
-        let place = address.wrapping_sub(self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
+        let place = address.wrapping_sub(self.base.load(Ordering::Relaxed)) / BYTES_PER_MARK;
         // SAFETY: below `usable`.
         (place < self.marks.usable()).then(|| unsafe { self.marks.shared(place) })
     }

@@ -52,8 +52,10 @@ const GRANULE_SHIFT: u32 = MIN_ALIGN.trailing_zeros();
 const ALLOCATED_BITS: usize = u32::BITS as usize;
 /// Words of `allocated` for a unit.
 const ALLOCATED_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / ALLOCATED_BITS;
+/// Bytes of the heap that a mark is about: no block of a policy that keeps marks has less memory.
+pub const BYTES_PER_MARK: usize = 2 * MIN_ALIGN;
 /// Bytes of `marks` for a unit.
-const MARKS_PER_UNIT: usize = UNIT_BYTES >> GRANULE_SHIFT;
+const MARKS_PER_UNIT: usize = UNIT_BYTES / BYTES_PER_MARK;
 /// Time begins late enough for "long ago" to be in it: TIDY is no time.
 const FIRST_TICK: Tick = Tick(1000);
 

@@ -204,6 +204,13 @@ impl Span {
         self.set_released(self.released() | pages);
     }
 
+    /// Notes for the pages from `first` to before `end` that they hold no memory, or that they may.
+    pub fn note_gone(&self, first: usize, end: usize, gone: bool) {
+        let below = |page: usize| if page >= 128 { u128::MAX } else { (1 << page) - 1 };
+        let pages = below(end) & !below(first);
+        self.set_released(if gone { self.released() | pages } else { self.released() & !pages });
+    }
+
     pub fn released_bytes(&self) -> usize {
         self.released().count_ones() as usize * PAGE_BYTES
     }

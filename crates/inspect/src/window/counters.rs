@@ -204,6 +204,11 @@ impl<'a> Counters<'a> {
         Column { place, heap: &self.heap }
     }
 
+    /// The numbers of all classes of something that not every library has; all 0 where this one has not.
+    pub fn of_some_libraries(&self, name: &str) -> Column<'_> {
+        Column { place: self.layout.place(name, Within::Heap), heap: &self.heap }
+    }
+
     /// A number of the heap whose place was looked up before.
     pub fn at(&self, place: &Place) -> u64 {
         in_bytes(&self.heap, place, 0)

@@ -20,6 +20,8 @@ pub struct Class {
     pub cached_blocks: u64,
     pub transfer_blocks: u64,
     pub free_blocks: u64,
+    /// Freed, and kept back for a while: by the hardened library.
+    pub quarantined_blocks: u64,
     /// Bytes of its spans, and how many of them are in memory.
     pub span_bytes: u64,
     pub resident: u64,
@@ -109,6 +111,7 @@ impl Snapshot {
         let added = [
             stats.live_requested,
             stats.waste(),
+            stats.quarantined,
             stats.vcpu_caches,
             stats.transfer,
             stats.free_in_spans,
@@ -132,11 +135,18 @@ impl Snapshot {
         let guarded = counters.one("guards.open");
         let blocks = counters.one("pages.blocks") * counters.constant("block.bytes");
         let lost = counters.one("pages.units_lost") * counters.constant("unit.bytes");
+        // Both are of one moment only where nothing moved.
+        let large_without = |name, quarantined| {
+            counters.one(name).saturating_sub(counters.of_some_libraries(quarantined).of(0))
+        };
+        let large = large_without("large.bytes", "large.quarantined_bytes");
+        let large_requested = large_without("large.requested", "large.quarantined_requested");
         self.stats = Stats {
-            large_blocks: counters.one("large.blocks"),
-            large: counters.one("large.bytes"),
-            live: counters.one("large.bytes") + guarded,
-            live_requested: counters.one("large.requested") + counters.one("guards.requested"),
+            large_blocks: large_without("large.blocks", "large.quarantined_blocks"),
+            large,
+            live: large + guarded,
+            live_requested: large_requested + counters.one("guards.requested"),
+            quarantined: counters.one("large.bytes").saturating_sub(large),
             mapped: blocks.saturating_sub(lost),
             spans: counters.one("pages.spans_open"),
             cache_limit: counters.one("budget.limit"),
@@ -163,6 +173,7 @@ impl Snapshot {
         let [of_spans, of_transfer, of_free, bytes, requests] =
             ["class.spans", "class.transfer", "class.free", "class.requested_bytes", "class.requests"]
                 .map(|name| counters.column(name));
+        let of_quarantine = counters.of_some_libraries("class.quarantined");
         let cached = counters.cached();
         for (number, shape) in counters.layout.classes.iter().enumerate() {
             let spans = of_spans.of(number);
@@ -172,7 +183,9 @@ impl Snapshot {
             }
             let transfer_blocks = of_transfer.of(number);
             let free_blocks = of_free.of(number);
-            let elsewhere = cached_blocks.saturating_add(transfer_blocks).saturating_add(free_blocks);
+            let quarantined_blocks = of_quarantine.of(number);
+            let elsewhere = [cached_blocks, transfer_blocks, free_blocks, quarantined_blocks];
+            let elsewhere = elsewhere.into_iter().fold(0, u64::saturating_add);
             let class = Class {
                 block_bytes: shape.block_bytes,
                 spans,
@@ -180,11 +193,13 @@ impl Snapshot {
                 cached_blocks,
                 transfer_blocks,
                 free_blocks,
+                quarantined_blocks,
                 span_bytes: spans.wrapping_mul(shape.span_bytes),
                 resident: residence.by_class.get(number).copied().unwrap_or(0),
             };
             let tail = shape.span_bytes.saturating_sub(shape.blocks * shape.block_bytes);
             self.stats.live += class.live_blocks * class.block_bytes;
+            self.stats.quarantined += class.quarantined_blocks * class.block_bytes;
             self.stats.vcpu_caches += class.cached_blocks * class.block_bytes;
             self.stats.transfer += class.transfer_blocks * class.block_bytes;
             self.stats.free_in_spans += class.free_blocks * class.block_bytes;
@@ -196,12 +211,16 @@ impl Snapshot {
 
     /// As `Heap::stats` does it: guarded blocks are live blocks of a page.
     fn add_residence(&mut self, residence: &Residence) {
+        let of_classes: u64 =
+            self.classes.iter().map(|class| class.quarantined_blocks * class.block_bytes).sum();
+        let large_quarantined = self.stats.quarantined.saturating_sub(of_classes);
         let stats = &mut self.stats;
         let spans: u64 = self.classes.iter().map(|class| class.span_bytes).sum();
         let all: u64 = residence.by_class.iter().sum();
         let outside = residence.by_class.first().copied().unwrap_or(0);
         let in_spans = residence.guarded.min(stats.guarded) + (all - outside);
-        stats.not_in_memory = (spans + stats.large + stats.guarded).saturating_sub(in_spans);
+        let large = stats.large + large_quarantined;
+        stats.not_in_memory = (spans + large + stats.guarded).saturating_sub(in_spans);
         stats.dirty_free = (residence.guarded + all).saturating_sub(in_spans);
         stats.metadata = residence.metadata;
         stats.resident = residence.guarded + all + residence.metadata;

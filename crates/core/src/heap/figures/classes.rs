@@ -13,6 +13,8 @@ pub struct ClassStats {
     pub cached_blocks: u64,
     pub transfer_blocks: u64,
     pub free_blocks: u64,
+    /// With the policy, which keeps freed blocks back.
+    pub quarantined_blocks: u64,
 }
 
 impl<O: Os> Heap<O> {
@@ -25,14 +27,17 @@ impl<O: Os> Heap<O> {
     pub(crate) fn class_stats_inside(&self, class: SizeClass) -> ClassStats {
         let middle = self.central.stats(class);
         let cached_blocks = self.cache.cached_blocks(class);
+        let quarantined_blocks = self.quarantined.of(class);
+        let elsewhere = middle.free_blocks + middle.transfer_blocks + cached_blocks + quarantined_blocks;
         let all = middle.spans * class.shape().blocks as u64;
         ClassStats {
             block_bytes: class.block_bytes() as u64,
             spans: middle.spans,
-            live_blocks: all.saturating_sub(middle.free_blocks + middle.transfer_blocks + cached_blocks),
+            live_blocks: all.saturating_sub(elsewhere),
             cached_blocks,
             transfer_blocks: middle.transfer_blocks,
             free_blocks: middle.free_blocks,
+            quarantined_blocks,
         }
     }
 

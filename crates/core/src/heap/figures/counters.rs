@@ -45,6 +45,8 @@ pub struct Tiers {
     pub free_in_spans: u64,
     /// What spans have behind their last block.
     pub span_tails: u64,
+    /// Freed, and with the policy, which keeps blocks back.
+    pub quarantined: u64,
 }
 
 impl Tiers {
@@ -54,6 +56,7 @@ impl Tiers {
         self.vcpu_caches += of.cached_blocks * bytes;
         self.transfer += of.transfer_blocks * bytes;
         self.free_in_spans += of.free_blocks * bytes;
+        self.quarantined += of.quarantined_blocks * bytes;
         self.span_tails += of.spans * (shape.span_bytes() as u64 - shape.blocks as u64 * bytes);
     }
 }
@@ -111,7 +114,8 @@ impl<O: Os> Heap<O> {
     /// Goes over the classes, and calls `also` with what each of them holds.
     #[inline(never)]
     pub(super) fn sum_of_classes(&self, mut also: impl FnMut(SizeClass, ClassStats)) -> Tiers {
-        let mut tiers = Tiers { live: self.pages.stats().large.bytes, ..Tiers::default() };
+        let (large, quarantined) = (self.pages.stats().large.bytes, self.quarantined.large().bytes);
+        let mut tiers = Tiers { live: large.saturating_sub(quarantined), quarantined, ..Tiers::default() };
         for class in SizeClass::all() {
             let of = self.class_stats_inside(class);
             tiers.add(class, of);
@@ -214,7 +218,7 @@ mod tests {
         blocks.iter().skip(1).step_by(3).for_each(|block| heap.free(*block));
     }
 
-    fn terms(Tiers { live, vcpu_caches, transfer, free_in_spans, span_tails }: Tiers) -> [u64; 5] {
+    fn terms(Tiers { live, vcpu_caches, transfer, free_in_spans, span_tails, .. }: Tiers) -> [u64; 5] {
         [live, vcpu_caches, transfer, free_in_spans, span_tails]
     }
 

@@ -3,7 +3,7 @@
 //! The *bridge* leads from what the program asked for to what the system counts as resident, term by term:
 //!
 //! ```text
-//! live (requested) + waste inside blocks + vCPU caches + transfer arrays + free in spans + span tails
+//! live (requested) + waste inside blocks + quarantine + vCPU caches + transfer arrays + free in spans + span tails
 //!   - not in memory (never touched, or given back) + dirty free pages + metadata = resident
 //! ```
 
@@ -36,6 +36,8 @@ figures! {
     live_requested,
     /// Held by blocks in use.
     live,
+    /// Freed, and kept back for a while: by the hardened library.
+    quarantined,
     vcpu_caches,
     transfer,
     free_in_spans,
@@ -71,6 +73,9 @@ figures! {
     guarded_samples,
 }
 
+/// The step of the bridge that only a policy has.
+pub(super) const QUARANTINE: &str = "freed, in quarantine";
+
 impl Stats {
     /// The figure with this key.
     pub fn get(&self, key: &[u8]) -> Option<u64> {
@@ -89,10 +94,11 @@ impl Stats {
     }
 
     /// The bridge: each step's label, sign and bytes. The steps add up to `resident`.
-    pub(super) fn bridge(&self) -> [(&'static str, &'static str, u64); 9] {
+    pub(super) fn bridge(&self) -> [(&'static str, &'static str, u64); 10] {
         [
             ("  ", "live, as requested", self.live_requested),
             ("+ ", "waste inside blocks", self.waste()),
+            ("+ ", QUARANTINE, self.quarantined),
             ("+ ", "vCPU caches", self.vcpu_caches),
             ("+ ", "transfer arrays", self.transfer),
             ("+ ", "free in spans", self.free_in_spans),
@@ -120,8 +126,9 @@ impl<O: Os> Heap<O> {
         // Who asks is to see the bound that will hold, not the one before there was use for more.
         self.upkeep.settle_bound(&self.below_upkeep());
         let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
-        stats.large_blocks = pages.large.blocks;
-        stats.large = pages.large.bytes;
+        let quarantined = self.quarantined.large();
+        stats.large_blocks = pages.large.blocks.saturating_sub(quarantined.blocks);
+        stats.large = pages.large.bytes.saturating_sub(quarantined.bytes);
         self.add_blocks(&mut stats);
         self.add_residence(&mut stats);
         stats.mapped = pages.mapped;
@@ -147,13 +154,15 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn add_blocks(&self, stats: &mut Stats) {
         let guards = self.guards.stats();
-        let mut requested = self.pages.stats().large.requested + guards.requested;
+        let large = self.pages.stats().large.requested.saturating_sub(self.quarantined.large().requested);
+        let mut requested = large + guards.requested;
         let tiers =
             self.sum_of_classes(|class, of| requested += self.requested_estimate(class, of.live_blocks));
         stats.guarded = guards.bytes;
         stats.guarded_samples = guards.samples;
         stats.live = tiers.live + guards.bytes;
         stats.live_requested = requested;
+        stats.quarantined = tiers.quarantined;
         stats.vcpu_caches = tiers.vcpu_caches;
         stats.transfer = tiers.transfer;
         stats.free_in_spans = tiers.free_in_spans;

@@ -1,7 +1,7 @@
 //! The figures in words: for readers, and as JSON for programs.
 
 use super::classes::ClassStats;
-use super::stats::Stats;
+use super::stats::{QUARANTINE, Stats};
 use crate::base::text::{self, Sink};
 use crate::class::SizeClass;
 use crate::heap::Heap;
@@ -24,7 +24,10 @@ impl<O: Os> Heap<O> {
 
     /// The bridge, the front, and the classes.
     pub(super) fn put_figures(&self, sink: &mut dyn Sink, stats: &Stats) {
-        for (sign, label, bytes) in stats.bridge() {
+        let has_quarantine = self.pages.keeps_marks();
+        for (sign, label, bytes) in
+            stats.bridge().into_iter().filter(|row| has_quarantine || row.1 != QUARANTINE)
+        {
             put_row(sink, sign, label, bytes);
         }
         put_row(sink, "= ", "resident", stats.resident);
@@ -151,6 +154,7 @@ fn put_class_json(sink: &mut dyn Sink, of: ClassStats) {
         (",\"cached_blocks\":", of.cached_blocks),
         (",\"transfer_blocks\":", of.transfer_blocks),
         (",\"free_blocks\":", of.free_blocks),
+        (",\"quarantined_blocks\":", of.quarantined_blocks),
     ];
     for (name, value) in fields {
         text::put_str(sink, name);

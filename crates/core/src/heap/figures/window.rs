@@ -1,6 +1,7 @@
 //! The description of a heap's numbers that a library carries, for who reads them from outside the process
 //! (docs/design/window.md). Constant: nothing of it is written or read by the process itself.
 
+use super::Quarantined;
 use crate::base::place::{Place, Places};
 use crate::cache::{Cache, array_bases};
 use crate::central::Central;
@@ -118,6 +119,7 @@ impl<O: Os> Heap<O> {
         let list = Probing::places(list, offset_of!(Self, probing));
         let list = Orders::places(list, offset_of!(Self, orders));
         let list = Recording::places(list, offset_of!(Self, recording));
+        let list = Quarantined::places(list, offset_of!(Self, quarantined));
         Options::places(list, offset_of!(Self, options))
     };
 }

@@ -1,5 +1,6 @@
 //! What programs do with blocks, each step checked.
 
+use super::frame::is_said;
 use super::{Hardened, MOST_BYTES};
 use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::heap::{Blocks, Heap};
@@ -140,15 +141,17 @@ impl<O: Os> Blocks for Hardened<O> {
         }
         if self.heap.empties.owns(address) {
             let empty = self.heap.obeyed(self.heap.empties.inspect(address));
-            if bytes != 0 || empty.asked() != align.max(1).trailing_zeros() {
+            if bytes != 0 || !is_said(empty.asked(), align) {
                 self.heap.obeyed(Err(Misuse { said: Some(bytes), ..empty.misuse(Fault::WrongSize) }))
             }
             return;
         }
         let live = self.heap.obeyed(self.inspect(address));
         let frame = live.frame;
-        let is_exact = frame.bytes == bytes && frame.asked == align.max(1).trailing_zeros();
-        if !is_exact && (self.makers_count() || !frame.serves_foreign_new(bytes, align)) {
+        let is_exact = frame.bytes == bytes && is_said(frame.asked, align);
+        let is_of_own_new =
+            || frame.serves_foreign_new(bytes, align) && (!self.makers_count() || self.has_own_new());
+        if !is_exact && !is_of_own_new() {
             let said = Some(bytes);
             self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))
         }

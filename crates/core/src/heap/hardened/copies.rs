@@ -4,6 +4,7 @@
 
 use super::Hardened;
 use super::frame;
+use super::inspect::place_of;
 use super::states::State;
 use crate::base::fault::{Access, Fault, Misuse};
 use crate::class::{MIN_ALIGN, SizeClass};
@@ -18,9 +19,11 @@ impl<O: Os> Hardened<O> {
             return Ok(());
         }
         // Most copies begin where their block does.
-        if address.is_multiple_of(MIN_ALIGN) && State::of(self.heap.pages.mark_of(address)) == State::Live {
+        let state = self.state_of(address);
+        if address.is_multiple_of(MIN_ALIGN) && state.is_live() {
             // SAFETY: a live block has a frame.
-            if let Ok(frame) = unsafe { frame::read(self.secret(), address) } {
+            if let Ok(frame) = unsafe { frame::read(self.secret(), address, place_of(address, class, state)) }
+            {
                 let fits = bytes <= frame.bytes;
                 return if fits { Ok(()) } else { Err(outside(address, (address, frame.bytes))) };
             }
@@ -39,8 +42,8 @@ impl<O: Os> Hardened<O> {
         }
         // A block whose frame is damaged is told when it is freed; one that a slow path holds is no block yet.
         let mut users = (start..start + length).step_by(MIN_ALIGN);
-        let state = |user: usize| State::of(self.heap.pages.mark_of(user));
-        if users.clone().any(|user| state(user) == State::Live) {
+        let state = |user: usize| self.state_of(user);
+        if users.clone().any(|user| state(user).is_live()) {
             return Ok(());
         }
         let was_somebodys = users.any(|user| state(user) == State::Freed);

@@ -30,7 +30,7 @@ impl<O: Os> Hardened<O> {
         let (run, bytes) = self.run_around(address)?;
         // Small alignments leave few places for the block.
         let places = (run..run + bytes).step_by(FRONT).take(1 << 20);
-        let mut live = places.filter(|user| State::of(self.heap.pages.mark_of(*user)) == State::Live);
+        let mut live = places.filter(|user| self.state_of(*user) == State::Live);
         Some(live.find_map(|user| self.inspect(user).ok()))
     }
 

@@ -23,7 +23,7 @@ impl<O: Os> Hardened<O> {
         if start == 0 {
             return 0;
         }
-        let frame = Frame { bytes, maker, laid: 0, asked: 0, fenced: false };
+        let frame = Frame { bytes, maker, laid: 0, asked: 0, fenced: false, behind: false, further: 0 };
         let block = self.heap.obeyed(self.lay_out(start, class, frame));
         self.heap.note_made(block, bytes)
     }
@@ -34,8 +34,8 @@ impl<O: Os> Hardened<O> {
     pub(super) fn take_back_fast(&self, address: usize, maker: Maker, said: Option<usize>) -> bool {
         let (heap, pages) = (&self.heap, &self.heap.pages);
         let Some(class) = pages.class_in_range(address) else { return false };
-        let Some(mark) = pages.mark_of(address) else { return false };
-        let is_live = State::of(Some(mark)) == State::Live;
+        let Some(mark) = self.mark_of(address) else { return false };
+        let is_live = mark.state() == State::Live;
         if !is_live || !class.is_small() || !address.is_multiple_of(MIN_ALIGN) {
             return false;
         }
@@ -49,7 +49,7 @@ impl<O: Os> Hardened<O> {
             return false;
         };
         // Of two threads that free a block at the same time one comes too late here, and is stopped by the ordinary way.
-        if State::take_back(Some(mark)).is_err() {
+        if mark.take_back(State::Live).is_err() {
             return false;
         }
         let start = address - FRONT;

@@ -6,10 +6,20 @@
 //!   -16           user                          user + bytes
 //! ```
 //!
+//! Where an alignment would otherwise take a block of twice the memory, what and canary stand at the end of that memory
+//! instead, and the block begins where it does:
+//!
+//! ```text
+//!   |  the bytes that were asked for  | tail canary | zeros | what, canary |
+//!  user                          user + bytes                             end
+//! ```
+//!
 //! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or
 //! changed. No byte of a canary is ASCII, 0 or 255: what programs write by accident is never mistaken for it.
 
 use crate::base::fault::Maker;
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::class::MIN_ALIGN;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
 /// Bytes before a block.
@@ -27,6 +37,10 @@ const MAKER_SHIFT: u32 = SIZE_BITS;
 const LAID_SHIFT: u32 = MAKER_SHIFT + 3;
 const ASKED_SHIFT: u32 = LAID_SHIFT + 6;
 const FENCED_SHIFT: u32 = ASKED_SHIFT + 6;
+const BEHIND_SHIFT: u32 = FENCED_SHIFT + 1;
+const FURTHER_SHIFT: u32 = BEHIND_SHIFT + 1;
+/// The most that `further` may be.
+pub const MOST_FURTHER: usize = (1 << (u64::BITS - FURTHER_SHIFT)) - 1;
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +53,10 @@ pub struct Frame {
     pub asked: u32,
     /// It has guard pages.
     pub fenced: bool,
+    /// What and canary stand at the end of its memory.
+    pub behind: bool,
+    /// How far inside its run a block with guards lies, in parts as long as runs are aligned to.
+    pub further: usize,
 }
 
 impl Frame {
@@ -48,6 +66,8 @@ impl Frame {
             | (self.laid as u64) << LAID_SHIFT
             | (self.asked as u64) << ASKED_SHIFT
             | (self.fenced as u64) << FENCED_SHIFT
+            | (self.behind as u64) << BEHIND_SHIFT
+            | (self.further as u64) << FURTHER_SHIFT
     }
 
     fn of_word(word: u64) -> Option<Frame> {
@@ -57,6 +77,8 @@ impl Frame {
             laid: (word >> LAID_SHIFT & 63) as u32,
             asked: (word >> ASKED_SHIFT & 63) as u32,
             fenced: word >> FENCED_SHIFT & 1 == 1,
+            behind: word >> BEHIND_SHIFT & 1 == 1,
+            further: (word >> FURTHER_SHIFT) as usize,
         })
     }
 
@@ -72,7 +94,21 @@ impl Frame {
 
     /// The distance from the start of its memory to a small block.
     pub fn front(self) -> usize {
-        FRONT.max(1 << self.laid)
+        if self.behind { 0 } else { FRONT.max(1 << self.laid) }
+    }
+
+    /// Where what and canary of the block at `user` stand, which has `room` behind its bytes.
+    pub fn place(self, user: usize, room: usize) -> usize {
+        if self.behind { user + self.bytes + room } else { user - FRONT }
+    }
+}
+
+/// Whether a free that says `align` means a block that was asked for at a multiple of 2 to the `asked`. 0 says no more than
+/// that it was one which every block has: Rust's layouts name small alignments, and its functions do not pass them on.
+pub fn is_said(asked: u32, align: usize) -> bool {
+    match align {
+        0 => asked <= MIN_ALIGN.trailing_zeros(),
+        named => asked == named.trailing_zeros(),
     }
 }
 
@@ -91,11 +127,11 @@ fn canaries(secret: u64, user: usize, word: u64) -> (u64, u64) {
     (shaped(low ^ high), shaped(low.wrapping_add(high.rotate_left(32))))
 }
 
-/// Writes a frame around the block at `user`, behind whose bytes `room` more belong to it. Returns the length
-/// of the tail canary.
+/// Writes a frame around the block at `user`, behind whose bytes `room` more belong to it, without what and canary. Returns
+/// the length of the tail canary.
 ///
 /// # Safety
-/// The memory is the caller's alone, from `FRONT` bytes before `user` on.
+/// The memory is the caller's alone, with that for what and canary.
 #[inline]
 pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usize {
     let tail = room.min(TAIL_MOST);
@@ -103,7 +139,7 @@ pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usiz
     let end = user + frame.bytes;
     // SAFETY: by the caller's promise; blocks are aligned to 16.
     unsafe {
-        let front = at_mut::<u64>(user - FRONT);
+        let front = at_mut::<u64>(frame.place(user, room));
         front.write(frame.word());
         front.add(1).write(before);
     }
@@ -133,15 +169,15 @@ fn byte_of(canary: &[u8; 8], place: usize) -> u8 {
     canary.get(place % 8).copied().unwrap_or(0)
 }
 
-/// Reads the frame of a live block, or says which byte before it changed.
+/// Reads the frame of a live block, what and canary of which stand at `place`, or says which byte of them changed.
 ///
 /// # Safety
-/// A frame was written for `user`.
+/// A frame was written for `user` there.
 #[inline]
-pub unsafe fn read(secret: u64, user: usize) -> Result<Frame, usize> {
+pub unsafe fn read(secret: u64, user: usize, place: usize) -> Result<Frame, usize> {
     // SAFETY: by the caller's promise.
     let (word, canary) = unsafe {
-        let front = at::<u64>(user - FRONT);
+        let front = at::<u64>(place);
         (front.read(), front.add(1).read())
     };
     if canary == canaries(secret, user, word).0
@@ -152,8 +188,20 @@ pub unsafe fn read(secret: u64, user: usize) -> Result<Frame, usize> {
     // The byte nearest to the block that no canary has; the whole is wrong even where each byte might be
     // right.
     let bytes = canary.to_le_bytes();
-    let place = bytes.iter().rposition(|byte| shaped(*byte as u64) as u8 != *byte).unwrap_or(7);
-    Err(user - bytes.len() + place)
+    let changed = bytes.iter().rposition(|byte| shaped(*byte as u64) as u8 != *byte).unwrap_or(7);
+    Err(place + WORD + changed)
+}
+
+/// The byte nearest to the block at `user` of the eight before it that neither a canary nor free memory has there: none
+/// where all are as the memory of whatever block lies before it ends.
+///
+/// # Safety
+/// The bytes can be read. Others may be writing frames there.
+pub unsafe fn changed_before(user: usize) -> Option<usize> {
+    // SAFETY: by the caller's promise; a block that has no frame before it is aligned to 32.
+    let before = unsafe { &*at::<AtomicU64>(user - WORD) }.load(Ordering::Relaxed).to_le_bytes();
+    let changed = before.iter().rposition(|byte| *byte != 0 && shaped(*byte as u64) as u8 != *byte)?;
+    Some(user - WORD + changed)
 }
 
 /// The usual block: `maker` made it, without guards and with no alignment named, and all of its frame is as it was written.
@@ -225,7 +273,15 @@ mod tests {
 
     impl Framed {
         fn new() -> Self {
-            let frame = Frame { bytes: 77, maker: Maker::NewArray, laid: 12, asked: 0, fenced: true };
+            let frame = Frame {
+                bytes: 77,
+                maker: Maker::NewArray,
+                laid: 12,
+                asked: 0,
+                fenced: true,
+                behind: false,
+                further: 0,
+            };
             let framed = Framed { memory: vec![0; 8], frame };
             // SAFETY: the memory is 128 bytes long, as many as the front, the block and its tail.
             let tail = unsafe { write(SECRET, framed.user(), frame, ROOM - frame.bytes) };
@@ -239,7 +295,7 @@ mod tests {
 
         fn read_with(&self, secret: u64) -> Result<Frame, usize> {
             // SAFETY: as in `new`.
-            unsafe { read(secret, self.user()) }
+            unsafe { read(secret, self.user(), self.user() - FRONT) }
         }
 
         fn changed_tail(&self) -> Option<usize> {
@@ -283,7 +339,15 @@ mod tests {
     #[test]
     fn a_usual_block_is_known_until_any_byte_of_its_frame_changes() {
         for bytes in 1..80 {
-            let frame = Frame { bytes, maker: Maker::New, laid: 0, asked: 0, fenced: false };
+            let frame = Frame {
+                bytes,
+                maker: Maker::New,
+                laid: 0,
+                asked: 0,
+                fenced: false,
+                behind: false,
+                further: 0,
+            };
             let mut framed = Framed { memory: vec![0; 7], frame };
             let room = 112 - FRONT - bytes;
             // SAFETY: the memory is 112 bytes long.

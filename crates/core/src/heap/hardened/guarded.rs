@@ -5,19 +5,23 @@
 //!   run                   user                                             guard       end of the run
 //! ```
 //!
-//! A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all
+//! The first guard has a random number of pages. A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all
 //! access, and waits so until others have been freed. Where the system refuses, or the process has many such
 //! blocks, there are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
 
 use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
+use super::make::drawn;
+use super::states::State;
 use super::zeros;
 use super::{Hardened, Live};
+use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
-use crate::base::round_up;
 use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::{PAGE_BYTES, round_up};
 use crate::large::Fresh;
 use crate::os::Os;
+use core::cell::Cell;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 
 /// Each fenced run can cost two mappings, of which a process may have 65,530.
@@ -25,6 +29,10 @@ pub(super) const MOST_FENCED: usize = 12 << 10;
 /// Freed runs that wait, and the longest that does.
 const WAITING: usize = 32;
 const LONGEST_WAITING: usize = 4 << 20;
+/// Between the guards of a run no longer than this memory stays where it is when the block is freed.
+const KEPT: usize = 64 << 10;
+/// A waiting run of so many bytes is known to hold no memory.
+const COUNTED_APART: usize = 128 * PAGE_BYTES;
 
 /// Freed runs whose addresses nobody gets yet.
 pub struct Runs {
@@ -50,9 +58,11 @@ impl<O: Os> Hardened<O> {
     ) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
-        let reused = self.reuse(layout);
+        let reused = self.reuse(layout, align);
+        let further = if may_fence && align <= os.page_bytes() { self.random_front(layout) } else { 0 };
+        let layout = layout.shifted(reused.map_or(further, |(_, further)| further));
         let fresh = match reused {
-            Some(address) => Some(Some(Fresh { address, zeroed: false })),
+            Some((address, _)) => Some(Some(Fresh { address, zeroed: false })),
             None => self.heap.in_slow_path(|| {
                 let placed = if growing { self.place_with_room(layout) } else { None };
                 placed.or_else(|| self.heap.allocate_large(layout.total, layout.align))
@@ -64,34 +74,66 @@ impl<O: Os> Hardened<O> {
         let Some(fresh) = fresh else { return Ok(0) };
         let run = fresh.address;
         let user = run + layout.user;
-        if !self.hand_out(user)? {
+        if !self.hand_out(user, State::Live)? {
             match reused {
-                Some(_) => self.stuck.put(run, layout.guard),
+                Some(_) => self.stuck.put(run, self.open_part(layout.body, layout.guard)),
                 None => self.heap.free(run),
             }
             return Ok(0);
         }
-        self.clear(fresh, run + layout.body, layout.guard - layout.body);
+        let are_gone = self.clear(fresh, layout, reused.is_none() && may_fence);
         let fenced = reused.is_some() || may_fence && self.fence(run, layout);
-        let frame = Frame { fenced, ..self.frame_for(align, bytes) };
+        if fenced && are_gone {
+            self.note_guards(run, layout);
+        }
+        let further = if align > os.page_bytes() { 0 } else { layout.user / layout.align };
+        let frame = Frame { fenced, further, ..self.frame_for(align, bytes) };
         // SAFETY: the block and what lies around it up to the guards is ours.
         unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };
         Ok(user)
     }
 
     /// Memory that others used before was cleared when it was freed; but who writes where he may not can
-    /// write there.
-    fn clear(&self, fresh: Fresh, body: usize, bytes: usize) {
-        if !fresh.zeroed {
-            self.wipe(body, bytes);
+    /// write there. What is there of the guards would stay in memory for as long as the block lives: whether it went back.
+    fn clear(&self, fresh: Fresh, layout: Layout, with_guards: bool) -> bool {
+        if fresh.zeroed {
+            return true;
         }
+        let (run, body) = (fresh.address, layout.guard - layout.body);
+        let end = if with_guards { self.run_bytes(run) } else { layout.guard };
+        let start = if with_guards { 0 } else { layout.body };
+        if body > KEPT {
+            return self.wipe(run + start, end - start);
+        }
+        // SAFETY: whole pages of a run that is ours, and longer than a frame.
+        unsafe {
+            zeros::bring_in(run + layout.body, body);
+            if !zeros::is_zero(run + layout.body, body) {
+                at_mut::<u8>(run + layout.body).write_bytes(0, body);
+            }
+        }
+        let release = |start: usize, end: usize| self.heap.os.release(run + start, end - start);
+        with_guards && release(0, layout.body) & release(layout.guard, end)
     }
 
-    pub(super) fn wipe(&self, start: usize, bytes: usize) {
-        if !self.heap.os.release(start, bytes) {
+    /// Makes memory read as zeros; whether it went back to the system for that.
+    pub(super) fn wipe(&self, start: usize, bytes: usize) -> bool {
+        let is_gone = self.heap.os.release(start, bytes);
+        if !is_gone {
             // SAFETY: nobody owns a block there.
             unsafe { at_mut::<u8>(start).write_bytes(0, bytes) };
         }
+        is_gone
+    }
+
+    /// The guards of a run hold no memory, so they do not count for limits; between them there may be some.
+    fn note_guards(&self, run: usize, layout: Layout) {
+        let pages = &self.heap.pages;
+        self.heap.inside(|| {
+            pages.note_gone(run, 0, layout.body, true);
+            pages.note_gone(run, layout.body, layout.guard, false);
+            pages.note_gone(run, layout.guard, self.run_bytes(run), true);
+        });
     }
 
     fn fence(&self, run: usize, layout: Layout) -> bool {
@@ -120,16 +162,32 @@ impl<O: Os> Hardened<O> {
         self.heap.large.usable(&self.heap.pages, run).unwrap_or(0)
     }
 
+    /// Bytes that the first guard of a run is longer than it has to be, whole pages: nobody knows from one block where the
+    /// next one of those with guards is. The block stays where its frame can tell the start of its run.
+    fn random_front(&self, layout: Layout) -> usize {
+        let count = self.placed.fetch_add(1, Ordering::Relaxed);
+        let random = next_random(&mut (self.placement_secret() ^ count.rotate_left(32))) as usize;
+        let page = self.heap.os.page_bytes();
+        let fits = layout.user + page < layout.align;
+        let pages = if fits { random >> 32 & 1 } else { 0 };
+        // Where a freed run was nobody knows what of it has no memory: near a limit it counts.
+        let most = if self.was_short() { 0 } else { frame::MOST_FURTHER };
+        random % (most + 1) * layout.align + pages * page
+    }
+
+    fn placement_secret(&self) -> u64 {
+        drawn(&self.placement, || self.heap.os.random())
+    }
+
     /// The start of a live block's run, and of the part that may be touched.
     pub(super) fn run_of(&self, live: &Live) -> (usize, usize) {
         let page = self.heap.os.page_bytes();
         let align = 1 << live.frame.laid;
-        let run_align = run_align(page, align);
+        let (run_align, body) = (run_align(page, align), (live.user - FRONT) & !(page - 1));
         if align > page {
-            return (live.user - run_align, live.user - page);
+            return (live.user - run_align, body);
         }
-        let run = live.user & !(run_align - 1);
-        (run, run + page)
+        ((live.user & !(run_align - 1)) - live.frame.further * run_align, body)
     }
 
     /// Where the second guard of a live block begins.
@@ -143,20 +201,40 @@ impl<O: Os> Hardened<O> {
         let (run, body) = self.run_of(live);
         let guard = self.guard_of(live);
         self.check_slack(live, body, guard)?;
-        self.wipe(body, guard - body);
+        let is_gone = self.empty(live, body, guard);
         let bytes = self.run_bytes(run);
         if !live.frame.fenced {
             self.heap.free(run);
-        } else if bytes <= LONGEST_WAITING && self.heap.os.close_pages(run, bytes) {
+        } else if bytes <= self.longest_waiting() && self.heap.os.close_pages(run, bytes) {
+            if is_gone {
+                self.heap.inside(|| self.heap.pages.note_gone(run, 0, bytes, true));
+            }
+            self.heap.count_large_quarantined(run, true);
             let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
             let older = self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel));
-            self.let_go(older, 0);
+            self.leave(older);
         } else {
-            // Between its guards it is open. Not every run has its first guard where another block would.
-            let is_common = body == run + self.heap.os.page_bytes();
-            self.let_go(run, if is_common { guard - run } else { 0 });
+            // Between its guards it is open.
+            self.let_go(run, self.open_part(body - run, guard - run));
         }
         Ok(())
+    }
+
+    /// Makes a block that was taken back read as zeros; whether its memory went back to the system for that. A short one keeps
+    /// it: to fault it in again costs more than to write zeros, and few wait.
+    fn empty(&self, live: &Live, body: usize, guard: usize) -> bool {
+        if guard - body > KEPT {
+            return self.wipe(body, guard - body);
+        }
+        let tail = self.room(live).min(frame::TAIL_MOST);
+        // SAFETY: the block is the heap's again; between its guards nothing else was ever written.
+        unsafe { zeros::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
+        false
+    }
+
+    /// The longest run that waits: near a limit those whose memory counts as theirs while they wait do not.
+    fn longest_waiting(&self) -> usize {
+        if self.is_short() { COUNTED_APART } else { LONGEST_WAITING }
     }
 
     /// What lies between guards and canaries was never anybody's: it is zero.
@@ -173,9 +251,17 @@ impl<O: Os> Hardened<O> {
         Ok(())
     }
 
+    /// Lets a run go that waited, if it is one.
+    fn leave(&self, run: usize) {
+        if run != 0 {
+            self.heap.count_large_quarantined(run, false);
+            self.let_go(run, 0);
+        }
+    }
+
     /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard` is what `Stuck` keeps with it.
     fn let_go(&self, run: usize, guard: usize) {
-        if run != 0 && !self.give(run) {
+        if !self.give(run) {
             self.stuck.put(run, guard);
         }
     }
@@ -188,22 +274,38 @@ impl<O: Os> Hardened<O> {
         opened
     }
 
-    /// A run that is stuck with its guards where this layout has them. Those that can be opened by now are given back.
-    fn reuse(&self, layout: Layout) -> Option<usize> {
+    /// What `Stuck` keeps with a run that is open between its guards: where they are. 0 where that is not to be told.
+    fn open_part(&self, body: usize, guard: usize) -> usize {
         let page = self.heap.os.page_bytes();
-        let suits = |run: usize, guard: usize| {
-            guard == layout.guard && layout.body == page && run.is_multiple_of(layout.align)
+        if body / page < page { guard | body / page } else { 0 }
+    }
+
+    /// A run that is stuck with its guards as far apart as this layout has them, and by how many bytes its first one is
+    /// longer. Those that can be opened by now are given back.
+    fn reuse(&self, layout: Layout, align: usize) -> Option<(usize, usize)> {
+        let page = self.heap.os.page_bytes();
+        let further = Cell::new(0);
+        let suits = |run: usize, open_part: usize| {
+            let (guard, body) = (open_part & !(page - 1), (open_part & (page - 1)) * page);
+            further.set(body.wrapping_sub(layout.body));
+            let is_as_long =
+                open_part != 0 && body >= layout.body && guard - body == layout.guard - layout.body;
+            let is_told = (layout.user + further.get()) / layout.align <= frame::MOST_FURTHER;
+            is_as_long
+                && run.is_multiple_of(layout.align)
+                && if align > page { body == layout.body } else { is_told }
         };
         loop {
             let run = self.stuck.take(suits)?;
+            let further = further.get();
             if !self.give(run) {
-                return Some(run);
+                return Some((run, further));
             }
         }
     }
 
     pub(super) fn empty_runs(&self) {
-        self.runs.waiting.iter().for_each(|place| self.let_go(place.swap(0, Ordering::AcqRel), 0));
+        self.runs.waiting.iter().for_each(|place| self.leave(place.swap(0, Ordering::AcqRel)));
         while self.stuck.take(|run, _| self.give(run)).is_some() {}
     }
 }

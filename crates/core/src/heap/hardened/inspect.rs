@@ -1,9 +1,10 @@
 //! Looking at a block: what its mark and its frame say, and what is wrong with an address that is none's.
 
-use super::frame::{self, FRONT};
+use super::frame::{self, FRONT, TAIL_LEAST};
 use super::states::State;
 use super::{Hardened, Live};
 use crate::base::fault::{Fault, Maker, Misuse};
+use crate::base::sync::Ordering;
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
@@ -19,7 +20,7 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn check_maker(&self, live: &Live, by: Maker) -> Result<(), Misuse> {
-        if live.frame.maker == by || !self.makers_count() {
+        if self.is_pair(live.frame.maker, by) {
             return Ok(());
         }
         Err(self.about(Fault::WrongFunction { made: live.frame.maker, freed: by }, live))
@@ -27,10 +28,31 @@ impl<O: Os> Hardened<O> {
 
     pub(super) fn check_empty_maker(&self, empty: Empty, by: Maker) -> Result<(), Misuse> {
         let made = empty.maker();
-        if made == by || !self.makers_count() {
+        if self.is_pair(made, by) {
             return Ok(());
         }
         Err(empty.misuse(Fault::WrongFunction { made, freed: by }))
+    }
+
+    /// Whether functions of `by` may free a block of functions of `made`.
+    fn is_pair(&self, made: Maker, by: Maker) -> bool {
+        made == by
+            || !self.makers_count()
+            // What such an operator new gives out is malloc's here, and its delete may be ours; or the other way round.
+            || (made == Maker::Malloc) != (by == Maker::Malloc) && self.has_own_new()
+    }
+
+    /// Whether some object of the process has an operator new that does not reach ours. Asked before a stop only, and anew
+    /// until the answer is yes: objects come late.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn has_own_new(&self) -> bool {
+        let known = self.has_own_new.load(Ordering::Relaxed);
+        if !known && (self.own_new)() {
+            self.has_own_new.store(true, Ordering::Relaxed);
+            return true;
+        }
+        known
     }
 
     /// False where a block may be freed by another family of functions than made it.
@@ -44,22 +66,41 @@ impl<O: Os> Hardened<O> {
 
     /// The live block at `address`, its frame intact.
     pub(super) fn inspect(&self, address: usize) -> Result<Live, Misuse> {
-        let state = State::of(self.heap.pages.mark_of(address));
+        let state = self.state_of(address);
         let class = self.heap.pages.class_of(address);
-        if state != State::Live || class == SizeClass::NONE || !address.is_multiple_of(MIN_ALIGN) {
+        if !state.is_live() || class == SizeClass::NONE || !address.is_multiple_of(MIN_ALIGN) {
             return Err(self.no_block(address, state));
         }
         let secret = self.secret();
         // SAFETY: a live block has a frame.
-        let frame = unsafe { frame::read(secret, address) }.map_err(|changed| Misuse {
+        let frame = unsafe { frame::read(secret, address, place_of(address, class, state)) };
+        let frame = frame.map_err(|changed| Misuse {
             block: Some((address, self.most_bytes(address, class))),
-            ..Misuse::at(Fault::Underflow, changed)
+            ..Misuse::at(if changed < address { Fault::Underflow } else { Fault::Overflow }, changed)
         })?;
         let live = Live { user: address, class, frame };
+        if frame.behind {
+            self.check_before(&live)?;
+        }
         // SAFETY: the frame was written with this room.
         match unsafe { frame::changed_tail(secret, address, frame, self.room(&live)) } {
             Some(changed) => Err(Misuse { address: changed, ..self.about(Fault::Overflow, &live) }),
             None => Ok(live),
+        }
+    }
+
+    /// What stands before a block that has its frame behind it: the end of the memory of the block before, whose last bytes are
+    /// always canary or zero. The first of its span has no such neighbour.
+    fn check_before(&self, live: &Live) -> Result<(), Misuse> {
+        let pages = &self.heap.pages;
+        let span = pages.span_of(live.user).map(|id| pages.span(id).start.get());
+        if span.is_none_or(|start| pages.address_of(start) >= live.user) {
+            return Ok(());
+        }
+        // SAFETY: the span of a live block has memory from its start on.
+        match unsafe { frame::changed_before(live.user) } {
+            Some(changed) => Err(Misuse { address: changed, ..self.about(Fault::Underflow, live) }),
+            None => Ok(()),
         }
     }
 
@@ -75,7 +116,7 @@ impl<O: Os> Hardened<O> {
     pub(super) fn room(&self, live: &Live) -> usize {
         let after = live.frame.bytes;
         if live.class.is_small() {
-            live.class.block_bytes().saturating_sub(live.frame.front() + after)
+            (live.most_in_place() + TAIL_LEAST).saturating_sub(after)
         } else {
             self.guard_of(live).wrapping_sub(live.user + after)
         }
@@ -109,15 +150,25 @@ impl<O: Os> Hardened<O> {
             return Some((live.user, live.frame.bytes));
         }
         let (start, bytes) = self.heap.block_of(address)?;
-        let fronts = core::iter::once(FRONT).chain((5..=12).map(|shift| 1 << shift));
+        let fronts = [0, FRONT].into_iter().chain((5..=12).map(|shift| 1 << shift));
         let users = fronts.map(|front| start + front).filter(|user| *user < start + bytes);
-        let mut live = users.filter(|user| State::of(self.heap.pages.mark_of(*user)) == State::Live);
-        let user = live.next()?;
+        let states = users.map(|user| (user, self.state_of(user)));
+        let (user, state) = states.into_iter().find(|(_, state)| state.is_live())?;
         // SAFETY: a live block has a frame.
-        unsafe { frame::read(self.secret(), user) }.ok().map(|frame| (user, frame.bytes))
+        let frame = unsafe { frame::read(self.secret(), user, place_of(user, class, state)) };
+        frame.ok().map(|frame| (user, frame.bytes))
     }
 
     pub(super) fn offset_of(&self, address: usize) -> usize {
         address.wrapping_sub(self.heap.pages.address_of(0))
+    }
+}
+
+/// Where what and canary of a live block stand.
+#[inline(always)]
+pub(super) fn place_of(user: usize, class: SizeClass, state: State) -> usize {
+    match state {
+        State::LiveBehind => user + class.block_bytes() - FRONT,
+        _ => user - FRONT,
     }
 }

@@ -27,11 +27,18 @@ impl Layout {
         let slack = FRONT + align.max(FRONT) - 1;
         let guard = round_up(bytes.checked_add(slack)?.checked_add(page)?, page);
         let user = (guard - bytes) & !(align.max(FRONT) - 1);
-        Some(Layout { align: run_align, user, body: page, guard, total: guard.checked_add(page)? })
+        let body = (user - FRONT) & !(page - 1);
+        Some(Layout { align: run_align, user, body, guard, total: guard.checked_add(page)? })
+    }
+
+    /// The same with so many bytes more, whole pages, in the first guard.
+    pub fn shifted(self, by: usize) -> Layout {
+        let Layout { align, user, body, guard, total } = self;
+        Layout { align, user: user + by, body: body + by, guard: guard + by, total: total + by }
     }
 }
 
-/// Runs start at multiples of this, so that the start is known from the block.
+/// Runs start at multiples of this.
 pub fn run_align(page: usize, align: usize) -> usize {
     let least = UNIT_BYTES.max(4 * page);
     if align > page { least.max(align) } else { least }
@@ -52,7 +59,13 @@ mod tests {
                     assert!(layout.align.is_multiple_of(page) && user.is_multiple_of(align.max(16)));
                     assert!(body + FRONT <= user && user + bytes <= guard && guard + page <= total);
                     assert!(body.is_multiple_of(page) && guard.is_multiple_of(page));
-                    assert!(align > page || user < 4 * page, "the run is found from the block");
+                    assert_eq!(body, (user - FRONT) & !(page - 1), "it is found from the block");
+                    assert!(align > page || user < layout.align, "and so is the run");
+                    let further = layout.shifted(7 * page);
+                    assert_eq!(
+                        (further.guard - further.user, further.total - further.guard),
+                        (guard - user, total - guard)
+                    );
                     assert!(guard - user - bytes < page.min(align.max(16)) || align > page);
                 }
             }

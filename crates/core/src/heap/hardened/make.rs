@@ -1,11 +1,12 @@
 //! Making a block: memory of a class or a run, its mark, its frame.
 
-use super::frame::{self, Frame, TAIL_LEAST};
+use super::frame::{self, FRONT, Frame, TAIL_LEAST};
 use super::states::State;
 use super::zeros;
-use super::{GUARDED_FROM, Hardened, MOST_SMALL_ALIGN};
+use super::{GUARDED_FROM, Hardened, Live, MOST_SMALL, MOST_SMALL_ALIGN};
+use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Maker, Misuse};
-use crate::base::sync::Ordering;
+use crate::base::sync::{AtomicU64, Ordering};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
@@ -19,8 +20,9 @@ impl<O: Os> Hardened<O> {
                 return self.make_guarded(align, bytes, false, fenced);
             }
         }
-        let frame = self.frame_for(align, bytes);
-        let start = self.small_memory(align.max(MIN_ALIGN), frame.front() + bytes + TAIL_LEAST);
+        let frame = placed(self.frame_for(align, bytes));
+        let around = if frame.behind { FRONT } else { frame.front() };
+        let start = self.small_memory(align.max(MIN_ALIGN), around + bytes + TAIL_LEAST);
         let class = self.heap.pages.class_of(start);
         if start == 0 || !class.is_small() {
             // Emergency memory has no frame.
@@ -32,16 +34,28 @@ impl<O: Os> Hardened<O> {
     /// Makes a block of free memory of a class.
     #[inline(always)]
     pub(super) fn lay_out(&self, start: usize, class: SizeClass, frame: Frame) -> Result<usize, Misuse> {
+        if class.block_bytes() >= PAGE_BYTES && self.is_brought_in(class) {
+            // SAFETY: free memory of the class, which is ours.
+            unsafe { zeros::bring_in(start, class.block_bytes()) };
+        }
         self.is_untouched(start, class)?;
         let (front, bytes) = (frame.front(), frame.bytes);
         let user = start + front;
-        if !self.hand_out(user)? {
+        let live = Live { user, class, frame };
+        if !self.hand_out(user, live.state())? {
             self.heap.free(start);
             return Ok(0);
         }
+        let room = if frame.behind { self.room(&live) } else { class.block_bytes() - front - bytes };
         // SAFETY: the block is ours and so long.
-        unsafe { frame::write(self.secret(), user, frame, class.block_bytes() - front - bytes) };
+        unsafe { frame::write(self.secret(), user, frame, room) };
         Ok(user)
+    }
+
+    /// Whether pages of a block that are not in memory are brought in before it is looked at. Where memory is plenty a large block
+    /// of which little will be written takes little, until it is freed.
+    fn is_brought_in(&self, class: SizeClass) -> bool {
+        class.block_bytes() <= MOST_SMALL || self.was_short()
     }
 
     /// Whether the next block may have guards: each costs system calls, so only so many a second do.
@@ -82,14 +96,14 @@ impl<O: Os> Hardened<O> {
 
     pub(super) fn frame_for(&self, align: usize, bytes: usize) -> Frame {
         let asked = align.max(1).trailing_zeros();
-        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false }
+        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false, behind: false, further: 0 }
     }
 
     /// Marks a block live; false where there is no memory for the mark.
     #[inline(always)]
-    pub(super) fn hand_out(&self, user: usize) -> Result<bool, Misuse> {
-        let Some(mark) = self.heap.pages.mark_of(user) else { return Ok(false) };
-        if State::hand_out(mark) {
+    pub(super) fn hand_out(&self, user: usize, live: State) -> Result<bool, Misuse> {
+        let Some(mark) = self.mark_of(user) else { return Ok(false) };
+        if mark.hand_out(live) {
             return Ok(true);
         }
         Err(Misuse::at(Fault::HandedOutTwice, user))
@@ -98,17 +112,32 @@ impl<O: Os> Hardened<O> {
     #[inline(always)]
     pub(super) fn secret(&self) -> u64 {
         match self.secret.load(Ordering::Relaxed) {
-            0 => self.draw_secret(),
+            0 => drawn(&self.secret, || self.heap.os.random()),
             secret => secret,
         }
     }
+}
 
-    #[cold]
-    fn draw_secret(&self) -> u64 {
-        let drawn = self.heap.os.random() | 1;
-        match self.secret.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => drawn,
-            Err(other) => other,
-        }
+/// A secret of this process, which is drawn when it is first asked for.
+#[cold]
+#[inline(never)]
+pub(super) fn drawn(secret: &AtomicU64, random: impl Fn() -> u64) -> u64 {
+    let known = secret.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
     }
+    let drawn = random() | 1;
+    match secret.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => drawn,
+        Err(other) => other,
+    }
+}
+
+/// The frame of a small block, behind it where that takes less memory: an alignment moves a block that has it in front by as
+/// much.
+fn placed(frame: Frame) -> Frame {
+    let (align, bytes) = (1 << frame.laid, frame.bytes + TAIL_LEAST);
+    let memory = |around: usize| SizeClass::for_aligned(around + bytes, align).map(SizeClass::block_bytes);
+    let behind = align > MIN_ALIGN && memory(FRONT) < memory(frame.front()).or(Some(usize::MAX));
+    Frame { behind, ..frame }
 }

@@ -19,20 +19,22 @@ mod make;
 mod quarantine;
 mod regrow;
 mod resize;
+mod short;
 mod states;
 mod stuck;
 mod take;
 mod zeros;
 
 use super::{Heap, Hooks, LARGEST_REQUEST};
-use crate::base::sync::{AtomicU64, AtomicUsize};
+use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::class::SizeClass;
 use crate::os::Os;
 use crate::watch::{Probes, Probing};
 use budget::Budget;
-use frame::Frame;
+use frame::{FRONT, Frame, TAIL_LEAST};
 use guarded::Runs;
 use quarantine::Quarantine;
+use states::State;
 use stuck::Stuck;
 
 /// From here on a block has pages of its own between pages that nobody may touch.
@@ -55,6 +57,14 @@ pub struct Hardened<O: Os> {
     budget: Budget,
     /// Blocks with guard pages now.
     fenced: AtomicUsize,
+    /// Says whether some object of the process has an operator new of its own, which asks malloc; and that it said so.
+    own_new: fn() -> bool,
+    has_own_new: AtomicBool,
+    /// A secret by which blocks with guards are placed, and how many were.
+    placement: AtomicU64,
+    placed: AtomicU64,
+    /// Memory is short, and what waited of large blocks was let go.
+    short: AtomicBool,
 }
 
 /// A block that is live, and what its frame says.
@@ -63,6 +73,18 @@ struct Live {
     user: usize,
     class: SizeClass,
     frame: Frame,
+}
+
+impl Live {
+    fn state(&self) -> State {
+        if self.frame.behind { State::LiveBehind } else { State::Live }
+    }
+
+    /// How long a small block may become where it lies, with the least tail.
+    fn most_in_place(&self) -> usize {
+        let around = if self.frame.behind { FRONT } else { self.frame.front() };
+        self.class.block_bytes().saturating_sub(around + TAIL_LEAST)
+    }
 }
 
 impl<O: Os> Hardened<O> {
@@ -90,7 +112,18 @@ impl<O: Os> Hardened<O> {
             stuck: Stuck::new(),
             budget: Budget::new(),
             fenced: AtomicUsize::new(0),
+            own_new: || false,
+            has_own_new: AtomicBool::new(false),
+            placement: AtomicU64::new(0),
+            placed: AtomicU64::new(0),
+            short: AtomicBool::new(false),
         }
+    }
+
+    /// The same heap, in a process of which `own_new` says whether an operator new in it asks malloc for its blocks.
+    pub const fn with_own_new(mut self, own_new: fn() -> bool) -> Self {
+        self.own_new = own_new;
+        self
     }
 
     /// The same heap, with probes for tracers.

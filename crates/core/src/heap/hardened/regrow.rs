@@ -20,9 +20,16 @@ impl<O: Os> Hardened<O> {
         // SAFETY: these bytes are the owner's, who does not want them any more.
         unsafe { at_mut::<u8>(live.user + bytes).write_bytes(0, before - live.user - bytes) };
         if guard < before && live.frame.fenced {
-            self.heap.os.release(guard, before - guard);
+            let is_gone = self.heap.os.release(guard, before - guard);
             self.heap.os.close_pages(guard, before - guard);
+            self.note_gone(live, guard, before, is_gone);
         }
+    }
+
+    /// Notes that a part of a live block's run holds no memory, or that it may.
+    fn note_gone(&self, live: &Live, start: usize, end: usize, gone: bool) {
+        let (run, _) = self.run_of(live);
+        self.heap.inside(|| self.heap.pages.note_gone(run, start - run, end - run, gone));
     }
 
     /// A run with as much free memory behind it as it takes itself, which is nobody's: who needs it has it.
@@ -63,6 +70,9 @@ impl<O: Os> Hardened<O> {
         if guard > before {
             if live.frame.fenced && !os.commit(before, guard - before) {
                 return false;
+            }
+            if live.frame.fenced {
+                self.note_gone(live, before, guard, false);
             }
             self.wipe(before, guard - before);
         }

@@ -1,6 +1,6 @@
 //! realloc, also with an alignment, and resizing without moving.
 
-use super::frame::{self, Frame, TAIL_LEAST};
+use super::frame::{self, Frame};
 use super::zeros;
 use super::{GUARDED_FROM, Hardened, Live};
 use crate::base::fault::{Maker, Misuse};
@@ -100,7 +100,7 @@ impl<O: Os> Hardened<O> {
             } else if !self.grow_guarded(live, bytes) {
                 return false;
             }
-        } else if before.front() + bytes + TAIL_LEAST > live.class.block_bytes() {
+        } else if bytes > live.most_in_place() {
             return false;
         } else {
             // The old canary, and what is cut off: everything outside the bytes asked for is zero but for the

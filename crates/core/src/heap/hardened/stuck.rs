@@ -9,7 +9,7 @@ const BUSY: usize = 1;
 /// The runs: no more than can have guards. Zeroed there are none.
 pub struct Stuck {
     runs: [AtomicUsize; MOST_FENCED],
-    /// Where in each the second guard begins, from its start; 0 where the whole run is closed.
+    /// Where in each the guards are, in the caller's words; 0 where the whole run is closed.
     guards: [AtomicUsize; MOST_FENCED],
     /// At least as many as there are, and places from the start that were ever used.
     count: AtomicUsize,
@@ -41,7 +41,7 @@ impl Stuck {
         }
     }
 
-    /// Takes out a run that `suits`, which is asked with its start and where its second guard begins.
+    /// Takes out a run that `suits`, which is asked with its start and where its guards are.
     pub fn take(&self, suits: impl Fn(usize, usize) -> bool) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;

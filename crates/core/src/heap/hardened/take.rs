@@ -18,7 +18,8 @@ impl<O: Os> Hardened<O> {
         let live = self.inspect(address)?;
         self.check_maker(&live, by)?;
         // Of two threads that free a block at the same time one comes too late here.
-        State::take_back(self.heap.pages.mark_of(address)).map_err(|state| self.no_block(address, state))?;
+        let taken = self.mark_of(address).map_or(Err(State::Never), |mark| mark.take_back(live.state()));
+        taken.map_err(|state| self.no_block(address, state))?;
         self.heap.note_taken_back(address);
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
     }
@@ -27,8 +28,18 @@ impl<O: Os> Hardened<O> {
     fn retire(&self, live: &Live) -> Result<(), Misuse> {
         let start = live.user - live.frame.front();
         let tail = self.room(live).min(frame::TAIL_MOST);
-        // SAFETY: the block is the heap's again; nothing else of it was ever written.
-        unsafe { zeros::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
+        if live.frame.behind {
+            let place = live.frame.place(live.user, self.room(live));
+            // SAFETY: the block is the heap's again; nothing else of it was ever written. Without its frame it is at
+            // least as long as that.
+            unsafe {
+                zeros::clear(live.user, live.frame.bytes + tail);
+                zeros::clear(place, FRONT);
+            }
+        } else {
+            // SAFETY: as above.
+            unsafe { zeros::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
+        }
         self.let_wait(start, live.class)
     }
 
@@ -36,7 +47,13 @@ impl<O: Os> Hardened<O> {
     #[inline(always)]
     pub(super) fn let_wait(&self, start: usize, class: SizeClass) -> Result<(), Misuse> {
         let (os, front) = (&self.heap.os, &self.heap.cache.front);
-        let leaving = self.quarantine.exchange(os, front, class, start);
+        let leaving = match class.block_bytes() > MOST_SMALL && self.is_short() {
+            true => start,
+            false => self.quarantine.exchange(os, front, class, start),
+        };
+        if leaving == 0 {
+            self.heap.quarantined.count(class, true);
+        }
         if leaving != 0 {
             // Every block is looked at again when it is handed out. One that without a budget would have had guards is
             // looked at only then.
@@ -51,7 +68,10 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn empty_quarantine(&self) {
-        self.quarantine.empty(&self.heap.os, |block| self.heap.free(block));
+        self.quarantine.empty(&self.heap.os, |block| {
+            self.heap.quarantined.count(self.heap.pages.class_of(block), false);
+            self.heap.free(block);
+        });
         self.empty_runs();
     }
 

@@ -192,6 +192,7 @@ fn tiers(look: &Look, give: Give) {
     let tiers = [
         ("requested", stats.live_requested),
         ("waste", stats.waste()),
+        ("quarantine", stats.quarantined),
         ("vcpu_caches", stats.vcpu_caches),
         ("transfer", stats.transfer),
         ("free_in_spans", stats.free_in_spans),

@@ -50,6 +50,7 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
                     "cached_blocks": class.cached_blocks,
                     "transfer_blocks": class.transfer_blocks,
                     "free_blocks": class.free_blocks,
+                    "quarantined_blocks": class.quarantined_blocks,
                     "resident": class.resident,
                 })
             })

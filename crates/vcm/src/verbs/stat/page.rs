@@ -55,6 +55,9 @@ fn bridge(text: &mut String, snapshot: &Snapshot) {
     };
     row(" ", "live, as requested", stats.live_requested);
     row("+", "waste inside blocks", stats.waste());
+    if stats.quarantined > 0 {
+        row("+", "freed, in quarantine", stats.quarantined);
+    }
     row("+", "vCPU caches", stats.vcpu_caches);
     row("+", "transfer arrays", stats.transfer);
     row("+", "free in spans", stats.free_in_spans);
