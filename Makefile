@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench labs-test fresh-test citizens lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -84,6 +84,11 @@ labs-test: build ## a real Gluster cluster on glibc and vcmalloc, quick; as root
 # Not a part of `make test`: it installs daemons and a browser, and takes some ten minutes. As root.
 citizens: build setup-citizens ## programs that shut themselves in, and Python's tests of processes, on glibc and both libraries
 	scripts/citizens
+
+# Not a part of `make test`: two roots of Debian are fetched, some 350 MB each, and booted in namespaces. As root.
+enabled-daemons: build ## ten daemons of a fresh Debian 12 and 13, switched by 'vcm enable'; docs/results/enabled-daemons.md
+	scripts/enabled-daemons bookworm trixie
+	scripts/enabled-daemons --page
 
 deb: setup-packages ## Debian packages, sums and bill of materials, in target/packages
 	packaging/deb

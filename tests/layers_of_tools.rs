@@ -145,7 +145,7 @@ const VCM: Floors = &[
     &["whole_file"],
     &["settings", "restart", "trace_file", "drop_in"],
     &["automatic", "library", "cli", "table"],
-    &["findings", "arms", "words"],
+    &["findings", "arms", "sandbox", "words"],
     &["unit_plan"],
     &["html::origin"],
     &["html::compared", "html::traced"],

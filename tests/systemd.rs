@@ -1,4 +1,5 @@
-//! `vcm compare --systemd` under a real systemd, which is booted in namespaces of its own from this system's files.
+//! Under a real systemd, which is booted in namespaces of its own from this system's files: `vcm compare --systemd`, and programs
+//! under the filters of system calls that units of Debian have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
-use vcmalloc_tests::{child, library, machine};
+use vcmalloc_tests::{Ground, child, compile, library, machine};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 const TWO_MINUTES: Duration = Duration::from_secs(120);
@@ -19,9 +20,14 @@ fn main() -> ExitCode {
     if let Some(what) = &missing {
         eprintln!("a real systemd is left out: {what}");
     }
-    let trial = Trial::test("units_take_turns_and_are_left_as_they_were", || Ok(take_turns()?))
-        .with_ignored_flag(missing.is_some());
-    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+    type Run = fn() -> Result<(), String>;
+    let trials: [(&str, Run); 2] = [
+        ("units_take_turns_and_are_left_as_they_were", take_turns),
+        ("programs_run_under_every_filter_under_which_they_run_on_glibc", run_under_filters),
+    ];
+    let trials =
+        trials.map(|(name, run)| Trial::test(name, move || Ok(run()?)).with_ignored_flag(missing.is_some()));
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
 }
 
 fn missing() -> Option<&'static str> {
@@ -211,4 +217,73 @@ fn take_turns() -> Result<(), String> {
         ("none", "0", 3) => Ok(()),
         other => Err(format!("the units are not as they were: {other:?}")),
     }
+}
+
+/// What units may have set beside a filter, where its calls could be thought of.
+const HARDER: [&str; 4] = [
+    "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources\nCPUSchedulingPolicy=fifo\nCPUSchedulingPriority=1",
+    "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources\nCPUSchedulingPolicy=idle\nCPUAffinity=0",
+    "SystemCallFilter=@system-service\nMemoryDenyWriteExecute=yes\nLimitAS=2G",
+    "SystemCallFilter=@system-service\nRestrictRealtime=yes\nLimitDATA=1G\nLimitMEMLOCK=0",
+];
+
+/// Units that run a program on each library under the settings of each set of tests/systemd/filters.txt.
+fn run_under_filters() -> Result<(), String> {
+    let booted = Booted::new()?;
+    let source = library::repository().join("tests/system_calls/paths.c");
+    let program = compile::program(&source, Ground::Glibc, &[])?;
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let copy = |from: &Path, name: &str| -> Result<String, String> {
+        let to = booted.shared(name);
+        fs::copy(from, &to).map_err(|error| format!("{}: {error}", from.display()))?;
+        Ok(text(&to))
+    };
+    let program = copy(&program, "paths")?;
+    let preloads = [
+        ("glibc", None),
+        ("shared", Some(copy(&library::our_shared()?, "shared.so")?)),
+        ("hardened", Some(copy(&library::hardened()?, "hardened.so")?)),
+        ("stand-in", Some(copy(&library::stand_in()?, "stand-in.so")?)),
+    ];
+    let filters = fs::read_to_string(library::repository().join("tests/systemd/filters.txt"));
+    let filters = filters.map_err(|error| error.to_string())?;
+    let of_debian = filters.split("\n\n").skip(1).map(str::trim);
+    let sets: Vec<&str> = of_debian.chain(HARDER).collect();
+    let mut wrong = Vec::new();
+    for (number, set) in sets.iter().enumerate() {
+        let mut units = Vec::new();
+        for (name, preload) in &preloads {
+            let unit = format!("filtered-{number}-{name}.service");
+            let environment =
+                preload.as_ref().map_or(String::new(), |path| format!("Environment=LD_PRELOAD={path}\n"));
+            let lines = format!(
+                "[Service]\nType=oneshot\n{set}\n{environment}Environment=VCM_RELEASE_DELAY=20ms\nExecStart={program} all\n"
+            );
+            fs::write(booted.shared(&unit), lines).map_err(|error| error.to_string())?;
+            units.push(unit);
+        }
+        let shared = text(&booted.shared(""));
+        booted.done(&[
+            "sh",
+            "-c",
+            &format!(
+                "cp {shared}/filtered-{number}-*.service /run/systemd/system/ && systemctl daemon-reload"
+            ),
+        ])?;
+        let start: Vec<&str> =
+            ["systemctl", "start"].into_iter().chain(units.iter().map(String::as_str)).collect();
+        booted.inside(&start)?;
+        let result =
+            |unit: &str| booted.done(&["systemctl", "show", "--property=Result,ExecMainStatus", unit]);
+        // What does not run on glibc has a filter that lets no thread begin.
+        if result(&units[0])?.contains("Result=success") {
+            for unit in units.iter().skip(1) {
+                let said = result(unit)?;
+                if !said.contains("Result=success") {
+                    wrong.push(format!("{unit}: {}\n{set}", said.replace('\n', " ")));
+                }
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n\n")) }
 }

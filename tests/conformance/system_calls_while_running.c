@@ -75,7 +75,7 @@ static void run(int few) {
     /* Of a thread that ends, and of fork. */
     ANSWER(&filter, SECCOMP_RET_ALLOW, SYS_rt_sigprocmask, SYS_getpid, SYS_gettid);
     if (!few)
-        ANSWER(&filter, SECCOMP_RET_ALLOW, SYS_openat, SYS_read, SYS_close, SYS_sched_getaffinity, SYS_mincore);
+        ANSWER(&filter, SECCOMP_RET_ALLOW, SYS_openat, SYS_read, SYS_pread64, SYS_close, SYS_sched_getaffinity, SYS_mincore);
     end_filter(&filter, SECCOMP_RET_KILL_PROCESS);
     EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
     long installed = by_instruction(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter.program);

@@ -36,33 +36,73 @@ pub fn note_cpus() {
     CPUS.iter().zip(mask).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
-/// Ends what the thread inherited from its maker: a thread that polls at a real-time priority, bound to a CPU,
-/// would keep the janitor from it for ever, with a lock in its hand. Done by the maker, since the janitor may
-/// not get to run before.
+/// What the janitor would inherit from the thread that makes it and must not have: one that polls at a real-time priority,
+/// bound to a CPU, would keep it from that CPU for ever, with a lock in its hand.
+#[derive(Default)]
+pub struct Inherited {
+    #[cfg(shared)]
+    policy: bool,
+    #[cfg(shared)]
+    cpus: bool,
+}
+
 #[cfg(shared)]
-fn put_in_background(thread: libc::pthread_t) {
-    let os = heap().os();
-    if let Some(set) = moved::pthread_setschedparam().filter(|_| os.may_ask(libc::SYS_sched_setscheduler)) {
-        // SAFETY: the thread was made by this one just now, and nobody joins it but by its handle.
-        unsafe { set(thread, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
+impl Inherited {
+    /// Looks at this thread with calls that any program makes. Most have nothing of the kind, and no call is made then that
+    /// a filter may end the process for: systemd's `SystemCallFilter=~@resources` does for both. Nor is one made under a filter,
+    /// which may have been there before us.
+    pub fn here() -> Self {
+        let os = heap().os();
+        // Learnt in any case, since a filter that comes later and is not seen must not be taken for one that was there.
+        let may_be_changed = os.has_no_unread_filter();
+        let (policy, cpus) = (os.has_own_policy(), os.runs_elsewhere(&started_with()));
+        Inherited { policy: policy && may_be_changed, cpus: cpus && may_be_changed }
     }
-    let Some(set) = next::set_affinity().filter(|_| os.may_ask(libc::SYS_sched_setaffinity)) else { return };
-    let started_with = CPUS.each_ref().map(|word| word.load(Ordering::Relaxed));
-    // The system leaves out what is not in the process's cpuset; where that has none of these CPUs any more, all.
-    for mask in [started_with, [u64::MAX; SET_WORDS]] {
-        // SAFETY: nobody joins the thread but by its handle; the mask is so long.
-        if mask != [0; SET_WORDS] && unsafe { set(thread, size_of_val(&mask), mask.as_ptr()) } == 0 {
+
+    /// Done by the maker, since the janitor may not get to run before.
+    fn end(&self, thread: libc::pthread_t) {
+        let os = heap().os();
+        if let Some(set) =
+            moved::pthread_setschedparam().filter(|_| self.policy && os.may_ask(libc::SYS_sched_setscheduler))
+        {
+            // SAFETY: the thread was made by this one just now, and nobody joins it but by its handle.
+            unsafe { set(thread, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
+        }
+        let Some(set) = next::set_affinity().filter(|_| self.cpus && os.may_ask(libc::SYS_sched_setaffinity))
+        else {
             return;
+        };
+        // The system leaves out what is not in the process's cpuset; where that has none of these CPUs any more, all.
+        for mask in [started_with(), [u64::MAX; SET_WORDS]] {
+            // SAFETY: nobody joins the thread but by its handle; the mask is so long.
+            if mask != [0; SET_WORDS] && unsafe { set(thread, size_of_val(&mask), mask.as_ptr()) } == 0 {
+                return;
+            }
         }
     }
 }
 
-pub fn start_with(create: Create) -> bool {
+#[cfg(not(shared))]
+impl Inherited {
+    fn here() -> Self {
+        Inherited::default()
+    }
+
+    fn end(&self, _: libc::pthread_t) {}
+}
+
+#[cfg(shared)]
+fn started_with() -> [u64; SET_WORDS] {
+    CPUS.each_ref().map(|word| word.load(Ordering::Relaxed))
+}
+
+/// `inherited` where it is known already: who reads it beside other threads has a descriptor in the program's table meanwhile.
+pub fn start_with(create: Create, inherited: Option<Inherited>) -> bool {
     if !heap().claim_janitor() {
         return false;
     }
     let errno = errno();
-    let started = with_signals_blocked(|| create_janitor(create));
+    let started = with_signals_blocked(|| create_janitor(create, &inherited.unwrap_or_else(Inherited::here)));
     set_errno(errno);
     if !started {
         heap().unclaim_janitor();
@@ -85,7 +125,7 @@ fn with_signals_blocked(act: impl FnOnce() -> bool) -> bool {
     }
 }
 
-fn create_janitor(create: Create) -> bool {
+fn create_janitor(create: Create, inherited: &Inherited) -> bool {
     let mut attributes = MaybeUninit::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     BEGUN.store(0, Ordering::Relaxed);
@@ -100,8 +140,7 @@ fn create_janitor(create: Create) -> bool {
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         if made {
             let thread = thread.assume_init();
-            #[cfg(shared)]
-            put_in_background(thread);
+            inherited.end(thread);
             heap().note_janitor(thread as usize);
             wait_until_begun();
         }
@@ -199,7 +238,7 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
     let create = next::create().unwrap_or(create_thread);
     #[cfg(not(shared))]
     let create: Create = create_thread;
-    c_int::from(!start_with(create))
+    c_int::from(!start_with(create, None))
 }
 
 /// Lets the option `janitor` take effect at once: its thread has ended, or been made, when this returns.
@@ -207,7 +246,7 @@ pub fn obey_option() {
     if heap().options.is_on(OptionId::janitor) {
         #[cfg(shared)]
         if let Some(create) = next::create().filter(|_| heap().is_threaded() && !heap().is_inside()) {
-            start_with(create);
+            start_with(create, None);
         }
     } else if !stop() {
         heap().stop_janitor();

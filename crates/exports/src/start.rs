@@ -1,6 +1,5 @@
 //! What happens when the library is loaded, when the process forks, and when it ends.
 
-#[cfg(exported)]
 use super::c::Pointer;
 #[cfg(exported)]
 use super::malloc::exported_malloc;
@@ -131,9 +130,22 @@ fn proof_descriptor() -> Option<c_int> {
     (seals >= 0 && seals & libc::F_SEAL_GROW != 0).then_some(descriptor)
 }
 
+/// A program that is linked to a fixed place and takes malloc's address has a place of its own for it, which is what `dlsym`
+/// gives and which leads to the first object that defines malloc.
+fn malloc_that_is_called() -> Pointer {
+    const NAME: &CStr = c"malloc";
+    let found = moved::find(libc::RTLD_DEFAULT, NAME);
+    #[cfg(shared)]
+    if super::lookup::function_beside(super::c::address(found), NAME).is_null() {
+        let defined = super::lookup::function(NAME, 0);
+        return if defined.is_null() { found } else { defined };
+    }
+    found
+}
+
 /// `ours`, or the file of the object whose malloc the program's calls reach.
 fn put_malloc_owner(buffer: &mut Buffer<'_>) {
-    let found = moved::find(libc::RTLD_DEFAULT, c"malloc");
+    let found = malloc_that_is_called();
     #[cfg(exported)]
     let is_ours = found == exported_malloc as *const () as Pointer;
     // Without C's names the C library's malloc is its own.

@@ -8,7 +8,8 @@
 //! is not seen.
 
 use super::c::{Create, Pointer, Start, errno, set_errno};
-use super::{heap, janitor, moved, next};
+use super::janitor::{self, Inherited};
+use super::{heap, moved, next};
 use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -63,9 +64,10 @@ const WAIT_AFTER_JANITOR: u64 = 1_000_000;
 /// system allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
 fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_int {
     heap().look_at_process();
-    if heap().meet_threads() {
+    let inherited = heap().meet_threads().then(|| {
         meet_main_thread();
-    }
+        Inherited::here()
+    });
     let mut outcome = make();
     if outcome == refusal && janitor::stop() {
         // The kernel counts a thread for an instant longer than libc waits for it.
@@ -84,7 +86,7 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
     } else if outcome != 0 {
         return outcome;
     }
-    janitor::start_with(create);
+    janitor::start_with(create, inherited);
     outcome
 }
 
@@ -169,7 +171,7 @@ fn alone(call: impl Fn() -> c_int) -> c_int {
     let again = call();
     if let Some(create) = next::create().filter(|_| again != 0) {
         // It was refused for another reason: the janitor goes on.
-        janitor::start_with(create);
+        janitor::start_with(create, None);
     }
     again
 }

@@ -73,6 +73,8 @@ pub struct Elf {
     pub needed: Vec<String>,
     pub rpath: Vec<String>,
     pub runpath: Vec<String>,
+    /// Made by Go, whose memory is its own runtime's.
+    pub is_go: bool,
     exported: Vec<&'static str>,
     /// Asked for and not defined here.
     imported: Vec<&'static str>,
@@ -174,6 +176,7 @@ fn read<'a, R: ReadRef<'a>>(
         }
     }
     read_dynamic(file, data, &mut elf)?;
+    elf.is_go = file.section_by_name_bytes(b".go.buildinfo").is_some();
     if depth >= Depth::ExportedSymbols {
         elf.exported = watched_among(file.dynamic_symbols().filter(|symbol| symbol.is_definition()));
         elf.imported = watched_among(file.dynamic_symbols().filter(|symbol| symbol.is_undefined()));

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -46,6 +46,31 @@ impl Process {
     /// The name by which the kernel knows it now, at most 15 bytes.
     pub fn name(&self) -> io::Result<Vec<u8>> {
         Ok(fs::read(self.file("comm"))?.trim_ascii_end().to_vec())
+    }
+
+    /// Whether it is still systemd on the way to the program of a service: forked, and not yet past exec. Its name is then that
+    /// program's in brackets.
+    pub fn is_before_exec(&self) -> bool {
+        const STARTERS: [&str; 2] = ["systemd", "systemd-executor"];
+        let name = self.name().unwrap_or_default();
+        let is_named_so = name.first() == Some(&b'(') && name.last() == Some(&b')');
+        is_named_so
+            && self.program().is_ok_and(|program| {
+                STARTERS.iter().any(|starter| program.file_name() == Some(OsStr::new(starter)))
+            })
+    }
+
+    /// Waits until it is the program of its service; false where it is not by then. What ends meanwhile is waited for no longer.
+    pub fn wait_for_exec(&self, limit: Duration) -> bool {
+        const LOOK_EVERY: Duration = Duration::from_millis(10);
+        let begin = Instant::now();
+        while self.is_before_exec() {
+            if begin.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
     }
 
     /// The environment it was started with; a program may have overwritten it since.
@@ -218,6 +243,21 @@ pub fn descendants(ancestor: i32) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_systemd_has_not_yet_made_a_program_of_is_known() {
+        for (name, program, is_before) in [
+            ("(s-server)", "/usr/lib/systemd/systemd", true),
+            ("(d)", "/usr/lib/systemd/systemd-executor", true),
+            ("(sd-pam)", "/usr/bin/other", false),
+            ("systemd", "/usr/lib/systemd/systemd", false),
+            ("redis-server", "/usr/bin/redis-server", false),
+        ] {
+            let (_folder, root) = Root::with_files(&[("/proc/7/comm", name)]);
+            root.link(program, "/proc/7/exe");
+            assert_eq!(Process::in_root(&root, 7).is_before_exec(), is_before, "{name}");
+        }
+    }
 
     fn own() -> Process {
         Process::new(std::process::id() as i32)

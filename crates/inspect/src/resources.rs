@@ -107,11 +107,17 @@ impl Process {
         by(controller).or_else(|| by("")).or_else(|| by("name=systemd"))
     }
 
-    /// The systemd unit that it belongs to.
+    /// The systemd unit that it belongs to: by systemd's own hierarchy and the unified one, and then by any, since the memory
+    /// controller may have no group for each unit.
     pub fn unit(&self) -> Option<String> {
-        let group = self.control_group()?;
-        let names = group.iter().rev().filter_map(|name| name.to_str());
-        names.filter(|name| name.ends_with(".service")).map(str::to_string).next()
+        let text = fs::read_to_string(self.file("cgroup")).ok()?;
+        let service = |line: &str| {
+            let group = line.splitn(3, ':').nth(2)?;
+            let names = group.rsplit('/');
+            names.filter(|name| name.ends_with(".service")).map(str::to_string).next()
+        };
+        let is_systemds = |line: &&str| line.contains(":name=systemd:") || line.starts_with("0::");
+        text.lines().filter(is_systemds).find_map(service).or_else(|| text.lines().find_map(service))
     }
 
     /// The CPUs that affinity and the bandwidth of its control group let it use, rounded up, as the library
@@ -193,6 +199,17 @@ mod tests {
         ]);
         assert_eq!(process.memory_limit(), Some(8192));
         assert_eq!(process.unit().as_deref(), Some("ceph-osd@3.service"));
+    }
+
+    #[test]
+    fn a_unit_is_found_where_the_memory_controller_has_no_group_for_it() {
+        let (_folder, process) = process(&[(
+            "/proc/7/cgroup",
+            "9:memory:/system.slice\n4:cpu,cpuacct:/\n1:name=systemd:/system.slice/redis-server.service\n0::/\n",
+        )]);
+        assert_eq!(process.unit().as_deref(), Some("redis-server.service"));
+        process.root().write("/proc/7/cgroup", "9:memory:/system.slice/a.service\n1:name=systemd:/\n0::/\n");
+        assert_eq!(process.unit().as_deref(), Some("a.service"));
     }
 
     #[test]

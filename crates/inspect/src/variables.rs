@@ -32,11 +32,16 @@ impl Process {
     /// The environment that it was started with; where it has written over that, the one that it holds now.
     pub fn variables(&self) -> io::Result<Variables> {
         let pairs = self.environment()?;
-        if !pairs.is_empty() {
+        if !pairs.is_empty() && !self.has_written_over_its_environment() {
             return Ok(Variables { pairs, is_of_now: false });
         }
         let pairs = self.variables_in_memory().unwrap_or_default();
         Ok(Variables { is_of_now: !pairs.is_empty(), pairs })
+    }
+
+    /// A title that is shorter than the environment leaves an end of that behind it, and nothing in between (sshd).
+    fn has_written_over_its_environment(&self) -> bool {
+        fs::read(self.file("environ")).is_ok_and(|bytes| is_written_over(&bytes))
     }
 
     fn variables_in_memory(&self) -> Option<Pairs> {
@@ -77,6 +82,12 @@ impl Process {
     }
 }
 
+/// The kernel puts strings with one zero behind each there, and each has a name.
+fn is_written_over(environment: &[u8]) -> bool {
+    let strings = environment.strip_suffix(b"\0").unwrap_or(environment);
+    strings.split(|byte| *byte == 0).any(|string| string.is_empty() || string.starts_with(b"="))
+}
+
 fn word(memory: &File, address: u64) -> Option<u64> {
     let mut bytes = [0; WORD];
     memory.read_exact_at(&mut bytes, address).ok()?;
@@ -115,6 +126,12 @@ mod tests {
         // Other tests of this process may set variables of their own.
         assert!(start.iter().all(|pair| now.contains(pair)) && !start.is_empty());
         assert!(!own.variables().unwrap().is_of_now);
+    }
+
+    #[test]
+    fn what_a_title_leaves_of_an_environment_is_none() {
+        assert!(is_written_over(b"hd -D [listener]\0\0\0\0=x\0") && is_written_over(b"=\0"));
+        assert!(!is_written_over(b"A=1\0odd\0B=\0"));
     }
 
     #[test]

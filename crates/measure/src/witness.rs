@@ -58,6 +58,10 @@ impl Witness {
             if is_own && own == process.command_line().ok() {
                 continue;
             }
+            // Nor is what systemd has forked for a service yet that service.
+            if process.is_before_exec() {
+                continue;
+            }
             let known = self.seen.iter().position(|seen| seen.id == *id && seen.program == program);
             let at = known.unwrap_or_else(|| {
                 let name = process.name().unwrap_or_default();

@@ -31,6 +31,8 @@ pub struct Finding {
     pub outweighs_proof: bool,
     /// The name of gperftools' library whose place ours would have to take.
     pub wants_stand_in: Option<String>,
+    /// It is loaded, and next to nothing is allocated there: not worth a change of a service.
+    pub is_idle: bool,
     pub what: String,
     pub why: &'static str,
     pub advice: String,
@@ -42,6 +44,7 @@ impl Finding {
             weight,
             outweighs_proof: false,
             wants_stand_in: None,
+            is_idle: false,
             what: what.into(),
             why,
             advice: advice.into(),
@@ -203,6 +206,15 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
             "Use or make a build without it, or link libvcmalloc into it.",
         );
         return Some(finding.outweighing_proof());
+    }
+    if elf.is_go {
+        let finding = Finding::new(
+            Weight::Note,
+            format!("{shown} is made by Go"),
+            "Go's runtime has memory of its own; only what C libraries in it allocate reaches vcmalloc.",
+            "For its own: GOMEMLIMIT and GOGC.",
+        );
+        return Some(Finding { is_idle: true, ..finding });
     }
     own.map(|(symbol, name)| {
         Finding::new(

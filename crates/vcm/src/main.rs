@@ -37,6 +37,7 @@ mod library;
 mod page;
 mod proof;
 mod restart;
+mod sandbox;
 mod say;
 mod settings;
 mod signals;

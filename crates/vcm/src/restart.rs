@@ -28,6 +28,14 @@ pub fn lines(role: Role, id: &str, service: &str) -> Vec<String> {
     vec![format!("sudo systemctl restart {service}")]
 }
 
+/// The line that takes vcmalloc out of a service again, also of one that has failed too often to be started.
+pub fn way_back(service: &str) -> String {
+    format!(
+        "sudo vcm disable {service} && sudo systemctl daemon-reload && sudo systemctl reset-failed {service}; sudo systemctl \
+         restart {service}"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -81,6 +81,12 @@ pub fn variables_of(settings: &[String]) -> Result<Vec<(String, String)>, Vec<St
             continue;
         };
         let (name, text) = (name.trim(), text.trim());
+        // A newline would begin a second line of the unit's drop-in.
+        if setting.contains(char::is_control) {
+            let shown = setting.escape_debug();
+            wrong.push(format!("vcm: --option {shown}: it has a control character, which no value has"));
+            continue;
+        }
         match options.set(name.as_bytes(), text.as_bytes(), Origin::Environment) {
             Ok(_) => variables.push((variable(name), text.to_string())),
             Err(refused) => {

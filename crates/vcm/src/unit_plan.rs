@@ -7,6 +7,7 @@
 use crate::drop_in::{self, File, Place};
 use crate::findings::{self, Start, Weight};
 use crate::library::{self, Library};
+use crate::sandbox;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::settings;
 use std::ffi::OsStr;
@@ -58,10 +59,13 @@ impl Plan {
         notes.extend(what_its_file_shows(root, unit, &program, &library)?);
         let mut paths = Vec::new();
         for path in [&library.path].into_iter().chain(&library.behind) {
-            let path = inside(root, path, &library)?;
-            check_visible(root, unit, &path)?;
-            paths.push(path);
+            paths.push(inside(root, path, &library)?);
         }
+        let fitted = sandbox::fit(root, unit, &variables)?;
+        notes.extend(fitted.notes);
+        let variables: Vec<_> = variables.into_iter().chain(fitted.variables).collect();
+        let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
+        sandbox::check(root, unit, &paths, &names)?;
 
         let mut plan = Self::with(root, unit, &paths, variables, true);
         (plan.is_stand_in, plan.library) = (!tcmalloc.is_empty(), Some(library.real_path));
@@ -78,8 +82,9 @@ impl Plan {
         variables: Vec<(String, String)>,
     ) -> Result<Self, Failure> {
         program_of(root, unit)?;
-        library.map_or(Ok(()), |library| check_visible(root, unit, library))?;
         let paths: Vec<PathBuf> = library.map(Path::to_path_buf).into_iter().collect();
+        let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
+        sandbox::check(root, unit, &paths, &names)?;
         let mut plan = Self::with(root, unit, &paths, variables, false);
         plan.library = library.map(Path::to_path_buf);
         Ok(plan)
@@ -192,6 +197,28 @@ fn program_of(root: &Root, unit: &Unit) -> Result<PathBuf, Failure> {
             program.display()
         )));
     }
+    if file_name == "pg_ctlcluster" {
+        return Err(refused(format!(
+            "{name} starts pg_ctlcluster, which clears the environment, so a preload in the unit has no effect. A cluster's \
+             variables are in its own file: LD_PRELOAD = 'PATH' in /etc/postgresql/VERSION/CLUSTER/environment, then \
+             'systemctl restart {}' and 'vcm check {}'",
+            unit.stem(),
+            unit.stem()
+        )));
+    }
+    if ["true", "false"].contains(&file_name.as_str()) {
+        return Err(refused(format!(
+            "{name} starts {} and so no daemon; name the service that does (postgresql's are postgresql@VERSION-CLUSTER)",
+            program.display()
+        )));
+    }
+    if let Some((by, path)) = unit.own_root(root) {
+        return Err(refused(format!(
+            "{name} starts its program in another root ({by}={}), where the library is another file or none; give it the \
+             library and LD_PRELOAD there",
+            path.display()
+        )));
+    }
     if !root.path(root.resolve(&program)).is_file() {
         return Err(refused(format!("{name} starts {}, which is not installed", program.display())));
     }
@@ -219,7 +246,7 @@ fn what_its_file_shows(
     let path = command::place(root, program);
     let command = command::follow(root, path, &[], OsStr::new(search_path));
     let findings = findings::of(&command, library, &start);
-    if let Some(finding) = findings.iter().find(|finding| finding.weight != Weight::Note) {
+    if let Some(finding) = findings.iter().find(|finding| finding.weight != Weight::Note || finding.is_idle) {
         return Err(refused(format!("{} is not enabled: {}", unit.name, finding.text())));
     }
     Ok(findings.iter().map(|finding| format!("note: {}", finding.text())).collect())
@@ -287,28 +314,6 @@ fn inside(root: &Root, path: &Path, library: &Library) -> Result<PathBuf, Failur
             "{library} is not below {folder}, so the machine there does not have it; copy it there"
         ))
     })
-}
-
-/// The unit's sandbox must show the library.
-fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure> {
-    let hidden = |folders: &[&str], by: &'static str| {
-        (folders.iter().any(|folder| library.starts_with(folder)) && unit.has_set(root, by))
-            .then(|| by.to_string())
-    };
-    let by = hidden(&["/home", "/root", "/run/user"], "ProtectHome")
-        .or_else(|| hidden(&["/tmp", "/var/tmp"], "PrivateTmp"));
-    let Some(by) = by else { return Ok(()) };
-    let file = library.file_name().unwrap_or_default().to_string_lossy();
-    // Where everybody would find it, the stand-in would take TCMalloc's place in every program.
-    let folder =
-        if file.starts_with(library::STAND_IN_PREFIX) { "/usr/local/lib/vcmalloc" } else { "/usr/local/lib" };
-    Err(refused(format!(
-        "{} is hidden from {} by its {by}=; copy it to {folder} and name it: vcm enable --library \
-         {folder}/{file} {}",
-        library.display(),
-        unit.name,
-        unit.stem()
-    )))
 }
 
 /// A daemon should not depend on a folder that the next build changes. Cargo marks its own.

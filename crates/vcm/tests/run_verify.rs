@@ -376,3 +376,20 @@ fn where_a_filter_ends_who_asks_for_the_fence_the_program_gets_the_locked_caches
     );
     assert_eq!(front(&mut place.run(&["--", text(&program)])).0, "none\n");
 }
+
+#[test]
+fn a_program_at_a_fixed_place_that_takes_mallocs_address_is_told_the_truth() {
+    // Debian's python3 and node: the address is a place in the program, which leads to ours.
+    let source = "#include <stdlib.h>\nvoid *(*volatile taken)(size_t);\n\
+        int main(void) { taken = malloc; return taken(9) == 0; }";
+    let place = Place::new();
+    let Some(library) = real_library() else { return };
+    let program = place.program("fixed", source, &["-no-pie", "-fno-pic"]);
+    let words = ["run", "--strict", "-v", "--library", text(&library), "--", text(&program)];
+    let strict = done(&mut vcm(&words));
+    assert_eq!(strict.code, Some(0), "{}", strict.err);
+    assert!(strict.err.contains("runs on vcmalloc"), "{}", strict.err);
+    let mut check = vcm(&["check", "--", text(&program)]);
+    let checked = done(check.env("LD_PRELOAD", &library));
+    assert_eq!(checked.code, Some(0), "{}", checked.err);
+}

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! mod     names, aliases, templates, the order of files
+//! sandbox which files a unit shows to what it starts
+//! filter  which system calls it lets pass
 //! file    what a unit file and an environment file say
 //! ```
 //!
@@ -9,6 +11,8 @@
 //! files: it works in a folder and without systemd running.
 
 pub mod file;
+pub mod filter;
+pub mod sandbox;
 
 use super::privileges::Starter;
 use super::root::Root;
@@ -217,6 +221,11 @@ impl Unit {
         file::settings_of(root, self.files(), "Service", name).pop()
     }
 
+    /// All its values, in their order; an empty one has taken those before it away.
+    pub fn service_settings(&self, root: &Root, name: &str) -> Vec<String> {
+        file::settings_of(root, self.files(), "Service", name)
+    }
+
     /// Whether a setting of the [Service] section is there and not switched off.
     pub fn has_set(&self, root: &Root, name: &str) -> bool {
         let value = self.service_setting(root, name).unwrap_or_default().to_ascii_lowercase();
@@ -236,11 +245,20 @@ impl Unit {
         Starter { user, group, gains_nothing: self.has_set(root, "NoNewPrivileges") }
     }
 
-    /// The program that the service starts.
+    /// The program that the service starts: of a shell's line the one that it becomes, with the same environment (MariaDB's in
+    /// Debian 13).
     pub fn program(&self, root: &Root) -> Option<PathBuf> {
+        const SHELLS: [&str; 5] = ["/bin/sh", "/usr/bin/sh", "/bin/bash", "/usr/bin/bash", "/bin/dash"];
         let line = self.service_setting(root, "ExecStart")?;
-        let word = line.split_ascii_whitespace().next()?;
-        Some(PathBuf::from(word.trim_start_matches(['-', '@', ':', '+', '!'])))
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next()?.trim_start_matches(['-', '@', ':', '+', '!']);
+        let is_line = SHELLS.contains(&first) && words.next() == Some("-c");
+        let behind = line
+            .rsplit_once("exec ")
+            .map(|(_, behind)| behind.split_ascii_whitespace().next().unwrap_or_default());
+        let becomes =
+            behind.filter(|word| is_line && word.starts_with('/') && line.matches("exec ").count() == 1);
+        Some(PathBuf::from(becomes.unwrap_or(first).trim_end_matches(['"', '\'', ';'])))
     }
 }
 

@@ -107,3 +107,19 @@ fn quoted_words_are_read_back() {
         assert_eq!(file::words(&file::quoted(word)), [word.replace('%', "%%")]);
     }
 }
+
+#[test]
+fn the_program_of_a_shells_line_is_what_the_shell_becomes() {
+    for (line, program) in [
+        ("!/usr/sbin/chronyd $OPTS", "/usr/sbin/chronyd"),
+        ("/bin/sh -c \"[ -e /x ] || exit 1; \\\n exec /usr/sbin/mariadbd $A\"", "/usr/sbin/mariadbd"),
+        ("/bin/sh -c 'exec /usr/sbin/a'", "/usr/sbin/a"),
+        ("/bin/sh -c 'exec /usr/sbin/a || exec /usr/sbin/b'", "/bin/sh"),
+        ("/bin/sh /usr/bin/script exec /x", "/bin/sh"),
+        ("/bin/sh -c 'podman run x'", "/bin/sh"),
+    ] {
+        let text = format!("[Service]\nExecStart={line}\n");
+        let (_folder, root) = Root::with_files(&[("/etc/systemd/system/a.service", text.as_str())]);
+        assert_eq!(find(&root, "a").unwrap().program(&root), Some(PathBuf::from(program)), "{line}");
+    }
+}

@@ -6,7 +6,7 @@
 
 use super::filter::{Call, Filter, Verdict};
 use crate::base::chance::next_random;
-use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The system calls that are asked while the program runs, a bit each.
 #[derive(Clone, Copy)]
@@ -44,13 +44,14 @@ pub(super) enum Ask {
     Name,
     Register,
     NamePages,
+    ReadAt,
 }
 
 /// So many of the first are needed to serve the program, or on the list that it can rely on.
 const LISTED: u32 = Ask::Fence as u32 + 1;
 /// Calls of the layer above, which asks by their number.
 const OTHERS: usize = 12;
-const COUNT: usize = Ask::NamePages as usize + 1 + OTHERS;
+const COUNT: usize = Ask::ReadAt as usize + 1 + OTHERS;
 /// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
 const CAREFUL: u64 = 1 << 63;
 
@@ -120,6 +121,7 @@ const CALLS: [Call; COUNT] = [
         number: libc::SYS_prctl,
         arguments: [libc::PR_SET_VMA as u64, libc::PR_SET_VMA_ANON_NAME as u64, 0, 4096, 0, 0],
     },
+    plain(libc::SYS_pread64),
     plain(libc::SYS_rt_sigaction),
     plain(libc::SYS_rt_sigprocmask),
     plain(libc::SYS_close_range),
@@ -141,7 +143,13 @@ pub(super) struct Allowed {
     memory: AtomicUsize,
     cpus: AtomicUsize,
     seed: AtomicU64,
+    unread: AtomicU32,
 }
+
+/// Whether a filter holds that was there before the program, and cannot be read: not known yet, no, yes.
+const UNKNOWN: u32 = 0;
+const NO_UNREAD: u32 = 1;
+const UNREAD: u32 = 2;
 
 impl Allowed {
     pub const fn new() -> Self {
@@ -150,6 +158,7 @@ impl Allowed {
             memory: AtomicUsize::new(0),
             cpus: AtomicUsize::new(0),
             seed: AtomicU64::new(0),
+            unread: AtomicU32::new(UNKNOWN),
         }
     }
 
@@ -215,6 +224,22 @@ impl Allowed {
 
     pub fn cpus(&self, may_ask: bool, ask: impl FnOnce() -> usize) -> usize {
         remembered(&self.cpus, may_ask && self.may(Ask::Affinity), ask).max(1)
+    }
+
+    /// Whether no filter was there before the program, whose answers nobody knows: systemd's lists of what services may ask end
+    /// a process for `mincore`, which is in none of them. Found out once, before the first filter that is read. Where it cannot
+    /// be found out there is one.
+    pub fn has_no_unread_filter(&self) -> bool {
+        let known = self.unread.load(Ordering::Relaxed);
+        if known != UNKNOWN {
+            return known == NO_UNREAD;
+        }
+        if !self.may_read() {
+            return false;
+        }
+        let is_unfiltered = super::background::is_unfiltered();
+        self.unread.store(if is_unfiltered { NO_UNREAD } else { UNREAD }, Ordering::Relaxed);
+        is_unfiltered
     }
 
     /// A number that nobody can guess. The system is asked once, for two: the second is never handed out, and later

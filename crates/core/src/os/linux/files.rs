@@ -127,6 +127,31 @@ pub(super) fn read_through(path: &CStr, take: &mut dyn FnMut(&[u8])) -> bool {
     true
 }
 
+/// Hands a part of a file of the kernel's to `take`; false where it is not all there.
+pub(super) fn read_part(path: &CStr, from: usize, bytes: usize, take: &mut dyn FnMut(&[u8])) -> bool {
+    let mut piece = [0u8; PIECE];
+    let descriptor = open(path, libc::O_RDONLY);
+    if descriptor < 0 {
+        return false;
+    }
+    let mut done = 0;
+    while done < bytes {
+        let room = (bytes - done).min(PIECE);
+        let to = piece.as_mut_ptr();
+        // SAFETY: what is read stays inside the piece.
+        let count = unsafe { libc::syscall(libc::SYS_pread64, descriptor, to, room, from + done) };
+        match usize::try_from(count).ok().and_then(|count| piece.get(..count)) {
+            None | Some([]) => break,
+            Some(part) => {
+                take(part);
+                done += part.len();
+            }
+        }
+    }
+    close(descriptor);
+    done == bytes
+}
+
 /// A descriptor as a place for text.
 struct Writer {
     descriptor: i32,

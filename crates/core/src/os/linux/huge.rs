@@ -14,7 +14,7 @@ pub(super) fn collapse(address: usize, bytes: usize) -> bool {
 
 /// The fault of one page brings the whole block in. Collapsing takes as long, but waits for every CPU of the machine
 /// first, some 30 ms where all are busy. The advice is taken back: the kernel's own thread would fill the block again
-/// after parts of it were given back.
+/// after parts of it were given back. True where the kernel took the advice; whether it had a huge page shows in memory.
 pub(super) fn take(address: usize, bytes: usize) -> bool {
     let block = ptr::without_provenance_mut(address);
     // SAFETY: the advice changes how memory is backed, nothing else.
@@ -24,8 +24,7 @@ pub(super) fn take(address: usize, bytes: usize) -> bool {
     let page = super::memory::page_bytes();
     super::memory::populate(address, page);
     forbid(address, bytes);
-    // Without a huge page the last one is not there: whoever has a part of the block begins in front.
-    super::memory::resident_bytes(address + bytes - page, page).is_some_and(|resident| resident > 0)
+    true
 }
 
 /// The kernel splits a huge page of which only a part is cold. Giving a part back does not: it counts as gone from the

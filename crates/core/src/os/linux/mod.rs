@@ -106,8 +106,15 @@ impl Linux {
         self.allowed.may_ask(number)
     }
 
+    /// Whether what only some programs ask may be asked: no filter was there before the program, which may end it for that.
+    pub fn has_no_unread_filter(&self) -> bool {
+        self.allowed.has_no_unread_filter()
+    }
+
     /// The program is about to install a filter of system calls. What that does not let pass is not asked any more.
     pub fn obey_filter(&self, filter: Filter<'_>) {
+        // From then on its answers are known, and another's are not told from them.
+        self.allowed.has_no_unread_filter();
         self.allowed.obey(filter);
     }
 
@@ -133,6 +140,19 @@ impl Linux {
     /// Whoever writes beyond it gets a signal that ends the process.
     fn longest_file(&self) -> u64 {
         if self.may_ask(libc::SYS_prlimit64) { files::longest() } else { u64::MAX }
+    }
+
+    fn may_ask_residence(&self) -> bool {
+        self.may(Ask::Resident) && self.has_no_unread_filter()
+    }
+
+    /// Slower, and no list of calls that programs may ask lacks these.
+    fn may_read_residence(&self) -> bool {
+        self.allowed.may_read() && self.may(Ask::ReadAt)
+    }
+
+    fn tells_residence(&self) -> bool {
+        self.may_ask_residence() || self.may_read_residence()
     }
 
     #[inline]
@@ -278,8 +298,12 @@ impl Os for Linux {
     }
 
     fn take_huge(&self, address: usize, bytes: usize) -> bool {
-        let may = [Ask::Huge, Ask::NoHuge, Ask::Populate, Ask::Resident].into_iter().all(|ask| self.may(ask));
-        may && huge::take(address, bytes)
+        let may = [Ask::Huge, Ask::NoHuge, Ask::Populate].into_iter().all(|ask| self.may(ask));
+        // Without a huge page the last one is not there: whoever has a part of the block begins in front.
+        let page = memory::page_bytes();
+        may && self.tells_residence()
+            && huge::take(address, bytes)
+            && self.resident_bytes(address + bytes - page, page).is_some_and(|resident| resident > 0)
     }
 
     fn split_huge(&self, address: usize) {
@@ -307,7 +331,13 @@ impl Os for Linux {
     }
 
     fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
-        if self.may(Ask::Resident) { memory::resident_bytes(address, bytes) } else { None }
+        if self.may_ask_residence() {
+            memory::resident_bytes(address, bytes)
+        } else if self.may_read_residence() {
+            memory::resident_bytes_by_file(address, bytes)
+        } else {
+            None
+        }
     }
 
     fn sequence_area(&self) -> Option<SequenceArea> {

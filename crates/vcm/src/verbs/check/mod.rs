@@ -1,6 +1,7 @@
-//! `vcm check`: succeed only if a process, or a command, really allocates on vcmalloc.
+//! `vcm check`: succeed only if a process, a service or a command really allocates on vcmalloc.
 //!
 //! ```text
+//! unit       a service of systemd, by its main process
 //! process    a running process, seen from outside
 //! command    a command that is started for this, which the library reports from
 //! ```
@@ -9,8 +10,9 @@
 
 mod command;
 mod process;
+mod unit;
 
-use crate::cli::check::Check;
+use crate::cli::check::{Check, Target};
 use crate::say::{self, NOT_UNDERSTOOD, Outcome};
 
 /// Not on vcmalloc, or only in part.
@@ -39,7 +41,11 @@ pub fn check(arguments: &Check) -> Outcome {
     if !arguments.command.is_empty() {
         return tell(&[command::judge(&arguments.command, arguments.within)], arguments.quiet);
     }
-    let verdicts: Vec<Verdict> = arguments.processes.iter().map(|id| process::judge(*id)).collect();
+    let judge = |target: &Target| match target {
+        Target::Process(id) => process::judge(*id),
+        Target::Unit(name) => unit::judge(name),
+    };
+    let verdicts: Vec<Verdict> = arguments.targets.iter().map(judge).collect();
     tell(&verdicts, arguments.quiet)
 }
 

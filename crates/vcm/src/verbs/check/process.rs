@@ -3,14 +3,21 @@
 use super::Verdict;
 use crate::say;
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 use vcm_inspect::allocator::{self, Allocator, Answer, Certainty};
 use vcm_inspect::loaded::{self, Loaded};
 use vcm_inspect::process::Process;
+
+/// systemd sets a sandbox up meanwhile, which takes time where the machine is busy.
+const UNTIL_EXEC: Duration = Duration::from_secs(10);
 
 pub fn judge(id: i32) -> Verdict {
     let process = Process::new(id);
     if !process.is_alive() {
         return Verdict::NotKnown(format!("there is no process {id}"));
+    }
+    if !process.wait_for_exec(UNTIL_EXEC) {
+        return Verdict::NotKnown(format!("systemd has not yet made a program of process {id}"));
     }
     let name = process.name_at_start().map(|start| say::typed([String::from_utf8_lossy(&start.name)]));
     let shown = format!("{} (pid {id})", name.unwrap_or_default());

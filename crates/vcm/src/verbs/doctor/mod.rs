@@ -27,6 +27,7 @@ mod survey;
 use crate::cli::doctor::{Doctor, Severity};
 use crate::page::Page;
 use crate::say::{self, Failure, Outcome};
+use std::time::Duration;
 use survey::{Survey, daemons_on};
 use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
@@ -37,6 +38,8 @@ use vcm_inspect::systemd;
 const FOUND: u8 = 1;
 /// The machine could not be looked at as asked.
 const CANNOT_LOOK: u8 = 2;
+
+const UNTIL_EXEC: Duration = Duration::from_secs(10);
 
 pub fn doctor(arguments: &Doctor) -> Outcome {
     if arguments.list {
@@ -96,6 +99,8 @@ fn ids_of(root: &Root, targets: &[String]) -> Result<Vec<i32>, Failure> {
                 if let Some(why) = Process::in_root(root, id).condition().why_not_seen() {
                     return Err(cannot(format!("{id} {why}")));
                 }
+                // Right after a restart it may still be systemd on the way to its program.
+                Process::in_root(root, id).wait_for_exec(UNTIL_EXEC);
                 ids.push(id);
             }
             _ if matches!(target.as_str(), "" | "0") => return Err(cannot(no_main_process(root, target))),

@@ -98,8 +98,7 @@ pub fn proving(service: &Service, is_stand_in: bool) -> Vec<String> {
     lines.push(if all {
         "    sudo vcm doctor".into()
     } else {
-        // Quoted: without a process it is told that, and not everything that runs.
-        format!("    sudo vcm doctor \"$(systemctl show --property MainPID --value {})\"", service.name)
+        format!("    sudo vcm check {}", service.name)
     });
     if is_stand_in && service.role.is_ceph() && !all {
         let id = if service.id().is_empty() { "ID".into() } else { say::typed([service.id()]) };
@@ -163,10 +162,7 @@ mod tests {
     #[test]
     fn the_proof_is_quoted() {
         let lines = proving(&service("ceph-osd@3", Role::CephOsd), true);
-        assert_eq!(
-            lines[1],
-            "    sudo vcm doctor \"$(systemctl show --property MainPID --value ceph-osd@3)\""
-        );
+        assert_eq!(lines[1], "    sudo vcm check ceph-osd@3");
         assert!(lines[2].starts_with("    ceph tell osd.3 heap stats"));
     }
 }

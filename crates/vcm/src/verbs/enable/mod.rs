@@ -13,6 +13,7 @@ mod tests;
 
 use crate::cli::enable::{Disable, Enable};
 use crate::drop_in::{self, Found, Place, foreign};
+use crate::restart;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use crate::unit_plan::{Plan, Wanted, no_unit};
 use applying::Service;
@@ -156,5 +157,14 @@ fn enabled_text(root: &Root, unit: &Unit, plan: &Plan, files: &[drop_in::File], 
         applying::proving(&service, plan.is_stand_in).iter().for_each(|line| put(&mut text, line));
     }
     put(&mut text, &format!("To undo it:\n    sudo vcm disable {name}"));
+    if systemd::is_running(root) && !name.ends_with('@') {
+        put(
+            &mut text,
+            &format!(
+                "If it does not come up, the one line that leads back:\n    {}",
+                restart::way_back(name)
+            ),
+        );
+    }
     text
 }

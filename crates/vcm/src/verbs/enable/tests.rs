@@ -273,3 +273,106 @@ fn a_folder_that_cannot_be_written_leaves_nothing_behind() {
     assert!(refusal.contains("nothing was changed"), "{refusal}");
     assert_eq!(machine.etc().len(), 4);
 }
+
+/// What enabling a unit of these lines beside the OSD's own comes to, and that a refusal wrote nothing.
+fn with_lines(lines: &str) -> (Machine, Result<u8, String>) {
+    let machine = Machine::new(false);
+    let unit = format!("[Service]\nExecStart=/usr/bin/ceph-osd -f\n{lines}\n");
+    machine.write("/lib/systemd/system/some.service", &unit);
+    let before = machine.etc();
+    let result = machine.enable("some", &[]).map_err(|failure| failure.message);
+    if result.is_err() {
+        assert_eq!(machine.etc(), before, "{lines}");
+    }
+    (machine, result)
+}
+
+#[test]
+fn a_unit_whose_sandbox_leaves_the_preload_without_effect_is_refused_and_nothing_written() {
+    for (lines, why) in [
+        (
+            "NoExecPaths=/\nExecPaths=/usr/bin/ceph-osd /usr/lib /lib",
+            "may execute nothing in /usr/local/lib/libvcmalloc.so",
+        ),
+        ("InaccessiblePaths=-/usr/local", "hidden from some.service by its InaccessiblePaths=/usr/local"),
+        ("TemporaryFileSystem=/usr/local/lib:ro", "hidden from some.service by its TemporaryFileSystem="),
+        ("RootDirectory=/srv/other", "another root (RootDirectory=/srv/other)"),
+        ("RootImage=/srv/other.raw", "another root (RootImage=/srv/other.raw)"),
+        ("UnsetEnvironment=HOME LD_PRELOAD", "takes LD_PRELOAD away"),
+        ("SystemCallFilter=@basic-io @file-system @signal", "ends it for madvise mremap prctl sysinfo"),
+        ("SystemCallFilter=~madvise\nSystemCallErrorNumber=EPERM", "may not ask for madvise"),
+    ] {
+        let (_machine, result) = with_lines(lines);
+        let message = result.unwrap_err();
+        assert!(message.contains(why), "{lines}: {message}");
+    }
+}
+
+#[test]
+fn a_unit_whose_filter_ends_it_for_what_vcmalloc_can_do_without_gets_the_option() {
+    let redis =
+        "SystemCallFilter=@system-service\nSystemCallFilter=~ @privileged @resources\nRestrictRealtime=true";
+    let few = ("VCM_SYSTEM_CALLS", "few");
+    let locked = ("VCM_FRONT", "locked");
+    for (lines, set, not_set) in [
+        (redis, None, vec![few, locked]),
+        ("SystemCallFilter=@system-service\nSystemCallFilter=~close_range", Some(few), vec![locked]),
+        ("SystemCallFilter=~membarrier", Some(locked), vec![few]),
+        ("SystemCallFilter=~membarrier close_range\nSystemCallErrorNumber=EPERM", None, vec![few, locked]),
+        ("RootDirectory=/\nNoExecPaths=/\nExecPaths=/usr", None, vec![few, locked]),
+    ] {
+        let (machine, result) = with_lines(lines);
+        result.unwrap();
+        if let Some((name, value)) = set {
+            assert_eq!(machine.variable("some", name).as_deref(), Some(value), "{lines}");
+        }
+        for (name, _) in not_set {
+            assert_eq!(machine.variable("some", name), None, "{lines}");
+        }
+        // Again, with the drop-in there: as it is.
+        machine.enable("some", &[]).unwrap();
+    }
+}
+
+#[test]
+fn programs_that_a_preload_does_not_serve_are_refused() {
+    let machine = Machine::new(false);
+    let refusal = |name: &str, program: &str| {
+        machine.write(
+            &format!("/lib/systemd/system/{name}.service"),
+            &format!("[Service]\nExecStart={program}\n"),
+        );
+        message(machine.enable(name, &[]))
+    };
+    assert!(
+        refusal("postgresql@15-main", "/usr/bin/pg_ctlcluster 15-main start")
+            .contains("/etc/postgresql/VERSION/CLUSTER/environment")
+    );
+    assert!(refusal("postgresql", "/bin/true").contains("starts /bin/true and so no daemon"));
+    let go = format!("{PROGRAM} const char go[] __attribute__((section(\".go.buildinfo\"))) = \"go\";");
+    machine.compile("/usr/bin/prometheus", &go, "prometheus", "");
+    assert!(refusal("prometheus", "/usr/bin/prometheus").contains("is made by Go"));
+}
+
+#[test]
+fn a_profile_of_apparmor_lets_libraries_be_mapped_from_below_usr_lib_alone() {
+    let machine = Machine::new(false);
+    machine.write("/lib/systemd/system/some.service", "[Service]\nExecStart=/usr/bin/ceph-osd -f\n");
+    machine.write("/etc/apparmor.d/usr.bin.ceph-osd", "/usr/bin/ceph-osd {\n}\n");
+    let refusal = message(machine.enable("some", &[]));
+    assert!(
+        refusal.contains(
+            "the line '/usr/local/lib/libvcmalloc.so mr,' into /etc/apparmor.d/local/usr.bin.ceph-osd"
+        ),
+        "{refusal}"
+    );
+    machine.write("/etc/apparmor.d/local/usr.bin.ceph-osd", "/usr/local/lib/libvcmalloc.so mr,\n");
+    machine.enable("some", &[]).unwrap();
+}
+
+#[test]
+fn an_option_cannot_write_a_line_of_its_own_into_the_drop_in() {
+    let machine = Machine::new(false);
+    let refusal = message(machine.enable("ceph-osd@3", &["last_words=/var/x\nExecStartPre=/bin/evil"]));
+    assert!(refusal.contains("nothing was written") && !machine.root.path(DROP_IN).exists(), "{refusal}");
+}

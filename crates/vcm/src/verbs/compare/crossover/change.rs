@@ -56,7 +56,10 @@ impl Machine<'_> {
             let shown = self.manager.show(name)?;
             let ticks = Process::new(shown.main).start_ticks();
             match (shown.active.as_str(), ticks) {
-                ("active", Some(ticks)) if shown.main > 0 => return Ok(Running { shown, ticks }),
+                // Until it is past exec it is systemd, setting up the unit's sandbox.
+                ("active", Some(ticks)) if shown.main > 0 && !Process::new(shown.main).is_before_exec() => {
+                    return Ok(Running { shown, ticks });
+                }
                 ("failed" | "inactive", _) => {
                     return Err(self.why(
                         name,
