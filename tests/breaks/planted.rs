@@ -170,8 +170,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "gaps_of_a_block_of_zeros_are_taken_for_zeros",
-        "} else if !os.release(at, bytes) {",
-        "} else if bytes == 0 {",
+        "} else if !os.release(at, count * page) {",
+        "} else if count == 0 {",
         "of_a_block_of_zeros_whose_memory_went_in_part",
     ),
     core(

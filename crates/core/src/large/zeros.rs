@@ -56,21 +56,24 @@ fn clear_pages<O: Os>(os: &O, first: usize, last: usize) -> bool {
 fn clear_step<O: Os>(os: &O, start: usize, page: usize, states: &[u8]) -> bool {
     let is_resident = |state: &u8| state & 1 != 0;
     let resident = states.iter().filter(|state| is_resident(state)).count();
-    let parts = || states.chunk_by(|one, next| is_resident(one) == is_resident(next));
+    let turns =
+        states.iter().zip(states.iter().skip(1)).filter(|(one, next)| is_resident(one) != is_resident(next));
     // What is sparse stays so: its next owner may need as little of it.
-    if resident < states.len() / 2 || parts().nth(MOST_PARTS).is_some() {
+    if resident < states.len() / 2 || turns.count() >= MOST_PARTS {
         return os.release(start, states.len() * page);
     }
-    let mut at = start;
-    for part in parts() {
-        let bytes = part.len() * page;
-        if part.first().is_some_and(is_resident) {
-            (at..at + bytes).step_by(page).for_each(|at| clear_part(at, page, true));
-        } else if !os.release(at, bytes) {
+    let mut from = 0;
+    while let Some((first, rest)) = states.get(from..).and_then(<[u8]>::split_first) {
+        let is_there = is_resident(first);
+        let count = 1 + rest.iter().take_while(|state| is_resident(state) == is_there).count();
+        let at = start + from * page;
+        if is_there {
+            (0..count).for_each(|number| clear_part(at + number * page, page, true));
+        } else if !os.release(at, count * page) {
             // It may be elsewhere, and not zero.
             return false;
         }
-        at += bytes;
+        from += count;
     }
     true
 }
