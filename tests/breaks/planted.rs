@@ -435,6 +435,18 @@ pub const BREAKS: &[Break] = &[
         "a_frame_says_what_was_asked_for",
     ),
     core(
+        "what_stands_before_an_aligned_block_is_not_looked_at",
+        "self.check_before(&live)?;",
+        "let _ = self.check_before(&live);",
+        "an_aligned_block_is_checked_as_any_other_is",
+    ),
+    core(
+        "what_is_in_quarantine_lives",
+        "middle.free_blocks + middle.transfer_blocks + cached_blocks + quarantined_blocks;",
+        "middle.free_blocks + middle.transfer_blocks + cached_blocks;",
+        "what_is_in_quarantine_is_told_apart_from_what_lives",
+    ),
+    core(
         "a_freed_block_is_taken_back_again",
         "Err(other) => Err(if other == freed { State::Freed } else { State::Never }),",
         "Err(other) => if other == freed { Ok(()) } else { Err(State::Never) },",

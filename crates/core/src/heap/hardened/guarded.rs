@@ -277,7 +277,7 @@ impl<O: Os> Hardened<O> {
     /// What `Stuck` keeps with a run that is open between its guards: where they are. 0 where that is not to be told.
     fn open_part(&self, body: usize, guard: usize) -> usize {
         let page = self.heap.os.page_bytes();
-        if body / page < page { guard | body / page } else { 0 }
+        if body / page < page { guard | (body / page) } else { 0 }
     }
 
     /// A run that is stuck with its guards as far apart as this layout has them, and by how many bytes its first one is

@@ -17,12 +17,16 @@ impl<O: Os> Hardened<O> {
         let before = self.guard_of(live);
         let shorter = Live { frame: Frame { bytes, ..live.frame }, ..*live };
         let guard = self.guard_of(&shorter);
+        let end = live.user + bytes;
         // SAFETY: these bytes are the owner's, who does not want them any more.
-        unsafe { at_mut::<u8>(live.user + bytes).write_bytes(0, before - live.user - bytes) };
-        if guard < before && live.frame.fenced {
-            let is_gone = self.heap.os.release(guard, before - guard);
-            self.heap.os.close_pages(guard, before - guard);
-            self.note_gone(live, guard, before, is_gone);
+        unsafe { at_mut::<u8>(end).write_bytes(0, guard.min(before) - end) };
+        if guard < before {
+            // Not by writing zeros: what nobody has touched takes no memory for that.
+            let is_gone = self.wipe(guard, before - guard);
+            if live.frame.fenced {
+                self.heap.os.close_pages(guard, before - guard);
+                self.note_gone(live, guard, before, is_gone);
+            }
         }
     }
 

@@ -673,3 +673,19 @@ fn one_block_does_not_tell_where_the_next_one_is() {
         assert!(distances(bytes).len() >= least, "{bytes}: {:?}", distances(bytes));
     }
 }
+
+#[test]
+fn what_a_block_gives_up_where_it_lies_is_not_written() {
+    for budget in [b"0".as_slice(), b"1000"] {
+        let heap = hardened();
+        heap.heap.options.set(b"guard_budget", budget, Origin::Environment).unwrap();
+        let block = heap.allocate(2 << 20);
+        assert!(heap.resize_in_place(block, 1, 1_200_000));
+        let pages = block & !4095;
+        assert!(heap.heap.os.resident_bytes(pages, (2 << 20) + 4096).unwrap() < 64 << 10);
+        assert!(holds(block, 1_200_000, 0) && heap.usable_bytes(block) == 1_200_000);
+        assert!(heap.resize_in_place(block, 1, 1_900_000) && holds(block, 1_900_000, 0));
+        heap.free(block);
+        heap.audit();
+    }
+}
