@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vcm_foreign::{Text, file};
 
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -37,20 +38,20 @@ impl Process {
 
     /// The words that it was started with; empty for a kernel thread.
     pub fn command_line(&self) -> io::Result<Vec<OsString>> {
-        let bytes = fs::read(self.file("cmdline"))?;
+        let bytes = file::of_kernel(&self.file("cmdline"))?;
         let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
         let words = bytes.split(|byte| *byte == 0);
         Ok(words.filter(|_| !bytes.is_empty()).map(|word| OsStr::from_bytes(word).to_os_string()).collect())
     }
 
     /// The name by which the kernel knows it now, at most 15 bytes.
-    pub fn name(&self) -> io::Result<Vec<u8>> {
-        Ok(fs::read(self.file("comm"))?.trim_ascii_end().to_vec())
+    pub fn name(&self) -> io::Result<Text> {
+        Ok(Text::new(file::of_kernel(&self.file("comm"))?.trim_ascii_end()))
     }
 
     /// The environment it was started with; a program may have overwritten it since.
     pub fn environment(&self) -> io::Result<Vec<(OsString, OsString)>> {
-        let bytes = fs::read(self.file("environ"))?;
+        let bytes = file::of_kernel(&self.file("environ"))?;
         Ok(bytes.split(|byte| *byte == 0).filter_map(pair).collect())
     }
 
@@ -61,7 +62,7 @@ impl Process {
 
     /// The files that are mapped, each once. A file that was replaced since has " (deleted)" at its end.
     pub fn mapped_files(&self) -> io::Result<Vec<PathBuf>> {
-        let maps = fs::read(self.file("maps"))?;
+        let maps = file::of_kernel(&self.file("maps"))?;
         let mut files: Vec<PathBuf> = Vec::new();
         for line in maps.split(|byte| *byte == b'\n') {
             let Some(at) = line.iter().position(|byte| *byte == b'/') else { continue };
@@ -124,7 +125,7 @@ impl Process {
     /// When it was started.
     pub fn started(&self) -> Option<SystemTime> {
         let ticks = self.status_field(START_TIME)?;
-        let boot = fs::read_to_string(self.root.path("/proc/stat")).ok()?;
+        let boot = file::text_of_kernel(&self.root.path("/proc/stat")).ok()?;
         let boot: u64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
         // USER_HZ is 100 on every architecture that Linux supports.
         Some(UNIX_EPOCH + Duration::from_secs(boot) + Duration::from_millis(ticks * 10))

@@ -1,6 +1,7 @@
 //! Measures and differences in words, as every comparison tells them.
 
 use crate::table::{Measure, Runs};
+use vcm_foreign::Shown;
 use vcm_measure::paired::Difference;
 use vcm_measure::spoken::Better;
 use vcm_measure::statistics::median;
@@ -61,7 +62,7 @@ pub fn notes(finished: &[&Runs]) -> String {
             runs.arm.name,
             stamp.allocator,
             stamp.loaded_by,
-            stamp.file.display()
+            stamp.file.shown()
         );
         let mut notes: Vec<&String> = runs.trials.values().flat_map(|trial| &trial.notes).collect();
         notes.sort();

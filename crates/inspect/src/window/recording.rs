@@ -7,9 +7,9 @@ use super::orders::{self, Answer, Order, Why};
 use super::seen::{Seen, why_refused};
 use crate::elf;
 use crate::process::Process;
-use std::fs;
 use std::io;
 use std::path::Path;
+use vcm_foreign::file;
 
 const OLDER: &str = "runs a vcmalloc that cannot be recorded while it runs: it is older than 'vcm record --pid'; restart it on \
     this one, or start it under 'vcm record -- COMMAND'";
@@ -84,7 +84,7 @@ impl Rings {
     }
 
     fn word(&self, at: u64, width: usize) -> io::Result<u64> {
-        Ok(number(&self.memory.bytes(at, width)?, 0, width))
+        Ok(number(&self.memory.bytes(at, width as u64)?, 0, width))
     }
 
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
@@ -120,7 +120,7 @@ fn address(seen: &Seen, place: &Place) -> u64 {
 
 /// Where in its own block of a thread glibc keeps its number: as it tells debuggers (libthread_db).
 fn thread_number_at(process: &Process, memory: &Memory) -> Option<u64> {
-    let maps = fs::read_to_string(process.file("maps")).ok()?;
+    let maps = file::text_of_kernel(&process.file("maps")).ok()?;
     let first = maps.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let (range, offset) = (words.next()?, words.nth(1)?);
@@ -132,7 +132,7 @@ fn thread_number_at(process: &Process, memory: &Memory) -> Option<u64> {
     let (start, file) = first?;
     let path = process.as_kernel_names_it(Path::new(&file));
     let at = elf::offset_of(&path, &["_thread_db_pthread_tid"]).ok()??;
-    let description = memory.bytes(start + at, 12).ok()?;
+    let description = memory.bytes(start.wrapping_add(at), 12).ok()?;
     let [bits, count, offset] = [0, 4, 8].map(|at| number(&description, at, 4));
     (bits == 32 && count == 1).then_some(offset)
 }

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use vcm_foreign::Shown;
 use vcm_inspect::command::{self, Command as Target, Missing};
 use vcm_inspect::elf::Look;
 use vcm_inspect::privileges::Starter;
@@ -30,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 pub fn judge(words: &[OsString], within: Duration) -> Verdict {
     let [name, rest @ ..] = words else { return Verdict::NotKnown("no command given".into()) };
-    let shown = say::typed([name.to_string_lossy()]);
+    let shown = say::typed([name.shown().printed()]);
     let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let path = match command::resolve(name, &search_path) {
         Ok(path) => path,

@@ -16,6 +16,7 @@ use crate::whole_file;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use vcm_foreign::Shown;
 use vcm_profile::{Chain, Measure, Profile, Shape};
 
 /// Letters of a command line in a heading.
@@ -137,12 +138,12 @@ fn diff(arguments: &Arguments, before: &Path, after: &Path) -> Outcome {
             let words = measure.words();
             return Err(Failure::new(
                 FAILURE,
-                format!("{}: has no figures of what was {words}", path.display()),
+                format!("{}: has no figures of what was {words}", path.shown()),
             ));
         }
     }
     let chains = vcm_profile::growth(&old, &new, measure);
-    let title = format!("{}, more than in {}: {}", after.display(), before.display(), measure.words());
+    let title = format!("{}, more than in {}: {}", after.shown(), before.shown(), measure.words());
     if let Some(path) = &arguments.flamegraph {
         whole_file::write(path, vcm_profile::page(&chains, &title, "what shrank is not drawn").as_bytes())?;
     }
@@ -151,6 +152,6 @@ fn diff(arguments: &Arguments, before: &Path, after: &Path) -> Outcome {
 }
 
 fn saved(path: &Path) -> Result<Profile, Failure> {
-    let failure = |error: std::io::Error| Failure::new(FAILURE, format!("{}: {error}", path.display()));
+    let failure = |error: std::io::Error| Failure::new(FAILURE, format!("{}: {error}", path.shown()));
     Profile::from_pprof(&fs::read(path).map_err(failure)?).map_err(failure)
 }

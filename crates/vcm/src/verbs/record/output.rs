@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
+use vcm_foreign::Shown;
 
 pub struct Output {
     path: PathBuf,
@@ -27,7 +28,7 @@ impl Output {
     }
 
     pub fn shown(&self) -> String {
-        self.path.display().to_string()
+        self.path.shown().to_string()
     }
 
     /// What can be read again.

@@ -53,8 +53,8 @@ pub struct Recorded {
 }
 
 pub fn name_of(process: &Process) -> String {
-    let name = String::from_utf8_lossy(&process.name().unwrap_or_default()).into_owned();
-    if name.is_empty() { process.id.to_string() } else { name.replace('/', "_") }
+    let name = process.name().unwrap_or_default().printed();
+    if name.is_empty() { process.id.to_string() } else { name.replace(['/', '\\'], "_") }
 }
 
 pub fn find(arguments: &Record) -> Result<Process, Failure> {
@@ -132,7 +132,7 @@ fn say_begin(seen: &Seen, length: Option<Duration>) {
         || "until it ends".to_owned(),
         |length| format!("for {}", humantime::format_duration(length)),
     );
-    let name = say::typed([&seen.name]);
+    let name = say::typed([seen.name.printed()]);
     line(&format!(
         "vcm: {} {name} is recorded {time}; Ctrl-C ends that and keeps what there is",
         seen.process.id

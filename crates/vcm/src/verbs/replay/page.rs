@@ -5,6 +5,7 @@ use super::rounds::Rounds;
 use crate::html::compared::Compared;
 use crate::html::{self, origin, traced};
 use crate::table::Table;
+use vcm_foreign::Shown;
 use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
 use vcm_report::{Colour, Page, Part};
 use vcm_trace::Summary;
@@ -48,7 +49,7 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, summary: Option<&Summary>, is_st
     parts.push(compared.every_round());
     parts.extend(compared.stamps());
     parts.extend(origin());
-    let file = rounds.file.file_name().unwrap_or_default().to_string_lossy();
+    let file = rounds.file.file_name().unwrap_or_default().shown().printed();
     Page {
         title: format!("{file} on each allocator"),
         about: lines(&report::what(rounds)).join(". "),

@@ -62,7 +62,7 @@ fn row(look: &Look) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let text = text.replace(char::is_control, "?");
+    let text = vcm_foreign::clean(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -34,8 +34,8 @@ impl Identity {
 /// What it is called, as far as it can be told without its memory.
 pub fn names(process: &Process) -> (Role, Vec<std::ffi::OsString>, String) {
     let words = process.command_line().unwrap_or_default();
-    let command = String::from_utf8_lossy(&process.name().unwrap_or_default()).into_owned();
-    (Role::of_process(process), words, command.replace(char::is_control, "?"))
+    let command = process.name().unwrap_or_default().printed();
+    (Role::of_process(process), words, command)
 }
 
 /// Its counters, as they are shown.
@@ -130,10 +130,12 @@ impl Row {
             command,
             library,
             role,
-            ceph_daemon: Some(daemon::label(role, &words))
+            ceph_daemon: Some(daemon::label(role, &words).printed())
                 .filter(|name| role.is_ceph() && !name.ends_with('?')),
-            brick: daemon::argument(&words, &["--brick-name"]).filter(|_| role == Role::Glusterfsd),
-            build: snapshot.build.clone(),
+            brick: daemon::argument(&words, &["--brick-name"])
+                .map(|brick| brick.printed())
+                .filter(|_| role == Role::Glusterfsd),
+            build: snapshot.build.printed(),
             front: snapshot.front,
         };
         let mut row = Row { identity: Arc::new(identity), watched, growing, torn_looks: 0, stack };

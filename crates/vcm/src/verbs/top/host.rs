@@ -128,7 +128,7 @@ impl Row {
         let name = if label.is_empty() { watched.seen.name.clone() } else { label };
         let snapshot = watched.look()?;
         let mut row = Row {
-            name: name.replace(char::is_control, "?"),
+            name: name.printed(),
             kind,
             snapshot,
             threads: 0,

@@ -6,6 +6,7 @@ use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self as files, wrong};
 use serde_json::json;
 use std::fmt::Write;
+use vcm_foreign::Shown;
 use vcm_trace::{Header, Summary, summarize};
 
 pub fn info(arguments: &Info) -> Outcome {
@@ -22,7 +23,7 @@ pub fn info(arguments: &Info) -> Outcome {
     written?;
     match &summary.cut_off {
         Some(why) => {
-            line(&format!("vcm: {}: {why}; the figures are of what is there", arguments.file.display()));
+            line(&format!("vcm: {}: {why}; the figures are of what is there", arguments.file.shown()));
             Ok(FAILURE)
         }
         None => Ok(shown),

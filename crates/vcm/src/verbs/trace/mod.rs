@@ -9,6 +9,7 @@ use crate::cli::trace::{Act, Cut, Format, Import, TraceVerb};
 use crate::say::{Failure, NOT_UNDERSTOOD, Outcome, line};
 use crate::trace_file::{self as files, wrong};
 use std::time::Duration;
+use vcm_foreign::Shown;
 use vcm_trace::{Header, Part, Writer, art, gperftools};
 
 pub fn trace(verb: TraceVerb) -> Outcome {
@@ -32,7 +33,7 @@ fn import(arguments: &Import) -> Outcome {
     let input = files::open_packed(&arguments.source)?;
     let header = Header {
         writer: writer_name(),
-        imported_from: Some(arguments.source.display().to_string()),
+        imported_from: Some(arguments.source.shown().to_string()),
         ..Header::default()
     };
     let (written, unknown) = files::write(&arguments.output, &arguments.source, |out| {
