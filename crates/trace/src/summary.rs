@@ -90,7 +90,7 @@ pub fn summarize<R: Read>(reader: &mut Reader<R>) -> Result<Summary> {
             Err(error) => return Err(error),
         }
     }
-    summary.nanoseconds -= state.first.unwrap_or(0);
+    summary.nanoseconds = summary.nanoseconds.saturating_sub(state.first.unwrap_or(0));
     summary.threads = state.streams.len() as u64;
     summary.live_bytes_at_end = state.live_bytes;
     summary.live_blocks_at_end = state.live.len() as u64;
@@ -161,7 +161,7 @@ impl State {
         }
         if let Some(object) = event.ends() {
             if let Some(block) = self.live.remove(&object) {
-                self.live_bytes -= block.bytes;
+                self.live_bytes = self.live_bytes.saturating_sub(block.bytes);
                 let lived = timed.nanoseconds.saturating_sub(block.born);
                 *summary.by_lifetime.entry(power(lived)).or_insert(0) += 1;
             }
@@ -174,7 +174,7 @@ impl State {
             Event::Free { .. } => summary.frees += 1,
             Event::FreeUnknown => (summary.frees, summary.unknown) = (summary.frees + 1, summary.unknown + 1),
             Event::ReallocUnknown { .. } => summary.unknown += 1,
-            Event::Gap { events } => summary.lost += events,
+            Event::Gap { events } => summary.lost = summary.lost.saturating_add(*events),
             Event::Memory { resident, .. } => {
                 summary.peak_resident_bytes = summary.peak_resident_bytes.max(*resident);
             }
@@ -190,8 +190,8 @@ impl State {
         let next = self.begun.entry(stream).or_insert(0);
         self.live.insert(Object { stream, ordinal: *next }, Block { bytes, born: timed.nanoseconds });
         *next += 1;
-        self.live_bytes += bytes;
-        summary.allocated_bytes += bytes;
+        self.live_bytes = self.live_bytes.saturating_add(bytes);
+        summary.allocated_bytes = summary.allocated_bytes.saturating_add(bytes);
         summary.peak_live_bytes = summary.peak_live_bytes.max(self.live_bytes);
         *summary.by_size.entry(power(bytes)).or_insert(0) += 1;
         let of = summary.by_thread.entry(stream).or_default();
