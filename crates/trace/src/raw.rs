@@ -69,7 +69,13 @@ fn section<'a>(block: &Block, rest: &mut &'a [u8]) -> Option<RawSection<'a>> {
     let (bytes, behind) = rest.split_at_checked(length)?;
     *rest = behind;
     // Each event has a byte at least, and no stream comes near the last number.
-    (events <= bytes.len() as u64 && first_ordinal <= MOST_ORDINAL).then_some(RawSection { stream, first_ordinal, events, start, bytes })
+    (events <= bytes.len() as u64 && first_ordinal <= MOST_ORDINAL).then_some(RawSection {
+        stream,
+        first_ordinal,
+        events,
+        start,
+        bytes,
+    })
 }
 
 impl RawSection<'_> {

@@ -21,6 +21,8 @@ pub struct Summary {
     pub reallocations: u64,
     /// Frees and reallocations of another thread's block.
     pub of_other_threads: u64,
+    /// Blocks that ended with their program, at an exec: nobody freed them.
+    pub ended_with_program: u64,
     /// Frees and reallocations of blocks that the trace does not know.
     pub unknown: u64,
     /// Events that were lost while it was recorded.
@@ -160,17 +162,22 @@ impl State {
             self.streams.insert(stream);
         }
         if let Some(object) = event.ends() {
+            // The process ends blocks where an exec takes all of them, and its threads.
+            let is_freed = stream != PROCESS;
             if let Some(block) = self.live.remove(&object) {
                 self.live_bytes = self.live_bytes.saturating_sub(block.bytes);
                 let lived = timed.nanoseconds.saturating_sub(block.born);
                 *summary.by_lifetime.entry(power(lived)).or_insert(0) += 1;
             }
-            let is_other = u64::from(object.stream != stream);
-            summary.of_other_threads += is_other;
-            let of = summary.by_thread.entry(stream).or_default();
-            (of.ends, of.of_other_threads) = (of.ends + 1, of.of_other_threads + is_other);
+            if is_freed {
+                let is_other = u64::from(object.stream != stream);
+                summary.of_other_threads += is_other;
+                let of = summary.by_thread.entry(stream).or_default();
+                (of.ends, of.of_other_threads) = (of.ends + 1, of.of_other_threads + is_other);
+            }
         }
         match event {
+            Event::Free { .. } if stream == PROCESS => summary.ended_with_program += 1,
             Event::Free { .. } => summary.frees += 1,
             Event::FreeUnknown => (summary.frees, summary.unknown) = (summary.frees + 1, summary.unknown + 1),
             Event::ReallocUnknown { .. } => summary.unknown += 1,

@@ -47,6 +47,11 @@ fn in_words(difference: &Difference, measure: &Measure) -> String {
 }
 
 pub fn percent(share: f64) -> String {
+    /// What differs more is not told more closely: such a figure is of rounds that say nothing.
+    const MOST: f64 = 1000.0;
+    if share >= MOST {
+        return format!("x{MOST:.0} and more");
+    }
     let percent = share * 100.0;
     if percent.abs() >= 999.5 { format!("x{:.1}", 1.0 + share) } else { format!("{percent:+.1} %") }
 }

@@ -1,6 +1,6 @@
 //! What can be typed after `vcm check`.
 
-use super::process_id;
+use super::living_process;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -25,7 +25,7 @@ Exit status:
 #[command(after_help = CHECK_EXAMPLES, override_usage = "vcm check PID...\n       vcm check [--within TIME] -- COMMAND [ARG]...")]
 pub struct Check {
     /// The processes to look at
-    #[arg(value_name = "PID", value_parser = process_id, required_unless_present = "command")]
+    #[arg(value_name = "PID", value_parser = living_process, required_unless_present = "command")]
     pub processes: Vec<i32>,
     /// How long a command may run before it is judged and ended: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration, requires = "command")]

@@ -11,7 +11,7 @@ mod traced;
 
 use crate::cli::profile::{Format, Profile as Arguments};
 use crate::page;
-use crate::say::{self, FAILURE, Failure, OWN_FAILURE, Outcome};
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, OWN_FAILURE, Outcome};
 use crate::whole_file;
 use std::fs;
 use std::io::Write;
@@ -28,6 +28,10 @@ pub fn profile(arguments: &Arguments) -> Outcome {
     }
     let files = [&arguments.output, &arguments.flamegraph];
     let is_command = !arguments.command.is_empty();
+    let [output, flamegraph] = files;
+    if output.is_some() && output == flamegraph {
+        return Err(Failure::new(NOT_UNDERSTOOD, "-o and --flamegraph name one file: each needs its own"));
+    }
     let told = |failure| if is_command { of_command(failure) } else { failure };
     for path in files.into_iter().flatten().filter(|path| path.as_os_str() != "-") {
         whole_file::look(path).map_err(told)?;

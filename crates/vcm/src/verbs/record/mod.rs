@@ -12,7 +12,7 @@ mod output;
 mod running;
 mod session;
 
-use crate::child::{self, Child, Event};
+use crate::child::{self, Child, Event, Program};
 use crate::cli::record::Record;
 use crate::library;
 use crate::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
@@ -146,7 +146,7 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
     let from = Instant::now() + arguments.after;
     let until = arguments.length.map(|length| from + length);
     let mut session = Some((session, output));
-    let mut good = true;
+    let (mut good, mut program) = (true, None);
     loop {
         let pause = session.is_some().then_some(BETWEEN_ROUNDS);
         let event = child
@@ -154,6 +154,7 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
             .map_err(|error| Failure::new(OWN_FAILURE, format!("waiting for the command: {error}")))?;
         let now = Instant::now();
         if let Some((open, _)) = &mut session {
+            program = program.or_else(|| open.memory.process().and_then(|id| Program::of(id as i32)));
             // A process that was recorded longer than that has not begun earlier.
             if !arguments.after.is_zero() && now >= from && until.is_none_or(|until| now < until) {
                 open.memory.record(true);
@@ -166,6 +167,7 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
             }
         }
         if let Event::Ended(status) = event {
+            program.iter().for_each(|program| program.tell_what_runs_on("in the trace"));
             return Ok(ended(status, good));
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vcm_inspect::process::Process;
 use vcm_inspect::window::recording::{Begun, Rings, Wanted};
 use vcm_inspect::window::{self, Seen};
-use vcm_record::{Memory, Place, Remote, best_clock, patience};
+use vcm_record::{Memory, Place, Remote, UNTIL_AT, best_clock, patience};
 use vcm_trace::Header;
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
@@ -83,7 +83,7 @@ pub fn record(
     }
     let clock = best_clock();
     let patience = patience(clock);
-    let wanted = Wanted { clock, sample: arguments.sample, patience };
+    let wanted = Wanted { clock, sample: arguments.sample, patience, until_at: UNTIL_AT };
     let begun = rings.begin(&seen, &wanted).map_err(failure)?;
     let mut begin = Begin { seen, rings: Some(rings), number: 0 };
     begin.number = match begun {
