@@ -13,12 +13,13 @@ use crate::cli::profile::{Format, Profile as Arguments};
 use crate::page;
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, OWN_FAILURE, Outcome};
 use crate::whole_file;
-use std::fs;
 use std::io::Write;
 use std::path::Path;
-use vcm_foreign::Shown;
+use vcm_foreign::{Shown, file};
 use vcm_profile::{Chain, Measure, Profile, Shape};
 
+/// No profile that was saved is longer.
+const MOST_OF_PROFILE: u64 = 256 << 20;
 /// Letters of a command line in a heading.
 const MOST_OF_COMMAND: usize = 100;
 
@@ -157,5 +158,5 @@ fn diff(arguments: &Arguments, before: &Path, after: &Path) -> Outcome {
 
 fn saved(path: &Path) -> Result<Profile, Failure> {
     let failure = |error: std::io::Error| Failure::new(FAILURE, format!("{}: {error}", path.shown()));
-    Profile::from_pprof(&fs::read(path).map_err(failure)?).map_err(failure)
+    Profile::from_pprof(&file::read_up_to(path, MOST_OF_PROFILE).map_err(failure)?).map_err(failure)
 }
