@@ -51,7 +51,8 @@ fn no_tool_prints_a_foreign_name_by_itself_nor_opens_a_file_of_a_container() {
             continue;
         }
         for (number, line) in code(&text) {
-            let opens = ["File::open(", "fs::read(", "fs::read_to_string("].iter().any(|word| line.contains(word));
+            let opens =
+                ["File::open(", "fs::read(", "fs::read_to_string("].iter().any(|word| line.contains(word));
             let prints = line.contains(".display()") || line.contains("println!");
             let guesses = line.contains("_lossy(") && !is_one_of(&may_guess, &path);
             if prints || guesses || (opens && !is_one_of(&may_open, &path)) {
@@ -99,7 +100,8 @@ fn is_harmless(arguments: &[&str], output: &Output) {
     assert!(matches!(code, Some(0..=3 | 125)), "{arguments:?}: {:?}\n{output:?}", output.status);
     for text in [&output.stdout, &output.stderr] {
         let text = String::from_utf8(text.clone()).expect("text");
-        let is_hidden = |letter: char| letter.is_control() && letter != '\n' || "\u{202e}\u{200b}".contains(letter);
+        let is_hidden =
+            |letter: char| letter.is_control() && letter != '\n' || "\u{202e}\u{200b}".contains(letter);
         let found = text.lines().find(|line| line.contains(is_hidden));
         assert_eq!(found, None, "{arguments:?}");
     }
@@ -163,14 +165,20 @@ fn processes_that_lie_in_their_statistics_harm_neither_the_agent_nor_a_tool() {
     assert!(metrics.contains("vcmalloc_agent_restarts_total 0\n"), "a look has ended the agent: {metrics}");
     assert!(agent.peak_kib() < 128 << 10, "{} KiB", agent.peak_kib());
     let parent = running.0.id();
-    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).expect("its children");
+    let children =
+        fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).expect("its children");
     for id in children.split_whitespace().take(25) {
         for words in [&["stat", id][..], &["stat", "--json", id], &["config", id], &["check", id]] {
             is_harmless(words, &vcm(words));
         }
     }
     for id in children.split_whitespace().take(5) {
-        for words in [&["profile", "--for", "50ms", id][..], &["doctor", id], &["set", id, "retain=1"], &["release", id]] {
+        for words in [
+            &["profile", "--for", "50ms", id][..],
+            &["doctor", id],
+            &["set", id, "retain=1"],
+            &["release", id],
+        ] {
             is_harmless(words, &vcm(words));
         }
     }
@@ -185,12 +193,16 @@ fn an_agent_that_a_look_has_ended_is_started_again_and_answers_on_the_same_place
     let agent = Agent::start();
     assert!(agent.get("/healthz", "").starts_with("HTTP/1.1 200"));
     let first = agent.worker();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(first as i32), nix::sys::signal::Signal::SIGABRT).expect("sent");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(first as i32), nix::sys::signal::Signal::SIGABRT)
+        .expect("sent");
     let metrics = agent.get("/metrics", "");
     assert!(metrics.contains("vcmalloc_agent_restarts_total 1\n"), "{metrics}");
     assert_ne!(agent.worker(), first);
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(agent.child.0.id() as i32), nix::sys::signal::Signal::SIGTERM)
-        .expect("sent");
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(agent.child.0.id() as i32),
+        nix::sys::signal::Signal::SIGTERM,
+    )
+    .expect("sent");
     let mut ended = agent.child;
     assert_eq!(child::wait(&mut ended.0, LIMIT).and_then(|status| status.code()), Some(0));
 }
@@ -198,7 +210,9 @@ fn an_agent_that_a_look_has_ended_is_started_again_and_answers_on_the_same_place
 #[test]
 fn a_page_of_the_web_gets_no_profile_and_two_hosts_are_refused() {
     let agent = Agent::start();
-    let asked = |lines: &str| agent.get("/debug/pprof/heap?pid=1", lines).lines().next().unwrap_or_default().to_owned();
+    let asked = |lines: &str| {
+        agent.get("/debug/pprof/heap?pid=1", lines).lines().next().unwrap_or_default().to_owned()
+    };
     assert!(asked("origin: http://evil.example\r\n").contains("403"));
     assert!(asked("sec-fetch-site: cross-site\r\n").contains("403"));
     assert!(asked("host: localhost\r\n").contains("400"));

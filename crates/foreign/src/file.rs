@@ -17,6 +17,10 @@ pub const MOST_OF_KERNEL: u64 = 64 << 20;
 /// Opens a regular file to read it. Anything else is refused before it is opened, which may have an effect, and after.
 pub fn open(path: &Path) -> io::Result<File> {
     refuse_others(fs::metadata(path)?.file_type())?;
+    open_at_once(path)
+}
+
+fn open_at_once(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     refuse_others(file.metadata()?.file_type())?;
@@ -42,22 +46,46 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// All of a file, if it is no longer than this.
 pub fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let bytes = begin(path, most.saturating_add(1))?;
+    whole(open(path)?, most)
+}
+
+fn whole(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let bytes = begin_of(file, most.saturating_add(1))?;
     if bytes.len() as u64 > most {
         return Err(Error::new(ErrorKind::FileTooLarge, format!("it is longer than {} KiB", most >> 10)));
     }
     Ok(bytes)
 }
 
-/// What the kernel says in a file of procfs or sysfs.
+/// What the kernel says in a file of procfs or sysfs: of thousands of processes, so it is not looked at before.
 pub fn of_kernel(path: &Path) -> io::Result<Vec<u8>> {
-    read_up_to(path, MOST_OF_KERNEL)
+    let file = open_at_once(path)?;
+    whole(file, MOST_OF_KERNEL)
 }
 
 /// The first bytes of a file, so many at most.
 pub fn begin(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.take(most).read_to_end(&mut bytes)?;
+    begin_of(open(path)?, most)
+}
+
+/// In few reads: the kernel gives a page of text for each, where there is room for one.
+fn begin_of(mut file: File, most: u64) -> io::Result<Vec<u8>> {
+    const STEP: usize = 16 << 10;
+    let (mut bytes, mut filled) = (Vec::new(), 0);
+    while (filled as u64) < most {
+        if bytes.len() - filled < STEP / 2 {
+            bytes.try_reserve(STEP.max(bytes.len())).map_err(|_| Error::from(ErrorKind::OutOfMemory))?;
+            bytes.resize(bytes.capacity(), 0);
+        }
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX).min(filled));
+    bytes.shrink_to(filled.next_multiple_of(4096));
     Ok(bytes)
 }
 

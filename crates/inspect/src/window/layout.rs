@@ -4,7 +4,8 @@ use super::memory::{Memory, number};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Error, ErrorKind};
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use vcm_foreign::Text;
 
 const MAGIC: &[u8] = b"vcm-wndw";
@@ -74,6 +75,22 @@ pub struct Layout {
     pub build: Text,
     pub heap: u64,
     pub heap_bytes: usize,
+    /// One for all processes of a build: an agent looks at thousands.
+    tables: Arc<Tables>,
+}
+
+impl Deref for Layout {
+    type Target = Tables;
+
+    fn deref(&self) -> &Tables {
+        &self.tables
+    }
+}
+
+/// What the tables of places and classes say.
+pub struct Tables {
+    /// As they were read.
+    raw: (Vec<u8>, Vec<u8>, usize),
     pub places: HashMap<String, Place>,
     /// By number; those without blocks have sizes of 0.
     pub classes: Vec<Shape>,
@@ -126,21 +143,50 @@ impl Layout {
         let table =
             |at: usize, bytes: usize, count: u64| memory.bytes(number(&window, at, 8), bytes as u64 * count);
         let (places, classes) = (table(32, place_bytes, places)?, table(40, class_bytes, classes)?);
-        let places: HashMap<String, Place> = places.chunks_exact(place_bytes).filter_map(place).collect();
-        let ends =
-            places.values().filter(|place| place.within == Within::Slab).map(|place| place.range().end);
+        let raw = (places, classes, heap_bytes as usize);
         Ok(Found::Layout(Box::new(Layout {
             build: Text::new(up_to_zero(window.get(WINDOW_BYTES..).unwrap_or(&[]))),
             heap: number(&window, 16, 8),
             heap_bytes: heap_bytes as usize,
-            classes: classes.chunks_exact(class_bytes).map(shape).collect(),
-            parts: parts(&places, heap_bytes as usize),
+            tables: Tables::known(raw, place_bytes, class_bytes),
+        })))
+    }
+}
+
+/// Builds whose tables are shared; of those beyond each process has its own.
+const MOST_BUILDS: usize = 16;
+
+impl Tables {
+    fn known(raw: (Vec<u8>, Vec<u8>, usize), place_bytes: usize, class_bytes: usize) -> Arc<Tables> {
+        static KNOWN: Mutex<Vec<Weak<Tables>>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|tables| tables.strong_count() > 0);
+        if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|tables| tables.raw == raw) {
+            return same;
+        }
+        let tables = Arc::new(Tables::new(raw, place_bytes, class_bytes));
+        if known.len() < MOST_BUILDS {
+            known.push(Arc::downgrade(&tables));
+        }
+        tables
+    }
+
+    fn new(raw: (Vec<u8>, Vec<u8>, usize), place_bytes: usize, class_bytes: usize) -> Tables {
+        let places: HashMap<String, Place> = raw.0.chunks_exact(place_bytes).filter_map(place).collect();
+        let ends =
+            places.values().filter(|place| place.within == Within::Slab).map(|place| place.range().end);
+        Tables {
+            classes: raw.1.chunks_exact(class_bytes).map(shape).collect(),
+            parts: parts(&places, raw.2),
             slab_end: ends.max().unwrap_or(0).min(MOST_SLAB_BYTES),
             options: options(&places),
             places,
-        })))
+            raw,
+        }
     }
+}
 
+impl Layout {
     /// Room for the heap's structure; what lies in it is of some look before, where no place is.
     pub fn room(&self) -> Vec<u8> {
         let mut room = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();

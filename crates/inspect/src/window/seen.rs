@@ -58,9 +58,23 @@ fn is_named(process: &Process, word: &str) -> bool {
     (is_program || process.name().is_ok_and(|name| name == word)) && process.is_alive()
 }
 
+/// A process with a library of ours, whose statistics were not looked at yet.
+pub struct Ours {
+    pub process: Process,
+    memory: Memory,
+    descriptions: Vec<u64>,
+}
+
+/// The process, if a library of ours is in it; an error where that may not be looked at.
+pub fn ours(process: &Process) -> io::Result<Option<Ours>> {
+    let memory = Memory::of(process)?;
+    let descriptions = descriptions(process, &memory)?;
+    Ok((!descriptions.is_empty()).then(|| Ours { process: process.clone(), memory, descriptions }))
+}
+
 /// Whether a library of ours is in the process; an error where that may not be looked at.
 pub fn is_on_ours(process: &Process) -> io::Result<bool> {
-    descriptions(process, &Memory::of(process)?).map(|found| !found.is_empty())
+    ours(process).map(|found| found.is_some())
 }
 
 impl Seen {
@@ -71,7 +85,14 @@ impl Seen {
         }
         let refused = |error: io::Error| why_refused(&process, &error);
         let memory = Memory::of(&process).map_err(refused)?;
-        let at = descriptions(&process, &memory).map_err(refused)?;
+        let descriptions = descriptions(&process, &memory).map_err(refused)?;
+        Self::of(Ours { process, memory, descriptions })
+    }
+
+    /// The same of a process that was found to be ours.
+    pub fn of(ours: Ours) -> Result<Seen, String> {
+        let Ours { process, memory, descriptions: at } = ours;
+        let refused = |error: io::Error| why_refused(&process, &error);
         let mut layouts = Vec::new();
         let mut other = None;
         for at in at {

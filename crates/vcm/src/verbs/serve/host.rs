@@ -15,7 +15,7 @@ use vcm_inspect::condition::Condition;
 use vcm_inspect::daemon;
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
-use vcm_inspect::window::is_on_ours;
+use vcm_inspect::window::ours;
 
 /// Rounds, and time, in which a process may still become one of ours.
 const FIRST_ROUNDS: u32 = 3;
@@ -185,20 +185,20 @@ impl Host {
         if !self.wants(&process) {
             return Some(Known::Other { rounds, since });
         }
-        match is_on_ours(&process) {
-            Ok(true) => {}
-            Ok(false) => return Some(Known::Other { rounds, since }),
+        let ours = match ours(&process) {
+            Ok(Some(ours)) => ours,
+            Ok(None) => return Some(Known::Other { rounds, since }),
             Err(error) => {
                 round.cannot(error.kind());
                 return None;
             }
-        }
+        };
         let id = process.id;
         if !round.has_time() {
             round.unread(Reason::Waiting, format!("{id} waits for a look that has time for its pages"));
             return None;
         }
-        match Row::open(process, growing) {
+        match Row::open(ours, growing) {
             Ok((row, look)) => {
                 round.looks.push(look);
                 Some(Known::Ours(Box::new(row)))

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use vcm_inspect::daemon::{self, Role};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::process::Process;
-use vcm_inspect::window::{Class, Resident, Seen, Snapshot, Watched};
+use vcm_inspect::window::{Class, Ours, Resident, Seen, Snapshot, Watched};
 use vcmalloc_core::heap::Stats;
 
 /// What it is called, the same for as long as it lives.
@@ -118,11 +118,12 @@ const START_OF_STACK: usize = 25;
 
 impl Row {
     /// Its pages are counted.
-    pub fn open(process: Process, growing: Growing) -> Result<(Row, Look), String> {
+    pub fn open(ours: Ours, growing: Growing) -> Result<(Row, Look), String> {
+        let process = ours.process.clone();
         let (role, words, command) = names(&process);
         let (library, stack) = (library(&process), process.status_field(START_OF_STACK));
         let started = process.started().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let mut watched = Watched::new(Seen::open(process)?);
+        let mut watched = Watched::new(Seen::of(ours)?);
         let snapshot = watched.look()?;
         let identity = Identity {
             pid: watched.seen.process.id,
