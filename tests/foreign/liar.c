@@ -81,7 +81,7 @@ static void lie(uint8_t *window, int how) {
 }
 
 int main(int count, char **words) {
-    static void *kept[2000];
+    static void *volatile kept[2000];
     int seed = atoi(words[1]), how = atoi(words[2]), many = count > 3 ? atoi(words[3]) : 1;
     uint8_t **window = dlsym(RTLD_DEFAULT, "vcm_window");
     if (!window)

@@ -25,6 +25,6 @@ pub fn run(input: &[u8]) {
     let open = || Reader::new(Cursor::new(input));
     let _ = vcm_bounds::bounds(open, |events| assert!(events <= most));
     if let Ok(reader) = open() {
-        let _ = vcm_replay::survey(reader, |_| true);
+        let _ = vcm_replay::survey::survey(reader, |_| true);
     }
 }
