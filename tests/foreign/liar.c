@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static uint32_t state;
+void *kept[2000];
 
 static uint32_t next(void) {
     state ^= state << 13, state ^= state >> 17, state ^= state << 5;
@@ -81,7 +82,6 @@ static void lie(uint8_t *window, int how) {
 }
 
 int main(int count, char **words) {
-    static void *volatile kept[2000];
     int seed = atoi(words[1]), how = atoi(words[2]), many = count > 3 ? atoi(words[3]) : 1;
     uint8_t **window = dlsym(RTLD_DEFAULT, "vcm_window");
     if (!window)
