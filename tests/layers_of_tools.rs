@@ -9,7 +9,8 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 10] = [
+const CRATES: [(&str, Floors); 11] = [
+    ("crates/foreign/src", FOREIGN),
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
@@ -21,6 +22,8 @@ const CRATES: [(&str, Floors); 10] = [
     ("crates/record/src", RECORD),
     ("crates/vcm/src", VCM),
 ];
+
+const FOREIGN: Floors = &[&["escape", "file", "room"], &["elf", "text"], &["lib"]];
 
 const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bounds"], &["lib"]];
 
@@ -141,7 +144,8 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["amount", "child", "page", "say", "config_file", "proof", "signals"],
+    &["amount", "page", "say", "config_file", "proof", "signals"],
+    &["child"],
     &["whole_file"],
     &["settings", "restart", "trace_file", "drop_in"],
     &["automatic", "library", "cli", "table"],

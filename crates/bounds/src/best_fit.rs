@@ -49,13 +49,13 @@ impl BestFit {
 
     pub fn put(&mut self, bytes: u64, alignment: u64) -> Chunk {
         let needed = (bytes + HEAD).next_multiple_of(STEP).max(LEAST);
-        if needed >= self.threshold {
+        // What has to be aligned takes room for that, and gives the rest back at once.
+        let room = if alignment > STEP { needed + alignment + LEAST } else { needed };
+        if room >= self.threshold {
             let pages = (bytes + 2 * HEAD).div_ceil(PAGE);
             self.mapped += pages;
             return Chunk::Mapped { pages };
         }
-        // What has to be aligned takes room for that, and gives the rest back at once.
-        let room = if alignment > STEP { needed + alignment + LEAST } else { needed };
         let found = self.free_by_bytes.range((room, 0)..).next().copied();
         let (length, start) = found.unwrap_or((room, self.top));
         match found {

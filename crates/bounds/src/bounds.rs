@@ -69,6 +69,9 @@ pub struct Bounds {
     pub cut_off: Option<String>,
 }
 
+/// More than any block has.
+const MOST_BYTES: u64 = 1 << 40;
+
 /// About so many moments are kept.
 const MOMENTS: usize = 1000;
 
@@ -153,14 +156,14 @@ impl Course {
 
     fn put(&mut self, object: Object, bytes: u64, alignment: u64) {
         // Damaged sizes must not take this machine's memory.
-        let bytes = bytes.min(1 << 44);
+        let bytes = bytes.min(MOST_BYTES);
         let kinds =
             [0, u64::from(self.lifetimes.of(object)) + 1, u64::from(object.stream), bytes.div_ceil(16) + 1];
         let mut kinds = kinds.into_iter();
         let pooled =
             self.pools.each_mut().map(|pools| pools.put(bytes, alignment, kinds.next().unwrap_or(0)));
         let chunk = self.best_fit.put(bytes, alignment);
-        self.now.live += bytes;
+        self.now.live = self.now.live.saturating_add(bytes);
         self.blocks.insert(object, Block { bytes, pooled, chunk });
     }
 
@@ -169,14 +172,14 @@ impl Course {
             pools.take_out(place, block.bytes);
         }
         self.best_fit.take_out(block.chunk);
-        self.now.live -= block.bytes;
+        self.now.live = self.now.live.saturating_sub(block.bytes);
     }
 
     /// Adds this moment to means and peaks, and keeps one in so many.
     fn note(&mut self) {
         let [classes, lifetimes, threads, sizes] = self.pools.each_ref().map(Pools::live_pages);
         let pages = [classes, self.best_fit.live_pages(), lifetimes, threads, sizes];
-        self.now.pages = pages.map(|pages| pages * PAGE);
+        self.now.pages = pages.map(|pages| pages.saturating_mul(PAGE));
         self.bounds.events += 1;
         self.sums.0 += self.now.live as f64;
         self.bounds.live.peak = self.bounds.live.peak.max(self.now.live);

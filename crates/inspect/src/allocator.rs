@@ -5,8 +5,9 @@
 
 use super::elf::{Elf, OWN_INTERFACE, TCMALLOC_INTERFACE};
 use super::loaded::{BroughtBy, Loaded, Object};
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use vcm_foreign::{Shown, file, is_hidden};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -91,7 +92,7 @@ const TRACES: [(&[u8], Kind); 5] = [
 /// Whether vcmalloc is built into a program; its symbols may have been removed.
 pub fn is_ours_in(program: &Path, elf: &Elf) -> bool {
     let has_own_malloc = || elf.interpreter.is_none() || elf.exports("malloc");
-    let has_trace = || fs::read(program).is_ok_and(|bytes| find(&bytes, OWN_TRACE).is_some());
+    let has_trace = || begin(program).is_ok_and(|bytes| find(&bytes, OWN_TRACE).is_some());
     elf.defines(OWN_INTERFACE) || (has_own_malloc() && has_trace())
 }
 
@@ -182,7 +183,7 @@ pub fn of(loaded: &Loaded) -> Answer {
     if let Some(first) = unread.first() {
         let others =
             if unread.len() > 1 { format!(" and {} others", unread.len() - 1) } else { String::new() };
-        let line = format!("{}{others} cannot be read, so their symbols are not known", first.display());
+        let line = format!("{}{others} cannot be read, so their symbols are not known", first.shown());
         answer.evidence.push(line);
     }
     let later = |allocator: &Allocator| allocator.brought_by == BroughtBy::Later;
@@ -210,7 +211,7 @@ fn evidence(answer: &Answer, loaded: &Loaded, private_malloc: bool) -> Vec<Strin
     };
     let place = loaded.objects.iter().position(|object| object.path == serving.object).unwrap_or(0) + 1;
     let count = loaded.objects.iter().filter(|object| object.brought_by != BroughtBy::Later).count();
-    let object = serving.object.display();
+    let object = serving.object.shown();
     let how = match serving.brought_by {
         BroughtBy::Program if private_malloc => {
             "it is built into the program, which keeps it to itself".into()
@@ -271,9 +272,18 @@ fn allocator(object: &Object, kind: Kind) -> Allocator {
     }
 }
 
+/// Of a file so much is looked through: what is read stands before the code, and daemons with all their names are gigabytes long.
+const MOST_OF_FILE: u64 = 128 << 20;
+/// No version is longer.
+const MOST_OF_VERSION: usize = 80;
+
+fn begin(file: &Path) -> io::Result<Vec<u8>> {
+    file::begin(file, MOST_OF_FILE)
+}
+
 /// An allocator in a program without symbols, by a string that it carries.
 fn by_trace(object: &Object) -> Option<Allocator> {
-    let bytes = fs::read(&object.file).ok()?;
+    let bytes = begin(&object.file).ok()?;
     let (_, kind) = TRACES.into_iter().find(|(trace, _)| find(&bytes, trace).is_some())?;
     Some(allocator(object, kind))
 }
@@ -284,11 +294,11 @@ fn version(object: &Object, kind: Kind) -> Option<String> {
         Kind::Tcmalloc | Kind::TcmallocMinimal => b"gperftools ",
         Kind::Glibc => b" release version ",
         Kind::Mimalloc => return in_name(&object.path),
-        Kind::Jemalloc => return jemalloc_version(&fs::read(&object.file).ok()?),
-        Kind::Ours | Kind::StandIn => return own_version(&fs::read(&object.file).ok()?),
+        Kind::Jemalloc => return jemalloc_version(&begin(&object.file).ok()?),
+        Kind::Ours | Kind::StandIn => return own_version(&begin(&object.file).ok()?),
         _ => return None,
     };
-    let bytes = fs::read(&object.file).ok()?;
+    let bytes = begin(&object.file).ok()?;
     number_at(bytes.get(find(&bytes, before)? + before.len()..)?)
 }
 
@@ -297,7 +307,13 @@ fn own_version(bytes: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b"vcmalloc version ";
     let from = bytes.get(find(bytes, BEFORE)? + BEFORE.len()..)?;
     let text = from.get(..from.iter().position(|byte| *byte == 0)?)?;
-    Some(String::from_utf8_lossy(text).into_owned())
+    as_version(text)
+}
+
+/// A file may say anything.
+fn as_version(text: &[u8]) -> Option<String> {
+    let text = str::from_utf8(text).ok().filter(|text| text.len() <= MOST_OF_VERSION)?;
+    (!text.chars().any(is_hidden)).then(|| text.to_string())
 }
 
 fn number_at(bytes: &[u8]) -> Option<String> {
@@ -323,7 +339,7 @@ fn jemalloc_version(bytes: &[u8]) -> Option<String> {
 /// `libmimalloc.so.2.0`.
 fn in_name(path: &Path) -> Option<String> {
     let name = file_name(path);
-    Some(name.split_once(".so.")?.1.to_string())
+    as_version(name.split_once(".so.")?.1.as_bytes())
 }
 
 fn file_name(path: &Path) -> String {

@@ -58,7 +58,7 @@ struct Mount {
 
 /// The mount that holds `path`: the longest point above it, the last of equals.
 fn mount_of(process: &Process, path: &Path) -> Option<Mount> {
-    let text = fs::read_to_string(process.file("mountinfo")).ok()?;
+    let text = vcm_foreign::file::text_of_kernel(&process.file("mountinfo")).ok()?;
     let mounts = text.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let before: Vec<&str> = before.split(' ').collect();

@@ -4,6 +4,7 @@ use crate::loaded::REPLACED;
 use crate::process::Process;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use vcm_foreign::Text;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -83,7 +84,11 @@ impl Role {
 }
 
 /// The value of an argument, given as `--name value`, `--name=value` or by its short form.
-pub fn argument(words: &[OsString], names: &[&str]) -> Option<String> {
+pub fn argument(words: &[OsString], names: &[&str]) -> Option<Text> {
+    argument_in(words, names).map(Text::from)
+}
+
+fn argument_in(words: &[OsString], names: &[&str]) -> Option<String> {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     words.iter().enumerate().find_map(|(at, word)| {
         names.iter().find_map(|name| {
@@ -96,7 +101,12 @@ pub fn argument(words: &[OsString], names: &[&str]) -> Option<String> {
 }
 
 /// What operators call it: `osd.3`, `mon.a`, the brick of a glusterfsd.
-pub fn label(role: Role, words: &[OsString]) -> String {
+pub fn label(role: Role, words: &[OsString]) -> Text {
+    label_in(role, words).into()
+}
+
+fn label_in(role: Role, words: &[OsString]) -> String {
+    let argument = argument_in;
     let id = || {
         argument(words, &["-i", "--id"]).or_else(|| {
             argument(words, &["-n", "--name"])

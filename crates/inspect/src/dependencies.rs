@@ -54,7 +54,7 @@ impl Asker {
     /// DT_RPATH holds for the libraries of libraries too, unless the file has a DT_RUNPATH.
     fn new(path: &Path, elf: &Elf, inherited: &[PathBuf]) -> Self {
         let origin = path.canonicalize().ok().and_then(|real| real.parent().map(Path::to_path_buf));
-        let origin = origin.unwrap_or_default().display().to_string();
+        let origin = origin.unwrap_or_default().to_string_lossy().into_owned();
         let place =
             |entry: &String| PathBuf::from(entry.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin));
         let runpath: Vec<PathBuf> = elf.runpath.iter().map(place).collect();
@@ -102,7 +102,7 @@ impl Search {
 /// The folders that /etc/ld.so.conf names, with the files that it includes.
 fn configured_folders(file: &Path, folders: &mut Vec<PathBuf>, depth: usize) {
     const DEEPEST: usize = 4;
-    let Ok(content) = std::fs::read_to_string(file) else { return };
+    let Ok(content) = vcm_foreign::file::text(file) else { return };
     for line in content.lines().map(|line| line.split('#').next().unwrap_or("").trim()) {
         match line.strip_prefix("include") {
             Some(pattern) if depth < DEEPEST => {

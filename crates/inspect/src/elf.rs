@@ -5,12 +5,13 @@
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME};
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
-use object::read::{Architecture, FileKind, Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::read::{Architecture, FileKind, Object, ObjectSegment, ObjectSymbol};
 use object::{Endianness, ReadRef};
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use vcm_foreign::Text;
+use vcm_foreign::elf::Parts;
 
 /// gperftools' C++ interface: who exports this answers `MallocExtension` of the whole process.
 pub const TCMALLOC_INTERFACE: &str = "_ZN15MallocExtension8instanceEv";
@@ -116,7 +117,7 @@ fn watched(name: &[u8]) -> Option<&'static str> {
 
 /// What the file is. An error means that it cannot be read; a file of an unknown kind is `Other`.
 pub fn look(path: &Path, depth: Depth) -> io::Result<Look> {
-    let cache = ReadCache::new(File::open(path)?);
+    let cache = Parts::open(path)?;
     let data = &cache;
     let length = data.len().map_err(|()| io::Error::other("its length cannot be read"))?;
     let head = data.read_bytes_at(0, length.min(256)).unwrap_or(&[]);
@@ -142,7 +143,7 @@ pub fn look(path: &Path, depth: Depth) -> io::Result<Look> {
 /// How far behind the first byte that is loaded of it the file's first of these symbols lies.
 pub fn offset_of(path: &Path, names: &[&str]) -> io::Result<Option<u64>> {
     const PAGE: u64 = 4096;
-    let cache = ReadCache::new(File::open(path)?);
+    let cache = Parts::open(path)?;
     let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, format!("a damaged ELF file: {error}"));
     let file = ElfFile64::<Endianness, _>::parse(&cache).map_err(damaged)?;
     let is_meant = |name: object::Result<&[u8]>| {
@@ -200,7 +201,7 @@ fn read_dynamic<'a, R: ReadRef<'a>>(
     for entry in entries {
         let text = || {
             let at = entry.val32(endian).and_then(|at| strings.get(at).ok());
-            String::from_utf8_lossy(at.unwrap_or_default()).into_owned()
+            Text::new(at.unwrap_or_default()).printed()
         };
         let list = |text: String| text.split(':').map(str::to_string).collect::<Vec<_>>();
         match entry.tag32(endian) {

@@ -15,6 +15,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use vcm_foreign::{Shown, Text, file};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BroughtBy {
@@ -45,7 +46,7 @@ pub struct Loaded {
     /// False where the environment cannot be read: the preloads are then not known.
     pub is_order_known: bool,
     /// Entries of LD_PRELOAD that are not in the process: the loader refused them, or they are empty now.
-    pub refused_preloads: Vec<String>,
+    pub refused_preloads: Vec<Text>,
 }
 
 /// What the kernel puts behind the name of a file that was replaced or removed since.
@@ -68,7 +69,7 @@ pub fn of(process: &Process, environment: Option<&[(OsString, OsString)]>) -> io
         match take(&mut mapped, process, &entry) {
             Some(object) => order.push(Object { brought_by: BroughtBy::Preload, ..object }),
             None if order.iter().any(|object| is_meant(object, process, &entry)) => {}
-            None => refused_preloads.push(entry.to_string_lossy().into_owned()),
+            None => refused_preloads.push(entry.shown()),
         }
     }
     let mut open: VecDeque<String> = order.iter().flat_map(needed_by).collect();
@@ -103,7 +104,7 @@ fn without_mark(path: &Path) -> (PathBuf, bool) {
 
 /// The files of which the process has code mapped, each once, in the order of their addresses.
 fn mapped_code(process: &Process) -> io::Result<Vec<Object>> {
-    let maps = fs::read_to_string(process.file("maps"))?;
+    let maps = file::text_of_kernel(&process.file("maps"))?;
     let mut objects: Vec<Object> = Vec::new();
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -130,7 +131,7 @@ fn preloads(process: &Process, environment: Option<&[(OsString, OsString)]>) -> 
     let variable = environment.and_then(|variables| {
         variables.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone())
     });
-    let file = fs::read(process.as_seen_by_it(Path::new("/etc/ld.so.preload"))).unwrap_or_default();
+    let file = file::read(&process.as_seen_by_it(Path::new("/etc/ld.so.preload"))).unwrap_or_default();
     let file: Vec<u8> = file
         .split(|byte| *byte == b'\n')
         .flat_map(|line| [line.split(|byte| *byte == b'#').next().unwrap_or_default(), b" "])
@@ -158,11 +159,11 @@ fn with_folder(process: &Process, entry: &OsStr) -> OsString {
 }
 
 /// Why the loader may have left out a preload that a process was told of, as far as the file shows it now.
-pub fn why_refused(process: &Process, entry: &str) -> String {
-    if !entry.contains('/') {
+pub fn why_refused(process: &Process, entry: &Text) -> String {
+    if !entry.as_bytes().contains(&b'/') {
         return "it is in none of the loader's folders, or was refused".into();
     }
-    let path = process.as_seen_by_it(Path::new(entry));
+    let path = process.as_seen_by_it(entry.as_path());
     if let Err(error) = fs::metadata(&path) {
         return match error.kind() {
             io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {

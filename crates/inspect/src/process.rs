@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use vcm_foreign::{Text, file};
 
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -37,23 +38,24 @@ impl Process {
 
     /// The words that it was started with; empty for a kernel thread.
     pub fn command_line(&self) -> io::Result<Vec<OsString>> {
-        let bytes = fs::read(self.file("cmdline"))?;
+        let bytes = file::of_kernel(&self.file("cmdline"))?;
         let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
         let words = bytes.split(|byte| *byte == 0);
         Ok(words.filter(|_| !bytes.is_empty()).map(|word| OsStr::from_bytes(word).to_os_string()).collect())
     }
 
     /// The name by which the kernel knows it now, at most 15 bytes.
-    pub fn name(&self) -> io::Result<Vec<u8>> {
-        Ok(fs::read(self.file("comm"))?.trim_ascii_end().to_vec())
+    pub fn name(&self) -> io::Result<Text> {
+        Ok(Text::new(file::of_kernel(&self.file("comm"))?.trim_ascii_end()))
     }
 
     /// Whether it is still systemd on the way to the program of a service: forked, and not yet past exec. Its name is then that
     /// program's in brackets.
     pub fn is_before_exec(&self) -> bool {
         const STARTERS: [&str; 2] = ["systemd", "systemd-executor"];
-        let name = self.name().unwrap_or_default();
-        let is_named_so = name.first() == Some(&b'(') && name.last() == Some(&b')');
+        let is_named_so = self
+            .name()
+            .is_ok_and(|name| name.as_bytes().starts_with(b"(") && name.as_bytes().ends_with(b")"));
         is_named_so
             && self.program().is_ok_and(|program| {
                 STARTERS.iter().any(|starter| program.file_name() == Some(OsStr::new(starter)))
@@ -75,7 +77,7 @@ impl Process {
 
     /// The environment it was started with; a program may have overwritten it since.
     pub fn environment(&self) -> io::Result<Vec<(OsString, OsString)>> {
-        let bytes = fs::read(self.file("environ"))?;
+        let bytes = file::of_kernel(&self.file("environ"))?;
         Ok(bytes.split(|byte| *byte == 0).filter_map(pair).collect())
     }
 
@@ -86,7 +88,7 @@ impl Process {
 
     /// The files that are mapped, each once. A file that was replaced since has " (deleted)" at its end.
     pub fn mapped_files(&self) -> io::Result<Vec<PathBuf>> {
-        let maps = fs::read(self.file("maps"))?;
+        let maps = file::of_kernel(&self.file("maps"))?;
         let mut files: Vec<PathBuf> = Vec::new();
         for line in maps.split(|byte| *byte == b'\n') {
             let Some(at) = line.iter().position(|byte| *byte == b'/') else { continue };
@@ -149,7 +151,7 @@ impl Process {
     /// When it was started.
     pub fn started(&self) -> Option<SystemTime> {
         let ticks = self.status_field(START_TIME)?;
-        let boot = fs::read_to_string(self.root.path("/proc/stat")).ok()?;
+        let boot = file::text_of_kernel(&self.root.path("/proc/stat")).ok()?;
         let boot: u64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
         // USER_HZ is 100 on every architecture that Linux supports.
         Some(UNIX_EPOCH + Duration::from_secs(boot) + Duration::from_millis(ticks * 10))

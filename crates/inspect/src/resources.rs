@@ -7,6 +7,7 @@ use super::process::Process;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use vcm_foreign::file;
 
 /// A limit of the kernel: soft and hard, none where it is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,11 @@ impl Lines {
     }
 }
 
+/// Who may make control groups may give them any name; a unit has no other letters (systemd.unit(5)).
+fn is_unit(name: &str) -> bool {
+    name.chars().all(|letter| letter.is_ascii_alphanumeric() || ":-_.\\@".contains(letter))
+}
+
 /// What /proc/PID/statm says is in memory, in bytes; none of a process without memory.
 pub(super) fn pages_in_memory(statm: &[u8]) -> Option<u64> {
     let pages: u64 = str::from_utf8(statm).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -41,7 +47,7 @@ pub(super) fn pages_in_memory(statm: &[u8]) -> Option<u64> {
 
 impl Process {
     pub(super) fn status_lines(&self) -> io::Result<Lines> {
-        fs::read_to_string(self.file("status")).map(Lines)
+        file::text_of_kernel(&self.file("status")).map(Lines)
     }
 
     /// A line of /proc/PID/status, without its name and unit.
@@ -56,7 +62,7 @@ impl Process {
 
     /// The sums over all mappings.
     pub fn rollup(&self) -> io::Result<Lines> {
-        fs::read_to_string(self.file("smaps_rollup")).map(Lines)
+        file::text_of_kernel(&self.file("smaps_rollup")).map(Lines)
     }
 
     /// False when the process, or who started it, has forbidden it huge pages; none on kernels before 5.0.
@@ -66,7 +72,7 @@ impl Process {
 
     /// How many files it may have open.
     pub fn file_limit(&self) -> Option<Limit> {
-        let text = fs::read_to_string(self.file("limits")).ok()?;
+        let text = file::text_of_kernel(&self.file("limits")).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
         let mut words = line.split_ascii_whitespace();
         let mut next = || words.next().map(|word| word.parse().ok());
@@ -86,7 +92,7 @@ impl Process {
 
     /// Mappings, of which a process may have `vm.max_map_count`.
     pub fn mappings(&self) -> Option<u64> {
-        let text = fs::read(self.file("maps")).ok()?;
+        let text = file::of_kernel(&self.file("maps")).ok()?;
         (!text.is_empty()).then(|| text.iter().filter(|byte| **byte == b'\n').count() as u64)
     }
 
@@ -96,7 +102,7 @@ impl Process {
     }
 
     fn control_group_of(&self, controller: &str) -> Option<PathBuf> {
-        let text = fs::read_to_string(self.file("cgroup")).ok()?;
+        let text = file::text_of_kernel(&self.file("cgroup")).ok()?;
         let by = |wanted: &str| {
             text.lines().find_map(|line| {
                 let (_, rest) = line.split_once(':')?;
@@ -110,11 +116,11 @@ impl Process {
     /// The systemd unit that it belongs to: by systemd's own hierarchy and the unified one, and then by any, since the memory
     /// controller may have no group for each unit.
     pub fn unit(&self) -> Option<String> {
-        let text = fs::read_to_string(self.file("cgroup")).ok()?;
+        let text = file::text_of_kernel(&self.file("cgroup")).ok()?;
         let service = |line: &str| {
             let group = line.splitn(3, ':').nth(2)?;
             let names = group.rsplit('/');
-            names.filter(|name| name.ends_with(".service")).map(str::to_string).next()
+            names.filter(|name| name.ends_with(".service") && is_unit(name)).map(str::to_string).next()
         };
         let is_systemds = |line: &&str| line.contains(":name=systemd:") || line.starts_with("0::");
         text.lines().filter(is_systemds).find_map(service).or_else(|| text.lines().find_map(service))

@@ -33,7 +33,7 @@ impl Root {
 
     /// A small text file without the blanks around it; none if it cannot be read.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
-        fs::read_to_string(self.path(path)).ok().map(|text| text.trim().to_string())
+        vcm_foreign::file::text(&self.path(path)).ok().map(|text| text.trim().to_string())
     }
 
     pub fn number(&self, path: impl AsRef<Path>) -> Option<u64> {

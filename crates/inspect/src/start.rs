@@ -4,24 +4,27 @@
 //! changes: the identity then, and the path that was started, from which the kernel made its name.
 
 use super::process::Process;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use vcm_foreign::{Text, file};
 use vcmalloc_core::options::NAME_BYTES;
 
 /// The name by which the kernel knew a process when it was started.
 pub struct StartName {
-    pub name: Vec<u8>,
+    pub name: Text,
     /// The other that it, or a library of it, gave it since.
-    pub now: Option<Vec<u8>>,
+    pub now: Option<Text>,
 }
 
 impl Process {
     /// The library reads its settings by the name at the start; prctl(PR_SET_NAME) changes it later.
     pub fn name_at_start(&self) -> std::io::Result<StartName> {
         let now = self.name()?;
-        let name = self.path_at_start().map_or_else(|| self.likely_name(&now), |path| cut(&base(&path)));
+        let name =
+            self.path_at_start().map_or_else(|| self.likely_name(now.as_bytes()), |path| cut(&base(&path)));
+        let name = Text::new(name);
         let is_changed = name != now && !name.is_empty();
         Ok(if is_changed { StartName { name, now: Some(now) } } else { StartName { name: now, now: None } })
     }
@@ -34,7 +37,7 @@ impl Process {
     /// An entry of the auxiliary vector; none where it may not be read.
     pub(super) fn at_start(&self, kind: u64) -> Option<u64> {
         const WORD: usize = size_of::<u64>();
-        let vector = fs::read(self.file("auxv")).ok()?;
+        let vector = file::of_kernel(&self.file("auxv")).ok()?;
         let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_ne_bytes);
         let pairs = vector.chunks_exact(2 * WORD);
         pairs
@@ -68,7 +71,7 @@ impl Process {
         }
         let is_script = |path: &Path| {
             let file = self.as_seen_by_it(path);
-            file.is_file() && File::open(file).is_ok_and(|file| starts_a_script(&file))
+            file.is_file() && file::open(&file).is_ok_and(|file| starts_a_script(&file))
         };
         let script = words.iter().skip(1).take(2).find(|word| is_script(Path::new(word)));
         cut(&script.map_or(program, |script| base(script.as_bytes())))
@@ -122,7 +125,7 @@ mod tests {
             root.link("mnt:[1]", "/proc/7/ns/mnt");
             root.link("mnt:[1]", "/proc/self/ns/mnt");
             let name = Process::in_root(&root, 7).name_at_start().unwrap();
-            assert_eq!(String::from_utf8_lossy(&name.name), expected, "{program}, now {now}");
+            assert_eq!(name.name, expected, "{program}, now {now}");
             assert_eq!(name.now.is_some(), now != expected);
         }
     }

@@ -7,7 +7,7 @@
 use super::elf;
 use super::process::Process;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl Process {
 
     /// The lowest address at which a file is mapped.
     fn start_of(&self, path: &Path) -> Option<u64> {
-        let maps = fs::read_to_string(self.file("maps")).ok()?;
+        let maps = vcm_foreign::file::text_of_kernel(&self.file("maps")).ok()?;
         let line = maps.lines().find(|line| line.ends_with(&*path.to_string_lossy()))?;
         u64::from_str_radix(line.split('-').next()?, 16).ok()
     }
@@ -138,7 +138,7 @@ mod tests {
     fn a_string_without_an_end_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("memory");
-        fs::write(&file, "abc\0def").unwrap();
+        std::fs::write(&file, "abc\0def").unwrap();
         let memory = File::open(file).unwrap();
         assert_eq!(text(&memory, 0).unwrap(), b"abc");
         assert_eq!((text(&memory, 4), text(&memory, 99), word(&memory, 6)), (None, None, None));

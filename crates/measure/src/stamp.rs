@@ -40,7 +40,7 @@ impl Stamp {
 }
 
 pub fn build_id(file: &Path) -> Option<String> {
-    let cache = object::read::ReadCache::new(std::fs::File::open(file).ok()?);
+    let cache = vcm_foreign::elf::Parts::open(file).ok()?;
     let elf = object::read::elf::ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
     let id = elf.build_id().ok()??;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -1,15 +1,17 @@
 //! Text that leaves a program: results on stdout, everything else on stderr.
 //!
 //! Promises that neither ends a run: a reader of stdout that went away (`| head`) is no failure, a full disk behind it
-//! is an error, and a line for the operator that cannot be written is lost.
+//! is an error, and a line for the operator that cannot be written is lost. Whatever stands in a text, only its own ends
+//! of lines and tabs reach a terminal as they are.
 
 use anyhow::{Context, Result};
 use std::io::{self, ErrorKind, Write};
+use vcm_foreign::clean;
 
 /// A result, on stdout.
 pub fn result(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    written(out.write_all(clean(text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// What became of a result that was written to stdout.
@@ -22,7 +24,7 @@ pub fn written(done: io::Result<()>) -> Result<()> {
 
 /// A line for the operator, on stderr.
 pub fn line(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", clean(text));
 }
 
 /// `1 OSD`, `3 OSDs`.

@@ -21,7 +21,7 @@ struct Seen {
     id: i32,
     program: PathBuf,
     /// As the kernel has it: `program` may be what a link leads to.
-    name: Vec<u8>,
+    name: vcm_foreign::Text,
     answer: Option<Answer>,
     looks: usize,
     peak_bytes: u64,
@@ -139,7 +139,7 @@ impl Seen {
     }
 
     fn judge(&self, arm: &Arm) -> Result<(), Unproved> {
-        let name = String::from_utf8_lossy(&self.name);
+        let name = &self.name;
         let who = format!("{name} (pid {})", self.id);
         let Some(serving) = self.answer.as_ref().and_then(|answer| answer.serving.as_ref()) else {
             let is_unseen = self.is_unseen();

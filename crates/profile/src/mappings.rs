@@ -1,21 +1,22 @@
 //! Which file lies at an address of a process, and how that file can be read from here.
 
 use super::profile::Mapping;
+use object::read::Object;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::read::{Object, ReadCache};
 use object::{Endianness, elf};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use vcm_foreign::elf::Parts;
+use vcm_foreign::{Shown, file};
 use vcm_inspect::process::Process;
 
 /// All that can be executed.
 pub fn of(process: &Process) -> io::Result<Vec<Mapping>> {
-    let maps = fs::read(format!("/proc/{}/maps", process.id))?;
-    let maps = String::from_utf8_lossy(&maps);
-    Ok(maps
-        .lines()
+    let maps = file::of_kernel(Path::new(&format!("/proc/{}/maps", process.id)))?;
+    let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
+    Ok(lines
         .filter_map(|line| Line::of(line).filter(|line| line.is_code))
         .map(|line| mapped(process, line))
         .collect())
@@ -58,7 +59,7 @@ fn mapped(process: &Process, line: Line) -> Mapping {
         start: line.start,
         end: line.end,
         offset: line.offset,
-        file: line.file.to_string(),
+        file: line.file.shown().printed(),
         to_file: line.offset.wrapping_sub(line.start),
         ..Mapping::default()
     };
@@ -74,7 +75,7 @@ fn mapped(process: &Process, line: Line) -> Mapping {
 /// The mapped file itself, which only some may open; else the file of its name, if it is still the same one.
 fn file_of(process: &Process, line: &Line) -> Option<PathBuf> {
     let itself = PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", process.id, line.start, line.end));
-    if File::open(&itself).is_ok() {
+    if file::open(&itself).is_ok() {
         return Some(itself);
     }
     let named = process.as_kernel_names_it(Path::new(line.file));
@@ -91,14 +92,14 @@ struct Known {
 impl Known {
     fn read(path: &Path, offset: u64) -> Option<Known> {
         // A cache reads parts: daemons with full symbols are gigabytes long.
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let cache = Parts::open(path).ok()?;
         let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let endian = file.endian();
         let holds = |header: &&elf::ProgramHeader64<Endianness>| {
             let begin = header.p_offset(endian);
             header.p_type(endian) == elf::PT_LOAD
                 // A mapping begins at a page, which the part may begin behind.
-                && offset.checked_sub(begin & !0xfff).is_some_and(|at| at < header.p_filesz(endian) + (begin & 0xfff))
+                && offset.checked_sub(begin & !0xfff).is_some_and(|at| at < header.p_filesz(endian).saturating_add(begin & 0xfff))
         };
         let headers = file.elf_header().program_headers(endian, &cache).ok()?;
         let runs = |header: &&elf::ProgramHeader64<Endianness>| header.p_flags(endian) & elf::PF_X != 0;
@@ -135,7 +136,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         assert_eq!(own.file, program.canonicalize().unwrap().to_str().unwrap());
         assert!(own.build_id.is_empty() || own.build_id.len() >= 16, "{:?}", own);
-        let cache = ReadCache::new(File::open(program).unwrap());
+        let cache = Parts::open(&program).unwrap();
         let file = ElfFile64::<Endianness, _>::parse(&cache).unwrap();
         use object::ObjectSymbol;
         let symbol = file.symbols().find(|symbol| {

@@ -3,6 +3,7 @@
 use super::profile::{Amount, Measure, Profile, Site};
 use super::{mappings, pinned};
 use std::time::SystemTime;
+use vcm_foreign::Shown;
 use vcm_inspect::window::{Class, OfStack, Samples, Seen, Sum};
 
 /// Reads the profile that the process takes, or the last that it took; without names. The error is the rest of a line
@@ -24,8 +25,8 @@ fn with(seen: &Seen, classes: Option<&[Class]>) -> Result<Profile, String> {
     profile.mappings = mappings.map_err(|error| format!("does not tell what it has mapped: {error}"))?;
     profile.time = Some(SystemTime::now());
     let words = seen.process.command_line().unwrap_or_default();
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let command = if words.is_empty() { seen.name.clone() } else { words.join(" ") };
+    let words: Vec<String> = words.iter().map(|word| word.shown().printed()).collect();
+    let command = if words.is_empty() { seen.name.printed() } else { words.join(" ") };
     profile.comments = vec![format!("{} {command}", seen.process.id)];
     Ok(profile)
 }

@@ -5,6 +5,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use vcm_foreign::Shown;
 use vcm_inspect::process::Process;
 
 /// Where files with the debugging information of stripped ones lie: by build-id and by link.
@@ -98,9 +99,9 @@ fn frames(symbol: &Sym) -> Vec<Frame> {
 }
 
 fn frame(name: &str, code: Option<&CodeInfo>) -> Frame {
-    let file = code.map(|code| code.to_path().to_string_lossy().into_owned());
+    let file = code.map(|code| code.to_path().shown().printed());
     Frame {
-        function: name.to_string(),
+        function: name.shown().printed(),
         file: file.unwrap_or_default(),
         line: code.and_then(|code| code.line).unwrap_or(0),
     }

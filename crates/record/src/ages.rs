@@ -194,6 +194,11 @@ impl<W: Write> Ages<W> {
         self.writer.event(thread.stream, at, &Event::Name { name: name.to_owned() })
     }
 
+    /// What was taken before can be read from the file, whatever becomes of us.
+    pub fn save(&mut self) -> Result<()> {
+        self.writer.save()
+    }
+
     /// Threads without a name yet.
     pub fn nameless(&self) -> Vec<u32> {
         self.threads.iter().filter(|(_, thread)| !thread.named).map(|(id, _)| *id).collect()

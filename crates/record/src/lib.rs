@@ -21,5 +21,8 @@ pub use ages::{Ages, Seen};
 pub use clock::best as best_clock;
 pub use drain::{Drain, Round};
 pub use layout::{NAME_BYTES, VARIABLE};
+
+/// Where in the header of the rings the stamp lies until which a recording goes on that was begun by an order.
+pub const UNTIL_AT: u64 = std::mem::offset_of!(layout::Header, until) as u64;
 pub use memory::Memory;
 pub use remote::{Place, Remote, patience};

@@ -34,6 +34,9 @@ pub fn slices(script: &mut Script, times: &[u64]) -> Vec<Slice> {
     slices
 }
 
+/// Times that a cut is moved back.
+const MOST_MOVES: usize = 1000;
+
 /// About where each part is at this time. Times are known to 32 events, so an end may stand before its begin: then its
 /// stream stops before it, and with that others may have to.
 fn cut(script: &Script, time: u64, from: &[usize], next: &[usize]) -> Vec<usize> {
@@ -43,7 +46,8 @@ fn cut(script: &Script, time: u64, from: &[usize], next: &[usize]) -> Vec<usize>
         word.max(*from)
     };
     let mut to: Vec<usize> = script.parts.iter().zip(from).map(at_time).collect();
-    loop {
+    // In a trace that is right few streams wait for each other; one that is not must not keep us for hours.
+    for _ in 0..MOST_MOVES {
         let mut moved = false;
         for (at, part) in script.parts.iter().enumerate() {
             for crossing in part.crossings[next[at]..].iter().take_while(|crossing| crossing.at < to[at]) {
@@ -54,9 +58,10 @@ fn cut(script: &Script, time: u64, from: &[usize], next: &[usize]) -> Vec<usize>
             }
         }
         if !moved {
-            return to;
+            break;
         }
     }
+    to
 }
 
 /// Who ends in this slice what begins in it waits for it.

@@ -49,13 +49,13 @@ impl Numbers {
         if table.pages.is_empty() {
             table.first = page;
         }
-        while page < table.first {
-            table.pages.push_front(None);
-            table.first -= 1;
+        // A stream's objects have numbers one behind the other: what leaps is no trace, and would take our memory.
+        let at = usize::try_from(page.checked_sub(table.first)?).ok()?;
+        if at > table.pages.len() {
+            return None;
         }
-        let at = (page - table.first) as usize;
-        if at >= table.pages.len() {
-            table.pages.resize_with(at + 1, || None);
+        if at == table.pages.len() {
+            table.pages.push_back(None);
         }
         Some(
             table
@@ -118,6 +118,15 @@ mod tests {
         assert_eq!(numbers.begins(2, 7), Some(2));
         numbers.begin();
         assert_eq!((numbers.begins(1, 2), numbers.most()), (Some(0), 3));
+    }
+
+    #[test]
+    fn an_ordinal_that_leaps_is_none_and_takes_no_memory() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.begins(1, 1 << 33), Some(0), "a trace may be cut out of a longer one");
+        assert_eq!(numbers.begins(1, (1 << 33) + 1), Some(1));
+        assert_eq!((numbers.begins(1, 1 << 40), numbers.begins(1, 0)), (None, None));
+        assert_eq!(numbers.tables[1].pages.len(), 1);
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Writer {
                 return Some(());
             }
             Event::Gap { events } => {
-                self.lost += events;
+                self.lost = self.lost.saturating_add(*events);
                 return Some(());
             }
             Event::FreeUnknown => {
@@ -206,7 +206,7 @@ impl Writer {
         let slot = self.numbers.begins(stream, *next)?;
         *next += 1;
         self.allocations += 1;
-        self.live_bytes += bytes;
+        self.live_bytes = self.live_bytes.saturating_add(bytes);
         let birth = (self.epoch, at as u32, begin as u32, bytes);
         match self.born.get_mut(slot as usize) {
             Some(place) => *place = birth,
@@ -244,7 +244,8 @@ impl Writer {
     fn end(&mut self, object: Object, id: StreamId, stream: usize) -> Option<u32> {
         let stream = if object.stream == id { stream } else { *self.streams.get(&object.stream)? };
         let slot = self.numbers.ends(stream, object.ordinal)?;
-        self.live_bytes -= self.born.get(slot as usize).map_or(0, |born| born.3);
+        let bytes = self.born.get(slot as usize).map_or(0, |born| born.3);
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
         Some(slot)
     }
 

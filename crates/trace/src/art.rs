@@ -11,6 +11,7 @@
 use crate::event::{Event, Object, StreamId};
 use crate::writer::{Writer, Written};
 use crate::{Error, Result};
+use rustc_hash::FxHashMap;
 use std::io::{ErrorKind, Read, Write};
 
 const RECORD_BYTES: usize = 16;
@@ -54,7 +55,9 @@ struct Art<F> {
     nanoseconds_per_dt: f64,
     /// Counted as a whole number: sums of fractions drift.
     dts: u64,
-    of_slot: Vec<Option<Object>>,
+    slots: u64,
+    /// Those that hold an object; a header may say any number.
+    of_slot: FxHashMap<usize, Object>,
     /// How many objects each thread has begun.
     begun: Vec<u64>,
     /// The object that each thread's realloc has ended and not replaced yet; unknown objects too.
@@ -95,7 +98,8 @@ impl<F: FnMut(StreamId, u64, Event) -> Result<()>> Art<F> {
             records: number(8),
             nanoseconds_per_dt: TICKS_PER_DT * 1e9 / frequency,
             dts: 0,
-            of_slot: vec![None; slots as usize],
+            slots,
+            of_slot: FxHashMap::default(),
             begun: vec![0; threads as usize],
             ending: vec![None; threads as usize],
             imported: Imported::default(),
@@ -107,17 +111,18 @@ impl<F: FnMut(StreamId, u64, Event) -> Result<()>> Art<F> {
         let refuse = |what: String| Error::Record { record, what };
         let (slot, bytes) = (number(0) as usize, u64::from(number(4)));
         let (thread, operation) = (usize::from(u16::from_le_bytes([raw[8], raw[9]])), raw[10]);
-        self.dts += u64::from(number(12));
+        self.dts = self.dts.saturating_add(number(12).into());
         self.imported.records += 1;
         if thread >= self.ending.len() {
             return Err(refuse(format!("thread {thread} of {}", self.ending.len())));
         }
-        let slots = self.of_slot.len();
-        let held = self.of_slot.get_mut(slot).ok_or_else(|| refuse(format!("slot {slot} of {slots}")))?;
+        if slot as u64 >= self.slots {
+            return Err(refuse(format!("slot {slot} of {}", self.slots)));
+        }
         let stream = stream_of(thread);
         let event = match operation {
             2 | 5 => {
-                let object = held.take();
+                let object = self.of_slot.remove(&slot);
                 self.imported.unknown += u64::from(object.is_none());
                 self.end_realloc(thread)?;
                 if operation == 5 {
@@ -130,7 +135,7 @@ impl<F: FnMut(StreamId, u64, Event) -> Result<()>> Art<F> {
                 if operation != 6 {
                     self.end_realloc(thread)?;
                 }
-                self.of_slot[slot] = Some(Object { stream, ordinal: self.begun[thread] });
+                self.of_slot.insert(slot, Object { stream, ordinal: self.begun[thread] });
                 self.begun[thread] += 1;
                 match (operation, self.ending[thread].take()) {
                     (3, _) => Event::Calloc { bytes },

@@ -15,8 +15,18 @@ pub const TAIL_BYTES: u64 = 16;
 
 /// A header is a few lines of text; anything much longer is not one.
 const MOST_HEADER_BYTES: u32 = 1 << 20;
-/// An epoch ends at about a MiB; the last event of a long name, or an index of a very long trace, may add to it.
+/// An index of a very long trace; an epoch ends at about a MiB, and only the last event, a long name, may add to it.
 pub const MOST_RAW_BYTES: u32 = 64 << 20;
+/// A file unpacks to so many times its own length at most, beyond the first epochs: times alone, which differ, take a
+/// byte for some hundred of events.
+const MOST_TIMES: u64 = 256;
+const FIRST_BYTES: u64 = 4 << 20;
+
+/// Whether a trace that was read so far can have been written by somebody who recorded: else a few bytes would unpack to
+/// what takes all memory and hours.
+pub fn can_be(packed: u64, raw: u64) -> bool {
+    raw <= FIRST_BYTES.saturating_add(packed.saturating_mul(MOST_TIMES))
+}
 
 /// What is known of where the trace comes from. Every part may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -221,7 +221,7 @@ impl Context {
     fn take_rare(&mut self, kind: u64, value: u64, bytes: &mut &[u8]) -> Option<Item> {
         let event = match kind {
             CALLOC => Event::Calloc { bytes: value },
-            ALIGNED => Event::Aligned { bytes: value, log2_alignment: take_byte(bytes)? },
+            ALIGNED => Event::Aligned { bytes: value, log2_alignment: take_alignment(bytes)? },
             REALLOC => Event::Realloc { from: self.own(varint::take(bytes)?)?, bytes: value },
             REALLOC_OTHER => {
                 let stream = varint::take(bytes)?;
@@ -242,10 +242,11 @@ impl Context {
     }
 }
 
-fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
+/// An alignment that an address can have.
+fn take_alignment(bytes: &mut &[u8]) -> Option<u8> {
     let (byte, rest) = bytes.split_first()?;
     *bytes = rest;
-    Some(*byte)
+    Some(*byte).filter(|log2| u32::from(*log2) < u64::BITS)
 }
 
 fn take_slice<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {

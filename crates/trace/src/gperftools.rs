@@ -225,7 +225,9 @@ impl<R: Read, W: Write> Import<R, W> {
         (thread.next_token, thread.begun) = (token.wrapping_add(1), thread.begun + 1);
         let last = self.blocks.range_mut(..=token).next_back();
         match last.filter(|(base, (count, of))| {
-            *base + *count == token && of.stream == object.stream && of.ordinal + *count == object.ordinal
+            base.wrapping_add(*count) == token
+                && of.stream == object.stream
+                && of.ordinal + *count == object.ordinal
         }) {
             Some((_, (count, _))) => *count += 1,
             None => _ = self.blocks.insert(token, (1, object)),

@@ -16,32 +16,40 @@ pub fn in_order(epoch: &Epoch, mut take: impl FnMut(StreamId, &Timed)) -> u64 {
         .enumerate()
         .filter_map(|(index, cursor)| Some(Reverse((cursor.time()?, index))))
         .collect();
-    let mut waiting: HashMap<usize, Vec<(u64, usize)>> = HashMap::new();
+    let mut waiting = Waiting::new();
     let mut forced = 0;
     loop {
         let Some(Reverse((_, index))) = heap.pop() else {
             // Nobody can go on but those who wait for each other: the earliest goes first.
-            let Some((owner, place)) = earliest(&waiting, &cursors) else { return forced };
-            let (_, index) = waiting.get_mut(&owner).map(|list| list.swap_remove(place)).unwrap_or_default();
+            let Some(index) = earliest(&mut waiting, &cursors) else { return forced };
             forced += 1;
             step(&mut cursors, index, &mut heap, &mut waiting, &mut take);
             continue;
         };
         match cursors[index].missing(&of_stream, &cursors) {
-            Some((owner, ordinal)) => waiting.entry(owner).or_default().push((ordinal, index)),
-            None => step(&mut cursors, index, &mut heap, &mut waiting, &mut take),
+            // Where so many could not wait, the trace is not right, and nobody waits any more: to look for the earliest
+            // of many again and again would take hours.
+            Some((owner, ordinal)) if forced < MOST_FORCED => {
+                waiting.entry(owner).or_default().push(Reverse((ordinal, index)));
+            }
+            _ => step(&mut cursors, index, &mut heap, &mut waiting, &mut take),
         }
     }
 }
 
+/// Of an epoch.
+const MOST_FORCED: u64 = 1000;
+
 type Heap = BinaryHeap<Reverse<(u64, usize)>>;
+/// By whom they wait for, the least ordinal first.
+type Waiting = HashMap<usize, Heap>;
 
 /// Takes the next event of a cursor, and wakes who waited for the object that it begins.
 fn step(
     cursors: &mut [Cursor<'_>],
     index: usize,
     heap: &mut Heap,
-    waiting: &mut HashMap<usize, Vec<(u64, usize)>>,
+    waiting: &mut Waiting,
     take: &mut impl FnMut(StreamId, &Timed),
 ) {
     let Some(timed) = cursors[index].section.events.get(cursors[index].at) else { return };
@@ -51,8 +59,8 @@ fn step(
         cursors[index].next += 1;
         let next = cursors[index].next;
         if let Some(list) = waiting.get_mut(&index) {
-            let woken = list.extract_if(.., |(ordinal, _)| *ordinal < next).collect::<Vec<_>>();
-            for (_, index) in woken {
+            while list.peek().is_some_and(|Reverse((ordinal, _))| *ordinal < next) {
+                let Some(Reverse((_, index))) = list.pop() else { break };
                 heap.extend(cursors[index].time().map(|time| Reverse((time, index))));
             }
         }
@@ -60,12 +68,14 @@ fn step(
     heap.extend(cursors[index].time().map(|time| Reverse((time, index))));
 }
 
-/// Whose event is the earliest of those that wait: for whom it waits, and its place among those.
-fn earliest(waiting: &HashMap<usize, Vec<(u64, usize)>>, cursors: &[Cursor<'_>]) -> Option<(usize, usize)> {
+/// Takes the one whose event is the earliest out of those that wait.
+fn earliest(waiting: &mut Waiting, cursors: &[Cursor<'_>]) -> Option<usize> {
     let all = waiting.iter().flat_map(|(owner, list)| {
-        list.iter().enumerate().map(|(place, (_, index))| (cursors[*index].time(), *owner, place))
+        list.iter().map(|Reverse((_, index))| (cursors[*index].time(), *owner, *index))
     });
-    all.min().map(|(_, owner, place)| (owner, place))
+    let (_, owner, found) = all.min()?;
+    waiting.get_mut(&owner)?.retain(|Reverse((_, index))| *index != found);
+    Some(found)
 }
 
 struct Cursor<'a> {

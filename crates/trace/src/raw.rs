@@ -5,6 +5,9 @@ use crate::event::{Context, Item, StreamId};
 use crate::writer::TICK;
 use crate::{Error, Result, varint};
 
+/// More objects than a thread can begin in a lifetime.
+const MOST_ORDINAL: u64 = 1 << 56;
+
 /// An interval of the trace, unpacked.
 pub struct RawEpoch {
     block: Block,
@@ -65,8 +68,14 @@ fn section<'a>(block: &Block, rest: &mut &'a [u8]) -> Option<RawSection<'a>> {
     let length = varint::take(rest)?.try_into().ok()?;
     let (bytes, behind) = rest.split_at_checked(length)?;
     *rest = behind;
-    // Each event has a byte at least.
-    (events <= bytes.len() as u64).then_some(RawSection { stream, first_ordinal, events, start, bytes })
+    // Each event has a byte at least, and no stream comes near the last number.
+    (events <= bytes.len() as u64 && first_ordinal <= MOST_ORDINAL).then_some(RawSection {
+        stream,
+        first_ordinal,
+        events,
+        start,
+        bytes,
+    })
 }
 
 impl RawSection<'_> {

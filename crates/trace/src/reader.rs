@@ -39,12 +39,15 @@ pub struct Reader<R> {
     header: Header,
     at: u64,
     ended: bool,
+    /// Bytes of epochs that were read, before they were unpacked and behind.
+    packed: u64,
+    raw: u64,
 }
 
 impl<R: Read> Reader<R> {
     pub fn new(mut input: R) -> Result<Self> {
         let (header, at) = read_preamble(&mut input)?;
-        Ok(Reader { input, header, at, ended: false })
+        Ok(Reader { input, header, at, ended: false, packed: 0, raw: 0 })
     }
 
     pub fn header(&self) -> &Header {
@@ -73,6 +76,11 @@ impl<R: Read> Reader<R> {
             return Ok(None);
         }
         self.at += (crate::block::BLOCK_BYTES + packed.len()) as u64;
+        self.packed = self.packed.saturating_add(packed.len() as u64);
+        self.raw = self.raw.saturating_add(block.raw_bytes.into());
+        if !crate::block::can_be(self.packed, self.raw) {
+            return Err(Error::Damaged { at, what: "it unpacks to far more than any recording" });
+        }
         let raw = block.unpack(&packed, at)?;
         Ok(Some(RawEpoch::new(block, at, raw)))
     }

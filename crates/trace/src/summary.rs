@@ -21,6 +21,8 @@ pub struct Summary {
     pub reallocations: u64,
     /// Frees and reallocations of another thread's block.
     pub of_other_threads: u64,
+    /// Blocks that ended with their program, at an exec: nobody freed them.
+    pub ended_with_program: u64,
     /// Frees and reallocations of blocks that the trace does not know.
     pub unknown: u64,
     /// Events that were lost while it was recorded.
@@ -90,7 +92,7 @@ pub fn summarize<R: Read>(reader: &mut Reader<R>) -> Result<Summary> {
             Err(error) => return Err(error),
         }
     }
-    summary.nanoseconds -= state.first.unwrap_or(0);
+    summary.nanoseconds = summary.nanoseconds.saturating_sub(state.first.unwrap_or(0));
     summary.threads = state.streams.len() as u64;
     summary.live_bytes_at_end = state.live_bytes;
     summary.live_blocks_at_end = state.live.len() as u64;
@@ -160,21 +162,26 @@ impl State {
             self.streams.insert(stream);
         }
         if let Some(object) = event.ends() {
+            // The process ends blocks where an exec takes all of them, and its threads.
+            let is_freed = stream != PROCESS;
             if let Some(block) = self.live.remove(&object) {
-                self.live_bytes -= block.bytes;
+                self.live_bytes = self.live_bytes.saturating_sub(block.bytes);
                 let lived = timed.nanoseconds.saturating_sub(block.born);
                 *summary.by_lifetime.entry(power(lived)).or_insert(0) += 1;
             }
-            let is_other = u64::from(object.stream != stream);
-            summary.of_other_threads += is_other;
-            let of = summary.by_thread.entry(stream).or_default();
-            (of.ends, of.of_other_threads) = (of.ends + 1, of.of_other_threads + is_other);
+            if is_freed {
+                let is_other = u64::from(object.stream != stream);
+                summary.of_other_threads += is_other;
+                let of = summary.by_thread.entry(stream).or_default();
+                (of.ends, of.of_other_threads) = (of.ends + 1, of.of_other_threads + is_other);
+            }
         }
         match event {
+            Event::Free { .. } if stream == PROCESS => summary.ended_with_program += 1,
             Event::Free { .. } => summary.frees += 1,
             Event::FreeUnknown => (summary.frees, summary.unknown) = (summary.frees + 1, summary.unknown + 1),
             Event::ReallocUnknown { .. } => summary.unknown += 1,
-            Event::Gap { events } => summary.lost += events,
+            Event::Gap { events } => summary.lost = summary.lost.saturating_add(*events),
             Event::Memory { resident, .. } => {
                 summary.peak_resident_bytes = summary.peak_resident_bytes.max(*resident);
             }
@@ -190,8 +197,8 @@ impl State {
         let next = self.begun.entry(stream).or_insert(0);
         self.live.insert(Object { stream, ordinal: *next }, Block { bytes, born: timed.nanoseconds });
         *next += 1;
-        self.live_bytes += bytes;
-        summary.allocated_bytes += bytes;
+        self.live_bytes = self.live_bytes.saturating_add(bytes);
+        summary.allocated_bytes = summary.allocated_bytes.saturating_add(bytes);
         summary.peak_live_bytes = summary.peak_live_bytes.max(self.live_bytes);
         *summary.by_size.entry(power(bytes)).or_insert(0) += 1;
         let of = summary.by_thread.entry(stream).or_default();

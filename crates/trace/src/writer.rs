@@ -177,6 +177,12 @@ impl<W: Write> Writer<W> {
         self.write_block(Kind::Epoch, &raw, events, sections.len() as u32, (first * TICK, last * TICK))
     }
 
+    /// Ends the epoch and hands all to the system: whatever becomes of us, what was added before is in the file.
+    pub fn save(&mut self) -> Result<()> {
+        self.flush()?;
+        Ok(self.out.flush()?)
+    }
+
     fn write_block(
         &mut self,
         kind: Kind,

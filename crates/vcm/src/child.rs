@@ -3,6 +3,7 @@
 //! Owns the signal mask and the dispositions while a child runs; promises that the child starts with those
 //! that we were started with.
 
+use crate::say;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -10,8 +11,11 @@ use nix::unistd::Pid;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
+use vcm_inspect::process::{self, Process};
+use vcm_inspect::root::Root;
 
 /// Signals that a sender means for the program when it sends them to us. Not those by which a terminal stops
 /// jobs: they reach both, and stopping with the child is what the shell expects.
@@ -102,6 +106,37 @@ impl Child {
                 let _ = kill(Pid::from_raw(self.id()), signal);
             }
         }
+    }
+}
+
+/// A program that was started, by which one that it left running is known.
+pub struct Program {
+    file: PathBuf,
+    start: u64,
+    id: i32,
+}
+
+impl Program {
+    /// While it is there.
+    pub fn of(id: i32) -> Option<Program> {
+        let process = Process::new(id);
+        Some(Program { file: process.program().ok()?, start: process.start_ticks()?, id })
+    }
+
+    /// Says that a process of the same program runs on, which was started since: a daemon that forks away.
+    pub fn tell_what_runs_on(&self, what: &str) {
+        let is_left = |id: &i32| {
+            let process = Process::new(*id);
+            *id != self.id
+                && process.program().is_ok_and(|file| file == self.file)
+                && process.start_ticks().is_some_and(|start| start >= self.start)
+                && process.is_alive()
+        };
+        let Some(id) = process::all(&Root::real()).into_iter().find(is_left) else { return };
+        say::line(&format!(
+            "vcm: note: process {id} of the same program runs on and is not {what}: it forks away. Use its option to stay \
+             in the foreground"
+        ));
     }
 }
 

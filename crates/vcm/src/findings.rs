@@ -4,8 +4,8 @@
 //! what follows; the looking is that of `vcm-inspect`.
 
 use crate::library::{self, Library};
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use vcm_foreign::Shown;
 use vcm_inspect::allocator;
 use vcm_inspect::command::Command;
 use vcm_inspect::dependencies;
@@ -115,7 +115,7 @@ pub fn carrier(command: &Command) -> Option<PathBuf> {
 fn environment_cleared(by: &Path) -> Finding {
     Finding::new(
         Weight::Prevents,
-        format!("{} clears the environment (env -i)", by.display()),
+        format!("{} clears the environment (env -i)", by.shown()),
         "The preload and the options are environment variables, so they are lost there.",
         "Put 'vcm run' behind that env, or let it keep LD_PRELOAD and the VCM_ variables.",
     )
@@ -129,7 +129,7 @@ fn secure_execution(program: &Path, gain: Gain) -> Finding {
     };
     Finding::new(
         Weight::Prevents,
-        format!("{} {has}", program.display()),
+        format!("{} {has}", program.shown()),
         "The loader ignores preloads in programs that gain privileges.",
         "Start it as the user it changes to (systemd: User= and AmbientCapabilities=), or link it with \
          libvcmalloc.",
@@ -139,14 +139,14 @@ fn secure_execution(program: &Path, gain: Gain) -> Finding {
 fn foreign(program: &Path, machine: &str) -> Finding {
     Finding::new(
         Weight::Prevents,
-        format!("{} is made for {machine}", program.display()),
+        format!("{} is made for {machine}", program.shown()),
         "The loader cannot put this machine's libvcmalloc.so into it.",
         "Use a build of the program for this machine.",
     )
 }
 
 fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
-    let shown = program.display();
+    let shown = program.shown();
     if file_name(program).starts_with("ld-linux") || file_name(program) == "ld.so" {
         // The dynamic loader itself, started by hand with a program as its argument.
         return None;
@@ -154,7 +154,7 @@ fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
     if let Some(loader) = [elf.interpreter.as_deref(), Some(program)].into_iter().flatten().find(is_musls) {
         return Some(Finding::new(
             Weight::Harmful,
-            format!("{shown} is a musl program (its loader is {})", loader.display()),
+            format!("{shown} is a musl program (its loader is {})", loader.shown()),
             "libvcmalloc.so is made for glibc: musl's loader reports relocations that it cannot make and \
              ends the program before it begins.",
             "Use a build of the program for glibc.",
@@ -174,13 +174,13 @@ fn is_musls(loader: &&Path) -> bool {
     file_name(loader).starts_with("ld-musl")
 }
 
-fn file_name(path: &Path) -> Cow<'_, str> {
-    path.file_name().unwrap_or_default().to_string_lossy()
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().shown().printed()
 }
 
 /// Allocators that are part of the program itself.
 fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
-    let shown = program.display();
+    let shown = program.shown();
     // `loading` says what there is to say about a static program.
     elf.interpreter.as_ref()?;
     let own = elf.private_copy();
@@ -230,7 +230,7 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
 fn linked(program: &Path, elf: &Elf, library: &Library, start: &Start) -> Vec<Finding> {
     let mut findings = Vec::new();
     for dependency in dependencies::of_in(start.root, program, elf, start.library_path) {
-        let by = dependency.wanted_by.display();
+        let by = dependency.wanted_by.shown();
         if dependency.name.starts_with(library::STAND_IN_PREFIX) {
             // Two of ours are one heap; the stand-in behind libvcmalloc.so would have an empty one.
             let is_second =
@@ -287,7 +287,7 @@ fn is_ours(path: &Path) -> bool {
 fn linked_tcmalloc(by: &str, name: &str, library: &Library) -> Finding {
     let mut what = format!("{by} is linked with {name}");
     if let Some(other) = library.stands_in_for.first() {
-        what += &format!(", and {} takes the place of {other} alone", library.path.display());
+        what += &format!(", and {} takes the place of {other} alone", library.path.shown());
     }
     let finding = Finding::new(
         Weight::Harmful,

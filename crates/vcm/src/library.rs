@@ -8,6 +8,7 @@ use crate::settings::LIBRARY_VARIABLE;
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use vcm_foreign::Shown;
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::root::Root;
 
@@ -41,7 +42,7 @@ pub fn find_in(root: &Root, asked_for: Option<&Path>, hardened: bool) -> Result<
     let places: Vec<PathBuf> =
         named(names, system_folders()).into_iter().map(|file| root.path(file)).collect();
     let shown = root.path("/");
-    let shown = shown.display();
+    let shown = shown.shown();
     match places.iter().find(|path| path.is_file()) {
         Some(path) => open(path, "found by itself"),
         None => Err(failure(format!(
@@ -70,7 +71,7 @@ pub fn recorder(asked_for: Option<&Path>) -> Result<PathBuf, Failure> {
     if path.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {
         return Err(failure(format!(
             "{}: LD_PRELOAD cannot carry a path with a blank or a colon",
-            path.display()
+            path.shown()
         )));
     }
     Ok(path)
@@ -83,8 +84,8 @@ fn file_names(hardened: bool) -> [&'static str; 2] {
 fn listed(places: &[PathBuf]) -> String {
     let line = |path: &PathBuf| match path.read_link() {
         // What a package that was unpacked in part, or removed by hand, leaves.
-        Ok(to) => format!("\n  {}: a link to {}, which is not there", path.display(), to.display()),
-        Err(_) => format!("\n  {}", path.display()),
+        Ok(to) => format!("\n  {}: a link to {}, which is not there", path.shown(), to.shown()),
+        Err(_) => format!("\n  {}", path.shown()),
     };
     places.iter().map(line).collect()
 }
@@ -200,9 +201,9 @@ fn failure(message: impl Into<String>) -> Failure {
 
 /// The library at a path, or why it is not fit.
 pub fn open(path: &Path, by: &str) -> Result<Library, Failure> {
-    let shown = path.display();
+    let shown = path.shown();
     let real_path = path.canonicalize().map_err(|error| match path.read_link() {
-        Ok(to) => failure(format!("{shown} ({by}): a link to {}, which is not there", to.display())),
+        Ok(to) => failure(format!("{shown} ({by}): a link to {}, which is not there", to.shown())),
         Err(_) => failure(format!("{shown} ({by}): {error}")),
     })?;
     if real_path.is_dir() {

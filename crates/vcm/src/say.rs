@@ -52,7 +52,7 @@ pub fn result(text: &str) -> Outcome {
 /// Words as they are typed at a shell, on one line: they may be another user's, and root pastes them.
 pub fn typed(words: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let quoted = words.into_iter().map(|word| {
-        let word = word.as_ref().replace(char::is_control, "?");
+        let word = word.as_ref().replace(vcm_foreign::is_hidden, "?");
         // Refuses null bytes only.
         shlex::try_quote(&word).unwrap_or_default().into_owned()
     });

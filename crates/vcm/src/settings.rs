@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use vcm_foreign::Shown;
 use vcm_inspect::process::Process;
 use vcm_inspect::window::Seen;
 use vcmalloc_core::base::text::Sink;
@@ -40,7 +41,7 @@ impl Sink for Text {
 fn text_of(write: impl FnOnce(&mut Text)) -> String {
     let mut text = Text(Vec::new());
     write(&mut text);
-    String::from_utf8_lossy(&text.0).trim_end().to_string()
+    text.0.trim_ascii_end().shown().printed()
 }
 
 /// A value as a user would write it.
@@ -115,12 +116,12 @@ impl Effective {
             Effective { options: Options::new(), file: path, file_read: false, warnings: Vec::new() };
         match config_file::read(&effective.file) {
             Ok(_) if !may_be_read => {
-                effective.warnings.push(format!("{}: {MAY_NOT_READ}", effective.file.display()));
+                effective.warnings.push(format!("{}: {MAY_NOT_READ}", effective.file.shown()));
             }
             Ok(content) => effective.take_file(&content, program),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => {}
             Err(error) => {
-                effective.warnings.push(format!("{}: cannot be read: {error}", effective.file.display()));
+                effective.warnings.push(format!("{}: cannot be read: {error}", effective.file.shown()));
             }
         }
         for (variable, text) in environment {
@@ -152,7 +153,9 @@ impl Effective {
         for setting in found {
             // Of a newer library.
             let Some(id) = vcmalloc_core::options::find(setting.name.as_bytes()) else { continue };
-            let text = value(vcmalloc_core::options::spec(id).kind, setting.value);
+            // A path that is set is a place of the heap, not a number.
+            let number = || value(vcmalloc_core::options::spec(id).kind, setting.value).into();
+            let text: vcm_foreign::Text = setting.path.unwrap_or_else(number);
             if self.options.set(setting.name.as_bytes(), text.as_bytes(), setting.origin).is_err() {
                 self.warnings.push(format!(
                     "{} = {text} is in effect, which this vcm does not know: use the vcm of its build",
@@ -169,7 +172,7 @@ impl Effective {
         let (content, cut) = part_to_read(content);
         if cut {
             let most = FILE_ROOM - 1;
-            let words = format!("{}: longer than {most} bytes; the rest is not read", file.display());
+            let words = format!("{}: longer than {most} bytes; the rest is not read", file.shown());
             self.warnings.push(words);
         }
         // The library knows the program by the kernel's name for it.
@@ -177,7 +180,7 @@ impl Effective {
         each_setting(content, program, |setting| match setting {
             Setting::Value { name, text, origin, number } => {
                 if let Some(words) = self.take("", name, text, origin) {
-                    self.warnings.push(format!("{}:{number}: {words}", file.display()));
+                    self.warnings.push(format!("{}:{number}: {words}", file.shown()));
                 }
             }
             Setting::BadLine { number } => self.warnings.push(bad_line(&file, number)),
@@ -210,7 +213,7 @@ impl Effective {
 
 /// The library takes the section of the config file by the name at the start.
 pub fn renamed(at_start: &[u8], now: &[u8]) -> String {
-    let (at_start, now) = (String::from_utf8_lossy(at_start), String::from_utf8_lossy(now));
+    let (at_start, now) = (at_start.shown(), now.shown());
     format!(
         "it was started as '{at_start}' and calls itself '{now}' since; of the config file the section \
          [{at_start}] holds"
@@ -220,7 +223,7 @@ pub fn renamed(at_start: &[u8], now: &[u8]) -> String {
 fn bad_line(file: &Path, number: usize) -> String {
     format!(
         "{}:{number}: this line cannot be read; write 'name = value', '[program]' or '# comment'",
-        file.display()
+        file.shown()
     )
 }
 

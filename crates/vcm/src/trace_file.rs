@@ -5,6 +5,7 @@ use crate::whole_file;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
+use vcm_foreign::Shown;
 use vcm_trace::{Error, Reader};
 
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -12,11 +13,11 @@ const LZ4: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
 /// What is wrong with a trace, with its name.
 pub fn wrong(path: &Path, error: &Error) -> Failure {
-    Failure::new(FAILURE, format!("{}: {error}", path.display()))
+    Failure::new(FAILURE, format!("{}: {error}", path.shown()))
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(FAILURE, format!("{}: {error}", path.display()))
+    Failure::new(FAILURE, format!("{}: {error}", path.shown()))
 }
 
 pub fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {

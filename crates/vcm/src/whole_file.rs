@@ -4,6 +4,7 @@ use crate::say::{FAILURE, Failure};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use vcm_foreign::Shown;
 
 /// Where a file can be made is found out before anything is measured for minutes.
 pub fn look(path: &Path) -> Result<(), Failure> {
@@ -50,12 +51,12 @@ fn not_written(path: &Path, error: &io::Error) -> Failure {
     let why = error.to_string();
     // The name of the draft is of no use to anybody.
     let why = why.split(" at path ").next().unwrap_or_default();
-    Failure::new(FAILURE, format!("{}: not written: {why}", path.display()))
+    Failure::new(FAILURE, format!("{}: not written: {why}", path.shown()))
 }
 
 /// Refuses to write where something is read, or will be.
 pub fn is_other(path: &Path, source: &Path) -> Result<(), Failure> {
-    let refusal = || format!("{}: this is the file that is read; name another", path.display());
+    let refusal = || format!("{}: this is the file that is read; name another", path.shown());
     if place(path) == place(source) { Err(Failure::new(FAILURE, refusal())) } else { Ok(()) }
 }
 

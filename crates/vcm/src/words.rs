@@ -1,6 +1,7 @@
 //! Measures and differences in words, as every comparison tells them.
 
 use crate::table::{Measure, Runs};
+use vcm_foreign::Shown;
 use vcm_measure::paired::Difference;
 use vcm_measure::spoken::Better;
 use vcm_measure::statistics::median;
@@ -46,6 +47,11 @@ fn in_words(difference: &Difference, measure: &Measure) -> String {
 }
 
 pub fn percent(share: f64) -> String {
+    /// What differs more is not told more closely: such a figure is of rounds that say nothing.
+    const MOST: f64 = 1000.0;
+    if share >= MOST {
+        return format!("x{MOST:.0} and more");
+    }
     let percent = share * 100.0;
     if percent.abs() >= 999.5 { format!("x{:.1}", 1.0 + share) } else { format!("{percent:+.1} %") }
 }
@@ -61,7 +67,7 @@ pub fn notes(finished: &[&Runs]) -> String {
             runs.arm.name,
             stamp.allocator,
             stamp.loaded_by,
-            stamp.file.display()
+            stamp.file.shown()
         );
         let mut notes: Vec<&String> = runs.trials.values().flat_map(|trial| &trial.notes).collect();
         notes.sort();

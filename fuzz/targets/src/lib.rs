@@ -3,7 +3,9 @@
 
 pub mod bitmaps;
 pub mod central;
+pub mod ceph_conf;
 pub mod classes;
+pub mod elf;
 pub mod forks;
 pub mod operations;
 pub mod options;
@@ -13,12 +15,16 @@ pub mod profile;
 pub mod statistics;
 pub mod support;
 pub mod threads;
+pub mod trace;
+pub mod window;
 
 /// Name and function of every target.
-pub const TARGETS: [(&str, fn(&[u8])); 11] = [
+pub const TARGETS: [(&str, fn(&[u8])); 15] = [
     ("bitmaps", bitmaps::run),
     ("central", central::run),
+    ("ceph_conf", ceph_conf::run),
     ("classes", classes::run),
+    ("elf", elf::run),
     ("forks", forks::run),
     ("operations", operations::run),
     ("options", options::run),
@@ -27,4 +33,6 @@ pub const TARGETS: [(&str, fn(&[u8])); 11] = [
     ("profile", profile::run),
     ("statistics", statistics::run),
     ("threads", threads::run),
+    ("trace", trace::run),
+    ("window", window::run),
 ];

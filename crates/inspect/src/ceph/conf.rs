@@ -6,6 +6,7 @@
 use super::Setting;
 use std::collections::BTreeMap;
 use std::path::Path;
+use vcm_foreign::Shown;
 
 /// Who asks: decides which sections hold and what `$id` and the like stand for.
 pub struct Asker<'a> {
@@ -29,8 +30,11 @@ pub fn read(text: &str, file: &Path, asker: &Asker) -> BTreeMap<String, Setting>
         }
         let Some((name, value)) = line.split_once('=') else { continue };
         if let Some(set) = strength.and_then(|strength| by_strength.get_mut(strength)) {
-            let value = expand(without_comment(value), asker);
-            set.insert(normal(name), Setting { value, origin: file.display().to_string() });
+            let value = expand(without_comment(value), asker).as_str().shown().printed();
+            set.insert(
+                normal(name).as_str().shown().printed(),
+                Setting { value, origin: file.shown().to_string() },
+            );
         }
     }
     let mut all = BTreeMap::new();

@@ -5,14 +5,18 @@
 
 use super::Setting;
 use crate::process::Process;
+use nix::errno::Errno;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
+use vcm_foreign::Shown;
 
 /// A daemon that does not answer within this is not waited for where many are asked and somebody reads the page.
 pub const BRIEF: Duration = Duration::from_secs(3);
@@ -55,7 +59,7 @@ pub fn of(process: &Process) -> Vec<PathBuf> {
             Some(target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_string())
         })
         .collect();
-    let table = fs::read_to_string(process.file("net/unix")).unwrap_or_default();
+    let table = vcm_foreign::file::text_of_kernel(&process.file("net/unix")).unwrap_or_default();
     let bound = table.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let inode = words.nth(6)?;
@@ -67,19 +71,18 @@ pub fn of(process: &Process) -> Vec<PathBuf> {
 
 /// One question, one answer, within the limit from the first byte to the last.
 pub fn ask(socket: &Path, question: Question, limit: Duration) -> io::Result<Value> {
-    let said = |error: &dyn Display| {
-        format!("no answer to '{}' from {}: {error}", question.words(), socket.display())
-    };
+    let said =
+        |error: &dyn Display| format!("no answer to '{}' from {}: {error}", question.words(), socket.shown());
     let answer = talk(socket, question, limit).map_err(|error| io::Error::new(error.kind(), said(&error)))?;
     serde_json::from_slice(&answer).map_err(|_| {
-        let begin: String = String::from_utf8_lossy(&answer).chars().take(200).collect();
+        let begin = answer.get(..200).unwrap_or(&answer).shown();
         io::Error::other(said(&format!("it says {begin}")))
     })
 }
 
 fn talk(socket: &Path, question: Question, limit: Duration) -> io::Result<Vec<u8>> {
     let end = Instant::now() + limit;
-    let mut stream = UnixStream::connect(socket)?;
+    let mut stream = connect(socket, end)?;
     stream.set_write_timeout(Some(limit))?;
     let request = serde_json::json!({ "prefix": question.words(), "format": "json" });
     stream.write_all(format!("{request}\0").as_bytes())?;
@@ -92,6 +95,26 @@ fn talk(socket: &Path, question: Question, limit: Duration) -> io::Result<Vec<u8
     let mut answer = vec![0; length];
     read_until(&mut stream, &mut answer, end)?;
     Ok(answer)
+}
+
+/// Where nobody takes connections and no more may wait, a connect without a limit would wait for ever.
+fn connect(socket: &Path, end: Instant) -> io::Result<UnixStream> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket as open};
+    const STEP: Duration = Duration::from_millis(5);
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let descriptor = open(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    let address = UnixAddr::new(socket)?;
+    loop {
+        match connect(descriptor.as_raw_fd(), &address) {
+            Ok(()) => break,
+            Err(Errno::EAGAIN | Errno::EINTR) if Instant::now() < end => sleep(STEP),
+            Err(Errno::EAGAIN) => return Err(ErrorKind::TimedOut.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let stream = UnixStream::from(descriptor);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 fn read_until(stream: &mut UnixStream, mut room: &mut [u8], end: Instant) -> io::Result<()> {
@@ -118,7 +141,7 @@ pub fn settings(socket: &Path) -> io::Result<BTreeMap<String, Setting>> {
     let values = shown.as_object().into_iter().flatten();
     let settings = values.map(|(name, value)| {
         let origin = origin(&differences, name);
-        (name.clone(), Setting { value: plain(value), origin })
+        (name.shown().printed(), Setting { value: plain(value).as_str().shown().printed(), origin })
     });
     Ok(settings.collect())
 }

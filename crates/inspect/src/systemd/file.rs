@@ -1,7 +1,6 @@
 //! What unit files and environment files say: sections, settings over several lines, quoted words.
 
 use crate::root::Root;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A variable that a file gives to a service.
@@ -33,7 +32,7 @@ fn located<'a>(
 ) -> Vec<(String, PathBuf)> {
     let mut values = Vec::new();
     for file in files {
-        let text = fs::read_to_string(root.path(file)).unwrap_or_default();
+        let text = vcm_foreign::file::text(&root.path(file)).unwrap_or_default();
         let mut current = String::new();
         for line in lines(&text) {
             if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -98,7 +97,7 @@ pub fn environment_of<'a>(root: &Root, files: impl Iterator<Item = &'a PathBuf> 
 
 /// The variables in an environment file.
 pub fn environment_file(root: &Root, file: &Path) -> Vec<(String, String)> {
-    let text = fs::read_to_string(root.path(file)).unwrap_or_default();
+    let text = vcm_foreign::file::text(&root.path(file)).unwrap_or_default();
     let pair = |line: String| {
         let (name, value) = line.split_once('=')?;
         let name = name.trim().trim_start_matches("export ").to_string();

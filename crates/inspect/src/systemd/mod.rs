@@ -160,7 +160,8 @@ fn missing(root: &Root, name: &str) -> NoUnit {
             let suggestion = if unit.ends_with('@') { format!("{unit}{instance}") } else { unit.clone() };
             (distance, suggestion)
         })
-        .filter(|(distance, _)| *distance <= 2.max(stem.len() / 3))
+        // Of a name of a few letters two others make another word: ssh is not osd.
+        .filter(|(distance, _)| *distance <= if stem.len() < 5 { 1 } else { 2.max(stem.len() / 3) })
         .collect();
     scored.sort();
     scored.truncate(3);

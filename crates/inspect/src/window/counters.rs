@@ -5,6 +5,7 @@ use super::memory::{Memory, number};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
+use vcm_foreign::Text;
 
 /// Looks at a heap that is changed all the time before the best of them has to do.
 const ATTEMPTS: usize = 8;
@@ -70,7 +71,7 @@ impl Cached<'_> {
             let base = if end < self.big_arrays_at { shape.small_array_at } else { shape.big_array_at };
             if word == 0 { 0 } else { top.saturating_sub(base) / 8 }
         };
-        self.counters.slabs.iter().map(blocks).sum()
+        self.counters.slabs.iter().map(blocks).fold(0, u64::saturating_add)
     }
 }
 
@@ -128,10 +129,10 @@ impl<'a> Counters<'a> {
         if base == 0 || slots == 0 {
             return Ok(Vec::new());
         }
-        let made = base + self.constant("cache.tables_at") + slots * 8;
-        let table = memory.bytes(made, slots as usize * 8)?;
+        let made = base.wrapping_add(self.constant("cache.tables_at")).wrapping_add(slots * 8);
+        let table = memory.bytes(made, slots * 8)?;
         let made = (0..slots as usize).map(|slot| number(&table, slot * 8, 8)).filter(|at| *at != 0);
-        made.map(|at| Ok(Slab { at, words: memory.bytes(at, self.layout.slab_end)? })).collect()
+        made.map(|at| Ok(Slab { at, words: memory.bytes(at, self.layout.slab_end as u64)? })).collect()
     }
 
     /// How many classes differ from what was read before, or cannot be; and what else.
@@ -145,10 +146,11 @@ impl<'a> Counters<'a> {
         let cached = self.cached();
         let stands = |class: usize| {
             let shape = self.layout.classes.get(class);
-            let blocks = spans.of(class) * shape.map_or(0, |shape| shape.blocks);
+            let blocks = spans.of(class).saturating_mul(shape.map_or(0, |shape| shape.blocks));
             [spans, free, transfer].iter().all(|column| is_same(column, class))
                 && !locks.iter().any(|lock| is_held(lock, class))
-                && transfer.of(class) + free.of(class) + cached.of(class) <= blocks
+                && transfer.of(class).saturating_add(free.of(class)).saturating_add(cached.of(class))
+                    <= blocks
         };
         let classes = (0..self.layout.classes.len()).filter(|class| !stands(*class)).count();
         let sums =
@@ -186,13 +188,13 @@ impl<'a> Counters<'a> {
     }
 
     /// A text that lies at the `number`th place of this name, and ends with a zero; none where this library has none.
-    pub fn text(&self, name: &str, number: u64) -> Option<String> {
+    pub fn text(&self, name: &str, number: u64) -> Option<Text> {
         let place = self.layout.place(name, Within::Heap).filter(|place| place.count > 0)?;
         let nth = (number % place.count as u64) as usize;
         let from = (place.offset as usize).checked_add(nth.checked_mul(place.stride)?)?;
         let bytes = self.heap.get(from..from.checked_add(place.stride)?)?;
         let length = bytes.iter().position(|byte| *byte == 0)?;
-        Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+        Some(Text::new(bytes.get(..length)?))
     }
 
     /// The numbers of all classes; all 0, and noted, where this library has none of this name.

@@ -4,7 +4,9 @@ use super::memory::{Memory, number};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Error, ErrorKind};
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use vcm_foreign::Text;
 
 const MAGIC: &[u8] = b"vcm-wndw";
 /// Of the layout.
@@ -16,6 +18,8 @@ const CLASS_BYTES: usize = 20;
 const NAME_BYTES: usize = 40;
 /// More than any library has; a description that says more is none.
 const MOST: u64 = 4096;
+/// More than any library has, twice over: each place takes some hundred bytes here.
+const MOST_PLACES: u64 = 1024;
 const MOST_HEAP_BYTES: u64 = 16 << 20;
 const MOST_SLAB_BYTES: usize = 1 << 16;
 /// Parts that lie closer are read as one.
@@ -68,9 +72,25 @@ pub struct OptionPlaces {
 
 pub struct Layout {
     /// Version and commit.
-    pub build: String,
+    pub build: Text,
     pub heap: u64,
     pub heap_bytes: usize,
+    /// One for all processes of a build: an agent looks at thousands.
+    tables: Arc<Tables>,
+}
+
+impl Deref for Layout {
+    type Target = Tables;
+
+    fn deref(&self) -> &Tables {
+        &self.tables
+    }
+}
+
+/// What the tables of places and classes say.
+pub struct Tables {
+    /// As they were read.
+    raw: (Vec<u8>, Vec<u8>, usize),
     pub places: HashMap<String, Place>,
     /// By number; those without blocks have sizes of 0.
     pub classes: Vec<Shape>,
@@ -80,9 +100,15 @@ pub struct Layout {
     pub slab_end: usize,
     /// In the order of their names.
     pub options: Vec<OptionPlaces>,
-    /// Room for a heap's structure that nobody uses just now: a look needs it twice, and there are ten a second.
-    spare: RefCell<Vec<Vec<u8>>>,
 }
+
+thread_local! {
+    /// Room for a heap's structure that nobody uses just now: a look needs it twice, there are ten a second, and an
+    /// agent looks at thousands of processes.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+/// As many as one look needs.
+const MOST_SPARE: usize = 2;
 
 /// What there is at an address where a description was promised.
 pub enum Found {
@@ -102,45 +128,78 @@ impl Layout {
         if version != VERSION {
             return Ok(Found::Version(version));
         }
-        let window = memory.bytes(at, bytes.min(MOST) as usize)?;
+        let window = memory.bytes(at, bytes.min(MOST))?;
         let [place_bytes, places, class_bytes, classes] = [48, 52, 56, 60].map(|at| number(&window, at, 4));
         let heap_bytes = number(&window, 24, 8);
         let is_sound = window.len() >= WINDOW_BYTES
             && (PLACE_BYTES as u64..=MOST).contains(&place_bytes)
             && (CLASS_BYTES as u64..=MOST).contains(&class_bytes)
-            && places.max(classes) <= MOST
+            && places.max(classes) <= MOST_PLACES
             && heap_bytes <= MOST_HEAP_BYTES;
         if !is_sound {
             return Err(damaged());
         }
         let (place_bytes, class_bytes) = (place_bytes as usize, class_bytes as usize);
-        let table = |at: usize, bytes: usize, count: u64| {
-            memory.bytes(number(&window, at, 8), bytes * count as usize)
-        };
+        let table =
+            |at: usize, bytes: usize, count: u64| memory.bytes(number(&window, at, 8), bytes as u64 * count);
         let (places, classes) = (table(32, place_bytes, places)?, table(40, class_bytes, classes)?);
-        let places: HashMap<String, Place> = places.chunks_exact(place_bytes).map(place).collect();
-        let ends =
-            places.values().filter(|place| place.within == Within::Slab).map(|place| place.range().end);
+        let raw = (places, classes, heap_bytes as usize);
         Ok(Found::Layout(Box::new(Layout {
-            build: text(window.get(WINDOW_BYTES..).unwrap_or(&[])),
+            build: Text::new(up_to_zero(window.get(WINDOW_BYTES..).unwrap_or(&[]))),
             heap: number(&window, 16, 8),
             heap_bytes: heap_bytes as usize,
-            classes: classes.chunks_exact(class_bytes).map(shape).collect(),
-            parts: parts(&places, heap_bytes as usize),
-            slab_end: ends.max().unwrap_or(0).min(MOST_SLAB_BYTES),
-            options: options(&places),
-            spare: RefCell::default(),
-            places,
+            tables: Tables::known(raw, place_bytes, class_bytes),
         })))
     }
+}
 
-    /// Room for the heap's structure; what lies in it is of some look before.
+/// Builds whose tables are shared; of those beyond each process has its own.
+const MOST_BUILDS: usize = 16;
+
+impl Tables {
+    fn known(raw: (Vec<u8>, Vec<u8>, usize), place_bytes: usize, class_bytes: usize) -> Arc<Tables> {
+        static KNOWN: Mutex<Vec<Weak<Tables>>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|tables| tables.strong_count() > 0);
+        if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|tables| tables.raw == raw) {
+            return same;
+        }
+        let tables = Arc::new(Tables::new(raw, place_bytes, class_bytes));
+        if known.len() < MOST_BUILDS {
+            known.push(Arc::downgrade(&tables));
+        }
+        tables
+    }
+
+    fn new(raw: (Vec<u8>, Vec<u8>, usize), place_bytes: usize, class_bytes: usize) -> Tables {
+        let places: HashMap<String, Place> = raw.0.chunks_exact(place_bytes).filter_map(place).collect();
+        let ends =
+            places.values().filter(|place| place.within == Within::Slab).map(|place| place.range().end);
+        Tables {
+            classes: raw.1.chunks_exact(class_bytes).map(shape).collect(),
+            parts: parts(&places, raw.2),
+            slab_end: ends.max().unwrap_or(0).min(MOST_SLAB_BYTES),
+            options: options(&places),
+            places,
+            raw,
+        }
+    }
+}
+
+impl Layout {
+    /// Room for the heap's structure; what lies in it is of some look before, where no place is.
     pub fn room(&self) -> Vec<u8> {
-        self.spare.borrow_mut().pop().unwrap_or_else(|| vec![0; self.heap_bytes])
+        let mut room = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        room.resize(self.heap_bytes, 0);
+        room
     }
 
     pub fn put_back(&self, room: Vec<u8>) {
-        self.spare.borrow_mut().push(room);
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < MOST_SPARE {
+                spare.push(room)
+            }
+        });
     }
 
     pub fn constant(&self, name: &str) -> Option<u64> {
@@ -179,12 +238,19 @@ fn options(places: &HashMap<String, Place>) -> Vec<OptionPlaces> {
     options
 }
 
-fn text(bytes: &[u8]) -> String {
+fn up_to_zero(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+    bytes.get(..end).unwrap_or_default()
 }
 
-fn place(bytes: &[u8]) -> (String, Place) {
+/// Names are words of ours; what has other letters is nobody's.
+fn name(bytes: &[u8]) -> Option<String> {
+    let is_letter = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._".contains(byte);
+    let name = up_to_zero(bytes);
+    name.iter().all(is_letter).then(|| name.iter().copied().map(char::from).collect())
+}
+
+fn place(bytes: &[u8]) -> Option<(String, Place)> {
     let within = match number(bytes, 40, 4) {
         0 => Within::Constant,
         1 => Within::Heap,
@@ -199,7 +265,7 @@ fn place(bytes: &[u8]) -> (String, Place) {
         stride: number(bytes, 56, 4) as usize,
         count: number(bytes, 60, 4) as usize,
     };
-    (text(bytes.get(..NAME_BYTES).unwrap_or_default()), place)
+    Some((name(bytes.get(..NAME_BYTES).unwrap_or_default())?, place))
 }
 
 fn shape(bytes: &[u8]) -> Shape {

@@ -9,6 +9,12 @@ use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::fs::FileExt;
+use vcm_foreign::{file, room};
+
+/// No table is longer that a look reads as a whole, whatever its owner says.
+const MOST_AT_ONCE: u64 = 64 << 20;
+/// Room for so much is made without a look whether it is there.
+const WITHOUT_A_LOOK: u64 = 1 << 20;
 
 pub struct Memory {
     file: File,
@@ -48,8 +54,10 @@ impl Memory {
         }
     }
 
-    /// Fills `into`; `NotFound` where the memory is gone with its process.
+    /// Fills `into`; `InvalidData` where no process has such an address, `NotFound` where the memory is gone with its process.
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let end = at.checked_add(into.len() as u64).filter(|end| *end <= i64::MAX as u64);
+        end.ok_or_else(|| Error::new(ErrorKind::InvalidData, "it names an address that there is not"))?;
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
             match self.file.read_at(rest, at + done as u64)? {
@@ -60,9 +68,48 @@ impl Memory {
         Ok(())
     }
 
-    pub fn bytes(&self, at: u64, count: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; count];
+    /// So many bytes, as the process says: there is room for what it has, and for no more.
+    pub fn bytes(&self, at: u64, count: u64) -> io::Result<Vec<u8>> {
+        if count > WITHOUT_A_LOOK {
+            // Where its end is not mapped the rest is not either, or the count is a lie.
+            self.read(at.saturating_add(count - 1), &mut [0])?;
+        }
+        let mut bytes = room::zeroed(count, MOST_AT_ONCE)?;
         self.read(at, &mut bytes).map(|()| bytes)
+    }
+}
+
+/// A table in the memory of a process, of any length that it says: what is asked for is read, a piece at a time.
+pub struct Table<'a> {
+    memory: &'a Memory,
+    at: u64,
+    bytes: u64,
+    piece: Vec<u8>,
+    /// Where in the table the piece lies.
+    from: u64,
+}
+
+impl<'a> Table<'a> {
+    const PIECE: u64 = 1 << 16;
+
+    pub fn new(memory: &'a Memory, at: u64, bytes: u64) -> Self {
+        Table { memory, at, bytes, piece: Vec::new(), from: 0 }
+    }
+
+    /// A byte of it; none behind its end.
+    pub fn byte(&mut self, place: u64) -> io::Result<Option<u8>> {
+        if place >= self.bytes {
+            return Ok(None);
+        }
+        let held =
+            |table: &Self| table.piece.get(usize::try_from(place.checked_sub(table.from)?).ok()?).copied();
+        if let Some(byte) = held(self) {
+            return Ok(Some(byte));
+        }
+        self.from = place / Self::PIECE * Self::PIECE;
+        let bytes = (self.bytes - self.from).min(Self::PIECE);
+        self.piece = self.memory.bytes(self.at.wrapping_add(self.from), bytes)?;
+        Ok(held(self))
     }
 }
 
@@ -81,7 +128,7 @@ pub fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
 
 /// Where the descriptions lie that the loaded objects carry.
 pub fn descriptions(process: &Process, memory: &Memory) -> io::Result<Vec<u64>> {
-    let maps = fs::read(process.file("maps"))?;
+    let maps = file::of_kernel(&process.file("maps"))?;
     let starts = maps.split(|byte| *byte == b'\n').filter_map(start_of_object);
     // What is unmapped meanwhile, or no ELF file, has none.
     Ok(starts.filter_map(|start| of_object(memory, start).ok().flatten()).collect())
@@ -114,14 +161,14 @@ fn of_object(memory: &Memory, start: u64) -> io::Result<Option<u64>> {
     if bytes < 56 || count > MOST_HEADERS {
         return Ok(None);
     }
-    let headers = memory.bytes(start.wrapping_add(at), (bytes * count) as usize)?;
+    let headers = memory.bytes(start.wrapping_add(at), bytes * count)?;
     let field = |index: u64, at: usize| number(&headers, (index * bytes) as usize + at, 8);
     let kind = |index: u64| number(&headers, (index * bytes) as usize, 4);
     let first = (0..count).find(|index| kind(*index) == LOAD && field(*index, 8) == 0);
     let Some(bias) = first.map(|index| start.wrapping_sub(field(index, 16))) else { return Ok(None) };
     for index in (0..count).filter(|index| kind(*index) == NOTE) {
         let (at, length) = (bias.wrapping_add(field(index, 16)), field(index, 40).min(MOST_NOTES));
-        if let Some((place, distance)) = distance_in(&memory.bytes(at, length as usize)?) {
+        if let Some((place, distance)) = distance_in(&memory.bytes(at, length)?) {
             return Ok(Some(at.wrapping_add(place).wrapping_add(distance)));
         }
     }

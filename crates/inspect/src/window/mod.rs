@@ -28,9 +28,22 @@ mod watched;
 
 pub use pages::Resident;
 pub use samples::{OfStack, Sample, Samples, Sum};
-pub use seen::{Seen, find, is_on_ours};
+pub use seen::{Ours, Seen, find, is_on_ours, ours};
 pub use snapshot::{Class, Setting, Snapshot};
 pub use watched::Watched;
 
 #[cfg(test)]
 mod tests;
+
+/// What lies at an address of this very process, read as anybody's: for the tests of what a liar says.
+#[cfg(any(test, feature = "testing"))]
+pub fn of_own(at: u64) -> std::io::Result<(Snapshot, Samples)> {
+    let process = crate::process::Process::new(std::process::id() as i32);
+    let memory = memory::Memory::of(&process)?;
+    match layout::Layout::read(&memory, at)? {
+        layout::Found::Layout(layout) => {
+            Ok((Snapshot::take(&process, &memory, &layout)?, Samples::read(&memory, &layout)?))
+        }
+        layout::Found::Version(_) => Err(std::io::ErrorKind::Unsupported.into()),
+    }
+}

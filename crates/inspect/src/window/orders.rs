@@ -16,6 +16,7 @@ use std::fs;
 use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use vcm_foreign::file;
 
 /// The name that the janitor's thread gives itself.
 const JANITOR: &str = "vcm-janitor";
@@ -170,7 +171,7 @@ impl LetterBox {
     fn of(seen: &Seen) -> Result<Self, String> {
         let place = |name: &str| {
             let place = seen.layout.place(name, Within::Heap);
-            place.map(|place| (seen.layout.heap + place.offset, place.count)).ok_or_else(|| {
+            place.map(|place| (seen.layout.heap.wrapping_add(place.offset), place.count)).ok_or_else(|| {
                 "runs a vcmalloc that takes no orders: it is older than 'vcm set'; restart it on this one"
                     .to_owned()
             })
@@ -263,7 +264,7 @@ fn janitor_of(process: &Process) -> Option<i32> {
     let threads = fs::read_dir(process.file("task")).ok()?;
     let numbers = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_janitor = |id: &i32| {
-        let name = fs::read_to_string(process.file(&format!("task/{id}/comm"))).unwrap_or_default();
+        let name = file::text_of_kernel(&process.file(&format!("task/{id}/comm"))).unwrap_or_default();
         name.trim_end() == JANITOR
     };
     numbers.into_iter().find(is_janitor)
@@ -323,7 +324,7 @@ fn stops(thread: Pid, deadline: Instant) -> bool {
 
 /// Who traces this thread.
 fn traced_by(process: &Process, thread: Pid) -> Option<i32> {
-    let status = fs::read_to_string(process.file(&format!("task/{thread}/status"))).ok()?;
+    let status = file::text_of_kernel(&process.file(&format!("task/{thread}/status"))).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
     line.trim().parse().ok().filter(|id| *id != 0)
 }

@@ -3,16 +3,21 @@
 
 use super::layout::{Place, Within};
 use super::memory::{Memory, number};
-use super::orders::{self, Answer, Order, Why};
+use super::orders::{self, Answer, Order, Refusal, Why};
 use super::seen::{Seen, why_refused};
 use crate::elf;
 use crate::process::Process;
-use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use vcm_foreign::file;
 
 const OLDER: &str = "runs a vcmalloc that cannot be recorded while it runs: it is older than 'vcm record --pid'; restart it on \
     this one, or start it under 'vcm record -- COMMAND'";
+
+/// Rounds are some hundredths of a second apart; on a machine that is very busy, much more.
+const UNHEARD: Duration = Duration::from_secs(1);
 
 /// What the process is asked to write down.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +27,8 @@ pub struct Wanted {
     pub sample: u32,
     /// In stamps: it ends by itself when nobody was heard of for so long.
     pub patience: u64,
+    /// Where in the rings' header the stamp lies until which it goes on.
+    pub until_at: u64,
 }
 
 /// Addresses in the process, and its memory to be written.
@@ -68,8 +75,37 @@ impl Rings {
             Answer::Done(number) => Ok(Begun::Yes(number as u32)),
             Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
             Answer::Full(why) => Err(format!("has an order that it has not obeyed yet: {}", why.line())),
+            Answer::Refused(Refusal::RecordedAlready) if self.is_left_alone(wanted.until_at) => {
+                // Who began it was killed: it is ended in his place.
+                self.end(seen, before)?;
+                match orders::give(seen, &Order::Record(numbers))? {
+                    Answer::Done(number) => Ok(Begun::Yes(number as u32)),
+                    Answer::Refused(refusal) => Err(refusal.line().into()),
+                    Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
+                    Answer::Full(why) => {
+                        Err(format!("has an order that it has not obeyed yet: {}", why.line()))
+                    }
+                }
+            }
             Answer::Refused(refusal) => Err(refusal.line().into()),
         }
+    }
+
+    /// Whether nobody reads the rings any more: who does moves the time until which it goes on, at each of his rounds.
+    fn is_left_alone(&self, until_at: u64) -> bool {
+        let until = || {
+            let at = self.word(self.shape[0], 8).ok()?;
+            self.word(at.wrapping_add(until_at), 8).ok()
+        };
+        let before = until();
+        let begin = Instant::now();
+        while begin.elapsed() < UNHEARD {
+            sleep(UNHEARD / 10);
+            if until() != before {
+                return false;
+            }
+        }
+        before.is_some()
     }
 
     /// Whether the recording of this number goes on.
@@ -84,7 +120,7 @@ impl Rings {
     }
 
     fn word(&self, at: u64, width: usize) -> io::Result<u64> {
-        Ok(number(&self.memory.bytes(at, width)?, 0, width))
+        Ok(number(&self.memory.bytes(at, width as u64)?, 0, width))
     }
 
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
@@ -120,7 +156,7 @@ fn address(seen: &Seen, place: &Place) -> u64 {
 
 /// Where in its own block of a thread glibc keeps its number: as it tells debuggers (libthread_db).
 fn thread_number_at(process: &Process, memory: &Memory) -> Option<u64> {
-    let maps = fs::read_to_string(process.file("maps")).ok()?;
+    let maps = file::text_of_kernel(&process.file("maps")).ok()?;
     let first = maps.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let (range, offset) = (words.next()?, words.nth(1)?);
@@ -132,7 +168,7 @@ fn thread_number_at(process: &Process, memory: &Memory) -> Option<u64> {
     let (start, file) = first?;
     let path = process.as_kernel_names_it(Path::new(&file));
     let at = elf::offset_of(&path, &["_thread_db_pthread_tid"]).ok()??;
-    let description = memory.bytes(start + at, 12).ok()?;
+    let description = memory.bytes(start.wrapping_add(at), 12).ok()?;
     let [bits, count, offset] = [0, 4, 8].map(|at| number(&description, at, 4));
     (bits == 32 && count == 1).then_some(offset)
 }

@@ -4,12 +4,13 @@
 
 use super::counters::Counters;
 use super::layout::Within;
-use super::memory::{Memory, number};
+use super::memory::{Memory, Table, number};
 use crate::process::Process;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 /// Pages of which the kernel is asked at once.
 const CHUNK: u64 = 1 << 14;
@@ -17,6 +18,11 @@ const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 /// No heap is longer: 16 TiB.
 const MOST_BYTES: u64 = 1 << 44;
+
+/// Beyond what a process can have mapped (52 bits of addresses, where the kernel has most).
+const MOST_ADDRESS: u64 = 1 << 52;
+/// For all pages of a process: a TiB takes a second.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes in memory.
 #[derive(Clone, Default, Debug)]
@@ -31,20 +37,24 @@ pub struct Residence {
 
 /// Of the heap whose counters these are.
 pub fn of(process: &Process, memory: &Memory, counters: &Counters) -> io::Result<Residence> {
-    let pages = Pages { file: File::open(process.file("pagemap"))?, page: page_bytes() };
-    let unit = counters.constant("unit.bytes").max(1);
-    let (base, block) = (counters.one("pages.base"), counters.constant("block.bytes"));
-    let bytes = (counters.one("pages.blocks") * block).min(MOST_BYTES);
-    let units = memory.bytes(counters.one("metadata_at.classes"), (bytes / unit) as usize)?;
-    let foreign = foreign_blocks(memory, counters)?;
+    let pages = Pages::of(process)?;
+    let (unit, block) = (counters.constant("unit.bytes"), counters.constant("block.bytes"));
+    let (base, count) = (counters.one("pages.base"), counters.one("pages.blocks"));
+    let bytes = count.checked_mul(block).filter(|bytes| *bytes <= MOST_BYTES).ok_or_else(lie)?;
+    // A unit has whole pages, and a block whole units: else this would go on by bytes.
+    if bytes > 0 && (unit < pages.page || block < unit) {
+        return Err(lie());
+    }
+    let mut units = Table::new(memory, counters.one("metadata_at.classes"), bytes / unit.max(1));
+    let mut foreign = Foreign::of(memory, counters);
     let mut found = Residence { by_class: vec![0; 256], ..Residence::default() };
     pages.each(base, bytes, |run| {
         // Unit by unit: a unit is a whole part of a block, and of one class.
         let mut at = run.offset;
         while at < run.offset + run.bytes {
             let end = ((at / unit + 1) * unit).min(run.offset + run.bytes);
-            let class = units.get((at / unit) as usize).copied().unwrap_or(0);
-            if foreign.get((at / block) as usize) == Some(&true) {
+            let class = units.byte(at / unit)?.unwrap_or(0);
+            if foreign.has(at / block)? {
                 // Somebody else's.
             } else if run.is_present {
                 found.by_class.iter_mut().skip(class.into()).take(1).for_each(|bytes| *bytes += end - at);
@@ -53,13 +63,19 @@ pub fn of(process: &Process, memory: &Memory, counters: &Counters) -> io::Result
             }
             at = end;
         }
+        Ok(())
     })?;
     found.guarded = pages.present(counters.one("guards.base"), counters.one("guards.bytes"))?;
     found.metadata = counters.layout.heap_bytes as u64;
     for (at, bytes) in metadata(counters) {
-        found.metadata += pages.present(at, bytes)?;
+        found.metadata = found.metadata.saturating_add(pages.present(at, bytes)?);
     }
     Ok(found)
+}
+
+/// What no library of ours says.
+pub(super) fn lie() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "its statistics say what cannot be")
 }
 
 /// Start and bytes of each mapping that holds what the heap knows.
@@ -70,8 +86,9 @@ fn metadata(counters: &Counters) -> Vec<(u64, u64)> {
         (at, bytes)
     };
     let mut ranges: Vec<(u64, u64)> = tables.map(range).collect();
-    let slots = counters.one("cache.slots") * counters.constant("cache.slot_bytes");
-    let tables = (counters.constant("cache.tables_at") + slots).next_multiple_of(1 << 16);
+    let slots = counters.one("cache.slots").saturating_mul(counters.constant("cache.slot_bytes"));
+    let tables = counters.constant("cache.tables_at").saturating_add(slots).min(MOST_BYTES);
+    let tables = tables.next_multiple_of(1 << 16);
     ranges.push((counters.one("cache.base"), tables));
     ranges.push((counters.one("transfer.arrays"), counters.constant("transfer.arrays_bytes")));
     let slab = counters.constant("slab.bytes");
@@ -80,16 +97,28 @@ fn metadata(counters: &Counters) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Which of the heap's 2 MiB blocks are somebody else's; nothing where all are its own.
-fn foreign_blocks(memory: &Memory, counters: &Counters) -> io::Result<Vec<bool>> {
-    let Some(place) = counters.layout.place("block.huge", Within::Block) else { return Ok(Vec::new()) };
-    if counters.one("pages.units_lost") == 0 {
-        return Ok(Vec::new());
+/// Which of the heap's 2 MiB blocks are somebody else's; none where all are its own.
+struct Foreign<'a> {
+    table: Option<Table<'a>>,
+    entry_bytes: u64,
+    offset: u64,
+}
+
+impl<'a> Foreign<'a> {
+    fn of(memory: &'a Memory, counters: &Counters) -> Self {
+        let place = counters.layout.place("block.huge", Within::Block);
+        let place = place.filter(|_| counters.one("pages.units_lost") > 0);
+        let (count, entry_bytes) = (counters.one("pages.blocks"), counters.constant("block.entry_bytes"));
+        let bytes = count.saturating_mul(entry_bytes);
+        let table = || Table::new(memory, counters.one("metadata_at.blocks"), bytes);
+        Foreign { table: place.map(|_| table()), entry_bytes, offset: place.map_or(0, |place| place.offset) }
     }
-    let (count, bytes) = (counters.one("pages.blocks"), counters.constant("block.entry_bytes"));
-    let table = memory.bytes(counters.one("metadata_at.blocks"), (count * bytes) as usize)?;
-    let is_foreign = |index| number(&table, (index * bytes) as usize + place.offset as usize, 1) == 0;
-    Ok((0..count).map(is_foreign).collect())
+
+    fn has(&mut self, block: u64) -> io::Result<bool> {
+        let Some(table) = &mut self.table else { return Ok(false) };
+        let place = block.saturating_mul(self.entry_bytes).saturating_add(self.offset);
+        Ok(table.byte(place)? == Some(0))
+    }
 }
 
 fn page_bytes() -> u64 {
@@ -108,13 +137,26 @@ struct Run {
 struct Pages {
     file: File,
     page: u64,
+    /// A process may name ranges through which the kernel goes for minutes.
+    deadline: Instant,
 }
 
 impl Pages {
+    fn of(process: &Process) -> io::Result<Pages> {
+        let file = File::open(process.file("pagemap"))?;
+        Ok(Pages { file, page: page_bytes(), deadline: Instant::now() + PATIENCE })
+    }
+
+    fn is_in_time(&self) -> io::Result<()> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "to count its pages takes too long");
+        (Instant::now() < self.deadline).then_some(()).ok_or_else(late)
+    }
+
     /// Calls `take` for each run of pages that are not nowhere.
-    fn each(&self, start: u64, bytes: u64, mut take: impl FnMut(Run)) -> io::Result<()> {
+    fn each(&self, start: u64, bytes: u64, mut take: impl FnMut(Run) -> io::Result<()>) -> io::Result<()> {
         let first = start / self.page * self.page;
-        let end = first + bytes.div_ceil(self.page) * self.page;
+        let end = bytes.div_ceil(self.page).checked_mul(self.page).and_then(|bytes| first.checked_add(bytes));
+        let end = end.filter(|end| *end <= MOST_ADDRESS).ok_or_else(lie)?;
         if !self.scan(first, end, &mut take)? {
             self.read(first, end, &mut take)?;
         }
@@ -122,10 +164,11 @@ impl Pages {
     }
 
     /// False where this kernel does not have it.
-    fn scan(&self, first: u64, end: u64, take: &mut impl FnMut(Run)) -> io::Result<bool> {
+    fn scan(&self, first: u64, end: u64, take: &mut impl FnMut(Run) -> io::Result<()>) -> io::Result<bool> {
         let mut regions = [Region::default(); REGIONS];
         let mut at = first;
         while at < end {
+            self.is_in_time()?;
             let mut scan = Scan {
                 bytes: size_of::<Scan>() as u64,
                 start: at,
@@ -146,7 +189,7 @@ impl Pages {
             };
             for region in regions.iter().take(found) {
                 let (offset, bytes) = (region.start - first, region.end - region.start);
-                take(Run { offset, bytes, is_present: region.categories & SCAN_PRESENT != 0 });
+                take(Run { offset, bytes, is_present: region.categories & SCAN_PRESENT != 0 })?;
             }
             if scan.walked_to <= at {
                 break;
@@ -156,10 +199,11 @@ impl Pages {
         Ok(true)
     }
 
-    fn read(&self, first: u64, end: u64, take: &mut impl FnMut(Run)) -> io::Result<()> {
+    fn read(&self, first: u64, end: u64, take: &mut impl FnMut(Run) -> io::Result<()>) -> io::Result<()> {
         let mut buffer = vec![0; CHUNK as usize * 8];
         let mut at = first;
         while at < end {
+            self.is_in_time()?;
             let wanted = ((end - at) / self.page).min(CHUNK) as usize * 8;
             let into = buffer.get_mut(..wanted).unwrap_or_default();
             let read = self.file.read_at(into, at / self.page * 8)?;
@@ -170,7 +214,7 @@ impl Pages {
                 let entry = number(entry, 0, 8);
                 if entry & (PRESENT | SWAPPED) != 0 {
                     let offset = at - first + index as u64 * self.page;
-                    take(Run { offset, bytes: self.page, is_present: entry & PRESENT != 0 });
+                    take(Run { offset, bytes: self.page, is_present: entry & PRESENT != 0 })?;
                 }
             }
             at += read as u64 / 8 * self.page;
@@ -180,7 +224,10 @@ impl Pages {
 
     fn present(&self, start: u64, bytes: u64) -> io::Result<u64> {
         let mut found = 0;
-        self.each(start, bytes.min(MOST_BYTES), |run| found += if run.is_present { run.bytes } else { 0 })?;
+        self.each(start, bytes.min(MOST_BYTES), |run| {
+            found += if run.is_present { run.bytes } else { 0 };
+            Ok(())
+        })?;
         Ok(found)
     }
 }
@@ -240,15 +287,20 @@ mod tests {
                 at.cast::<u8>().add((index * page) as usize).write(1);
             });
         }
-        let pages = Pages { file: File::open("/proc/self/pagemap").unwrap(), page };
+        let pages = Pages::of(&Process::new(std::process::id() as i32)).unwrap();
         let (first, end) = (at as u64, at as u64 + bytes as u64);
         let mut read = vec![false; count as usize];
-        pages.read(first, end, &mut |run| read[(run.offset / page) as usize] = run.is_present).unwrap();
+        let mut note = |run: Run| {
+            read[(run.offset / page) as usize] = run.is_present;
+            Ok(())
+        };
+        pages.read(first, end, &mut note).unwrap();
         assert!((0..count).all(|index| read[index as usize] == (index % 7 < 3)));
         let mut scanned = vec![false; count as usize];
         let mut take = |run: Run| {
             let (from, pages) = ((run.offset / page) as usize, (run.bytes / page) as usize);
             scanned.iter_mut().skip(from).take(pages).for_each(|one| *one = run.is_present);
+            Ok(())
         };
         if pages.scan(first, end, &mut take).unwrap() {
             assert_eq!(scanned, read);

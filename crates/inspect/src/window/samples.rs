@@ -10,8 +10,10 @@ const ATTEMPTS: usize = 8;
 /// Who holds a lock sets this bit of its word.
 const HELD: u64 = 1;
 /// More entries than any library has.
-const MOST_ENTRIES: u64 = 1 << 24;
+const MOST_ENTRIES: u64 = 1 << 20;
 const MOST_ENTRY_BYTES: u64 = 1 << 12;
+/// Each is read into some hundred bytes here, so an entry of a few would be a lie that takes our memory.
+const LEAST_ENTRY_BYTES: u64 = 32;
 
 /// What samples stand for: objects and bytes of the whole heap.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -104,7 +106,7 @@ impl Samples {
         let tables = Tables { memory, layout };
         let mut last = Samples::default();
         for _ in 0..ATTEMPTS {
-            let heap = memory.bytes(layout.heap, layout.heap_bytes)?;
+            let heap = memory.bytes(layout.heap, layout.heap_bytes as u64)?;
             let before = tables.state(&heap);
             last = Samples {
                 is_on: tables.of_heap(&heap, "profile.on") != 0,
@@ -119,7 +121,7 @@ impl Samples {
                 last.live = tables.live(&heap, &before)?;
                 last.stacks = tables.stacks(&heap, &before)?;
             }
-            let after = tables.state(&memory.bytes(layout.heap, layout.heap_bytes)?);
+            let after = tables.state(&memory.bytes(layout.heap, layout.heap_bytes as u64)?);
             if after.stands(&before) {
                 break;
             }
@@ -162,11 +164,11 @@ impl Tables<'_> {
 
     /// The entries of a table, from its first.
     fn entries(&self, heap: &[u8], table: &str, entry: &str, count: u64) -> io::Result<(Vec<u8>, usize)> {
-        let bytes = self.layout.constant(entry).unwrap_or(0).clamp(1, MOST_ENTRY_BYTES);
+        let bytes = self.layout.constant(entry).unwrap_or(0).clamp(LEAST_ENTRY_BYTES, MOST_ENTRY_BYTES);
         let at = self.of_heap(heap, &format!("metadata_at.{table}"));
         // While it grows, what it will have is not mapped yet.
         let most = self.of_heap(heap, &format!("metadata_bytes.{table}"));
-        let all = self.memory.bytes(at, (count * bytes).min(most) as usize)?;
+        let all = self.memory.bytes(at, (count * bytes).min(most))?;
         Ok((all, bytes as usize))
     }
 
@@ -212,7 +214,7 @@ impl Tables<'_> {
             };
             let peak = sum(entry, peak).map(|kept| if has_kept { kept } else { in_use() });
             OfStack {
-                frames: (0..depth).map(|at| number(entry, frames + at * 8, 8)).collect(),
+                frames: (0..depth).map(|at| number(entry, frames.saturating_add(at * 8), 8)).collect(),
                 allocated: allocated.unwrap_or_default(),
                 freed: freed.unwrap_or_default(),
                 peak,

@@ -14,11 +14,16 @@ use crate::root::Root;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use vcm_foreign::{Text, file};
+
+/// Processes of one name that are told by their numbers.
+const MOST_NAMED: usize = 20;
 
 /// A process whose statistics can be read.
 pub struct Seen {
     pub process: Process,
-    pub name: String,
+    pub name: Text,
     pub(super) memory: Memory,
     pub(super) layout: Box<Layout>,
 }
@@ -35,10 +40,11 @@ pub fn find(word: &str) -> Result<Process, String> {
         [id] => Ok(Process::new(id)),
         [] => Err(format!("no process is called '{word}'; 'vcm doctor' shows the daemons, 'ps -e' all")),
         [first, ..] => {
-            let ids: Vec<String> = found.iter().map(i32::to_string).collect();
+            let mut ids: Vec<String> = found.iter().take(MOST_NAMED).map(i32::to_string).collect();
+            ids.extend((found.len() > MOST_NAMED).then(|| "...".to_owned()));
             Err(format!(
                 "{} processes are called '{word}': {}; name one by its number: vcm stat {first}",
-                ids.len(),
+                found.len(),
                 ids.join(" ")
             ))
         }
@@ -49,12 +55,26 @@ fn is_named(process: &Process, word: &str) -> bool {
     let file = process.program().ok();
     let file = file.as_ref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     let is_program = file.is_some_and(|name| name.trim_end_matches(loaded::REPLACED) == word);
-    (is_program || process.name().is_ok_and(|name| name == word.as_bytes())) && process.is_alive()
+    (is_program || process.name().is_ok_and(|name| name == word)) && process.is_alive()
+}
+
+/// A process with a library of ours, whose statistics were not looked at yet.
+pub struct Ours {
+    pub process: Process,
+    memory: Memory,
+    descriptions: Vec<u64>,
+}
+
+/// The process, if a library of ours is in it; an error where that may not be looked at.
+pub fn ours(process: &Process) -> io::Result<Option<Ours>> {
+    let memory = Memory::of(process)?;
+    let descriptions = descriptions(process, &memory)?;
+    Ok((!descriptions.is_empty()).then(|| Ours { process: process.clone(), memory, descriptions }))
 }
 
 /// Whether a library of ours is in the process; an error where that may not be looked at.
 pub fn is_on_ours(process: &Process) -> io::Result<bool> {
-    descriptions(process, &Memory::of(process)?).map(|found| !found.is_empty())
+    ours(process).map(|found| found.is_some())
 }
 
 impl Seen {
@@ -65,7 +85,14 @@ impl Seen {
         }
         let refused = |error: io::Error| why_refused(&process, &error);
         let memory = Memory::of(&process).map_err(refused)?;
-        let at = descriptions(&process, &memory).map_err(refused)?;
+        let descriptions = descriptions(&process, &memory).map_err(refused)?;
+        Self::of(Ours { process, memory, descriptions })
+    }
+
+    /// The same of a process that was found to be ours.
+    pub fn of(ours: Ours) -> Result<Seen, String> {
+        let Ours { process, memory, descriptions: at } = ours;
+        let refused = |error: io::Error| why_refused(&process, &error);
         let mut layouts = Vec::new();
         let mut other = None;
         for at in at {
@@ -90,7 +117,7 @@ impl Seen {
             layouts.sort_by_cached_key(|layout| used(layout));
         }
         let Some(layout) = layouts.pop() else { return Err(without_window(&process)) };
-        let name = String::from_utf8_lossy(&process.name().unwrap_or_default()).into_owned();
+        let name = process.name().unwrap_or_default();
         Ok(Seen { process, name, memory, layout })
     }
 
@@ -141,6 +168,8 @@ pub(super) fn why_refused(process: &Process, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "has ended, or became another program".into(),
         ErrorKind::PermissionDenied => why_forbidden(process),
+        // Only a damaged library says that, or who means to mislead.
+        ErrorKind::InvalidData | ErrorKind::TimedOut => format!("is not read: {error}"),
         // Where addresses that it named are not there any more, it is at its end or starts something else.
         _ => format!("cannot be read just now ({error}); try again: vcm stat {id}"),
     }
@@ -153,7 +182,8 @@ const TRACE_OTHERS: u64 = 1 << 19;
 /// Who may not read the memory, and what mends it.
 fn why_forbidden(process: &Process) -> String {
     let id = process.id;
-    let scope = fs::read_to_string(PTRACE_SCOPE).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let scope =
+        file::text_of_kernel(Path::new(PTRACE_SCOPE)).ok().and_then(|text| text.trim().parse::<u32>().ok());
     let own = nix::unistd::geteuid();
     if own.is_root() {
         let own = Process::new(std::process::id() as i32).status("CapEff");

@@ -4,12 +4,16 @@ use super::counters::Counters;
 use super::layout::{Layout, OptionPlaces};
 use super::memory::Memory;
 use super::pages::{Pages, Resident, is_near};
-use super::residence::Residence;
+use super::residence::{Residence, lie};
 use crate::process::Process;
 use std::io;
 use std::time::Duration;
+use vcm_foreign::Text;
 use vcmalloc_core::heap::{FrontReason, Stats};
 use vcmalloc_core::options::Origin;
+
+/// More than any process can have.
+const MOST_BYTES: u64 = 1 << 52;
 
 /// A size class that has spans.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +37,12 @@ pub struct Setting {
     pub name: String,
     pub value: u64,
     /// Of an option that is a path, where one is set.
-    pub path: Option<String>,
+    pub path: Option<Text>,
     pub origin: Origin,
 }
 
 pub struct Snapshot {
-    pub build: String,
+    pub build: Text,
     /// False before the first allocation.
     pub is_started: bool,
     pub front: &'static str,
@@ -98,6 +102,9 @@ impl Snapshot {
             snapshot.add_counters(&counters);
             snapshot.add_blocks(&counters, &pages.heap);
             snapshot.add_residence(&pages.heap);
+            if !snapshot.can_be() {
+                return Err(lie());
+            }
             snapshot.pages_apart = moved || !snapshot.closes();
         }
         snapshot.missing = counters.missing();
@@ -133,8 +140,8 @@ impl Snapshot {
     fn add_counters(&mut self, counters: &Counters) {
         let limit = |name| Some(counters.one(name)).filter(|bytes| *bytes != u64::MAX).unwrap_or(0);
         let guarded = counters.one("guards.open");
-        let blocks = counters.one("pages.blocks") * counters.constant("block.bytes");
-        let lost = counters.one("pages.units_lost") * counters.constant("unit.bytes");
+        let of = |count: &str, bytes: &str| counters.one(count).saturating_mul(counters.constant(bytes));
+        let (blocks, lost) = (of("pages.blocks", "block.bytes"), of("pages.units_lost", "unit.bytes"));
         // Both are of one moment only where nothing moved.
         let large_without = |name, quarantined| {
             counters.one(name).saturating_sub(counters.of_some_libraries(quarantined).of(0))
@@ -144,8 +151,8 @@ impl Snapshot {
         self.stats = Stats {
             large_blocks: large_without("large.blocks", "large.quarantined_blocks"),
             large,
-            live: large + guarded,
-            live_requested: large_requested + counters.one("guards.requested"),
+            live: large.saturating_add(guarded),
+            live_requested: large_requested.saturating_add(counters.one("guards.requested")),
             quarantined: counters.one("large.bytes").saturating_sub(large),
             mapped: blocks.saturating_sub(lost),
             spans: counters.one("pages.spans_open"),
@@ -157,7 +164,7 @@ impl Snapshot {
             overflows: counters.of_slabs("slab.overflows"),
             fences_refused: counters.one("upkeep.fences_refused"),
             released: counters.one("pages.released"),
-            huge: counters.one("pages.huge_blocks") * counters.constant("block.bytes"),
+            huge: of("pages.huge_blocks", "block.bytes"),
             huge_stall: counters.one("upkeep.huge_stall"),
             ticks: counters.one("upkeep.ticks"),
             given_back: counters.one("upkeep.given_back"),
@@ -197,33 +204,61 @@ impl Snapshot {
                 span_bytes: spans.wrapping_mul(shape.span_bytes),
                 resident: residence.by_class.get(number).copied().unwrap_or(0),
             };
-            let tail = shape.span_bytes.saturating_sub(shape.blocks * shape.block_bytes);
-            self.stats.live += class.live_blocks * class.block_bytes;
-            self.stats.quarantined += class.quarantined_blocks * class.block_bytes;
-            self.stats.vcpu_caches += class.cached_blocks * class.block_bytes;
-            self.stats.transfer += class.transfer_blocks * class.block_bytes;
-            self.stats.free_in_spans += class.free_blocks * class.block_bytes;
-            self.stats.span_tails += spans * tail;
-            self.stats.live_requested += requested(&class, bytes.of(number), requests.of(number));
+            let tail = shape.span_bytes.saturating_sub(shape.blocks.saturating_mul(shape.block_bytes));
+            let add = |sum: &mut u64, count: u64, bytes: u64| {
+                *sum = sum.saturating_add(count.saturating_mul(bytes));
+            };
+            add(&mut self.stats.live, class.live_blocks, class.block_bytes);
+            add(&mut self.stats.quarantined, class.quarantined_blocks, class.block_bytes);
+            add(&mut self.stats.vcpu_caches, class.cached_blocks, class.block_bytes);
+            add(&mut self.stats.transfer, class.transfer_blocks, class.block_bytes);
+            add(&mut self.stats.free_in_spans, class.free_blocks, class.block_bytes);
+            add(&mut self.stats.span_tails, spans, tail);
+            add(&mut self.stats.live_requested, 1, requested(&class, bytes.of(number), requests.of(number)));
             self.classes.push(class);
         }
     }
 
     /// As `Heap::stats` does it: guarded blocks are live blocks of a page.
     fn add_residence(&mut self, residence: &Residence) {
-        let of_classes: u64 =
-            self.classes.iter().map(|class| class.quarantined_blocks * class.block_bytes).sum();
+        let of_classes = self.classes.iter().fold(0, |sum: u64, class| {
+            sum.saturating_add(class.quarantined_blocks.saturating_mul(class.block_bytes))
+        });
         let large_quarantined = self.stats.quarantined.saturating_sub(of_classes);
         let stats = &mut self.stats;
-        let spans: u64 = self.classes.iter().map(|class| class.span_bytes).sum();
-        let all: u64 = residence.by_class.iter().sum();
+        let sum = |terms: &[u64]| terms.iter().fold(0, |sum: u64, term| sum.saturating_add(*term));
+        let spans = self.classes.iter().fold(0, |sum: u64, class| sum.saturating_add(class.span_bytes));
+        let all = sum(&residence.by_class);
         let outside = residence.by_class.first().copied().unwrap_or(0);
-        let in_spans = residence.guarded.min(stats.guarded) + (all - outside);
-        let large = stats.large + large_quarantined;
-        stats.not_in_memory = (spans + large + stats.guarded).saturating_sub(in_spans);
-        stats.dirty_free = (residence.guarded + all).saturating_sub(in_spans);
+        let in_spans = sum(&[residence.guarded.min(stats.guarded), all - outside]);
+        stats.not_in_memory = sum(&[spans, stats.large, large_quarantined, stats.guarded]).saturating_sub(in_spans);
+        stats.dirty_free = sum(&[residence.guarded, all]).saturating_sub(in_spans);
         stats.metadata = residence.metadata;
-        stats.resident = residence.guarded + all + residence.metadata;
+        stats.resident = sum(&[residence.guarded, all, residence.metadata]);
+    }
+
+    /// Whether a process can have what it says: sums that are made of such figures stay numbers.
+    fn can_be(&self) -> bool {
+        let stats = &self.stats;
+        let sums = [
+            stats.live,
+            stats.live_requested,
+            stats.large,
+            stats.quarantined,
+            stats.vcpu_caches,
+            stats.transfer,
+            stats.free_in_spans,
+            stats.span_tails,
+            stats.not_in_memory,
+            stats.dirty_free,
+            stats.metadata,
+            stats.resident,
+            stats.mapped,
+            stats.released,
+            stats.huge,
+            stats.guarded,
+        ];
+        sums.iter().all(|bytes| *bytes <= MOST_BYTES)
     }
 
     /// The option called so.
@@ -235,7 +270,7 @@ impl Snapshot {
 /// Bytes asked for by the live blocks of a class, estimated from the requests that reached the slow path.
 fn requested(class: &Class, bytes: u64, requests: u64) -> u64 {
     match u128::from(requests) {
-        0 => class.live_blocks * class.block_bytes,
+        0 => class.live_blocks.saturating_mul(class.block_bytes),
         count => {
             let all = u128::from(class.live_blocks) * u128::from(bytes) / count;
             u64::try_from(all).unwrap_or(u64::MAX)

@@ -61,7 +61,7 @@ fn every_figure_of_an_idle_heap_is_the_one_that_the_heap_itself_tells() {
     {
         assert!(told[name] > 0, "{name} is not tested");
     }
-    assert_eq!((seen.build.as_str(), seen.torn, seen.missing), ("0.1.0+abc", None, Vec::new()));
+    assert_eq!((seen.build.printed().as_str(), seen.torn, seen.missing), ("0.1.0+abc", None, Vec::new()));
     let option = seen.settings.iter().find(|setting| setting.name == "release_delay").unwrap();
     assert_eq!((option.value, option.origin.name()), (1_000_000_000, "default"));
 }

@@ -140,8 +140,7 @@ impl<'a> Course<'a> {
             if begin.elapsed() > GRACE {
                 let name = Process::new(*first).name().unwrap_or_default();
                 return Err(Failed::Because(format!(
-                    "it ended and left {} running (pid {first}): it forks away. Use its option to stay in the foreground",
-                    String::from_utf8_lossy(&name)
+                    "it ended and left {name} running (pid {first}): it forks away. Use its option to stay in the foreground"
                 )));
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -5,6 +5,7 @@ use crate::say;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use vcm_foreign::Shown;
 use vcm_labs::engine::lab::{ACTIONS, Lab, Setting, Tool};
 use vcm_labs::engine::request::{DEFAULT_CACHE, DEFAULT_STATE, DEFAULT_WORK, Request};
 use vcm_labs::{LABS, TOOLS};
@@ -188,7 +189,7 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
     let values: BTreeMap<String, String> =
         settings.iter().filter_map(|setting| Some((setting.name.to_owned(), text(setting.name)?))).collect();
     Request {
-        command: say::typed(std::env::args_os().map(|word| own_name(word.to_string_lossy().into_owned()))),
+        command: say::typed(std::env::args_os().map(|word| own_name(word.shown().printed()))),
         action: text("action").unwrap_or_default(),
         quick: !flag("full"),
         repetitions: matches.try_get_one::<u32>("repeat").ok().flatten().copied(),

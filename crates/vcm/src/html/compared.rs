@@ -168,7 +168,7 @@ impl<'a> Compared<'a> {
                 Cell::text(&stamp.allocator),
                 or_dash(&stamp.version),
                 Cell::text(&stamp.loaded_by),
-                Cell::text(stamp.file.display().to_string()),
+                Cell::text(vcm_foreign::Shown::shown(stamp.file.as_path()).to_string()),
                 or_dash(&stamp.build_id),
                 Cell::text(if settings.is_empty() { "-".to_owned() } else { settings.join(" ") }),
             ]))

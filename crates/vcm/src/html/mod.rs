@@ -14,13 +14,14 @@ pub use origin::{name, origin};
 use crate::say::{self, Failure};
 use crate::whole_file;
 use std::path::Path;
+use vcm_foreign::Shown;
 use vcm_report::Page;
 
 /// Writes the page where one is wanted, and says where it is.
 pub fn write(path: Option<&Path>, page: impl FnOnce() -> Page) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     whole_file::write(path, page().html().as_bytes())?;
-    say::line(&format!("vcm: the report: {}", path.display()));
+    say::line(&format!("vcm: the report: {}", path.shown()));
     Ok(())
 }
 

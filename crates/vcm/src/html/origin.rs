@@ -2,6 +2,7 @@
 
 use crate::say;
 use std::time::SystemTime;
+use vcm_foreign::Shown;
 use vcm_measure::allocators;
 use vcm_measure::machine::Machine;
 use vcm_report::chart::Name;
@@ -16,7 +17,7 @@ pub fn name(name: &str, place: usize) -> Name {
 
 /// What was typed, where and when.
 pub fn origin() -> Vec<Part> {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = std::env::args_os().map(|word| word.shown().printed()).collect();
     let machine = Machine::this();
     let facts = [
         ("processor", format!("{} x {}", machine.cpus, machine.processor)),

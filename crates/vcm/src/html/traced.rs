@@ -5,6 +5,7 @@ use crate::amount::amount;
 use crate::say;
 use std::collections::BTreeMap;
 use std::path::Path;
+use vcm_foreign::Shown;
 use vcm_report::chart::{Axis, Better, Bin, Chart, Form, Name, Series};
 use vcm_report::{Cell, Colour, Column, Page, Part, Row, Table, unit};
 use vcm_trace::{Header, PROCESS, Summary};
@@ -16,10 +17,11 @@ const LEAST_LIFE: u32 = 10;
 const LIFE_STEP: u32 = 2;
 
 pub fn page(file: &Path, header: &Header, summary: &Summary) -> Page {
-    let program = header.command.first().map(|word| {
-        Path::new(word).file_name().map_or(word.clone(), |name| name.to_string_lossy().into_owned())
-    });
-    let of = program.unwrap_or_else(|| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    let program = header
+        .command
+        .first()
+        .map(|word| Path::new(word).file_name().map_or(word.clone(), |name| name.shown().printed()));
+    let of = program.unwrap_or_else(|| file.file_name().unwrap_or_default().shown().printed());
     let mut parts = Vec::new();
     parts.extend(over_time(summary));
     parts.extend(blocks(summary));
@@ -206,7 +208,7 @@ fn facts(file: &Path, header: &Header, summary: &Summary) -> Vec<(String, String
     let sampled = header.sampled_one_in.filter(|one_in| *one_in > 1);
     let count = |number: u64| unit::grouped(number as f64);
     let facts = [
-        ("file", file.display().to_string()),
+        ("file", file.shown().to_string()),
         ("command", say::typed(header.command.iter())),
         ("allocator", header.allocator.clone().unwrap_or_default()),
         ("recorded on", header.machine.clone().unwrap_or_default()),

@@ -10,6 +10,7 @@ use serde_json::json;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::process::Command;
+use vcm_foreign::Shown;
 use vcm_labs::engine::experiment::{Experiment, Report};
 use vcm_labs::engine::request::Request;
 use vcm_labs::engine::run::{self, Ending};
@@ -74,7 +75,7 @@ fn find_libraries(request: &mut Request, asked_for: Option<&Path>) -> Result<(),
 
 fn no_stand_in(library: &Library) -> String {
     let name = STAND_IN;
-    let folder = library.path.parent().unwrap_or(Path::new("/")).display();
+    let folder = library.path.parent().unwrap_or(Path::new("/")).shown();
     format!(
         "vcmalloc's {name} was not found, and a daemon that is linked with TCMalloc needs it. Looked at:\n  \
          {folder}/{name}\n  {folder}/vcmalloc/{name}\n'make build' makes it and 'make install' puts it there; or name \
@@ -101,7 +102,7 @@ fn own_library_version() -> Outcome {
         let version: extern "C" fn() -> *const c_char = std::mem::transmute(found);
         CStr::from_ptr(version())
     };
-    say::result(&format!("{}\n", version.to_string_lossy()))
+    say::result(&format!("{}\n", version.to_bytes().shown()))
 }
 
 /// What can be typed after the name of a lab.

@@ -9,10 +9,11 @@ use clap_mangen::roff::{Roff, bold, roman};
 use std::fs;
 use std::io;
 use std::path::Path;
+use vcm_foreign::Shown;
 
 pub fn man(arguments: &Man) -> Outcome {
     write_pages(&arguments.dir)
-        .map_err(|error| Failure::new(FAILURE, format!("{}: {error}", arguments.dir.display())))?;
+        .map_err(|error| Failure::new(FAILURE, format!("{}: {error}", arguments.dir.shown())))?;
     Ok(0)
 }
 
@@ -106,7 +107,7 @@ fn paragraph(text: &str) -> String {
 }
 
 fn files() -> String {
-    let config_file = default_path().display().to_string();
+    let config_file = default_path().shown().to_string();
     let entries = [
         (
             config_file.as_str(),

@@ -11,6 +11,7 @@ use crate::trace_file::{self, wrong};
 use std::fmt::Write;
 use std::io::{IsTerminal, Write as _, stderr};
 use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
+use vcm_foreign::Shown;
 
 pub fn bounds(arguments: &Arguments) -> Outcome {
     // What is wrong with the file itself is told with its reason.
@@ -38,7 +39,7 @@ pub fn bounds(arguments: &Arguments) -> Outcome {
     written?;
     match &found.cut_off {
         Some(why) => {
-            line(&format!("vcm: {}: {why}; the figures are of what is there", file.display()));
+            line(&format!("vcm: {}: {why}; the figures are of what is there", file.shown()));
             Ok(FAILURE)
         }
         None => Ok(shown),

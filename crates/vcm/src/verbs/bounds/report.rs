@@ -6,6 +6,7 @@ use crate::html::{self, origin};
 use crate::say;
 use std::path::Path;
 use vcm_bounds::{Bounds, Figures, RULES, Rule};
+use vcm_foreign::Shown;
 use vcm_report::chart::{Axis, Bar, Better, Chart, Form, Group, Name, Series};
 use vcm_report::{Cell, Colour, Column, Page, Part, Row, Table};
 use vcm_trace::Header;
@@ -15,12 +16,12 @@ const RECORDED: &str = "RSS when it was recorded";
 
 pub fn page(file: &Path, header: &Header, found: &Bounds) -> Page {
     let mut parts = vec![table(found), over_time(found), above_live(found)];
-    let facts = [("file", file.display().to_string()), ("command", say::typed(header.command.iter()))];
+    let facts = [("file", file.shown().to_string()), ("command", say::typed(header.command.iter()))];
     let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
     parts.push(Part::Heading("The trace".to_owned()));
     parts.push(Part::Facts(told.map(|(name, value)| (name.to_owned(), value)).collect()));
     parts.extend(origin());
-    let file = file.file_name().unwrap_or_default().to_string_lossy();
+    let file = file.file_name().unwrap_or_default().shown().printed();
     Page {
         title: format!("How little memory {file} could have taken"),
         about: "Pages of 4 KiB with a live block in them, by rules of where a block is put. Nothing was run: it is what an \

@@ -8,15 +8,16 @@ use crate::library::{self, Library};
 use crate::proof::{Line, Proof};
 use crate::say;
 use crate::settings::PROOF_VARIABLE;
-use nix::sys::signal::{Signal, killpg};
+use crate::signals::Held;
+use nix::sys::signal::{SigmaskHow, Signal, killpg, sigprocmask};
 use nix::unistd::Pid;
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
+use vcm_foreign::Shown;
 use vcm_inspect::command::{self, Command as Target, Missing};
 use vcm_inspect::elf::Look;
 use vcm_inspect::privileges::Starter;
@@ -30,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 pub fn judge(words: &[OsString], within: Duration) -> Verdict {
     let [name, rest @ ..] = words else { return Verdict::NotKnown("no command given".into()) };
-    let shown = say::typed([name.to_string_lossy()]);
+    let shown = say::typed([name.shown().printed()]);
     let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let path = match command::resolve(name, &search_path) {
         Ok(path) => path,
@@ -64,35 +65,59 @@ fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result
         .args(words.iter().skip(1));
     // What it prints is none of the answer, and a program that reads would wait for a reader's typing.
     command.env(PROOF_VARIABLE, proof.number().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    let held = Held::hold(&[])?;
+    let before = held.before();
+    // SAFETY: sigprocmask is async-signal-safe, which is what code between fork and exec must be.
+    unsafe {
+        command.pre_exec(move || Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?));
+    }
     let mut child = command.process_group(0).spawn()?;
     let id = child.id() as i32;
-    let at_the_end = (!ended(&mut child, within)?).then(|| process::judge(id));
+    let at_the_end = match ended(&mut child, within, &held)? {
+        End::Itself => None,
+        End::Time => Some(process::judge(id)),
+        // Whoever ends the question ends what was started for it.
+        End::Signal(number) => {
+            end(&mut child, &held)?;
+            drop(proof);
+            std::process::exit(128 + number);
+        }
+    };
     if at_the_end.is_some() {
-        end(&mut child)?;
+        end(&mut child, &held)?;
     }
     Ok(Seen { line: proof.last_of(id), at_the_end })
 }
 
-fn ended(child: &mut Child, within: Duration) -> std::io::Result<bool> {
+/// Why we wait no longer.
+enum End {
+    Itself,
+    Time,
+    Signal(i32),
+}
+
+fn ended(child: &mut Child, within: Duration, held: &Held) -> std::io::Result<End> {
     let started = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
         if child.try_wait()?.is_some() {
-            return Ok(true);
+            return Ok(End::Itself);
         }
         let left = within.saturating_sub(started.elapsed());
         if left.is_zero() {
-            return Ok(false);
+            return Ok(End::Time);
         }
-        sleep(pause.min(left));
+        if let Some(came) = held.comes_within(pause.min(left)) {
+            return Ok(End::Signal(came.number));
+        }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-fn end(child: &mut Child) -> std::io::Result<()> {
+fn end(child: &mut Child, held: &Held) -> std::io::Result<()> {
     let group = Pid::from_raw(child.id() as i32);
     let _ = killpg(group, Signal::SIGTERM);
-    if !ended(child, GRACE)? {
+    if !matches!(ended(child, GRACE, held)?, End::Itself) {
         let _ = killpg(group, Signal::SIGKILL);
         child.wait()?;
     }

@@ -4,6 +4,7 @@ use super::Verdict;
 use crate::say;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
+use vcm_foreign::{Shown, Text};
 use vcm_inspect::allocator::{self, Allocator, Answer, Certainty};
 use vcm_inspect::loaded::{self, Loaded};
 use vcm_inspect::process::Process;
@@ -19,7 +20,7 @@ pub fn judge(id: i32) -> Verdict {
     if !process.wait_for_exec(UNTIL_EXEC) {
         return Verdict::NotKnown(format!("systemd has not yet made a program of process {id}"));
     }
-    let name = process.name_at_start().map(|start| say::typed([String::from_utf8_lossy(&start.name)]));
+    let name = process.name_at_start().map(|start| say::typed([start.name.printed()]));
     let shown = format!("{} (pid {id})", name.unwrap_or_default());
     match look(&process) {
         Ok(loaded) => verdict(&process, &shown, &allocator::of(&loaded), &loaded),
@@ -74,14 +75,14 @@ fn verdict(process: &Process, shown: &str, answer: &Answer, loaded: &Loaded) -> 
 /// Name, version and file.
 fn named(allocator: &Allocator) -> String {
     let version = allocator.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
-    format!("{}{version}, {}", allocator.kind.name(), allocator.object.display())
+    format!("{}{version}, {}", allocator.kind.name(), allocator.object.shown())
 }
 
 /// The preloads that are not in the process, and what their files show.
 fn refused(process: &Process, loaded: &Loaded) -> String {
-    let named = |entry: &String| {
+    let named = |entry: &Text| {
         let why = loaded::why_refused(process, entry);
-        format!(". Its preloads name {}, which the loader did not take: {why}", say::typed([entry]))
+        format!(". Its preloads name {}, which the loader did not take: {why}", say::typed([entry.printed()]))
     };
     loaded.refused_preloads.iter().map(named).collect()
 }

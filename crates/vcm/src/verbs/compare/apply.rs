@@ -3,6 +3,7 @@
 use crate::say;
 use crate::table::Runs;
 use std::ffi::OsString;
+use vcm_foreign::Shown;
 
 /// What to write, and the proof.
 pub fn applied(runs: &Runs, command: &[OsString]) -> (String, String) {
@@ -34,7 +35,7 @@ fn snippet(runs: &Runs) -> String {
 
 /// The command that shows that it took.
 pub fn proof(runs: &Runs, command: &[OsString]) -> String {
-    let words = || command.iter().map(|word| word.to_string_lossy());
+    let words = || command.iter().map(|word| word.shown().printed());
     let Some(library) = runs.arm.library.as_ref() else {
         return "vcm doctor".to_owned();
     };
@@ -43,14 +44,14 @@ pub fn proof(runs: &Runs, command: &[OsString]) -> String {
             Some(format!("{}={value}", name.strip_prefix("VCM_")?.to_lowercase()))
         });
         let options = settings.flat_map(|setting| ["--option".to_owned(), setting]);
-        let library = ["--library".to_owned(), library.display().to_string()];
+        let library = ["--library".to_owned(), library.shown().to_string()];
         let own =
             ["vcm", "run", "-v", "--strict"].map(str::to_owned).into_iter().chain(library).chain(options);
-        let whole = own.chain(["--".to_owned()]).chain(words().map(|word| word.into_owned()));
+        let whole = own.chain(["--".to_owned()]).chain(words());
         return format!("{}   (a running daemon: vcm doctor)", say::typed(whole));
     }
     let program = command.first().map(|word| std::path::Path::new(word).file_name().unwrap_or(word));
-    let program = program.unwrap_or_default().to_string_lossy();
+    let program = program.unwrap_or_default().shown().printed();
     let maps = format!("/proc/$(pidof -s {})/maps", say::typed([program]));
-    format!("grep -m1 -F {} {maps}", say::typed([library.display().to_string()]))
+    format!("grep -m1 -F {} {maps}", say::typed([library.shown().to_string()]))
 }

@@ -5,6 +5,7 @@ use super::verdict::{self, Advice, Gain};
 use crate::table::{Measure, Runs, Table};
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use vcm_foreign::Shown;
 use vcm_measure::machine::Machine;
 
 /// Raised when a name goes or changes its meaning.
@@ -13,7 +14,7 @@ const FORMAT: u32 = 1;
 pub fn text(table: &Table, command: &[OsString], is_stopped: bool) -> String {
     let finished = table.finished();
     let measures = table.measures();
-    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let words: Vec<_> = command.iter().map(|word| word.shown().printed()).collect();
     let whole = json!({
         "format": FORMAT,
         "command": words,

@@ -25,6 +25,7 @@ use crate::html;
 use crate::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use crate::table::Table;
 use std::env;
+use vcm_foreign::Shown;
 use vcm_inspect::command;
 use vcm_labs::engine::progress::Progress;
 use vcm_labs::engine::stop::Stop;
@@ -103,7 +104,7 @@ fn job(arguments: &Compare) -> Result<Job, Failure> {
     let name = arguments.command.first().map(|name| name.as_os_str()).unwrap_or_default();
     let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     command::resolve(name, &search_path).map_err(|_| {
-        Failure::new(FAILURE, format!("{}: no such command, or it cannot be executed", name.display()))
+        Failure::new(FAILURE, format!("{}: no such command, or it cannot be executed", name.shown()))
     })?;
     Ok(Job { command: arguments.command.clone(), service, limit: arguments.limit, patterns })
 }

@@ -9,6 +9,7 @@ use crate::html::origin;
 use crate::say;
 use crate::table::Table;
 use std::path::Path;
+use vcm_foreign::Shown;
 use vcm_measure::trial::{Job, Ready};
 use vcm_report::{Page, Part};
 
@@ -65,7 +66,7 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
     parts.extend(runs(&compared, job));
     let rounds = compared.finished.first().map_or(0, |runs| runs.trials.len());
     Page {
-        title: format!("Which allocator for {}", program.to_string_lossy()),
+        title: format!("Which allocator for {}", program.shown().printed()),
         about: format!(
             "{rounds} rounds; in each every allocator ran once, {} of them.",
             compared.finished.len()
@@ -77,7 +78,7 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
 
 /// The command as it was started on each allocator, and the load.
 fn runs(compared: &Compared, job: &Job) -> Vec<Part> {
-    let command = || job.command.iter().map(|word| word.to_string_lossy().into_owned());
+    let command = || job.command.iter().map(|word| word.shown().printed());
     let line = |environment: Vec<(String, String)>| {
         let set = environment.into_iter().map(|(name, value)| format!("{name}={value}"));
         let set: Vec<String> = set.collect();

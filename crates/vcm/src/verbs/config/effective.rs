@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use vcm_foreign::Shown;
 use vcmalloc_core::options::{OptionId, Origin, spec};
 
 /// A value in effect; the names of the fields are a promise to readers of the JSON.
@@ -38,8 +39,8 @@ pub fn show(file: Option<PathBuf>, program: Option<OsString>, as_json: bool) -> 
     let name = program.clone().unwrap_or_default();
     let effective = Effective::read(&environment, file, name.as_bytes());
     let answer = Answer {
-        program: program.map(|name| name.to_string_lossy().into_owned()),
-        file: effective.file.display().to_string(),
+        program: program.map(|name| name.shown().printed()),
+        file: effective.file.shown().to_string(),
         file_read: effective.file_read,
         options: values(&effective, &Automatic::here()),
         warnings: effective.warnings,

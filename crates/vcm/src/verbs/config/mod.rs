@@ -10,6 +10,7 @@ use crate::config_file;
 use crate::say::{self, FAILURE, Failure, Outcome};
 use serde::Serialize;
 use std::path::Path;
+use vcm_foreign::Shown;
 
 pub fn config(arguments: Config) -> Outcome {
     if arguments.markdown {
@@ -30,7 +31,7 @@ pub fn config(arguments: Config) -> Outcome {
 /// A file that was named here must be there and be one; one that the environment names is the library's to warn of.
 fn readable(file: &Path) -> Result<(), Failure> {
     let look = config_file::read(file).map(drop);
-    look.map_err(|error| Failure::new(FAILURE, format!("--file {}: cannot be read: {error}", file.display())))
+    look.map_err(|error| Failure::new(FAILURE, format!("--file {}: cannot be read: {error}", file.shown())))
 }
 
 fn json<T: Serialize>(value: &T) -> Outcome {

@@ -12,8 +12,11 @@ use crate::settings::{self, Effective};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
+use vcm_foreign::Shown;
 use vcm_inspect::loaded::REPLACED;
 use vcm_inspect::process::Process;
 use vcm_inspect::start::StartName;
@@ -64,11 +67,11 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     // A file that is tried counts as if the process could read it, and is in effect nowhere yet.
     let is_tried = file.is_some();
     let file = file.map_or_else(|| ConfigFile::of_process(process, &environment), ConfigFile::named);
-    let mut effective = Effective::of_process(process, &environment, file, &name);
+    let mut effective = Effective::of_process(process, &environment, file, name.as_bytes());
     let in_effect = !is_tried && effective.take_from(process);
     let automatic = Automatic::of(process);
     let mut warnings = effective.warnings.clone();
-    warnings.extend(now.map(|now| settings::renamed(&name, &now)));
+    warnings.extend(now.map(|now| settings::renamed(name.as_bytes(), now.as_bytes())));
     if in_effect {
         // It does not depend on what can be seen of the start.
     } else if environment.is_empty() {
@@ -85,22 +88,26 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let changed = std::fs::metadata(&effective.file).and_then(|file| file.modified()).ok();
     let settled = process.started().map(|started| started + START_IS_KNOWN_TO);
     if effective.file_read && changed > settled {
-        warnings.push(format!("{} has changed since the process was started", effective.file.display()));
+        warnings.push(format!("{} has changed since the process was started", effective.file.shown()));
     }
-    if library.as_deref().is_some_and(|path| path.to_string_lossy().ends_with(REPLACED)) {
+    if library.as_deref().is_some_and(is_replaced) {
         warnings.push("the library's file was replaced since; a restart takes the new one".into());
     }
     Ok(Answer {
         pid: process.id,
-        program: program.display().to_string(),
-        name: String::from_utf8_lossy(&name).into_owned(),
-        library: library.map(|path| path.display().to_string()),
+        program: program.shown().to_string(),
+        name: name.printed(),
+        library: library.map(|path| path.shown().to_string()),
         in_effect,
-        file: effective.file.display().to_string(),
+        file: effective.file.shown().to_string(),
         file_read: effective.file_read,
         options: values(&effective, &automatic),
         warnings,
     })
+}
+
+fn is_replaced(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(REPLACED.as_bytes())
 }
 
 /// The file through which vcmalloc serves the process: a library of ours, or the program itself.
@@ -108,12 +115,14 @@ fn library_in(process: &Process, environment: &[(OsString, OsString)]) -> io::Re
     let serving = allocator::of(&loaded::of(process, Some(environment))?).serving;
     if let Some(ours) = serving.filter(|serving| serving.kind.is_ours()) {
         let end = if ours.is_replaced { REPLACED } else { "" };
-        return Ok(Some(format!("{}{end}", ours.object.display()).into()));
+        let mut shown = ours.object.into_os_string();
+        shown.push(end);
+        return Ok(Some(shown.into()));
     }
     // Without the right to read a file that was replaced, its name is all there is.
     let by_name = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("libvcmalloc") && name.ends_with(REPLACED)
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        name.starts_with(b"libvcmalloc") && is_replaced(path)
     };
     Ok(process.mapped_files()?.into_iter().find(by_name))
 }

@@ -8,6 +8,7 @@ use super::survey::Daemon;
 use crate::automatic;
 use crate::page::Page;
 use crate::settings::NOT_KNOWN;
+use vcm_foreign::Shown;
 use vcm_inspect::allocator::{Allocator, Certainty, Kind};
 use vcm_inspect::ceph::Source;
 use vcm_inspect::daemon::Role;
@@ -152,15 +153,15 @@ fn settings(settings: &[AllocatorSetting]) -> Vec<String> {
 
 fn shown(allocator: &Allocator) -> String {
     let version = allocator.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
-    format!("{}{version}, {}", allocator.kind.name(), allocator.object.display())
+    format!("{}{version}, {}", allocator.kind.name(), allocator.object.shown())
 }
 
 fn ceph(daemon: &Daemon, alone: bool) -> Vec<String> {
     let Some(settings) = &daemon.ceph else { return Vec::new() };
     let mut lines = vec![match &settings.source {
-        Source::Socket(path) if alone => format!("by its socket {}", path.display()),
+        Source::Socket(path) if alone => format!("by its socket {}", path.shown()),
         Source::Socket(_) => "by their sockets".into(),
-        Source::File(path) => format!("by {}", path.display()),
+        Source::File(path) => format!("by {}", path.shown()),
         Source::Nothing => "defaults; neither its socket nor ceph.conf can be read".into(),
     }];
     if daemon.role == Role::CephOsd {

@@ -3,6 +3,7 @@
 
 use super::survey::Daemon;
 use crate::{restart, say};
+use vcm_foreign::Shown;
 use vcm_inspect::daemon::Role;
 
 impl Daemon {
@@ -103,7 +104,7 @@ impl Daemon {
             // Bricks have the environment of the glusterd that starts them.
             let command = match self.role {
                 Role::Glusterfsd => "glusterd".into(),
-                _ => say::typed(self.command.iter().map(|word| word.to_string_lossy())),
+                _ => say::typed(self.command.iter().map(|word| word.shown().printed())),
             };
             return vec![
                 "# not started by systemd: start it on vcmalloc by hand:".into(),

@@ -5,6 +5,7 @@ use super::settings::AllocatorSetting;
 use super::survey::{Daemon, Survey};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use vcm_foreign::Shown;
 use vcm_inspect::allocator::{Allocator, Certainty};
 use vcm_inspect::ceph::{Setting, Source as SettingsSource};
 use vcm_inspect::machine;
@@ -148,7 +149,7 @@ fn daemon(daemon: &Daemon) -> DaemonEntry<'_> {
         role: daemon.role.name(),
         name: &daemon.label,
         unit: daemon.unit_name.as_deref(),
-        program: daemon.program.as_ref().map(|path| path.display().to_string()),
+        program: daemon.program.as_ref().map(|path| path.shown().to_string()),
         contained: daemon.is_contained,
         allocator: allocator(daemon),
         settings: &daemon.settings,
@@ -161,8 +162,8 @@ fn daemon(daemon: &Daemon) -> DaemonEntry<'_> {
         bricks: daemon.bricks,
         ceph: daemon.ceph.as_ref().map(|settings| {
             let (source, path) = match &settings.source {
-                SettingsSource::Socket(path) => ("socket", Some(path.display().to_string())),
-                SettingsSource::File(path) => ("file", Some(path.display().to_string())),
+                SettingsSource::Socket(path) => ("socket", Some(path.shown().to_string())),
+                SettingsSource::File(path) => ("file", Some(path.shown().to_string())),
                 SettingsSource::Nothing => ("none", None),
             };
             let entry =
@@ -183,7 +184,7 @@ fn allocator(daemon: &Daemon) -> AllocatorEntry<'_> {
     AllocatorEntry {
         name: serving.map(|allocator| allocator.kind.name()),
         version: serving.and_then(|allocator| allocator.version.as_deref()),
-        object: serving.map(|allocator| allocator.object.display().to_string()),
+        object: serving.map(|allocator| allocator.object.shown().to_string()),
         certainty: match answer.certainty {
             Certainty::Certain => "certain",
             Certainty::Probable => "probable",
@@ -199,6 +200,6 @@ fn other(allocator: &Allocator) -> OtherEntry<'_> {
     OtherEntry {
         name: allocator.kind.name(),
         version: allocator.version.as_deref(),
-        object: allocator.object.display().to_string(),
+        object: allocator.object.shown().to_string(),
     }
 }

@@ -6,6 +6,7 @@ use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::Path;
+use vcm_foreign::Shown;
 use vcm_inspect::allocator::Kind;
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
@@ -70,7 +71,7 @@ pub fn of(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) 
             if let Ok(target) =
                 std::fs::read_link(daemon.process.as_seen_by_it(Path::new("/etc/malloc.conf")))
             {
-                let target = target.display().to_string();
+                let target = target.shown().to_string();
                 settings.push(AllocatorSetting::of_another("malloc.conf", target, "/etc/malloc.conf"));
             }
             (settings, Vec::new())
@@ -83,7 +84,7 @@ pub fn of(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) 
 
 fn by_prefix(root: &Root, daemon: Started, prefixes: &[&str]) -> Vec<AllocatorSetting> {
     let environment = daemon.environment.unwrap_or_default().iter();
-    let known = environment.map(|(name, value)| (name.to_string_lossy(), value.to_string_lossy()));
+    let known = environment.map(|(name, value)| (name.shown().printed(), value.shown().printed()));
     known
         .filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)))
         .map(|(name, value)| {
@@ -97,7 +98,7 @@ fn by_prefix(root: &Root, daemon: Started, prefixes: &[&str]) -> Vec<AllocatorSe
 fn origin_of_variable(root: &Root, daemon: Started, name: &str, value: &str) -> String {
     let assignments = daemon.unit.map(|unit| unit.assignments(root)).unwrap_or_default();
     let from = assignments.into_iter().rev().find(|set| set.name == name && set.value == value);
-    from.map_or("environment".into(), |set| format!("environment, by {}", set.file.display()))
+    from.map_or("environment".into(), |set| format!("environment, by {}", set.file.shown()))
 }
 
 fn not_known(id: OptionId) -> AllocatorSetting {
@@ -111,10 +112,10 @@ fn ours(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
     let seen = ConfigFile::of_process(daemon.process, environment);
     let start = daemon.process.name_at_start().ok();
     let name = start.as_ref().map(|start| start.name.clone()).unwrap_or_default();
-    let renamed = start.filter(|start| start.now.is_some()).map_or(String::new(), |start| {
-        format!(" (its name at the start: {})", String::from_utf8_lossy(&start.name))
-    });
-    let mut effective = Effective::of_process(daemon.process, environment, seen, &name);
+    let renamed = start
+        .filter(|start| start.now.is_some())
+        .map_or(String::new(), |start| format!(" (its name at the start: {})", start.name));
+    let mut effective = Effective::of_process(daemon.process, environment, seen, name.as_bytes());
     let is_known = effective.take_from(daemon.process)
         || daemon.environment.is_some()
         || daemon.process.was_privileged();
@@ -127,13 +128,13 @@ fn ours(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
             }
             let variable = crate::settings::variable(spec(id).name);
             let raw = environment.iter().find(|(name, _)| *name == *variable);
-            let raw = raw.map(|(_, raw)| raw.to_string_lossy().into_owned());
+            let raw = raw.map(|(_, raw)| raw.shown().printed());
             let origin = match (effective.options.origin(id), raw) {
                 (Origin::Environment, Some(raw)) => origin_of_variable(root, daemon, &variable, &raw),
                 (origin @ (Origin::File | Origin::FileSection), _) => {
                     let unless = if is_known { "" } else { UNLESS_SET };
                     let renamed = if origin == Origin::FileSection { renamed.as_str() } else { "" };
-                    format!("{}{renamed}, {}{unless}", origin.name(), file.display())
+                    format!("{}{renamed}, {}{unless}", origin.name(), file.shown())
                 }
                 (origin, _) => origin.name().to_string(),
             };

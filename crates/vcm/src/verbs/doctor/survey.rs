@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use vcm_foreign::{Shown, Text, file};
 use vcm_inspect::allocator::{self, Answer};
 use vcm_inspect::ceph::{self, Settings as CephSettings, Source, conf, socket};
 use vcm_inspect::daemon::{self, Role};
@@ -45,7 +46,7 @@ pub struct Daemon {
     pub is_environment_of_now: bool,
     pub allocator: Answer,
     /// Entries of LD_PRELOAD that are not in the process.
-    pub refused_preloads: Vec<String>,
+    pub refused_preloads: Vec<Text>,
     pub settings: Vec<AllocatorSetting>,
     /// What was wrong with the settings of our own library.
     pub setting_warnings: Vec<String>,
@@ -102,7 +103,7 @@ impl Daemon {
         let assignments = unit.as_ref().map(|unit| unit.assignments(root)).unwrap_or_default();
         let mut daemon = Daemon {
             settings_files: assignments.into_iter().map(|set| (set.name, set.file)).collect(),
-            label: daemon::label(role, &command),
+            label: daemon::label(role, &command).printed(),
             allocator: Answer::unknown("not looked at yet"),
             refused_preloads: Vec::new(),
             settings: Vec::new(),
@@ -163,7 +164,7 @@ impl Daemon {
     pub fn object_store(&self) -> Option<String> {
         let note = self.process.as_seen_by_it(&self.data_folder().join("type"));
         let set = || self.ceph.as_ref()?.get("osd_objectstore").map(|set| set.value);
-        std::fs::read_to_string(note).ok().map(|kind| kind.trim().to_string()).or_else(set)
+        file::text(&note).ok().map(|kind| kind.trim().shown().printed()).or_else(set)
     }
 
     pub fn data_folder(&self) -> PathBuf {
@@ -173,7 +174,7 @@ impl Daemon {
     /// The file of its unit that sets a variable.
     pub fn settings_file_of(&self, variable: &str) -> Option<String> {
         let set = self.settings_files.iter().find(|(name, _)| name == variable);
-        set.map(|(_, file)| file.display().to_string())
+        set.map(|(_, file)| file.shown().to_string())
     }
 
     fn look_at_allocator(&mut self, root: &Root) {
@@ -221,7 +222,7 @@ impl Daemon {
         for path in socket::of(&self.process) {
             match socket::settings(&self.process.as_seen_by_it(&path)) {
                 Ok(values) => return CephSettings::new(Source::Socket(path), values),
-                Err(error) => why_not = Some(format!("{}: {error}", path.display())),
+                Err(error) => why_not = Some(format!("{}: {error}", path.shown())),
             }
         }
         let why_not = why_not.unwrap_or_else(|| "it has no admin socket that can be seen".into());
@@ -231,13 +232,17 @@ impl Daemon {
         settings
     }
 
+    fn cluster(&self) -> String {
+        daemon::argument(&self.command, &["--cluster"]).map_or_else(|| "ceph".into(), |name| name.printed())
+    }
+
     fn read_ceph_conf(&self) -> CephSettings {
-        let cluster = daemon::argument(&self.command, &["--cluster"]).unwrap_or_else(|| "ceph".into());
+        let cluster = self.cluster();
         let named = daemon::argument(&self.command, &["-c", "--conf"])
-            .or_else(|| self.variable("CEPH_CONF").map(|path| path.to_string_lossy().into_owned()));
-        let path = PathBuf::from(named.unwrap_or_else(|| format!("/etc/ceph/{cluster}.conf")));
+            .or_else(|| self.variable("CEPH_CONF").map(|path| path.shown()));
+        let path = named.unwrap_or_else(|| format!("/etc/ceph/{cluster}.conf").into()).as_path().to_owned();
         let asker = conf::Asker { cluster: &cluster, kind: self.role.ceph_kind(), id: self.ceph_id() };
-        match std::fs::read_to_string(self.process.as_seen_by_it(&path)) {
+        match file::text(&self.process.as_seen_by_it(&path)) {
             Ok(text) => CephSettings::new(Source::File(path.clone()), conf::read(&text, &path, &asker)),
             Err(_) => CephSettings::new(Source::Nothing, BTreeMap::new()),
         }
@@ -245,7 +250,7 @@ impl Daemon {
 
     /// A setting that is a path, with Ceph's default where nobody set it.
     pub fn ceph_path(&self, name: &str, default: &str) -> PathBuf {
-        let cluster = daemon::argument(&self.command, &["--cluster"]).unwrap_or_else(|| "ceph".into());
+        let cluster = self.cluster();
         let asker = conf::Asker { cluster: &cluster, kind: self.role.ceph_kind(), id: self.ceph_id() };
         let set =
             self.ceph.as_ref().and_then(|settings| settings.get(name)).map(|set: ceph::Setting| set.value);

@@ -5,6 +5,9 @@
 use crate::cli::orders::{Release, Set};
 use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings;
+use std::path::Path;
+use vcm_foreign::Shown;
+use vcm_inspect::process::Process;
 use vcm_inspect::window::orders::{Answer, Order, Refusal, Why, give};
 use vcm_inspect::window::{self, Seen};
 use vcmalloc_core::options::SPECS;
@@ -21,6 +24,7 @@ pub fn set(arguments: &Set) -> Outcome {
     }
     let seen = seen(&arguments.target, "set")?;
     let id = seen.process.id;
+    arguments.settings.iter().try_for_each(|setting| can_make(&seen.process, setting))?;
     for setting in &arguments.settings {
         match give(&seen, &Order::Set(setting)).map_err(|why| failure(id, &say::for_verb(&why, "set")))? {
             Answer::Done(_) => {
@@ -71,6 +75,20 @@ fn earlier(why: Why) -> String {
 
 fn failure(id: i32, why: &str) -> Failure {
     Failure::new(FAILURE, format!("{id} {why}"))
+}
+
+/// Last words are written when it is too late to say that there is no such folder.
+fn can_make(process: &Process, setting: &str) -> Result<(), Failure> {
+    let Some(path) = setting.strip_prefix("last_words=").filter(|path| path.starts_with('/')) else {
+        return Ok(());
+    };
+    let folder = Path::new(path).parent().unwrap_or(Path::new("/"));
+    // A name with a number or a name in it is another one for each process.
+    if path.contains('%') || process.can_make_files_in(folder) != Some(false) {
+        return Ok(());
+    }
+    let why = format!("last_words: it cannot make a file in {}", folder.shown());
+    Err(failure(process.id, &why))
 }
 
 /// What can be known to be wrong before anything is written.

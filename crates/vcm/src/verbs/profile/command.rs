@@ -1,6 +1,7 @@
 //! A profile of a program that is started for it: from its start to its end, or for a time.
 
 use super::traced::{Event, Traced};
+use crate::child::Program;
 use crate::cli::profile::Profile as Arguments;
 use crate::say::{self, Failure, OWN_FAILURE};
 use crate::signals::Held;
@@ -32,9 +33,11 @@ pub fn take(arguments: &Arguments) -> Result<Taken, Failure> {
     let begun = Instant::now();
     let mut watched = Watched { measure: arguments.measure(), begun, profile: None };
     let mut until = arguments.length.map(|length| begun + length);
+    let mut program = None;
     let status = loop {
         match traced.next() {
             Some(Event::AtEnd) => {
+                program = traced.program().and_then(Program::of);
                 watched.read(&traced, false);
                 traced.let_go();
             }
@@ -50,6 +53,7 @@ pub fn take(arguments: &Arguments) -> Result<Taken, Failure> {
         }
     };
     let code = end_code(ExitStatus::from_raw(status));
+    program.iter().for_each(|program| program.tell_what_runs_on("in the profile"));
     if traced.program().is_none() {
         // `vcm run` has said why.
         return Ok(Taken { code, profile: None });

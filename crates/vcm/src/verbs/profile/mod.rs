@@ -11,13 +11,15 @@ mod traced;
 
 use crate::cli::profile::{Format, Profile as Arguments};
 use crate::page;
-use crate::say::{self, FAILURE, Failure, OWN_FAILURE, Outcome};
+use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, OWN_FAILURE, Outcome};
 use crate::whole_file;
-use std::fs;
 use std::io::Write;
 use std::path::Path;
+use vcm_foreign::{Shown, file};
 use vcm_profile::{Chain, Measure, Profile, Shape};
 
+/// No profile that was saved is longer.
+const MOST_OF_PROFILE: u64 = 256 << 20;
 /// Letters of a command line in a heading.
 const MOST_OF_COMMAND: usize = 100;
 
@@ -27,6 +29,10 @@ pub fn profile(arguments: &Arguments) -> Outcome {
     }
     let files = [&arguments.output, &arguments.flamegraph];
     let is_command = !arguments.command.is_empty();
+    let [output, flamegraph] = files;
+    if output.is_some() && output == flamegraph {
+        return Err(Failure::new(NOT_UNDERSTOOD, "-o and --flamegraph name one file: each needs its own"));
+    }
     let told = |failure| if is_command { of_command(failure) } else { failure };
     for path in files.into_iter().flatten().filter(|path| path.as_os_str() != "-") {
         whole_file::look(path).map_err(told)?;
@@ -137,12 +143,12 @@ fn diff(arguments: &Arguments, before: &Path, after: &Path) -> Outcome {
             let words = measure.words();
             return Err(Failure::new(
                 FAILURE,
-                format!("{}: has no figures of what was {words}", path.display()),
+                format!("{}: has no figures of what was {words}", path.shown()),
             ));
         }
     }
     let chains = vcm_profile::growth(&old, &new, measure);
-    let title = format!("{}, more than in {}: {}", after.display(), before.display(), measure.words());
+    let title = format!("{}, more than in {}: {}", after.shown(), before.shown(), measure.words());
     if let Some(path) = &arguments.flamegraph {
         whole_file::write(path, vcm_profile::page(&chains, &title, "what shrank is not drawn").as_bytes())?;
     }
@@ -151,6 +157,6 @@ fn diff(arguments: &Arguments, before: &Path, after: &Path) -> Outcome {
 }
 
 fn saved(path: &Path) -> Result<Profile, Failure> {
-    let failure = |error: std::io::Error| Failure::new(FAILURE, format!("{}: {error}", path.display()));
-    Profile::from_pprof(&fs::read(path).map_err(failure)?).map_err(failure)
+    let failure = |error: std::io::Error| Failure::new(FAILURE, format!("{}: {error}", path.shown()));
+    Profile::from_pprof(&file::read_up_to(path, MOST_OF_PROFILE).map_err(failure)?).map_err(failure)
 }

@@ -95,7 +95,7 @@ fn watch(arguments: &Arguments, seen: &Seen, switched: Switched, held: &Held) ->
 
 fn say_begin(seen: &Seen, length: Duration) {
     if length >= Duration::from_secs(1) {
-        let (id, name) = (seen.process.id, say::typed([&seen.name]));
+        let (id, name) = (seen.process.id, say::typed([seen.name.printed()]));
         let time = humantime::format_duration(length);
         say::line(&format!("vcm: {id} {name} is looked at for {time}; Ctrl-C shows what there is by then"));
     }

@@ -1,16 +1,17 @@
 //! What keeps a command from being recorded, as far as its file shows it.
 
+use vcm_foreign::Shown;
 use vcm_inspect::command::Command;
 use vcm_inspect::elf::Look;
 use vcm_inspect::privileges::{Starter, gained_by};
 
 /// Why nothing would be recorded, and what to do.
 pub fn hindrance(command: &Command) -> Option<String> {
-    let shown = command.program.display();
+    let shown = command.program.shown();
     if let Some(by) = &command.clears_environment {
         return Some(format!(
             "{} clears the environment (env -i), and the preload with it; put 'vcm record' behind it",
-            by.display()
+            by.shown()
         ));
     }
     if gained_by(&command.program, Starter::this_process()).is_some() {
@@ -27,7 +28,7 @@ pub fn hindrance(command: &Command) -> Option<String> {
             "{shown} is linked statically, so nothing can be put before its malloc; link it dynamically"
         )),
         Look::Elf(elf)
-            if elf.interpreter.as_ref().is_some_and(|path| path.to_string_lossy().contains("ld-musl")) =>
+            if elf.interpreter.as_ref().is_some_and(|path| path.shown().printed().contains("ld-musl")) =>
         {
             Some(format!("{shown} is a musl program; use a build for glibc"))
         }

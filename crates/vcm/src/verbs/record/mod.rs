@@ -12,7 +12,7 @@ mod output;
 mod running;
 mod session;
 
-use crate::child::{self, Child, Event};
+use crate::child::{self, Child, Event, Program};
 use crate::cli::record::Record;
 use crate::library;
 use crate::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
@@ -25,6 +25,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant, SystemTime};
+use vcm_foreign::Shown;
 use vcm_inspect::command::{self, Missing};
 use vcm_inspect::root::Root;
 use vcm_record::{Memory, VARIABLE};
@@ -40,12 +41,12 @@ fn record_running(arguments: &Record) -> Outcome {
     let process = running::find(arguments)?;
     let path = arguments.output.clone().unwrap_or_else(|| running::output(&process));
     let command = process.command_line().unwrap_or_default();
-    let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = command.iter().map(|word| word.shown().printed()).collect();
     let header = Header { command, ..header(arguments) };
     let create = || {
         let made = Output::create(path.clone());
         let (output, file) =
-            made.map_err(|error| Failure::new(OWN_FAILURE, format!("{}: {error}", path.display())))?;
+            made.map_err(|error| Failure::new(OWN_FAILURE, format!("{}: {error}", path.shown())))?;
         if let Some(page) = &arguments.html {
             can_be_reported(page, &output).map_err(|failure| Failure::new(OWN_FAILURE, failure.message))?;
         }
@@ -63,7 +64,7 @@ fn record_command(arguments: &Record) -> Outcome {
     };
     let library = library::recorder(arguments.library.as_deref())?;
     let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let shown = name.to_string_lossy();
+    let shown = name.shown().printed();
     let path = command::resolve(name, &search_path).map_err(|why| match why {
         Missing::NotFound => Failure::new(NOT_FOUND, format!("{shown}: no such command")),
         Missing::NotExecutable(error) => {
@@ -81,7 +82,7 @@ fn record_command(arguments: &Record) -> Outcome {
         .map_err(|error| failed("memory for the events", error))?;
     let output = output(arguments);
     let (output, file) =
-        Output::create(output.clone()).map_err(|error| failed(&output.display().to_string(), error))?;
+        Output::create(output.clone()).map_err(|error| failed(&output.shown().to_string(), error))?;
     if let Some(path) = &arguments.html {
         can_be_reported(path, &output).map_err(|failure| Failure::new(OWN_FAILURE, failure.message))?;
     }
@@ -101,7 +102,7 @@ fn record_command(arguments: &Record) -> Outcome {
     memory.record(arguments.after.is_zero());
     let child = Child::start(command).map_err(|error| {
         let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
-        Failure::new(code, format!("{}: cannot be executed: {error}", target.path.display()))
+        Failure::new(code, format!("{}: cannot be executed: {error}", target.path.shown()))
     })?;
     supervise(child, Session::new(memory, header(arguments), file), arguments, output)
 }
@@ -119,7 +120,7 @@ fn output(arguments: &Record) -> PathBuf {
 fn header(arguments: &Record) -> Header {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Header {
-        command: arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: arguments.command.iter().map(|word| word.shown().printed()).collect(),
         machine: Some(format!("{} {}", env::consts::ARCH, kernel.trim())),
         recorded_at: Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
         writer: Some(format!("vcm {}", env!("VCMALLOC_VERSION"))),
@@ -145,7 +146,7 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
     let from = Instant::now() + arguments.after;
     let until = arguments.length.map(|length| from + length);
     let mut session = Some((session, output));
-    let mut good = true;
+    let (mut good, mut program) = (true, None);
     loop {
         let pause = session.is_some().then_some(BETWEEN_ROUNDS);
         let event = child
@@ -153,6 +154,7 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
             .map_err(|error| Failure::new(OWN_FAILURE, format!("waiting for the command: {error}")))?;
         let now = Instant::now();
         if let Some((open, _)) = &mut session {
+            program = program.or_else(|| open.memory.process().and_then(|id| Program::of(id as i32)));
             // A process that was recorded longer than that has not begun earlier.
             if !arguments.after.is_zero() && now >= from && until.is_none_or(|until| now < until) {
                 open.memory.record(true);
@@ -165,6 +167,7 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
             }
         }
         if let Event::Ended(status) = event {
+            program.iter().for_each(|program| program.tell_what_runs_on("in the trace"));
             return Ok(ended(status, good));
         }
     }
@@ -206,7 +209,7 @@ fn can_be_reported(path: &Path, output: &Output) -> Result<(), Failure> {
     if !output.is_file() {
         return Err(Failure::new(
             OWN_FAILURE,
-            format!("{}: it cannot be read again for --html", trace.display()),
+            format!("{}: it cannot be read again for --html", trace.shown()),
         ));
     }
     html::look(Some(path), Some(&trace))

@@ -1,10 +1,42 @@
 //! The file of a recording, which has its name once there is something to keep.
 
+use crate::say::line;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
+use vcm_foreign::{Shown, file};
+
+/// What the name of a recording that goes on ends with.
+const PARTIAL: &str = ".partial";
+
+/// Takes the file's lock, which ends with who has it; false where another one has it.
+fn is_locked(file: &File) -> bool {
+    // SAFETY: the descriptor is open.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// Names what recordings into the same file have left that were killed.
+fn tell_of_others(folder: &Path, begin: &OsStr) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_one = |name: &OsString| {
+        let name = name.as_bytes();
+        name.starts_with(begin.as_bytes()) && name.ends_with(PARTIAL.as_bytes())
+    };
+    for name in entries.map(|entry| entry.file_name()).filter(is_one) {
+        let left = folder.join(&name);
+        if file::open(&left).is_ok_and(|file| is_locked(&file)) {
+            let shown = left.strip_prefix(".").unwrap_or(&left).shown();
+            line(&format!(
+                "vcm: {shown} is what a recording that was killed has left; 'vcm trace info' reads it"
+            ));
+        }
+    }
+}
 
 pub struct Output {
     path: PathBuf,
@@ -19,15 +51,19 @@ impl Output {
             return Ok((Output { path, temporary: None }, file));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The process's mask applies, as to any file.
+        let mut begin = path.file_name().unwrap_or_default().to_owned();
+        begin.push(".");
+        tell_of_others(folder, &begin);
+        // The process's mask applies, as to any file. Who is killed leaves a file whose name says what it is.
         let mut builder = tempfile::Builder::new();
-        let builder = builder.prefix(".vcm-record-").permissions(Permissions::from_mode(0o666));
+        let builder = builder.prefix(&begin).suffix(PARTIAL).permissions(Permissions::from_mode(0o666));
         let (file, temporary) = builder.tempfile_in(folder)?.into_parts();
+        is_locked(&file);
         Ok((Output { path, temporary: Some(temporary) }, file))
     }
 
     pub fn shown(&self) -> String {
-        self.path.display().to_string()
+        self.path.shown().to_string()
     }
 
     /// What can be read again.
@@ -62,6 +98,22 @@ mod tests {
         output.keep().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "after");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_not_kept_yet_has_a_name_that_says_what_it_is_and_is_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (output, file) = Output::create(folder.path().join("a.vct")).unwrap();
+        let names: Vec<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert!(names.iter().all(|name| name.starts_with("a.vct.") && name.ends_with(PARTIAL)), "{names:?}");
+        let again = file::open(&folder.path().join(&names[0])).unwrap();
+        assert!(!is_locked(&again));
+        drop(file);
+        assert!(is_locked(&again), "its recording is no more");
+        drop(output);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vcm_inspect::process::Process;
 use vcm_inspect::window::recording::{Begun, Rings, Wanted};
 use vcm_inspect::window::{self, Seen};
-use vcm_record::{Memory, Place, Remote, best_clock, patience};
+use vcm_record::{Memory, Place, Remote, UNTIL_AT, best_clock, patience};
 use vcm_trace::Header;
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
@@ -53,8 +53,8 @@ pub struct Recorded {
 }
 
 pub fn name_of(process: &Process) -> String {
-    let name = String::from_utf8_lossy(&process.name().unwrap_or_default()).into_owned();
-    if name.is_empty() { process.id.to_string() } else { name.replace('/', "_") }
+    let name = process.name().unwrap_or_default().printed();
+    if name.is_empty() { process.id.to_string() } else { name.replace(['/', '\\'], "_") }
 }
 
 pub fn find(arguments: &Record) -> Result<Process, Failure> {
@@ -83,7 +83,7 @@ pub fn record(
     }
     let clock = best_clock();
     let patience = patience(clock);
-    let wanted = Wanted { clock, sample: arguments.sample, patience };
+    let wanted = Wanted { clock, sample: arguments.sample, patience, until_at: UNTIL_AT };
     let begun = rings.begin(&seen, &wanted).map_err(failure)?;
     let mut begin = Begin { seen, rings: Some(rings), number: 0 };
     begin.number = match begun {
@@ -132,7 +132,7 @@ fn say_begin(seen: &Seen, length: Option<Duration>) {
         || "until it ends".to_owned(),
         |length| format!("for {}", humantime::format_duration(length)),
     );
-    let name = say::typed([&seen.name]);
+    let name = say::typed([seen.name.printed()]);
     line(&format!(
         "vcm: {} {name} is recorded {time}; Ctrl-C ends that and keeps what there is",
         seen.process.id

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use vcm_foreign::Shown;
 use vcm_inspect::allocator;
 use vcm_inspect::process::Process;
 use vcm_record::{Ages, Drain, Memory, Seen};
@@ -61,7 +62,7 @@ impl Left {
         // A process that has ended has no files.
         let files = Process::new(id as i32).mapped_files().unwrap_or_default();
         let is_there = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().contains("vcm_recorder"))
+            path.file_name().is_some_and(|name| name.shown().printed().contains("vcm_recorder"))
         };
         let is_missing = !files.is_empty() && !files.iter().any(is_there);
         self.missing = if is_missing { self.missing + 1 } else { 0 };
@@ -130,6 +131,8 @@ impl Session {
         if self.sampled.is_none_or(|at| at.elapsed() >= BETWEEN_SAMPLES) && !at_end {
             self.sampled = Some(Instant::now());
             sample(ages, &self.memory, now)?;
+            // Who is killed leaves what came until the last second.
+            ages.save()?;
         }
         ages.settle(now.saturating_sub(100_000_000))
     }
@@ -233,11 +236,11 @@ fn allocator_of(id: u32) -> Option<String> {
     let files = process.mapped_files().ok()?;
     let known = ["vcmalloc", "jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "hoard", "scudo"];
     let file = files.iter().find(|file| {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = file.file_name().unwrap_or_default().shown().printed();
         known.iter().any(|known| name.contains(known))
     });
     Some(match file {
-        Some(file) => file.display().to_string(),
+        Some(file) => file.shown().to_string(),
         None => allocator::Kind::Glibc.name().to_owned(),
     })
 }

@@ -19,6 +19,7 @@ use crate::table::Table;
 use crate::trace_file::{self, wrong};
 use rounds::Rounds;
 use std::collections::BTreeMap;
+use vcm_foreign::Shown;
 use vcm_inspect::{machine, root::Root};
 use vcm_labs::engine::progress::Progress;
 use vcm_labs::engine::stop::Stop;
@@ -81,7 +82,7 @@ fn told(arguments: &Replay, table: &Table, rounds: &Rounds<'_>) -> Outcome {
     })?;
     written?;
     if let Some(why) = &rounds.survey.cut_off {
-        line(&format!("vcm: {}: {why}; what is there was replayed", arguments.file.display()));
+        line(&format!("vcm: {}: {why}; what is there was replayed", arguments.file.shown()));
     }
     let is_whole = table.runs.iter().all(|runs| runs.failed.is_none()) && rounds.survey.cut_off.is_none();
     match (is_stopped, is_whole) {
@@ -108,7 +109,7 @@ fn chosen(arguments: &Replay) -> Result<Vec<vcm_measure::arm::Arm>, Failure> {
 
 /// Refuses what would only end in a crash.
 fn can_be_replayed(arguments: &Replay, survey: &Survey) -> Result<(), Failure> {
-    let refused = |what: String| Err(Failure::new(FAILURE, format!("{}: {what}", arguments.file.display())));
+    let refused = |what: String| Err(Failure::new(FAILURE, format!("{}: {what}", arguments.file.shown())));
     if survey.allocations == 0 {
         let why = survey.cut_off.clone().unwrap_or_default();
         return refused(format!("it has no allocations to replay; {why}").trim_end_matches("; ").to_owned());

@@ -4,7 +4,8 @@ use super::report;
 use super::rounds::Rounds;
 use crate::html::compared::Compared;
 use crate::html::{self, origin, traced};
-use crate::table::Table;
+use crate::table::{Measure, Table};
+use vcm_foreign::Shown;
 use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
 use vcm_report::{Colour, Page, Part};
 use vcm_trace::Summary;
@@ -30,7 +31,12 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, summary: Option<&Summary>, is_st
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let mut parts = vec![Part::List(lines(&report::remarks(rounds)))];
     // The line of those that no other beats is a ranking.
-    if let (true, Some(time), Some(peak)) = (is_ranked, table.measure(TIME), table.measure(PEAK)) {
+    let finished = &compared.finished;
+    let differs =
+        |measure: &Measure| finished.first().is_some_and(|first| report::differs(first, finished, measure));
+    if let (true, Some(time), Some(peak)) = (is_ranked, table.measure(TIME), table.measure(PEAK))
+        && (differs(&time) || differs(&peak))
+    {
         parts.extend(compared.scatter(&time, &peak));
     }
     parts.extend(over_time(table, rounds));
@@ -48,7 +54,7 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, summary: Option<&Summary>, is_st
     parts.push(compared.every_round());
     parts.extend(compared.stamps());
     parts.extend(origin());
-    let file = rounds.file.file_name().unwrap_or_default().to_string_lossy();
+    let file = rounds.file.file_name().unwrap_or_default().shown().printed();
     Page {
         title: format!("{file} on each allocator"),
         about: lines(&report::what(rounds)).join(". "),

@@ -1,7 +1,7 @@
 //! The report, for a reader and as JSON.
 
 use super::rounds::{Rounds, mean};
-use crate::table::{Runs, Table};
+use crate::table::{Measure, Runs, Table};
 use crate::words::{block, notes};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -134,10 +134,20 @@ pub fn ranked(finished: &[&Runs], table: &Table, rounds: &Rounds<'_>) -> Option<
         let mut order: Vec<(&str, f64)> =
             finished.iter().filter_map(|runs| Some((runs.arm.name.as_str(), value(runs)?))).collect();
         order.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        if !finished.first().is_some_and(|first| differs(first, finished, &measure)) {
+            return Some(format!("{name}: no difference is shown"));
+        }
         let names: Vec<&str> = order.iter().map(|(name, _)| *name).collect();
         Some(format!("{name}: {}", names.join(", ")))
     };
     Some(["time in the allocator", "peak memory", "mean memory"].into_iter().filter_map(line).collect())
+}
+
+/// Whether any is shown to differ from the first: an order of what chance has sorted would be read as one of merit.
+pub fn differs(first: &Runs, finished: &[&Runs], measure: &Measure) -> bool {
+    let is_shown =
+        |runs: &&Runs| runs.difference(first, measure).is_some_and(|difference| difference.is_shown);
+    finished.iter().filter(|runs| !std::ptr::eq(**runs, first)).any(is_shown)
 }
 
 pub fn json(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> String {

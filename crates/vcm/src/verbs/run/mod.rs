@@ -22,6 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use vcm_foreign::Shown;
 use vcm_inspect::command::{self, Missing};
 use vcm_inspect::privileges::Starter;
 use vcm_inspect::root::Root;
@@ -68,7 +69,7 @@ pub fn run(arguments: Run) -> Outcome {
         command.env(STATS_VARIABLE, "1");
     }
     let child = Child::start(command).map_err(|error| not_started(&target.path, &error))?;
-    let name = name.to_string_lossy().into_owned();
+    let name = name.shown().printed();
     let carrier = findings::carrier(&target);
     let watch = Watch::new(child.id(), name, &library, carrier, &proof, &findings, arguments.verbose);
     supervise(child, watch, arguments.strict)
@@ -118,7 +119,7 @@ fn settings_given(arguments: &Run) -> Result<Vec<(String, String)>, Failure> {
 
 /// Refuses what would do harm, and with `--strict` what cannot work; says the rest.
 fn weigh(arguments: &Run, name: &OsStr, findings: &[Finding]) -> Result<(), Failure> {
-    let name = name.to_string_lossy();
+    let name = name.shown().printed();
     for finding in findings {
         let refuse = match finding.weight {
             Weight::Harmful => !arguments.force,
@@ -159,7 +160,7 @@ fn preload_list(library: &Library, before: Option<&OsStr>) -> OsString {
 }
 
 fn missing(name: &OsStr, why: &Missing) -> Failure {
-    let name = name.to_string_lossy();
+    let name = name.shown().printed();
     match why {
         // Unknown flags are taken for the command, whose arguments may look like anything.
         Missing::NotFound if name.starts_with('-') => {
@@ -175,7 +176,7 @@ fn missing(name: &OsStr, why: &Missing) -> Failure {
 }
 
 fn not_started(path: &Path, error: &io::Error) -> Failure {
-    let shown = path.display();
+    let shown = path.shown();
     match error.kind() {
         // The file is there, so what is missing is its interpreter or loader.
         io::ErrorKind::NotFound => Failure::new(

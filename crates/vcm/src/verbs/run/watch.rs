@@ -11,6 +11,7 @@ use crate::say;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use vcm_foreign::Shown;
 use vcm_inspect::process::{Process, descendants};
 
 /// A program that has not loaded the library by then has not been told to.
@@ -129,7 +130,7 @@ impl<'a> Watch<'a> {
         if self.verbose {
             let (name, id) = (&self.name, self.process.id);
             let (version, front) = (&line.version, &line.front);
-            let file = self.carrier.as_ref().unwrap_or(&self.library.path).display();
+            let file = self.carrier.as_ref().unwrap_or(&self.library.path).shown();
             say::line(&format!(
                 "vcm: {name} (pid {id}) runs on vcmalloc {version}, front {front}, from {file}"
             ));
@@ -176,7 +177,7 @@ impl<'a> Watch<'a> {
             format!(
                 "it started on it, then became {} without the preload. A program in between cleared \
                  LD_PRELOAD, or this one cannot be preloaded; 'vcm run' on it directly tells which.",
-                program.display()
+                program.shown()
             ),
             Finding::text,
         );
@@ -222,13 +223,13 @@ impl<'a> Watch<'a> {
                 continue;
             }
             let program = process.program().unwrap_or_default();
-            say::line(&format!("vcm: its child process {id} ({}) runs without vcmalloc", program.display()));
+            say::line(&format!("vcm: its child process {id} ({}) runs without vcmalloc", program.shown()));
         }
     }
 }
 
 /// An upgrade replaces the file while programs still run on the old one.
 fn maps(files: &[PathBuf], library: &Path) -> bool {
-    let replaced = format!("{} (deleted)", library.display());
+    let replaced = format!("{} (deleted)", library.shown());
     files.iter().any(|file| file == library || file.as_os_str() == replaced.as_str())
 }

@@ -23,7 +23,7 @@ impl Answer {
 
     /// What went wrong, in a line of text.
     pub fn refused(status: StatusCode, line: impl AsRef<str>) -> Self {
-        let line = line.as_ref().replace(char::is_control, "?");
+        let line = vcm_foreign::clean(line.as_ref()).replace(char::is_control, "?");
         Answer { status, ..Answer::of(TEXT, line + "\n") }
     }
 

@@ -6,50 +6,70 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
-use std::os::unix::net::UnixStream as Blocking;
+use std::os::unix::net::{UnixListener as BlockingListener, UnixStream as Blocking};
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
+use vcm_foreign::Shown;
 
+/// Where it listens, whoever answers there.
+pub enum Bound {
+    Port(std::net::TcpListener, SocketAddr),
+    Socket(BlockingListener, SocketFile),
+}
+
+/// The same, in the process that answers.
 pub enum Listener {
-    Port(TcpListener, SocketAddr),
-    Socket(UnixListener, SocketFile),
+    Port(TcpListener),
+    Socket(UnixListener),
 }
 
 /// A connection of either kind.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-impl Listener {
-    pub fn bind(place: &Place, group: Option<&str>) -> Result<Listener, String> {
+impl Bound {
+    pub fn bind(place: &Place, group: Option<&str>) -> Result<Bound, String> {
         match place {
             Place::Port(address) => on_port(*address).map_err(|error| why(&address.to_string(), &error)),
             Place::Socket(path) => {
                 let group = group.map(group_id).transpose()?;
-                let name = path.display().to_string();
+                let name = path.shown().to_string();
                 make_room(path)?;
-                let listener = privately(|| UnixListener::bind(path)).map_err(|error| why(&name, &error))?;
+                let listener =
+                    privately(|| BlockingListener::bind(path)).map_err(|error| why(&name, &error))?;
                 // From here on it is taken away also where the rest fails.
                 let file = SocketFile::of(path).map_err(|error| why(&name, &error))?;
                 file.allow(group).map_err(|error| why(&name, &error))?;
-                Ok(Listener::Socket(listener, file))
+                listener.set_nonblocking(true).map_err(|error| why(&name, &error))?;
+                Ok(Bound::Socket(listener, file))
             }
         }
     }
 
-    pub async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    /// For the runtime of the one that answers.
+    pub fn listener(&self) -> io::Result<Listener> {
         Ok(match self {
-            Listener::Port(listener, _) => Box::new(listener.accept().await?.0),
-            Listener::Socket(listener, _) => Box::new(listener.accept().await?.0),
+            Bound::Port(listener, _) => Listener::Port(TcpListener::from_std(listener.try_clone()?)?),
+            Bound::Socket(listener, _) => Listener::Socket(UnixListener::from_std(listener.try_clone()?)?),
         })
     }
 }
 
-impl fmt::Display for Listener {
+impl Listener {
+    pub async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Listener::Port(listener) => Box::new(listener.accept().await?.0),
+            Listener::Socket(listener) => Box::new(listener.accept().await?.0),
+        })
+    }
+}
+
+impl fmt::Display for Bound {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listener::Port(_, address) => write!(out, "http://{address}/"),
-            Listener::Socket(_, file) => write!(out, "unix:{}", file.path.display()),
+            Bound::Port(_, address) => write!(out, "http://{address}/"),
+            Bound::Socket(_, file) => write!(out, "unix:{}", file.path.shown()),
         }
     }
 }
@@ -63,11 +83,11 @@ fn privately<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-fn on_port(address: SocketAddr) -> io::Result<Listener> {
+fn on_port(address: SocketAddr) -> io::Result<Bound> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    Ok(Listener::Port(TcpListener::from_std(listener)?, address))
+    Ok(Bound::Port(listener, address))
 }
 
 fn why(place: &str, error: &io::Error) -> String {
@@ -83,7 +103,7 @@ fn why(place: &str, error: &io::Error) -> String {
 
 /// Removes a socket that nobody listens on any more.
 fn make_room(path: &Path) -> Result<(), String> {
-    let name = path.display();
+    let name = path.shown();
     let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
     if !facts.file_type().is_socket() {
         return Err(format!("{name} is there and is no socket; it is left alone"));
@@ -101,7 +121,7 @@ fn group_id(name: &str) -> Result<u32, String> {
     found.map(|group| group.gid.as_raw()).ok_or_else(|| format!("there is no group '{name}'"))
 }
 
-/// Removed when it is dropped, if it is still that one.
+/// Removed when it is dropped, if it is still that one. The process that answers ends without that.
 pub struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),

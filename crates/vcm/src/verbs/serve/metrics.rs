@@ -138,13 +138,21 @@ impl Shown {
             encoder.encode_descriptor("vcmalloc_agent_processes", help, None, MetricType::Gauge)?;
         family.encode_gauge(&(round.looks.len() as u64))?;
         let help = "Processes without figures: forbidden (whether they are on vcmalloc is not known), of another layout of \
-                    the statistics, waiting for time to count their pages, or failed.";
+                    the statistics, waiting for time to count their pages, failed, or left alone (a look has ended the agent).";
         let mut family =
             encoder.encode_descriptor("vcmalloc_agent_unread_processes", help, None, MetricType::Gauge)?;
         for (reason, word) in Reason::ALL {
             let count = round.unread.get(&reason).copied().unwrap_or(0);
             put(&mut family, &vec![("reason", word.to_string())], false, &Value::Whole(count))?;
         }
+        let help = "Looks at processes on vcmalloc that failed.";
+        let mut family =
+            encoder.encode_descriptor("vcmalloc_agent_failed_looks", help, None, MetricType::Counter)?;
+        family.encode_counter::<NoLabelSet, _, u64>(&round.failed, None)?;
+        let help = "Times that the agent was started again: a look at a process had ended it.";
+        let mut family =
+            encoder.encode_descriptor("vcmalloc_agent_restarts", help, None, MetricType::Counter)?;
+        family.encode_counter::<NoLabelSet, _, u64>(&round.restarts, None)?;
         let help = "How long it took to look at all processes.";
         let unit = Some(&Unit::Seconds);
         let mut family =

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! (here)                     starts it, and ends it on a signal
+//! supervisor                 starts it again where a look at a process has ended it
 //! server                     connections, their limits and times
 //! route                      which answer a request gets
 //! token  listen              who may ask, and where
@@ -22,11 +23,12 @@ mod process;
 mod profiles;
 mod route;
 mod server;
+mod supervisor;
 mod token;
 
 use crate::cli::serve::{Place, Serve};
 use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
-use listen::Listener;
+use listen::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,17 +51,33 @@ pub fn serve(arguments: Serve) -> Outcome {
         return Err(Failure::new(NOT_UNDERSTOOD, "--group is for a unix socket: --listen unix:/path"));
     }
     raise_descriptors();
+    // Before anybody is told that it listens: a signal then finds it ready to end.
+    let held = supervisor::hold_signals();
+    let failure = |line: String| Failure::new(FAILURE, line);
+    let board = supervisor::Board::shared().map_err(failure)?;
+    let bound = Bound::bind(&arguments.listen, arguments.group.as_deref()).map_err(failure)?;
+    say::result(&format!("listening on {bound}\n"))?;
+    supervisor::watch(board, &held, || answer(&arguments, token.clone(), &bound, board, &held))
+}
+
+/// Until a signal ends it.
+fn answer(
+    arguments: &Serve,
+    token: Option<token::Token>,
+    bound: &Bound,
+    board: &'static supervisor::Board,
+    held: &nix::sys::signal::SigSet,
+) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(WORKERS)
         .build()
         .map_err(|error| Failure::new(FAILURE, format!("cannot start: {error}")))?;
     let ended = runtime.block_on(async {
-        // Before anybody is told that it listens: a signal then finds it ready to end.
         let stop = server::Stop::on_signals()?;
-        let listener = Listener::bind(&arguments.listen, arguments.group.as_deref())?;
-        say::result(&format!("listening on {listener}\n")).map_err(|failure| failure.message)?;
-        let agent = Arc::new(route::Agent::new(&arguments, token));
+        let _ = held.thread_unblock();
+        let listener = bound.listener().map_err(|error| format!("cannot listen: {error}"))?;
+        let agent = Arc::new(route::Agent::new(arguments, token, board));
         server::serve(&listener, agent, stop).await;
         Ok(())
     });
@@ -67,10 +85,15 @@ pub fn serve(arguments: Serve) -> Outcome {
     ended.map(|()| 0).map_err(|line: String| Failure::new(FAILURE, line))
 }
 
-/// A descriptor for each process is held, and 1024 are little. Where there are no more, those that come last are not shown.
+/// Two descriptors for each process are held, and 1024 are little: as many as may be, which root decides itself. Where there
+/// are no more, those that come last are counted and not shown.
 fn raise_descriptors() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const ENOUGH: u64 = 1 << 16;
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        if most < ENOUGH && setrlimit(Resource::RLIMIT_NOFILE, ENOUGH, ENOUGH).is_ok() {
+            return;
+        }
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }

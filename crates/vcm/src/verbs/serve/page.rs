@@ -3,6 +3,7 @@
 use super::host::Round;
 use super::process::Look;
 use crate::amount::amount;
+use vcm_foreign::Shown;
 
 const HEAD: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>vcm serve</title>
 <style>body{font:15px/1.5 system-ui,sans-serif;margin:2em}table{border-collapse:collapse}
@@ -62,7 +63,7 @@ fn row(look: &Look) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let text = text.replace(char::is_control, "?");
+    let text = text.shown().printed();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -72,6 +73,6 @@ mod tests {
 
     #[test]
     fn a_name_is_text_whatever_is_in_it() {
-        assert_eq!(escaped("<b a=\"x\">&\n"), "&lt;b a=&quot;x&quot;&gt;&amp;?");
+        assert_eq!(escaped("<b a=\"x\">&\n"), "&lt;b a=&quot;x&quot;&gt;&amp;\\n");
     }
 }

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use vcm_inspect::daemon::{self, Role};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::process::Process;
-use vcm_inspect::window::{Class, Resident, Seen, Snapshot, Watched};
+use vcm_inspect::window::{Class, Ours, Resident, Seen, Snapshot, Watched};
 use vcmalloc_core::heap::Stats;
 
 /// What it is called, the same for as long as it lives.
@@ -34,8 +34,8 @@ impl Identity {
 /// What it is called, as far as it can be told without its memory.
 pub fn names(process: &Process) -> (Role, Vec<std::ffi::OsString>, String) {
     let words = process.command_line().unwrap_or_default();
-    let command = String::from_utf8_lossy(&process.name().unwrap_or_default()).into_owned();
-    (Role::of_process(process), words, command.replace(char::is_control, "?"))
+    let command = process.name().unwrap_or_default().printed();
+    (Role::of_process(process), words, command)
 }
 
 /// Its counters, as they are shown.
@@ -118,11 +118,12 @@ const START_OF_STACK: usize = 25;
 
 impl Row {
     /// Its pages are counted.
-    pub fn open(process: Process, growing: Growing) -> Result<(Row, Look), String> {
+    pub fn open(ours: Ours, growing: Growing) -> Result<(Row, Look), String> {
+        let process = ours.process.clone();
         let (role, words, command) = names(&process);
         let (library, stack) = (library(&process), process.status_field(START_OF_STACK));
         let started = process.started().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let mut watched = Watched::new(Seen::open(process)?);
+        let mut watched = Watched::new(Seen::of(ours)?);
         let snapshot = watched.look()?;
         let identity = Identity {
             pid: watched.seen.process.id,
@@ -130,10 +131,12 @@ impl Row {
             command,
             library,
             role,
-            ceph_daemon: Some(daemon::label(role, &words))
+            ceph_daemon: Some(daemon::label(role, &words).printed())
                 .filter(|name| role.is_ceph() && !name.ends_with('?')),
-            brick: daemon::argument(&words, &["--brick-name"]).filter(|_| role == Role::Glusterfsd),
-            build: snapshot.build.clone(),
+            brick: daemon::argument(&words, &["--brick-name"])
+                .map(|brick| brick.printed())
+                .filter(|_| role == Role::Glusterfsd),
+            build: snapshot.build.printed(),
             front: snapshot.front,
         };
         let mut row = Row { identity: Arc::new(identity), watched, growing, torn_looks: 0, stack };

@@ -6,6 +6,7 @@
 use super::answer::Answer;
 use super::host::wants;
 use super::server::too_slow;
+use super::supervisor::Board;
 use glob::Pattern;
 use hyper::{StatusCode, header};
 use std::collections::HashSet;
@@ -84,16 +85,18 @@ pub struct Profiles {
     patterns: Arc<[Pattern]>,
     places: Arc<Semaphore>,
     busy: Arc<Mutex<HashSet<i32>>>,
+    board: &'static Board,
     /// The agent ends.
     ending: watch::Sender<bool>,
 }
 
 impl Profiles {
-    pub fn new(patterns: &[Pattern]) -> Self {
+    pub fn new(patterns: &[Pattern], board: &'static Board) -> Self {
         Profiles {
             patterns: patterns.into(),
             places: Arc::new(Semaphore::new(MOST_AT_ONCE)),
             busy: Arc::default(),
+            board,
             ending: watch::Sender::new(false),
         }
     }
@@ -115,10 +118,15 @@ impl Profiles {
         };
         more(BESIDES + wanted.seconds.unwrap_or(SECONDS));
         let (wish, goes_on) = channel::<()>();
-        let patterns = self.patterns.clone();
+        let (patterns, board) = (self.patterns.clone(), self.board);
         let mut taken = spawn_blocking(move || {
             // Held until the process is as it was, also where nobody waits for it any more.
             let _held = (place, turn);
+            let start = Process::new(wanted.pid).start_ticks().unwrap_or(0);
+            if board.is_feared(wanted.pid, start) {
+                return too_slow(format!("{} is left alone: a look at it has ended this agent", wanted.pid));
+            }
+            let _look = board.begin(wanted.pid, start, MOST_SECONDS + 2 * BESIDES);
             take(wanted, &patterns, &goes_on).unwrap_or_else(|refused| refused)
         });
         let mut ending = self.ending.subscribe();

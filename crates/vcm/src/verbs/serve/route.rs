@@ -4,13 +4,13 @@ use super::answer::{Answer, TEXT};
 use super::host::{Host, Round};
 use super::profiles::{Kind, Profiles, Wanted};
 use super::server::too_slow;
+use super::supervisor::Board;
 use super::token::Token;
 use super::{metrics, page};
 use crate::cli::serve::{Place, Serve};
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap};
 use hyper::{Method, Request, StatusCode};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 use tokio::task::spawn_blocking;
@@ -25,7 +25,7 @@ pub struct Agent {
     host: Arc<Mutex<Host>>,
     last: tokio::sync::Mutex<Option<Arc<Round>>>,
     /// The process that is looked at.
-    at: Arc<AtomicI32>,
+    board: &'static Board,
     token: Option<Token>,
     /// Anybody on this host may ask, so pages of the web that a browser here shows must not.
     is_local: bool,
@@ -34,16 +34,15 @@ pub struct Agent {
 }
 
 impl Agent {
-    pub fn new(arguments: &Serve, token: Option<Token>) -> Self {
-        let at = Arc::new(AtomicI32::new(0));
+    pub fn new(arguments: &Serve, token: Option<Token>, board: &'static Board) -> Self {
         Agent {
-            host: Arc::new(Mutex::new(Host::new(arguments.processes.clone(), at.clone()))),
+            host: Arc::new(Mutex::new(Host::new(arguments.processes.clone(), board))),
             last: tokio::sync::Mutex::new(None),
-            at,
+            board,
             is_local: token.is_none() && matches!(arguments.listen, Place::Port(_)),
             token,
             with_classes: arguments.classes,
-            profiles: Profiles::new(&arguments.processes),
+            profiles: Profiles::new(&arguments.processes, board),
         }
     }
 
@@ -86,6 +85,16 @@ impl Agent {
         if !request.body().is_end_stream() {
             return Some(Answer::refused(StatusCode::BAD_REQUEST, "a request has no body here"));
         }
+        if request.headers().get_all(header::HOST).iter().count() > 1 {
+            return Some(Answer::refused(
+                StatusCode::BAD_REQUEST,
+                "a request is for one host: it names several",
+            ));
+        }
+        if is_from_a_page(request.headers(), request.uri().path()) {
+            let line = "a page of the web made this browser ask; type the address to ask yourself";
+            return Some(Answer::refused(StatusCode::FORBIDDEN, line));
+        }
         if self.is_local && !is_this_host(request.headers()) {
             let line =
                 "ask by the address or by 'localhost': another name may be a trick of a page of the web";
@@ -127,15 +136,36 @@ impl Agent {
             Some(round)
         };
         let found = timeout(PATIENCE, look).await.ok().flatten();
-        found.ok_or_else(|| match self.at.load(Ordering::Relaxed) {
-            0 => too_slow("the look at all processes takes long; try again"),
-            id => too_slow(format!("the look at process {id} does not come to an end; try again")),
+        found.ok_or_else(|| match self.board.longest() {
+            None => too_slow("the look at all processes takes long; try again"),
+            // The supervisor starts another one, which leaves that process alone.
+            Some((_, true)) => std::process::abort(),
+            Some((id, _)) => too_slow(format!("the look at process {id} does not come to an end; try again")),
         })
     }
 
     /// What is switched on is switched off.
     pub fn end(&self) {
         self.profiles.end();
+    }
+}
+
+/// Whether another page than ours made a browser ask. A browser says so itself; who opens our own page from elsewhere
+/// (a link, a bookmark) may see it, and from there ask on.
+fn is_from_a_page(headers: &HeaderMap, path: &str) -> bool {
+    let word = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_foreign = |origin: &str| origin.split_once("://").is_none_or(|(_, host)| host != own);
+    if word("origin").is_some_and(is_foreign) {
+        return true;
+    }
+    match word("sec-fetch-site") {
+        None | Some("none" | "same-origin") => false,
+        Some(_) => {
+            !(path == "/"
+                && word("sec-fetch-mode") == Some("navigate")
+                && word("sec-fetch-dest") == Some("document"))
+        }
     }
 }
 
@@ -154,6 +184,38 @@ fn is_this_host(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_page_makes_a_browser_ask_is_seen_by_its_origin_and_by_what_the_browser_says() {
+        let is_from_a_page = |path: &str, lines: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "127.0.0.1:9747".parse().unwrap());
+            lines.iter().for_each(|(name, value)| drop(headers.insert(*name, value.parse().unwrap())));
+            is_from_a_page(&headers, path)
+        };
+        let heap = "/debug/pprof/heap";
+        for asked in [&[][..], &[("sec-fetch-site", "none")], &[("sec-fetch-site", "same-origin")]] {
+            assert!(!is_from_a_page(heap, asked));
+        }
+        assert!(!is_from_a_page(heap, &[("origin", "http://127.0.0.1:9747")]));
+        for asked in [
+            &[("origin", "http://evil.example")][..],
+            &[("origin", "null")],
+            &[("origin", "http://127.0.0.1:80")],
+            &[("sec-fetch-site", "cross-site")],
+            &[
+                ("sec-fetch-site", "same-site"),
+                ("sec-fetch-mode", "navigate"),
+                ("sec-fetch-dest", "document"),
+            ],
+        ] {
+            assert!(is_from_a_page(heap, asked), "{asked:?}");
+        }
+        let link = |dest| {
+            [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", dest)]
+        };
+        assert!(!is_from_a_page("/", &link("document")) && is_from_a_page("/", &link("iframe")));
+    }
 
     #[test]
     fn a_request_for_another_name_was_not_meant_for_this_host() {

@@ -1,25 +1,23 @@
 //! Who may ask: whoever sends the token that lies in a file.
 
 use constant_time_eq::constant_time_eq;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use vcm_foreign::{Shown, file};
 
 const LEAST: usize = 16;
 const MOST: usize = 4096;
 
+#[derive(Clone)]
 pub struct Token(Vec<u8>);
 
 impl Token {
     pub fn read(path: &Path) -> Result<Token, String> {
-        let name = path.display();
+        let name = path.shown();
         let failed = |error: std::io::Error| format!("{name}: {error}");
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = file::open(path).map_err(failed)?;
         let facts = file.metadata().map_err(failed)?;
-        if !facts.is_file() {
-            return Err(format!("{name}: no file"));
-        }
         // Root's group may read it: systemd gives a service its credentials that way.
         let forbidden = if facts.gid() == 0 { 0o027 } else { 0o077 };
         if facts.mode() & forbidden != 0 {
@@ -79,6 +77,6 @@ mod tests {
         for text in ["", "0123456789abcde", "0123456789 abcdef", "0123456789abcdef\nx"] {
             assert!(read(text, 0o600).err().unwrap().contains("openssl"), "{text}");
         }
-        assert!(Token::read(folder.path()).err().unwrap().contains("no file"));
+        assert!(Token::read(folder.path()).err().unwrap().contains("directory"));
     }
 }

@@ -11,8 +11,8 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
     let mut put = |name: &str, value: Value| drop(all.insert(name.to_string(), value));
     put("version", 1.into());
     put("pid", seen.process.id.into());
-    put("name", seen.name.clone().into());
-    put("build", snapshot.build.clone().into());
+    put("name", json!(seen.name));
+    put("build", json!(snapshot.build));
     put("front", snapshot.front.into());
     put("front_reason", snapshot.front_reason.into());
     put("torn", snapshot.torn.clone().into());
@@ -62,7 +62,7 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
 /// A value as a user would write it; the number alone of an option that this tool does not know.
 pub fn shown(setting: &Setting) -> String {
     if let Some(path) = &setting.path {
-        return path.clone();
+        return path.printed();
     }
     let known = options::find(setting.name.as_bytes());
     known.map_or(setting.value.to_string(), |id| crate::settings::value(kind(id), setting.value))

@@ -68,7 +68,7 @@ impl Kept {
 fn is_read(text: &str) -> Result<bool, Failure> {
     use std::io::{ErrorKind, Write};
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(vcm_foreign::clean(text).as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => say::written(Err(error)).map(|_| false),

@@ -34,7 +34,7 @@ fn head(seen: &Seen, snapshot: &Snapshot) -> String {
     let age = age.map_or(String::new(), |age| {
         format!(", up {}", humantime::format_duration(Duration::from_secs(age.as_secs())))
     });
-    let name = seen.name.replace(char::is_control, "?");
+    let name = &seen.name;
     let mut text = format!("{name} {}, vcmalloc {}{age}\n", seen.process.id, snapshot.build);
     if let Some(torn) = &snapshot.torn {
         text += &format!("torn: while it was read, this moved: {torn}\n");

@@ -10,7 +10,7 @@ use vcm_inspect::daemon::{self, Role};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
-use vcm_inspect::window::{Seen, Snapshot, Watched, is_on_ours};
+use vcm_inspect::window::{Ours, Seen, Snapshot, Watched, ours};
 
 /// Rounds in which a process may still become one of ours.
 const FIRST_ROUNDS: u8 = 3;
@@ -93,16 +93,16 @@ impl Host {
     }
 
     fn first(&mut self, process: Process, rounds: u8) -> Option<Known> {
-        match is_on_ours(&process) {
-            Ok(true) => {}
-            Ok(false) => return Some(Known::Other { rounds }),
+        let ours = match ours(&process) {
+            Ok(Some(ours)) => ours,
+            Ok(None) => return Some(Known::Other { rounds }),
             Err(error) => {
                 self.hidden += usize::from(error.kind() == ErrorKind::PermissionDenied);
                 return None;
             }
-        }
+        };
         let id = process.id;
-        match Row::open(process) {
+        match Row::open(ours) {
             Ok(row) => Some(Known::Ours(Box::new(row))),
             Err(why) => {
                 self.unread.push(format!("{id} {why}"));
@@ -120,15 +120,16 @@ impl Host {
 }
 
 impl Row {
-    fn open(process: Process) -> Result<Row, String> {
+    fn open(ours: Ours) -> Result<Row, String> {
+        let process = ours.process.clone();
         let words = process.command_line().unwrap_or_default();
         let label = daemon::label(Role::of_process(&process), &words);
         let kind = kind(&process);
-        let mut watched = Watched::new(Seen::open(process)?);
+        let mut watched = Watched::new(Seen::of(ours)?);
         let name = if label.is_empty() { watched.seen.name.clone() } else { label };
         let snapshot = watched.look()?;
         let mut row = Row {
-            name: name.replace(char::is_control, "?"),
+            name: name.printed(),
             kind,
             snapshot,
             threads: 0,

@@ -6,6 +6,7 @@ use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self as files, wrong};
 use serde_json::json;
 use std::fmt::Write;
+use vcm_foreign::Shown;
 use vcm_trace::{Header, Summary, summarize};
 
 pub fn info(arguments: &Info) -> Outcome {
@@ -22,7 +23,7 @@ pub fn info(arguments: &Info) -> Outcome {
     written?;
     match &summary.cut_off {
         Some(why) => {
-            line(&format!("vcm: {}: {why}; the figures are of what is there", arguments.file.display()));
+            line(&format!("vcm: {}: {why}; the figures are of what is there", arguments.file.shown()));
             Ok(FAILURE)
         }
         None => Ok(shown),
@@ -37,10 +38,11 @@ fn as_text(header: &Header, summary: &Summary) -> String {
         }
     };
     row("command", say::typed(header.command.iter()));
-    row("allocator", header.allocator.clone().unwrap_or_default());
-    row("machine", header.machine.clone().unwrap_or_default());
-    row("recorded", header.recorded_at.clone().unwrap_or_default());
-    row("imported from", header.imported_from.clone().unwrap_or_default());
+    let said = |text: &Option<String>| text.as_deref().unwrap_or_default().shown().printed();
+    row("allocator", said(&header.allocator));
+    row("machine", said(&header.machine));
+    row("recorded", said(&header.recorded_at));
+    row("imported from", said(&header.imported_from));
     row("seconds", format!("{:.3}", summary.nanoseconds as f64 / 1e9));
     row("threads", summary.threads.to_string());
     row("events", summary.events.to_string());
@@ -51,6 +53,9 @@ fn as_text(header: &Header, summary: &Summary) -> String {
     let share = 100.0 * summary.of_other_threads as f64 / ends.max(1) as f64;
     row("  of another thread's", format!("{} ({share:.1} %)", summary.of_other_threads));
     row("  of unknown blocks", summary.unknown.to_string());
+    if summary.ended_with_program > 0 {
+        row("ended with a program", format!("{} (exec)", summary.ended_with_program));
+    }
     row("lost events", summary.lost.to_string());
     row("out of order", summary.reordered.to_string());
     row("allocated", mib(summary.allocated_bytes));
@@ -72,7 +77,11 @@ fn by_size(summary: &Summary) -> String {
     let mut text = String::from("\nallocations by bytes\n");
     for (power, count) in &summary.by_size {
         let bar = "#".repeat((count * WIDTH).div_ceil(most) as usize);
-        let _ = writeln!(text, "{:>12}  {count:>12}  {bar}", format!("<= {}", size(1 << power)));
+        let _ = writeln!(
+            text,
+            "{:>12}  {count:>12}  {bar}",
+            format!("<= {}", size(1u64.checked_shl(*power).unwrap_or(u64::MAX)))
+        );
     }
     text
 }

@@ -9,6 +9,7 @@ use crate::cli::trace::{Act, Cut, Format, Import, TraceVerb};
 use crate::say::{Failure, NOT_UNDERSTOOD, Outcome, line};
 use crate::trace_file::{self as files, wrong};
 use std::time::Duration;
+use vcm_foreign::Shown;
 use vcm_trace::{Header, Part, Writer, art, gperftools};
 
 pub fn trace(verb: TraceVerb) -> Outcome {
@@ -32,7 +33,7 @@ fn import(arguments: &Import) -> Outcome {
     let input = files::open_packed(&arguments.source)?;
     let header = Header {
         writer: writer_name(),
-        imported_from: Some(arguments.source.display().to_string()),
+        imported_from: Some(arguments.source.shown().to_string()),
         ..Header::default()
     };
     let (written, unknown) = files::write(&arguments.output, &arguments.source, |out| {
@@ -60,6 +61,13 @@ fn import(arguments: &Import) -> Outcome {
     Ok(0)
 }
 
+/// What only writing can fail with.
+fn is_of_output(error: &vcm_trace::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
+    let kinds = [BrokenPipe, FileTooLarge, QuotaExceeded, StorageFull, WriteZero];
+    matches!(error, vcm_trace::Error::System(error) if kinds.contains(&error.kind()))
+}
+
 fn cut(arguments: &Cut) -> Outcome {
     let from = nanoseconds(arguments.from);
     let to = arguments.length.map(|length| from.saturating_add(nanoseconds(length)));
@@ -69,7 +77,9 @@ fn cut(arguments: &Cut) -> Outcome {
     let header = Header { writer: writer_name(), ..reader.header().clone() };
     let written = files::write(&arguments.output, &arguments.file, |out| {
         let writer = Writer::new(out, &header).map_err(|error| wrong(&arguments.output, &error))?;
-        vcm_trace::cut(&mut reader, part, writer).map_err(|error| wrong(&arguments.file, &error))
+        vcm_trace::cut(&mut reader, part, writer).map_err(|error| {
+            wrong(if is_of_output(&error) { &arguments.output } else { &arguments.file }, &error)
+        })
     })?;
     line(&format!("vcm: {} events", written.events));
     Ok(0)

@@ -13,6 +13,7 @@ use super::units::Service;
 use crate::say::Failure;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vcm_inspect::systemd::{self, NoUnit};
 use vcm_labs::engine::progress::Progress;
 use vcm_labs::engine::stop::Stop;
 use vcm_measure::spoken::{Better, Reading};
@@ -214,6 +215,17 @@ impl Run<'_> {
             }
         }
         for (unit, service) in written {
+            if let Err(NoUnit::Unknown { .. }) = systemd::find(self.machine.root, &service.unit.name) {
+                self.progress.say(&format!(
+                    "vcm: {} is not installed any more; its files are as before",
+                    service.name()
+                ));
+                if let Some(before) = state.units.get_mut(unit) {
+                    before.is_changed = false;
+                }
+                let _ = state.save(self.path);
+                continue;
+            }
             match self.wait_for_health(service).and_then(|()| self.machine.restart(service)) {
                 Ok(_) => {
                     let back = format!("vcm: {} is as it was before, and restarted", service.name());

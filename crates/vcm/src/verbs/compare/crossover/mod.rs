@@ -276,6 +276,17 @@ fn not_put_back(state: &State, services: &[Service], left: &[(String, String)], 
 }
 
 /// Without `--resume`: what a killed run, or a reboot, has left.
+/// A unit whose file is not there any more.
+fn gone(name: &str) -> systemd::Unit {
+    let name = name.strip_suffix(".service").unwrap_or(name);
+    systemd::Unit {
+        name: format!("{name}.service"),
+        asked_as: None,
+        file: Default::default(),
+        drop_ins: Vec::new(),
+    }
+}
+
 fn put_back(root: &Root, manager: &Manager, path: &Path, left: Option<State>) -> Outcome {
     let Some(mut state) = left else {
         return say::result(&format!("{}: no run was cut off; nothing to put back\n", path.display()));
@@ -290,8 +301,12 @@ fn put_back(root: &Root, manager: &Manager, path: &Path, left: Option<State>) ->
     }
     let mut services = Vec::new();
     for before in &state.units {
-        let unit = systemd::find(root, &before.unit)
-            .map_err(|why| refused(crate::unit_plan::no_unit(&before.unit, "disable", &why)))?;
+        let unit = match systemd::find(root, &before.unit) {
+            Ok(unit) => unit,
+            // Of a unit that was removed since only the files of ours are left.
+            Err(systemd::NoUnit::Unknown { .. }) => gone(&before.unit),
+            Err(why) => return Err(refused(crate::unit_plan::no_unit(&before.unit, "disable", &why))),
+        };
         let place = crate::drop_in::Place::of(root, &unit.name);
         let role = units::role(root, &unit);
         services.push(Service { unit, place, role, before: before.files.clone() });

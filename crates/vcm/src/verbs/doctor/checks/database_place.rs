@@ -3,6 +3,7 @@
 use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 use vcm_inspect::block;
 
 pub const CHECK: Check = Check {
@@ -26,7 +27,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     }
     let name = if is_there("block.db") { "block.db" } else { "block" };
     let place = block::place_of(&survey.root, &daemon.process, &folder.join(name));
-    let path = folder.join(name).display().to_string();
+    let path = folder.join(name).shown().to_string();
     match place.rotational {
         Some(true) if name == "block" => Verdict::found(
             format!("{path} and with it the database is on a turning disk"),
@@ -44,7 +45,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
 /// ceph-volume attaches a place for the database, and moves it there in a step of its own.
 fn mend(daemon: &Daemon, from: &str, attach: Option<&str>) -> Vec<String> {
     let note = daemon.process.as_seen_by_it(&daemon.data_folder().join("fsid"));
-    let fsid = std::fs::read_to_string(note).map_or("FSID".into(), |text| say::typed([text.trim()]));
+    let fsid = vcm_foreign::file::text(&note).map_or("FSID".into(), |text| say::typed([text.trim()]));
     let names = format!("--osd-id {} --osd-fsid {fsid}", say::typed([daemon.ceph_id()]));
     let inside = if daemon.is_contained { ", in 'cephadm shell'" } else { "" };
     let mut lines = vec![

@@ -3,6 +3,7 @@
 use super::mixed_allocators::is_idle;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 
 pub const CHECK: Check = Check {
     id: "idle-allocator",
@@ -25,7 +26,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let what = format!(
         "it is linked with {} ({}), and malloc is {}",
         idle.kind.name(),
-        idle.object.display(),
+        idle.object.shown(),
         serving.kind.name()
     );
     let instead = if serving.kind.is_ours() {

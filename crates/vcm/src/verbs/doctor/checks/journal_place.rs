@@ -4,6 +4,7 @@ use crate::say;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, OSD_DATA, Survey};
 use std::path::PathBuf;
+use vcm_foreign::Shown;
 use vcm_inspect::block::{self, Place};
 
 pub const CHECK: Check = Check {
@@ -38,7 +39,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     }
     let journal = journal_place(daemon, survey);
     let data = block::place_of(&survey.root, &daemon.process, &daemon.data_folder());
-    let shown = journal_file(daemon).display().to_string();
+    let shown = journal_file(daemon).shown().to_string();
     if journal.in_memory {
         let what = format!("the journal {shown} is in memory: after a power cut the OSD cannot start");
         return Verdict::Found(vec![Seen::new(what, &mend(daemon)).with_severity(Severity::Danger)]);
@@ -62,7 +63,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
 
 fn mend(daemon: &Daemon) -> Vec<String> {
     let id = say::typed([daemon.ceph_id()]);
-    let journal = journal_file(daemon).display().to_string();
+    let journal = say::typed([journal_file(daemon).shown().printed()]);
     vec![
         "# measure the new device first: vcm lab journal-test DEVICE-OR-DIR".into(),
         daemon.stopping(),

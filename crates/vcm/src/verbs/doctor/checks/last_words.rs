@@ -1,8 +1,10 @@
 //! A place for last words that will not get any, which would be noticed when they are wanted.
 
+use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use std::path::Path;
+use vcm_foreign::Shown;
 use vcmalloc_core::options::OptionId;
 
 pub const CHECK: Check = Check {
@@ -25,15 +27,18 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     }
     let folder = Path::new(&set.value).parent().unwrap_or(Path::new("/"));
     // A name with a number or a name in it is another one for each process.
-    let is_plain = !folder.to_string_lossy().contains('%');
+    let is_plain = !folder.shown().printed().contains('%');
     if is_plain && daemon.process.can_make_files_in(folder) == Some(false) {
         let what = format!(
             "last_words = {} ({}): it cannot make a file in {}",
             set.value,
             set.origin,
-            folder.display()
+            folder.shown()
         );
-        let mend = format!("sudo install -d -m 750 -o THE_USER_IT_RUNS_AS {}", folder.display());
+        let mend = format!(
+            "sudo install -d -m 750 -o THE_USER_IT_RUNS_AS {}",
+            say::typed([folder.shown().printed()])
+        );
         return Verdict::found(what, &[mend]);
     }
     match daemon.own_setting(OptionId::profile) {

@@ -2,6 +2,7 @@
 
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 
 pub const CHECK: Check = Check {
     id: "library-replaced",
@@ -19,7 +20,7 @@ pub const CHECK: Check = Check {
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     match daemon.allocator.all().find(|allocator| allocator.is_replaced) {
         Some(old) => Verdict::found(
-            format!("{} was replaced since the start; the process runs on the old one", old.object.display()),
+            format!("{} was replaced since the start; the process runs on the old one", old.object.shown()),
             &daemon.restarting(),
         ),
         None => Verdict::Fine,

@@ -2,6 +2,7 @@
 
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, bricks};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 use vcm_inspect::allocator::Kind;
 
 pub const CHECK: Check = Check {
@@ -26,8 +27,7 @@ const MANY: u64 = 20;
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let Some(count) = daemon.bricks.filter(|count| *count >= MANY) else { return Verdict::Fine };
     let Some(kind) = daemon.allocator.kind() else { return Verdict::Fine };
-    let conf =
-        daemon.variable("MALLOC_CONF").map(|conf| conf.to_string_lossy().into_owned()).unwrap_or_default();
+    let conf = daemon.variable("MALLOC_CONF").map(|conf| conf.shown().printed()).unwrap_or_default();
     if kind.is_ours() || (kind == Kind::Jemalloc && conf.contains("background_thread:true")) {
         return Verdict::Fine;
     }

@@ -2,6 +2,7 @@
 
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 use vcm_inspect::allocator::{Allocator, Kind};
 use vcm_inspect::loaded::BroughtBy;
 
@@ -30,9 +31,9 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let what = format!(
         "malloc is {} ({}), and {} ({}) is loaded too",
         serving.kind.name(),
-        serving.object.display(),
+        serving.object.shown(),
         other.kind.name(),
-        other.object.display()
+        other.object.shown()
     );
     Verdict::found(what, &["# run on one of them: take the other's preload or plugin away".into()])
 }

@@ -2,6 +2,7 @@
 
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 use vcm_inspect::allocator::Kind;
 
 pub const CHECK: Check = Check {
@@ -30,9 +31,9 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
             format!(
                 "malloc is {} ({}), but MallocExtension is answered by {} ({}), whose heap is empty",
                 serving.kind.name(),
-                serving.object.display(),
+                serving.object.shown(),
                 linked.kind.name(),
-                linked.object.display()
+                linked.object.shown()
             ),
             &mend(daemon),
         ),

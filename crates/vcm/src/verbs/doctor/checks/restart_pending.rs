@@ -2,6 +2,7 @@
 
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 
 pub const CHECK: Check = Check {
     id: "restart-pending",
@@ -17,13 +18,13 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let (Some(unit), Some(_)) = (&daemon.unit, &daemon.environment) else { return Verdict::Fine };
     let assignments = unit.assignments(&survey.root);
     let wanted = assignments.iter().rev().find(|set| set.name == "LD_PRELOAD");
-    let has = daemon.variable("LD_PRELOAD").map(|value| value.to_string_lossy().into_owned());
+    let has = daemon.variable("LD_PRELOAD").map(|value| value.shown().printed());
     match (wanted, has) {
         (Some(wanted), has) if has.as_deref() != Some(wanted.value.as_str()) => {
             let has = has.map_or("none".into(), |has| format!("'{has}'"));
             let what = format!(
                 "{} sets LD_PRELOAD={}; the process was started with {has}",
-                wanted.file.display(),
+                wanted.file.shown(),
                 wanted.value
             );
             Verdict::found(what, &daemon.reloading())

@@ -3,6 +3,7 @@
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, ceph};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use std::path::Path;
+use vcm_foreign::Shown;
 use vcm_inspect::systemd::file::environment_file;
 
 pub const CHECK: Check = Check {
@@ -27,7 +28,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let mut seen = Vec::new();
     for file in FILES {
         for (name, value) in environment_file(&survey.root, Path::new(file)) {
-            let has = daemon.variable(&name).map(|has| has.to_string_lossy().into_owned());
+            let has = daemon.variable(&name).map(|has| has.shown().printed());
             if !would_matter(daemon, &name) || has.as_deref() == Some(value.as_str()) {
                 continue;
             }

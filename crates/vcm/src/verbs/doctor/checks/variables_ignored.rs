@@ -3,6 +3,7 @@
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::settings::TCMALLOC_BOUND;
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_foreign::Shown;
 use vcmalloc_core::options::set_by;
 
 pub const CHECK: Check = Check {
@@ -28,7 +29,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let Some(serving) = &daemon.allocator.serving else { return Verdict::NotSeen("its allocator".into()) };
     let mut seen = Vec::new();
     for (name, value) in environment {
-        let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+        let (name, value) = (name.shown().printed(), value.shown().printed());
         if !name.starts_with("TCMALLOC_") {
             continue;
         }
