@@ -21,8 +21,9 @@ impl<O: Os> Cache<O> {
     /// where it is the program's: then nobody else puts it anywhere, and no array counts it.
     ///
     /// Slabs are frozen meanwhile, so that it cannot pass from one that is still to be searched to one that was. Where
-    /// the system refuses the fence, or somebody else has frozen some, they are searched all the same. A batch that a slow path has in its hands is not seen;
-    /// `Central` finds a second free of a block in it when that comes back to its span.
+    /// the system refuses the fence, or somebody else has frozen some, they are searched all the same. A batch that a
+    /// slow path has in its hands is not seen; `Central` finds a second free of a block in it when that comes back to
+    /// its span.
     pub fn is_free(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> bool {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
         // Not waited for: who has it empties caches, into the places that are searched last.
