@@ -88,7 +88,8 @@ fn own_operators_are_let_be() -> Result<(), String> {
     let source = library::repository().join("tests/misuse/own_new.cc");
     let own = compile::shared_library(&source, "misuse_own_new", &["-DLIBRARY", "-Wl,-Bsymbolic"])?;
     let folder = own.parent().expect("a library lies in a folder").display();
-    let flags = [own.display().to_string(), format!("-Wl,-rpath,{folder}"), "-Wno-mismatched-new-delete".to_string()];
+    let flags =
+        [own.display().to_string(), format!("-Wl,-rpath,{folder}"), "-Wno-mismatched-new-delete".to_string()];
     let program = compile::program(&source, Ground::Preload, &flags)?;
     for (arguments, end) in [(&[] as &[&str], End::Exit(0)), (&["array"], End::Signal(libc::SIGABRT))] {
         let mut command = machine::command(&program);

@@ -66,10 +66,10 @@ mod moved;
 mod new_mode;
 #[cfg(shared)]
 mod next;
-mod probes;
-mod registration;
 #[cfg(all(hardened, shared))]
 mod own_new;
+mod probes;
+mod registration;
 #[cfg(exported)]
 mod replaced;
 #[cfg(rust)]

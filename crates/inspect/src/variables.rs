@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use vcm_foreign::file;
 
 pub type Pairs = Vec<(OsString, OsString)>;
 
@@ -41,7 +42,7 @@ impl Process {
 
     /// A title that is shorter than the environment leaves an end of that behind it, and nothing in between (sshd).
     fn has_written_over_its_environment(&self) -> bool {
-        fs::read(self.file("environ")).is_ok_and(|bytes| is_written_over(&bytes))
+        file::of_kernel(&self.file("environ")).is_ok_and(|bytes| is_written_over(&bytes))
     }
 
     fn variables_in_memory(&self) -> Option<Pairs> {

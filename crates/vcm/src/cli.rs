@@ -210,11 +210,6 @@ impl FromArgMatches for OptionFlags {
     }
 }
 
-/// For a verb that asks for processes alone.
-fn living_process(text: &str) -> Result<i32, &'static str> {
-    process_id(text).map_err(|_| "write a process id: a whole number above 0")
-}
-
 fn process_id(text: &str) -> Result<i32, &'static str> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.ok_or("write a process id, or '--program NAME' for what a program of that name would get")

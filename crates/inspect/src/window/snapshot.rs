@@ -231,7 +231,8 @@ impl Snapshot {
         let all = sum(&residence.by_class);
         let outside = residence.by_class.first().copied().unwrap_or(0);
         let in_spans = sum(&[residence.guarded.min(stats.guarded), all - outside]);
-        stats.not_in_memory = sum(&[spans, stats.large, large_quarantined, stats.guarded]).saturating_sub(in_spans);
+        stats.not_in_memory =
+            sum(&[spans, stats.large, large_quarantined, stats.guarded]).saturating_sub(in_spans);
         stats.dirty_free = sum(&[residence.guarded, all]).saturating_sub(in_spans);
         stats.metadata = residence.metadata;
         stats.resident = sum(&[residence.guarded, all, residence.metadata]);
