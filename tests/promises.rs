@@ -42,6 +42,8 @@ fn exists(suite: &str, name: &str) -> bool {
             .flatten()
             .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "c"))
             .any(|entry| read(&entry.path()).contains(&format!("CASE({name}),"))),
+        "systemd" => listed("systemd.rs"),
+        "system_calls" => read(&tests.join("system_calls.rs")).contains(&format!("\"{name}::")),
         "sshd" => read(&tests.join("sshd.rs")).contains(&format!("\"{name}::")),
         "conformance" => {
             ["c", "cc"].iter().any(|kind| tests.join(format!("conformance/{name}.{kind}")).exists())

@@ -29,11 +29,11 @@ static void set(const char *name, const char *value) {
 }
 
 static void grow(void) {
-    enum { COUNT = 1500 };
+    enum { COUNT = 600 };
     static __thread char *blocks[COUNT];
     for (int number = 0; number < COUNT; number++)
         memset(blocks[number] = malloc(60000), 1, 60000);
-    for (size_t bytes = 1000; bytes < 60 * MIB; bytes *= 3)
+    for (size_t bytes = 1000; bytes < 20 * MIB; bytes *= 3)
         memset(blocks[0] = realloc(blocks[0], bytes), 1, bytes);
     for (int number = 0; number < COUNT; number += 2)
         free(blocks[number]);
@@ -48,15 +48,13 @@ static void *work(void *nothing) {
 }
 
 static void threads(void) {
-    for (int generation = 0; generation < 2; generation++) {
-        pthread_t thread[3];
-        for (int number = 0; number < 3; number++)
-            if (pthread_create(&thread[number], NULL, work, NULL) != 0)
-                exit(2);
-        for (int number = 0; number < 3; number++)
-            pthread_join(thread[number], NULL);
-    }
-    nap(700);
+    pthread_t thread[3];
+    for (int number = 0; number < 3; number++)
+        if (pthread_create(&thread[number], NULL, work, NULL) != 0)
+            exit(2);
+    for (int number = 0; number < 3; number++)
+        pthread_join(thread[number], NULL);
+    nap(300);
 }
 
 static void report(const char *name) {
@@ -87,7 +85,7 @@ static void release(void) {
 }
 
 static void refuse(void) {
-    set("memory_limit", "60M");
+    set("memory_limit", "20M");
     threads();
     set("hard_limit", "1M");
     free(malloc(300 * MIB));

@@ -229,7 +229,7 @@ impl Allowed {
     /// Whether no filter was there before the program, whose answers nobody knows: systemd's lists of what services may ask end
     /// a process for `mincore`, which is in none of them. Found out once, before the first filter that is read. Where it cannot
     /// be found out there is one.
-    pub fn has_no_unread_filter(&self) -> bool {
+    pub fn has_no_unread_filter(&self, look: impl FnOnce() -> bool) -> bool {
         let known = self.unread.load(Ordering::Relaxed);
         if known != UNKNOWN {
             return known == NO_UNREAD;
@@ -237,7 +237,7 @@ impl Allowed {
         if !self.may_read() {
             return false;
         }
-        let is_unfiltered = super::background::is_unfiltered();
+        let is_unfiltered = look();
         self.unread.store(if is_unfiltered { NO_UNREAD } else { UNREAD }, Ordering::Relaxed);
         is_unfiltered
     }

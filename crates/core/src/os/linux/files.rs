@@ -152,6 +152,23 @@ pub(super) fn read_part(path: &CStr, from: usize, bytes: usize, take: &mut dyn F
     done == bytes
 }
 
+/// What of a range is in memory, out of /proc/self/pagemap: a word for each page, whose highest bit says that it is there.
+#[inline(never)]
+pub(super) fn resident_bytes(address: usize, bytes: usize, page: usize) -> Option<usize> {
+    const PRESENT: u8 = 0x80;
+    const WORD: usize = size_of::<u64>();
+    let page = page.max(1);
+    let mut resident = 0;
+    let mut count = |words: &[u8]| {
+        resident += words
+            .chunks_exact(WORD)
+            .filter(|word| word.last().is_some_and(|byte| byte & PRESENT != 0))
+            .count();
+    };
+    let is_whole = read_part(c"/proc/self/pagemap", address / page * WORD, bytes / page * WORD, &mut count);
+    is_whole.then_some(resident * page)
+}
+
 /// A descriptor as a place for text.
 struct Writer {
     descriptor: i32,

@@ -1,7 +1,6 @@
 //! Address space and pages.
 
 use super::super::{FreeRange, MapRefusal};
-use super::files;
 use crate::base::round_up;
 use core::ffi::CStr;
 use core::ptr;
@@ -215,22 +214,4 @@ pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
         at += states.len() * page;
     }
     Some(resident)
-}
-
-/// The same out of /proc/self/pagemap: a word for each page, whose highest bit says that it is there.
-#[inline(never)]
-pub(super) fn resident_bytes_by_file(address: usize, bytes: usize) -> Option<usize> {
-    const PRESENT: u8 = 0x80;
-    const WORD: usize = size_of::<u64>();
-    let page = page_bytes().max(1);
-    let mut resident = 0;
-    let mut count = |words: &[u8]| {
-        resident += words
-            .chunks_exact(WORD)
-            .filter(|word| word.last().is_some_and(|byte| byte & PRESENT != 0))
-            .count();
-    };
-    let is_whole =
-        files::read_part(c"/proc/self/pagemap", address / page * WORD, bytes / page * WORD, &mut count);
-    is_whole.then_some(resident * page)
 }

@@ -108,13 +108,13 @@ impl Linux {
 
     /// Whether what only some programs ask may be asked: no filter was there before the program, which may end it for that.
     pub fn has_no_unread_filter(&self) -> bool {
-        self.allowed.has_no_unread_filter()
+        self.allowed.has_no_unread_filter(background::is_unfiltered)
     }
 
     /// The program is about to install a filter of system calls. What that does not let pass is not asked any more.
     pub fn obey_filter(&self, filter: Filter<'_>) {
         // From then on its answers are known, and another's are not told from them.
-        self.allowed.has_no_unread_filter();
+        self.has_no_unread_filter();
         self.allowed.obey(filter);
     }
 
@@ -334,7 +334,7 @@ impl Os for Linux {
         if self.may_ask_residence() {
             memory::resident_bytes(address, bytes)
         } else if self.may_read_residence() {
-            memory::resident_bytes_by_file(address, bytes)
+            files::resident_bytes(address, bytes, memory::page_bytes())
         } else {
             None
         }
