@@ -9,6 +9,7 @@ mod c {
     }
 }
 #[path = "../crates/exports/src/lookup.rs"]
+#[allow(unexpected_cfgs, reason = "the kinds of libraries are set by their build")]
 mod lookup;
 
 use std::ffi::CStr;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::agent::{Agent, Ended, Program, Reply, when};
 use serde_json::Value;

@@ -68,7 +68,12 @@ fn compile(command: &mut Command, source: &Path, linked: Option<&Path>, output: 
     // Each once: the same program serves several tests that run side by side.
     let one = lock_of(output);
     let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
-    let beside = |ending: &str| output.with_added_extension(ending);
+    let beside = |ending: &str| {
+        let mut name = output.as_os_str().to_owned();
+        name.push(".");
+        name.push(ending);
+        PathBuf::from(name)
+    };
     // What the compiler says that it read, and how it was called.
     let (read, called) = (beside("d"), beside("called"));
     let call = format!("{command:?}");

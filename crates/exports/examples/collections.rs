@@ -43,12 +43,22 @@ fn main() {
 }
 
 fn everything() {
-    // The issue's own three.
+    // The least that there is.
     drop(Box::new(5u64));
     drop(vec![1u32, 2, 3]);
     drop(Arc::<str>::from("shared"));
-    (of::<u8>(), of::<u16>(), of::<u32>(), of::<u64>(), of::<u128>());
-    (of::<By2>(), of::<By4>(), of::<By8>(), of::<By16>(), of::<By32>(), of::<By64>(), of::<By128>());
+    of::<u8>();
+    of::<u16>();
+    of::<u32>();
+    of::<u64>();
+    of::<u128>();
+    of::<By2>();
+    of::<By4>();
+    of::<By8>();
+    of::<By16>();
+    of::<By32>();
+    of::<By64>();
+    of::<By128>();
     texts();
     trees_of_trees();
     layouts();

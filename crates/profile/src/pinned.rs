@@ -88,6 +88,7 @@ mod tests {
         cached_blocks: 0,
         transfer_blocks: 0,
         free_blocks: 2850,
+        quarantined_blocks: 0,
         span_bytes: 100 * 65536,
         resident: 100 * 65536,
     };
