@@ -16,6 +16,7 @@
 //!
 //! A layer uses those below it, never those above. Nothing here is static, but the witness of the order of locks
 //! (`os/witness.rs`) in debug builds: a program makes as many heaps as it likes.
+#![cfg_attr(loom, allow(dead_code, reason = "loom's models are of parts"))]
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 

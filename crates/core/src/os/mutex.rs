@@ -259,7 +259,6 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
 
 /// A lock whatever it guards, as a thread that stays in the parent may have it.
 #[cfg(any(test, feature = "fake-os"))]
-#[cfg_attr(loom, allow(dead_code, reason = "loom's tests take each lock by its own type"))]
 pub trait AnyLock {
     fn rank(&self) -> Rank;
     fn hold(&self);
