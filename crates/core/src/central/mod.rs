@@ -151,7 +151,10 @@ impl<O: Os> Central<O> {
         let mut state = self.order.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed).rotate_left(32);
         for last in (1..blocks.len()).rev() {
             let other = ((u128::from(next_random(&mut state)) * (last as u128 + 1)) >> 64) as usize;
-            blocks.swap(last, other);
+            // Both are in it; a place is not exchanged with itself.
+            if let Ok([one, another]) = blocks.get_disjoint_mut([last, other]) {
+                core::mem::swap(one, another);
+            }
         }
     }
 

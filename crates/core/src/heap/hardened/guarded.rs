@@ -86,7 +86,8 @@ impl<O: Os> Hardened<O> {
         if fenced && are_gone {
             self.note_guards(run, layout);
         }
-        let further = if align > os.page_bytes() { 0 } else { layout.user / layout.align };
+        let further =
+            if align > os.page_bytes() { 0 } else { layout.user.checked_div(layout.align).unwrap_or(0) };
         let frame = Frame { fenced, further, ..self.frame_for(align, bytes) };
         // SAFETY: the block and what lies around it up to the guards is ours.
         unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };
@@ -277,7 +278,7 @@ impl<O: Os> Hardened<O> {
     /// What `Stuck` keeps with a run that is open between its guards: where they are. 0 where that is not to be told.
     fn open_part(&self, body: usize, guard: usize) -> usize {
         let page = self.heap.os.page_bytes();
-        if body / page < page { guard | (body / page) } else { 0 }
+        body.checked_div(page).filter(|pages| *pages < page).map_or(0, |pages| guard | pages)
     }
 
     /// A run that is stuck with its guards as far apart as this layout has them, and by how many bytes its first one is
@@ -290,7 +291,8 @@ impl<O: Os> Hardened<O> {
             further.set(body.wrapping_sub(layout.body));
             let is_as_long =
                 open_part != 0 && body >= layout.body && guard - body == layout.guard - layout.body;
-            let is_told = (layout.user + further.get()) / layout.align <= frame::MOST_FURTHER;
+            let told = (layout.user + further.get()).checked_div(layout.align);
+            let is_told = told.is_some_and(|told| told <= frame::MOST_FURTHER);
             is_as_long
                 && run.is_multiple_of(layout.align)
                 && if align > page { body == layout.body } else { is_told }

@@ -101,8 +101,10 @@ pub(super) fn each_line_in(path: &CStr, line: &mut [u8], take: &mut dyn FnMut(&[
             }
             (is_rest, from) = (true, used);
         }
-        line.copy_within(from..used, 0);
-        used -= from;
+        used = used.min(line.len()).saturating_sub(from);
+        let to = line.as_mut_ptr();
+        // SAFETY: what is kept ends where text was read to, within the line.
+        unsafe { core::ptr::copy(to.add(from), to, used) };
     }
     close(descriptor);
 }
