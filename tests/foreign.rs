@@ -1,4 +1,4 @@
-//! What a process, a container, a trace or a name says is hostile: the tools read it with bounds, and print it escaped.
+//! Hostile processes, containers, traces and names: the tools read them with bounds, and print them escaped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -97,7 +97,7 @@ fn liars(seed: u32, how: u32, count: u32) -> Running {
 fn vcm(arguments: &[&str]) -> Output {
     let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
     let mut command = Command::new("sh");
-    // What would take all memory is refused it.
+    // A tool that would take all memory is refused it.
     command.args(["-c", "ulimit -v 4000000; exec timeout -k 1 60 \"$0\" \"$@\""]).arg(tool).args(arguments);
     command.stdin(Stdio::null()).output().expect("run")
 }

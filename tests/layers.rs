@@ -23,7 +23,7 @@ const ORDERS: [Order; 8] = [
         folder: "crates/core/src/os/linux",
         module: "crate::os::linux",
         files: "thread chance memory moves files process huge cgroup cpus sequences registration lending stack unwind filter
-            allowed mod background",
+            allowed mod background system",
     },
     Order {
         folder: "crates/core/src/pages",

@@ -1,4 +1,4 @@
-//! What the library asks of the system, traced on every path and held against the list in
+//! The library's system calls, traced on every path and held against the list in
 //! docs/reference/system-calls.md, by which people write filters.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ const LIST: &str = "docs/reference/system-calls.md";
 const PATHS: [&str; 10] =
     ["start", "growth", "threads", "profile", "release", "limits", "last-words", "reports", "fork", "misuse"];
 const FEW_ON: [&str; 3] = ["threads", "limits", "fork"];
-/// What the option `system_calls=few` leaves, and what is asked before it holds.
+/// The calls that the option `system_calls=few` leaves, and those made before it holds.
 const FEW: &str = "few";
 
 fn main() -> ExitCode {
@@ -60,7 +60,7 @@ fn all_are_listed(library: &Path) -> Result<(), String> {
             let seen = calls(&program, path, Some(library), variables)?;
             for call in seen.difference(&own) {
                 let is_listed = listed.contains(call);
-                // What it needs and asks at its start, and to tell of a misuse.
+                // Calls that it needs at its start, and to tell of a misuse.
                 let is_few = needed.contains(call)
                     || at_first.contains(call)
                     || ["write", "gettid", "getpid"].contains(&call.as_str());

@@ -219,7 +219,7 @@ fn take_turns() -> Result<(), String> {
     }
 }
 
-/// What units may have set beside a filter, where its calls could be thought of.
+/// Settings that units may have beside a filter and that bear on the library's calls.
 const HARDER: [&str; 4] = [
     "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources\nCPUSchedulingPolicy=fifo\nCPUSchedulingPriority=1",
     "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources\nCPUSchedulingPolicy=idle\nCPUAffinity=0",
@@ -274,7 +274,7 @@ fn run_under_filters() -> Result<(), String> {
         booted.inside(&start)?;
         let result =
             |unit: &str| booted.done(&["systemctl", "show", "--property=Result,ExecMainStatus", unit]);
-        // What does not run on glibc has a filter that lets no thread begin.
+        // A filter under which glibc does not run either lets no thread begin.
         let runs_on_glibc = result(&units[0])?.contains("Result=success");
         for unit in units.iter().skip(1).filter(|_| runs_on_glibc) {
             let said = result(unit)?;

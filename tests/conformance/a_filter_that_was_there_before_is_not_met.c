@@ -25,7 +25,7 @@ static void filter_and_start_again(char **words) {
            SYS_pidfd_getfd, SYS_ptrace, SYS_process_vm_readv, SYS_process_madvise, SYS_perf_event_open, SYS_bpf, SYS_kcmp,
            SYS_userfaultfd, SYS_personality, SYS_mlock, SYS_mlockall, SYS_memfd_create);
     end_filter(&filter, SECCOMP_RET_ALLOW);
-    /* What a unit may have set as well; refused to most users. */
+    /* Settings that a unit may have as well; refused to most users. */
     if (words[1] != NULL && strcmp(words[1], "real-time") == 0)
         sched_setscheduler(0, SCHED_FIFO, &priority);
     EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
@@ -76,6 +76,14 @@ static void threads_and_growth(void) {
     nap(200);
     for (size_t number = 0; number < 1500; number++)
         free(blocks[number]);
+    /* What is in memory of blocks used before has to be zeros again. */
+    for (size_t bytes = 300 << 10; bytes < 16 << 20; bytes *= 3) {
+        char *used = memset(malloc(bytes), 1, bytes);
+        free(used);
+        char *zeros = calloc(1, bytes);
+        EXPECT(zeros && zeros[bytes / 2] == 0, "zeros");
+        free(zeros);
+    }
     nap(200);
 }
 

@@ -22,7 +22,7 @@ struct slot {
     size_t bytes;
 };
 
-/* What a maker shares with its children. */
+/* Shared by a maker and its children. */
 struct maker {
     unsigned random, number, children;
     struct slot slot[SLOTS];

@@ -21,7 +21,7 @@ int main(int argc, char **) {
         delete make_thing();
         take_thing(new Thing);
     }
-    // What is no matter of whose operator new it was is judged as ever.
+    // Faults that do not depend on whose operator new it was are judged as ever.
     if (argc > 1)
         delete[] new Thing;
     return 0;

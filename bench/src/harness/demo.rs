@@ -99,7 +99,7 @@ fn machine_line(machine: &Machine) -> String {
     format!("{cpus} x {processor}, {memory_gib} GiB, {}, Linux {}", system.trim(), kernel.trim())
 }
 
-/// What the package's database says of the file, else what the file's own name says.
+/// The version that the package database gives, else the file's own name.
 fn version_of(ready: &Ready) -> String {
     let Some(file) = &ready.library else {
         // SAFETY: the string is static.

@@ -49,7 +49,7 @@ impl BestFit {
 
     pub fn put(&mut self, bytes: u64, alignment: u64) -> Chunk {
         let needed = (bytes + HEAD).next_multiple_of(STEP).max(LEAST);
-        // What has to be aligned takes room for that, and gives the rest back at once.
+        // An aligned block takes room for its alignment, and gives the rest back at once.
         let room = if alignment > STEP { needed + alignment + LEAST } else { needed };
         if room >= self.threshold {
             let pages = (bytes + 2 * HEAD).div_ceil(PAGE);

@@ -1,4 +1,4 @@
-//! What unsafe code does wrong with blocks, one crime a run: the hardened crate stops each.
+//! Misuses of blocks by unsafe code, one a run: the hardened crate stops each.
 //!
 //!     cargo run -p vcmalloc --features hardened --example crimes -- freed_twice
 

@@ -5,7 +5,7 @@
 //! allocates under locks. Where the kernel does not take it back, the child gets a copy of the memory, as one of `fork`
 //! does: then nobody works in the parent's.
 //!
-//! What is made by instructions of a program's own is not seen. `posix_spawn`, `system` and `popen` make such children
+//! Children made by a program's own system call instructions are not seen. `posix_spawn`, `system` and `popen` make such children
 //! inside libc, which allocate nothing.
 
 #[cfg(shared)]
@@ -23,7 +23,7 @@ fn shares(flags: c_int) -> bool {
     flags & (libc::CLONE_VM | libc::CLONE_SETTLS) == libc::CLONE_VM
 }
 
-/// What the kernel is asked for where the memory may be shared, and where it may not: on x86-64 `vfork` has a call of its own.
+/// The flags for the kernel where the memory may be shared, and where it may not: on x86-64 `vfork` has a call of its own.
 const COPY_AND_WAIT: c_int = libc::CLONE_VFORK | libc::SIGCHLD;
 #[cfg(target_arch = "aarch64")]
 const SHARE_AND_WAIT: c_int = libc::CLONE_VM | COPY_AND_WAIT;

@@ -36,7 +36,7 @@ pub fn note_cpus() {
     CPUS.iter().zip(mask).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
-/// What the janitor would inherit from the thread that makes it and must not have: one that polls at a real-time priority,
+/// Settings that the janitor would inherit from the thread that makes it and must not have: a maker that polls at a real-time priority,
 /// bound to a CPU, would keep it from that CPU for ever, with a lock in its hand.
 #[derive(Default)]
 pub struct Inherited {

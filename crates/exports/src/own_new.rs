@@ -1,6 +1,6 @@
 //! Objects whose operator new does not reach ours: a library that binds its own first (linked with `-Bsymbolic`, libstdc++
-//! inside), a program that comes before us. What it gives out is malloc's here, and which delete takes it is a matter of who
-//! calls: a free of malloc's block by operator delete is no evidence of a misuse then.
+//! inside), a program that comes before us. Its blocks are malloc's here, and the caller decides which delete takes them: a
+//! free of malloc's block by operator delete is no evidence of a misuse then.
 
 use super::lookup;
 use super::replaced::{self, Simpler};

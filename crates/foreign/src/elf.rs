@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Bytes of one file that are read in all: tables of symbols of a daemon with all its names are below a quarter of it.
 const MOST: u64 = 256 << 20;
-/// What a name costs beside its bytes.
+/// The bytes that a name costs beside its own.
 const OF_NAME: u64 = 64;
 
 /// A file of which parts are read, so many in all: its tables may claim any length.

@@ -57,7 +57,7 @@ fn whole(file: File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the kernel says in a file of procfs or sysfs: of thousands of processes, so it is not looked at before.
+/// A file of procfs or sysfs. There are thousands, so no second call asks first what kind of file it is.
 pub fn of_kernel(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_at_once(path)?;
     whole(file, MOST_OF_KERNEL)

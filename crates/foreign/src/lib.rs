@@ -1,4 +1,4 @@
-//! What a process, a container, a trace or a name says may be a lie, a trap or a blow (docs/design/foreign.md).
+//! Hostile input: a process, a container, a trace or a name may lie, block or exhaust its reader (docs/design/foreign.md).
 //!
 //! ```text
 //! text     what a foreigner said: it is printed escaped or not at all

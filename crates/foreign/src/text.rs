@@ -1,4 +1,4 @@
-//! What a foreigner said: a process of its name, arguments and paths, a trace of its origin, a container of its files.
+//! Text from a foreign source: a process's name, arguments and paths, a trace's origin, a container's files.
 
 use crate::escape::{is_hidden, put};
 use serde::{Serialize, Serializer};

@@ -62,7 +62,7 @@ impl Process {
             })
     }
 
-    /// Waits until it is the program of its service; false where it is not by then. What ends meanwhile is waited for no longer.
+    /// Waits until it is the program of its service; false where it is not by then. A process that ends meanwhile ends the wait.
     pub fn wait_for_exec(&self, limit: Duration) -> bool {
         const LOOK_EVERY: Duration = Duration::from_millis(10);
         let begin = Instant::now();

@@ -32,7 +32,7 @@ impl Lines {
     }
 }
 
-/// Who may make control groups may give them any name; a unit has no other letters (systemd.unit(5)).
+/// Any user with a control group may name those below it freely; a unit has no other letters (systemd.unit(5)).
 fn is_unit(name: &str) -> bool {
     name.chars().all(|letter| letter.is_ascii_alphanumeric() || ":-_.\\@".contains(letter))
 }

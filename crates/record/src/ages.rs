@@ -194,7 +194,7 @@ impl<W: Write> Ages<W> {
         self.writer.event(thread.stream, at, &Event::Name { name: name.to_owned() })
     }
 
-    /// What was taken before can be read from the file, whatever becomes of us.
+    /// Events taken before this call can be read from the file, even if this process is killed.
     pub fn save(&mut self) -> Result<()> {
         self.writer.save()
     }

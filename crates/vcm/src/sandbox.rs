@@ -1,4 +1,4 @@
-//! What a unit's sandbox leaves of a preload: which files it shows, which variables it keeps, which system calls it lets pass.
+//! The effect of a unit's sandbox on a preload: which files it shows, which variables it keeps, which system calls it lets pass.
 //!
 //! Owns the refusals: each says what was seen, why the preload would have no effect or do harm, and what to do. Nothing is
 //! written where one holds.
@@ -49,7 +49,7 @@ const SEQUENCES: [&str; 2] = ["membarrier", "rseq"];
 /// Without these answers memory cannot be had, or not be given back.
 const MEMORY: [&str; 4] = ["mmap", "munmap", "mprotect", "madvise"];
 
-/// What the unit gets so that it runs in its sandbox.
+/// The options that make the library run in the unit's sandbox.
 #[derive(Default)]
 pub struct Fitted {
     pub variables: Vec<(String, String)>,

@@ -47,7 +47,7 @@ fn in_words(difference: &Difference, measure: &Measure) -> String {
 }
 
 pub fn percent(share: f64) -> String {
-    /// What differs more is not told more closely: such a figure is of rounds that say nothing.
+    /// The largest factor that is written out: a larger one comes of rounds that say nothing.
     const MOST: f64 = 1000.0;
     if share >= MOST {
         return format!("x{MOST:.0} and more");

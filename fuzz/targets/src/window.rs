@@ -35,6 +35,6 @@ pub fn run(input: &[u8]) {
         let bytes = usize::from(step[0] >> 4).clamp(1, 8).min(part.len() - at);
         part[at..at + bytes].copy_from_slice(&step[4..4 + bytes]);
     }
-    // What it says where its parts lie is a lie too, where the input says so; it is read as anybody's memory.
+    // The addresses of its parts are lies too, where the input asks for it; they are read as another's memory.
     let _ = window::of_own(parts[3].as_ptr().expose_provenance() as u64);
 }

@@ -46,7 +46,7 @@ pub struct Central<O: Os> {
     /// Memory of the transfer arrays; 0 before it is there.
     arrays: AtomicUsize,
     classes: [Class<O>; TABLE_LEN],
-    /// What blocks are shuffled by, where they are; 0 before the first time.
+    /// The state of the generator that shuffles blocks; 0 before its first use.
     order: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ impl<O: Os> Class<O> {
     }
 }
 
-/// What goes back under one holding of a lock.
+/// Blocks that go back under one holding of a lock.
 fn portions(blocks: &[usize]) -> impl Iterator<Item = &[usize]> {
     blocks.chunks(DRAIN_BATCH)
 }

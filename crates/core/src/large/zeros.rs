@@ -1,4 +1,4 @@
-//! What `calloc` promises, for the least memory and the fewest page faults: what is in memory is written, what is not is
+//! The zeros of `calloc`, for the least memory and the fewest page faults: pages in memory are written, missing ones are
 //! left to the system.
 
 use super::{Fresh, Large};
@@ -58,7 +58,7 @@ fn clear_step<O: Os>(os: &O, start: usize, page: usize, states: &[u8]) -> bool {
     let resident = states.iter().filter(|state| is_resident(state)).count();
     let turns =
         states.iter().zip(states.iter().skip(1)).filter(|(one, next)| is_resident(one) != is_resident(next));
-    // What is sparse stays so: its next owner may need as little of it.
+    // A sparse part stays so: its next owner may need as little of it.
     if resident < states.len() / 2 || turns.count() >= MOST_PARTS {
         return os.release(start, states.len() * page);
     }
@@ -78,7 +78,7 @@ fn clear_step<O: Os>(os: &O, start: usize, page: usize, states: &[u8]) -> bool {
     true
 }
 
-/// Clears a part of a block that its owner has not seen yet. What may well be zero is read first: to read a page that
+/// Clears a part of a block that its owner has not seen yet. Memory that may well be zero is read first: to read a page that
 /// nobody touched takes no memory.
 fn clear_part(start: usize, bytes: usize, may_be_zero: bool) {
     let part = core::ptr::with_exposed_provenance_mut::<u8>(start);

@@ -237,7 +237,21 @@ pub trait Os: Wait + Sync + 'static {
     /// the system does not say.
     fn residency(&self, address: usize, pages: &mut [u8]) -> bool;
     /// Bytes of a mapped range that are in memory now.
-    fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize>;
+    #[inline(never)]
+    fn resident_bytes(&self, address: usize, bytes: usize) -> Option<usize> {
+        const PAGES: usize = 512;
+        let page = self.page_bytes().max(1);
+        let (mut states, mut resident, mut at) = ([0u8; PAGES], 0, address);
+        while at < address + bytes {
+            let states = states.get_mut(..((address + bytes - at) / page).clamp(1, PAGES))?;
+            if !self.residency(at, states) {
+                return None;
+            }
+            resident += states.iter().filter(|state| **state & 1 != 0).count() * page;
+            at += states.len() * page;
+        }
+        Some(resident)
+    }
 
     /// None where the system has no restartable sequences or this process did not register.
     fn sequence_area(&self) -> Option<SequenceArea>;
@@ -260,7 +274,7 @@ pub trait Os: Wait + Sync + 'static {
     }
     /// Makes it again.
     fn resume_sequences(&self, _area: isize, _before: Registered) {}
-    /// Notes which process lends its memory to a child on this thread's area; 0: none. What was noted before.
+    /// Notes which process lends its memory to a child on this thread's area; 0: none. Returns the process noted before.
     fn set_lender(&self, _lender: u32) -> u32 {
         0
     }

@@ -1,4 +1,4 @@
-//! What a unit's `SystemCallFilter=` (systemd.exec(5)) does with a call.
+//! The action of a unit's `SystemCallFilter=` (systemd.exec(5)) for a call.
 //!
 //! Owns the groups, for the calls that are asked about alone: `systemd-analyze syscall-filter` lists them, and a test compares.
 
@@ -47,7 +47,7 @@ const EVERYTHING: &str = "@known";
 
 pub struct Filter {
     lists_what_passes: bool,
-    /// What is on the list, and what becomes of it.
+    /// The calls on the list, and the action for them.
     listed: BTreeMap<&'static str, Answer>,
     otherwise: Answer,
 }

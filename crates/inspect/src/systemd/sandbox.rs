@@ -6,7 +6,7 @@ use super::{Unit, file};
 use crate::root::Root;
 use std::path::{Path, PathBuf};
 
-/// What keeps a service from a file: the setting, as it is written.
+/// The setting that keeps a service from a file, as it is written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kept {
     pub by: String,
@@ -25,7 +25,7 @@ const HIDING: [(&str, bool); 4] = [
 const EXECUTING: [(&str, bool); 2] = [("NoExecPaths", false), ("ExecPaths", true)];
 
 impl Unit {
-    /// What keeps the service from loading a file: of what the machine calls it, and of what it is behind its links.
+    /// The setting that keeps the service from loading a file, by its path or by the one behind its links.
     pub fn keeps_from(&self, root: &Root, path: &Path) -> Option<Kept> {
         let hidden = self.strongest(root, &HIDING, path);
         let is_elsewhere = || self.strongest(root, &EXECUTING, &root.resolve(path));

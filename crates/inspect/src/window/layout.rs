@@ -87,7 +87,7 @@ impl Deref for Layout {
     }
 }
 
-/// What the tables of places and classes say.
+/// The tables of places and classes.
 pub struct Tables {
     /// As they were read.
     raw: (Vec<u8>, Vec<u8>, usize),

@@ -35,7 +35,7 @@ pub use watched::Watched;
 #[cfg(test)]
 mod tests;
 
-/// What lies at an address of this very process, read as anybody's: for the tests of what a liar says.
+/// Memory of this very process, read as another's would be: for the tests with lying windows.
 #[cfg(any(test, feature = "testing"))]
 pub fn of_own(at: u64) -> std::io::Result<(Snapshot, Samples)> {
     let process = crate::process::Process::new(std::process::id() as i32);

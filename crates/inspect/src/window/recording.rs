@@ -76,7 +76,7 @@ impl Rings {
             Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
             Answer::Full(why) => Err(format!("has an order that it has not obeyed yet: {}", why.line())),
             Answer::Refused(Refusal::RecordedAlready) if self.is_left_alone(wanted.until_at) => {
-                // Who began it was killed: it is ended in his place.
+                // The tool that began it was killed, so it is ended here.
                 self.end(seen, before)?;
                 match orders::give(seen, &Order::Record(numbers))? {
                     Answer::Done(number) => Ok(Begun::Yes(number as u32)),

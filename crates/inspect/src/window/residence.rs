@@ -73,7 +73,7 @@ pub fn of(process: &Process, memory: &Memory, counters: &Counters) -> io::Result
     Ok(found)
 }
 
-/// What no library of ours says.
+/// More than any library of ours says.
 pub(super) fn lie() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "its statistics say what cannot be")
 }

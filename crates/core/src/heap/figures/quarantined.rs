@@ -16,7 +16,7 @@ pub struct Quarantined {
     large_requested: AtomicU64,
 }
 
-/// What large blocks in quarantine have.
+/// Figures of the large blocks in quarantine.
 #[derive(Clone, Copy, Default)]
 pub struct LargeQuarantined {
     pub blocks: u64,
@@ -42,7 +42,7 @@ impl Quarantined {
 
     pub fn of(&self, class: SizeClass) -> u64 {
         let blocks = self.blocks.get(class.index()).map_or(0, |blocks| blocks.load(Ordering::Relaxed));
-        // Who counts one out may come before who counts it in.
+        // A block may be counted out before it is counted in, by another thread.
         u64::from(if blocks > i32::MAX as u32 { 0 } else { blocks })
     }
 

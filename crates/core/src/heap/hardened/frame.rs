@@ -53,7 +53,7 @@ pub struct Frame {
     pub asked: u32,
     /// It has guard pages.
     pub fenced: bool,
-    /// What and canary stand at the end of its memory.
+    /// The size word and the canary stand at the end of its memory.
     pub behind: bool,
     /// How far inside its run a block with guards lies, in parts as long as runs are aligned to.
     pub further: usize,

@@ -94,8 +94,8 @@ impl<O: Os> Hardened<O> {
         Ok(user)
     }
 
-    /// Memory that others used before was cleared when it was freed; but who writes where he may not can
-    /// write there. What is there of the guards would stay in memory for as long as the block lives: whether it went back.
+    /// Makes memory that others used before read as zeros. It was cleared when it was freed, but a stray write may have hit it
+    /// since. Returns whether the pages of the guards went back: else they would stay in memory for as long as the block lives.
     fn clear(&self, fresh: Fresh, layout: Layout, with_guards: bool) -> bool {
         if fresh.zeroed {
             return true;
@@ -275,7 +275,7 @@ impl<O: Os> Hardened<O> {
         opened
     }
 
-    /// What `Stuck` keeps with a run that is open between its guards: where they are. 0 where that is not to be told.
+    /// The place of the guards, which `Stuck` keeps with a run that is open between them; 0 where it cannot be told.
     fn open_part(&self, body: usize, guard: usize) -> usize {
         let page = self.heap.os.page_bytes();
         body.checked_div(page).filter(|pages| *pages < page).map_or(0, |pages| guard | pages)

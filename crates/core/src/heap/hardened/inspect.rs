@@ -38,7 +38,7 @@ impl<O: Os> Hardened<O> {
     fn is_pair(&self, made: Maker, by: Maker) -> bool {
         made == by
             || !self.makers_count()
-            // What such an operator new gives out is malloc's here, and its delete may be ours; or the other way round.
+            // A block of such an operator new is malloc's here, and its delete may be ours; or the other way round.
             || (made == Maker::Malloc) != (by == Maker::Malloc) && self.has_own_new()
     }
 
@@ -89,7 +89,7 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// What stands before a block that has its frame behind it: the end of the memory of the block before, whose last bytes are
+    /// Checks the bytes before a block that has its frame behind it: the end of the memory of the block before, whose last bytes are
     /// always canary or zero. The first of its span has no such neighbour.
     fn check_before(&self, live: &Live) -> Result<(), Misuse> {
         let pages = &self.heap.pages;

@@ -1,4 +1,4 @@
-//! What is different near a limit: blocks above 48 KiB do not wait when they are freed. They would be some MiB for each virtual
+//! The policy near a limit: blocks above 48 KiB do not wait when they are freed. They would be some MiB for each virtual
 //! CPU, of a heap that has to give back elsewhere for each of them, and takes a fault for each page of that.
 
 use super::Hardened;
@@ -10,7 +10,7 @@ const BEGINS: usize = 16;
 const ENDS: usize = 8;
 
 impl<O: Os> Hardened<O> {
-    /// What `is_short` said last.
+    /// The last answer of `is_short`.
     pub(super) fn was_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)
     }

@@ -1,3 +1,7 @@
+mod aligned;
+mod families;
+mod limits;
+
 use super::frame::{FRONT, TAIL_LEAST};
 use super::*;
 use crate::base::fault::{Access, Fault, Maker, Misuse};
@@ -116,18 +120,6 @@ fn a_freed_block_waits_and_comes_back_in_no_order() {
 }
 
 #[test]
-fn a_block_is_freed_by_the_family_that_made_it() {
-    let heap = hardened();
-    let block = heap.allocate(100);
-    heap.mark(block, Maker::NewArray);
-    let fault = Fault::WrongFunction { made: Maker::NewArray, freed: Maker::Malloc };
-    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), Some(fault));
-    heap.hand_over(block, Maker::NewArray);
-    heap.check_size(block, 100, 1);
-    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None);
-}
-
-#[test]
 fn every_alignment_is_met_and_taken_back() {
     let heap = hardened();
     for shift in 0..24 {
@@ -225,22 +217,6 @@ fn runs_whose_guards_the_system_does_not_open_are_had_again() {
         (0, 0),
         "all went back"
     );
-}
-
-#[test]
-fn where_the_option_says_so_a_free_may_lie_about_size_and_alignment() {
-    let heap = hardened();
-    heap.heap.options.set(b"wrong_size_check", b"off", Origin::Environment).unwrap();
-    for (bytes, said, align) in [(28, 16, 1), (100, 5000, 1), (0, 8, 1), (100, 100, 64)] {
-        let block = heap.allocate(bytes);
-        heap.check_size(block, said, align);
-        heap.free(block);
-        assert_eq!(
-            fault_of(heap.take_back(block, Maker::Malloc)),
-            Some(Fault::DoubleFree),
-            "the rest is checked"
-        );
-    }
 }
 
 #[test]
@@ -361,61 +337,6 @@ fn a_block_that_realloc_makes_longer_and_longer_is_copied_a_few_times() {
 }
 
 #[test]
-fn where_the_option_says_so_any_family_frees_what_another_made() {
-    let heap = hardened();
-    heap.heap.options.set(b"wrong_function_check", b"off", Origin::Environment).unwrap();
-    for (made, freed) in Maker::ALL.into_iter().flat_map(|made| Maker::ALL.map(|freed| (made, freed))) {
-        let block = heap.allocate(100);
-        heap.mark(block, made);
-        heap.hand_over(block, freed);
-        assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None, "{made:?} {freed:?}");
-    }
-    let block = heap.allocate(100);
-    heap.mark(block, Maker::New);
-    fill(heap.reallocate(block, 50) + 50, 1, 1);
-    assert_eq!(fault_of(heap.take_back(block, Maker::New)), Some(Fault::Overflow), "the rest is checked");
-}
-
-#[test]
-fn a_block_that_a_foreign_new_asked_malloc_for_fits_what_that_was_asked_for() {
-    let frame = |bytes, align: usize| {
-        let asked = align.trailing_zeros();
-        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false, behind: false, further: 0 }
-    };
-    assert!(frame(1, 1).serves_foreign_new(0, 1) && frame(100, 1).serves_foreign_new(100, 1));
-    assert!(frame(128, 64).serves_foreign_new(100, 64) && frame(104, 8).serves_foreign_new(100, 4));
-    assert!(!frame(2, 1).serves_foreign_new(0, 1) && !frame(100, 1).serves_foreign_new(99, 1));
-    assert!(!frame(192, 64).serves_foreign_new(100, 64) && !frame(128, 64).serves_foreign_new(100, 32));
-    let by_new = Frame { maker: Maker::New, ..frame(1, 1) };
-    assert!(!by_new.serves_foreign_new(0, 1));
-}
-
-#[test]
-fn the_lines_of_a_wrong_function_and_size_name_the_options_that_let_it_pass() {
-    let mut memory = [0; 300];
-    let mut line = Buffer::new(&mut memory);
-    Misuse::at(Fault::WrongFunction { made: Maker::Malloc, freed: Maker::New }, 4096).put(&mut line);
-    let option = spec(OptionId::wrong_function_check).name.to_uppercase();
-    assert_eq!(
-        std::str::from_utf8(line.as_bytes()).unwrap(),
-        format!(
-            "vcmalloc: free by the wrong function: address 0x1000, made by malloc, given to operator delete; \
-             {VARIABLE_PREFIX}{option}=off lets it pass"
-        )
-    );
-    let mut line = Buffer::new(&mut memory);
-    Misuse { said: Some(16), ..Misuse::at(Fault::WrongSize, 4096) }.put(&mut line);
-    let option = spec(OptionId::wrong_size_check).name.to_uppercase();
-    assert_eq!(
-        std::str::from_utf8(line.as_bytes()).unwrap(),
-        format!(
-            "vcmalloc: free with the wrong size or alignment: address 0x1000, freed as one of 16 bytes; \
-             {VARIABLE_PREFIX}{option}=off lets it pass"
-        )
-    );
-}
-
-#[test]
 fn a_block_that_is_resized_forgets_its_old_alignment_and_keeps_to_the_new_one() {
     let heap = hardened();
     for bytes in [100, 50_000] {
@@ -469,193 +390,6 @@ fn threads_that_share_virtual_cpus_get_each_block_once_while_quarantine_is_empti
         }
     });
     heap.audit();
-}
-
-#[test]
-fn an_aligned_block_takes_twice_what_was_asked_for_at_the_most() {
-    for (bytes, align) in [(32, 32), (64, 64), (100, 64), (512, 512), (1024, 256), (4096, 4096), (8192, 4096)]
-    {
-        let heap = hardened();
-        let blocks: Vec<usize> = (0..50).map(|_| heap.allocate_aligned(align, bytes)).collect();
-        for block in &blocks {
-            assert!(block.is_multiple_of(align) && heap.usable_bytes(*block) == bytes);
-            let (_, memory) = heap.heap.block_of(*block).unwrap();
-            assert!(memory <= 2 * bytes, "{bytes} at {align}: {memory}");
-            fill(*block, bytes, 7);
-            heap.check_size(*block, bytes, align);
-        }
-        blocks.iter().for_each(|block| heap.free(*block));
-        heap.audit();
-    }
-}
-
-/// A block that has its frame behind it, and that is not the first of its span.
-fn aligned_block(heap: &Hardened<Fake>) -> usize {
-    (0..2).map(|_| heap.allocate_aligned(64, 64)).max().unwrap()
-}
-
-#[test]
-fn an_aligned_block_is_checked_as_any_other_is() {
-    let written = |place: isize| {
-        let heap = hardened();
-        let block = aligned_block(&heap);
-        fill(block.wrapping_add_signed(place), 1, b'A');
-        fault_of(heap.take_back(block, Maker::Malloc))
-    };
-    for place in -8..0 {
-        assert_eq!(written(place), Some(Fault::Underflow), "{place}");
-    }
-    assert_eq!((written(0), written(63)), (None, None));
-    for place in (64..96).chain(112..128) {
-        assert_eq!(written(place), Some(Fault::Overflow), "{place}");
-    }
-    let heap = hardened();
-    let block = aligned_block(&heap);
-    assert_eq!(
-        fault_of(heap.take_back(block, Maker::New)).map(|fault| fault == Fault::DoubleFree),
-        Some(false)
-    );
-    assert_eq!(fault_of(heap.take_back(block + 16, Maker::Malloc)), Some(Fault::InteriorPointer));
-    assert!(heap.look_at_copy(block, 64).is_ok() && heap.look_at_copy(block + 60, 4).is_ok());
-    assert_eq!(fault_of(heap.look_at_copy(block, 65)), Some(Fault::PastEnd(Access::Write)));
-    assert_eq!(fault_of(heap.look_at_copy(block + 60, 5)), Some(Fault::PastEnd(Access::Write)));
-    assert_eq!(heap.explain(block + 8, Access::Execute).and_then(|misuse| misuse.block), Some((block, 64)));
-    assert_eq!(heap.reallocate_aligned(block, 64, 100), block, "it has the room");
-    assert!(heap.usable_bytes(block) == 100 && holds(block, 64, 0));
-    assert_eq!(heap.reallocate_aligned(block, 64, 60), block);
-    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None);
-    assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), Some(Fault::DoubleFree));
-}
-
-#[test]
-fn blocks_with_their_frames_before_and_behind_them_are_neighbours_in_every_order() {
-    let heap = hardened();
-    let mut random = 7u64;
-    let mut live: Vec<(usize, usize, usize)> = Vec::new();
-    for _ in 0..20_000 {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let (bytes, align) = ((random >> 33) as usize % 120, 1 << (random >> 60));
-        if random >> 20 & 1 == 0 && !live.is_empty() {
-            let (block, bytes, align) = live.swap_remove(random as usize % live.len());
-            assert!(holds(block, bytes, block as u8 | 1), "its contents are its owner's");
-            heap.check_size(block, bytes, align);
-            assert_eq!(fault_of(heap.take_back(block, Maker::Malloc)), None);
-        } else {
-            let block = heap.allocate_aligned(align, bytes);
-            fill(block, bytes, block as u8 | 1);
-            live.push((block, bytes, align));
-        }
-    }
-    live.into_iter().for_each(|(block, ..)| heap.free(block));
-    heap.empty_quarantine();
-    heap.audit();
-}
-
-#[test]
-fn guards_and_runs_that_wait_hold_no_memory_and_do_not_count_for_limits() {
-    let heap = hardened();
-    let used_before = heap.allocate(300_000);
-    fill(used_before, 300_000, 1);
-    heap.free(used_before);
-    heap.empty_quarantine();
-    let blocks: Vec<usize> = (0..20).map(|_| heap.allocate(40_000)).collect();
-    blocks.iter().for_each(|block| fill(*block, 40_000, 1));
-    let pages_of_blocks = 20 * 11 * 4096;
-    let footprint = || heap.heap.pages.footprint() - heap.heap.pages.dirty_free_bytes();
-    assert!(footprint() <= pages_of_blocks, "{}", footprint());
-    for block in &blocks {
-        let live = heap.inspect(*block).unwrap();
-        let ((run, body), guard) = (heap.run_of(&live), heap.guard_of(&live));
-        let rest = run + heap.run_bytes(run) - guard;
-        let resident = |start, bytes| heap.heap.os.resident_bytes(start, bytes).unwrap();
-        assert_eq!((resident(run, body - run), resident(guard, rest)), (0, 0));
-    }
-    let grown = heap.reallocate(blocks[0], 60_000);
-    assert!(footprint() <= pages_of_blocks + 5 * 4096 + 11 * 4096, "{}", footprint());
-    heap.free(grown);
-    blocks[1..].iter().for_each(|block| heap.free(*block));
-    assert!(footprint() <= pages_of_blocks, "all of them wait, with their memory: {}", footprint());
-    let longer: Vec<usize> = (0..20).map(|_| heap.allocate(100_000)).collect();
-    longer.iter().for_each(|block| fill(*block, 100_000, 1));
-    heap.empty_quarantine();
-    longer.iter().for_each(|block| heap.free(*block));
-    assert_eq!(footprint(), 0, "longer ones wait without");
-    heap.empty_quarantine();
-    heap.audit();
-    assert_eq!(heap.heap.pages.released_bytes(), 0);
-}
-
-#[test]
-fn near_the_soft_limit_blocks_above_48_kib_do_not_wait() {
-    let heap = hardened();
-    heap.heap.options.set(b"guard_budget", b"0", Origin::Environment).unwrap();
-    let live: Vec<usize> = (0..100).map(|_| heap.allocate(100_000)).collect();
-    let reused = || {
-        let block = heap.allocate(100_000);
-        heap.free(block);
-        heap.allocate(100_000) == block
-    };
-    assert!(!reused());
-    let footprint = heap.heap.pages.footprint();
-    heap.heap.pages.limits.set(Some(footprint + footprint / 32), None);
-    let small = heap.allocate(100);
-    assert!((0..3).any(|_| reused()), "it comes back at once");
-    heap.free(small);
-    assert_ne!(heap.allocate(100), small, "small ones wait as ever");
-    heap.heap.pages.limits.set(Some(footprint * 2), None);
-    assert!(!(0..3).any(|_| reused()));
-    live.into_iter().for_each(|block| heap.free(block));
-}
-
-#[test]
-fn what_is_in_quarantine_is_told_apart_from_what_lives() {
-    let heap = hardened();
-    let kept: Vec<usize> =
-        (0..10).flat_map(|_| [100, 5000, 50_000, 300_000].map(|bytes| heap.allocate(bytes))).collect();
-    let before = heap.heap.stats();
-    assert_eq!((before.quarantined, before.large_blocks), (0, 20));
-    for _ in 0..3 {
-        let more: Vec<usize> =
-            (0..40).flat_map(|_| [100, 5000, 50_000, 300_000].map(|bytes| heap.allocate(bytes))).collect();
-        more.iter().for_each(|block| heap.free(*block));
-        let stats = heap.heap.stats();
-        assert_eq!((stats.live, stats.large_blocks, stats.large), (before.live, 20, before.large));
-        assert!(stats.quarantined >= 32 * 65_536, "32 runs at the least: {}", stats.quarantined);
-    }
-    let stats = heap.heap.stats();
-    let sum: u64 =
-        [stats.live_requested, stats.waste(), stats.quarantined, stats.vcpu_caches, stats.transfer]
-            .into_iter()
-            .chain([stats.free_in_spans, stats.span_tails, stats.dirty_free, stats.metadata])
-            .sum();
-    assert_eq!(sum - stats.not_in_memory, stats.resident, "{stats:?}");
-    heap.empty_quarantine();
-    let after = heap.heap.stats();
-    assert_eq!((after.quarantined, after.live, after.large_blocks), (0, before.live, 20));
-    kept.into_iter().for_each(|block| heap.free(block));
-    heap.release(0);
-    let stats = heap.heap.stats();
-    assert_eq!((stats.live, stats.quarantined, stats.large_blocks), (0, 0, 0));
-}
-
-#[test]
-fn where_an_object_has_its_own_operator_new_malloc_and_new_are_no_pair_to_judge() {
-    for own_new in [|| false, || true] {
-        let heap = Box::new(Hardened::new(Fake::default()).with_own_new(own_new));
-        for (made, freed) in Maker::ALL.into_iter().flat_map(|made| Maker::ALL.map(|freed| (made, freed))) {
-            let block = heap.allocate(100);
-            heap.mark(block, made);
-            let is_judged =
-                made != freed && (!own_new() || (made == Maker::Malloc) == (freed == Maker::Malloc));
-            let wrong = Fault::WrongFunction { made, freed };
-            assert_eq!(fault_of(heap.take_back(block, freed)), is_judged.then_some(wrong), "{own_new:?}");
-        }
-        // As libstdc++ asks malloc for a block of no bytes, and for one at a multiple of 64.
-        if own_new() {
-            heap.check_size(heap.allocate(1), 0, 1);
-            heap.check_size(heap.allocate_aligned(64, 128), 100, 64);
-        }
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::base::sync::Ordering;
 use crate::heap::Heap;
 use crate::os::{Os, Registered};
 
-/// What a thread was before it lent its memory. Two words: what stands on the stack around a `vfork` is the child's.
+/// The state of a thread before it lent its memory. Two words, since the stack around a `vfork` is the child's.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Lent {

@@ -154,21 +154,16 @@ pub(super) fn read_part(path: &CStr, from: usize, bytes: usize, take: &mut dyn F
     done == bytes
 }
 
-/// What of a range is in memory, out of /proc/self/pagemap: a word for each page, whose highest bit says that it is there.
+/// `Os::residency` out of /proc/self/pagemap: a word for each page, whose highest bit says that it is there.
 #[inline(never)]
-pub(super) fn resident_bytes(address: usize, bytes: usize, page: usize) -> Option<usize> {
-    const PRESENT: u8 = 0x80;
+pub(super) fn residency(address: usize, pages: &mut [u8], page: usize) -> bool {
     const WORD: usize = size_of::<u64>();
-    let page = page.max(1);
-    let mut resident = 0;
-    let mut count = |words: &[u8]| {
-        resident += words
-            .chunks_exact(WORD)
-            .filter(|word| word.last().is_some_and(|byte| byte & PRESENT != 0))
-            .count();
-    };
-    let is_whole = read_part(c"/proc/self/pagemap", address / page * WORD, bytes / page * WORD, &mut count);
-    is_whole.then_some(resident * page)
+    let (from, bytes) = (address / page.max(1) * WORD, pages.len() * WORD);
+    let mut states = pages.iter_mut();
+    read_part(c"/proc/self/pagemap", from, bytes, &mut |words| {
+        let words = words.chunks_exact(WORD).filter_map(|word| word.last());
+        words.zip(&mut states).for_each(|(highest, state)| *state = highest >> 7);
+    })
 }
 
 /// A descriptor as a place for text.

@@ -40,7 +40,7 @@ pub(super) fn suspend(offset: isize, may_ask: bool) -> Registered {
     let area = area_at(offset);
     let is_ours = offset == registration::offset();
     if !area.is_registered() {
-        // One that is not registered yet would be by a child, whose end nobody would see.
+        // A child would register a thread that is not yet registered, and nobody would see the child's end.
         let held_off = is_ours
             && area.cpu_id.compare_exchange(NOT_YET, REFUSED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         return if held_off { Registered::NotYet } else { Registered::Never };
@@ -77,7 +77,7 @@ pub(super) fn resume(offset: isize, before: Registered) {
     }
 }
 
-/// Notes which process lends its memory to a child that runs on this thread's area; 0: none does. What was noted before.
+/// Notes which process lends its memory to a child that runs on this thread's area; 0: none does. Returns the process noted before.
 pub(super) fn set_lender(lender: u32) -> u32 {
     registration::own_area().lender.swap(lender, Ordering::Relaxed)
 }

@@ -197,21 +197,3 @@ pub(super) fn residency(address: usize, pages: &mut [u8]) -> bool {
     // SAFETY: there is one byte for each page asked for.
     unsafe { libc::mincore(ptr::without_provenance_mut(address), length, pages.as_mut_ptr()) == 0 }
 }
-
-#[inline(never)]
-pub(super) fn resident_bytes(address: usize, bytes: usize) -> Option<usize> {
-    const PAGES: usize = 512;
-    let page = page_bytes().max(1);
-    let mut states = [0u8; PAGES];
-    let mut resident = 0;
-    let mut at = address;
-    while at < address + bytes {
-        let states = states.get_mut(..((address + bytes - at) / page).clamp(1, PAGES))?;
-        if !residency(at, states) {
-            return None;
-        }
-        resident += states.iter().filter(|state| **state & 1 != 0).count() * page;
-        at += states.len() * page;
-    }
-    Some(resident)
-}

@@ -45,7 +45,7 @@ pub fn judge(asked: &str) -> Verdict {
     }
 }
 
-/// What systemd says when the unit neither starts nor stops any more, and its process has run for a while.
+/// The unit's state once it neither starts nor stops any more, and its process has run for a while.
 fn settled(unit: &Unit) -> Result<Shown, String> {
     let begin = Instant::now();
     loop {

@@ -274,7 +274,7 @@ fn a_folder_that_cannot_be_written_leaves_nothing_behind() {
     assert_eq!(machine.etc().len(), 4);
 }
 
-/// What enabling a unit of these lines beside the OSD's own comes to, and that a refusal wrote nothing.
+/// The outcome of enabling a unit with these lines beside the OSD's own; asserts that a refusal wrote nothing.
 fn with_lines(lines: &str) -> (Machine, Result<u8, String>) {
     let machine = Machine::new(false);
     let unit = format!("[Service]\nExecStart=/usr/bin/ceph-osd -f\n{lines}\n");

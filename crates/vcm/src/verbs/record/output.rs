@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 use vcm_foreign::{Shown, file};
 
-/// What the name of a recording that goes on ends with.
+/// The ending of the name of a recording that goes on.
 const PARTIAL: &str = ".partial";
 
 /// Takes the file's lock, which ends with who has it; false where another one has it.
@@ -54,7 +54,7 @@ impl Output {
         let mut begin = path.file_name().unwrap_or_default().to_owned();
         begin.push(".");
         tell_of_others(folder, &begin);
-        // The process's mask applies, as to any file. Who is killed leaves a file whose name says what it is.
+        // The process's mask applies, as to any file. A killed tool leaves a file whose name tells that it is partial.
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix(&begin).suffix(PARTIAL).permissions(Permissions::from_mode(0o666));
         let (file, temporary) = builder.tempfile_in(folder)?.into_parts();

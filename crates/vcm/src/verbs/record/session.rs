@@ -131,7 +131,7 @@ impl Session {
         if self.sampled.is_none_or(|at| at.elapsed() >= BETWEEN_SAMPLES) && !at_end {
             self.sampled = Some(Instant::now());
             sample(ages, &self.memory, now)?;
-            // Who is killed leaves what came until the last second.
+            // A killed tool leaves the events up to the last second.
             ages.save()?;
         }
         ages.settle(now.saturating_sub(100_000_000))

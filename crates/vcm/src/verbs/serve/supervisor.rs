@@ -1,6 +1,6 @@
 //! The agent looks at what anybody may have made, so it is watched: one process listens and waits, another answers.
 //!
-//! What is looked at just now stands on a board that both have mapped. Where the one that looks is ended by a signal
+//! A board that both have mapped names the process that is looked at. Where the looking child is ended by a signal
 //! (a panic, memory, somebody), the process that it looked at is put on a list, the next one leaves it alone, and those
 //! who wait for a connection notice nothing but a pause.
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const LOOKS: usize = 8;
 /// Processes that are left alone; those that came first are tried again.
 const MOST_FEARED: usize = 4096;
-/// Who ends so soon is not started again at once.
+/// A child that ends so soon is not started again at once.
 const SOON: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Ends in a row, each soon and without a look, until it is given up.

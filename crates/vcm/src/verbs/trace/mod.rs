@@ -61,7 +61,7 @@ fn import(arguments: &Import) -> Outcome {
     Ok(0)
 }
 
-/// What only writing can fail with.
+/// Errors that only writing can give.
 fn is_of_output(error: &vcm_trace::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
     let kinds = [BrokenPipe, FileTooLarge, QuotaExceeded, StorageFull, WriteZero];

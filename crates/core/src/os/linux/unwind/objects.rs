@@ -63,12 +63,12 @@ pub struct Object {
 /// Readable segments of an object; any further ones are left out.
 const MOST_SEGMENTS: usize = 8;
 
-/// What of an object is mapped and can be read. Tables may say anything, also of objects whose sections were removed.
+/// The mapped, readable parts of an object. Tables may say anything, also of objects whose sections were removed.
 #[derive(Clone, Default)]
 pub struct Segments([Range<usize>; MOST_SEGMENTS]);
 
 impl Segments {
-    /// What can be read from this address on.
+    /// The bytes that can be read from this address on.
     pub fn bytes_from(&self, address: usize) -> Option<Bytes> {
         let Segments(ranges) = self;
         let range = ranges.iter().find(|range| range.contains(&address))?;
