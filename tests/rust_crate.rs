@@ -63,12 +63,13 @@ fn rusts_collections_of_every_alignment_run_on_every_form_of_the_crate() {
     if machine::is_other() || library::is_foreign() {
         return;
     }
-    // Features that other tests here build with, too.
+    // The optimiser makes other calls of them than the source does. Features that other tests here build with, too.
     for (features, profile) in [
         ("hardened", "debug"),
         ("hardened", "release"),
         ("override,stats,hardened", "debug"),
         ("stats,profile", "debug"),
+        ("stats,profile", "release"),
     ] {
         let text = output_of(&built("collections", features, None, profile));
         assert_eq!(text, "all collections are kept\n", "{features} {profile}");
@@ -81,13 +82,10 @@ fn the_hardened_crate_stops_what_unsafe_code_does_wrong() {
         return;
     }
     const WRONG_SIZE: &str = "free with the wrong size or alignment";
-    const CRIMES: [(&str, &str); 10] = [
+    const CRIMES: [(&str, &str); 7] = [
         ("freed_twice", "double free"),
-        ("freed_as_longer", WRONG_SIZE),
-        ("freed_as_shorter", WRONG_SIZE),
         ("freed_as_aligned", WRONG_SIZE),
         ("freed_as_less_aligned", WRONG_SIZE),
-        ("resized_from_another_size", WRONG_SIZE),
         ("written_past_the_end", "write behind the end of a block"),
         ("written_before_the_start", "write before the start of a block"),
         ("written_after_the_free", "write to a freed block"),

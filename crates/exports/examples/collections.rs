@@ -137,9 +137,9 @@ fn layouts() {
                 dealloc(black_box(alloc(layout)), layout);
                 let block = black_box(realloc(alloc_zeroed(layout), layout, bytes * 3));
                 assert!((0..bytes).all(|at| *block.add(at) == 0));
-                // The optimiser takes a realloc away whose block is only freed, and leaves the layout of the free.
-                let less = black_box(realloc(block, grown, bytes));
-                dealloc(less, layout);
+                // The optimiser takes a realloc away whose block is only freed: the block before is freed, by this layout.
+                dealloc(realloc(block, grown, bytes), layout);
+                dealloc(realloc(black_box(alloc(layout)), layout, bytes * 3), grown);
             }
         }
     }

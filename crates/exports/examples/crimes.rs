@@ -16,7 +16,7 @@ fn layout(bytes: usize, align: usize) -> Layout {
 
 fn main() {
     let crime = std::env::args().nth(1).unwrap_or_default();
-    let (of_8, of_16) = (layout(8, 8), layout(16, 8));
+    let of_8 = layout(8, 8);
     // SAFETY: none is claimed: these are the crimes.
     unsafe {
         let block = black_box(ALLOCATOR.alloc(of_8));
@@ -25,14 +25,11 @@ fn main() {
                 ALLOCATOR.dealloc(block, of_8);
                 ALLOCATOR.dealloc(block, of_8);
             }
-            "freed_as_longer" => ALLOCATOR.dealloc(block, of_16),
-            "freed_as_shorter" => ALLOCATOR.dealloc(black_box(ALLOCATOR.alloc(of_16)), of_8),
             "freed_as_aligned" => ALLOCATOR.dealloc(block, layout(8, 64)),
             "freed_as_less_aligned" => {
                 let aligned = black_box(ALLOCATOR.alloc(layout(100, 64)));
                 ALLOCATOR.dealloc(aligned, layout(100, 8));
             }
-            "resized_from_another_size" => _ = black_box(ALLOCATOR.realloc(block, of_16, 100)),
             "written_past_the_end" => {
                 block.add(8).write_volatile(1);
                 ALLOCATOR.dealloc(block, of_8);

@@ -41,7 +41,8 @@ unsafe impl GlobalAlloc for Vcmalloc {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let address = block.expose_provenance();
-        if layout.align() > MIN_ALIGN || !blocks().take_sized_fast(address, layout.size(), Maker::Malloc) {
+        let names_alignment = cfg!(hardened) && layout.align() > MIN_ALIGN;
+        if names_alignment || !blocks().take_fast(address, Maker::Malloc) {
             free_slow(address, layout);
         }
     }
@@ -58,8 +59,7 @@ unsafe impl GlobalAlloc for Vcmalloc {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let address = block.expose_provenance();
         pointer(undisturbed(|| {
-            #[cfg(hardened)]
-            blocks().check_size(address, layout.size(), named_align(layout));
+            blocks().check_alignment(address, named_align(layout));
             match layout.align() {
                 ..=MIN_ALIGN => blocks().reallocate(address, bytes),
                 align => blocks().reallocate_aligned(address, align, bytes),
@@ -68,7 +68,8 @@ unsafe impl GlobalAlloc for Vcmalloc {
     }
 }
 
-/// The alignment of a layout for `check_size`: up to `MIN_ALIGN` every block has it, and none was asked for.
+/// The alignment of a layout for `check_alignment`: up to `MIN_ALIGN` every block has it, and none was asked for. Sizes are not
+/// compared: the optimiser frees the block before a `realloc` whose block is only freed, by the layout of the one behind it.
 fn named_align(layout: Layout) -> usize {
     if layout.align() > MIN_ALIGN { layout.align() } else { 0 }
 }
@@ -90,7 +91,7 @@ fn allocate_slow(layout: Layout) -> *mut u8 {
 #[inline(never)]
 fn free_slow(address: usize, layout: Layout) {
     undisturbed(|| {
-        blocks().check_size(address, layout.size(), named_align(layout));
+        blocks().check_alignment(address, named_align(layout));
         blocks().free(address);
     });
 }

@@ -83,6 +83,8 @@ pub trait Blocks {
     /// Stops the process unless the block at `address` can have been asked for with this size and alignment, or nobody is
     /// to look. An alignment of 0: one that every block has, and nobody says which.
     fn check_size(&self, address: usize, bytes: usize, align: usize);
+    /// The same for a caller whose sizes say nothing.
+    fn check_alignment(&self, address: usize, align: usize);
     /// Bytes that may be used at the start of the block at `address`, 0 for 0.
     fn usable_bytes(&self, address: usize) -> usize;
     /// Bytes that a block for `bytes` would have.
@@ -216,6 +218,9 @@ impl<O: Os> Blocks for Heap<O> {
     fn take_sized_fast(&self, address: usize, bytes: usize, _: Maker) -> bool {
         self.free_sized_fast(address, bytes)
     }
+
+    #[inline(always)]
+    fn check_alignment(&self, _: usize, _: usize) {}
 
     #[inline(always)]
     fn check_copy(&self, _: usize, _: usize) {}

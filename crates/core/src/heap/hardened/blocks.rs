@@ -6,6 +6,32 @@ use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::heap::{Blocks, Heap};
 use crate::os::Os;
 
+impl<O: Os> Hardened<O> {
+    /// Stops the process unless the block was asked for with this alignment and, where one is said, with this size.
+    fn check_said(&self, address: usize, said: Option<usize>, align: usize) {
+        if self.is_outside(address) || !self.heap.sizes_count() {
+            return;
+        }
+        if self.heap.empties.owns(address) {
+            let empty = self.heap.obeyed(self.heap.empties.inspect(address));
+            if said.is_some_and(|bytes| bytes != 0) || !is_said(empty.asked(), align) {
+                self.heap.obeyed(Err(Misuse { said, ..empty.misuse(Fault::WrongSize) }))
+            }
+            return;
+        }
+        let live = self.heap.obeyed(self.inspect(address));
+        let frame = live.frame;
+        let is_exact = said.is_none_or(|bytes| frame.bytes == bytes) && is_said(frame.asked, align);
+        let is_of_own_new = || {
+            said.is_some_and(|bytes| frame.serves_foreign_new(bytes, align))
+                && (!self.makers_count() || self.has_own_new())
+        };
+        if !is_exact && !is_of_own_new() {
+            self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))
+        }
+    }
+}
+
 impl<O: Os> Blocks for Hardened<O> {
     type Os = O;
 
@@ -136,25 +162,11 @@ impl<O: Os> Blocks for Hardened<O> {
     /// Stops the process unless the block at `address` was asked for with exactly this size and alignment, or
     /// may have been for a request of them, or nobody is to look.
     fn check_size(&self, address: usize, bytes: usize, align: usize) {
-        if self.is_outside(address) || !self.heap.sizes_count() {
-            return;
-        }
-        if self.heap.empties.owns(address) {
-            let empty = self.heap.obeyed(self.heap.empties.inspect(address));
-            if bytes != 0 || !is_said(empty.asked(), align) {
-                self.heap.obeyed(Err(Misuse { said: Some(bytes), ..empty.misuse(Fault::WrongSize) }))
-            }
-            return;
-        }
-        let live = self.heap.obeyed(self.inspect(address));
-        let frame = live.frame;
-        let is_exact = frame.bytes == bytes && is_said(frame.asked, align);
-        let is_of_own_new =
-            || frame.serves_foreign_new(bytes, align) && (!self.makers_count() || self.has_own_new());
-        if !is_exact && !is_of_own_new() {
-            let said = Some(bytes);
-            self.heap.obeyed(Err(Misuse { said, ..self.about(Fault::WrongSize, &live) }))
-        }
+        self.check_said(address, Some(bytes), align);
+    }
+
+    fn check_alignment(&self, address: usize, align: usize) {
+        self.check_said(address, None, align);
     }
 
     /// The bytes that were asked for: there are no others.
