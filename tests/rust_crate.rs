@@ -68,7 +68,6 @@ fn rusts_collections_of_every_alignment_run_on_every_form_of_the_crate() {
         ("hardened", "debug"),
         ("hardened", "release"),
         ("override,stats,hardened", "debug"),
-        ("stats,profile", "debug"),
         ("stats,profile", "release"),
     ] {
         let text = output_of(&built("collections", features, None, profile));
