@@ -1,5 +1,6 @@
 // Where the system refuses mmap, mprotect or both from some instant on, all that can be had is had again after it was
-// freed: 99 of 100 blocks at the least, in each of several sizes.
+// freed: 19 of 20 blocks at the least, in each of several sizes. The hardened library places runs at random, so some find no
+// room of their shape: 98.6 of 100 were the fewest in 60 runs; the fault that this found left none of 387.
 // on: preload locked hardened static
 #include "check.h"
 #include <linux/filter.h>
@@ -52,7 +53,7 @@ static void child(size_t bytes, int one, int other) {
     for (int round = 0; round < 3; round++) {
         int again = take_all(bytes);
         free_all(again);
-        EXPECT(again * 100 >= first * 99, "%d blocks of %zu bytes again, not %d, in round %d", first, bytes, again, round);
+        EXPECT(again * 20 >= first * 19, "%d blocks of %zu bytes again, not %d, in round %d", first, bytes, again, round);
     }
     free(kept);
     _exit(0);
