@@ -272,6 +272,24 @@ fn a_running_process_is_told_where_to_write() {
     assert!(words_in(folder.path()).contains(": hard_limit refused memory\n"));
 }
 
+#[test]
+fn a_path_that_is_set_is_shown_as_it_was_written() {
+    let folder = folder();
+    let path = folder.path().join("words.%p");
+    let mut command = leak(Ground::Preload, "waits", 1, &path);
+    command.env("VCM_HARD_LIMIT", "64M");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    let mut tool = Command::new(library::tool().unwrap_or_else(|error| panic!("{error}")));
+    let shown = run(tool.args(["config", &child.id().to_string()]));
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
+    assert!(child.wait().expect("it ends").success());
+    let text = shown.text();
+    let option = text.lines().find(|line| line.contains("last_words")).unwrap_or_default();
+    assert!(option.contains(&path.display().to_string()), "{text}{}", shown.complaints);
+}
+
 /// What is said where nothing can be written; the program does not notice.
 fn complaint(command: &mut Command) -> String {
     let finished = run(command.env("VCM_HARD_LIMIT", "64M"));

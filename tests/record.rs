@@ -59,6 +59,8 @@ fn a_child_of_fork_is_not_recorded_and_exec_goes_on() {
     assert_eq!((seen.threads, seen.reallocations, seen.frees), (4, 1000, 1030));
     let seen = recorded(&[], &["3", "exec"]);
     assert_eq!((seen.reallocations, seen.by_size.get(&7)), (1000, Some(&30)));
+    // Blocks that the exec ended are no frees, least of all of another thread.
+    assert_eq!((seen.frees, seen.of_other_threads), (1030, 0));
 }
 
 #[test]
@@ -110,6 +112,8 @@ fn who_forks_away_is_recorded_to_the_end_of_the_parent() {
     assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0, "the tool does not wait for the child");
     let seen = summary(&file);
     assert_eq!((seen.reallocations, seen.frees, seen.cut_off), (1000, 1000, None));
+    let note = format!("process {child} of the same program runs on and is not in the trace: it forks away");
+    assert!(finished.complaints.contains(&note), "{}", finished.complaints);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use vcm_inspect::process::{self, Process};
@@ -117,6 +117,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// The command's file before it is started: one that ends soon is known by it alone.
+    pub fn about_to_start(path: &Path) -> Option<Program> {
+        let start = Process::new(std::process::id() as i32).start_ticks()?;
+        Some(Program { file: path.canonicalize().ok()?, start, id: 0 })
+    }
+
     /// While it is there.
     pub fn of(id: i32) -> Option<Program> {
         let process = Process::new(id);

@@ -2,8 +2,11 @@
 
 mod support;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use support::{Done, Place, Sleeper, done, text, vcm};
 
 const SLEEPS: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
@@ -129,6 +132,32 @@ fn a_command_that_loses_the_preload_on_its_way_does_not_pass() {
         place.script("wrapper", &format!("#!/bin/sh\nunset LD_PRELOAD\nexec {}\n", program.display()));
     let mut command = vcm(&["check", "--within", "1s", "--", text(&script)]);
     assert_says(&done(command.env("LD_PRELOAD", &place.stub)), 1, "its malloc is glibc malloc");
+}
+
+#[test]
+fn a_signal_to_the_check_ends_the_command_too() {
+    let place = Place::new();
+    let program = place.program("sleeps", SLEEPS, &[]);
+    let script = format!("#!/bin/sh\necho $$ > {}\nexec {}\n", text(&place.path("id")), text(&program));
+    let script = place.script("notes", &script);
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let _ = std::fs::remove_file(place.path("id"));
+        let mut command = vcm(&["check", "--within", "60s", "--", text(&script)]);
+        let mut check = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let begin = Instant::now();
+        let child = loop {
+            if let Ok(id) =
+                std::fs::read_to_string(place.path("id")).unwrap_or_default().trim().parse::<i32>()
+            {
+                break id;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "the command was never started");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        kill(Pid::from_raw(check.id() as i32), signal).unwrap();
+        assert!(!check.wait().unwrap().success());
+        assert!(kill(Pid::from_raw(child), None).is_err(), "{signal}: {child} runs on");
+    }
 }
 
 #[test]

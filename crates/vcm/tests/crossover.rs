@@ -246,6 +246,30 @@ fn a_killed_run_is_told_of_and_put_back() {
 }
 
 #[test]
+fn a_killed_run_over_a_unit_that_was_removed_since_can_be_put_back() {
+    let machine = Machine::new(1);
+    let planted = machine.place.allocator("planted.so", 7, 12, false);
+    let arguments = ["--for", "40s", "--periods", "2", "--washout", "1s", "--yes"];
+    let arms = format!("{},system", text(&planted));
+    ended(&mut machine.compare("a@0", &arms, &arguments), |id| {
+        let begin = Instant::now();
+        while !machine.maps("a@0").contains("planted.so") {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never put on the arm");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
+    });
+    let unit = fs::read(machine.unit("a@0")).unwrap();
+    fs::remove_file(machine.unit("a@0")).unwrap();
+    let back = done(&mut machine.bare(&["--put-back"]));
+    assert_eq!(back.code, Some(0), "{}", back.err);
+    assert!(back.err.contains("a@0 is not installed any more; its files are as before"), "{}", back.err);
+    assert!(!machine.drop_in("a@0").exists());
+    machine.is_forgotten();
+    fs::write(machine.unit("a@0"), unit).unwrap();
+}
+
+#[test]
 fn what_cannot_be_put_back_is_named_with_the_commands_and_has_a_code_of_its_own() {
     let machine = Machine::new(1);
     let planted = machine.place.allocator("planted.so", 7, 12, false);

@@ -114,6 +114,25 @@ fn a_replay_near_the_recording_is_ranked_and_one_far_from_it_is_not() {
 }
 
 #[test]
+fn allocators_that_do_not_differ_are_not_ranked_on_any_page() {
+    let place = Place::new();
+    let path = place.path("trace.vct");
+    let header = Header { allocator: Some("glibc malloc 2.36".to_owned()), ..Header::default() };
+    write(&path, 8000, &header, |eighth| Some((100 << 20) + if eighth > 4 { 16 << 20 } else { 0 }));
+    let same = library(&place, "same.so", "");
+    let (allocators, page) = (format!("glibc,{}", text(&same)), place.path("page.html"));
+    // Of one round nothing can be shown.
+    let result = replay(&path, &["--allocators", &allocators, "--html", text(&page)]);
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    let page = std::fs::read_to_string(page).unwrap();
+    for measure in ["time in the allocator", "peak memory", "mean memory"] {
+        let line = format!("{measure}: no difference is shown");
+        assert!(result.out.contains(&line) && page.contains(&line), "{measure}\n{}", result.out);
+    }
+    assert!(!page.contains("those that no other beats"), "the picture ranks");
+}
+
+#[test]
 fn a_trace_that_contradicts_itself_ends_and_is_told() {
     let place = Place::new();
     let path = place.path("trace.vct");

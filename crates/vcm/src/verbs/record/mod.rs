@@ -104,7 +104,8 @@ fn record_command(arguments: &Record) -> Outcome {
         let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("{}: cannot be executed: {error}", target.path.shown()))
     })?;
-    supervise(child, Session::new(memory, header(arguments), file), arguments, output)
+    let program = Program::about_to_start(&target.path);
+    supervise(child, program, Session::new(memory, header(arguments), file), arguments, output)
 }
 
 fn output(arguments: &Record) -> PathBuf {
@@ -142,11 +143,17 @@ fn preload(library: &Path, allocators: &[OsString]) -> OsString {
 }
 
 /// Follows the command to its end; the recording may end before it.
-fn supervise(mut child: Child, session: Session, arguments: &Record, output: Output) -> Outcome {
+fn supervise(
+    mut child: Child,
+    mut program: Option<Program>,
+    session: Session,
+    arguments: &Record,
+    output: Output,
+) -> Outcome {
     let from = Instant::now() + arguments.after;
     let until = arguments.length.map(|length| from + length);
     let mut session = Some((session, output));
-    let (mut good, mut program) = (true, None);
+    let mut good = true;
     loop {
         let pause = session.is_some().then_some(BETWEEN_ROUNDS);
         let event = child
@@ -154,7 +161,8 @@ fn supervise(mut child: Child, session: Session, arguments: &Record, output: Out
             .map_err(|error| Failure::new(OWN_FAILURE, format!("waiting for the command: {error}")))?;
         let now = Instant::now();
         if let Some((open, _)) = &mut session {
-            program = program.or_else(|| open.memory.process().and_then(|id| Program::of(id as i32)));
+            // It may have executed another program.
+            program = open.memory.process().and_then(|id| Program::of(id as i32)).or(program);
             // A process that was recorded longer than that has not begun earlier.
             if !arguments.after.is_zero() && now >= from && until.is_none_or(|until| now < until) {
                 open.memory.record(true);

@@ -275,7 +275,6 @@ fn not_put_back(state: &State, services: &[Service], left: &[(String, String)], 
     Failure::new(NOT_PUT_BACK, text)
 }
 
-/// Without `--resume`: what a killed run, or a reboot, has left.
 /// A unit whose file is not there any more.
 fn gone(name: &str) -> systemd::Unit {
     let name = name.strip_suffix(".service").unwrap_or(name);
@@ -287,6 +286,7 @@ fn gone(name: &str) -> systemd::Unit {
     }
 }
 
+/// Without `--resume`: what a killed run, or a reboot, has left.
 fn put_back(root: &Root, manager: &Manager, path: &Path, left: Option<State>) -> Outcome {
     let Some(mut state) = left else {
         return say::result(&format!("{}: no run was cut off; nothing to put back\n", path.display()));
