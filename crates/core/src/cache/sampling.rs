@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::base::chance::{exponential, next_random};
-use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::os::Os;
 #[cfg(target_arch = "x86_64")]
 use core::mem::offset_of;
@@ -18,10 +18,20 @@ const IDLE_BYTES: u64 = 16 << 20;
 pub struct Sampling {
     /// Bytes between two samples on average; 0: no samples.
     mean: AtomicU64,
-    /// No request is served without being counted: somebody watches. Else refills count for those that are.
+    /// No request is served without being counted: somebody watches, or slow paths are to come by. Else refills count for
+    /// those that are.
     counts_each: AtomicBool,
+    /// Why each is counted: `WATCHED`, `LOOKS`.
+    reasons: AtomicU32,
+    /// Bytes between two looks around, while those are wanted.
+    look: AtomicU64,
     cells: [Cell; CELLS],
 }
+
+/// Samples are wanted with the right weights.
+const WATCHED: u32 = 1;
+/// Somebody wants to look around every so many bytes.
+const LOOKS: u32 = 2;
 
 /// What is left of an interval. Threads that share a cell may lose an update: a few bytes of one interval.
 #[repr(align(64))]
@@ -29,6 +39,8 @@ struct Cell {
     /// 0: no interval was drawn yet. Below: it ended while nobody asked, and by so much.
     left: AtomicI64,
     random: AtomicU64,
+    /// What is left of it behind the next look around.
+    beyond: AtomicI64,
 }
 
 /// Where the words lie that the sequences in `whole` count in.
@@ -45,7 +57,11 @@ impl Sampling {
         Sampling {
             mean: AtomicU64::new(0),
             counts_each: AtomicBool::new(false),
-            cells: [const { Cell { left: AtomicI64::new(0), random: AtomicU64::new(0) } }; CELLS],
+            reasons: AtomicU32::new(0),
+            look: AtomicU64::new(0),
+            cells: [const {
+                Cell { left: AtomicI64::new(0), random: AtomicU64::new(0), beyond: AtomicI64::new(0) }
+            }; CELLS],
         }
     }
 
@@ -89,6 +105,26 @@ impl Sampling {
         }
     }
 
+    /// Sets what is left of an interval, with a look around on its way where one is wanted.
+    fn split(&self, cell: &Cell, left: i64) {
+        let look = match self.reasons.load(Ordering::Relaxed) & LOOKS {
+            0 => i64::MAX,
+            _ => self.look.load(Ordering::Relaxed) as i64,
+        };
+        let near = left.min(look);
+        cell.beyond.store(left.saturating_sub(near), Ordering::Relaxed);
+        cell.left.store(if near == 0 { -1 } else { near }, Ordering::Relaxed);
+    }
+
+    /// Has intervals that were drawn before end at the next look around.
+    fn shorten(&self) {
+        let drawn = self.cells.iter().filter(|cell| cell.left.load(Ordering::Relaxed) > 0);
+        drawn.for_each(|cell| {
+            let beyond = cell.beyond.load(Ordering::Relaxed);
+            self.split(cell, cell.left.load(Ordering::Relaxed).saturating_add(beyond));
+        });
+    }
+
     #[cold]
     fn draw(&self, cell: &Cell, left: i64, bytes: i64) -> bool {
         let mean = self.mean();
@@ -101,7 +137,10 @@ impl Sampling {
             0 => IDLE_BYTES as i64,
             _ => exponential(next_random(&mut state), mean) as i64,
         };
-        let before = if left == 0 { interval() } else { left };
+        let before = match left {
+            0 => interval(),
+            left => left.saturating_add(cell.beyond.load(Ordering::Relaxed)),
+        };
         let is_due = before <= bytes;
         let after = match before {
             // What was passed over counts for the next interval.
@@ -109,7 +148,7 @@ impl Sampling {
             _ if is_due => interval(),
             _ => before - bytes,
         };
-        cell.left.store(if after == 0 { -1 } else { after }, Ordering::Relaxed);
+        self.split(cell, after);
         cell.random.store(state, Ordering::Relaxed);
         is_due && mean != 0
     }
@@ -120,9 +159,42 @@ impl<O: Os> Cache<O> {
     /// has to be looked at; the fast paths then leave all of them to the slow ones.
     pub fn watch(&self, mean: u64, counts_each: bool) {
         self.sampling.set_mean(mean);
-        self.sampling.counts_each.store(counts_each, Ordering::Relaxed);
-        if self.front.is_on() {
-            self.front.set_direct(!counts_each);
+        self.set_reason(WATCHED, counts_each);
+    }
+
+    /// Has the slow path of malloc come by each time when so many bytes were asked for, at most; 0: no more often than it
+    /// has to.
+    pub fn look_every(&self, bytes: u64) {
+        let sampling = &self.sampling;
+        sampling.look.store(bytes, Ordering::Relaxed);
+        let were_wanted = sampling.reasons.load(Ordering::Relaxed) & LOOKS != 0;
+        if were_wanted != (bytes != 0) {
+            self.set_reason(LOOKS, bytes != 0);
+            sampling.shorten();
+        }
+    }
+
+    fn set_reason(&self, reason: u32, holds: bool) {
+        let reasons = &self.sampling.reasons;
+        match holds {
+            true => reasons.fetch_or(reason, Ordering::SeqCst),
+            false => reasons.fetch_and(!reason, Ordering::SeqCst),
+        };
+        self.settle_direct();
+    }
+
+    /// Whether requests are served unseen, as it should be: somebody outside of this process may have rung.
+    pub fn settle_direct(&self) {
+        // Two threads may be at this: the last one that set something saw all.
+        loop {
+            let reasons = self.sampling.reasons.load(Ordering::SeqCst);
+            self.sampling.counts_each.store(reasons != 0, Ordering::Relaxed);
+            if self.front.is_on() {
+                self.front.set_direct(reasons == 0);
+            }
+            if reasons == self.sampling.reasons.load(Ordering::SeqCst) {
+                return;
+            }
         }
     }
 
@@ -170,6 +242,21 @@ mod tests {
             })
             .sum();
         assert!((4_500..5_500).contains(&rest), "one sample in two: {rest}");
+    }
+
+    #[test]
+    fn looks_around_on_the_way_change_no_interval() {
+        for look in [1, 100, 4096, 1 << 20] {
+            let sampling = Sampling::new();
+            sampling.set_mean(100_000);
+            sampling.look.store(look, Ordering::Relaxed);
+            sampling.reasons.store(LOOKS, Ordering::Relaxed);
+            let samples = (0..1_000_000).filter(|_| sampling.count(0, 1000)).count() as f64;
+            let expected = 1_000_000.0 * crate::base::chance::sampled_chance(1000, 100_000);
+            assert!((samples / expected - 1.0).abs() < 0.05, "{look}: {samples}, not {expected}");
+            let left = sampling.cells[0].left.load(Ordering::Relaxed);
+            assert!(left <= look as i64, "{left} of {look}");
+        }
     }
 
     #[test]

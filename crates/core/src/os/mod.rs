@@ -292,6 +292,10 @@ pub trait Os: Wait + Sync + 'static {
     fn random(&self) -> u64;
     /// Nanoseconds of a clock that never goes back.
     fn now(&self) -> u64;
+    /// The same clock as it was some milliseconds ago at most, for a tenth of the price.
+    fn roughly_now(&self) -> u64 {
+        self.now()
+    }
     /// Waits until `word` is not `expected`, for so many nanoseconds at most; may return for no reason.
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64);
     /// Waits for so many nanoseconds; may return for no reason.

@@ -6,7 +6,7 @@ use super::posted::Post;
 use super::{Pages, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::base::ticks::Tick;
-use crate::class::SizeClass;
+use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
 
 impl<O: Os> Pages<O> {
@@ -104,6 +104,7 @@ impl<O: Os> Pages<O> {
         self.set_owner(start, units, SizeClass::NONE, SpanId::NONE, span.class() == SizeClass::LARGE);
         state.closed(span);
         state.runs.put(&self.blocks, start, units, at);
+        self.limits.note_free(state.runs.dirty_free as usize * UNIT_BYTES);
         self.recycle_span(state, id);
     }
 

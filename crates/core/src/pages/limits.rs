@@ -19,6 +19,9 @@ pub struct Limits {
     /// The footprint from which on the end of the process is looked for, and whether it was passed since.
     end: AtomicUsize,
     near_end: AtomicBool,
+    /// The free memory that is worth a look, and whether there was more since.
+    free_mark: AtomicUsize,
+    free_above: AtomicBool,
     /// The hard limit refused memory since `take_refused`.
     refused: AtomicBool,
 }
@@ -33,6 +36,8 @@ impl Limits {
             above: AtomicBool::new(false),
             end: AtomicUsize::new(NONE),
             near_end: AtomicBool::new(false),
+            free_mark: AtomicUsize::new(0),
+            free_above: AtomicBool::new(false),
             refused: AtomicBool::new(false),
         }
     }
@@ -82,6 +87,25 @@ impl Limits {
     /// Whether the watermark was passed since it was set.
     pub fn is_above_watermark(&self) -> bool {
         self.above.load(Ordering::Relaxed)
+    }
+
+    /// From how much free memory on somebody wants to be told.
+    pub fn set_free_mark(&self, bytes: usize) {
+        self.free_mark.store(bytes, Ordering::Relaxed);
+        self.free_above.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes how much free memory there is.
+    pub(super) fn note_free(&self, bytes: usize) {
+        if bytes > self.free_mark.load(Ordering::Relaxed) && !self.free_above.load(Ordering::Relaxed) {
+            self.free_above.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there was more free memory than the mark since that was set.
+    #[inline]
+    pub fn is_free_above_mark(&self) -> bool {
+        self.free_above.load(Ordering::Relaxed)
     }
 
     /// Whether the soft limit was passed since `forget_passed`.

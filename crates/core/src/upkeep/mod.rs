@@ -6,6 +6,7 @@
 //! and from the janitor's thread, with no lock held; a misuse of the heap that it comes upon is returned, for `heap`
 //! to act on. Sits on `cache`, `large`, `central`, `pages` and `options`.
 
+mod alone;
 mod bound;
 mod callback;
 mod collect;
@@ -35,6 +36,7 @@ use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
+use alone::Alone;
 use limits::Group;
 use patience::Patience;
 use relief::Relief;
@@ -64,6 +66,7 @@ pub struct Upkeep<O: Os> {
     pub callback: Callback,
     pub words: Words,
     schedule: Schedule,
+    alone: Alone,
     patience: Patience,
     retain: Retain,
     pub(crate) shedding: Shedding,
@@ -99,6 +102,7 @@ impl<O: Os> Upkeep<O> {
             callback: Callback::new(),
             words: Words::new(),
             schedule: Schedule::new(),
+            alone: Alone::new(),
             patience: Patience::new(),
             retain: Retain::new(),
             shedding: Shedding::new(),

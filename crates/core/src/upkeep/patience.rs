@@ -100,6 +100,12 @@ impl Patience {
         }
     }
 
+    /// Waits longer at once: what had gone came back before a tick could see it.
+    pub fn grow(&self, now: Tick, came_back: u64) {
+        self.came_back_seen.store(came_back, Ordering::Relaxed);
+        self.change_to((self.doublings.load(Ordering::Relaxed) + 1).min(MOST_DOUBLINGS), now);
+    }
+
     fn change_to(&self, doublings: u32, now: Tick) {
         self.doublings.store(doublings, Ordering::Relaxed);
         self.changed_at.store(now);

@@ -36,6 +36,11 @@ impl Shedding {
         self.is_under_way.store(false, Ordering::Relaxed);
     }
 
+    /// Counts bytes that went between two ticks.
+    pub(super) fn note_shed(&self, bytes: usize) {
+        self.shed.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// The bytes that were shed since somebody last asked.
     pub fn take_shed(&self) -> usize {
         self.shed.swap(0, Ordering::Relaxed) as usize
@@ -65,6 +70,18 @@ impl<O: Os> Upkeep<O> {
     /// Gives back the idle pages of some spans, and some of the free memory beyond `kept` bytes; true when all
     /// spans had their turn and no such memory is left, or where the system takes none.
     fn shed_portion(&self, below: &Below<'_, O>, kept: usize) -> bool {
+        let (in_spans, spans_are_done) = self.tidy_next_spans(below);
+        let dirty = below.pages.dirty_free_bytes();
+        let released =
+            below.pages.release(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
+        self.count_released(in_spans + released);
+        self.shedding.note_shed(in_spans + released);
+        let is_refused = released == 0 && dirty > kept;
+        is_refused || spans_are_done && dirty <= kept + BYTES_PER_PORTION
+    }
+
+    /// Gives back the idle pages of the next spans in turn: the bytes, and whether all had their turn.
+    fn tidy_next_spans(&self, below: &Below<'_, O>) -> (usize, bool) {
         let (spans, from) = (below.pages.span_count(), self.shedding.from.load(Ordering::Relaxed));
         let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
         let (mut in_spans, mut count) = (0, 0);
@@ -77,13 +94,21 @@ impl<O: Os> Upkeep<O> {
             }
         }
         self.shedding.from.store(end, Ordering::Relaxed);
-        let dirty = below.pages.dirty_free_bytes();
-        let released =
-            below.pages.release(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
-        self.count_released(in_spans + released);
-        self.shedding.shed.fetch_add((in_spans + released) as u64, Ordering::Relaxed);
-        let is_refused = released == 0 && dirty > kept;
-        is_refused || end >= spans && dirty <= kept + BYTES_PER_PORTION
+        (in_spans, end >= spans)
+    }
+
+    /// The idle pages of some spans, one thread at a time; true where all had their turn, or another thread is at it.
+    pub(super) fn tidy_portion(&self, below: &Below<'_, O>) -> (usize, bool) {
+        let under_way = &self.shedding.is_under_way;
+        if under_way.swap(true, Ordering::Acquire) {
+            return (0, true);
+        }
+        let (bytes, is_over) = self.tidy_next_spans(below);
+        if is_over {
+            self.shedding.from.store(0, Ordering::Relaxed);
+        }
+        under_way.store(false, Ordering::Release);
+        (bytes, is_over)
     }
 
     /// Has `shed` called when the heap has grown by a step from now.

@@ -137,10 +137,8 @@ impl<O: Os> Upkeep<O> {
         self.thread.ring();
         // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is
         // for.
-        if !self.thread.is_running()
-            && self.schedule.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK)
-        {
-            self.tick_if_due(below)?;
+        if !self.thread.is_running() {
+            self.after_slow_path_alone(below)?;
         }
         if below.pages.limits.is_passed() {
             self.relieve_if_grown(below)?;
@@ -153,6 +151,23 @@ impl<O: Os> Upkeep<O> {
         }
         below.pages.grow_ahead(below.os);
         Ok(())
+    }
+
+    /// The work of a janitor that is not there.
+    fn after_slow_path_alone(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+        let looks = self.schedule.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK);
+        if looks || self.alone.waits() {
+            self.tick_if_due(below)?;
+        }
+        if looks || below.pages.limits.is_free_above_mark() {
+            self.judge(below);
+        }
+        Ok(())
+    }
+
+    /// Whether the next tick is due at this time.
+    pub(super) fn is_tick_due(&self, now: u64) -> bool {
+        now >= self.schedule.next.load(Ordering::Relaxed)
     }
 
     /// Does a tick if the last one was long enough ago: the janitor's work where it has no thread.
@@ -181,7 +196,9 @@ impl<O: Os> Upkeep<O> {
         let mut first = First { goes_on: ticker == Ticker::Aside, misuse: None };
         let moved = self.empty_what_is_still(below, &round, &mut first)?;
         let released = self.release_at_tick(below, &round);
-        self.learn(below, &round, released + self.shedding.take_shed());
+        let shed = self.shedding.take_shed();
+        self.learn(below, &round, released + shed);
+        self.settle_waiting(below, round.now, released + shed, Ticks(QUIET_TICKS) * round.factor);
         self.watch_growth(below, round.holding.live);
         self.make_huge_pages(below);
         if round.now.0.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.thread.may_open_files(ticker) {

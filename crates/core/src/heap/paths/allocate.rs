@@ -63,6 +63,7 @@ impl<O: Os> Heap<O> {
                 return block;
             }
         }
+        self.look_around();
         if bytes <= LARGEST_BYTES && !self.is_aborting() {
             // The short way of threads without sequences, and of all while somebody watches.
             let block = self.pop_short(SizeClass::for_small(bytes));
@@ -114,6 +115,7 @@ impl<O: Os> Heap<O> {
                 return block;
             }
         }
+        self.look_around();
         let class = SizeClass::for_aligned(bytes, align);
         if let Some(class) = class.filter(|_| !self.is_aborting()) {
             let block = self.pop_short(class);

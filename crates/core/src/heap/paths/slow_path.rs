@@ -31,6 +31,24 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// For a request that is served by a short way: does what is due, where the fast path leaves requests to slow paths.
+    #[inline]
+    pub(crate) fn look_around(&self) {
+        if !self.cache.front.is_direct() && !self.is_aborting() {
+            self.look();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look(&self) {
+        let is_ready = self.state.load(Ordering::Relaxed) == READY;
+        if is_ready && (self.orders.is_due() || self.upkeep.look(&self.below_upkeep())) {
+            self.in_slow_path(|| ());
+        }
+        self.cache.settle_direct();
+    }
+
     /// Does what may take locks: a signal handler that interrupts it and allocates is served without them.
     /// None where this thread is inside already, or the process aborts.
     #[inline]

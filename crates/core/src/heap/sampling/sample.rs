@@ -155,10 +155,19 @@ impl<O: Os> Heap<O> {
     /// block that it is, and is written down.
     #[inline]
     pub(crate) fn note_made(&self, address: usize, bytes: usize) -> usize {
-        if self.is_watched() && address != 0 && self.cache.sample_is_due(bytes) {
-            self.note_sample(address, bytes);
+        if !self.cache.front.is_direct() && address != 0 {
+            self.note_made_seen(address, bytes);
         }
         address
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_made_seen(&self, address: usize, bytes: usize) {
+        if self.is_watched() && self.cache.sample_is_due(bytes) {
+            self.note_sample(address, bytes);
+        }
+        self.look_around();
     }
 
     #[cold]

@@ -25,8 +25,16 @@ pub(super) fn random_words() -> [u64; 2] {
 }
 
 pub(super) fn now() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+pub(super) fn roughly_now() -> u64 {
+    read(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: fills the structure that it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

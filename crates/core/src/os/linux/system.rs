@@ -259,6 +259,10 @@ impl Os for Linux {
         if self.may(Ask::Clock) { chance::now() } else { 0 }
     }
 
+    fn roughly_now(&self) -> u64 {
+        if self.may(Ask::Clock) { chance::roughly_now() } else { 0 }
+    }
+
     fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
         thread::futex_wait_for(word, expected, nanoseconds);
     }
