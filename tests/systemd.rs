@@ -227,6 +227,9 @@ const HARDER: [&str; 4] = [
     "SystemCallFilter=@system-service\nRestrictRealtime=yes\nLimitDATA=1G\nLimitMEMLOCK=0",
 ];
 
+/// Their programs sleep more than they compute.
+const SETS_AT_A_TIME: usize = 8;
+
 /// Units that run a program on each library under the settings of each set of tests/systemd/filters.txt.
 fn run_under_filters() -> Result<(), String> {
     let booted = Booted::new()?;
@@ -266,19 +269,26 @@ fn run_under_filters() -> Result<(), String> {
         "-c",
         &format!("cp {shared}/filtered-* /run/systemd/system/ && systemctl daemon-reload"),
     ])?;
-    let mut wrong = Vec::new();
-    for (number, set) in sets.iter().enumerate() {
-        let units: Vec<String> = preloads.iter().map(|(name, _)| unit_of(number, name)).collect();
-        let start: Vec<&str> =
-            ["systemctl", "start"].into_iter().chain(units.iter().map(String::as_str)).collect();
-        booted.inside(&start)?;
-        let result =
-            |unit: &str| booted.done(&["systemctl", "show", "--property=Result,ExecMainStatus", unit]);
-        // A filter under which glibc does not run either lets no thread begin.
-        let runs_on_glibc = result(&units[0])?.contains("Result=success");
-        for unit in units.iter().skip(1).filter(|_| runs_on_glibc) {
-            let said = result(unit)?;
-            if !said.contains("Result=success") {
+    let (mut wrong, numbered): (_, Vec<(usize, &&str)>) = (Vec::new(), sets.iter().enumerate().collect());
+    for group in numbered.chunks(SETS_AT_A_TIME) {
+        let units = |number| preloads.iter().map(move |(name, _)| unit_of(number, name));
+        let all: Vec<String> = group.iter().flat_map(|(number, _)| units(*number)).collect();
+        let words = |first: &[&'static str]| -> Vec<&str> {
+            first.iter().copied().chain(all.iter().map(String::as_str)).collect()
+        };
+        booted.inside(&words(&["systemctl", "start"]))?;
+        let shown = booted.done(&words(&["systemctl", "show", "--property=Result,ExecMainStatus"]))?;
+        let results: Vec<&str> = shown.split("\n\n").map(str::trim).collect();
+        if results.len() != all.len() {
+            return Err(format!("{} results of {} units: {shown}", results.len(), all.len()));
+        }
+        for ((_, set), (units, results)) in
+            group.iter().zip(all.chunks(preloads.len()).zip(results.chunks(preloads.len())))
+        {
+            // A filter under which glibc does not run either lets no thread begin.
+            let runs_on_glibc = results[0].contains("Result=success");
+            let failed = |(_, said): &(&String, &&str)| runs_on_glibc && !said.contains("Result=success");
+            for (unit, said) in units.iter().zip(results).filter(failed) {
                 wrong.push(format!("{unit}: {}\n{set}", said.replace('\n', " ")));
             }
         }

@@ -29,12 +29,12 @@ static void set(const char *name, const char *value) {
 }
 
 static void grow(void) {
-    enum { COUNT = 600 };
+    enum { COUNT = 160, WRITTEN = 60000 };
     static __thread char *blocks[COUNT];
     for (int number = 0; number < COUNT; number++)
-        memset(blocks[number] = malloc(60000), 1, 60000);
+        memset(blocks[number] = malloc(WRITTEN), 1, WRITTEN);
     for (size_t bytes = 1000; bytes < 20 * MIB; bytes *= 3)
-        memset(blocks[0] = realloc(blocks[0], bytes), 1, bytes);
+        memset(blocks[0] = realloc(blocks[0], bytes), 1, bytes < WRITTEN ? bytes : WRITTEN);
     for (int number = 0; number < COUNT; number += 2)
         free(blocks[number]);
     nap(100);

@@ -1,0 +1,193 @@
+//! Giving back where there is no janitor: slow paths do its ticks, and come by often enough while something waits.
+//!
+//! Two rules. What a free makes free is judged in that free, since nothing may follow it: beyond some bytes it goes at once,
+//! unless the program was seen to want such memory again. And while more is free than may stay, malloc's slow path comes by
+//! each time when some bytes were asked for, with a look at a cheap clock: light traffic then does the ticks that a janitor
+//! would do. Nothing of this costs a fast path anything while nothing waits.
+
+use super::{Below, Upkeep};
+use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::ticks::{AtomicTick, Tick, Ticks};
+use crate::os::Os;
+
+/// So much free memory stays where it was made free: a quarter of a second's page faults at most when it is wanted again.
+const KEPT: usize = 16 << 20;
+/// By so much free memory has to grow until it is looked at again.
+const STEP: usize = 1 << 20;
+const LEAST_PORTION: usize = 2 << 20;
+/// Nothing is learned from less.
+const LEAST_LEARNED: u64 = 8 << 20;
+/// Memory is wanted again where this part of what went came back.
+const PART: u64 = 4;
+/// What came back so many ticks later came back late.
+const SOON: Ticks = Ticks(128);
+/// Bytes between two looks at the clock in a busy program: at ten small requests a second it finds out within seconds that
+/// it is not busy any more.
+const MOST_BETWEEN_LOOKS: u64 = 1 << 10;
+/// Free memory that came after the last looks were in vain.
+const WORTH_LOOKS: usize = 8 << 20;
+
+pub struct Alone {
+    /// Something waits to be given back: malloc's slow path comes by.
+    waits: AtomicBool,
+    /// The cheap clock at the last look, and bytes until the next one.
+    looked_at: AtomicU64,
+    between: AtomicU64,
+    /// The last tick that gave something back while something waits.
+    gave_at: AtomicTick,
+    /// What was free when waiting ended.
+    left: AtomicUsize,
+    /// What was free when frees were judged last; and in spans, from which on they are looked through again.
+    judged: AtomicUsize,
+    spans_from: AtomicUsize,
+    /// Bytes that went as they became free, of what had come back by then, and when the last of them went.
+    given: AtomicU64,
+    came_back: AtomicU64,
+    given_at: AtomicTick,
+}
+
+impl Alone {
+    pub const fn new() -> Self {
+        Alone {
+            waits: AtomicBool::new(false),
+            looked_at: AtomicU64::new(0),
+            between: AtomicU64::new(1),
+            gave_at: AtomicTick::new(Tick(0)),
+            left: AtomicUsize::new(0),
+            judged: AtomicUsize::new(0),
+            spans_from: AtomicUsize::new(KEPT),
+            given: AtomicU64::new(0),
+            came_back: AtomicU64::new(0),
+            given_at: AtomicTick::new(Tick(0)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+}
+
+impl<O: Os> Upkeep<O> {
+    /// For a request that came to the slow path without need: whether a tick is due. Cheap.
+    pub fn look(&self, below: &Below<'_, O>) -> bool {
+        if !self.alone.waits() {
+            return false;
+        }
+        if self.thread.is_running() {
+            self.end_waiting(below, 0);
+            return false;
+        }
+        let now = below.os.roughly_now();
+        let is_busy = self.alone.looked_at.swap(now, Ordering::Relaxed) == now;
+        let between = match is_busy {
+            true => (self.alone.between.load(Ordering::Relaxed) * 2).min(MOST_BETWEEN_LOOKS),
+            false => 1,
+        };
+        self.alone.between.store(between, Ordering::Relaxed);
+        below.cache.look_every(between);
+        self.is_tick_due(now)
+    }
+
+    /// What is due after a slow path, every so often, where frees made memory free and while some waits.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn judge(&self, below: &Below<'_, O>) {
+        let holding = self.holding_now(below);
+        if !self.alone.waits() && holding.free > holding.retained.max(self.left_in_vain()) {
+            self.begin_waiting(below);
+        }
+        let dirty = below.pages.dirty_free_bytes();
+        let before = self.alone.judged.swap(dirty, Ordering::Relaxed);
+        if self.patience.factor() == 1 && holding.free > KEPT && !self.wants_again(below) {
+            let portion = LEAST_PORTION.max(2 * dirty.saturating_sub(before));
+            self.give_at_once(below, dirty, portion, holding.free - dirty.min(holding.free));
+        }
+        let dirty = below.pages.dirty_free_bytes();
+        self.alone.judged.store(dirty, Ordering::Relaxed);
+        below
+            .pages
+            .limits
+            .set_free_mark(if dirty < KEPT { holding.retained.min(KEPT).max(dirty) } else { dirty } + STEP);
+    }
+
+    fn left_in_vain(&self) -> usize {
+        match self.alone.left.load(Ordering::Relaxed) {
+            0 => 0,
+            left => left + WORTH_LOOKS,
+        }
+    }
+
+    fn give_at_once(&self, below: &Below<'_, O>, dirty: usize, portion: usize, in_spans: usize) {
+        let mut gone = 0;
+        if dirty > KEPT {
+            gone += below.pages.release(below.os, KEPT.max(dirty.saturating_sub(portion)), Ticks(0));
+        }
+        if in_spans > self.alone.spans_from.load(Ordering::Relaxed) {
+            let (in_pages, is_over) = self.tidy_portion(below);
+            if is_over {
+                let left = in_spans.saturating_sub(in_pages);
+                self.alone.spans_from.store(KEPT.max(left + left / 8), Ordering::Relaxed);
+            }
+            gone += in_pages;
+        }
+        if gone > 0 {
+            self.count_released(gone);
+            self.shedding.note_shed(gone);
+            self.alone.given.fetch_add(gone as u64, Ordering::Relaxed);
+            self.alone.given_at.store(below.pages.clock.load());
+        }
+    }
+
+    /// Whether the program took again what had gone as it became free: then that waits for ticks, as everything does.
+    fn wants_again(&self, below: &Below<'_, O>) -> bool {
+        let (alone, now) = (&self.alone, below.pages.clock.load());
+        let came_back = below.pages.came_back(self.patience.too_soon_from(now));
+        let given = alone.given.load(Ordering::Relaxed);
+        let is_late = now.since(alone.given_at.load()) > SOON;
+        let wanted = came_back.saturating_sub(alone.came_back.load(Ordering::Relaxed));
+        let wants = !is_late && given >= LEAST_LEARNED && wanted >= given / PART;
+        if wants {
+            self.patience.grow(now, came_back);
+        }
+        if wants || is_late || given == 0 {
+            alone.given.store(0, Ordering::Relaxed);
+            alone.came_back.store(came_back, Ordering::Relaxed);
+        }
+        wants
+    }
+
+    fn begin_waiting(&self, below: &Below<'_, O>) {
+        self.alone.gave_at.store(below.pages.clock.load());
+        self.alone.between.store(1, Ordering::Relaxed);
+        self.alone.waits.store(true, Ordering::Relaxed);
+        below.cache.look_every(1);
+    }
+
+    fn end_waiting(&self, below: &Below<'_, O>, left: usize) {
+        self.alone.left.store(left, Ordering::Relaxed);
+        self.alone.waits.store(false, Ordering::Relaxed);
+        below.cache.look_every(0);
+    }
+
+    /// At the end of a tick: whether looks go on. They end where no more is free than may stay, and where nothing goes
+    /// although it had the time.
+    pub(super) fn settle_waiting(&self, below: &Below<'_, O>, now: Tick, gone: usize, patience: Ticks) {
+        if self.thread.is_running() {
+            return;
+        }
+        let holding = self.holding_now(below);
+        below.pages.limits.set_free_mark(holding.retained.min(KEPT));
+        if gone > 0 {
+            self.alone.gave_at.store(now);
+        }
+        if !self.alone.waits() {
+            let left = self.alone.left.load(Ordering::Relaxed).min(holding.free);
+            return self.alone.left.store(left, Ordering::Relaxed);
+        }
+        let is_done = holding.free <= holding.retained;
+        if is_done || now.since(self.alone.gave_at.load()) > patience {
+            self.end_waiting(below, if is_done { 0 } else { holding.free });
+        }
+    }
+}
