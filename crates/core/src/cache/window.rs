@@ -1,8 +1,8 @@
 //! Where this layer's numbers lie, for who reads them from outside (docs/design/window.md).
 
-use super::Cache;
 use super::slab::{BIG_BASES, BIG_START, INFO_START, Info, SLAB_BYTES, small_base};
 use super::tables::{EMPTY_BYTES, TABLES, WORD};
+use super::{Cache, Front};
 use crate::base::locks as lock;
 use crate::base::place::{Places, Within};
 use crate::class::{SizeClass, TABLE_LEN};
@@ -12,6 +12,10 @@ use core::mem::offset_of;
 impl<O: Os> Cache<O> {
     /// Adds the places of a front that lies so far in the heap.
     pub(crate) const fn places(list: Places, at: usize) -> Places {
+        let list = match Front::RING {
+            Some(ring) => list.one("cache.ring", 8, at + offset_of!(Self, front) + ring),
+            None => list,
+        };
         let slot_bytes = TABLES * WORD + size_of::<Mutex<lock::Slab, O>>();
         list.one("cache.kind", 4, at + offset_of!(Self, kind))
             .one("cache.reason", 4, at + offset_of!(Self, reason))

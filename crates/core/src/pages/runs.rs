@@ -224,7 +224,11 @@ impl Runs {
     pub fn note_whole(&mut self, blocks: &impl Blocks, number: u32) {
         self.remove(blocks, number);
         let block = Self::of(blocks, number);
-        self.dirty_free += (block.free & !block.dirty).count_ones() as u64;
+        let more = (block.free & !block.dirty).count_ones() as u64;
+        if block.released_at.is_since(self.too_soon_from) {
+            self.came_back += more;
+        }
+        self.dirty_free += more;
         block.dirty = u128::MAX;
         block.huge = Huge::Yes;
         self.insert(blocks, number);

@@ -8,6 +8,7 @@
 use super::{Below, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{AtomicTick, Tick, Ticks};
+use crate::options::{AUTO, OptionId};
 use crate::os::Os;
 
 /// So much free memory stays where it was made free: a quarter of a second's page faults at most when it is wanted again.
@@ -55,7 +56,7 @@ impl Alone {
             gave_at: AtomicTick::new(Tick(0)),
             left: AtomicUsize::new(0),
             judged: AtomicUsize::new(0),
-            spans_from: AtomicUsize::new(KEPT),
+            spans_from: AtomicUsize::new(0),
             given: AtomicU64::new(0),
             came_back: AtomicU64::new(0),
             given_at: AtomicTick::new(Tick(0)),
@@ -97,18 +98,19 @@ impl<O: Os> Upkeep<O> {
         if !self.alone.waits() && holding.free > holding.retained.max(self.left_in_vain()) {
             self.begin_waiting(below);
         }
+        let kept = self.kept_at_once(below);
         let dirty = below.pages.dirty_free_bytes();
         let before = self.alone.judged.swap(dirty, Ordering::Relaxed);
-        if self.patience.factor() == 1 && holding.free > KEPT && !self.wants_again(below) {
+        if self.patience.factor() == 1 && holding.free > kept && !self.wants_again(below) {
             let portion = LEAST_PORTION.max(2 * dirty.saturating_sub(before));
-            self.give_at_once(below, dirty, portion, holding.free - dirty.min(holding.free));
+            self.give_at_once(below, dirty, kept.max(dirty.saturating_sub(portion)));
+            self.tidy_at_once(below, kept, holding.free.saturating_sub(dirty));
         }
         let dirty = below.pages.dirty_free_bytes();
         self.alone.judged.store(dirty, Ordering::Relaxed);
-        below
-            .pages
-            .limits
-            .set_free_mark(if dirty < KEPT { holding.retained.min(KEPT).max(dirty) } else { dirty } + STEP);
+        // Up to what may stay nothing is done, and beyond it at each step.
+        let next = if dirty < kept { holding.retained.clamp(dirty, kept) } else { dirty };
+        below.pages.limits.set_free_mark(next + STEP);
     }
 
     fn left_in_vain(&self) -> usize {
@@ -118,23 +120,36 @@ impl<O: Os> Upkeep<O> {
         }
     }
 
-    fn give_at_once(&self, below: &Below<'_, O>, dirty: usize, portion: usize, in_spans: usize) {
-        let mut gone = 0;
-        if dirty > KEPT {
-            gone += below.pages.release(below.os, KEPT.max(dirty.saturating_sub(portion)), Ticks(0));
+    /// So much free memory may stay as it becomes free; more where an option says so.
+    fn kept_at_once(&self, below: &Below<'_, O>) -> usize {
+        match below.options.get(OptionId::retain) {
+            AUTO => KEPT,
+            _ => self.holding_now(below).retained.max(KEPT),
         }
-        if in_spans > self.alone.spans_from.load(Ordering::Relaxed) {
-            let (in_pages, is_over) = self.tidy_portion(below);
+    }
+
+    fn give_at_once(&self, below: &Below<'_, O>, dirty: usize, kept: usize) {
+        if dirty > kept {
+            self.note_given(below, below.pages.release(below.os, kept, Ticks(0)));
+        }
+    }
+
+    fn tidy_at_once(&self, below: &Below<'_, O>, kept: usize, in_spans: usize) {
+        if in_spans > self.alone.spans_from.load(Ordering::Relaxed).max(kept) {
+            let (gone, is_over) = self.tidy_portion(below);
             if is_over {
-                let left = in_spans.saturating_sub(in_pages);
-                self.alone.spans_from.store(KEPT.max(left + left / 8), Ordering::Relaxed);
+                let left = in_spans.saturating_sub(gone);
+                self.alone.spans_from.store(left + left / 8, Ordering::Relaxed);
             }
-            gone += in_pages;
+            self.note_given(below, gone);
         }
-        if gone > 0 {
-            self.count_released(gone);
-            self.shedding.note_shed(gone);
-            self.alone.given.fetch_add(gone as u64, Ordering::Relaxed);
+    }
+
+    fn note_given(&self, below: &Below<'_, O>, bytes: usize) {
+        if bytes > 0 {
+            self.count_released(bytes);
+            self.shedding.note_shed(bytes);
+            self.alone.given.fetch_add(bytes as u64, Ordering::Relaxed);
             self.alone.given_at.store(below.pages.clock.load());
         }
     }

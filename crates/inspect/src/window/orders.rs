@@ -67,7 +67,7 @@ impl Why {
             Why::Busy => "its janitor is busy; it will be done with its next tick",
             Why::NoJanitor => {
                 "the process is idle and has no janitor (it has one thread, or 'janitor' is off); it will be done when it \
-                 next allocates or frees what its caches do not hold"
+                 next allocates"
             }
         }
     }
@@ -165,6 +165,8 @@ struct LetterBox {
     most: usize,
     calls: u64,
     bell: u64,
+    /// Zero there sends the next request for memory to the slow path; an older library has none.
+    ring: Option<u64>,
 }
 
 impl LetterBox {
@@ -189,6 +191,7 @@ impl LetterBox {
             most,
             calls: at("janitor.calls")?,
             bell: at("janitor.bell")?,
+            ring: at("cache.ring").ok(),
         })
     }
 
@@ -229,6 +232,8 @@ impl LetterBox {
         if wakes {
             // Only while its thread is ours: it looks at the word again when it goes on.
             memory.write(self.bell, &RUNG.to_le_bytes())?;
+        } else if let Some(ring) = self.ring {
+            memory.write(ring, &0u64.to_le_bytes())?;
         }
         Ok(asked)
     }

@@ -11,7 +11,15 @@ use core::sync::atomic::Ordering::Relaxed;
 
 pub(crate) const MIB: usize = 1 << 20;
 
+/// A heap whose janitor is the test, which calls `tick`.
 pub(crate) fn heap() -> Box<Heap<Fake>> {
+    let heap = alone();
+    assert!(heap.claim_janitor());
+    heap
+}
+
+/// A heap without a janitor: its slow paths do the ticks.
+pub(crate) fn alone() -> Box<Heap<Fake>> {
     Box::new(Heap::new(Fake::default()))
 }
 
@@ -246,7 +254,7 @@ fn a_refused_release_is_tried_again() {
 
 #[test]
 fn one_thread_does_the_work_on_its_slow_paths_when_the_time_has_come() {
-    let heap = heap();
+    let heap = alone();
     let blocks = fill(&heap, 3000, 2000);
     free(&heap, blocks);
     let before = heap.stats().ticks;
@@ -260,7 +268,7 @@ fn one_thread_does_the_work_on_its_slow_paths_when_the_time_has_come() {
 
 #[test]
 fn slow_paths_tick_once_in_a_quarter_of_the_delay_unless_a_thread_does() {
-    let heap = heap();
+    let heap = alone();
     // As long as there is no memory for its tables a heap has no ticks.
     heap.os().refuse_after(Request::Reserve, 0);
     heap.tick(true);
@@ -348,7 +356,7 @@ fn empty_blocks_are_left_out_of_core_files_until_they_are_used_again() {
 
 #[test]
 fn the_janitor_is_claimed_once_and_can_be_switched_off() {
-    let heap = heap();
+    let heap = alone();
     assert!(heap.claim_janitor() && !heap.claim_janitor());
     heap.unclaim_janitor();
     assert!(heap.claim_janitor(), "its thread could not be made, or has ended");
@@ -360,7 +368,7 @@ fn the_janitor_is_claimed_once_and_can_be_switched_off() {
 
 #[test]
 fn the_thread_sleeps_when_all_is_done_wakes_by_a_slow_path_and_ends_when_told() {
-    let heap: &'static Heap<Fake> = Box::leak(heap());
+    let heap: &'static Heap<Fake> = Box::leak(alone());
     heap.set_option(b"release_delay", b"20ms").unwrap();
     let blocks = fill(heap, 3000, 2000);
     assert!(heap.claim_janitor());
@@ -393,7 +401,7 @@ fn is_so_soon(is_so: impl Fn() -> bool) -> bool {
 
 #[test]
 fn the_thread_does_not_sleep_before_what_was_freed_last_is_gone_however_long_no_cache_has_moved() {
-    let heap: &'static Heap<Fake> = Box::leak(heap());
+    let heap: &'static Heap<Fake> = Box::leak(alone());
     heap.set_option(b"release_delay", b"40ms").unwrap();
     assert!(heap.claim_janitor());
     let thread = std::thread::spawn(|| heap.run_janitor(false));
@@ -410,7 +418,7 @@ fn the_thread_does_not_sleep_before_what_was_freed_last_is_gone_however_long_no_
 
 #[test]
 fn a_janitor_that_is_retired_ends_and_there_is_no_other() {
-    let heap: &'static Heap<Fake> = Box::leak(heap());
+    let heap: &'static Heap<Fake> = Box::leak(alone());
     heap.allocate(1);
     assert!(!heap.janitor_is_retired() && !heap.stop_janitor(), "there is no thread yet");
     let run = || std::thread::spawn(|| heap.run_janitor(false));
@@ -428,7 +436,7 @@ fn a_janitor_that_is_retired_ends_and_there_is_no_other() {
 
 #[test]
 fn a_janitor_ends_when_it_is_switched_off_and_its_handle_goes_to_one_who_waits() {
-    let heap: &'static Heap<Fake> = Box::leak(heap());
+    let heap: &'static Heap<Fake> = Box::leak(alone());
     heap.set_option(b"release_delay", b"20ms").unwrap();
     heap.allocate(1);
     assert!(heap.take_janitor(2).is_none(), "there is none");

@@ -1,6 +1,6 @@
 //! Last words: when they are written, by whom, and what becomes of a place that cannot be written.
 
-use super::janitor::{MIB, fill, free, heap};
+use super::janitor::{MIB, alone, fill, free};
 use crate::heap::{Heap, Hooks};
 use crate::options::{OptionId, PATH_BYTES};
 use crate::os::Os;
@@ -61,7 +61,7 @@ fn taken(file: &Path) -> String {
 
 #[test]
 fn a_refusal_of_the_hard_limit_is_written_once_and_refuses_as_before() {
-    let (heap, folder) = (heap(), Folder::new("refused"));
+    let (heap, folder) = (alone(), Folder::new("refused"));
     let file = folder.file("words");
     heap.set_option(b"hard_limit", b"16M").unwrap();
     aim(&heap, &file);
@@ -84,7 +84,7 @@ fn a_refusal_of_the_hard_limit_is_written_once_and_refuses_as_before() {
 
 #[test]
 fn what_the_system_refuses_and_what_is_granted_after_all_is_no_reason() {
-    let (heap, folder) = (heap(), Folder::new("granted"));
+    let (heap, folder) = (alone(), Folder::new("granted"));
     let file = folder.file("words");
     aim(&heap, &file);
     come_by(&heap);
@@ -101,7 +101,7 @@ fn what_the_system_refuses_and_what_is_granted_after_all_is_no_reason() {
 
 /// A heap that knows its group: so much of its limit is in use.
 fn heap_in_group(limit: usize, in_use: usize) -> Box<Heap<Fake>> {
-    let heap = heap();
+    let heap = alone();
     heap.os().group_limit.store(limit, Relaxed);
     heap.os().group_in_use.store(in_use, Relaxed);
     heap
@@ -186,7 +186,7 @@ fn refuse(heap: &Heap<Fake>) {
 
 #[test]
 fn the_path_names_the_process_and_its_program() {
-    let (heap, folder) = (heap(), Folder::new("names"));
+    let (heap, folder) = (alone(), Folder::new("names"));
     aim(&heap, &folder.file("%e-%p-%%.words"));
     refuse(&heap);
     assert_eq!(folder.names(), [format!("fake-{}-%.words", std::process::id())]);
@@ -194,7 +194,7 @@ fn the_path_names_the_process_and_its_program() {
 
 #[test]
 fn a_file_is_replaced_and_nothing_else_is() {
-    let (heap, folder) = (heap(), Folder::new("others"));
+    let (heap, folder) = (alone(), Folder::new("others"));
     fs::write(folder.file("old"), "old words").unwrap();
     aim(&heap, &folder.file("old"));
     refuse(&heap);
@@ -213,7 +213,7 @@ fn a_file_is_replaced_and_nothing_else_is() {
 
 #[test]
 fn a_full_disk_is_told_in_one_line_and_not_tried_again() {
-    let (heap, folder) = (heap(), Folder::new("full"));
+    let (heap, folder) = (alone(), Folder::new("full"));
     let file = folder.file("words");
     fs::write(&file, "old words").unwrap();
     aim(&heap, &file);
@@ -249,7 +249,7 @@ fn call_sites_stand_in_it_where_the_profile_is_on() {
 
 #[test]
 fn a_handler_inside_the_heap_leaves_it_to_the_thread_that_it_interrupted() {
-    let (heap, folder) = (heap(), Folder::new("handler"));
+    let (heap, folder) = (alone(), Folder::new("handler"));
     let file = folder.file("words");
     aim(&heap, &file);
     heap.set_option(b"hard_limit", b"16M").unwrap();
@@ -267,7 +267,7 @@ fn a_handler_inside_the_heap_leaves_it_to_the_thread_that_it_interrupted() {
 
 #[test]
 fn a_child_says_its_own() {
-    let (heap, folder) = (heap(), Folder::new("child"));
+    let (heap, folder) = (alone(), Folder::new("child"));
     let file = folder.file("words");
     aim(&heap, &file);
     refuse(&heap);
@@ -291,7 +291,7 @@ fn a_process_that_gained_rights_has_no_path() {
 
 #[test]
 fn the_janitor_writes_and_who_was_refused_waits() {
-    let (heap, folder) = (heap(), Folder::new("janitor"));
+    let (heap, folder) = (alone(), Folder::new("janitor"));
     let file = folder.file("words");
     heap.set_option(b"release_delay", b"1h").unwrap();
     aim(&heap, &file);
@@ -317,7 +317,7 @@ fn the_janitor_writes_and_who_was_refused_waits() {
 
 #[test]
 fn who_waits_for_a_janitor_that_does_not_come_goes_on() {
-    let (heap, folder) = (heap(), Folder::new("stopped"));
+    let (heap, folder) = (alone(), Folder::new("stopped"));
     let file = folder.file("words");
     aim(&heap, &file);
     heap.set_option(b"hard_limit", b"16M").unwrap();
@@ -333,7 +333,7 @@ fn who_waits_for_a_janitor_that_does_not_come_goes_on() {
 
 #[test]
 fn nothing_is_allocated_for_it() {
-    let (heap, folder) = (heap(), Folder::new("memory"));
+    let (heap, folder) = (alone(), Folder::new("memory"));
     aim(&heap, &folder.file("words"));
     come_by(&heap);
     heap.set_option(b"hard_limit", b"16M").unwrap();

@@ -1,0 +1,109 @@
+//! What goes back where there is no janitor: at once, at ticks that light traffic does, and what stays for a program that wants it again.
+
+use super::janitor::{MIB, alone, fill, free};
+use crate::heap::Heap;
+use crate::os::fake::Fake;
+use std::sync::atomic::Ordering::Relaxed;
+
+const MILLISECOND: u64 = 1_000_000;
+
+fn in_memory(heap: &Heap<Fake>) -> usize {
+    heap.stats().resident as usize
+}
+
+/// As with restartable sequences, whose fast paths nobody sees.
+fn with_sequences() -> Box<Heap<Fake>> {
+    let mut os = Fake::default();
+    os.has_sequences = true;
+    Box::new(Heap::new(os))
+}
+
+/// A few blocks come and go, ten times a second, for so many seconds.
+fn light_traffic(heap: &Heap<Fake>, seconds: u64) {
+    for _ in 0..10 * seconds {
+        heap.os().clock.fetch_add(100 * MILLISECOND, Relaxed);
+        heap.free(heap.allocate(100));
+    }
+}
+
+#[test]
+fn a_burst_that_silence_follows_leaves_little() {
+    for (count, bytes) in [(1, 400 * MIB), (400, MIB), (4000, 100 << 10), (20_000, 20_000), (400_000, 1000)] {
+        let heap = alone();
+        let blocks = fill(&heap, count, bytes);
+        free(&heap, blocks);
+        let left = in_memory(&heap);
+        assert!(left < 32 * MIB + count * bytes / 10, "{left} bytes of {count} times {bytes}");
+        heap.verify();
+    }
+}
+
+#[test]
+fn light_traffic_has_the_rest_go_and_then_nobody_looks_any_more() {
+    for heap in [alone(), with_sequences()] {
+        let live = fill(&heap, 1000, 1000);
+        let blocks = fill(&heap, 400_000, 700);
+        free(&heap, blocks);
+        light_traffic(&heap, 4);
+        assert!(in_memory(&heap) < 12 * MIB, "{}", in_memory(&heap));
+        assert_eq!(
+            heap.cache.front.is_direct(),
+            heap.cache.front.is_on(),
+            "requests are served unseen again"
+        );
+        let ticks = heap.stats().ticks;
+        light_traffic(&heap, 4);
+        assert!(heap.stats().ticks <= ticks + 2);
+        free(&heap, live);
+    }
+}
+
+#[test]
+fn what_may_stay_by_the_option_stays_as_it_becomes_free() {
+    let heap = alone();
+    heap.set_option(b"retain", b"1G").unwrap();
+    let blocks = fill(&heap, 100, MIB);
+    free(&heap, blocks);
+    assert!(in_memory(&heap) >= 100 * MIB);
+}
+
+#[test]
+fn what_a_program_fills_and_frees_again_and_again_stays_from_the_second_time_on() {
+    for (count, bytes) in [(100, MIB), (100_000, 1000)] {
+        let heap = alone();
+        let given = |heap: &Heap<Fake>| heap.stats().given_back as usize;
+        for _ in 0..2 {
+            let blocks = fill(&heap, count, bytes);
+            free(&heap, blocks);
+        }
+        let before = given(&heap);
+        for _ in 0..20 {
+            let blocks = fill(&heap, count, bytes);
+            free(&heap, blocks);
+        }
+        let gone = given(&heap) - before;
+        assert!(gone < 2 * count * bytes, "{gone} bytes went in 20 rounds of {}", count * bytes);
+    }
+}
+
+#[test]
+fn a_process_gets_a_janitor_and_nobody_looks_any_more() {
+    let heap = with_sequences();
+    let live = fill(&heap, 20, MIB);
+    free(&heap, live);
+    assert!(!heap.cache.front.is_direct(), "something waits");
+    assert!(heap.claim_janitor());
+    heap.free(heap.allocate(100));
+    assert!(heap.cache.front.is_direct());
+}
+
+#[test]
+fn a_ring_from_outside_is_heard_by_a_request_that_the_cache_could_serve() {
+    let heap = with_sequences();
+    heap.free(heap.allocate(100));
+    assert!(heap.cache.front.is_direct());
+    // As the tool does it.
+    heap.cache.front.set_direct(false);
+    heap.free(heap.allocate(100));
+    assert!(heap.cache.front.is_direct());
+}
