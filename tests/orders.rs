@@ -15,10 +15,7 @@ struct Idle(Child);
 impl Idle {
     /// With one thread, or with a janitor beside two.
     fn start(ground: Ground, threads: usize, release_delay: &str) -> Idle {
-        let source = library::repository().join("tests/orders/idle.c");
-        let program = compile::program(&source, ground, &["-pthread".into()]).unwrap();
-        let mut command: Command = machine::command(&program);
-        ground.prepare(&mut command).unwrap();
+        let mut command = command("idle.c", ground);
         command.args((1..threads).map(|_| "thread")).env("VCM_RELEASE_DELAY", release_delay);
         Self::of(&mut command)
     }
@@ -55,6 +52,14 @@ impl Drop for Idle {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+fn command(source: &str, ground: Ground) -> Command {
+    let source = library::repository().join("tests/orders").join(source);
+    let program = compile::program(&source, ground, &["-pthread".into()]).unwrap();
+    let mut command = machine::command(&program);
+    ground.prepare(&mut command).unwrap();
+    command
 }
 
 fn done(answer: Result<Answer, String>) -> bool {
@@ -124,6 +129,16 @@ fn an_order_waits_for_a_process_that_is_stopped_or_has_no_janitor_and_says_why()
     let single = Idle::start(Ground::Preload, 1, "10ms");
     let answer = give(&single.seen(), &Order::Set("cache_limit=1M"));
     assert!(matches!(&answer, Ok(Answer::Waits(Why::NoJanitor))), "{answer:?}");
+}
+
+#[test]
+fn a_busy_process_of_one_thread_obeys() {
+    for ground in [Ground::Preload, Ground::Locked, Ground::Hardened, Ground::Static] {
+        let busy = Idle::of(&mut command("busy.c", ground));
+        let answer = give(&busy.seen(), &Order::Set("cache_limit=1M"));
+        assert!(done(answer) && busy.cache_limit() == Some(1 << 20), "{ground:?}");
+        assert!(done(give(&busy.seen(), &Order::Release(None))), "{ground:?}");
+    }
 }
 
 #[test]

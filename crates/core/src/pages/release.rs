@@ -4,7 +4,7 @@
 //! held over each block, so that a fork never happens while units are withheld.
 
 use super::runs::Huge;
-use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, BLOCK_UNITS, Pages, State, Withheld, bits};
+use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, BLOCK_UNITS, MARKS_PER_UNIT, Pages, State, Withheld, bits};
 use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
 use crate::base::ticks::{Tick, Ticks};
@@ -19,6 +19,8 @@ const DENSE_BYTES: u64 = (BLOCK_BYTES - BLOCK_BYTES / 64) as u64;
 const LOOKS_FOR_EACH_COLLAPSE: u32 = 2;
 /// Units whose bits in `allocated` fill a page.
 const UNITS_PER_PAGE_OF_BITS: u32 = (PAGE_BYTES / (ALLOCATED_PER_UNIT * size_of::<u32>())) as u32;
+/// Units whose marks fill a page.
+const UNITS_PER_PAGE_OF_MARKS: u32 = (PAGE_BYTES / MARKS_PER_UNIT) as u32;
 /// Heaps below this gain nothing from huge pages.
 const LEAST_FOR_HUGE: u32 = 16;
 
@@ -129,8 +131,8 @@ impl<O: Os> Pages<O> {
         (dirty & !refused).count_ones() as usize * UNIT_BYTES
     }
 
-    /// Releases the pages of `allocated` that have bits of withheld units only: no block lies there, so all of
-    /// them are zero, and stay so.
+    /// Releases the pages of `allocated` and of the marks that are about withheld units only: no block lies there, so nobody
+    /// changes them, and zero says so too.
     fn release_bits(&self, os: &O, number: u32, withheld: u128, dirty: u128) {
         if os.page_bytes() > PAGE_BYTES {
             return;
@@ -139,6 +141,13 @@ impl<O: Os> Pages<O> {
             let first = self.allocated.at((number * BLOCK_UNITS + start) as usize * ALLOCATED_PER_UNIT);
             os.release(first.addr(), (length / UNITS_PER_PAGE_OF_BITS) as usize * PAGE_BYTES);
         });
+        if self.keeps_marks() {
+            // A policy then says of a second free there that nobody has such a block, not that it was freed.
+            bits::each_run(whole(withheld, dirty, UNITS_PER_PAGE_OF_MARKS), |start, length| {
+                let first = self.marks.at((number * BLOCK_UNITS + start) as usize * MARKS_PER_UNIT);
+                os.release(first.addr(), (length / UNITS_PER_PAGE_OF_MARKS) as usize * PAGE_BYTES);
+            });
+        }
     }
 
     fn leave_out_of_dumps(&self, os: &O, number: u32) -> bool {

@@ -70,14 +70,15 @@ impl Alone {
 }
 
 impl<O: Os> Upkeep<O> {
-    /// For a request that came to the slow path without need: whether a tick is due. Cheap.
-    pub fn look(&self, below: &Below<'_, O>) -> bool {
+    /// For a request that came to the slow path without need: sets when the next one comes. Returns the cheap clock, while
+    /// something waits.
+    pub(super) fn pace(&self, below: &Below<'_, O>) -> Option<u64> {
         if !self.alone.waits() {
-            return false;
+            return None;
         }
         if self.thread.is_running() {
             self.end_waiting(below, 0);
-            return false;
+            return None;
         }
         let now = below.os.roughly_now();
         let is_busy = self.alone.looked_at.swap(now, Ordering::Relaxed) == now;
@@ -87,7 +88,7 @@ impl<O: Os> Upkeep<O> {
         };
         self.alone.between.store(between, Ordering::Relaxed);
         below.cache.look_every(between);
-        self.is_tick_due(now)
+        Some(now)
     }
 
     /// What is due after a slow path, every so often, where frees made memory free and while some waits.

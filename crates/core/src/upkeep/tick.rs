@@ -165,9 +165,10 @@ impl<O: Os> Upkeep<O> {
         Ok(())
     }
 
-    /// Whether the next tick is due at this time.
-    pub(super) fn is_tick_due(&self, now: u64) -> bool {
-        now >= self.schedule.next.load(Ordering::Relaxed)
+    /// For a request that came to the slow path without need: whether a tick is due. Cheap.
+    #[inline]
+    pub fn look(&self, below: &Below<'_, O>) -> bool {
+        self.pace(below).is_some_and(|now| now >= self.schedule.next.load(Ordering::Relaxed))
     }
 
     /// Does a tick if the last one was long enough ago: the janitor's work where it has no thread.

@@ -48,9 +48,26 @@ fn only_a_live_block_can_be_freed_and_only_once() {
         for _ in 0..5000 {
             heap.free(heap.allocate(64));
         }
-        heap.release(0);
         assert_eq!(free(block), Some(Fault::DoubleFree));
+        heap.release(0);
+        // With the memory goes what was known of its blocks, where nothing else lies nearby.
+        assert!(matches!(free(block), Some(Fault::DoubleFree | Fault::FreeMemory)));
     }
+}
+
+#[test]
+fn what_is_known_of_freed_blocks_goes_with_their_memory() {
+    let heap = hardened();
+    let blocks: Vec<_> = (0..2000).map(|_| heap.allocate(20_000)).collect();
+    blocks.iter().for_each(|block| fill(*block, 20_000, 7));
+    blocks.iter().for_each(|block| heap.free(*block));
+    heap.release(0);
+    let known = blocks.iter().filter(|block| heap.state_of(**block) != super::states::State::Never).count();
+    assert!(known < blocks.len() / 10, "{known} of {}", blocks.len());
+    blocks.iter().for_each(|block| assert!(fault_of(heap.take_back(*block, Maker::Malloc)).is_some()));
+    let again: Vec<_> = (0..2000).map(|_| heap.allocate(20_000)).collect();
+    assert!(again.iter().all(|block| holds(*block, 20_000, 0)));
+    again.iter().for_each(|block| heap.free(*block));
 }
 
 #[test]

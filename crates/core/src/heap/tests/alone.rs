@@ -59,6 +59,21 @@ fn light_traffic_has_the_rest_go_and_then_nobody_looks_any_more() {
 }
 
 #[test]
+fn light_traffic_has_the_rest_go_after_a_burst_that_took_some_ticks() {
+    for bytes in [700, 20_000] {
+        let heap = with_sequences();
+        let blocks = fill(&heap, 200 * MIB / bytes, bytes);
+        for part in blocks.chunks(blocks.len() / 5) {
+            heap.os().clock.fetch_add(300 * MILLISECOND, Relaxed);
+            free(&heap, part.iter().copied());
+        }
+        light_traffic(&heap, 4);
+        assert!(in_memory(&heap) < 12 * MIB, "{} bytes after {bytes}", in_memory(&heap));
+        assert!(heap.cache.front.is_direct());
+    }
+}
+
+#[test]
 fn what_may_stay_by_the_option_stays_as_it_becomes_free() {
     let heap = alone();
     heap.set_option(b"retain", b"1G").unwrap();

@@ -24,15 +24,17 @@ mod restart_pending;
 mod simple_messenger;
 mod swapped;
 mod thread_cache_share;
+mod unit_filter;
 mod variable_lost;
 mod variables_ignored;
 
 use super::check::Check;
 
-pub static ALL: [&Check; 26] = [
+pub static ALL: [&Check; 27] = [
     &preload_over_tcmalloc::CHECK,
     &preload_refused::CHECK,
     &restart_pending::CHECK,
+    &unit_filter::CHECK,
     &no_memory_target::CHECK,
     &variables_ignored::CHECK,
     &variable_lost::CHECK,
