@@ -55,7 +55,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/upkeep",
         module: "crate::upkeep",
-        files: "patience callback thread mod collect bound retain limits relief words shed alone tick window",
+        files: "patience callback thread mod collect bound retain limits relief words shed alone condense tick window",
     },
     Order {
         folder: "crates/core/src/heap",

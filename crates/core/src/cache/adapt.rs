@@ -42,6 +42,9 @@ impl<O: Os> Cache<O> {
             0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
             _ => (capacity + by).min(most_cached(class)),
         };
+        if target > SMALL_BLOCKS && below.central.condenses(class) {
+            return Ok(false);
+        }
         if target <= capacity || !may_help(slab, class, capacity, miss) {
             return Ok(false);
         }

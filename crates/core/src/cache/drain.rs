@@ -26,30 +26,47 @@ pub struct Stillness {
     pub slab: Ticks,
     /// One class, while others move.
     pub class: Ticks,
+    /// Classes that are emptied whether or not they stand still, a bit each.
+    pub anyhow: u128,
 }
 
 impl Stillness {
-    fn of(self, slab: Slab) -> Ticks {
-        if still_classes(slab, Ticks(0)).all(|class| slab.ticks_still(class) >= self.slab) {
-            self.slab
-        } else {
-            self.class
-        }
+    fn of(self, slab: Slab) -> Which {
+        let ticks = match classes(slab).all(|class| slab.ticks_still(class) >= self.slab) {
+            true => self.slab,
+            false => self.class,
+        };
+        Which { ticks, anyhow: self.anyhow }
     }
 }
 
-/// The classes of a slab that are set up and have stood still for so many ticks.
-fn still_classes(slab: Slab, ticks: Ticks) -> impl Iterator<Item = SizeClass> {
-    SizeClass::all()
-        .filter(move |class| slab.read(*class) != Word::UNSET && slab.ticks_still(*class) >= ticks)
+/// The classes of one slab that are emptied.
+#[derive(Clone, Copy)]
+struct Which {
+    /// Those that have stood still for so many ticks,
+    ticks: Ticks,
+    /// and these.
+    anyhow: u128,
 }
 
-/// Whether classes that have stood still for so many ticks have something that somebody else may want; or all
-/// of them have, and had long arrays.
-fn has_something(slab: Slab, ticks: Ticks) -> bool {
-    still_classes(slab, ticks).any(|class| ticks == Ticks(0) || slab.read(class).holds_anything(class))
-        || slab.has_used_big_arrays()
-            && still_classes(slab, Ticks(0)).all(|class| slab.ticks_still(class) >= ticks)
+impl Which {
+    const ALL: Which = Which { ticks: Ticks(0), anyhow: 0 };
+
+    fn has(self, slab: Slab, class: SizeClass) -> bool {
+        slab.ticks_still(class) >= self.ticks || self.anyhow >> class.index() & 1 != 0
+    }
+}
+
+/// The classes of a slab that are set up.
+fn classes(slab: Slab) -> impl Iterator<Item = SizeClass> {
+    SizeClass::all().filter(move |class| slab.read(*class) != Word::UNSET)
+}
+
+/// Whether these classes have something that somebody else may want; or all of them stand still, and had long arrays.
+fn has_something(slab: Slab, which: Which) -> bool {
+    let holds = |class| which.ticks == Ticks(0) || slab.read(class).holds_anything(class);
+    classes(slab).filter(|class| which.has(slab, *class)).any(holds)
+        || slab.has_used_big_arrays() && classes(slab).all(|class| slab.ticks_still(class) >= which.ticks)
 }
 
 impl<O: Os> Cache<O> {
@@ -58,7 +75,7 @@ impl<O: Os> Cache<O> {
     pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
         let at = below.pages.clock.load();
         let _held = self.freezer.lock();
-        self.drain_slots(below, |_| Ticks(0), |_| at)
+        self.drain_slots(below, |_| Which::ALL, |_| at)
     }
 
     /// Returns blocks and room of what nobody has used for so many ticks, of which each call is one; `since` tells from
@@ -79,18 +96,18 @@ impl<O: Os> Cache<O> {
         Ok(Look { moved, refused: !stopped })
     }
 
-    /// Freezes slabs, all with one fence, and empties in each the classes that stood still for at least as
-    /// many ticks as `least` says. Slabs that have nothing there are left alone. The caller holds the freezer.
+    /// Freezes slabs, all with one fence, and empties in each the classes that `which` says. Slabs that have nothing there are
+    /// left alone. The caller holds the freezer.
     fn drain_slots(
         &self,
         below: Below<'_, O>,
-        least: impl Fn(Slab) -> Ticks,
+        which: impl Fn(Slab) -> Which,
         since: impl Fn(Ticks) -> Tick,
     ) -> Result<bool, Misuse> {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
         let mut outcome = Ok(());
         self.each_made(|slot, slab| {
-            if has_something(slab, least(slab)) {
+            if has_something(slab, which(slab)) {
                 self.in_use(slot).store(base, Ordering::Release);
             }
         });
@@ -100,13 +117,13 @@ impl<O: Os> Cache<O> {
             if self.in_use(slot).load(Ordering::Relaxed) == slab.0 {
                 return;
             }
-            let ticks = least(slab);
+            let which = which(slab);
             if slot < cpus {
                 if stopped {
-                    outcome = outcome.and(self.empty(below, slab, ticks, since(ticks)));
+                    outcome = outcome.and(self.empty(below, slab, which, since(which.ticks)));
                 }
             } else if let Some(_held) = self.patient_lock(slot) {
-                outcome = outcome.and(self.empty(below, slab, ticks, since(ticks)));
+                outcome = outcome.and(self.empty(below, slab, which, since(which.ticks)));
             }
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
@@ -143,15 +160,15 @@ impl<O: Os> Cache<O> {
             }
             // The room of what was set up, not all that was granted: a thread that this child's handler
             // interrupted may have some in its hands, and use it.
-            still_classes(slab, Ticks(0)).for_each(|class| unset(below, slab, class));
+            classes(slab).for_each(|class| unset(below, slab, class));
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
     }
 
-    /// Empties the classes of a slab that stood still for so many ticks. Nobody else uses it.
-    fn empty(&self, below: Below<'_, O>, slab: Slab, ticks: Ticks, at: Tick) -> Result<(), Misuse> {
+    /// Empties these classes of a slab. Nobody else uses it.
+    fn empty(&self, below: Below<'_, O>, slab: Slab, which: Which, at: Tick) -> Result<(), Misuse> {
         let mut outcome = Ok(());
-        for class in still_classes(slab, ticks) {
+        for class in classes(slab).filter(|class| which.has(slab, *class)) {
             let word = slab.read(class);
             let first = core::ptr::from_ref(slab.entry(word.base(class))).cast::<usize>().wrapping_add(1);
             // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.

@@ -76,7 +76,7 @@ fn a_class_that_nobody_uses_gives_its_blocks_back_while_another_is_in_use() {
     blocks.iter().for_each(|block| whole.free(idle, *block));
     let cached = whole.cache.cached_blocks(idle);
     assert_ne!(cached, 0);
-    let patience = Stillness { slab: Ticks(2), class: Ticks(4) };
+    let patience = Stillness { slab: Ticks(2), class: Ticks(4), anyhow: 0 };
     let ages = core::cell::RefCell::new(Vec::new());
     let mut looks = Vec::new();
     for call in 0..6 {
@@ -103,7 +103,9 @@ fn a_class_does_not_age_before_it_is_used() {
     for _ in 0..4 {
         whole
             .cache
-            .drain_still(whole.below(), Stillness { slab: Ticks(200), class: Ticks(200) }, |_| Tick(7))
+            .drain_still(whole.below(), Stillness { slab: Ticks(200), class: Ticks(200), anyhow: 0 }, |_| {
+                Tick(7)
+            })
             .unwrap();
     }
     let mut ages = Vec::new();
@@ -276,7 +278,7 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
             })
         })
         .collect();
-    let impatient = Stillness { slab: Ticks(1), class: Ticks(1) };
+    let impatient = Stillness { slab: Ticks(1), class: Ticks(1), anyhow: 0 };
     for round in 0..400 {
         match round % 2 {
             0 => _ = whole.cache.drain(whole.below()).unwrap(),

@@ -19,7 +19,7 @@ pub use lists::locate;
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
-use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
@@ -62,6 +62,8 @@ struct Class<O: Os> {
     refusals: AtomicU32,
     /// For how many ticks the transfer array was empty, or FORGOTTEN.
     empty_for: AtomicU32,
+    /// What is freed goes to the spans, past the transfer array.
+    condenses: AtomicBool,
     spans: Mutex<SpanLists, O>,
 }
 
@@ -105,6 +107,7 @@ impl<O: Os> Central<O> {
                     capacity: AtomicU32::new(0),
                     refusals: AtomicU32::new(0),
                     empty_for: AtomicU32::new(FORGOTTEN),
+                    condenses: AtomicBool::new(false),
                     spans: Mutex::new(SpanLists::new()),
                 }
             }; TABLE_LEN],
@@ -198,11 +201,22 @@ impl<O: Os> Central<O> {
 
     /// Takes free blocks of one class, into the transfer array as far as there is room.
     pub fn give(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        let kept = self.keep(os, pages, class, blocks)?;
+        let kept = if self.condenses(class) { 0 } else { self.keep(os, pages, class, blocks)? };
         match blocks.get(kept..) {
             Some(rest) if !rest.is_empty() => self.give_to_spans(pages, class, rest),
             _ => Ok(()),
         }
+    }
+
+    /// Whether caches of a class are to stay short, for its blocks to come from the fullest spans.
+    #[inline]
+    pub fn condenses(&self, class: SizeClass) -> bool {
+        self.class(class).condenses.load(Ordering::Relaxed)
+    }
+
+    /// Has what is freed of a class go to the spans from now on, or not any more.
+    pub fn condense(&self, class: SizeClass, on: bool) {
+        self.class(class).condenses.store(on, Ordering::Relaxed);
     }
 
     /// Takes free blocks of one class straight into their spans.

@@ -1,4 +1,5 @@
 mod alone;
+mod condense;
 mod growth;
 mod janitor;
 mod pressure;
@@ -312,6 +313,8 @@ fn moves_of_a_buffer(heap: &Heap<Fake>) -> usize {
         moves += usize::from(next != block && bytes > 2 << 20);
         block = next;
     }
+    // What nobody wrote would go as it becomes free.
+    fill(block, 32 << 20, 1);
     heap.free(block);
     moves
 }

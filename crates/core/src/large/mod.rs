@@ -20,6 +20,10 @@ const MOST_MOVES: u64 = 512;
 const MOVED_PART: usize = 2 << 20;
 /// Freed blocks that are remembered.
 const REMEMBERED: usize = 64;
+/// From here on a freed block may be found sparse, in one free of so many, and is where less than this part of it is in memory.
+const LOOKED_AT_FROM: usize = 1 << 20;
+const FREES_PER_LOOK: usize = 8;
+const SPARSE_PART: usize = 4;
 /// A block that grew once is put where it can grow to so many times its size.
 const ROOM_TO_GROW: u32 = 16;
 
@@ -95,6 +99,27 @@ impl Large {
         let turn = self.frees.load(Ordering::Relaxed);
         self.frees.store((turn + 1) % REMEMBERED, Ordering::Relaxed);
         self.freed.iter().skip(turn).take(1).for_each(|place| place.store(address, Ordering::Relaxed));
+        Ok(())
+    }
+
+    /// Frees a block. Of a long one that its owner hardly wrote the memory goes at once: that is cheap, and under a later block
+    /// which is hardly written either it would stay for good, so such buffers would come to be in memory as a whole.
+    pub fn free_looking<O: Os>(&self, os: &O, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
+        let is_due = self.frees.load(Ordering::Relaxed).is_multiple_of(FREES_PER_LOOK);
+        let run = match self.find(pages, address) {
+            Ok(id) if is_due => Some((pages.span(id).start.get(), pages.span(id).units.get())),
+            _ => None,
+        };
+        let is_sparse = |(_, units): &(u32, u32)| {
+            let bytes = *units as usize * UNIT_BYTES;
+            bytes >= LOOKED_AT_FROM
+                && os.resident_bytes(address, bytes).is_some_and(|there| there < bytes / SPARSE_PART)
+        };
+        let sparse = run.filter(is_sparse);
+        self.free(pages, address)?;
+        if let Some((start, units)) = sparse {
+            pages.release_run(os, start, units);
+        }
         Ok(())
     }
 

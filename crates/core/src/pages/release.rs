@@ -79,16 +79,41 @@ impl<O: Os> Pages<O> {
             && (!wish.whole_only || state.runs.is_unused(&self.blocks, number))
     }
 
+    /// Releases the memory of units from `start` on that are free. Returns the bytes released.
+    pub fn release_run(&self, os: &O, start: u32, units: u32) -> usize {
+        let end = start + units;
+        let of = |number: u32| {
+            let (first, last) = (start.max(number * BLOCK_UNITS), end.min((number + 1) * BLOCK_UNITS));
+            bits::mask(first % BLOCK_UNITS, last - first)
+        };
+        let numbers = start / BLOCK_UNITS..=(end - 1) / BLOCK_UNITS;
+        numbers.map(|number| self.release_in_block(os, number, of(number), |_| true)).sum()
+    }
+
     fn release_block(&self, os: &O, number: u32, wish: Wish) -> usize {
+        self.release_in_block(os, number, u128::MAX, |state| {
+            state.runs.dirty_free as usize * UNIT_BYTES > wish.keep
+                && self.has_what_is_wished(state, number, wish)
+        })
+    }
+
+    fn release_in_block(
+        &self,
+        os: &O,
+        number: u32,
+        of: u128,
+        is_wished: impl FnOnce(&Guard<'_, State, O>) -> bool,
+    ) -> usize {
         let mut held = self.releasing.lock();
         let mut state = self.lock();
-        if state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep
-            || !self.has_what_is_wished(&state, number, wish)
-        {
+        if !is_wished(&state) {
             return 0;
         }
-        let unused = state.runs.is_unused(&self.blocks, number);
-        let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number);
+        let unused = of == u128::MAX && state.runs.is_unused(&self.blocks, number);
+        let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number, of);
+        if dirty == 0 {
+            return 0;
+        }
         *held = Withheld { block: number, units: withheld };
         // SAFETY: blocks belong to the holder of the state.
         let in_part = !unused && unsafe { (*self.blocks.at(number as usize)).huge } == Huge::Yes;

@@ -174,11 +174,11 @@ impl Runs {
         block.dirty & block.free
     }
 
-    /// Marks the free units of a block as used if some may hold memory, so that those can be given back
+    /// Marks the free ones of some units of a block as used if any may hold memory, so that those can be given back
     /// outside the lock. Returns the units withheld and those of them that may hold memory.
-    pub fn withhold_free(&mut self, blocks: &impl Blocks, number: u32) -> (u128, u128) {
+    pub fn withhold_free(&mut self, blocks: &impl Blocks, number: u32, of: u128) -> (u128, u128) {
         let block = Self::of(blocks, number);
-        let (free, dirty) = (block.free, block.dirty & block.free);
+        let (free, dirty) = (block.free & of, block.dirty & block.free & of);
         if dirty == 0 {
             return (0, 0);
         }

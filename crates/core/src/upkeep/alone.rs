@@ -131,7 +131,7 @@ impl<O: Os> Upkeep<O> {
 
     fn give_at_once(&self, below: &Below<'_, O>, dirty: usize, kept: usize) {
         if dirty > kept {
-            self.note_given(below, below.pages.release(below.os, kept, Ticks(0)));
+            self.count_gone(below, below.pages.release(below.os, kept, Ticks(0)));
         }
     }
 
@@ -142,11 +142,11 @@ impl<O: Os> Upkeep<O> {
                 let left = in_spans.saturating_sub(gone);
                 self.alone.spans_from.store(left + left / 8, Ordering::Relaxed);
             }
-            self.note_given(below, gone);
+            self.count_gone(below, gone);
         }
     }
 
-    fn note_given(&self, below: &Below<'_, O>, bytes: usize) {
+    fn count_gone(&self, below: &Below<'_, O>, bytes: usize) {
         if bytes > 0 {
             self.count_released(bytes);
             self.shedding.note_shed(bytes);

@@ -10,6 +10,7 @@ mod alone;
 mod bound;
 mod callback;
 mod collect;
+mod condense;
 mod limits;
 mod patience;
 mod relief;
@@ -37,6 +38,7 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use alone::Alone;
+use condense::Condensing;
 use limits::Group;
 use patience::Patience;
 use relief::Relief;
@@ -67,6 +69,7 @@ pub struct Upkeep<O: Os> {
     pub words: Words,
     schedule: Schedule,
     alone: Alone,
+    condensing: Condensing,
     patience: Patience,
     retain: Retain,
     pub(crate) shedding: Shedding,
@@ -103,6 +106,7 @@ impl<O: Os> Upkeep<O> {
             words: Words::new(),
             schedule: Schedule::new(),
             alone: Alone::new(),
+            condensing: Condensing::new(),
             patience: Patience::new(),
             retain: Retain::new(),
             shedding: Shedding::new(),

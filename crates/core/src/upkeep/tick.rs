@@ -233,13 +233,17 @@ impl<O: Os> Upkeep<O> {
         first: &mut First,
     ) -> Result<bool, Misuse> {
         let slab = STILL_TICKS * round.factor;
-        let still = Stillness { slab, class: if round.plenty { STILL_TICKS } else { round.delay() } };
+        let anyhow = self.choose_condensing(below, round.now);
+        let still = Stillness { slab, class: if round.plenty { STILL_TICKS } else { round.delay() }, anyhow };
         let free_since = |ticks| round.free_since(ticks);
         let look = first.of(below.cache.drain_still(below.of_cache(), still, free_since))?;
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
         first.of(self.keep_bound_at_tick(below))?;
         first.of(below.large.audit(below.pages))?;
         for class in SizeClass::all() {
+            if anyhow >> class.index() & 1 != 0 {
+                first.of(below.central.drain(below.pages, class, usize::MAX))?;
+            }
             first.of(below.central.trim(below.pages, class, round.free_since(Ticks(1))))?;
             below.central.forget_array(below.os, class, slab);
         }

@@ -72,7 +72,7 @@ fn a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen() {
     assert_eq!(whole.cache.drain(whole.below()), Ok(true));
     assert_eq!((FENCES.take(), cached(&whole)), (vec![fence(blocks)], 0), "one fence for all slabs");
     let blocks = fill(&whole);
-    let now = Stillness { slab: Ticks(0), class: Ticks(0) };
+    let now = Stillness { slab: Ticks(0), class: Ticks(0), anyhow: 0 };
     assert!(!whole.cache.drain_still(whole.below(), now, |_| Tick(7)).unwrap().refused);
     assert_eq!((FENCES.take(), cached(&whole)), (vec![fence(blocks)], 0));
 }

@@ -33,7 +33,7 @@ impl<O: Os> Heap<O> {
             }
         } else if class == SizeClass::LARGE {
             self.note_freed(address);
-            self.large.free(&self.pages, address)
+            self.large.free_looking(&self.os, &self.pages, address)
         } else if self.empties.owns(address) {
             self.empties.inspect(address).and_then(|empty| self.empties.take_back(empty))
         } else if self.guards.owns(address) {

@@ -2,6 +2,7 @@
 
 use super::janitor::{MIB, alone, fill, free};
 use crate::heap::Heap;
+use crate::os::Os;
 use crate::os::fake::Fake;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -121,4 +122,27 @@ fn a_ring_from_outside_is_heard_by_a_request_that_the_cache_could_serve() {
     heap.cache.front.set_direct(false);
     heap.free(heap.allocate(100));
     assert!(heap.cache.front.is_direct());
+}
+
+#[test]
+fn what_hardly_written_buffers_wrote_does_not_stay_under_later_ones() {
+    let heap = super::janitor::heap();
+    let write = |block: usize, bytes: usize, seed: usize| {
+        for place in [0, seed * 7919 % bytes, bytes - 1] {
+            crate::base::memory::fill(block + place, 1, 1);
+        }
+    };
+    let bytes_of = |turn: usize| MIB + turn * 104_729 % (8 * MIB);
+    let mut live: Vec<usize> = (0..20).map(|turn| heap.allocate(bytes_of(turn))).collect();
+    for turn in 0..3000 {
+        let place = turn * 31 % live.len();
+        heap.free(live[place]);
+        live[place] = heap.allocate(bytes_of(turn));
+        write(live[place], bytes_of(turn), turn);
+    }
+    let there: usize =
+        live.iter().map(|block| heap.os().resident_bytes(*block, heap.usable_bytes(*block)).unwrap()).sum();
+    assert!(there < 8 * MIB, "{there} bytes under {} blocks of which each wrote three pages", live.len());
+    free(&heap, live);
+    heap.verify();
 }

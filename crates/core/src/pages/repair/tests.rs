@@ -70,7 +70,7 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
     std::thread::scope(|scope| {
         let gone = scope.spawn(|| {
             pages.releasing.hold();
-            pages.state.lock().runs.withhold_free(&pages.blocks, 0)
+            pages.state.lock().runs.withhold_free(&pages.blocks, 0, u128::MAX)
         });
         assert_ne!(gone.join().unwrap().1, 0);
     });

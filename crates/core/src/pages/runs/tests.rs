@@ -49,7 +49,7 @@ fn what_was_given_back_is_zeroed_again() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 8, 1).unwrap();
     runs.put(&blocks, run.start, 8, Tick(1));
-    let (withheld, dirty) = runs.withhold_free(&blocks, 0);
+    let (withheld, dirty) = runs.withhold_free(&blocks, 0, u128::MAX);
     assert_eq!((dirty.count_ones(), withheld, runs.used), (8, u128::MAX, 128));
     runs.return_withheld(&blocks, 0, withheld, true);
     assert_eq!((runs.used, runs.dirty_free), (0, 0));
@@ -61,7 +61,7 @@ fn a_refused_release_leaves_the_units_free_and_dirty() {
     let (blocks, mut runs) = table(1);
     let run = runs.take(&blocks, 8, 1).unwrap();
     runs.put(&blocks, run.start, 8, Tick(1));
-    let (withheld, dirty) = runs.withhold_free(&blocks, 0);
+    let (withheld, dirty) = runs.withhold_free(&blocks, 0, u128::MAX);
     runs.return_withheld(&blocks, 0, dirty, false);
     runs.return_withheld(&blocks, 0, withheld & !dirty, true);
     assert_eq!((runs.used, runs.dirty_free), (0, 8));
@@ -170,7 +170,7 @@ fn a_run_longer_than_a_block_lies_where_most_of_its_memory_is_already() {
     let all = runs.take(&blocks, 12 * BLOCK_UNITS, 1).unwrap();
     runs.put(&blocks, all.start, 12 * BLOCK_UNITS, Tick(1));
     for number in 0..6 {
-        let (withheld, _) = runs.withhold_free(&blocks, number);
+        let (withheld, _) = runs.withhold_free(&blocks, number, u128::MAX);
         runs.return_withheld(&blocks, number, withheld, true);
     }
     let run = runs.take(&blocks, 3 * BLOCK_UNITS + 7, 1).unwrap();
