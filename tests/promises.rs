@@ -33,8 +33,8 @@ fn exists(suite: &str, name: &str) -> bool {
         "misuse" => listed("misuse/suite.rs") || listed("misuse.rs"),
         "robustness" => listed("robustness/suite.rs"),
         "serve" => function(read(&tests.join("serve.rs"))) || function(sources(&tests.join("serve"))),
-        "foreign" | "guards" | "last_words" | "profile" | "record_running" | "window" | "preemption"
-        | "musl" | "rust_crate" => function(read(&tests.join(format!("{suite}.rs")))),
+        "foreign" | "guards" | "last_words" | "orders" | "profile" | "record_running" | "window"
+        | "preemption" | "musl" | "rust_crate" => function(read(&tests.join(format!("{suite}.rs")))),
         "core" => function(sources(&repository().join("crates/core/src"))),
         // Their cases are listed by `CASE(name)` in one program for each kind of behaviour.
         "probes" => fs::read_dir(tests.join("probes"))

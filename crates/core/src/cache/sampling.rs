@@ -166,10 +166,12 @@ impl<O: Os> Cache<O> {
     /// has to.
     pub fn look_every(&self, bytes: u64) {
         let sampling = &self.sampling;
-        sampling.look.store(bytes, Ordering::Relaxed);
+        let before = sampling.look.swap(bytes, Ordering::Relaxed);
         let were_wanted = sampling.reasons.load(Ordering::Relaxed) & LOOKS != 0;
         if were_wanted != (bytes != 0) {
             self.set_reason(LOOKS, bytes != 0);
+        }
+        if !were_wanted || bytes < before {
             sampling.shorten();
         }
     }

@@ -6,7 +6,7 @@
 //! would do. Nothing of this costs a fast path anything while nothing waits.
 
 use super::{Below, Upkeep};
-use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{AtomicTick, Tick, Ticks};
 use crate::options::{AUTO, OptionId};
 use crate::os::Os;
@@ -22,9 +22,11 @@ const LEAST_LEARNED: u64 = 8 << 20;
 const PART: u64 = 4;
 /// What came back so many ticks later came back late.
 const SOON: Ticks = Ticks(128);
-/// Bytes between two looks at the clock in a busy program: at ten small requests a second it finds out within seconds that
-/// it is not busy any more.
-const MOST_BETWEEN_LOOKS: u64 = 1 << 10;
+/// Half of the ticks for which the first wish counts; each further one counts twice as long.
+const WISH: Ticks = Ticks(16);
+const MOST_WISHES: u32 = 5;
+/// Bytes between two looks at the clock in a busy program. Each slow path that finds another time has the next request look.
+const MOST_BETWEEN_LOOKS: u64 = 64 << 10;
 /// Free memory that came after the last looks were in vain.
 const WORTH_LOOKS: usize = 8 << 20;
 
@@ -45,6 +47,9 @@ pub struct Alone {
     given: AtomicU64,
     came_back: AtomicU64,
     given_at: AtomicTick,
+    /// How often the program was seen to want such memory again, and when last.
+    wishes: AtomicU32,
+    wished_at: AtomicTick,
 }
 
 impl Alone {
@@ -60,7 +65,21 @@ impl Alone {
             given: AtomicU64::new(0),
             came_back: AtomicU64::new(0),
             given_at: AtomicTick::new(Tick(0)),
+            wishes: AtomicU32::new(0),
+            wished_at: AtomicTick::new(Tick(0)),
         }
+    }
+
+    /// In a new process.
+    pub(super) fn forget(&self) {
+        self.given.store(0, Ordering::Relaxed);
+        self.wishes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether nothing goes as it becomes free, since the program wanted such memory again lately: longer each time.
+    fn is_patient(&self, now: Tick) -> bool {
+        let wishes = self.wishes.load(Ordering::Relaxed);
+        wishes > 0 && now.since(self.wished_at.load()) < WISH * (1 << wishes.min(MOST_WISHES))
     }
 
     #[inline]
@@ -70,8 +89,8 @@ impl Alone {
 }
 
 impl<O: Os> Upkeep<O> {
-    /// For a request that came to the slow path without need: sets when the next one comes. Returns the cheap clock, while
-    /// something waits.
+    /// In a slow path of any kind: sets when the next request comes without need. Returns the cheap clock, while something
+    /// waits.
     pub(super) fn pace(&self, below: &Below<'_, O>) -> Option<u64> {
         if !self.alone.waits() {
             return None;
@@ -81,14 +100,23 @@ impl<O: Os> Upkeep<O> {
             return None;
         }
         let now = below.os.roughly_now();
-        let is_busy = self.alone.looked_at.swap(now, Ordering::Relaxed) == now;
-        let between = match is_busy {
-            true => (self.alone.between.load(Ordering::Relaxed) * 2).min(MOST_BETWEEN_LOOKS),
-            false => 1,
-        };
-        self.alone.between.store(between, Ordering::Relaxed);
-        below.cache.look_every(between);
+        if self.alone.looked_at.swap(now, Ordering::Relaxed) != now {
+            self.look_after(below, 1);
+        }
         Some(now)
+    }
+
+    /// For a request that came without need: in a busy program the next one comes later.
+    pub(super) fn pace_request(&self, below: &Below<'_, O>) -> Option<u64> {
+        let now = self.pace(below)?;
+        let between = self.alone.between.load(Ordering::Relaxed) * 2;
+        self.look_after(below, between.min(MOST_BETWEEN_LOOKS));
+        Some(now)
+    }
+
+    fn look_after(&self, below: &Below<'_, O>, bytes: u64) {
+        self.alone.between.store(bytes, Ordering::Relaxed);
+        below.cache.look_every(bytes);
     }
 
     /// What is due after a slow path, every so often, where frees made memory free and while some waits.
@@ -102,7 +130,8 @@ impl<O: Os> Upkeep<O> {
         let kept = self.kept_at_once(below);
         let dirty = below.pages.dirty_free_bytes();
         let before = self.alone.judged.swap(dirty, Ordering::Relaxed);
-        if self.patience.factor() == 1 && holding.free > kept && !self.wants_again(below) {
+        if holding.free > kept && !self.alone.is_patient(below.pages.clock.load()) && !self.wants_again(below)
+        {
             let portion = LEAST_PORTION.max(2 * dirty.saturating_sub(before));
             self.give_at_once(below, dirty, kept.max(dirty.saturating_sub(portion)));
             self.tidy_at_once(below, kept, holding.free.saturating_sub(dirty));
@@ -164,10 +193,16 @@ impl<O: Os> Upkeep<O> {
         let wanted = came_back.saturating_sub(alone.came_back.load(Ordering::Relaxed));
         let wants = !is_late && given >= LEAST_LEARNED && wanted >= given / PART;
         if wants {
-            self.patience.grow(now, came_back);
+            alone.wishes.fetch_add(1, Ordering::Relaxed);
+            alone.wished_at.store(now);
+        } else if is_late && given >= LEAST_LEARNED {
+            alone.wishes.store(0, Ordering::Relaxed);
         }
-        if wants || is_late || given == 0 {
+        if wants || is_late {
             alone.given.store(0, Ordering::Relaxed);
+        }
+        // Of little that went much may come back by chance.
+        if wants || given < LEAST_LEARNED {
             alone.came_back.store(came_back, Ordering::Relaxed);
         }
         wants
@@ -175,9 +210,8 @@ impl<O: Os> Upkeep<O> {
 
     fn begin_waiting(&self, below: &Below<'_, O>) {
         self.alone.gave_at.store(below.pages.clock.load());
-        self.alone.between.store(1, Ordering::Relaxed);
         self.alone.waits.store(true, Ordering::Relaxed);
-        below.cache.look_every(1);
+        self.look_after(below, 1);
     }
 
     fn end_waiting(&self, below: &Below<'_, O>, left: usize) {

@@ -31,6 +31,7 @@ pub use words::{AHEAD, NEAR, REFUSED, Words};
 
 use crate::base::locks::Relieving;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::ticks::Tick;
 use crate::cache::{self, Cache};
 use crate::central::Central;
 use crate::large::Large;
@@ -135,12 +136,15 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// In a new process no other thread is at anything here, and there is no janitor's thread.
-    pub fn forget_threads(&self) {
+    pub fn forget_threads(&self, now: Tick) {
         self.thread.forget();
         self.schedule.forget_thread();
         self.shedding.forget_thread();
         self.callback.forget_thread();
         self.words.begin_anew();
+        // It is another program's work, mostly: what was learned of the parent is not true of it.
+        self.patience.forget(now);
+        self.alone.forget();
     }
 
     fn count_released(&self, bytes: usize) {

@@ -100,10 +100,10 @@ impl Patience {
         }
     }
 
-    /// Waits longer at once: what had gone came back before a tick could see it.
-    pub fn grow(&self, now: Tick, came_back: u64) {
-        self.came_back_seen.store(came_back, Ordering::Relaxed);
-        self.change_to((self.doublings.load(Ordering::Relaxed) + 1).min(MOST_DOUBLINGS), now);
+    /// In a new process: what was released before may come back.
+    pub fn forget(&self, now: Tick) {
+        self.busiest.store(0, Ordering::Relaxed);
+        self.change_to(0, now);
     }
 
     fn change_to(&self, doublings: u32, now: Tick) {

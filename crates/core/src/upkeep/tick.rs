@@ -156,7 +156,7 @@ impl<O: Os> Upkeep<O> {
     /// The work of a janitor that is not there.
     fn after_slow_path_alone(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
         let looks = self.schedule.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK);
-        if looks || self.alone.waits() {
+        if looks || self.pace(below).is_some_and(|now| self.is_tick_due(now)) {
             self.tick_if_due(below)?;
         }
         if looks || below.pages.limits.is_free_above_mark() {
@@ -168,7 +168,11 @@ impl<O: Os> Upkeep<O> {
     /// For a request that came to the slow path without need: whether a tick is due. Cheap.
     #[inline]
     pub fn look(&self, below: &Below<'_, O>) -> bool {
-        self.pace(below).is_some_and(|now| now >= self.schedule.next.load(Ordering::Relaxed))
+        self.pace_request(below).is_some_and(|now| self.is_tick_due(now))
+    }
+
+    fn is_tick_due(&self, now: u64) -> bool {
+        now >= self.schedule.next.load(Ordering::Relaxed)
     }
 
     /// Does a tick if the last one was long enough ago: the janitor's work where it has no thread.

@@ -8,6 +8,7 @@
 
 use crate::base::locks::Rank;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, pause};
+use crate::base::ticks::Ticks;
 use crate::heap::Heap;
 use crate::os::Os;
 
@@ -180,7 +181,11 @@ impl<O: Os> Heap<O> {
         }
         // Nobody lends this process its memory: it has a copy.
         self.os.set_lender(0);
-        self.upkeep.forget_threads();
+        // What the parent gave back before this tick may be wanted here.
+        let now = self.pages.clock.advance(Ticks(1));
+        self.pages.came_back(now);
+        self.upkeep.forget_threads(now);
+        self.pages.limits.set_free_mark(0);
         self.found.forget_teller();
         self.orders.forget();
         self.slow_paths.forget_others::<O>();

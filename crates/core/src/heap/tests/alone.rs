@@ -146,3 +146,19 @@ fn what_hardly_written_buffers_wrote_does_not_stay_under_later_ones() {
     free(&heap, live);
     heap.verify();
 }
+
+#[test]
+fn a_child_process_learns_anew_what_is_wanted_again() {
+    let heap = alone();
+    let burst = || {
+        let blocks = fill(&heap, 60, MIB);
+        free(&heap, blocks);
+        in_memory(&heap)
+    };
+    let held = [burst(), burst(), burst()];
+    assert!(held[0] < 32 * MIB && held[2] > 50 * MIB, "{held:?}");
+    // SAFETY: nobody else uses the heap.
+    unsafe { heap.repair(true) };
+    let held = burst();
+    assert!(held < 32 * MIB, "{held}");
+}

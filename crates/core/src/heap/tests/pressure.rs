@@ -284,7 +284,7 @@ fn a_child_calls_back_although_a_thread_of_its_parent_was_in_the_function_when_i
             WAITING_CALLS.load(Relaxed)
         };
         let in_parent = calls_after_growth();
-        heap.upkeep.forget_threads();
+        heap.upkeep.forget_threads(heap.pages.clock.load());
         let in_child = calls_after_growth();
         MAY_RETURN.store(true, Relaxed);
         [in_parent, in_child]

@@ -143,7 +143,7 @@ fn a_child_sheds_although_a_thread_of_its_parent_did_when_it_was_forked() {
     let heap = sparse(64);
     heap.upkeep.shedding.is_under_way.store(true, Ordering::Relaxed);
     assert_eq!(portion(&heap), 0, "one thread at a time");
-    heap.upkeep.forget_threads();
+    heap.upkeep.forget_threads(heap.pages.clock.load());
     assert!(portion(&heap) > 0);
 }
 
