@@ -73,8 +73,8 @@ fn is_near(left: u64, right: u64, percent: u64) -> bool {
     left.abs_diff(right) * 100 <= right * percent
 }
 
-/// The bridge adds up and ends at what the system counts.
-fn the_bridge_ends_at_the_resident_bytes(text: &str) {
+/// The bridge adds up and ends at what the system counts. Other threads allocate while its rows are counted one after the other.
+fn the_bridge_ends_at_the_resident_bytes(text: &str, threads: u32) {
     let sum: i64 = text
         .lines()
         .filter_map(|line| {
@@ -85,7 +85,10 @@ fn the_bridge_ends_at_the_resident_bytes(text: &str) {
         })
         .sum();
     let (resident, own) = (number(text, "= resident"), number(text, "process, own memory:"));
-    assert!(is_near(sum as u64, resident, 1), "{sum} and {resident} in\n{text}");
+    assert!(
+        is_near(sum as u64, resident, if threads == 1 { 1 } else { 4 }),
+        "{sum} and {resident} in\n{text}"
+    );
     assert!(is_near(resident, own, 5), "{resident} and {own} in\n{text}");
 }
 
@@ -150,7 +153,7 @@ fn what_fills_its_group_has_said_who_leaks_when_the_kernel_ends_it() {
             assert_eq!(number(&text, "control group, limit:"), GROUP_BYTES);
             assert!(number(&text, "control group, in use:") >= GROUP_BYTES / 100 * 98, "{text}");
             assert!(is_near(number(&text, "= resident"), GROUP_BYTES, 8), "{text}");
-            the_bridge_ends_at_the_resident_bytes(&text);
+            the_bridge_ends_at_the_resident_bytes(&text, threads);
             names_the_leak(ground, folder.path());
         }
     }
@@ -164,7 +167,7 @@ fn a_block_that_fills_the_group_at_one_blow_is_told_before_it_is_written_to() {
         let text = words_in(folder.path());
         assert!(text.contains(": what the heap has taken would fill the control group\n"), "{text}");
         assert!(number(&text, "live, as requested") > GROUP_BYTES, "{text}");
-        the_bridge_ends_at_the_resident_bytes(&text);
+        the_bridge_ends_at_the_resident_bytes(&text, 1);
         names_the_leak(Ground::Preload, folder.path());
     }
 }
@@ -176,7 +179,7 @@ fn the_hardened_library_says_the_same_of_its_own_blocks() {
         killed_in(&group, &mut leak(Ground::Hardened, "small", 4, &folder.path().join("words")));
         let text = words_in(folder.path());
         assert!(text.starts_with("heap profile: ") && !text.starts_with("heap profile: 0:"), "{text}");
-        the_bridge_ends_at_the_resident_bytes(&text);
+        the_bridge_ends_at_the_resident_bytes(&text, 1);
     }
 }
 
@@ -222,7 +225,7 @@ fn a_refusal_is_told_once_and_refuses_as_it_did() {
         let text = words_in(folder.path());
         assert!(text.contains(": hard_limit refused memory\n"), "{text}");
         assert_eq!(number(&text, "hard_limit:"), 64 * MIB);
-        the_bridge_ends_at_the_resident_bytes(&text);
+        the_bridge_ends_at_the_resident_bytes(&text, 1);
         if ground != Ground::Hardened {
             names_the_leak(ground, folder.path());
         }
