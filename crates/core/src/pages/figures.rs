@@ -72,6 +72,11 @@ impl<O: Os> Pages<O> {
         }
     }
 
+    /// The blocks above the classes that live.
+    pub fn large(&self) -> LargeStats {
+        self.lock().large
+    }
+
     /// Bytes of the range that were ever mapped.
     #[inline]
     pub fn mapped_bytes(&self) -> usize {

@@ -7,6 +7,9 @@ use crate::os::Os;
 /// A block that realloc makes longer than this gets a run of its own, with room behind it: it is likely to
 /// grow again. From here on a copy costs more than the page heap, and a run wastes a quarter of itself at most.
 const GROWS_ON_FROM: usize = 24 << 10;
+/// Where so many blocks live that grew so and are no longer than a class, they grow in turns: none grows into the room behind it, and
+/// what each leaves behind fits nobody. Then classes serve them, of which an eighth is wasted at most.
+const GROWING_IN_TURNS: u64 = 64;
 
 impl<O: Os> Heap<O> {
     /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where
@@ -52,7 +55,8 @@ impl<O: Os> Heap<O> {
         if stays && is_aligned {
             return if self.is_watched() { self.keep(address, align, bytes) } else { address };
         }
-        let block = match bytes > usable && bytes > GROWS_ON_FROM {
+        let grows_on = bytes > usable && bytes > GROWS_ON_FROM;
+        let block = match grows_on && (bytes > LARGEST_BYTES || !self.grow_in_turns()) {
             _ if align > MIN_ALIGN => self.allocate_aligned(align, bytes),
             true => self.allocate_growing(bytes),
             false => self.allocate(bytes),
@@ -133,6 +137,11 @@ impl<O: Os> Heap<O> {
             let outcome = self.in_slow_path(|| self.stop_if_freed(class, address));
             outcome.into_iter().for_each(|outcome| self.obeyed(outcome));
         }
+    }
+
+    fn grow_in_turns(&self) -> bool {
+        let large = self.pages.large();
+        large.blocks >= GROWING_IN_TURNS && large.bytes < large.blocks * LARGEST_BYTES as u64
     }
 
     /// A block for what grew: where it can grow again without moving, if there is such a place.

@@ -117,3 +117,40 @@ fn calloc_in_a_huge_page_writes_and_leaves_the_page_whole() {
     assert_eq!((block, heap.os().asked(Request::Release)), (huge, released));
     assert!(crate::base::memory::holds(block, MIB, 0));
 }
+
+#[test]
+fn buffers_that_grow_in_turns_hold_little_more_than_lives() {
+    let heap = heap();
+    let mut blocks = vec![(0usize, 0usize); 3000];
+    for round in 0..2 {
+        for (block, bytes) in &mut blocks {
+            if *block != 0 {
+                heap.free(*block);
+            }
+            (*block, *bytes) = (0, 0);
+        }
+        let (mut random, mut done) = (7 + round, 0);
+        while done < blocks.len() {
+            let drawn = crate::base::chance::next_random(&mut random);
+            let number = (drawn >> 33) as usize % blocks.len();
+            let (block, bytes) = &mut blocks[number];
+            if *bytes == 64 << 10 {
+                continue;
+            }
+            let more = (*bytes + *bytes / 2 + 200 + drawn as usize % 500).min(64 << 10);
+            *block = heap.reallocate(*block, more);
+            crate::base::memory::fill(*block + *bytes, more - *bytes, 1);
+            *bytes = more;
+            done += usize::from(more == 64 << 10);
+            if done.is_multiple_of(300) {
+                heap.tick(true);
+            }
+        }
+        let stats = heap.stats();
+        let (held, live) =
+            (stats.resident - stats.metadata - stats.vcpu_caches, blocks.len() as u64 * (64 << 10));
+        assert!(held * 100 <= live * 125, "{held} for {live} in round {round}");
+    }
+    free(&heap, blocks.into_iter().map(|(block, _)| block));
+    heap.verify();
+}
