@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use vcm_inspect::process::Process;
-use vcm_inspect::window::Seen;
 use vcm_inspect::window::orders::{Answer, Order, Refusal, Why, give};
+use vcm_inspect::window::{Giver, Seen};
 use vcmalloc_tests::{Ground, compile, library, machine};
 
 struct Idle(Child);
@@ -118,6 +118,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
 fn an_order_waits_for_a_process_that_is_stopped_or_has_no_janitor_and_says_why() {
     let stopped = Idle::start(Ground::Preload, 2, "10ms");
     let seen = stopped.seen();
+    assert_eq!(seen.snapshot().unwrap().giver, Giver::Janitor);
     stopped.signal(libc::SIGSTOP);
     let answer = give(&seen, &Order::Set("cache_limit=1M"));
     assert!(matches!(&answer, Ok(Answer::Waits(Why::Stopped))), "{answer:?}");
@@ -137,6 +138,7 @@ fn a_busy_process_of_one_thread_obeys() {
         let busy = Idle::of(&mut command("busy.c", ground));
         let answer = give(&busy.seen(), &Order::Set("cache_limit=1M"));
         assert!(done(answer) && busy.cache_limit() == Some(1 << 20), "{ground:?}");
+        assert!(matches!(busy.seen().snapshot().unwrap().giver, Giver::Itself { .. }), "{ground:?}");
         assert!(done(give(&busy.seen(), &Order::Release(None))), "{ground:?}");
     }
 }

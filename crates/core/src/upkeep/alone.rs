@@ -53,6 +53,8 @@ pub struct Alone {
 }
 
 impl Alone {
+    pub(super) const WAITS: usize = core::mem::offset_of!(Alone, waits);
+
     pub const fn new() -> Self {
         Alone {
             waits: AtomicBool::new(false),

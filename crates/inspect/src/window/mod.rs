@@ -29,7 +29,7 @@ mod watched;
 pub use pages::Resident;
 pub use samples::{OfStack, Sample, Samples, Sum};
 pub use seen::{Ours, Seen, find, is_on_ours, ours};
-pub use snapshot::{Class, Setting, Snapshot};
+pub use snapshot::{Class, Giver, Setting, Snapshot};
 pub use watched::Watched;
 
 #[cfg(test)]

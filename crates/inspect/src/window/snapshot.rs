@@ -41,6 +41,16 @@ pub struct Setting {
     pub origin: Origin,
 }
 
+/// Who gives memory back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Giver {
+    Janitor,
+    /// The process's own calls: where something `waits`, each of its requests for memory may look.
+    Itself {
+        waits: bool,
+    },
+}
+
 pub struct Snapshot {
     pub build: Text,
     /// False before the first allocation.
@@ -54,6 +64,7 @@ pub struct Snapshot {
     pub classes: Vec<Class>,
     pub settings: Vec<Setting>,
     pub process: Option<Resident>,
+    pub giver: Giver,
     /// What moved while it was read; none: the counters are of one moment.
     pub torn: Option<String>,
     /// How old the figures of pages are: what is resident, dirty or not in memory.
@@ -93,6 +104,10 @@ impl Snapshot {
             classes: Vec::new(),
             settings: settings(&counters),
             process: whole,
+            giver: match counters.of_some_libraries("janitor.running").of(0) {
+                0 => Giver::Itself { waits: counters.of_some_libraries("upkeep.waits").of(0) != 0 },
+                _ => Giver::Janitor,
+            },
             torn: counters.torn.clone(),
             pages_age: pages.age(),
             pages_apart: false,

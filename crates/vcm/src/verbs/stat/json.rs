@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use vcm_inspect::pressure::Pressure;
-use vcm_inspect::window::{Seen, Setting, Snapshot};
+use vcm_inspect::window::{Giver, Seen, Setting, Snapshot};
 use vcmalloc_core::options::{self, Kind};
 
 /// One object, on one line.
@@ -16,6 +16,8 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
     put("front", snapshot.front.into());
     put("front_reason", snapshot.front_reason.into());
     put("torn", snapshot.torn.clone().into());
+    put("has_janitor", (snapshot.giver == Giver::Janitor).into());
+    put("waits_to_go_back", (snapshot.giver == Giver::Itself { waits: true }).into());
     put("pages_age", snapshot.pages_age.as_secs_f64().into());
     put("one_moment", snapshot.is_whole().into());
     put("missing", snapshot.missing.clone().into());

@@ -4,7 +4,7 @@ use super::json::shown;
 use crate::amount::amount;
 use std::time::{Duration, SystemTime};
 use vcm_inspect::pressure::Pressure;
-use vcm_inspect::window::{Class, Seen, Snapshot};
+use vcm_inspect::window::{Class, Giver, Seen, Snapshot};
 
 /// Classes that are shown, those with the most memory.
 const CLASSES: usize = 8;
@@ -154,6 +154,16 @@ fn given_back(text: &mut String, snapshot: &Snapshot) {
         amount(stats.given_back),
         if ticks == 1 { "" } else { "s" },
         amount(stats.released)
+    );
+    *text += &format!(
+        "by             {}\n",
+        match snapshot.giver {
+            Giver::Janitor => "its janitor, whether or not the program allocates".to_owned(),
+            Giver::Itself { waits: true } => {
+                format!("itself, at requests for memory: {} free waits", amount(stats.dirty_free))
+            }
+            Giver::Itself { waits: false } => "itself, at slow paths (no janitor); nothing waits".to_owned(),
+        }
     );
     if stats.fences_refused > 0 {
         *text +=
