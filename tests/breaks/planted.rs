@@ -212,8 +212,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "two_locks_are_taken_in_the_other_order",
-        "let mut held = self.releasing.lock();\n        let mut state = self.lock();\n        if state.runs.dirty_free",
-        "let mut state = self.lock();\n        let mut held = self.releasing.lock();\n        if state.runs.dirty_free",
+        "let mut held = self.releasing.lock();\n        let mut state = self.lock();\n        if !is_wished(&state) {",
+        "let mut state = self.lock();\n        let mut held = self.releasing.lock();\n        if !is_wished(&state) {",
         "a_bounded_release_gives_what_was_asked_for",
     ),
     other(
