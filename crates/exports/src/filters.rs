@@ -73,6 +73,8 @@ fn prepare(filter: Option<Filter<'_>>) {
         Some(filter) => heap().os().obey_filter(filter),
         None => heap().os().forgo_all_calls(),
     }
+    // A filter may be meant for all threads.
+    heap().wait_for_janitor();
     set_errno(before);
 }
 

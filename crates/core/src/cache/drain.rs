@@ -43,9 +43,9 @@ impl Stillness {
 /// The classes of one slab that are emptied.
 #[derive(Clone, Copy)]
 struct Which {
-    /// Those that have stood still for so many ticks,
+    /// Classes that have stood still for so many ticks.
     ticks: Ticks,
-    /// and these.
+    /// Further classes, a bit each.
     anyhow: u128,
 }
 

@@ -39,7 +39,7 @@ struct Cell {
     /// 0: no interval was drawn yet. Below: it ended while nobody asked, and by so much.
     left: AtomicI64,
     random: AtomicU64,
-    /// What is left of it behind the next look around.
+    /// The rest of the interval, behind the next look around.
     beyond: AtomicI64,
 }
 

@@ -62,7 +62,7 @@ struct Class<O: Os> {
     refusals: AtomicU32,
     /// For how many ticks the transfer array was empty, or FORGOTTEN.
     empty_for: AtomicU32,
-    /// What is freed goes to the spans, past the transfer array.
+    /// Freed blocks go to the spans, past the transfer array.
     condenses: AtomicBool,
     spans: Mutex<SpanLists, O>,
 }

@@ -7,6 +7,7 @@ mod refused;
 mod retain;
 mod sampling;
 mod shed;
+mod thread;
 mod words;
 
 use super::*;
@@ -313,7 +314,7 @@ fn moves_of_a_buffer(heap: &Heap<Fake>) -> usize {
         moves += usize::from(next != block && bytes > 2 << 20);
         block = next;
     }
-    // What nobody wrote would go as it becomes free.
+    // Memory that nobody wrote would go as it becomes free.
     fill(block, 32 << 20, 1);
     heap.free(block);
     moves

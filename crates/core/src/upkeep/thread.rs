@@ -4,12 +4,15 @@ use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::os::{Bell, Os};
 use core::mem::offset_of;
+use core::sync::atomic::fence;
 
 /// No handles of threads.
 const UNTOLD: usize = 0;
 const TAKEN: usize = 1;
 /// How long the thread waits, in nanoseconds, until its maker has noted it.
 const UNTOLD_WAIT: u64 = 100_000;
+/// As many of these waits, half a second, end in the hope that nothing is under way.
+const PAUSES: u32 = 5000;
 
 /// Who does a tick.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct Thread<O: Os> {
     /// process, so that a number may be lost, but never a change.
     calls: AtomicU32,
     running: AtomicBool,
+    /// The thread may be in the middle of calls that it began when they were allowed.
+    at_work: AtomicBool,
     /// There will be no thread any more in this process.
     retired: AtomicBool,
     /// `UNTOLD` until its maker knows it, `TAKEN` where somebody waits for its end or nobody has to.
@@ -56,6 +61,7 @@ impl<O: Os> Thread<O> {
             stop: AtomicU32::new(0),
             calls: AtomicU32::new(0),
             running: AtomicBool::new(false),
+            at_work: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             handle: AtomicUsize::new(TAKEN),
             threaded: AtomicBool::new(false),
@@ -100,14 +106,35 @@ impl<O: Os> Thread<O> {
         // Acquire pairs with the Release of who counts on: what was asked before is seen.
         let calls = self.calls.load(Ordering::Acquire);
         if self.goes_on() && !wanted() {
-            os.wait_for(&self.calls, calls, nanoseconds);
+            self.pause(|| os.wait_for(&self.calls, calls, nanoseconds));
         }
         self.bell.take()
     }
 
     /// For the thread itself: waits until something happens.
     pub(super) fn sleep(&self) {
-        self.bell.sleep();
+        self.pause(|| self.bell.sleep());
+    }
+
+    /// Waits between calls, of which none is under way then.
+    fn pause(&self, wait: impl FnOnce()) {
+        self.at_work.store(false, Ordering::Release);
+        wait();
+        // Pairs with the fence in `wait_for_pause`: either the thread is seen at work, or it sees what it may not ask.
+        self.at_work.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// For a thread that has just taken calls away: waits until the janitor's thread is in none that it began before. Not for
+    /// ever: a handler of signals may have interrupted the holder of a lock that it waits for.
+    pub fn wait_for_pause(&self, os: &O) {
+        fence(Ordering::SeqCst);
+        for _ in 0..PAUSES {
+            if !self.at_work.load(Ordering::Acquire) || self.is_aside() {
+                return;
+            }
+            os.sleep(UNTOLD_WAIT);
+        }
     }
 
     /// Claims the thread's part for one that is about to be made; false if there is one.
@@ -115,6 +142,7 @@ impl<O: Os> Thread<O> {
         let claimed = !self.is_retired() && !self.running.swap(true, Ordering::AcqRel);
         if claimed {
             self.handle.store(UNTOLD, Ordering::Relaxed);
+            self.at_work.store(true, Ordering::SeqCst);
         }
         claimed
     }
@@ -123,6 +151,7 @@ impl<O: Os> Thread<O> {
     pub fn unclaim(&self) {
         self.stop.store(0, Ordering::Release);
         self.bell.take();
+        self.at_work.store(false, Ordering::Release);
         self.running.store(false, Ordering::Release);
     }
 

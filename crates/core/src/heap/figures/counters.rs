@@ -265,7 +265,7 @@ mod tests {
     fn a_bounded_release_gives_what_was_asked_for_and_whole_blocks_first() {
         let heap = Box::new(Heap::new(Fake::default()));
         let blocks: Vec<usize> = (0..8).map(|_| heap.allocate(2 << 20)).collect();
-        // What nobody wrote would go as it becomes free.
+        // Memory that nobody wrote would go as it becomes free.
         blocks.iter().for_each(|block| crate::base::memory::fill(*block, 2 << 20, 1));
         blocks.iter().for_each(|block| heap.free(*block));
         assert_eq!(heap.committed().free, 16 << 20);

@@ -181,7 +181,7 @@ impl<O: Os> Heap<O> {
         }
         // Nobody lends this process its memory: it has a copy.
         self.os.set_lender(0);
-        // What the parent gave back before this tick may be wanted here.
+        // This process may want again, without reproach, memory that its parent gave back.
         let now = self.pages.clock.advance(Ticks(1));
         self.pages.came_back(now);
         self.upkeep.forget_threads(now);

@@ -43,6 +43,11 @@ impl<O: Os> Heap<O> {
         self.upkeep.thread.is_retired()
     }
 
+    /// For a thread that has just taken system calls away: waits until the janitor's thread is in none that it began before.
+    pub fn wait_for_janitor(&self) {
+        self.upkeep.thread.wait_for_pause(&self.os);
+    }
+
     /// Tells the janitor's thread to end; true if there is one.
     pub fn stop_janitor(&self) -> bool {
         self.upkeep.thread.stop()

@@ -33,7 +33,7 @@ fn warm(heap: &Heap<Fake>) {
     heap.set_option(b"retain", b"1G").unwrap();
     let blocks: Vec<_> = (0..20_000).map(|number| heap.allocate(16 + number % 2000)).collect();
     let large: Vec<_> = (0..8).map(|_| heap.allocate(1 << 20)).collect();
-    // What nobody wrote would go as it becomes free.
+    // Memory that nobody wrote would go as it becomes free.
     large.iter().for_each(|block| fill(*block, 1 << 20, 1));
     blocks.iter().skip(1).step_by(2).chain(&large).for_each(|block| heap.free(*block));
 }
