@@ -213,6 +213,14 @@ fn on_the_way_back_it_says_what_it_waits_for_and_restarts_nothing_before() {
     machine.is_as_before();
 }
 
+fn wait_for_the_arm(machine: &Machine) {
+    let begin = Instant::now();
+    while !machine.maps("a@0").contains("planted.so") {
+        assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never put on the arm");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_killed_run_is_told_of_and_put_back() {
     let machine = Machine::new(2);
@@ -221,11 +229,7 @@ fn a_killed_run_is_told_of_and_put_back() {
     let arms = format!("{},system", text(&planted));
     let mut command = machine.compare("a@{0,1}", &arms, &arguments);
     ended(&mut command, |id| {
-        let begin = Instant::now();
-        while !machine.maps("a@0").contains("planted.so") {
-            assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never put on the arm");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_for_the_arm(&machine);
         let meanwhile = done(&mut machine.bare(&["--resume"]));
         assert!(meanwhile.err.contains(&format!("goes on (process {id}")), "{}", meanwhile.err);
         kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
@@ -252,11 +256,7 @@ fn a_killed_run_over_a_unit_that_was_removed_since_can_be_put_back() {
     let arguments = ["--for", "40s", "--periods", "2", "--washout", "1s", "--yes"];
     let arms = format!("{},system", text(&planted));
     ended(&mut machine.compare("a@0", &arms, &arguments), |id| {
-        let begin = Instant::now();
-        while !machine.maps("a@0").contains("planted.so") {
-            assert!(begin.elapsed() < Duration::from_secs(60), "a@0 was never put on the arm");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_for_the_arm(&machine);
         kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
     });
     let unit = fs::read(machine.unit("a@0")).unwrap();

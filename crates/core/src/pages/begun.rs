@@ -150,7 +150,7 @@ impl<O: Os> Pages<O> {
             state.runs.note_whole(&self.blocks, number);
             self.huge_blocks.fetch_add(1, Ordering::Relaxed);
             self.ahead.newest.store(number, Ordering::Relaxed);
-            self.limits.note(self.footprint_of(&state));
+            self.limits.footprint.note(self.footprint_of(&state));
         }
         true
     }

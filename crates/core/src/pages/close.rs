@@ -104,7 +104,7 @@ impl<O: Os> Pages<O> {
         self.set_owner(start, units, SizeClass::NONE, SpanId::NONE, span.class() == SizeClass::LARGE);
         state.closed(span);
         state.runs.put(&self.blocks, start, units, at);
-        self.limits.note_free(state.runs.dirty_free as usize * UNIT_BYTES);
+        self.limits.free.note(state.runs.dirty_free as usize * UNIT_BYTES);
         self.recycle_span(state, id);
     }
 

@@ -13,17 +13,45 @@ pub struct Limits {
     pub(super) hard: AtomicUsize,
     /// The soft limit was passed since `forget_passed`.
     passed: AtomicBool,
-    /// The footprint that is worth a look, and whether it was passed since.
-    watermark: AtomicUsize,
-    above: AtomicBool,
+    /// The footprint that is worth a look.
+    pub footprint: Mark,
     /// The footprint from which on the end of the process is looked for, and whether it was passed since.
     end: AtomicUsize,
     near_end: AtomicBool,
-    /// The free memory that is worth a look, and whether there was more since.
-    free_mark: AtomicUsize,
-    free_above: AtomicBool,
+    /// The free memory that is worth a look.
+    pub free: Mark,
     /// The hard limit refused memory since `take_refused`.
     refused: AtomicBool,
+}
+
+/// An amount that somebody wants to be told of.
+pub struct Mark {
+    bytes: AtomicUsize,
+    passed: AtomicBool,
+}
+
+impl Mark {
+    const fn new(bytes: usize) -> Self {
+        Mark { bytes: AtomicUsize::new(bytes), passed: AtomicBool::new(false) }
+    }
+
+    pub fn set(&self, bytes: usize) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.passed.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes how much there is.
+    pub(super) fn note(&self, bytes: usize) {
+        if bytes > self.bytes.load(Ordering::Relaxed) && !self.passed.load(Ordering::Relaxed) {
+            self.passed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there was more since it was set.
+    #[inline]
+    pub fn is_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
+    }
 }
 
 impl Limits {
@@ -32,12 +60,10 @@ impl Limits {
             soft: AtomicUsize::new(NONE),
             hard: AtomicUsize::new(NONE),
             passed: AtomicBool::new(false),
-            watermark: AtomicUsize::new(NONE),
-            above: AtomicBool::new(false),
+            footprint: Mark::new(NONE),
             end: AtomicUsize::new(NONE),
             near_end: AtomicBool::new(false),
-            free_mark: AtomicUsize::new(0),
-            free_above: AtomicBool::new(false),
+            free: Mark::new(0),
             refused: AtomicBool::new(false),
         }
     }
@@ -69,43 +95,6 @@ impl Limits {
     /// Whether the hard limit refused memory since this was asked last.
     pub fn take_refused(&self) -> bool {
         self.refused.swap(false, Ordering::Relaxed)
-    }
-
-    /// From which footprint on somebody wants to be told.
-    pub fn set_watermark(&self, bytes: usize) {
-        self.watermark.store(bytes, Ordering::Relaxed);
-        self.above.store(false, Ordering::Relaxed);
-    }
-
-    /// Notes a footprint.
-    pub(super) fn note(&self, footprint: usize) {
-        if footprint > self.watermark.load(Ordering::Relaxed) && !self.above.load(Ordering::Relaxed) {
-            self.above.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the watermark was passed since it was set.
-    pub fn is_above_watermark(&self) -> bool {
-        self.above.load(Ordering::Relaxed)
-    }
-
-    /// From how much free memory on somebody wants to be told.
-    pub fn set_free_mark(&self, bytes: usize) {
-        self.free_mark.store(bytes, Ordering::Relaxed);
-        self.free_above.store(false, Ordering::Relaxed);
-    }
-
-    /// Notes how much free memory there is.
-    pub(super) fn note_free(&self, bytes: usize) {
-        if bytes > self.free_mark.load(Ordering::Relaxed) && !self.free_above.load(Ordering::Relaxed) {
-            self.free_above.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether there was more free memory than the mark since that was set.
-    #[inline]
-    pub fn is_free_above_mark(&self) -> bool {
-        self.free_above.load(Ordering::Relaxed)
     }
 
     /// Whether the soft limit was passed since `forget_passed`.

@@ -37,7 +37,7 @@ impl<O: Os> Pages<O> {
         span.requested.set(requested);
         span.touched_at.set(self.clock.load());
         state.opened(span);
-        self.limits.note(self.footprint_of(&state));
+        self.limits.footprint.note(self.footprint_of(&state));
         self.set_untidy(id, class.is_small());
         self.admit_to_dumps(os, &mut state, run.start, units);
         self.set_owner(run.start, units, class, id, class == SizeClass::LARGE);
@@ -101,7 +101,7 @@ impl<O: Os> Pages<O> {
             return false;
         }
         span.units.set(units + more);
-        self.limits.note(self.footprint_of(state));
+        self.limits.footprint.note(self.footprint_of(state));
         self.admit_to_dumps(os, state, start + units, more);
         self.write_classes(start + units, more, SizeClass::LARGE);
         self.note_begun(state, start + units + more, SizeClass::LARGE, false);

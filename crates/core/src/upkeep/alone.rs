@@ -142,7 +142,7 @@ impl<O: Os> Upkeep<O> {
         self.alone.judged.store(dirty, Ordering::Relaxed);
         // Up to what may stay nothing is done, and beyond it at each step.
         let next = if dirty < kept { holding.retained.clamp(dirty, kept) } else { dirty };
-        below.pages.limits.set_free_mark(next + STEP);
+        below.pages.limits.free.set(next + STEP);
     }
 
     fn left_in_vain(&self) -> usize {
@@ -229,7 +229,7 @@ impl<O: Os> Upkeep<O> {
             return;
         }
         let holding = self.holding_now(below);
-        below.pages.limits.set_free_mark(holding.retained.min(KEPT));
+        below.pages.limits.free.set(holding.retained.min(KEPT));
         if gone > 0 {
             self.alone.gave_at.store(now);
         }

@@ -114,6 +114,6 @@ impl<O: Os> Upkeep<O> {
     /// Has `shed` called when the heap has grown by a step from now.
     pub(crate) fn watch_growth(&self, below: &Below<'_, O>, live: usize) {
         let step = (live / GROWTH_PART).max(LEAST_GROWTH);
-        below.pages.limits.set_watermark(below.pages.footprint() + step);
+        below.pages.limits.footprint.set(below.pages.footprint() + step);
     }
 }

@@ -146,7 +146,7 @@ impl<O: Os> Upkeep<O> {
         if below.pages.limits.take_near_end() {
             self.note_growth_to_end(below);
         }
-        if below.pages.limits.is_above_watermark() {
+        if below.pages.limits.footprint.is_passed() {
             self.shed(below);
         }
         below.pages.grow_ahead(below.os);
@@ -159,7 +159,7 @@ impl<O: Os> Upkeep<O> {
         if looks || self.pace(below).is_some_and(|now| self.is_tick_due(now)) {
             self.tick_if_due(below)?;
         }
-        if looks || below.pages.limits.is_free_above_mark() {
+        if looks || below.pages.limits.free.is_passed() {
             self.judge(below);
         }
         Ok(())

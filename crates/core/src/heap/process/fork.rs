@@ -185,7 +185,7 @@ impl<O: Os> Heap<O> {
         let now = self.pages.clock.advance(Ticks(1));
         self.pages.came_back(now);
         self.upkeep.forget_threads(now);
-        self.pages.limits.set_free_mark(0);
+        self.pages.limits.free.set(0);
         self.found.forget_teller();
         self.orders.forget();
         self.slow_paths.forget_others::<O>();

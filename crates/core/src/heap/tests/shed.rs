@@ -109,7 +109,7 @@ fn it_is_looked_at_again_when_the_heap_has_grown_by_a_step() {
         heap.upkeep.watch_growth(&heap.below_upkeep(), bytes);
         let start = heap.pages.footprint();
         let grown = || heap.pages.footprint() - start;
-        while !heap.pages.limits.is_above_watermark() {
+        while !heap.pages.limits.footprint.is_passed() {
             fill(&heap, 1, 300_000);
         }
         grown()
@@ -124,13 +124,13 @@ fn once_it_has_begun_it_goes_on_until_no_more_is_plenty() {
     heap.os.grant(Request::Release);
     // Somebody is at it, so what is due stays due. The free runs are too short for these blocks.
     heap.upkeep.shedding.is_under_way.store(true, Ordering::Relaxed);
-    while !heap.pages.limits.is_above_watermark() {
+    while !heap.pages.limits.footprint.is_passed() {
         fill(&heap, 1, 2 * MIB);
     }
     heap.upkeep.shedding.is_under_way.store(false, Ordering::Relaxed);
     assert!(heap.upkeep.holding_now(&heap.below_upkeep()).free > 64 * MIB);
     for _ in 0..1000 {
-        if heap.pages.limits.is_above_watermark() {
+        if heap.pages.limits.footprint.is_passed() {
             heap.upkeep.shed(&heap.below_upkeep());
         }
     }
