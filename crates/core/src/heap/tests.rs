@@ -1,6 +1,7 @@
 mod alone;
 mod condense;
 mod growth;
+mod handlers;
 mod janitor;
 mod pressure;
 mod refused;

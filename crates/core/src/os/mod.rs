@@ -9,7 +9,7 @@ mod bell;
 pub mod fake;
 mod linux;
 mod mutex;
-mod witness;
+pub(crate) mod witness;
 
 pub use bell::Bell;
 #[cfg(target_arch = "x86_64")]

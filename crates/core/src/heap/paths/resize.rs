@@ -56,7 +56,7 @@ impl<O: Os> Heap<O> {
             return if self.is_watched() { self.keep(address, align, bytes) } else { address };
         }
         let grows_on = bytes > usable && bytes > GROWS_ON_FROM;
-        let block = match grows_on && (bytes > LARGEST_BYTES || !self.grow_in_turns()) {
+        let block = match grows_on {
             _ if align > MIN_ALIGN => self.allocate_aligned(align, bytes),
             true => self.allocate_growing(bytes),
             false => self.allocate(bytes),
@@ -139,7 +139,11 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    fn grow_in_turns(&self) -> bool {
+    /// Whether many buffers grow in turns, of which one more is to be of so many bytes.
+    fn grows_in_turns(&self, bytes: usize) -> bool {
+        if bytes > LARGEST_BYTES {
+            return false;
+        }
         let large = self.pages.large();
         large.blocks >= GROWING_IN_TURNS && large.bytes < large.blocks * LARGEST_BYTES as u64
     }
@@ -151,7 +155,7 @@ impl<O: Os> Heap<O> {
             return self.allocate(bytes);
         }
         let grown = || {
-            if !self.is_started() {
+            if !self.is_started() || self.grows_in_turns(bytes) {
                 return 0;
             }
             self.learn_limits();
