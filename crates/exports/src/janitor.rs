@@ -243,11 +243,9 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
 
 /// Lets the option `janitor` take effect at once: its thread has ended, or been made, when this returns.
 pub fn obey_option() {
-    if heap().options.is_on(OptionId::janitor) {
+    if heap().options.get(OptionId::janitor) != 0 {
         #[cfg(shared)]
-        if let Some(create) = next::create().filter(|_| heap().is_threaded() && !heap().is_inside()) {
-            start_with(create, None);
-        }
+        super::threads::start_janitor_if_due();
     } else if !stop() {
         heap().stop_janitor();
     }

@@ -40,7 +40,18 @@ extern "C" fn on_load() {
     heap().after_load();
     #[cfg(gperftools)]
     super::gperftools::on_load();
+    start_janitor_if_due();
     prove();
+}
+
+fn start_janitor_if_due() {
+    #[cfg(shared)]
+    super::threads::start_janitor_if_due();
+    // Where we do not see threads, the program says when there is to be one, or its user does.
+    #[cfg(not(shared))]
+    if heap().is_to_have_janitor() {
+        super::janitor::vcm_janitor_start();
+    }
 }
 
 /// Whether another vcmalloc comes before this one, as where a program needs two of the stand-in's names: that one's
@@ -87,6 +98,8 @@ extern "C" fn on_end() {
 unsafe extern "C" fn after_fork_in_child() {
     heap().after_fork_in_child();
     super::actions::inherit();
+    #[cfg(shared)]
+    super::threads::start_janitor_if_due();
 }
 
 /// Tells `vcm run`, which passes a sealed memory file, that the library was loaded and whose malloc the

@@ -90,6 +90,19 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
     outcome
 }
 
+/// Makes the janitor's thread where the program makes none of its own, if there is to be one. Called where this thread has no lock
+/// of libc's.
+pub fn start_janitor_if_due() {
+    if !heap().is_to_have_janitor() {
+        return;
+    }
+    heap().look_at_process();
+    if let Some(create) = next::create().filter(|_| !heap().is_inside()) {
+        meet_main_thread();
+        janitor::start_with(create, None);
+    }
+}
+
 /// The main thread of a forked child may be one that was not its parent's: the process then goes on when its
 /// start function returns, until the last thread has ended, which must not be the janitor's. A thread's own
 /// values are destroyed just before libc counts the threads that are left.

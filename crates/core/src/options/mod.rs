@@ -85,8 +85,8 @@ options! {
         "bytes that vCPU caches and transfer caches may hold together, at any number of threads; auto: by usable CPUs";
     front: Front = "auto", "0" ..= "1", start,
         "auto: restartable sequences where the system grants them; locked: the locked caches always";
-    janitor: Flag = "on", "0" ..= "1", live,
-        "give memory back from a thread of its own once the program has several threads";
+    janitor: Janitor = "on", "off" ..= "always", live,
+        "on: give memory back from a thread of its own once the program has several threads; always: in a process of one thread too, from its start and after fork; off: malloc and free do it";
     release_delay: Duration = "1s", "10ms" ..= "1h", live,
         "how long free memory stays before it goes back to the system";
     retain: Amount = "25%", "0" ..= "1T", live,

@@ -21,6 +21,8 @@ pub enum Kind {
     Duration,
     /// `on` or `off`.
     Flag,
+    /// `off`, `on` or `always`.
+    Janitor,
     /// `auto` or `locked`.
     Front,
     /// `auto` or `few`.
@@ -41,7 +43,7 @@ impl Kind {
             Kind::Amount => "bytes or percent",
             Kind::Duration => "duration",
             Kind::Flag => "flag",
-            Kind::Front | Kind::Calls => "choice",
+            Kind::Janitor | Kind::Front | Kind::Calls => "choice",
             Kind::Path => "path",
         }
     }
@@ -95,6 +97,8 @@ pub(super) const fn parse(kind: Kind, text: &[u8]) -> Result<u64, BadValue> {
         Kind::Amount => parse_amount(text),
         Kind::Duration => parse_duration(text),
         Kind::Flag => parse_flag(text),
+        Kind::Janitor if is(text, b"always") => Ok(2),
+        Kind::Janitor => parse_flag(text),
         Kind::Front => parse_choice(text, b"locked"),
         Kind::Calls => parse_choice(text, b"few"),
         Kind::Path => parse_path(text),
@@ -257,7 +261,8 @@ pub(super) fn put(sink: &mut dyn Sink, kind: Kind, value: u64) {
         (Kind::Bytes | Kind::Amount | Kind::Size, _) => put_scaled(sink, value, &BYTE_UNITS),
         (Kind::Count, _) => text::put_decimal(sink, value),
         (Kind::Duration, _) => put_scaled(sink, value, &TIME_UNITS),
-        (Kind::Flag, _) => text::put_str(sink, if value == 1 { "on" } else { "off" }),
+        (Kind::Janitor, _) if value == 2 => text::put_str(sink, "always"),
+        (Kind::Flag | Kind::Janitor, _) => text::put_str(sink, if value == 1 { "on" } else { "off" }),
         (Kind::Front, _) => text::put_str(sink, if value == 1 { "locked" } else { "auto" }),
         (Kind::Calls, _) => text::put_str(sink, if value == 1 { "few" } else { "auto" }),
         (Kind::Path, _) => text::put_str(sink, if value == 0 { "off" } else { "a path" }),
@@ -267,6 +272,7 @@ pub(super) fn put(sink: &mut dyn Sink, kind: Kind, value: u64) {
 pub(super) fn put_expected(sink: &mut dyn Sink, kind: Kind, least: u64, greatest: u64) {
     match kind {
         Kind::Flag => return text::put_str(sink, "on or off"),
+        Kind::Janitor => return text::put_str(sink, "on, off or always"),
         Kind::Front => return text::put_str(sink, "auto or locked"),
         Kind::Calls => return text::put_str(sink, "auto or few"),
         Kind::Path => {

@@ -9,7 +9,18 @@ impl<O: Os> Heap<O> {
     /// Claims the janitor's part for a thread that is about to be made; false if there is one, or it is
     /// switched off.
     pub fn claim_janitor(&self) -> bool {
-        self.options.is_on(OptionId::janitor) && self.upkeep.thread.claim()
+        self.wants_janitor() && self.upkeep.thread.claim()
+    }
+
+    fn wants_janitor(&self) -> bool {
+        self.options.get(OptionId::janitor) != 0
+    }
+
+    /// Whether there is to be a janitor now: a process of one thread has none but by wish.
+    pub fn is_to_have_janitor(&self) -> bool {
+        const ALWAYS: u64 = 2;
+        let is_due = || self.is_threaded() || self.options.get(OptionId::janitor) == ALWAYS;
+        self.wants_janitor() && is_due()
     }
 
     /// Ends `claim_janitor`: no thread could be made, or it has ended.
@@ -93,7 +104,7 @@ impl<O: Os> Heap<O> {
     pub fn run_janitor(&self, aside: bool) {
         let (thread, ticker) = (&self.upkeep.thread, if aside { Ticker::Aside } else { Ticker::Janitor });
         thread.set_aside(aside);
-        let goes_on = || thread.goes_on() && self.options.is_on(OptionId::janitor);
+        let goes_on = || thread.goes_on() && self.wants_janitor();
         while goes_on() {
             self.obey_if_ordered();
             let wanted = || aside && self.upkeep.words.are_due();
