@@ -178,6 +178,29 @@ fn told(answer: &serde_json::Value, name: &str) -> (String, String) {
     (text("value"), text("origin"))
 }
 
+/// What a verb answers about a process.
+fn asked(arguments: &[&str], of: &Idle) -> serde_json::Value {
+    let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
+    let output = Command::new(tool).args(arguments).arg(of.id().to_string()).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn doctor_finds_memory_that_is_held_and_says_who_would_give_it_back() {
+    let held = |set: &[(&str, &str)]| {
+        let idle = Idle::of(command("peak.c", Ground::Preload).envs(set.iter().copied()));
+        let answer = asked(&["doctor", "--json"], &idle);
+        let findings = answer["findings"].as_array().cloned().unwrap_or_default();
+        let mut found = findings.into_iter().filter(|finding| finding["check"] == "memory-held");
+        found.next().map(|finding| (finding["what"].to_string(), finding["mend"].to_string()))
+    };
+    assert_eq!(held(&[]), None, "what stays after a peak is little");
+    assert_eq!(held(&[("VCM_RETAIN", "1G"), ("VCM_RELEASE_DELAY", "10ms"), ("VCM_JANITOR", "always")]), None);
+    let (what, mend) = held(&[("VCM_RETAIN", "1G"), ("VCM_RELEASE_DELAY", "1h")]).expect("a finding");
+    assert!(what.contains("MiB free and not given back; it has no janitor"), "{what}");
+    assert!(mend.contains("vcm release ") && mend.contains("VCM_JANITOR=always"), "{mend}");
+}
+
 #[test]
 fn config_and_doctor_tell_what_is_in_effect_whoever_set_it_and_without_the_environment() {
     let source = library::repository().join("tests/orders/idle.c");
@@ -192,11 +215,7 @@ fn config_and_doctor_tell_what_is_in_effect_whoever_set_it_and_without_the_envir
     let idle = Idle::of(&mut command);
     std::fs::remove_file(&file).unwrap();
     set_at_last(&idle, 2 << 20);
-    let asked = |arguments: &[&str]| -> serde_json::Value {
-        let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
-        let output = Command::new(tool).args(arguments).arg(idle.id().to_string()).output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
+    let asked = |arguments: &[&str]| asked(arguments, &idle);
     let config = asked(&["config", "--json"]);
     assert_eq!(config["in_effect"], true, "{config:#}");
     let daemon = &asked(&["doctor", "--json"])["daemons"][0];

@@ -12,6 +12,7 @@ mod journal_size;
 mod last_words;
 mod library_replaced;
 mod map_count;
+mod memory_held;
 mod memory_stays;
 mod memory_target;
 mod mixed_allocators;
@@ -30,7 +31,7 @@ mod variables_ignored;
 
 use super::check::Check;
 
-pub static ALL: [&Check; 27] = [
+pub static ALL: [&Check; 28] = [
     &preload_over_tcmalloc::CHECK,
     &preload_refused::CHECK,
     &restart_pending::CHECK,
@@ -51,6 +52,7 @@ pub static ALL: [&Check; 27] = [
     &debug_levels::CHECK,
     &cpu_governor::CHECK,
     &simple_messenger::CHECK,
+    &memory_held::CHECK,
     &memory_stays::CHECK,
     &database_place::CHECK,
     &op_tracker::CHECK,
