@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use vcmalloc_bench::memory::watch::session::INTERRUPTED;
 use vcmalloc_bench::memory::watch::verbs::{self, Common};
 use vcmalloc_bench::memory::watch::verbs::{
-    churn, container, cost, idle, replay, scattered, survivors, wakeups,
+    age, alone, churn, container, cost, idle, replay, scattered, survivors, wakeups,
 };
 
 /// Measures how much memory allocators keep: idle, after a peak, under churn, in a container.
@@ -30,6 +30,10 @@ enum Verb {
     Survivors(survivors::Arguments),
     /// One block in twenty stays: who gives back pages inside of used spans?
     Scattered(scattered::Arguments),
+    /// One thread: a burst, then silence or light traffic; and what giving back costs
+    Alone(alone::Arguments),
+    /// Programs that go on after a peak, or replace what they hold for ever
+    Age(age::Arguments),
     /// Resident against live bytes under long, fragmenting loads
     Churn(churn::Arguments),
     /// Operations per CPU second with our janitor on and off
@@ -49,6 +53,8 @@ fn main() -> Result<()> {
         Verb::Idle(arguments) => verbs::idle::run(&common, &arguments),
         Verb::Survivors(arguments) => verbs::survivors::run(&common, &arguments),
         Verb::Scattered(arguments) => verbs::scattered::run(&common, &arguments),
+        Verb::Alone(arguments) => verbs::alone::run(&common, &arguments),
+        Verb::Age(arguments) => verbs::age::run(&common, &arguments),
         Verb::Churn(arguments) => verbs::churn::run(&common, &arguments),
         Verb::Cost(arguments) => verbs::cost::run(&common, &arguments),
         Verb::Wakeups(arguments) => verbs::wakeups::run(&common, &arguments),

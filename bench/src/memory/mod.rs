@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   vcm-memory (watch)                                   vcm-memory-load (load), LD_PRELOAD=peer.so
-//!   which cases, which allocators ──── arguments ──────► replay │ idle │ survivors │ churn │ container
+//!   which cases, which allocators ──── arguments ──────► replay │ idle │ alone │ age │ churn │ ...
 //!   reads /proc/PID/smaps, /proc/PID/task               then nothing: no malloc call by anybody
 //!   reads the board             ◄──── shared memory ─── phase, live bytes, pages that hold a live block
 //!   CSV, Markdown, SVG                                   ends when its standard input closes

@@ -2,9 +2,11 @@
 //!
 //! Owns the scenarios. Promises that the calls, their sizes and (within a thread) their order are the same
 //! under every allocator, that nothing of its own is in the heap, and that after [`Phase::Idle`] no thread
-//! calls malloc: the workers sleep on a futex and the main thread in a read of its standard input, whose end
+//! calls malloc but for [`Meanwhile`]: the workers sleep on a futex and the main thread in a read of its standard input, whose end
 //! is the end of the process.
 
+pub mod age;
+pub mod alone;
 pub mod asking;
 pub mod blocks;
 pub mod churn;
@@ -46,6 +48,10 @@ pub enum Scenario {
     Survivors(survivors::Settings),
     /// Blocks of three sizes of which every twentieth stays
     Scattered(scattered::Settings),
+    /// A burst by a process of one thread, then silence or little
+    Alone(alone::Settings),
+    /// Programs that go on after a peak, or replace what they hold for ever
+    Age(age::Settings),
     /// Fragmentation over a long time, compressed
     Churn(churn::Settings),
     /// Sizes that change from phase to phase while the live bytes stay
@@ -59,19 +65,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         None => Board::create()?.0,
     };
     board.set_malloc_object(&c_heap::malloc_object());
-    let mut asked = None;
+    let mut meanwhile = None;
     match &arguments.scenario {
         Scenario::Replay(settings) => replay::run(settings, board)?,
         Scenario::Idle(settings) => idle::run(settings, board),
         Scenario::Survivors(settings) => survivors::run(settings, board),
         Scenario::Scattered(settings) => {
             scattered::run(settings, board);
-            asked = settings.asking.then(asking::Call::of_this_process).flatten();
+            let call = settings.asking.then(asking::Call::of_this_process).flatten();
+            meanwhile = call.map(Meanwhile::Asks);
         }
+        Scenario::Alone(settings) => {
+            alone::run(settings, board);
+            meanwhile = (settings.pattern == alone::Pattern::LightTraffic).then_some(Meanwhile::Allocates);
+        }
+        Scenario::Age(settings) => age::run(settings, board),
         Scenario::Churn(settings) => churn::run(settings, board),
         Scenario::Container(settings) => container::run(settings, board),
     }
-    wait_for_the_end(asked);
+    wait_for_the_end(meanwhile);
 }
 
 /// The end of every scenario: the process is idle from here on, and what is live is counted for the board.
@@ -89,17 +101,35 @@ fn stop(board: &Board, live: impl Iterator<Item = (usize, usize)> + Clone) {
     board.usable_bytes.store(usable as u64, Ordering::Relaxed);
 }
 
-/// Straight to the kernel: no buffer is allocated, nothing is run at exit, and nobody wakes before the end,
-/// but to ask the allocator for what it has to give back, where a scenario does that.
-fn wait_for_the_end(asked: Option<asking::Call>) -> ! {
+/// What an idle process does every 100 ms, where a scenario has it do anything.
+enum Meanwhile {
+    /// Asks the allocator for what it has to give back.
+    Asks(asking::Call),
+    /// Makes a request and takes it back.
+    Allocates,
+}
+
+impl Meanwhile {
+    fn act(&self) {
+        const BYTES: usize = 100;
+        match self {
+            Meanwhile::Asks(call) => call.ask(),
+            // SAFETY: the block is freed once, by its owner.
+            Meanwhile::Allocates => unsafe { c_heap::release(c_heap::allocate(BYTES)) },
+        }
+    }
+}
+
+/// Straight to the kernel: no buffer is allocated, nothing is run at exit, and nobody wakes before the end but for `meanwhile`.
+fn wait_for_the_end(meanwhile: Option<Meanwhile>) -> ! {
     const BETWEEN_MILLISECONDS: i32 = 100;
     let mut byte = 0u8;
     loop {
-        if let Some(call) = &asked {
+        if let Some(meanwhile) = &meanwhile {
             let mut end = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
             // SAFETY: one descriptor's structure, which lives here.
             while unsafe { libc::poll(&mut end, 1, BETWEEN_MILLISECONDS) } == 0 {
-                call.ask();
+                meanwhile.act();
             }
         }
         // SAFETY: one byte of room; the process ends without unwinding while its threads sleep.

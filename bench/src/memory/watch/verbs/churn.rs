@@ -48,9 +48,7 @@ pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
 }
 
 fn case(pattern: Pattern, arguments: &Arguments) -> Case {
-    let value = pattern.to_possible_value();
-    let name = value.as_ref().map_or("", |value| value.get_name()).to_owned();
-    let help = value.as_ref().and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default();
+    let (name, help) = super::named(pattern);
     Case {
         arguments: list(&[&"churn", &name, &"--seconds", &arguments.seconds]),
         name: format!("{name}: {help}"),

@@ -1,5 +1,7 @@
 //! The verbs of `vcm-memory`: one measurement each.
 
+pub mod age;
+pub mod alone;
 pub mod churn;
 pub mod container;
 pub mod cost;
@@ -14,7 +16,7 @@ use super::run::Run;
 use super::session::{Case, Session};
 use crate::harness::surroundings::{library_named, program_beside};
 use anyhow::{Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use vcm_measure::allocators::{self, Places};
@@ -92,6 +94,13 @@ fn passes_text(passes: usize) -> String {
     }
 }
 
+/// A pattern's name on the command line, and what it is.
+fn named(pattern: impl ValueEnum) -> (String, String) {
+    let value = pattern.to_possible_value();
+    let name = value.as_ref().map_or("", |value| value.get_name()).to_owned();
+    (name, value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default())
+}
+
 /// Heap at some seconds after the stop.
 fn idle_columns(seconds: &'static [f64]) -> impl Iterator<Item = Column> {
     seconds.iter().map(|&at| {
@@ -110,6 +119,15 @@ fn pages_column() -> Column {
 
 fn usable_column() -> Column {
     Column::mib("usable", |run| Some(run.usable_bytes).filter(|&bytes| bytes > 0))
+}
+
+/// Seconds of the load, from its first sample.
+fn cpu_column() -> Column {
+    Column::new("CPU s", |seconds| format!("{seconds:.2}"), |run| Some(run.used_by_load()?.cpu_seconds))
+}
+
+fn faults_column() -> Column {
+    Column::new("faults", |count| format!("{count:.0}"), |run| Some(run.used_by_load()?.faults as f64))
 }
 
 fn end_ratio_column(title: &str) -> Column {
