@@ -57,10 +57,23 @@ static void *fork_in_thread(void *argument) {
     return argument;
 }
 
+static void *nothing(void *argument) {
+    return argument;
+}
+
 int main(int count, char **arguments) {
     (void)count;
     if (getenv("VCM_JANITOR") == NULL) {
         EXPECT(janitor() == 0, "no such thread without the wish");
+        pthread_t thread;
+        EXPECT(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0, "a thread");
+        pid_t child = fork();
+        if (child == 0) {
+            usleep(100 * 1000);
+            EXPECT(janitor() == 0, "no such thread in a child without the wish");
+            _exit(0);
+        }
+        expect_child(child, "a child without the wish");
         EXPECT(set_option("janitor", "always") == 0, "an option that can be set");
         expect_one("a process that has just wished it");
         setenv("VCM_JANITOR", "always", 1);

@@ -245,7 +245,9 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
 pub fn obey_option() {
     if heap().options.get(OptionId::janitor) != 0 {
         #[cfg(shared)]
-        super::threads::start_janitor_if_due();
+        if heap().is_to_have_janitor() {
+            super::threads::start_janitor();
+        }
     } else if !stop() {
         heap().stop_janitor();
     }

@@ -40,18 +40,13 @@ extern "C" fn on_load() {
     heap().after_load();
     #[cfg(gperftools)]
     super::gperftools::on_load();
-    start_janitor_if_due();
-    prove();
-}
-
-fn start_janitor_if_due() {
-    #[cfg(shared)]
-    super::threads::start_janitor_if_due();
-    // Where we do not see threads, the program says when there is to be one, or its user does.
-    #[cfg(not(shared))]
-    if heap().is_to_have_janitor() {
+    if heap().always_wants_janitor() {
+        #[cfg(shared)]
+        super::threads::start_janitor();
+        #[cfg(not(shared))]
         super::janitor::vcm_janitor_start();
     }
+    prove();
 }
 
 /// Whether another vcmalloc comes before this one, as where a program needs two of the stand-in's names: that one's
@@ -99,7 +94,9 @@ unsafe extern "C" fn after_fork_in_child() {
     heap().after_fork_in_child();
     super::actions::inherit();
     #[cfg(shared)]
-    super::threads::start_janitor_if_due();
+    if heap().always_wants_janitor() {
+        super::threads::start_janitor();
+    }
 }
 
 /// Tells `vcm run`, which passes a sealed memory file, that the library was loaded and whose malloc the

@@ -90,12 +90,8 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
     outcome
 }
 
-/// Makes the janitor's thread where the program makes none of its own, if there is to be one. Called where this thread has no lock
-/// of libc's.
-pub fn start_janitor_if_due() {
-    if !heap().is_to_have_janitor() {
-        return;
-    }
+/// Makes the janitor's thread where the program makes none of its own. Called where this thread has no lock of libc's.
+pub fn start_janitor() {
     heap().look_at_process();
     if let Some(create) = next::create().filter(|_| !heap().is_inside()) {
         meet_main_thread();

@@ -16,11 +16,15 @@ impl<O: Os> Heap<O> {
         self.options.get(OptionId::janitor) != 0
     }
 
-    /// Whether there is to be a janitor now: a process of one thread has none but by wish.
-    pub fn is_to_have_janitor(&self) -> bool {
+    /// Whether a process of one thread is to have a janitor too.
+    pub fn always_wants_janitor(&self) -> bool {
         const ALWAYS: u64 = 2;
-        let is_due = || self.is_threaded() || self.options.get(OptionId::janitor) == ALWAYS;
-        self.wants_janitor() && is_due()
+        self.options.get(OptionId::janitor) == ALWAYS
+    }
+
+    /// Whether there is to be a janitor now.
+    pub fn is_to_have_janitor(&self) -> bool {
+        self.always_wants_janitor() || self.wants_janitor() && self.is_threaded()
     }
 
     /// Ends `claim_janitor`: no thread could be made, or it has ended.
