@@ -165,8 +165,10 @@ pub(super) fn why_refused(process: &Process, error: &io::Error) -> String {
         Condition::Running => {}
         other => return other.why_not_seen().unwrap_or("has ended").into(),
     }
+    // A process has no memory for an instant while it becomes another program.
+    let has_none = error.raw_os_error() == Some(nix::libc::ESRCH);
     match error.kind() {
-        ErrorKind::NotFound => "has ended, or became another program".into(),
+        kind if has_none || kind == ErrorKind::NotFound => "has ended, or became another program".into(),
         ErrorKind::PermissionDenied => why_forbidden(process),
         // Only a damaged library says that, or who means to mislead.
         ErrorKind::InvalidData | ErrorKind::TimedOut => format!("is not read: {error}"),
