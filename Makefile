@@ -7,7 +7,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 # not have it on its path yet.
 export PATH := $(abspath $(TARGET))/rust/bin:$(PATH):$(HOME)/.cargo/bin
 # What replaces malloc cannot be its own test harness; tests/ runs these as programs do.
-LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-tcmalloc vcm-recorder
+LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-hardened-static vcmalloc-tcmalloc vcm-recorder
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
@@ -29,15 +29,16 @@ help: ## this list
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
-build: libraries ## libvcmalloc.so, -hardened.so, .a, libtcmalloc*.so.4 and the tool vcm, in target/release
+build: libraries ## libvcmalloc.so, .a, -hardened.so, -hardened.a, libtcmalloc*.so.4 and the tool vcm, in target/release
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
 	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
 
 libraries: setup-build
 	$(CARGO) build --release -p vcmalloc-shared -p vcmalloc-static
-	$(CARGO) build --release -p vcmalloc-hardened
-	@ln -f $(TARGET)/release/libvcmalloc_hardened.so $(TARGET)/release/libvcmalloc-hardened.so
+	$(CARGO) build --release -p vcmalloc-hardened -p vcmalloc-hardened-static
+	@for kind in so a; do ln -f $(TARGET)/release/libvcmalloc_hardened.$$kind $(TARGET)/release/libvcmalloc-hardened.$$kind; done
+	@scripts/archive $(TARGET)/release/libvcmalloc{,-hardened}.a
 	@for name in libvcmalloc libvcmalloc-hardened; do ln -sf $$name.so $(TARGET)/release/$$name.so.0; done
 	$(CARGO) build --release -p vcmalloc-tcmalloc
 	@scripts/stand-ins $(TARGET)/release

@@ -19,6 +19,7 @@ fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
     match package {
         "vcmalloc-shared" => (Some("libvcmalloc.so.0"), &["shared"]),
         "vcmalloc-hardened" => (Some("libvcmalloc-hardened.so.0"), &["shared", "hardened"]),
+        "vcmalloc-hardened-static" => (None, &["hardened"]),
         "vcmalloc-tcmalloc" => (Some("libtcmalloc.so.4"), &["shared", "gperftools"]),
         _ => (None, &[]),
     }

@@ -110,10 +110,28 @@ pub fn stand_ins() -> Result<PathBuf, String> {
     LINKED.get_or_init(linked).clone()
 }
 
-/// The archive that programs link.
+/// The archive that programs link: one object, as `make libraries` leaves it.
 pub fn archive() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-    built(&BUILT, "vcmalloc-static", "libvcmalloc.a")
+    static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    MADE.get_or_init(|| one_object(built(&BUILT, "vcmalloc-static", "libvcmalloc.a")?)).clone()
+}
+
+/// The same of the library that checks every block.
+pub fn hardened_archive() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let package = "vcmalloc-hardened-static";
+    MADE.get_or_init(|| one_object(built(&BUILT, package, "libvcmalloc_hardened.a")?)).clone()
+}
+
+fn one_object(archive: PathBuf) -> Result<PathBuf, String> {
+    let output = Command::new(repository().join("scripts/archive")).arg(&archive).output();
+    let output = output.map_err(|error| format!("scripts/archive did not start: {error}"))?;
+    match output.status.success() {
+        true => Ok(archive),
+        false => Err(format!("scripts/archive failed:\n{}", String::from_utf8_lossy(&output.stderr))),
+    }
 }
 
 /// The library that `vcm record` preloads.

@@ -1,7 +1,7 @@
 //! The C API of vcmalloc.h.
 
 use super::c::{Name, undisturbed};
-use super::{Blocks, blocks, heap, janitor, version};
+use super::{Blocks, blocks, heap, version};
 use core::ffi::{CStr, c_char, c_int};
 use core::slice;
 use vcmalloc_core::base::text::{Buffer, Sink};
@@ -21,12 +21,19 @@ pub unsafe extern "C" fn vcm_option_set(name: Name, value: Name) -> c_int {
     }
     // SAFETY: by the caller's promise.
     let (name, value) = unsafe { (CStr::from_ptr(name).to_bytes(), CStr::from_ptr(value).to_bytes()) };
-    match undisturbed(|| heap().set_option(name, value).inspect(|()| janitor::obey_option())) {
+    match undisturbed(|| heap().set_option(name, value).inspect(|()| obey_janitor_option())) {
         Ok(()) => 0,
         Err(Refused::UnknownName) => libc::ENOENT,
         Err(Refused::BadValue(_)) => libc::EINVAL,
         Err(Refused::NotLive) => libc::EPERM,
     }
+}
+
+fn obey_janitor_option() {
+    #[cfg(shared)]
+    super::threads::obey_option();
+    #[cfg(not(shared))]
+    super::janitor::end_if_off();
 }
 
 /// # Safety

@@ -241,14 +241,11 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
     c_int::from(!start_with(create, None))
 }
 
-/// Lets the option `janitor` take effect at once: its thread has ended, or been made, when this returns.
-pub fn obey_option() {
-    if heap().options.get(OptionId::janitor) != 0 {
-        #[cfg(shared)]
-        if heap().is_to_have_janitor() {
-            super::threads::start_janitor();
-        }
-    } else if !stop() {
+/// Where the option `janitor` is off its thread has ended when this returns; true there.
+pub fn end_if_off() -> bool {
+    let is_off = heap().options.get(OptionId::janitor) == 0;
+    if is_off && !stop() {
         heap().stop_janitor();
     }
+    is_off
 }

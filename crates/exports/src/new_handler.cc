@@ -29,6 +29,15 @@ extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align, unsigned 
 extern "C" void *vcm_find(const char *name);
 
 #if !VCM_SHARED
+// Linkers say this where a program refers to that name: what is compiled for a sanitizer does, and would stop in the first malloc.
+#define NOT_WITH(name)                                                                                                            \
+    __attribute__((section(".gnu.warning." #name), used)) const char vcm_not_with##name[] =                                       \
+        "libvcmalloc.a: a sanitizer brings a malloc of its own, and the program will stop at its start; link it without vcmalloc"
+NOT_WITH(__asan_init);
+NOT_WITH(__tsan_init);
+NOT_WITH(__msan_init);
+#undef NOT_WITH
+
 // A static program cannot look names up, but it can refer to them: null where it has no C++ runtime.
 extern "C" void vcm_static_throw() __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 extern "C" void vcm_static_handler() __asm__("_ZSt15get_new_handlerv") __attribute__((weak));

@@ -118,7 +118,11 @@ pub enum OptionRefused {
 
 /// Sets an option (docs/reference/options.md) of the running program.
 pub fn set_option(name: &str, value: &str) -> Result<(), OptionRefused> {
-    let set = || heap().set_option(name.as_bytes(), value.as_bytes()).inspect(|()| janitor::obey_option());
+    let set = || {
+        heap().set_option(name.as_bytes(), value.as_bytes()).inspect(|()| {
+            janitor::end_if_off();
+        })
+    };
     undisturbed(set).map_err(|refused| match refused {
         Refused::UnknownName => OptionRefused::UnknownName,
         Refused::BadValue(_) => OptionRefused::BadValue,

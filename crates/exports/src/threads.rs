@@ -99,6 +99,13 @@ pub fn start_janitor() {
     }
 }
 
+/// Lets the option `janitor` take effect at once: its thread has ended, or been made, when this returns.
+pub fn obey_option() {
+    if !janitor::end_if_off() && heap().is_to_have_janitor() {
+        start_janitor();
+    }
+}
+
 /// The main thread of a forked child may be one that was not its parent's: the process then goes on when its
 /// start function returns, until the last thread has ended, which must not be the janitor's. A thread's own
 /// values are destroyed just before libc counts the threads that are left.

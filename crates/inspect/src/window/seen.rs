@@ -166,7 +166,7 @@ pub(super) fn why_refused(process: &Process, error: &io::Error) -> String {
         other => return other.why_not_seen().unwrap_or("has ended").into(),
     }
     // A process has no memory for an instant while it becomes another program.
-    let has_none = error.raw_os_error() == Some(nix::libc::ESRCH);
+    let has_none = error.raw_os_error() == Some(libc::ESRCH);
     match error.kind() {
         kind if has_none || kind == ErrorKind::NotFound => "has ended, or became another program".into(),
         ErrorKind::PermissionDenied => why_forbidden(process),
