@@ -141,6 +141,39 @@ mod tests {
     }
 
     #[test]
+    fn the_tool_says_whether_a_linked_program_is_hardened_and_starts_none_as_if_it_were() {
+        if is_not_here() {
+            return;
+        }
+        let program = |name: &str, archive: &Path| {
+            let program = library::work_directory("archive").join(name);
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-O1", "-fno-builtin", "-o"]).arg(&program).arg(source("divides.c")).arg(archive);
+            assert!(gcc.status().expect("gcc").success());
+            program
+        };
+        let plain = program("plain", &archive());
+        let hardened =
+            program("hardened", &library::hardened_archive().unwrap_or_else(|error| panic!("{error}")));
+        let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
+        let said = |arguments: &[&str], program: &Path| {
+            let output = Command::new(&tool).args(arguments).arg(program).output().expect("vcm");
+            let text = [output.stdout, output.stderr].concat();
+            (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+        };
+        let (code, text) = said(&["run", "--hardened", "--"], &plain);
+        assert!(
+            code == Some(125) && text.contains("has vcmalloc linked into it, and not the hardened one"),
+            "{text}"
+        );
+        assert_eq!(said(&["run", "--hardened", "--"], &hardened).0, Some(0));
+        let (code, text) = said(&["check", "--"], &hardened);
+        assert!(code == Some(0) && text.contains("(hardened), front"), "{text}");
+        let (code, text) = said(&["check", "--"], &plain);
+        assert!(code == Some(0) && !text.contains("(hardened)"), "{text}");
+    }
+
+    #[test]
     fn the_hardened_archive_stops_a_second_free() {
         if is_not_here() {
             return;

@@ -5,12 +5,25 @@ use super::c::Name;
 use super::heap;
 use vcmalloc_core::base::text::{Sink, put_str};
 
-pub const VERSION: &str = env!("VCMALLOC_VERSION");
+#[cfg(not(hardened))]
+macro_rules! version {
+    () => {
+        env!("VCMALLOC_VERSION")
+    };
+}
+#[cfg(hardened)]
+macro_rules! version {
+    () => {
+        concat!(env!("VCMALLOC_VERSION"), " (hardened)")
+    };
+}
+
+pub const VERSION: &str = version!();
 #[cfg(exported)]
 const BEFORE: &str = "vcmalloc version ";
 /// `vcm doctor` finds the version in the library's file by the words before it.
 #[cfg_attr(not(exported), used)]
-static TOLD: &str = concat!("vcmalloc version ", env!("VCMALLOC_VERSION"), "\0");
+static TOLD: &str = concat!("vcmalloc version ", version!(), "\0");
 
 #[cfg(exported)]
 /// The version alone, as a C string.

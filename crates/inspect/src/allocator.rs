@@ -302,6 +302,14 @@ fn version(object: &Object, kind: Kind) -> Option<String> {
     number_at(bytes.get(find(&bytes, before)? + before.len()..)?)
 }
 
+/// How the version of the hardened library ends, wherever it is told.
+pub const IS_HARDENED: &str = "(hardened)";
+
+/// The version of our library in a file.
+pub fn own_version_in(program: &Path) -> Option<String> {
+    own_version(&begin(program).ok()?)
+}
+
 /// Ours has its commit behind the number.
 fn own_version(bytes: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b"vcmalloc version ";

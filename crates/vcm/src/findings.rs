@@ -88,7 +88,9 @@ pub fn of(command: &Command, library: &Library, start: &Start) -> Vec<Finding> {
     match &command.look {
         Look::Foreign { machine } => findings.push(foreign(program, machine)),
         Look::Elf(elf) => {
-            if !allocator::is_ours_in(program, elf) {
+            if allocator::is_ours_in(program, elf) {
+                findings.extend(linked_unhardened(program, library));
+            } else {
                 findings.extend(loading(program, elf));
                 findings.extend(built_in(program, elf));
             }
@@ -110,6 +112,22 @@ pub fn carrier(command: &Command) -> Option<PathBuf> {
         Look::Elf(elf) if allocator::is_ours_in(&command.program, elf) => command.program.canonicalize().ok(),
         _ => None,
     }
+}
+
+/// What is linked into a program comes before what is preloaded.
+fn linked_unhardened(program: &Path, library: &Library) -> Option<Finding> {
+    let is_hardened = |path: &Path| {
+        allocator::own_version_in(path).is_none_or(|version| version.ends_with(allocator::IS_HARDENED))
+    };
+    let is_wanted = allocator::own_version_in(&library.path)?.ends_with(allocator::IS_HARDENED);
+    (is_wanted && !is_hardened(program)).then(|| {
+        Finding::new(
+            Weight::Harmful,
+            format!("{} has vcmalloc linked into it, and not the hardened one", program.shown()),
+            "What is linked comes before what is preloaded: no block would be checked.",
+            "Link it with libvcmalloc-hardened.a, or leave --hardened out.",
+        )
+    })
 }
 
 fn environment_cleared(by: &Path) -> Finding {
