@@ -94,7 +94,7 @@ options! {
     memory_limit: Amount = "auto", "0" ..= "16T", live,
         "above this the heap gives free memory back and calls back; auto: 90% of the cgroup's limit; a share is one of that limit, or of the machine's memory; 0: no limit";
     hard_limit: Amount = "auto", "0" ..= "16T", live,
-        "the heap never holds more: allocations fail instead; a share is one of the cgroup's limit, or of the machine's memory; auto or 0: no limit";
+        "blocks never hold more: allocations fail instead; the heap's tables take 1 to 5 MiB beside; a share is one of the cgroup's limit, or of the machine's memory; auto or 0: no limit";
     huge_pages: Flag = "on", "0" ..= "1", live,
         "put dense 2 MiB blocks that stay in use onto huge pages, a few at a time";
     sample_interval: Size = "512K", "1" ..= "1T", live,
