@@ -63,8 +63,13 @@ fn without_override_rust_alone_is_on_it() {
     if machine::is_other() || library::is_foreign() {
         return;
     }
-    let text = output_of(&example("rules", "stats,profile", None));
+    let program = example("rules", "stats,profile", None);
+    let text = output_of(&program);
     assert!(text.starts_with("rust true c false\n"), "{text}");
+    let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
+    let asked = Command::new(tool).args(["check", "--"]).arg(program).output().expect("vcm");
+    let told = String::from_utf8_lossy(&asked.stderr);
+    assert!(asked.status.code() == Some(1) && told.contains("the Rust half of"), "{told}");
 }
 
 #[test]

@@ -305,6 +305,9 @@ fn version(object: &Object, kind: Kind) -> Option<String> {
 /// How the version of the hardened library ends, wherever it is told.
 pub const IS_HARDENED: &str = "(hardened)";
 
+/// What stands behind the version where Rust's blocks alone are ours.
+pub const IS_RUST_HALF: &str = "(Rust half)";
+
 /// The version of our library in a file.
 pub fn own_version_in(program: &Path) -> Option<String> {
     own_version(&begin(program).ok()?)

@@ -7,6 +7,8 @@
 //! descriptor that carries the growth seal: a program that closed ours and opened a file in its place is left
 //! alone.
 
+use vcm_inspect::allocator::IS_RUST_HALF;
+
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
@@ -52,9 +54,13 @@ impl Proof {
         self.file.as_raw_fd()
     }
 
-    /// The last line of a process: each program that it turned into by exec wrote one.
+    /// The last line of a process: each program that it turned into by exec wrote one. Where its Rust half is on a library of its
+    /// own, that one counts only alone.
     pub fn last_of(&self, process: i32) -> Option<Line> {
-        self.lines().into_iter().rev().find(|line| line.process == process)
+        let mut lines: Vec<Line> = self.lines().into_iter().filter(|line| line.process == process).collect();
+        let is_half = |line: &Line| line.version.contains(IS_RUST_HALF);
+        let last = lines.iter().rposition(|line| !is_half(line)).or(lines.len().checked_sub(1))?;
+        Some(lines.swap_remove(last))
     }
 
     fn lines(&self) -> Vec<Line> {
@@ -103,6 +109,17 @@ mod tests {
         assert_eq!(proof.last_of(7).unwrap().malloc, "/opt/a b");
         assert_eq!(proof.last_of(8).unwrap().malloc, "ours");
         assert_eq!(proof.last_of(9), None);
+    }
+
+    #[test]
+    fn the_rust_half_counts_only_alone() {
+        let proof = Proof::new().unwrap();
+        let mut child = proof.file.try_clone().unwrap();
+        child.write_all(b"vcmalloc 1 pid 7 malloc ours front locked\n").unwrap();
+        child.write_all(b"vcmalloc 1 (Rust half) pid 7 malloc /lib/v.so front locked\n").unwrap();
+        child.write_all(b"vcmalloc 1 (Rust half) pid 8 malloc /lib/c.so front locked\n").unwrap();
+        assert_eq!(proof.last_of(7).unwrap().malloc, "ours");
+        assert_eq!(proof.last_of(8).unwrap().malloc, "/lib/c.so");
     }
 
     #[test]

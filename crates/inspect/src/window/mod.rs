@@ -28,7 +28,7 @@ mod watched;
 
 pub use pages::Resident;
 pub use samples::{OfStack, Sample, Samples, Sum};
-pub use seen::{Ours, Seen, find, is_on_ours, ours};
+pub use seen::{Ours, Seen, find, is_on_ours, ours, rust_half};
 pub use snapshot::{Class, Giver, Setting, Snapshot};
 pub use watched::Watched;
 

@@ -77,6 +77,12 @@ pub fn is_on_ours(process: &Process) -> io::Result<bool> {
     ours(process).map(|found| found.is_some())
 }
 
+/// The version of ours in a process where it serves Rust's blocks alone.
+pub fn rust_half(process: &Process) -> Option<String> {
+    let seen = Seen::open(process.clone()).ok()?;
+    Some(seen.build().printed()).filter(|build| build.contains(allocator::IS_RUST_HALF))
+}
+
 impl Seen {
     /// Opens the window of a process. The error is the rest of a line that begins with its number.
     pub fn open(process: Process) -> Result<Seen, String> {
@@ -119,6 +125,11 @@ impl Seen {
         let Some(layout) = layouts.pop() else { return Err(without_window(&process)) };
         let name = process.name().unwrap_or_default();
         Ok(Seen { process, name, memory, layout })
+    }
+
+    /// The library's version, and what it is beside that.
+    pub fn build(&self) -> &Text {
+        &self.layout.build
     }
 
     /// Looks once. The error is the rest of a line that begins with the process's number.

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vcm_foreign::Shown;
+use vcm_inspect::allocator;
 use vcm_inspect::command::{self, Command as Target, Missing};
 use vcm_inspect::elf::Look;
 use vcm_inspect::privileges::Starter;
@@ -131,6 +132,9 @@ fn of_report(shown: &str, line: Option<Line>, target: &Target) -> Verdict {
     let Some(line) = line else {
         return elsewhere(&prevented.unwrap_or_else(|| why_not(preloaded.is_some())));
     };
+    if line.version.contains(allocator::IS_RUST_HALF) {
+        return Verdict::Elsewhere(super::half(shown, &line.version, &line.malloc));
+    }
     let carrier = findings::carrier(target);
     if line.malloc != "ours" && carrier.is_none() {
         return elsewhere(&format!("{} comes first with its malloc", line.malloc));

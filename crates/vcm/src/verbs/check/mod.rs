@@ -14,6 +14,7 @@ mod unit;
 
 use crate::cli::check::{Check, Target};
 use crate::say::{self, NOT_UNDERSTOOD, Outcome};
+use vcm_inspect::allocator;
 
 /// Not on vcmalloc, or only in part.
 const ELSEWHERE: u8 = 1;
@@ -47,6 +48,15 @@ pub fn check(arguments: &Check) -> Outcome {
     };
     let verdicts: Vec<Verdict> = arguments.targets.iter().map(judge).collect();
     tell(&verdicts, arguments.quiet)
+}
+
+/// A program in Rust whose allocator is the crate, without its feature `override`.
+fn half(shown: &str, build: &str, malloc: &str) -> String {
+    let build = build.replace(&format!(" {}", allocator::IS_RUST_HALF), "");
+    format!(
+        "the Rust half of {shown} runs on vcmalloc {build}; what it has of C and C++ has the malloc of {malloc} \
+         (the crate's feature 'override' takes both)"
+    )
 }
 
 /// The worst code counts; what is well goes to stdout, so that the rest alone is seen where it is thrown away.

@@ -8,6 +8,7 @@ use vcm_foreign::{Shown, Text};
 use vcm_inspect::allocator::{self, Allocator, Answer, Certainty};
 use vcm_inspect::loaded::{self, Loaded};
 use vcm_inspect::process::Process;
+use vcm_inspect::window;
 
 /// systemd sets a sandbox up meanwhile, which takes time where the machine is busy.
 const UNTIL_EXEC: Duration = Duration::from_secs(10);
@@ -46,6 +47,11 @@ fn verdict(process: &Process, shown: &str, answer: &Answer, loaded: &Loaded) -> 
     let Some(serving) = &answer.serving else {
         return Verdict::NotKnown(format!("{shown}: {}{refused}", answer.evidence.join("; ")));
     };
+    if !serving.kind.is_ours()
+        && let Some(build) = window::rust_half(process)
+    {
+        return Verdict::Elsewhere(super::half(shown, &build, &named(serving)));
+    }
     if !serving.kind.is_ours() {
         return Verdict::Elsewhere(format!(
             "{shown} does not run on vcmalloc: its malloc is {}{refused}",

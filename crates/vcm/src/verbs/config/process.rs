@@ -49,6 +49,9 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
     }
     answer.warnings.iter().for_each(|warning| say::line(&format!("vcm: warning: {warning}")));
     let library = match answer.library.as_deref() {
+        None if answer.in_effect => {
+            "It runs on vcmalloc in its Rust half alone. In effect there now:".to_string()
+        }
         None => "It does not run on vcmalloc; with the library it would have been started with:".to_string(),
         Some(library) if answer.in_effect => format!("It runs on {library}. In effect now:"),
         Some(library) => format!("It runs on {library} and was started with:"),

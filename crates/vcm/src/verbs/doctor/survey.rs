@@ -15,7 +15,7 @@ use vcm_inspect::daemon::{self, Role};
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
-use vcm_inspect::{dependencies, loaded, privileges, systemd};
+use vcm_inspect::{dependencies, loaded, privileges, systemd, window};
 use vcmalloc_core::options::OptionId;
 
 const NO_ENVIRONMENT: &str =
@@ -181,6 +181,10 @@ impl Daemon {
         match loaded::of(&self.process, self.environment.as_deref()) {
             Ok(objects) if !objects.objects.is_empty() => {
                 self.allocator = allocator::of(&objects);
+                let is_ours = self.allocator.kind().is_some_and(|kind| kind.is_ours());
+                if let Some(build) = (!is_ours).then(|| window::rust_half(&self.process)).flatten() {
+                    self.allocator.evidence.push(format!("its Rust half runs on vcmalloc {build}"));
+                }
                 self.refused_preloads = objects.refused_preloads;
             }
             Ok(_) => self.allocator = Answer::unknown(self.why_nothing_is_mapped("/proc/PID/maps is empty")),
