@@ -4,7 +4,7 @@ use crate::amount::amount;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use std::time::Duration;
-use vcm_inspect::window::{Giver, Seen, Snapshot};
+use vcm_inspect::window::{self, Giver, Seen, Snapshot};
 use vcmalloc_core::heap::Stats;
 
 pub const CHECK: Check = Check {
@@ -27,6 +27,10 @@ const SECOND_LOOK: Duration = Duration::from_secs(3);
 
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     if !daemon.allocator.kind().is_some_and(|kind| kind.is_ours()) {
+        return Verdict::Fine;
+    }
+    // A build from before there were statistics is no fault of today's.
+    if matches!(window::ours(&daemon.process), Ok(None)) {
         return Verdict::Fine;
     }
     let look = || Seen::open(daemon.process.clone())?.snapshot();
