@@ -37,13 +37,12 @@ fn main() {
         println!("cargo:rustc-cfg={name}");
     }
     let [shared, hardened, gperftools] = DIFFERENCES.map(|name| differences.contains(&name));
+    let is_hardened = hardened || is_on("hardened");
+    tell_kind(is_exported, is_hardened);
     // The functions of fast.rs: where there are sequences, and no other work between them and the program.
     println!("cargo:rustc-check-cfg=cfg(whole_paths)");
-    if var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64")
-        && !hardened
-        && is_exported
-        && !is_on("hardened")
-    {
+    let has_sequences = var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
+    if has_sequences && is_exported && !is_hardened {
         println!("cargo:rustc-cfg=whole_paths");
     }
     if !is_exported {
@@ -65,6 +64,13 @@ fn main() {
             println!("cargo:rustc-cdylib-link-arg={argument}");
         }
     }
+}
+
+/// Sets the words behind the version, wherever that is told: `vcm` knows a library by them.
+fn tell_kind(is_exported: bool, is_hardened: bool) {
+    let half = if is_exported { "" } else { " (Rust half)" };
+    let policy = if is_hardened { " (hardened)" } else { "" };
+    println!("cargo:rustc-env=VCMALLOC_KIND={half}{policy}");
 }
 
 fn is_on(feature: &str) -> bool {

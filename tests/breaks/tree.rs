@@ -22,7 +22,7 @@ pub fn find(root: &Path, planted: &Break) -> Result<(PathBuf, String), String> {
     match (times, found.pop()) {
         (1, Some(found)) => Ok(found),
         _ => Err(format!(
-            "its words stand {times} times in {}, not once; mend them in tests/breaks/planted.rs:\n{}",
+            "its words stand {times} times in {}, not once; mend them where the break stands, in tests/breaks:\n{}",
             planted.within, planted.before
         )),
     }

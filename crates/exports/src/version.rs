@@ -5,38 +5,13 @@ use super::c::Name;
 use super::heap;
 use vcmalloc_core::base::text::{Sink, put_str};
 
-// What a library is beside its version, wherever that is told. The crate without its feature `override` has no names of C's.
-#[cfg(all(exported, not(hardened)))]
-macro_rules! kind {
-    () => {
-        ""
-    };
-}
-#[cfg(all(exported, hardened))]
-macro_rules! kind {
-    () => {
-        " (hardened)"
-    };
-}
-#[cfg(all(not(exported), not(hardened)))]
-macro_rules! kind {
-    () => {
-        " (Rust half)"
-    };
-}
-#[cfg(all(not(exported), hardened))]
-macro_rules! kind {
-    () => {
-        " (Rust half) (hardened)"
-    };
-}
-
-pub const VERSION: &str = concat!(env!("VCMALLOC_VERSION"), kind!());
+/// Behind the number: which policy, and whether C's names are there (`build.rs`).
+pub const VERSION: &str = concat!(env!("VCMALLOC_VERSION"), env!("VCMALLOC_KIND"));
 #[cfg(exported)]
 const BEFORE: &str = "vcmalloc version ";
 /// `vcm doctor` finds the version in the library's file by the words before it.
 #[cfg_attr(not(exported), used)]
-static TOLD: &str = concat!("vcmalloc version ", env!("VCMALLOC_VERSION"), kind!(), "\0");
+static TOLD: &str = concat!("vcmalloc version ", env!("VCMALLOC_VERSION"), env!("VCMALLOC_KIND"), "\0");
 
 #[cfg(exported)]
 /// The version alone, as a C string.

@@ -305,7 +305,7 @@ fn version(object: &Object, kind: Kind) -> Option<String> {
 /// How the version of the hardened library ends, wherever it is told.
 pub const IS_HARDENED: &str = "(hardened)";
 
-/// What stands behind the version where Rust's blocks alone are ours.
+/// The mark behind the version of a library that serves Rust's blocks alone.
 pub const IS_RUST_HALF: &str = "(Rust half)";
 
 /// The version of our library in a file.

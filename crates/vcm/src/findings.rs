@@ -114,7 +114,7 @@ pub fn carrier(command: &Command) -> Option<PathBuf> {
     }
 }
 
-/// What is linked into a program comes before what is preloaded.
+/// A library that is linked into the program comes before one that is preloaded.
 fn linked_unhardened(program: &Path, library: &Library) -> Option<Finding> {
     let is_hardened = |path: &Path| {
         allocator::own_version_in(path).is_none_or(|version| version.ends_with(allocator::IS_HARDENED))

@@ -1,4 +1,4 @@
-//! What months do to a heap, compressed: programs that go on after a peak, or replace what they hold for ever.
+//! Months in the life of a heap, compressed: programs that go on after a peak, or replace what they hold for ever.
 //!
 //! One thread works beside the first, as in a daemon.
 

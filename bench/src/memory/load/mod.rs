@@ -101,7 +101,7 @@ fn stop(board: &Board, live: impl Iterator<Item = (usize, usize)> + Clone) {
     board.usable_bytes.store(usable as u64, Ordering::Relaxed);
 }
 
-/// What an idle process does every 100 ms, where a scenario has it do anything.
+/// The work of an idle process every 100 ms, in scenarios that have any.
 enum Meanwhile {
     /// Asks the allocator for what it has to give back.
     Asks(asking::Call),

@@ -68,6 +68,7 @@ fn a_bad_value_is_refused_with_what_is_expected() {
          it stays at the value it had\n"
     );
     assert!(refusal("stats_at_exit", "maybe").contains("expected on or off"));
+    assert!(refusal("janitor", "maybe").contains("expected on, off or always"));
     for (name, value) in
         [("release_delay", "1ms"), ("release_delay", "2h"), ("cache_limit", "2T"), ("retain", "101%")]
     {

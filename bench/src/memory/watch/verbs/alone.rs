@@ -6,7 +6,7 @@ use super::{Common, arguments as list};
 use crate::harness::surroundings;
 use crate::memory::load::alone::Pattern;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
@@ -20,9 +20,8 @@ pub struct Arguments {
 }
 
 pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
-    let all = Pattern::value_variants();
-    let chosen = if arguments.only.is_empty() { all } else { &arguments.only };
-    let cases: Vec<Case> = chosen.iter().map(|&pattern| case(pattern, arguments)).collect();
+    let chosen = super::chosen(&arguments.only).iter();
+    let cases: Vec<Case> = chosen.map(|&pattern| case(pattern, arguments)).collect();
     let mut columns = vec![Column::mib("peak", |run| run.peak_heap())];
     columns.extend(super::idle_columns(&[0.0, 2.0, 5.0, 10.0]));
     columns.extend([super::cpu_column(), super::faults_column()]);

@@ -6,7 +6,7 @@ use super::{Common, arguments as list};
 use crate::harness::surroundings;
 use crate::memory::load::churn::Pattern;
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
@@ -24,9 +24,8 @@ pub struct Arguments {
 
 pub fn run(common: &Common, arguments: &Arguments) -> Result<()> {
     ensure!((0.1..=600.0).contains(&arguments.seconds), "--seconds takes 0.1 to 600");
-    let all = Pattern::value_variants();
-    let chosen = if arguments.only.is_empty() { all } else { &arguments.only };
-    let cases: Vec<Case> = chosen.iter().map(|&pattern| case(pattern, arguments)).collect();
+    let chosen = super::chosen(&arguments.only).iter();
+    let cases: Vec<Case> = chosen.map(|&pattern| case(pattern, arguments)).collect();
     let columns = [
         super::live_column(),
         super::pages_column(),

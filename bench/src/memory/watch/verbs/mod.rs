@@ -94,6 +94,11 @@ fn passes_text(passes: usize) -> String {
     }
 }
 
+/// The patterns that a verb is to measure: all, unless some were named.
+fn chosen<Pattern: ValueEnum>(only: &[Pattern]) -> &[Pattern] {
+    if only.is_empty() { Pattern::value_variants() } else { only }
+}
+
 /// A pattern's name on the command line, and what it is.
 fn named(pattern: impl ValueEnum) -> (String, String) {
     let value = pattern.to_possible_value();
