@@ -41,18 +41,19 @@ pub fn run_proof(ground: Ground, folder: &Path) -> Outcome {
         ));
     }
     for line in &lines {
-        let words: Vec<&str> = line.split(' ').collect();
-        let front = words.get(7).copied().unwrap_or("");
+        let (version, rest) = line.split_once(" pid ").unwrap_or(("", ""));
+        let words: Vec<&str> = rest.split(' ').collect();
+        let front = words.get(4).copied().unwrap_or("");
         let right_front = match ground {
             Ground::Locked => front == "locked",
             _ => front == "locked" || front.starts_with("vcpu-"),
         };
-        let form = words.len() > 8
-            && words[8].starts_with('(')
+        let form = words.len() > 5
+            && words[5].starts_with('(')
             && line.ends_with(')')
-            && words[0] == "vcmalloc"
-            && words[2] == "pid"
-            && words[4..6] == ["malloc", "ours"];
+            && version.starts_with("vcmalloc ")
+            && version.ends_with(" (hardened)") == (ground == Ground::Hardened)
+            && words[1..3] == ["malloc", "ours"];
         if !form || !right_front {
             return Err(format!(
                 "not `vcmalloc <version> pid <pid> malloc ours front <front> (<why>)`: {line}"
