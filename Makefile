@@ -114,7 +114,7 @@ lint: setup-build ## formatting and clippy; warnings are errors with the compile
 
 # A directory of its own, because the flag rebuilds everything.
 loom: setup-build ## locks, bell, transfer array and the like in every interleaving, with the memory orders they ask for
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release -p vcmalloc-core --lib loom_
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release -p vcmalloc-core --lib loom_
 
 golden: build ## renew tests/golden after a reviewed change of the library's symbols
 	RENEW_GOLDEN=1 $(CARGO) test -p vcmalloc-tests --test symbols

@@ -72,6 +72,32 @@ fn without_override_rust_alone_is_on_it() {
     assert!(asked.status.code() == Some(1) && told.contains("the Rust half of"), "{told}");
 }
 
+/// The README's programs, and with them what docs.rs shows: each is compiled and run.
+#[test]
+fn the_programs_of_the_crates_readme_run_and_nothing_public_is_without_words() {
+    if machine::is_other() || library::is_foreign() {
+        return;
+    }
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(library::repository()).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+        cargo.env("CARGO_PROFILE_TEST_OPT_LEVEL", "0").args(arguments).args([
+            "-p",
+            "vcmalloc",
+            "--features",
+            "stats,profile",
+        ]);
+        cargo.arg("--target-dir").arg(library::repository().join("target/rust-crate"));
+        let done = cargo.env("RUSTDOCFLAGS", "-D warnings -D missing_docs").output().expect("cargo");
+        let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{said}");
+        said.into_owned()
+    };
+    let said = cargo(&["test", "--doc"]);
+    assert!(said.contains("test result: ok. 4 passed"), "{said}");
+    cargo(&["doc", "--no-deps"]);
+}
+
 #[test]
 fn rusts_collections_of_every_alignment_run_on_every_form_of_the_crate() {
     if machine::is_other() || library::is_foreign() {

@@ -1,3 +1,7 @@
+// docs.rs and doctests: the crate as its users see it.
+#![cfg_attr(all(rust_stats, rust_profile), doc = include_str!("../README.md"))]
+//! # Inside
+//!
 //! libvcmalloc: the C and C++ allocation functions on one static heap.
 //!
 //! Owns the one instance of the heap; promises glibc's rules for sizes, alignments and errno; programs call

@@ -3,8 +3,7 @@
 //! Owns nothing; promises `GlobalAlloc`'s rules, and `errno` as it was.
 
 use super::c::undisturbed;
-#[cfg(rust_stats)]
-use super::version;
+use super::version as build;
 use super::{Blocks, blocks, heap, janitor};
 use core::alloc::{GlobalAlloc, Layout};
 #[cfg(rust_stats)]
@@ -96,6 +95,23 @@ fn free_slow(address: usize, layout: Layout) {
     });
 }
 
+/// The bytes that the program may use of a block: at least what it asked for, and all of them are kept by `realloc`.
+///
+/// # Safety
+///
+/// The block is one that [`Vcmalloc`] gave and that is not freed. With the feature `hardened` another ends the program, with a
+/// line that says what it is.
+#[must_use]
+pub unsafe fn usable_size(block: *const u8) -> usize {
+    undisturbed(|| blocks().usable_bytes(block.expose_provenance()))
+}
+
+/// The version, and what else the build is: `0.1.0+3a8591074b (Rust half)`, also with `(hardened)`.
+#[must_use]
+pub fn version() -> &'static str {
+    build::VERSION
+}
+
 /// Gives free memory back to the system until at most `keep` bytes of it are left; the bytes given.
 pub fn release(keep: usize) -> usize {
     undisturbed(|| blocks().release(keep))
@@ -110,7 +126,9 @@ pub fn start_janitor() -> bool {
 /// Why an option was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionRefused {
+    /// No option has this name.
     UnknownName,
+    /// The option takes no such value: docs/reference/options.md has what it takes.
     BadValue,
     /// It counts when the program starts: set it in the environment.
     NotLive,
@@ -139,7 +157,7 @@ pub fn stats() -> Stats {
 /// The statistics as people read them: `println!("{}", vcmalloc::statistics_text())`.
 #[cfg(rust_stats)]
 pub fn statistics_text() -> impl fmt::Display {
-    Text(version::put_statistics)
+    Text(build::put_statistics)
 }
 
 /// The statistics as JSON.

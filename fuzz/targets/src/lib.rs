@@ -3,8 +3,10 @@
 
 pub mod bitmaps;
 pub mod central;
+#[cfg(feature = "tools")]
 pub mod ceph_conf;
 pub mod classes;
+#[cfg(feature = "tools")]
 pub mod elf;
 pub mod forks;
 pub mod operations;
@@ -12,13 +14,17 @@ pub mod options;
 pub mod pages;
 pub mod pointers;
 pub mod profile;
+#[cfg(feature = "tools")]
 pub mod statistics;
 pub mod support;
 pub mod threads;
+#[cfg(feature = "tools")]
 pub mod trace;
+#[cfg(feature = "tools")]
 pub mod window;
 
 /// Name and function of every target.
+#[cfg(feature = "tools")]
 pub const TARGETS: [(&str, fn(&[u8])); 15] = [
     ("bitmaps", bitmaps::run),
     ("central", central::run),

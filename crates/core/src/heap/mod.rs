@@ -212,5 +212,5 @@ impl<O: Os> Heap<O> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -73,7 +73,7 @@ pub fn each_run(map: u128, mut take: impl FnMut(u32, u32)) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

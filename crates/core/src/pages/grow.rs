@@ -311,5 +311,5 @@ fn nearest_free(last: u32, is_free: impl Fn(u32) -> bool) -> Option<u32> {
     Some(distance)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

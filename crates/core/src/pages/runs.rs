@@ -310,5 +310,5 @@ fn each_part(start: u32, units: u32, mut part: impl FnMut(u32, u128)) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -50,6 +50,8 @@ pub struct Alone {
     /// How often the program was seen to want such memory again, and when last.
     wishes: AtomicU32,
     wished_at: AtomicTick,
+    /// So much came back while that counts, and stays beside what may stay anyway.
+    wanted: AtomicUsize,
 }
 
 impl Alone {
@@ -69,6 +71,7 @@ impl Alone {
             given_at: AtomicTick::new(Tick(0)),
             wishes: AtomicU32::new(0),
             wished_at: AtomicTick::new(Tick(0)),
+            wanted: AtomicUsize::new(0),
         }
     }
 
@@ -78,7 +81,7 @@ impl Alone {
         self.wishes.store(0, Ordering::Relaxed);
     }
 
-    /// Whether nothing goes as it becomes free, since the program wanted such memory again lately: longer each time.
+    /// Whether what came back stays as it becomes free, since the program wanted it again lately: longer each time.
     fn is_patient(&self, now: Tick) -> bool {
         let wishes = self.wishes.load(Ordering::Relaxed);
         wishes > 0 && now.since(self.wished_at.load()) < WISH * (1 << wishes.min(MOST_WISHES))
@@ -132,11 +135,11 @@ impl<O: Os> Upkeep<O> {
         let kept = self.kept_at_once(below);
         let dirty = below.pages.dirty_free_bytes();
         let before = self.alone.judged.swap(dirty, Ordering::Relaxed);
-        if holding.free > kept && !self.alone.is_patient(below.pages.clock.load()) && !self.wants_again(below)
-        {
+        let stays = if holding.free > kept { kept + self.wanted_again(below) } else { kept };
+        if holding.free > stays {
             let portion = LEAST_PORTION.max(2 * dirty.saturating_sub(before));
-            self.give_at_once(below, dirty, kept.max(dirty.saturating_sub(portion)));
-            self.tidy_at_once(below, kept, holding.free.saturating_sub(dirty));
+            self.give_at_once(below, dirty, stays.max(dirty.saturating_sub(portion)));
+            self.tidy_at_once(below, stays, holding.free.saturating_sub(dirty));
         }
         let dirty = below.pages.dirty_free_bytes();
         self.alone.judged.store(dirty, Ordering::Relaxed);
@@ -186,28 +189,34 @@ impl<O: Os> Upkeep<O> {
         }
     }
 
-    /// Whether the program took again what had gone as it became free: then that waits for ticks, as everything does.
-    fn wants_again(&self, below: &Below<'_, O>) -> bool {
+    /// The bytes that stay because the program took as many again of what had gone as it became free: they wait for ticks, as
+    /// everything does. No more than came back: where one thread fills while another frees, the rest still goes.
+    fn wanted_again(&self, below: &Below<'_, O>) -> usize {
         let (alone, now) = (&self.alone, below.pages.clock.load());
         let came_back = below.pages.came_back(self.patience.too_soon_from(now));
         let given = alone.given.load(Ordering::Relaxed);
+        let back = came_back.saturating_sub(alone.came_back.load(Ordering::Relaxed));
+        let is_patient = alone.is_patient(now);
         let is_late = now.since(alone.given_at.load()) > SOON;
-        let wanted = came_back.saturating_sub(alone.came_back.load(Ordering::Relaxed));
-        let wants = !is_late && given >= LEAST_LEARNED && wanted >= given / PART;
+        let wants = !is_late && given >= LEAST_LEARNED && back >= given / PART;
         if wants {
             alone.wishes.fetch_add(1, Ordering::Relaxed);
             alone.wished_at.store(now);
-        } else if is_late && given >= LEAST_LEARNED {
+        } else if !is_patient && is_late && given >= LEAST_LEARNED {
             alone.wishes.store(0, Ordering::Relaxed);
         }
         if wants || is_late {
             alone.given.store(0, Ordering::Relaxed);
         }
+        let before = if is_patient { alone.wanted.load(Ordering::Relaxed) } else { 0 };
+        let counts = wants || is_patient;
         // Of little that went much may come back by chance.
-        if wants || given < LEAST_LEARNED {
+        if counts || given < LEAST_LEARNED {
             alone.came_back.store(came_back, Ordering::Relaxed);
         }
-        wants
+        let wanted = if counts { before.saturating_add(back as usize) } else { 0 };
+        alone.wanted.store(wanted, Ordering::Relaxed);
+        wanted
     }
 
     fn begin_waiting(&self, below: &Below<'_, O>) {

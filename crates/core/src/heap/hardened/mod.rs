@@ -133,5 +133,5 @@ impl<O: Os> Hardened<O> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

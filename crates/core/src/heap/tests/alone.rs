@@ -103,6 +103,21 @@ fn what_a_program_fills_and_frees_again_and_again_stays_from_the_second_time_on(
 }
 
 #[test]
+fn no_more_stays_than_what_came_back_where_threads_are_at_different_places() {
+    let heap = alone();
+    let [first, others] = [100, 300].map(|count| fill(&heap, count, MIB));
+    free(&heap, first);
+    // Another thread fills on, and takes what went again.
+    let gone = heap.stats().given_back as usize;
+    let last = fill(&heap, 100, MIB);
+    free(&heap, others);
+    free(&heap, last);
+    let left = in_memory(&heap);
+    assert!(gone > 8 * MIB && left < gone + 24 * MIB, "{left} bytes stay after {gone} came back");
+    heap.verify();
+}
+
+#[test]
 fn a_process_gets_a_janitor_and_nobody_looks_any_more() {
     let heap = with_sequences();
     let live = fill(&heap, 20, MIB);

@@ -13,7 +13,7 @@ mod expression;
 mod objects;
 mod rows;
 mod tables;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use objects::FindObject;
