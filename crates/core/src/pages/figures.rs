@@ -137,6 +137,15 @@ impl<O: Os> Pages<O> {
         state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
     }
 
+    /// What was given back before tick `from` counts no more as having come back: in a new process, where the lock may be held by what a
+    /// handler interrupted, which counts so from its next look on.
+    pub fn forget_returned(&self, from: Tick) {
+        self.too_soon_from.store(from);
+        if let Some(mut state) = self.state.try_lock() {
+            state.runs.too_soon_from = from;
+        }
+    }
+
     /// By how many bytes there were more large blocks at most, since this was asked last, than there are now.
     pub fn large_swing(&self) -> usize {
         let mut state = self.lock();

@@ -183,7 +183,7 @@ impl<O: Os> Heap<O> {
         self.os.set_lender(0);
         // This process may want again, without reproach, memory that its parent gave back.
         let now = self.pages.clock.advance(Ticks(1));
-        self.pages.came_back(now);
+        self.pages.forget_returned(now);
         self.upkeep.forget_threads(now);
         self.pages.limits.free.set(0);
         self.found.forget_teller();

@@ -38,3 +38,16 @@ fn no_call_of_a_handler_waits_for_a_lock() {
     many.into_iter().for_each(|block| heap.free(block));
     heap.verify();
 }
+
+#[test]
+fn the_child_of_a_handler_is_put_right_without_waiting_for_a_lock() {
+    let heap = heap();
+    heap.inside(|| {
+        witness::taken(Fake::mark, Rank::State);
+        // SAFETY: nobody else uses the heap.
+        unsafe { heap.repair(false) };
+        witness::left(Fake::mark, Rank::State);
+    });
+    heap.free(heap.allocate(100));
+    heap.verify();
+}
