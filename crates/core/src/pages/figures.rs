@@ -137,8 +137,8 @@ impl<O: Os> Pages<O> {
         state.runs.came_back * UNIT_BYTES as u64 + self.came_back.load(Ordering::Relaxed)
     }
 
-    /// What was given back before tick `from` counts no more as having come back: in a new process, where the lock may be held by what a
-    /// handler interrupted, which counts so from its next look on.
+    /// Memory that was given back before tick `from` counts no more as coming back. For a new process: a handler's child may have
+    /// interrupted the holder of the lock, so this does not wait; units then count so from the next `came_back` on.
     pub fn forget_returned(&self, from: Tick) {
         self.too_soon_from.store(from);
         if let Some(mut state) = self.state.try_lock() {
