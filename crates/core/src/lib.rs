@@ -20,6 +20,11 @@
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!(
+    "vcmalloc runs on Linux, on x86-64 and aarch64: its restartable sequences are written for these"
+);
+
 pub mod base;
 
 // Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array,

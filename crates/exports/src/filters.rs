@@ -18,7 +18,6 @@ use vcmalloc_core::os::Filter;
 const PR_SET_SECCOMP: c_int = libc::PR_SET_SECCOMP;
 
 /// What a call is about to do to the calls that come after it. `errno` stays.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 extern "C" fn look_at_syscall(
     number: c_long,
     first: c_ulong,
@@ -40,7 +39,6 @@ extern "C" fn look_at_syscall(
     }
 }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 extern "C" fn look_at_prctl(option: c_int, mode: c_ulong, program: *const libc::sock_fprog) {
     match (option, mode as u32) {
         (PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT) => prepare(None),
@@ -50,7 +48,6 @@ extern "C" fn look_at_prctl(option: c_int, mode: c_ulong, program: *const libc::
 }
 
 /// The flags come first in what the kernel is given.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn share_by_clone3(arguments: c_ulong) {
     let flags = core::ptr::with_exposed_provenance::<u64>(arguments as usize);
     // SAFETY: the program gives it to the kernel now.
@@ -273,7 +270,6 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
 }
 
 /// What libc makes of the kernel's answer where that is an error.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 extern "C" fn note_failure(answer: c_long) -> c_long {
     set_errno(-answer as c_int);
     -1

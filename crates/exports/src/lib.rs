@@ -41,7 +41,7 @@ mod actions;
 #[cfg(exported)]
 mod api;
 mod c;
-#[cfg(all(exported, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(exported)]
 mod children;
 #[cfg(all(hardened, shared))]
 mod copies;

@@ -87,18 +87,6 @@ pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> Pointer {
     )
 }
 
-/// On other machines libc takes us for the one who asks: a plugin's RUNPATH is not searched.
-///
-/// # Safety
-/// As libc's function of this name.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> Pointer {
-    let left = if flags & libc::RTLD_DEEPBIND == 0 { flags } else { flags & flags_left() };
-    // SAFETY: by the caller's promise.
-    unsafe { open_early(file, left) }
-}
-
 /// For calls before the library is ready: libc takes us for the one who asks.
 unsafe extern "C" fn open_early(file: *const c_char, flags: c_int) -> Pointer {
     // SAFETY: the type is that of libc's function; a null pointer is None.

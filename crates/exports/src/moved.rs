@@ -14,7 +14,7 @@ type Destructor = extern "C" fn(Pointer);
 
 macro_rules! moved {
     ($( $name:ident: $signature:ty; )+) => { $(
-        #[cfg(all(shared, any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[cfg(shared)]
         #[inline(never)]
         pub fn $name() -> Option<$signature> {
             let found: *const c_void;
@@ -40,7 +40,7 @@ macro_rules! moved {
             }
         }
 
-        #[cfg(not(all(shared, any(target_arch = "x86_64", target_arch = "aarch64"))))]
+        #[cfg(not(shared))]
         pub fn $name() -> Option<$signature> {
             unsafe extern "C" {
                 fn $name();

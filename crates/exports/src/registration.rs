@@ -34,7 +34,7 @@ pub fn give_way() {
     }
 }
 
-#[cfg(not(all(not(shared), any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(shared)]
 mod thread_end {
     use super::heap;
 
@@ -46,7 +46,7 @@ mod thread_end {
 }
 
 /// The archive may be linked with another C library, which unmaps a detached thread's memory before it ends.
-#[cfg(all(not(shared), any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(shared))]
 mod thread_end {
     use super::heap;
     use crate::c::Pointer;

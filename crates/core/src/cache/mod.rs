@@ -13,10 +13,6 @@ mod locked;
 mod misses;
 mod sampling;
 mod search;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod sequence;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[path = "no_sequence.rs"]
 mod sequence;
 mod slab;
 mod slab_cache;
@@ -93,20 +89,18 @@ pub enum FrontReason {
     Own,
     Others,
     Asked,
-    Machine,
     Kernel,
     Fence,
     Unaborted,
 }
 
 impl FrontReason {
-    pub const ALL: [FrontReason; 9] = [
+    pub const ALL: [FrontReason; 8] = [
         FrontReason::NotStarted,
         FrontReason::Libc,
         FrontReason::Own,
         FrontReason::Others,
         FrontReason::Asked,
-        FrontReason::Machine,
         FrontReason::Kernel,
         FrontReason::Fence,
         FrontReason::Unaborted,
@@ -119,7 +113,6 @@ impl FrontReason {
             FrontReason::Own => "registered by vcmalloc",
             FrontReason::Others => "another library registers threads",
             FrontReason::Asked => "as front=locked asks",
-            FrontReason::Machine => "no sequences for this machine",
             FrontReason::Kernel => "rseq is refused",
             FrontReason::Fence => "membarrier is refused",
             FrontReason::Unaborted => "this kernel does not abort sequences",

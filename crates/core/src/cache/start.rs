@@ -15,7 +15,6 @@ fn area_and_reason<O: Os>(os: &O) -> (Option<SequenceArea>, FrontReason) {
     }
     match os.own_sequence_area() {
         Ok(area) => (Some(area), FrontReason::Own),
-        Err(NoSequences::Machine) => (None, FrontReason::Machine),
         Err(NoSequences::Kernel) => (None, FrontReason::Kernel),
         Err(NoSequences::Fence) => (None, FrontReason::Fence),
     }

@@ -376,7 +376,6 @@ fn a_double_free_is_found_at_the_bad_call_in_vcpu_caches() {
     a_block_freed_again_at_once_is_found(&whole(Linux::new(), 1 << 20));
 }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[test]
 fn a_closed_cache_shows_nothing_but_the_empty_slab_even_to_sequences_that_do_not_ask_whether_they_are_on() {
     let whole = whole(Linux::new(), 1 << 20);

@@ -39,7 +39,7 @@ use crate::upkeep::{self, Upkeep};
 use crate::watch::{Empties, Guards, Probes, Probing, Profile, Recording};
 use core::sync::atomic::AtomicU64;
 use figures::Quarantined;
-use process::{Emergency, Found, Orders, Process, SlowPaths, Speaker};
+use process::{Deferred, Emergency, Found, Orders, Process, Speaker};
 #[cfg(target_arch = "x86_64")]
 use {
     crate::cache::{Front, Sampling},
@@ -73,7 +73,7 @@ pub struct Heap<O: Os> {
     upkeep: Upkeep<O>,
     found: Found,
     emergency: Emergency,
-    slow_paths: SlowPaths,
+    deferred: Deferred,
     profile: Profile<O>,
     probing: Probing,
     process: Process,
@@ -154,7 +154,7 @@ impl<O: Os> Heap<O> {
             upkeep: Upkeep::new(),
             found: Found::new(),
             emergency: Emergency::new(),
-            slow_paths: SlowPaths::new(),
+            deferred: Deferred::new(),
             profile: Profile::new(),
             probing: Probing::new(),
             process: Process::new(),

@@ -83,6 +83,6 @@ impl<O: Os> Heap<O> {
     /// No other thread uses the heap.
     pub unsafe fn repair_for_test(&self) {
         // SAFETY: by the caller's promise.
-        unsafe { self.repair(!self.slow_paths.is_inside::<O>()) };
+        unsafe { self.repair(!self.is_inside()) };
     }
 }

@@ -73,7 +73,7 @@ mod loom_tests {
             loom::thread::yield_now();
         }
         fn wake_one(_: &AtomicU32) {}
-        fn mark() -> u32 {
+        fn mark() -> usize {
             2
         }
     }

@@ -4,7 +4,7 @@ use super::{
     FreeRange, HugePages, Linux, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, SequenceArea,
     Unread, Wait,
 };
-use crate::base::sync::AtomicU32;
+use crate::base::sync;
 use crate::base::text::Sink;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -200,22 +200,22 @@ impl Fake {
 }
 
 impl Wait for Fake {
-    fn wait(word: &AtomicU32, expected: u32) {
+    fn wait(word: &sync::AtomicU32, expected: u32) {
         Linux::wait(word, expected);
     }
 
-    fn wake_one(word: &AtomicU32) {
+    fn wake_one(word: &sync::AtomicU32) {
         Linux::wake_one(word);
     }
 
-    fn mark() -> u32 {
+    fn mark() -> usize {
         Linux::mark()
     }
 }
 
 impl Os for Fake {
-    fn thread_id() -> usize {
-        Linux::thread_id()
+    fn inside() -> &'static sync::AtomicUsize {
+        Linux::inside()
     }
 
     fn thread_number(&self) -> u64 {
@@ -401,7 +401,7 @@ impl Os for Fake {
         self.clock.load(Relaxed)
     }
 
-    fn wait_for(&self, word: &AtomicU32, expected: u32, nanoseconds: u64) {
+    fn wait_for(&self, word: &sync::AtomicU32, expected: u32, nanoseconds: u64) {
         self.linux.wait_for(word, expected, nanoseconds);
     }
 

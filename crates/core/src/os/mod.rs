@@ -19,7 +19,7 @@ pub use linux::{Filter, Interrupted, Linux};
 pub use mutex::AnyLock;
 pub use mutex::{Guard, Mutex, Wait};
 
-use crate::base::sync::AtomicU32;
+use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::base::text::Sink;
 use core::ffi::CStr;
 
@@ -44,8 +44,6 @@ pub enum IndexKind {
 /// Why there are no restartable sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoSequences {
-    /// They are not written for this machine.
-    Machine,
     /// The kernel has none, or a filter refuses them.
     Kernel,
     /// There is no fence for them.
@@ -142,8 +140,15 @@ impl Purpose {
 
 /// What a heap asks of its system. Addresses and lengths are multiples of the page size.
 pub trait Os: Wait + Sync + 'static {
-    /// A number that no two living threads share.
-    fn thread_id() -> usize;
+    /// This thread's own word, in which a heap notes that the thread is in a slow path of its; 0 in a new thread, whatever
+    /// an ended one on the same stack left.
+    fn inside() -> &'static AtomicUsize;
+
+    /// A number that no two living threads share: where that word lies.
+    #[inline]
+    fn thread_id() -> usize {
+        Self::inside().as_ptr().addr()
+    }
 
     /// The number that the system knows this thread by; 0 where it may not be asked.
     fn thread_number(&self) -> u64;
@@ -261,7 +266,7 @@ pub trait Os: Wait + Sync + 'static {
     }
     /// Where threads could be registered by ourselves; registers none.
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
-        Err(NoSequences::Machine)
+        Err(NoSequences::Kernel)
     }
     /// Registers this thread in that area, where this is allowed and was not refused before. True where its sequences can
     /// be used now.

@@ -9,7 +9,7 @@ use super::witness;
 #[cfg(any(test, feature = "fake-os"))]
 use crate::base::locks::Rank;
 use crate::base::locks::Ranked;
-use crate::base::sync::{AtomicU32, Ordering, UnsafeCell, pause};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, pause};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
@@ -33,7 +33,7 @@ pub trait Wait {
     /// Wakes one thread that waits on `word`.
     fn wake_one(word: &AtomicU32);
     /// This thread's number for locks: not 0, and that of no other living thread.
-    fn mark() -> u32;
+    fn mark() -> usize;
 }
 
 /// Mutual exclusion over a `T`, which says its place in the order of locks. Any thread may call; not recursive; a child
@@ -44,7 +44,7 @@ pub struct Mutex<T, W> {
     wakes: AtomicU32,
     /// The mark of the thread that holds the mutex; 0 for an instant after it took it and before it leaves
     /// it.
-    holder: AtomicU32,
+    holder: AtomicUsize,
     value: UnsafeCell<T>,
     wait: PhantomData<fn() -> W>,
 }
@@ -62,7 +62,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         Mutex {
             state: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
-            holder: AtomicU32::new(0),
+            holder: AtomicUsize::new(0),
             value: UnsafeCell::new(value),
             wait: PhantomData,
         }
@@ -73,7 +73,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         Mutex {
             state: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
-            holder: AtomicU32::new(0),
+            holder: AtomicUsize::new(0),
             value: UnsafeCell::new(value),
             wait: PhantomData,
         }
@@ -335,7 +335,7 @@ mod loom_tests {
             }
         }
         fn wake_one(_: &AtomicU32) {}
-        fn mark() -> u32 {
+        fn mark() -> usize {
             2
         }
     }

@@ -9,7 +9,7 @@ use crate::base::locks::Rank;
 
 /// Before the thread with this mark waits for a lock.
 #[inline(always)]
-pub fn look(mark: impl FnOnce() -> u32, rank: Rank) {
+pub fn look(mark: impl FnOnce() -> usize, rank: Rank) {
     #[cfg(all(debug_assertions, not(loom)))]
     table::look(mark(), rank);
     #[cfg(not(all(debug_assertions, not(loom))))]
@@ -18,7 +18,7 @@ pub fn look(mark: impl FnOnce() -> u32, rank: Rank) {
 
 /// It has the lock.
 #[inline(always)]
-pub fn taken(mark: impl FnOnce() -> u32, rank: Rank) {
+pub fn taken(mark: impl FnOnce() -> usize, rank: Rank) {
     #[cfg(all(debug_assertions, not(loom)))]
     table::note(mark(), rank, 1);
     #[cfg(not(all(debug_assertions, not(loom))))]
@@ -27,7 +27,7 @@ pub fn taken(mark: impl FnOnce() -> u32, rank: Rank) {
 
 /// The holder whose mark this is leaves a lock, or has it no more because it is taken over; 0: nobody knows him.
 #[inline(always)]
-pub fn left(mark: impl FnOnce() -> u32, rank: Rank) {
+pub fn left(mark: impl FnOnce() -> usize, rank: Rank) {
     #[cfg(all(debug_assertions, not(loom)))]
     table::note(mark(), rank, -1);
     #[cfg(not(all(debug_assertions, not(loom))))]
@@ -37,7 +37,7 @@ pub fn left(mark: impl FnOnce() -> u32, rank: Rank) {
 #[cfg(all(debug_assertions, not(loom)))]
 mod table {
     use super::Rank;
-    use core::sync::atomic::{AtomicI16, AtomicU32, Ordering};
+    use core::sync::atomic::{AtomicI16, AtomicUsize, Ordering};
 
     const PLACES_BITS: u32 = 12;
     const PLACES: usize = 1 << PLACES_BITS;
@@ -45,24 +45,24 @@ mod table {
     const LOOKS: usize = 32;
 
     struct Held {
-        mark: AtomicU32,
+        mark: AtomicUsize,
         /// By rank; each is written by its thread, and by a child that takes its locks over.
         times: [AtomicI16; Rank::ALL.len()],
     }
 
     static HELD: [Held; PLACES] =
-        [const { Held { mark: AtomicU32::new(0), times: [const { AtomicI16::new(0) }; _] } }; PLACES];
+        [const { Held { mark: AtomicUsize::new(0), times: [const { AtomicI16::new(0) }; _] } }; PLACES];
 
-    fn held_by(mark: u32) -> Option<&'static Held> {
+    fn held_by(mark: usize) -> Option<&'static Held> {
         // Fibonacci hashing, as in `Cache::slot`.
-        let first = (mark.wrapping_mul(0x9E37_79B9) >> (u32::BITS - PLACES_BITS)) as usize;
+        let first = (mark >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - PLACES_BITS);
         HELD.iter().cycle().skip(first).take(LOOKS).find(|held| {
             let before = held.mark.compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed);
             before.is_ok() || before == Err(mark)
         })
     }
 
-    pub fn note(mark: u32, rank: Rank, change: i16) {
+    pub fn note(mark: usize, rank: Rank, change: i16) {
         if mark != 0
             && let Some(held) = held_by(mark)
             && let Some(times) = held.times.get(rank as usize)
@@ -73,13 +73,13 @@ mod table {
         }
     }
 
-    pub fn look(mark: u32, rank: Rank) {
+    pub fn look(mark: usize, rank: Rank) {
         if let Some(last) = last_held(mark).filter(|last| *last >= rank) {
             stop(rank, last);
         }
     }
 
-    fn last_held(mark: u32) -> Option<Rank> {
+    fn last_held(mark: usize) -> Option<Rank> {
         let mut ranks = Rank::ALL.into_iter().zip(&held_by(mark)?.times);
         // A slab is tried, not waited for, and outside slow paths too: a signal handler that interrupts that may take any lock.
         let is_held =

@@ -55,7 +55,7 @@ impl<O: Os> Heap<O> {
     pub(crate) fn inside<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         let outcome = self.noted(work)?;
         // From here on this thread is outside, and what its handlers had to leave is done.
-        if self.slow_paths.has_deferred() {
+        if self.deferred.has_any() {
             self.free_deferred();
         }
         while self.late_options.load(Ordering::Relaxed) != 0 {
@@ -95,7 +95,7 @@ impl<O: Os> Heap<O> {
             }
         };
         // A handler that comes meanwhile may leave more.
-        while self.slow_paths.take_deferred(free, |note| self.emergency.free(note)) {}
+        while self.deferred.take_all(free, |note| self.emergency.free(note)) {}
     }
 
     /// Lets options take effect that a signal handler set inside a slow path.

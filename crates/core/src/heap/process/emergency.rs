@@ -188,7 +188,7 @@ impl<O: Os> Heap<O> {
             Some(_) => self.emergency.free(address),
             None => {
                 let memory = |bytes| self.emergency.allocate(&self.os, bytes, MIN_ALIGN);
-                self.slow_paths.defer(address, memory);
+                self.deferred.keep(address, memory);
             }
         }
     }
@@ -254,7 +254,7 @@ mod tests {
     fn a_handler_inside_a_slow_path_is_served_and_what_it_frees_is_freed_later() {
         let heap = Box::new(Heap::new(Fake::default()));
         let (small, large) = (heap.allocate(100), heap.allocate(1 << 20));
-        let entry = heap.slow_paths.enter::<Fake>(|| ());
+        let entry = heap.enter_slow_path();
         let block = heap.allocate(5000);
         assert_eq!(heap.usable_bytes(block), 5000);
         let grown = heap.reallocate(block, 6000);

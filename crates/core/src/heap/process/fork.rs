@@ -24,19 +24,13 @@ pub struct Process {
     word: AtomicUsize,
     /// Where the system zeroes none: set by `look_for_fork`, which compares the numbers of processes.
     own: AtomicU32,
-    own_first: AtomicUsize,
     /// That of the process that the heap was started or last put right in.
     number: AtomicU64,
 }
 
 impl Process {
     pub const fn new() -> Self {
-        Process {
-            word: AtomicUsize::new(0),
-            own: AtomicU32::new(KNOWN),
-            own_first: AtomicUsize::new(0),
-            number: AtomicU64::new(0),
-        }
+        Process { word: AtomicUsize::new(0), own: AtomicU32::new(KNOWN), number: AtomicU64::new(0) }
     }
 
     pub fn start<O: Os>(&self, os: &O) {
@@ -78,28 +72,6 @@ impl Process {
         self.state().is_none_or(|state| state.load(Ordering::Acquire) == KNOWN)
     }
 
-    /// Whether nobody has begun to put the heap right.
-    fn is_new(&self) -> bool {
-        self.state().is_some_and(|state| state.load(Ordering::Relaxed) == NEW)
-    }
-
-    /// The thread that this process began with, where a handler of fork noted it; zeroed with the word, behind which
-    /// it stands.
-    fn first_thread(&self) -> Option<&AtomicUsize> {
-        match self.word.load(Ordering::Relaxed) {
-            0 => None,
-            word if word == self.own.as_ptr().addr() => Some(&self.own_first),
-            // SAFETY: the page is ours and stays mapped.
-            word => Some(unsafe { &*core::ptr::with_exposed_provenance(word + size_of::<usize>()) }),
-        }
-    }
-
-    /// Whether this process is new and began with another thread than this one, which was made before anybody looked.
-    fn began_with_another(&self, thread: usize) -> bool {
-        let first = self.first_thread().map_or(0, |first| first.load(Ordering::Relaxed));
-        self.is_new() && first != 0 && first != thread
-    }
-
     fn set(&self, value: u32) {
         if let Some(state) = self.state() {
             // Release pairs with the Acquire in `is_known`: who finds the process known finds the heap right.
@@ -133,9 +105,6 @@ impl Process {
     fn compare_numbers<O: Os>(&self, os: &O) {
         let (before, number) = (self.number.load(Ordering::Relaxed), os.process_number());
         if ![0, before].contains(&number) && self.number.swap(number, Ordering::Relaxed) != number {
-            if let Some(first) = self.first_thread() {
-                first.store(0, Ordering::Relaxed);
-            }
             self.set(NEW);
         }
     }
@@ -188,7 +157,6 @@ impl<O: Os> Heap<O> {
         self.pages.limits.free.set(0);
         self.found.forget_teller();
         self.orders.forget();
-        self.slow_paths.forget_others::<O>();
         self.process.set(KNOWN);
     }
 
@@ -220,40 +188,12 @@ impl<O: Os> Heap<O> {
         self.os.thread_number() != self.os.process_number()
     }
 
-    /// In a new process those that stand in slow paths are gone. For a thread that finds no place among them:
-    /// it must stand there itself before it puts the rest right, or its handlers would wait for it.
-    pub(crate) fn forget_absent(&self) {
-        if self.process.is_new() {
-            self.slow_paths.forget_others::<O>();
-        }
-    }
-
-    /// For a thread that finds itself in a slow path: it may be a new thread, made by a function of libc's that we do not
-    /// see, with the number of one that stayed in the parent. Then it stands nowhere, and its number is taken out.
-    #[cold]
-    pub(crate) fn forget_namesake(&self) -> bool {
-        let thread = O::thread_id();
-        let is_namesake = self.process.began_with_another(thread);
-        if is_namesake {
-            self.slow_paths.forget_one(thread);
-        }
-        is_namesake
-    }
-
-    /// Whether this thread is in a slow path that a signal handler interrupted.
-    pub fn is_inside(&self) -> bool {
-        self.slow_paths.is_inside::<O>()
-    }
-
     /// For the handler of `fork` in the child. Where a signal handler forked inside a slow path of its own
     /// thread, that goes on when the handler returns, and may wait for a lock of a thread that stayed behind
     /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
     pub fn after_fork_in_child(&self) {
         self.process.look_after_fork(&self.os);
         self.os.set_lender(0);
-        if let Some(first) = self.process.first_thread() {
-            first.store(O::thread_id(), Ordering::Relaxed);
-        }
         if self.is_inside() {
             self.know_process(false);
         }

@@ -58,7 +58,7 @@ impl<O: Os> Heap<O> {
             }
             if lent.state & INSIDE == 0 && self.is_inside() {
                 // It was ended there.
-                self.slow_paths.forget_one(O::thread_id());
+                self.leave_for_child();
             }
             if let Some(area) = self.cache.behind.area_in_use() {
                 self.os.resume_sequences(area, lent.registered);

@@ -1,6 +1,7 @@
 //! The process that the heap is in: its children, its signal handlers, and its end where it misuses the heap.
 
 mod abort;
+mod deferred;
 mod emergency;
 mod fork;
 mod found;
@@ -10,10 +11,10 @@ mod orders;
 mod reentry;
 mod words;
 
+pub use deferred::Deferred;
 pub use emergency::Emergency;
 pub use fork::Process;
 pub use found::Found;
 pub use lending::Lent;
 pub use orders::Orders;
-pub use reentry::SlowPaths;
 pub use words::Speaker;

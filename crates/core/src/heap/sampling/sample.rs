@@ -193,8 +193,8 @@ impl<O: Os> Heap<O> {
     pub(crate) fn note_taken_back(&self, address: usize) {
         if self.profile.may_hold(address) && self.inside(|| self.profile.remove(address)).is_none() {
             // The lock may be this thread's own, which a handler interrupted.
-            self.slow_paths
-                .defer(address | FORGOTTEN, |bytes| self.emergency.allocate(&self.os, bytes, MIN_ALIGN));
+            self.deferred
+                .keep(address | FORGOTTEN, |bytes| self.emergency.allocate(&self.os, bytes, MIN_ALIGN));
         }
         self.probing.freed(address);
     }

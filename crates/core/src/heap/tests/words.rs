@@ -254,7 +254,7 @@ fn a_handler_inside_the_heap_leaves_it_to_the_thread_that_it_interrupted() {
     aim(&heap, &file);
     heap.set_option(b"hard_limit", b"16M").unwrap();
     come_by(&heap);
-    let entry = heap.slow_paths.enter::<Fake>(|| ());
+    let entry = heap.enter_slow_path();
     let below = heap.below_upkeep();
     assert!(heap.large.allocate(&heap.os, &heap.pages, 32 * MIB, 16).is_none());
     heap.upkeep.note_refusal(&below);

@@ -16,8 +16,6 @@ const ACTION: u32 = 0xffff_0000;
 const MACHINE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: u32 = 0xc000_00b7;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const MACHINE: u32 = 0;
 
 /// A system call as a filter sees it. Addresses are zero: no filter knows them.
 #[derive(Clone, Copy)]

@@ -10,14 +10,11 @@ mod filter;
 mod huge;
 #[cfg(any(target_arch = "aarch64", test))]
 mod kernel;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod lending;
 mod memory;
 mod moves;
 mod process;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod registration;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sequences;
 mod stack;
 mod system;
@@ -39,7 +36,6 @@ pub struct Linux {
     allowed: Allowed,
     /// The address of glibc's `__libc_single_threaded` (2.32 and later), 0 where it is not known.
     single_threaded: AtomicUsize,
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     registration: registration::Registration,
     /// CPUs that the process might use when this was first asked, as the library was loaded; 0 before. A main thread that binds
     /// itself to one of them later does not mean the others.
@@ -55,7 +51,6 @@ impl Linux {
             single_threaded: AtomicUsize::new(0),
             cpus_at_load: AtomicUsize::new(0),
             has_no_names: AtomicBool::new(false),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             registration: registration::Registration::new(),
         }
     }
@@ -63,21 +58,16 @@ impl Linux {
     /// Threads may be registered for the sequences in areas of our own: nobody else does it. Each that is calls
     /// `entered`, which must not allocate.
     pub fn allow_registration(&self, entered: Option<extern "C" fn()>) {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         self.registration.allow(entered);
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        let _ = entered;
     }
 
     /// No thread may be registered in areas of our own: somebody else has registered this one.
     pub fn forbid_registration(&self) {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         self.registration.forbid();
     }
 
     /// Takes this thread's own registration back, for good: its memory ends before it does, or another wants it.
     pub fn leave_sequences(&self) {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         registration::leave();
     }
 

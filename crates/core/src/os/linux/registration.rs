@@ -1,8 +1,9 @@
 //! Our own registration for restartable sequences, where the C library makes none.
 //!
-//! Each thread's area lies in 32 bytes of thread-local storage at a constant distance from the thread pointer (model
-//! initial-exec). It is the only thread-local variable here, and nobody touches it where the C library registers. A
-//! thread registers on its first slow path; until then its `cpu_id` is negative, so the sequences find nothing.
+//! Each thread's area lies in thread-local storage at a constant distance from the thread pointer (model initial-exec), with
+//! the word behind it in which a heap notes that the thread is in a slow path of its. It is the only thread-local variable
+//! here, and nobody touches the area where the C library registers. A thread registers on its first slow path; until then
+//! its `cpu_id` is negative, so the sequences find nothing.
 //!
 //! Nothing is registered before `allow`: who loads the library looks first whether somebody else does it.
 //!
@@ -23,11 +24,13 @@ global_asm!(
     ".globl vcm_thread_area",
     ".hidden vcm_thread_area",
     ".type vcm_thread_area, @object",
-    ".size vcm_thread_area, 32",
+    ".size vcm_thread_area, 40",
     "vcm_thread_area: .long 0, -1, 0, 0, 0, 0, 0, 0",
+    ".quad 0",
     ".popsection",
 );
 
+/// What the kernel is told of: what follows is not its own.
 const AREA_BYTES: usize = 32;
 /// What stands before our abort handlers.
 const SIGNATURE: u32 = if cfg!(target_arch = "x86_64") { 0x5305_3053 } else { 0xd428_bc00 };
@@ -45,6 +48,13 @@ pub(super) struct Area {
     kernels: [AtomicU32; 3],
     /// Of our own area, while it is not registered: see `lending`.
     pub lender: AtomicU32,
+}
+
+/// What each thread has of ours.
+#[repr(C)]
+struct ThreadArea {
+    sequences: Area,
+    inside: AtomicUsize,
 }
 
 impl Area {
@@ -197,11 +207,31 @@ pub(super) fn offset() -> isize {
 }
 
 pub(super) fn own_area() -> &'static Area {
-    area_at(offset())
+    &this_thread().sequences
+}
+
+/// This thread's word for the heap in whose slow path it is. The C library makes it 0 in each new thread, also on the stack
+/// of one that has ended.
+#[inline]
+pub(super) fn inside() -> &'static AtomicUsize {
+    &this_thread().inside
+}
+
+#[inline]
+fn this_thread() -> &'static ThreadArea {
+    // SAFETY: `vcm_thread_area` is one, and every thread has its own for as long as it runs; whoever gets it does not pass it on.
+    unsafe { &*ptr::with_exposed_provenance(at(offset())) }
 }
 
 /// This thread's area at such a distance: our own, or that of the C library, which lies in every thread as well.
 pub(super) fn area_at(offset: isize) -> &'static Area {
+    // SAFETY: the area of this thread, for as long as it runs; who gets it does not pass it on.
+    unsafe { &*ptr::with_exposed_provenance(at(offset)) }
+}
+
+/// What lies at this distance from this thread's pointer.
+#[inline]
+fn at(offset: isize) -> usize {
     let thread: usize;
     // SAFETY: reads the thread pointer; on x86-64 the word that it points to holds its own address (the ABI).
     unsafe {
@@ -210,6 +240,5 @@ pub(super) fn area_at(offset: isize) -> &'static Area {
         #[cfg(target_arch = "x86_64")]
         asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, preserves_flags, readonly));
     }
-    // SAFETY: the area of this thread, for as long as it runs; who gets it does not pass it on.
-    unsafe { &*ptr::with_exposed_provenance(thread.wrapping_add_signed(offset)) }
+    thread.wrapping_add_signed(offset)
 }

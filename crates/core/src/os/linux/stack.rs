@@ -30,10 +30,6 @@ pub(super) fn by_frame_pointers(frames: &mut [usize]) -> usize {
     unsafe {
         core::arch::asm!("mov {}, x29", "mov {}, sp", out(reg) frame, out(reg) stack, options(nomem, nostack, preserves_flags));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    {
-        (frame, stack) = (0, 0);
-    }
     walk(frame, stack, frames)
 }
 
@@ -121,11 +117,6 @@ impl Interrupted {
                 stack: registers.sp as usize,
                 is_write: is_write(registers),
             }
-        }
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        {
-            let _ = context;
-            Interrupted { instruction: 0, frame: 0, stack: 0, is_write: None }
         }
     }
 

@@ -8,18 +8,14 @@ use super::allowed::Ask;
 #[cfg(target_arch = "aarch64")]
 use super::kernel;
 use super::{Linux, background, cgroup, chance, cpus, files, huge, memory, moves, process, stack, thread};
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::{lending, registration, sequences};
-use crate::base::sync::{AtomicU32, Ordering};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
 use core::ffi::CStr;
 
 impl Wait for Linux {
     fn wait(word: &AtomicU32, expected: u32) {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         lending::wait(word, expected);
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        thread::futex_wait(word, expected);
     }
 
     fn wake_one(word: &AtomicU32) {
@@ -27,16 +23,15 @@ impl Wait for Linux {
     }
 
     #[inline]
-    fn mark() -> u32 {
-        // Thread control blocks are multiples of 64 bytes apart and lie within 64 GiB of each other; whatever
-        // the lowest bits were, they are the same for all.
-        ((thread::thread_id() >> 5) as u32 & !1).max(2)
+    fn mark() -> usize {
+        Self::thread_id()
     }
 }
 
 impl Os for Linux {
-    fn thread_id() -> usize {
-        thread::thread_id()
+    #[inline]
+    fn inside() -> &'static AtomicUsize {
+        registration::inside()
     }
 
     fn unseen<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -188,10 +183,7 @@ impl Os for Linux {
     }
 
     fn sequence_area(&self) -> Option<SequenceArea> {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        return sequences::area();
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        None
+        sequences::area()
     }
 
     #[cfg(target_arch = "aarch64")]
@@ -203,34 +195,26 @@ impl Os for Linux {
     }
 
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        return if self.may(Ask::Register) { registration::area() } else { Err(NoSequences::Kernel) };
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Err(NoSequences::Machine)
+        if self.may(Ask::Register) { registration::area() } else { Err(NoSequences::Kernel) }
     }
 
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn enter_sequences(&self) -> bool {
         self.registration.enter(self.may(Ask::Register))
     }
 
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn suspend_sequences(&self, area: isize) -> Registered {
         let may_ask = self.may(Ask::Register) && self.may_ask(libc::SYS_rt_sigprocmask);
         lending::suspend(area, may_ask)
     }
 
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn resume_sequences(&self, area: isize, before: Registered) {
         lending::resume(area, before);
     }
 
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn set_lender(&self, lender: u32) -> u32 {
         lending::set_lender(lender)
     }
 
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn end_if_left_behind(&self) {
         lending::end_if_left_behind();
     }

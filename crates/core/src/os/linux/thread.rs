@@ -26,12 +26,6 @@ pub(super) fn futex_wake(word: &AtomicU32, count: u32) {
     };
 }
 
-/// Every thread has an errno of its own, and its address costs no system call.
-pub(super) fn thread_id() -> usize {
-    // SAFETY: returns the address of this thread's errno.
-    unsafe { libc::__errno_location() }.addr()
-}
-
 pub(super) fn error_number() -> i32 {
     // SAFETY: errno is this thread's own.
     unsafe { *libc::__errno_location() }

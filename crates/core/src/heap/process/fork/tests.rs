@@ -87,31 +87,29 @@ fn the_first_slow_path_of_a_new_process_repairs_the_heap_once() {
 fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
     let (heap, blocks) = heap_in_use();
     // This thread is in a slow path and forks in a handler there; another thread holds everything else.
-    let entry = heap.slow_paths.enter::<Fake>(|| ());
+    let entry = heap.enter_slow_path();
     heap.starting.hold();
     thread::scope(|scope| scope.spawn(|| heap.pages.each_lock(&mut |lock| lock.hold())).join()).unwrap();
     heap.process.set(super::NEW);
     heap.after_fork_in_child();
     assert!(heap.process.is_known(), "the interrupted work must not find locks of threads that are gone");
     assert!(heap.starting.try_lock().is_none(), "it still holds what it held");
-    assert!(heap.slow_paths.enter::<Fake>(|| ()).is_none(), "and is still known to be under way");
+    assert!(heap.enter_slow_path().is_none(), "and is still known to be under way");
     // SAFETY: held since `hold` above.
     unsafe { heap.starting.release() };
     drop(entry);
     works(&heap, blocks);
 }
 
-/// libc gives the stack of a thread that is gone to a new one, and with it that thread's number and mark; and it makes
-/// threads (for timers, say) that nobody announces to us.
+/// libc gives the stack of a thread that is gone to a new one, and with it that thread's number and mark, but not the word
+/// that says where it is; and it makes threads (for timers, say) that nobody announces to us.
 #[test]
 fn a_new_thread_with_the_number_of_one_that_is_gone_has_none_of_its_locks() {
     let (heap, blocks) = heap_in_use();
     // What the one that is gone left behind.
     heap.hold_for_test();
     heap.process.set(super::NEW);
-    // The child began with another thread.
-    let first = heap.process.first_thread().expect("the heap has started");
-    first.store(Fake::thread_id() + 64, Ordering::Relaxed);
+    Fake::inside().store(0, Ordering::Relaxed);
     let block = heap.allocate(1 << 20);
     assert!(heap.process.is_known() && heap.stats().large_blocks > 0, "it is served by the heap");
     heap.free(block);
