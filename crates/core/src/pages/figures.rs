@@ -241,7 +241,8 @@ impl<O: Os> Pages<O> {
             self.marks.range(),
             self.spans.range(),
             self.untidy.range(),
-            self.blocks.range(),
+            self.blocks.entries.range(),
+            self.blocks.groups.range(),
         ] {
             if bytes > 0 {
                 take(Mapping::Metadata, start, bytes);

@@ -248,13 +248,9 @@ impl<O: Os> Pages<O> {
     fn pass(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> bool {
         let (first, after) = (state.runs.blocks as usize, (state.runs.blocks + count) as usize);
         let units = after * BLOCK_UNITS as usize;
-        let before = [
-            self.classes.range().1,
-            self.owners.range().1,
-            self.allocated.range().1,
-            self.marks.range().1,
-            self.blocks.range().1,
-        ];
+        let before =
+            [self.classes.range().1, self.owners.range().1, self.allocated.range().1, self.marks.range().1];
+        let blocks = self.blocks.lengths();
         let passed = self.blocks.ensure(os, first + 1)
             && self.classes.pass(os, units)
             && self.owners.pass(os, units)
@@ -267,7 +263,7 @@ impl<O: Os> Pages<O> {
             self.note_grown(state);
             return true;
         }
-        let [classes, owners, allocated, marks, blocks] = before;
+        let [classes, owners, allocated, marks] = before;
         self.classes.cut(os, classes);
         self.owners.cut(os, owners);
         self.allocated.cut(os, allocated);

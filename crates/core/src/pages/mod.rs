@@ -8,6 +8,7 @@
 mod ahead;
 mod begun;
 pub mod bits;
+mod block_table;
 mod close;
 mod figures;
 mod grow;
@@ -43,8 +44,9 @@ use crate::os::AnyLock;
 use crate::os::{Mutex, Os};
 use ahead::Ahead;
 use bits::BLOCK_UNITS;
+use block_table::BlockTable;
 use posted::Posted;
-use runs::{Blocks, Runs};
+use runs::Runs;
 
 pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
 
@@ -78,7 +80,7 @@ pub struct Pages<O: Os> {
     spans: Table<Span>,
     /// Not zero: the span was touched since its idle pages went.
     untidy: Table<Noted<u8>>,
-    blocks: Table<Block>,
+    blocks: BlockTable,
     /// Blocks that the heap may have; the range is longer.
     most_blocks: AtomicU32,
     state: Mutex<State, O>,
@@ -164,13 +166,6 @@ impl State {
     }
 }
 
-// SAFETY: blocks are reached only by the holder of `state`, and the table is long enough for `Runs::blocks`.
-unsafe impl Blocks for Table<Block> {
-    fn block(&self, number: u32) -> *mut Block {
-        self.at(number as usize)
-    }
-}
-
 impl<O: Os> Pages<O> {
     pub const fn new() -> Self {
         Pages {
@@ -184,7 +179,7 @@ impl<O: Os> Pages<O> {
             marks: Table::new(),
             spans: Table::new(),
             untidy: Table::new(),
-            blocks: Table::new(),
+            blocks: BlockTable::new(),
             most_blocks: AtomicU32::new(0),
             state: Mutex::new(State {
                 runs: Runs::new(),

@@ -2,6 +2,8 @@
 //!
 //! Nothing of it is reserved: each grows from its beginning, and none can reach the next.
 
+use super::block_table::BlockTable;
+use super::runs::{Block, Group};
 use super::table::STEP_BYTES;
 use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, MARKS_PER_UNIT, Pages, Span, Table};
 use crate::base::noted::Noted;
@@ -9,7 +11,6 @@ use crate::base::round_up;
 use crate::base::sync::{AtomicU8, AtomicU32};
 use crate::class::UNIT_SHIFT;
 use crate::os::Os;
-use crate::pages::runs::Block;
 
 /// Between two tables nothing is ever mapped.
 const GAP_BYTES: usize = 1 << 20;
@@ -60,10 +61,11 @@ impl Layout {
             at += bytes + GAP_BYTES;
             at - bytes - GAP_BYTES
         };
-        let [marks, classes, blocks, untidy, owners, spans, allocated] = self.lengths();
+        let [marks, classes, blocks, groups, untidy, owners, spans, allocated] = self.lengths();
         pages.marks.start_at(next(marks), self.units * MARKS_PER_UNIT);
         pages.classes.start_at(next(classes), self.units);
-        pages.blocks.start_at(next(blocks), self.blocks);
+        pages.blocks.entries.start_at(next(blocks), self.blocks);
+        pages.blocks.groups.start_at(next(groups), BlockTable::groups_for(self.blocks));
         pages.untidy.start_at(next(untidy), self.spans);
         pages.owners.start_at(next(owners), self.units);
         pages.spans.start_at(next(spans), self.spans);
@@ -73,11 +75,12 @@ impl Layout {
     }
 
     /// The short tables beside each other: those that begin within a GiB share a page of the page table.
-    fn lengths(&self) -> [usize; 7] {
+    fn lengths(&self) -> [usize; 8] {
         [
             Table::<AtomicU8>::bytes_for(self.units * MARKS_PER_UNIT),
             Table::<AtomicU8>::bytes_for(self.units),
             Table::<Block>::bytes_for(self.blocks),
+            Table::<Group>::bytes_for(BlockTable::groups_for(self.blocks)),
             Table::<Noted<u8>>::bytes_for(self.spans),
             Table::<AtomicU32>::bytes_for(self.units),
             Table::<Span>::bytes_for(self.spans),

@@ -190,14 +190,23 @@ impl<O: Os> Pages<O> {
         block.huge = if unused { Huge::No } else { Huge::Broken };
     }
 
-    /// Lets the blocks of a run into core files again.
+    /// Lets the blocks of a run into core files again. The system is asked once, whatever lies between.
     pub(super) fn admit_to_dumps(&self, os: &O, _held: &mut Guard<'_, State, O>, start: u32, units: u32) {
+        let mut left_out: Option<(u32, u32)> = None;
         for number in start / BLOCK_UNITS..=(start + units - 1) / BLOCK_UNITS {
             // SAFETY: blocks belong to the holder of the state.
             let block = unsafe { &mut *self.blocks.at(number as usize) };
             block.changed_at = self.clock.load();
             if block.undumped {
-                block.undumped = !os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, true);
+                left_out = Some((left_out.map_or(number, |(first, _)| first), number));
+            }
+        }
+        let Some((first, last)) = left_out else { return };
+        let bytes = (last + 1 - first) as usize * BLOCK_BYTES;
+        if os.set_dumped(self.address_of(first * BLOCK_UNITS), bytes, true) {
+            for number in first..=last {
+                // SAFETY: as above.
+                unsafe { (*self.blocks.at(number as usize)).undumped = false };
             }
         }
     }

@@ -4,8 +4,11 @@
 //! fuller than most, so emptier blocks drain and can be given back whole.
 
 mod gaps;
+mod index;
 mod mend;
 mod take;
+
+pub use index::{GROUP, Group};
 
 use super::bits::{self, BLOCK_UNITS};
 use crate::base::ticks::Tick;
@@ -58,10 +61,6 @@ impl Block {
         undumped: false,
         huge: Huge::Foreign,
     };
-
-    fn is_inside_gap(&self) -> bool {
-        self.huge == Huge::Foreign && self.next == 0
-    }
 }
 
 /// The list of blocks that are wholly free and hold no memory.
@@ -104,9 +103,11 @@ pub struct Runs {
 /// How the lists reach their blocks.
 ///
 /// # Safety
-/// `block` returns, for every number below `Runs::blocks`, a block that only the holder of the lists uses.
+/// `block` returns, for every number below `Runs::blocks`, a block that only the holder of the lists uses; `group` the same
+/// for its number in groups.
 pub unsafe trait Blocks {
     fn block(&self, number: u32) -> *mut Block;
+    fn group(&self, number: u32) -> *mut Group;
 }
 
 impl Runs {
@@ -264,6 +265,9 @@ impl Runs {
         let list = if block.free == u128::MAX && block.dirty == 0 { CLEAN } else { longest };
         block.list = list as u8;
         block.previous = BLOCK_NONE;
+        let is_free = block.free == u128::MAX;
+        self.note_free(blocks, number, is_free);
+        let block = Self::of(blocks, number);
         if list == 0 {
             return;
         }

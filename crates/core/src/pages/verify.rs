@@ -72,7 +72,8 @@ impl<O: Os> Pages<O> {
             self.marks.reservation(),
             self.spans.reservation(),
             self.untidy.reservation(),
-            self.blocks.reservation(),
+            self.blocks.entries.reservation(),
+            self.blocks.groups.reservation(),
         ];
         tables.into_iter().for_each(|(start, bytes)| take(start, bytes));
     }

@@ -1,6 +1,6 @@
 //! Where this layer's numbers lie, for who reads them from outside (docs/design/window.md).
 
-use super::runs::{Block, Runs};
+use super::runs::{Block, Group, Runs};
 use super::{BLOCK_BYTES, LargeStats, Limits, Pages, Span, State, Table, Withheld};
 use crate::base::noted::Noted;
 use crate::base::place::{Places, Within};
@@ -34,7 +34,8 @@ impl<O: Os> Pages<O> {
         let list = Table::<AtomicU8>::places(list, "marks", at + offset_of!(Self, marks));
         let list = Table::<Span>::places(list, "spans", at + offset_of!(Self, spans));
         let list = Table::<Noted<u8>>::places(list, "untidy", at + offset_of!(Self, untidy));
-        Table::<Block>::places(list, "blocks", at + offset_of!(Self, blocks))
+        let list = Table::<Block>::places(list, "blocks", at + offset_of!(Self, blocks.entries));
+        Table::<Group>::places(list, "groups", at + offset_of!(Self, blocks.groups))
     }
 
     const fn places_of_state(list: Places, lock: usize) -> Places {

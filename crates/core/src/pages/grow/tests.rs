@@ -75,7 +75,7 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
             pages.open_large(&os, Place { align: 128, ..Place::of(3000) }, 0).is_some(),
             "not in front of the gap"
         );
-        let (start, bytes) = pages.blocks.range();
+        let (start, bytes) = pages.blocks.entries.range();
         let resident = os.resident_bytes(start, bytes).unwrap();
         assert!(resident < MIB, "{resident} bytes say that {gib} GiB are not ours");
         pages.verify();
@@ -112,7 +112,7 @@ fn where_a_table_cannot_grow_the_heap_refuses_and_goes_on_when_it_can() {
         |pages| pages.marks.range(),
         |pages| pages.spans.range(),
         |pages| pages.untidy.range(),
-        |pages| pages.blocks.range(),
+        |pages| pages.blocks.entries.range(),
     ];
     for (number, place) in places.into_iter().enumerate() {
         let (os, mut pages) = (Fake::default(), Pages::new());

@@ -1,13 +1,17 @@
 //! What is not free although nobody of ours has it: blocks that lie in a gap, and units that wait.
 
-use super::{BLOCK_UNITS, Block, Blocks, Huge, Runs};
+use super::{BLOCK_UNITS, Block, Blocks, GROUP, Huge, Runs};
 use crate::pages::bits;
 
 impl Runs {
     /// Passes over blocks of the table that are lost to us. Only the first is written: the others are zero.
     pub fn add_gap(&mut self, blocks: &impl Blocks, count: u32) {
         *Self::of(blocks, self.blocks) = Block { next: count, ..Block::FOREIGN };
+        let before = self.blocks.saturating_sub(1);
         self.count_blocks(count);
+        for last in [before, self.blocks - 1] {
+            self.renew(blocks, last / GROUP, true);
+        }
         self.lost += u64::from(count) * u64::from(BLOCK_UNITS);
     }
 

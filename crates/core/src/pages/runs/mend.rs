@@ -12,6 +12,7 @@ impl Runs {
     pub fn unlist_all(&mut self, blocks: &impl Blocks) {
         let Runs { blocks: count, first_number, .. } = *self;
         *self = Runs { blocks: count, first_number, ..Runs::new() };
+        self.forget_free(blocks);
         let mut number = 0;
         while number < count {
             let block = Self::of(blocks, number);
@@ -96,5 +97,6 @@ impl Runs {
             }
         }
         assert_eq!(found, listed, "every block with free units is listed");
+        self.verify_index(blocks);
     }
 }

@@ -9,12 +9,35 @@ const FEW_BLOCKS: u32 = 4;
 /// Free places for a run of more than a block that are compared, and how far behind the first they begin.
 const PLACES_COMPARED: u32 = 32;
 const COMPARED_WITHIN: u32 = 256;
+/// Rows of free blocks that are looked at for one that has an aligned block or enough behind it.
+const PLACES_TRIED: u32 = 32;
+
+/// What a run of more than a block needs: whole blocks, so many units behind them, and that the first block's
+/// address is a multiple of `step` blocks.
+#[derive(Clone, Copy)]
+struct Wanted {
+    whole: u32,
+    tail: u32,
+    step: u32,
+}
+
+impl Wanted {
+    fn of(units: u32, align: u32) -> Self {
+        let (whole, tail) = (units / BLOCK_UNITS, units % BLOCK_UNITS);
+        let (whole, tail) = if whole == 0 { (1, 0) } else { (whole, tail) };
+        Wanted { whole, tail, step: (align / BLOCK_UNITS).max(1) }
+    }
+}
 
 impl Runs {
     /// Finds `units` free units starting at a multiple of `align` units and marks them used.
     pub fn take(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
         if units.checked_add(align - 1)? <= BLOCK_UNITS {
-            self.take_inside(blocks, units, align)
+            let place = self.place_inside(blocks, units, align)?;
+            Some(self.take_inside(blocks, units, place))
+        } else if units.max(align) <= BLOCK_UNITS {
+            let place = self.place_aligned(blocks, units, align)?;
+            Some(self.take_inside(blocks, units, place))
         } else {
             self.take_across(blocks, units, align)
         }
@@ -46,20 +69,38 @@ impl Runs {
     fn take_spaced(&mut self, blocks: &impl Blocks, units: u32, room: u32, gap: u32) -> Option<Run> {
         let length = room.checked_add(gap).filter(|length| *length <= BLOCK_UNITS)?;
         let (number, start) = self.place_inside(blocks, length, 1)?;
-        let zeroed = self.take_units(blocks, number, bits::mask(start + gap, units));
-        Some(Run { start: number * BLOCK_UNITS + start + gap, zeroed })
+        Some(self.take_inside(blocks, units, (number, start + gap)))
     }
 
-    fn take_inside(&mut self, blocks: &impl Blocks, units: u32, align: u32) -> Option<Run> {
-        let (number, start) = self.place_inside(blocks, units, align)?;
+    /// Takes a run at a block and a unit there.
+    fn take_inside(&mut self, blocks: &impl Blocks, units: u32, (number, start): (u32, u32)) -> Run {
         let zeroed = self.take_units(blocks, number, bits::mask(start, units));
-        Some(Run { start: number * BLOCK_UNITS + start, zeroed })
+        Run { start: number * BLOCK_UNITS + start, zeroed }
     }
 
     /// The block of the shortest run that is long enough, and the first unit there.
     fn place_inside(&self, blocks: &impl Blocks, units: u32, align: u32) -> Option<(u32, u32)> {
         let long_enough = self.occupied & (u128::MAX << (units + align - 2));
         let list = if long_enough != 0 { long_enough.trailing_zeros() as usize + 1 } else { CLEAN };
+        self.place_in(blocks, list, units, align)
+    }
+
+    /// The same where a run that is long enough may have no aligned beginning: the first block of each list is looked at, up to
+    /// that of blocks that are wholly free.
+    fn place_aligned(&self, blocks: &impl Blocks, units: u32, align: u32) -> Option<(u32, u32)> {
+        let mut lists = self.occupied & (u128::MAX << (units - 1));
+        while lists != 0 {
+            let place = self.place_in(blocks, lists.trailing_zeros() as usize + 1, units, align);
+            if place.is_some() {
+                return place;
+            }
+            lists &= lists - 1;
+        }
+        self.place_in(blocks, CLEAN, units, align)
+    }
+
+    /// In the first block of a list.
+    fn place_in(&self, blocks: &impl Blocks, list: usize, units: u32, align: u32) -> Option<(u32, u32)> {
         let number = self.heads.get(list).copied().filter(|head| *head != BLOCK_NONE)?;
         let start = bits::find_run(Self::of(blocks, number).free, units, align)?;
         Some((number, start))
@@ -80,21 +121,23 @@ impl Runs {
 
     /// The first block of such a place.
     fn place_across(&self, blocks: &impl Blocks, units: u32, align: u32) -> Option<u32> {
-        let step = (align / BLOCK_UNITS).max(1);
-        let clearly = (units / 4).max(1);
-        let start = self.aligned(0, step);
-        let (mut best, mut most) = self.free_across(blocks, start, self.blocks, units, step)?;
-        let length = units.div_ceil(BLOCK_UNITS);
-        let (mut from, end) = (best + step, self.blocks.min(best + COMPARED_WITHIN + length));
+        let wanted = Wanted::of(units, align);
+        let clearly = u64::from((units / 4).max(1));
+        let mut best = self.free_across(blocks, 0, wanted)?;
+        let mut most = self.dirty_across(blocks, best, units);
+        let (mut from, end) = (best + wanted.step, best + COMPARED_WITHIN);
         for _ in 1..PLACES_COMPARED {
-            if most + clearly > units {
+            // Nowhere may there be more than there is.
+            if most + clearly > self.dirty_free.min(units.into()) {
                 break;
             }
-            let Some((first, dirty)) = self.free_across(blocks, from, end, units, step) else { break };
+            let next = self.free_across(blocks, from, wanted).filter(|first| *first <= end);
+            let Some(first) = next else { break };
+            let dirty = self.dirty_across(blocks, first, units);
             if dirty >= most + clearly {
                 (best, most) = (first, dirty);
             }
-            from = first + step;
+            from = first + wanted.step;
         }
         Some(best)
     }
@@ -105,40 +148,41 @@ impl Runs {
         number.saturating_add(above)
     }
 
-    /// The next free place for so many units that begins with a block, in blocks `from` to `end`; and how many
-    /// of the units may hold memory.
-    fn free_across(
-        &self,
-        blocks: &impl Blocks,
-        from: u32,
-        end: u32,
-        units: u32,
-        step: u32,
-    ) -> Option<(u32, u32)> {
-        let (whole, tail) = (units / BLOCK_UNITS, units % BLOCK_UNITS);
-        let length = whole + u32::from(tail != 0);
-        let mut first = from;
-        'places: while first.checked_add(length)? <= end {
-            let (mut dirty, mut in_gap) = (0, false);
-            for number in (first..first + length).rev() {
-                let needed = if number == first + whole { bits::mask(0, tail) } else { u128::MAX };
-                let block = Self::of(blocks, number);
-                if block.is_inside_gap() {
-                    // Where the gap begins is said how long it is.
-                    in_gap = true;
-                } else if block.free & needed != needed {
-                    // Nothing that contains this block can do.
-                    first = self.aligned(number + self.stride(blocks, number), step);
-                    continue 'places;
+    /// The next free place that begins with a block from `from` on. The nearest ones are tried; where none is right, one that
+    /// is long enough for certain.
+    fn free_across(&self, blocks: &impl Blocks, from: u32, wanted: Wanted) -> Option<u32> {
+        let Wanted { whole, tail, step } = wanted;
+        let mut at = self.aligned(from, step);
+        for _ in 0..PLACES_TRIED {
+            let row = self.free_row(blocks, at, whole)?;
+            let first = self.aligned(row, step);
+            if first == row {
+                if self.begins_free(blocks, row + whole, tail) {
+                    return Some(row);
                 }
-                dirty += (block.dirty & needed).count_ones();
+                // What follows is in use, or the end.
+                at = self.aligned(row + whole, step);
+            } else {
+                at = first;
             }
-            if !in_gap {
-                return Some((first, dirty));
-            }
-            first += step;
         }
-        None
+        let enough = whole.checked_add(step - 1)?.checked_add(u32::from(tail != 0))?;
+        self.free_row(blocks, at, enough).map(|row| self.aligned(row, step))
+    }
+
+    /// Whether a block begins with so many free units.
+    fn begins_free(&self, blocks: &impl Blocks, number: u32, units: u32) -> bool {
+        let needed = || bits::mask(0, units);
+        units == 0 || number < self.blocks && Self::of(blocks, number).free & needed() == needed()
+    }
+
+    /// How many units of a free run may hold memory.
+    fn dirty_across(&self, blocks: &impl Blocks, first: u32, units: u32) -> u64 {
+        let mut dirty = 0;
+        each_part(first * BLOCK_UNITS, units, |number, mask| {
+            dirty += u64::from((Self::of(blocks, number).dirty & mask).count_ones());
+        });
+        dirty
     }
 
     /// Marks a run used that is known to be free.
@@ -146,6 +190,12 @@ impl Runs {
         let mut zeroed = true;
         each_part(start, units, |number, mask| zeroed &= self.take_units(blocks, number, mask));
         Run { start, zeroed }
+    }
+
+    /// Takes a run that is known to be free.
+    #[cfg(test)]
+    pub fn take_at_for_test(&mut self, blocks: &impl Blocks, start: u32, units: u32) {
+        self.take_at(blocks, start, units);
     }
 
     /// Marks the units after a run used, if they are free: the run grows in place. Tells whether the new part
@@ -164,11 +214,5 @@ impl Runs {
         let mut free = true;
         each_part(start, units, |number, mask| free &= Self::of(blocks, number).free & mask == mask);
         free
-    }
-
-    /// How many blocks at the end of the range are wholly free.
-    pub fn free_at_end(&self, blocks: &impl Blocks) -> u32 {
-        let is_free = |number: &u32| Self::of(blocks, *number).free == u128::MAX;
-        (0..self.blocks).rev().take_while(is_free).count() as u32
     }
 }

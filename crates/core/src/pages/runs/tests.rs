@@ -1,19 +1,38 @@
 use super::*;
 use proptest::prelude::*;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 
-struct Table(Vec<UnsafeCell<Block>>);
+pub struct Table {
+    blocks: Vec<UnsafeCell<Block>>,
+    groups: Vec<UnsafeCell<Group>>,
+    /// How often a block or a group was asked for.
+    pub looks: Cell<usize>,
+}
 
 // SAFETY: one thread; the vector never grows.
 unsafe impl Blocks for Table {
     fn block(&self, number: u32) -> *mut Block {
-        self.0[number as usize].get()
+        self.looks.set(self.looks.get() + 1);
+        self.blocks[number as usize].get()
+    }
+
+    fn group(&self, number: u32) -> *mut Group {
+        self.looks.set(self.looks.get() + 1);
+        self.groups[number as usize].get()
     }
 }
 
+pub fn unused_table(blocks: usize) -> Table {
+    fn zeroed<T>(count: usize) -> Vec<UnsafeCell<T>> {
+        // SAFETY: blocks and groups are plain numbers.
+        (0..count).map(|_| UnsafeCell::new(unsafe { core::mem::zeroed() })).collect()
+    }
+    let groups = zeroed(blocks.div_ceil(GROUP as usize));
+    Table { blocks: zeroed(blocks), groups, looks: Cell::new(0) }
+}
+
 fn table(blocks: usize) -> (Table, Runs) {
-    // SAFETY: a block is plain numbers.
-    let table = Table((0..blocks).map(|_| UnsafeCell::new(unsafe { core::mem::zeroed() })).collect());
+    let table = unused_table(blocks);
     let mut runs = Runs::new();
     (0..blocks).for_each(|_| runs.add_block(&table));
     (table, runs)
