@@ -33,7 +33,7 @@ pub use turn::{NOT_EXCHANGED, Turn};
 pub use window::array_bases;
 
 use crate::base::locks::Freezer;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::central::Central;
 use crate::os::{Mutex, Os};
 use crate::pages::Pages;
@@ -133,6 +133,12 @@ pub struct Cache<O: Os> {
     slots: AtomicUsize,
     /// Room that one slab may take.
     share: AtomicUsize,
+    /// For so many CPUs that is set.
+    sharers: AtomicUsize,
+    /// Slabs of virtual CPUs that were ever used.
+    seen: AtomicUsize,
+    /// Cleared where more virtual CPUs are used than the share was set for.
+    pub is_share_settled: AtomicBool,
     /// Held while a slab is made, frozen or emptied.
     freezer: Mutex<Freezer, O>,
     pub sampling: Sampling,
@@ -150,6 +156,9 @@ impl<O: Os> Cache<O> {
             cpus: AtomicUsize::new(0),
             slots: AtomicUsize::new(0),
             share: AtomicUsize::new(0),
+            sharers: AtomicUsize::new(0),
+            seen: AtomicUsize::new(0),
+            is_share_settled: AtomicBool::new(false),
             freezer: Mutex::new(Freezer),
             sampling: Sampling::new(),
             behind: Front::new(),
@@ -181,6 +190,12 @@ impl<O: Os> Cache<O> {
         let has_sequences = self.kind() != FrontKind::Locked;
         let sharers = if has_sequences { usable_cpus } else { under_locks };
         self.share.store(limit / SLAB_SHARE.1 * SLAB_SHARE.0 / sharers.max(1), Ordering::Relaxed);
+        self.sharers.store(usable_cpus, Ordering::Relaxed);
+    }
+
+    /// How many virtual CPUs were ever used.
+    pub fn cpus_seen(&self) -> usize {
+        self.seen.load(Ordering::Relaxed)
     }
 }
 

@@ -29,7 +29,7 @@ impl<O: Os> Cache<O> {
         let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
         // All threads use these where our own registration turns out to be another's business.
         let is_sure = reason == FrontReason::Libc;
-        let under_locks = if is_sure { EXTRA_LOCKED } else { (os.usable_cpus() * 2).min(MOST_LOCKED) };
+        let under_locks = if is_sure { EXTRA_LOCKED } else { (os.usable_cpus(0) * 2).min(MOST_LOCKED) };
         let slots = cpus + under_locks;
         let bytes = Self::table_bytes(slots);
         let Some(base) = os.reserve(bytes) else { return false };

@@ -104,6 +104,12 @@ impl<O: Os> Cache<O> {
         if is_whole {
             Slab(slab).info().big.store(MAPPED, Ordering::Relaxed);
         }
+        if slot < self.cpus.load(Ordering::Relaxed) {
+            let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+            if seen > self.sharers.load(Ordering::Relaxed) {
+                self.is_share_settled.store(false, Ordering::Relaxed);
+            }
+        }
         // Release pairs with the Acquire in `with_slab_cache`: a slab is seen mapped.
         self.made(slot).store(slab, Ordering::Release);
         self.in_use(slot).store(slab, Ordering::Release);

@@ -1,5 +1,6 @@
 mod alone;
 mod condense;
+mod cpus;
 mod growth;
 mod handlers;
 mod janitor;

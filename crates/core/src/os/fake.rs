@@ -389,8 +389,8 @@ impl Os for Fake {
         self.linux.possible_cpus().max(64)
     }
 
-    fn usable_cpus(&self) -> usize {
-        self.usable_cpus.load(Relaxed)
+    fn usable_cpus(&self, seen: usize) -> usize {
+        self.usable_cpus.load(Relaxed).max(seen)
     }
 
     fn random(&self) -> u64 {

@@ -290,8 +290,9 @@ pub trait Os: Wait + Sync + 'static {
     fn fence_sequences(&self) -> bool;
     /// An upper bound of the CPU numbers of this machine.
     fn possible_cpus(&self) -> usize;
-    /// CPUs that affinity and cgroup quota let this process use, rounded up, at least 1.
-    fn usable_cpus(&self) -> usize;
+    /// CPUs that affinity, cpuset and quota let this process use now, rounded up, at least 1. A thread may use others than
+    /// the main one: of so many it was `seen` that threads use them.
+    fn usable_cpus(&self, seen: usize) -> usize;
 
     /// A number that nobody can guess.
     fn random(&self) -> u64;

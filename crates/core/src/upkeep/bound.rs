@@ -27,12 +27,14 @@ impl<O: Os> Upkeep<O> {
         self.apply_bound(below, 1);
     }
 
-    /// Settles the bound once half of that for one CPU is taken. Asked at every miss, so what is never
-    /// written again is read first.
+    /// Settles the bound once half of that for one CPU is taken, and whenever more virtual CPUs are used than it was settled
+    /// for. Asked at every miss, so what is seldom written is read first.
     #[inline]
     pub fn settle_bound_if_needed(&self, below: &Below<'_, O>) {
         let budget = &below.central.budget;
-        if self.bound_is_final.load(Ordering::Relaxed) == 0 && budget.taken() > budget.limit() / 2 {
+        if !below.cache.is_share_settled.load(Ordering::Relaxed)
+            && (below.cache.cpus_seen() > 1 || budget.taken() > budget.limit() / 2)
+        {
             self.settle_bound(below);
         }
     }
@@ -40,22 +42,38 @@ impl<O: Os> Upkeep<O> {
     /// Asks the system for the CPUs once the process shows that it has use for more than one slab or its
     /// room.
     pub fn settle_bound(&self, below: &Below<'_, O>) {
-        if self.bound_is_final.swap(1, Ordering::Relaxed) == 0 {
+        if !below.cache.is_share_settled.swap(true, Ordering::Relaxed) && !self.is_bound_closed() {
             rare();
-            self.apply_bound(below, below.os.usable_cpus());
+            self.learn_cpus(below);
+        }
+    }
+
+    fn learn_cpus(&self, below: &Below<'_, O>) {
+        self.apply_bound(below, below.os.usable_cpus(below.cache.cpus_seen()));
+    }
+
+    /// Asks for the CPUs anew: another cpuset, quota or mask may hold by now. Only where they were asked for before.
+    pub(super) fn learn_cpus_at_tick(&self, below: &Below<'_, O>) {
+        if below.cache.is_share_settled.load(Ordering::Relaxed) && !self.is_bound_closed() {
+            self.learn_cpus(below);
         }
     }
 
     /// Lets another `cache_limit` take effect.
     pub fn change_bound(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        self.bound_is_final.store(1, Ordering::Relaxed);
-        self.apply_bound(below, below.os.usable_cpus());
+        below.cache.is_share_settled.store(true, Ordering::Relaxed);
+        self.learn_cpus(below);
         self.keep_bound(below)
+    }
+
+    fn is_bound_closed(&self) -> bool {
+        self.bound_is_closed.load(Ordering::Relaxed)
     }
 
     /// From now on nothing is cached that is not cached already.
     pub fn close_bound(&self, below: &Below<'_, O>) {
-        self.bound_is_final.store(1, Ordering::Relaxed);
+        self.bound_is_closed.store(true, Ordering::Relaxed);
+        below.cache.is_share_settled.store(true, Ordering::Relaxed);
         below.central.budget.set_limit(0);
         below.cache.set_share(0, 1);
     }

@@ -30,7 +30,7 @@ pub use tick::nanoseconds;
 pub use words::{AHEAD, NEAR, REFUSED, Words};
 
 use crate::base::locks::Relieving;
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::ticks::Tick;
 use crate::cache::{self, Cache};
 use crate::central::Central;
@@ -79,8 +79,8 @@ pub struct Upkeep<O: Os> {
     /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
     /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
     pub relieving: Mutex<Relieving, O>,
-    /// The bound of the caches is first set for one CPU; who needs more makes us ask the system how many there are.
-    bound_is_final: AtomicU32,
+    /// The bound of the caches stays at nothing.
+    bound_is_closed: AtomicBool,
     fences_refused: AtomicU64,
     given_back: AtomicU64,
     /// The process is about to end for a misuse: nobody relieves the heap any more.
@@ -114,7 +114,7 @@ impl<O: Os> Upkeep<O> {
             group: Group::new(),
             relief: Relief::new(),
             relieving: Mutex::new(Relieving),
-            bound_is_final: AtomicU32::new(0),
+            bound_is_closed: AtomicBool::new(false),
             fences_refused: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
             is_halted: AtomicBool::new(false),

@@ -16,6 +16,8 @@ const DELAY: Ticks = Ticks(TICKS_PER_DELAY);
 /// Limits and memory pressure are read from files, a dozen or more in a deep hierarchy of groups: not at each
 /// tick.
 const TICKS_PER_LOOK_OUTSIDE: u32 = 2;
+/// The number of CPUs changes seldom: with the cpuset of a container, or its quota.
+const TICKS_PER_LOOK_AT_CPUS: u32 = 4 * TICKS_PER_DELAY;
 /// A cache that nobody used for so many ticks is emptied: half a delay, since to stop it interrupts other
 /// CPUs. A class in a cache that is in use waits as long where the heap holds too much, else a whole delay.
 const STILL_TICKS: Ticks = Ticks(2);
@@ -207,6 +209,9 @@ impl<O: Os> Upkeep<O> {
         self.watch_growth(below, round.holding.live);
         self.make_huge_pages(below);
         if round.now.0.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.thread.may_open_files(ticker) {
+            if round.now.0.is_multiple_of(TICKS_PER_LOOK_AT_CPUS) {
+                self.learn_cpus_at_tick(below);
+            }
             first.of(self.read_limits(below))?;
             if below.os.is_under_pressure() {
                 first.of(self.relieve(below))?;

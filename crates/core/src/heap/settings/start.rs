@@ -67,7 +67,7 @@ impl<O: Os> Heap<O> {
     }
 
     pub fn setup(&self) -> Setup {
-        let usable_cpus = self.os.usable_cpus();
+        let usable_cpus = self.os.usable_cpus(self.cache.cpus_seen());
         self.upkeep.settle_bound(&self.below_upkeep());
         Setup { front: self.cache.kind(), cache_limit: self.central.budget.limit(), usable_cpus }
     }

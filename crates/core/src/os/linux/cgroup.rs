@@ -29,8 +29,11 @@ fn each_group_of(list: &CStr, controller: &[u8], mut take: impl FnMut(Group<'_>)
             each_ancestor(path, |path| take(Group { parts: [MOUNT_V2, b"", path], version: 2 }));
             each_ancestor(path, |path| take(Group { parts: [MOUNT_HYBRID, b"", path], version: 2 }));
         } else if controllers.split(|byte| *byte == b',').any(|name| name == controller) {
-            let mount: &[u8] =
-                if controller == b"cpu" { b"/sys/fs/cgroup/cpu" } else { b"/sys/fs/cgroup/memory" };
+            let mount: &[u8] = match controller {
+                b"cpu" => b"/sys/fs/cgroup/cpu",
+                b"cpuset" => b"/sys/fs/cgroup/cpuset",
+                _ => b"/sys/fs/cgroup/memory",
+            };
             each_ancestor(path, |path| take(Group { parts: [mount, b"", path], version: 1 }));
         }
         false
@@ -109,6 +112,37 @@ fn cpus_of(group: &Group<'_>) -> Option<usize> {
     } else {
         Some(quota.checked_div(period)? + usize::from(!quota.is_multiple_of(period)))
     }
+}
+
+/// CPUs that the process's groups may run on.
+pub(super) fn cpus_of_set() -> Option<usize> {
+    let mut least = None;
+    each_group(b"cpuset", |group| least = smaller(least, set_of(&group)));
+    least
+}
+
+fn set_of(group: &Group<'_>) -> Option<usize> {
+    const V2: &[&[u8]] = &[b"/cpuset.cpus.effective"];
+    const V1: &[&[u8]] = &[b"/cpuset.effective_cpus", b"/cpuset.cpus"];
+    let mut text = [0u8; 4096];
+    let files = if group.version == 2 { V2 } else { V1 };
+    files.iter().find_map(|file| count_of(group.read(file, &mut text)?))
+}
+
+/// How many there are in a list such as `0-3,8`; none where it is empty or cut off.
+fn count_of(list: &[u8]) -> Option<usize> {
+    let list = list.strip_suffix(b"\n")?;
+    let mut count = 0;
+    for range in list.split(|byte| *byte == b',') {
+        let mut ends = range.splitn(2, |byte| *byte == b'-');
+        let first = number(ends.next()?)?;
+        let last = match ends.next() {
+            Some(last) => number(last)?,
+            None => first,
+        };
+        count += last.checked_sub(first)? + 1;
+    }
+    Some(count)
 }
 
 /// The memory group that leaves the least room.
@@ -190,6 +224,18 @@ fn stalled(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_of_a_list_are_counted_and_what_is_no_list_is_not() {
+        for (list, count) in
+            [("0\n", 1), ("0-3\n", 4), ("0-3,8\n", 5), ("1,3,5-6\n", 4), ("0-255\n", 256)]
+        {
+            assert_eq!(count_of(list.as_bytes()), Some(count), "{list}");
+        }
+        for other in ["", "\n", "0-3", "3-0\n", "0-\n", "all\n", "0-3,\n"] {
+            assert_eq!(count_of(other.as_bytes()), None, "{other:?}");
+        }
+    }
 
     #[test]
     fn a_group_is_limited_by_itself_and_by_all_above() {

@@ -20,8 +20,8 @@ pub(super) struct Cpus {
     pub allowed: usize,
 }
 
-/// As the affinity mask of the main thread says: that of another one is about this thread alone. The kernel's own mask is
-/// as long as its highest CPU number needs.
+/// As the affinity mask of the main thread says now: that of another one is about this thread alone. The kernel's own mask
+/// is as long as its highest CPU number needs.
 pub(super) fn of_process() -> Cpus {
     let mut set = [0u64; SET_WORDS];
     let room = size_of_val(&set);
@@ -35,9 +35,9 @@ pub(super) fn of_process() -> Cpus {
     Cpus { possible, allowed: allowed as usize }
 }
 
-/// As many as the quota of the process's groups is worth, of those that are allowed.
-pub(super) fn within_quota(allowed: usize) -> usize {
-    cgroup::cpus().map_or(allowed, |quota| allowed.min(quota))
+/// As many as the process's groups may run on, and as their quota is worth, of those that are allowed.
+pub(super) fn within_groups(allowed: usize) -> usize {
+    [cgroup::cpus_of_set(), cgroup::cpus()].into_iter().flatten().fold(allowed, usize::min)
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     fn cpus_are_those_of_the_process_as_it_was_when_first_asked() {
         let os = Linux::new();
         let before = os.possible_cpus();
-        let usable = os.usable_cpus();
+        let usable = os.usable_cpus(0);
         // This thread is none of the main thread's, and binds itself to one CPU.
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -65,9 +65,9 @@ mod tests {
                     one[first] = lowest;
                     assert_eq!(libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, one.as_ptr()), 0);
                 }
-                assert_eq!((os.possible_cpus(), os.usable_cpus()), (before, usable));
+                assert_eq!((os.possible_cpus(), os.usable_cpus(0)), (before, usable));
                 assert_eq!(
-                    Linux::new().usable_cpus(),
+                    Linux::new().usable_cpus(0),
                     usable,
                     "another heap's first question is about the process"
                 );

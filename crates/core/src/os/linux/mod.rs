@@ -108,14 +108,13 @@ impl Linux {
         self.allowed.forgo_all();
     }
 
+    /// The main thread may have bound itself since the library was loaded, which is about that thread alone; or it may use
+    /// more by now.
     fn ask_for_cpus(&self) -> Cpus {
         let cpus = cpus::of_process();
-        let allowed = match self.cpus_at_load.load(Ordering::Relaxed) {
-            0 => cpus.allowed,
-            at_load => at_load,
-        };
-        self.cpus_at_load.store(allowed, Ordering::Relaxed);
-        Cpus { allowed, ..cpus }
+        let at_load = &self.cpus_at_load;
+        _ = at_load.compare_exchange(0, cpus.allowed, Ordering::Relaxed, Ordering::Relaxed);
+        Cpus { allowed: at_load.load(Ordering::Relaxed).max(cpus.allowed), ..cpus }
     }
 
     fn may_write_files(&self) -> bool {

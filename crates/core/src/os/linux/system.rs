@@ -227,12 +227,9 @@ impl Os for Linux {
         self.ask_for_cpus().possible
     }
 
-    fn usable_cpus(&self) -> usize {
-        let allowed = || match self.cpus_at_load.load(Ordering::Relaxed) {
-            0 => self.ask_for_cpus().allowed,
-            at_load => at_load,
-        };
-        self.allowed.cpus(self.allowed.may_read(), || cpus::within_quota(allowed()))
+    fn usable_cpus(&self, seen: usize) -> usize {
+        let ask = || cpus::within_groups(self.ask_for_cpus().allowed.max(seen));
+        self.allowed.cpus(self.allowed.may_read(), ask)
     }
 
     fn random(&self) -> u64 {
