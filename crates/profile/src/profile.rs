@@ -172,6 +172,8 @@ pub struct Profile {
     pub comments: Vec<String>,
     /// Samples for which there was no room.
     pub dropped: u64,
+    /// How often the interval was doubled, for samples to find room.
+    pub raised: u64,
     /// What moved while it was read; none: it is of one moment.
     pub torn: Option<String>,
     /// Whether the process still takes samples.
@@ -181,6 +183,17 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// What is to be known of samples that were too many for their table; none where they were not.
+    pub fn about_room(&self) -> Vec<String> {
+        let raised = (self.raised > 0).then(|| {
+            let now = crate::bytes(self.interval as f64);
+            format!("so much is in use that the interval was doubled {} times by itself, to {now}; figures stay right on average", self.raised)
+        });
+        let dropped =
+            (self.dropped > 0).then(|| format!("{} samples had no room and are missing", self.dropped));
+        raised.into_iter().chain(dropped).collect()
+    }
+
     pub fn total(&self, measure: Measure) -> Amount {
         let mut total = Amount::default();
         self.sites.iter().for_each(|site| total.add(site.amount(measure)));

@@ -54,6 +54,7 @@ fn of(samples: &Samples, classes: Option<&[Class]>) -> Profile {
         sites,
         interval: samples.interval,
         dropped: samples.dropped,
+        raised: samples.raised,
         torn: samples.torn.clone(),
         is_on: samples.is_on,
         measures: measures.collect(),

@@ -8,8 +8,9 @@ use crate::os::Os;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicI64;
 
-/// Counters; slots share them. A power of two, for the sequences in `whole`.
-const CELLS: usize = 16;
+/// Counters, one for each virtual CPU; beyond so many they share them. A power of two, for the sequences in `whole`. One that
+/// nobody counted in is not written.
+const CELLS: usize = 256;
 const _: () = assert!(CELLS.is_power_of_two() && size_of::<Cell>().is_power_of_two());
 /// While nothing is sampled, cells look at the mean every so many bytes.
 const IDLE_BYTES: u64 = 16 << 20;
@@ -78,7 +79,8 @@ impl Sampling {
     /// Sets the mean and draws all intervals anew.
     fn set_mean(&self, mean: u64) {
         self.mean.store(mean, Ordering::Relaxed);
-        self.cells.iter().for_each(|cell| cell.left.store(0, Ordering::Relaxed));
+        let drawn = self.cells.iter().filter(|cell| cell.left.load(Ordering::Relaxed) != 0);
+        drawn.for_each(|cell| cell.left.store(0, Ordering::Relaxed));
     }
 
     /// Counts a request of `bytes` in a cell; true where it ends the interval.

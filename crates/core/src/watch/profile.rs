@@ -25,9 +25,12 @@ pub use reading::{LiveSample, ProfileStats};
 use tally::Record;
 pub use tally::{OfStack, Size, Tally};
 
-/// At the default interval of 512 KiB so many live samples stand for 128 GiB.
+/// Live samples, at most. Once half of them are in use, the interval doubles with each further sixteenth: at first 512 KiB, all
+/// stand for 4 TiB. A sample weighs by the interval that it was drawn at, so figures stay right on average.
 const MOST_RECORDS: usize = 1 << 18;
 const MOST_STACKS: usize = 1 << 15;
+/// Of the second half, each of these parts is for an interval twice as long.
+const STEPS_PER_TABLE: u64 = 16;
 /// Tables as small as this are still worth having.
 const LEAST_RECORDS: usize = 1 << 10;
 
@@ -52,6 +55,8 @@ struct State {
     births: u64,
     live: u64,
     dropped: u64,
+    /// How often the interval was doubled.
+    raised: u32,
     allocated: Tally,
     freed: Tally,
     /// Bytes in use at the last peak, and how many there were.
@@ -84,6 +89,7 @@ const EMPTY: State = State {
     births: 0,
     live: 0,
     dropped: 0,
+    raised: 0,
     allocated: Tally::NONE,
     freed: Tally::NONE,
     peak_bytes: 0,
@@ -190,10 +196,12 @@ impl<O: Os> Profile<O> {
             state.dropped += 1;
             return false;
         };
+        let interval = self.interval();
         state.births += 1;
         state.live += 1;
+        self.raise_interval(&mut state);
         let head = self.record_head(address);
-        let sample = Record::new(address, size, self.interval(), nanoseconds);
+        let sample = Record::new(address, size, interval, nanoseconds);
         let record =
             Record { birth: state.births, stack: of_stack, next: head.load(Ordering::Relaxed), ..sample };
         *self.record(&state, number) = record;
@@ -205,6 +213,16 @@ impl<O: Os> Profile<O> {
         state.note_peak();
         head.store(number, Ordering::Release);
         true
+    }
+
+    /// Doubles the interval where the samples of a growing heap would soon find no room.
+    fn raise_interval(&self, state: &mut Held<'_, O>) {
+        let capacity = self.records.capacity() as u64;
+        let crowded = capacity / 2 + u64::from(state.raised + 1) * (capacity / STEPS_PER_TABLE);
+        if state.live >= crowded {
+            state.raised += 1;
+            self.interval.store(self.interval().saturating_mul(2), Ordering::Relaxed);
+        }
     }
 
     fn unused_record(&self, os: &O, state: &mut Held<'_, O>) -> Option<u32> {

@@ -108,6 +108,32 @@ fn without_memory_there_is_no_profile_and_full_tables_drop_samples() {
     assert!(stats.dropped > 0);
 }
 
+/// A heap that only grows: what the samples stand for is what there is, however many times the interval was doubled.
+#[test]
+fn a_profile_of_more_blocks_than_it_has_records_for_raises_its_interval_and_stays_right() {
+    let (os, profile) = (Fake::default(), Profile::<Fake>::new());
+    assert!(profile.start(&os, 1 << 20));
+    let (mut drawn, mut random, mut left, mut bytes) = (0usize, 1, 1u64 << 20, 0u64);
+    // Of blocks of 4 MiB, until all records but one would be in use at the first interval ten times over.
+    while bytes < 10 << 38 {
+        bytes += 4 << 20;
+        if left > 4 << 20 {
+            left -= 4 << 20;
+            continue;
+        }
+        drawn += 1;
+        left = crate::base::chance::exponential(
+            crate::base::chance::next_random(&mut random),
+            profile.interval(),
+        );
+        assert!(profile.add(&os, drawn * 16, whole(4 << 20), &stack(1)), "sample {drawn} has room");
+    }
+    let stats = profile.stats();
+    assert!(stats.raised >= 2 && stats.interval == 1 << 20 << stats.raised, "{stats:?}");
+    let off = stats.live_bytes as f64 / bytes as f64 - 1.0;
+    assert!(off.abs() < 0.03, "{off:+.3} of {bytes} bytes");
+}
+
 #[test]
 fn the_text_has_the_form_that_pprof_reads() {
     let mut os = Fake::default();

@@ -60,6 +60,8 @@ pub struct Samples {
     pub births: u64,
     /// Samples for which there was no room.
     pub dropped: u64,
+    /// How often the interval was doubled, for samples to find room.
+    pub raised: u64,
     /// What moved while it was read; none: it is of one moment.
     pub torn: Option<String>,
 }
@@ -112,6 +114,7 @@ impl Samples {
                 is_on: tables.of_heap(&heap, "profile.on") != 0,
                 interval: tables.of_heap(&heap, "profile.interval"),
                 dropped: tables.of_heap(&heap, "profile.dropped"),
+                raised: tables.of_heap(&heap, "profile.raised"),
                 births: before.births,
                 keeps_peak: layout.constant("stack.peak_bytes").is_some(),
                 ..Samples::default()

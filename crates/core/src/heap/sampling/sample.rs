@@ -80,7 +80,7 @@ impl<O: Os> Heap<O> {
             let block = if self.is_watched() { block.or_else(own_run) } else { block };
             if let Some(address) = block {
                 let counted = self.counted_bytes(bytes, align);
-                self.profile.add(&self.os, address, Size { bytes, counted }, &stack);
+                self.write_down(address, Size { bytes, counted }, &stack);
                 self.announce(address, bytes);
             }
             block.unwrap_or(0)
@@ -132,12 +132,20 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Adds a sample to the profile, whose interval may be another one then.
+    fn write_down(&self, address: usize, size: Size, stack: &Stack) {
+        self.profile.add(&self.os, address, size, stack);
+        if self.profile.is_on() && self.profile.interval() != self.cache.sampling.mean() {
+            self.settle_sampling();
+        }
+    }
+
     /// A large block was allocated by a path that asks for samples afterwards.
     pub(crate) fn note_large(&self, address: usize, bytes: usize) {
         if self.sample_is_due(bytes, MIN_ALIGN) && self.is_watched() {
             if self.is_profiling() {
                 let size = Size { bytes, counted: self.counted_bytes(bytes, MIN_ALIGN) };
-                self.profile.add(&self.os, address, size, &self.here());
+                self.write_down(address, size, &self.here());
             }
             self.announce(address, bytes);
         }
@@ -176,7 +184,7 @@ impl<O: Os> Heap<O> {
         // A handler that interrupted a slow path has emergency memory, of which nothing is written down.
         self.in_slow_path(|| {
             if self.is_profiling() {
-                self.profile.add(&self.os, address, Size { bytes, counted: bytes }, &self.here());
+                self.write_down(address, Size { bytes, counted: bytes }, &self.here());
             }
             self.announce(address, bytes);
         });

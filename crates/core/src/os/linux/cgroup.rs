@@ -227,9 +227,7 @@ mod tests {
 
     #[test]
     fn cpus_of_a_list_are_counted_and_what_is_no_list_is_not() {
-        for (list, count) in
-            [("0\n", 1), ("0-3\n", 4), ("0-3,8\n", 5), ("1,3,5-6\n", 4), ("0-255\n", 256)]
-        {
+        for (list, count) in [("0\n", 1), ("0-3\n", 4), ("0-3,8\n", 5), ("1,3,5-6\n", 4), ("0-255\n", 256)] {
             assert_eq!(count_of(list.as_bytes()), Some(count), "{list}");
         }
         for other in ["", "\n", "0-3", "3-0\n", "0-\n", "all\n", "0-3,\n"] {

@@ -29,6 +29,8 @@ pub struct ProfileStats {
     pub live_samples: u64,
     /// Samples that found a table full.
     pub dropped: u64,
+    /// How often the interval was doubled, for samples to find room.
+    pub raised: u32,
     pub allocated_objects: u64,
     pub allocated_bytes: u64,
     pub live_objects: u64,
@@ -104,6 +106,7 @@ impl<O: Os> Profile<O> {
             interval: self.interval(),
             live_samples: state.live,
             dropped: state.dropped,
+            raised: state.raised,
             allocated_objects: state.allocated.objects(),
             allocated_bytes: state.allocated.bytes,
             live_objects: live.objects(),

@@ -28,6 +28,7 @@ impl<O: Os> Profile<O> {
             .one("profile.births", 8, state + offset_of!(State, births))
             .one("profile.live", 8, state + offset_of!(State, live))
             .one("profile.dropped", 8, state + offset_of!(State, dropped))
+            .one("profile.raised", 4, state + offset_of!(State, raised))
             .one("profile.peaks", 8, state + offset_of!(State, peaks))
     }
 

@@ -129,9 +129,7 @@ fn notes(profile: &Profile, chains: &[Chain]) -> Vec<String> {
     if let Some(what) = &profile.torn {
         notes.push(format!("it changed while it was read, figures are off by so much: {what}"));
     }
-    if profile.dropped > 0 {
-        notes.push(format!("{} samples had no room and are missing", profile.dropped));
-    }
+    notes.extend(profile.about_room());
     notes
 }
 

@@ -220,12 +220,10 @@ fn note(profile: &mut Profile, was_on: bool, off: Result<(), String>) {
         let seconds = profile.duration.as_secs_f64();
         profile.comments.push(format!("of what was allocated within {seconds:.1} s"));
     }
-    let lines = [
-        profile.torn.as_ref().map(|what| format!("it changed while it was read: {what}")),
-        (profile.dropped > 0).then(|| format!("{} samples had no room and are missing", profile.dropped)),
-        off.err(),
-    ];
+    let lines =
+        [profile.torn.as_ref().map(|what| format!("it changed while it was read: {what}")), off.err()];
     profile.comments.extend(lines.into_iter().flatten());
+    profile.comments.extend(profile.about_room());
 }
 
 fn seen(pid: i32, patterns: &[Pattern]) -> Result<Seen, Answer> {
