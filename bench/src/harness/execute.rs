@@ -84,7 +84,7 @@ impl Runner {
     fn arguments(&self, cell: &Cell, pattern: Pattern) -> Vec<String> {
         let mut arguments = vec![pattern.name()];
         let mut option = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
-        if cell.kind() == Kind::Load {
+        if matches!(cell.kind(), Kind::Load | Kind::Calls) {
             option("threads", cell.threads.to_string());
         }
         if let Some(bytes) = cell.bytes {
@@ -92,7 +92,7 @@ impl Runner {
         }
         match (cell.kind(), pattern) {
             (_, Pattern::Churn) | (Kind::Footprint, _) => {}
-            (Kind::Load, _) => match pattern.operations_for_a_second() {
+            (Kind::Load | Kind::Calls, _) => match pattern.operations_for_a_second() {
                 Some(rate) => {
                     option("operations", ((rate as f64 * self.seconds) as u64).to_string());
                     option("seconds", (MOST_TIMES_AS_LONG * self.seconds).to_string());

@@ -48,6 +48,8 @@ pub enum Kind {
     Load,
     /// Resident memory only.
     Footprint,
+    /// How long single calls take.
+    Calls,
 }
 
 impl Cell {
@@ -56,6 +58,7 @@ impl Cell {
             Program::True | Program::Load(Pattern::Small) => Kind::Footprint,
             Program::Load(Pattern::Zeroed | Pattern::PageAligned) => Kind::Pairs,
             Program::Load(pattern) if pattern.fast_path_order().is_some() => Kind::FastPath,
+            Program::Load(pattern) if TIMED.contains(&pattern) => Kind::Calls,
             Program::Load(_) => Kind::Load,
         }
     }
@@ -66,7 +69,7 @@ impl Cell {
         if let Some(bytes) = self.bytes {
             label += &format!(" {}", size_text(bytes));
         }
-        if self.kind() == Kind::Load {
+        if matches!(self.kind(), Kind::Load | Kind::Calls) {
             label += &format!(", {} threads", self.threads);
         }
         label
@@ -113,6 +116,7 @@ const THREADED: [Pattern; 9] = [
     Pattern::FalseActive,
     Pattern::FalsePassive,
 ];
+const TIMED: [Pattern; 3] = [Pattern::TimedSmall, Pattern::TimedMixed, Pattern::TimedLarge];
 const BUFFERS: [Pattern; 6] = [
     Pattern::BufferFresh,
     Pattern::BufferHalves,
@@ -153,6 +157,10 @@ pub fn cells(selection: &Selection) -> Vec<Cell> {
     let large = if *quick { vec![2] } else { chosen_threads(&[2, 16]) };
     let large = large.into_iter().filter(|&threads| threads <= 64);
     cells.extend(large.map(|threads| Cell { program: Program::Load(Pattern::Large), threads, bytes: None }));
+    for pattern in TIMED.into_iter().filter(|_| !quick) {
+        let counts = chosen_threads(&[16, 64]).into_iter();
+        cells.extend(counts.map(|threads| Cell { program: Program::Load(pattern), threads, bytes: None }));
+    }
     for pattern in BUFFERS {
         let counts = if *quick { vec![1] } else { chosen_threads(&[1, 8]) };
         let counts = counts.into_iter().filter(|&threads| threads <= 64);

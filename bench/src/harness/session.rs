@@ -35,6 +35,9 @@ pub struct Row {
     pub peak_rss_kib: u64,
     pub after_rss_kib: u64,
     pub machine_ns: f64,
+    /// How long single calls took, as the load program says it (JSON).
+    #[serde(default)]
+    pub calls: Option<String>,
     /// Running tasks on the machine just before, this one not counted: 1 and more is something else.
     pub load_before: f64,
     pub malloc_object: String,
@@ -68,6 +71,7 @@ impl Row {
             peak_rss_kib: report.peak_rss_kib,
             after_rss_kib: report.after_rss_kib,
             machine_ns: report.machine_ns,
+            calls: report.calls.and_then(|calls| serde_json::to_string(&calls).ok()),
             load_before,
             malloc_object: report.malloc_object,
         }

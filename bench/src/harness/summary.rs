@@ -2,6 +2,7 @@
 
 use super::plan::{Cell, Kind};
 use super::session::Row;
+use crate::report::Calls;
 use std::collections::BTreeMap;
 use vcm_measure::allocators::{self, ALLOCATORS};
 use vcm_measure::statistics::{geometric_mean, maximum, median, minimum, ratio, spread};
@@ -12,6 +13,9 @@ pub struct Result {
     /// CPU nanoseconds per operation, or nanoseconds per pair. None for a footprint.
     pub cost_ns: Option<f64>,
     pub peak_rss_kib: Option<f64>,
+    /// Of single calls: by the clock and by CPU time, in the order of `Calls`.
+    pub wall_ns: [Option<f64>; 5],
+    pub cpu_ns: [Option<f64>; 5],
     /// Of the cost, over the runs: the noise.
     pub spread: Option<f64>,
     pub runs: usize,
@@ -23,6 +27,9 @@ pub struct Result {
 pub enum Measure {
     Cost,
     PeakRss,
+    /// Of single calls, by its place in `Calls`.
+    Wall(usize),
+    Cpu(usize),
 }
 
 /// All results of a session.
@@ -86,6 +93,8 @@ impl Summary {
         match measure {
             Measure::Cost => result.cost_ns,
             Measure::PeakRss => result.peak_rss_kib,
+            Measure::Wall(place) => result.wall_ns.get(place).copied().flatten(),
+            Measure::Cpu(place) => result.cpu_ns.get(place).copied().flatten(),
         }
     }
 
@@ -134,13 +143,22 @@ fn result_of(kind: Kind, rows: &[&Row]) -> Result {
         .filter_map(|row| match kind {
             Kind::FastPath | Kind::Pairs => row.pair_ns_minimum,
             Kind::Load => ratio(1e9, row.operations_per_cpu_second),
-            Kind::Footprint => None,
+            Kind::Footprint | Kind::Calls => None,
         })
         .collect();
+    let calls: Vec<Calls> = finished
+        .iter()
+        .filter_map(|row| serde_json::from_str(row.calls.as_deref()?).ok())
+        .collect();
+    let middle = |of: fn(&Calls) -> &[u64; 5], place: usize| {
+        median(&calls.iter().map(|calls| of(calls)[place] as f64).collect::<Vec<_>>())
+    };
     let peaks: Vec<f64> = finished.iter().map(|row| row.peak_rss_kib as f64).collect();
     Result {
         cost_ns: median(&costs),
         peak_rss_kib: if kind == Kind::Footprint { minimum(&peaks) } else { median(&peaks) },
+        wall_ns: [0, 1, 2, 3, 4].map(|place| middle(|calls| &calls.wall_ns, place)),
+        cpu_ns: [0, 1, 2, 3, 4].map(|place| middle(|calls| &calls.cpu_ns, place)),
         spread: spread(&costs),
         runs: finished.len(),
         unfinished: rows.len() - finished.len(),

@@ -47,9 +47,30 @@ pub fn markdown(summary: &Summary) -> String {
         },
     ];
     sections.iter().for_each(|section| section.write(summary, &mut page));
+    calls().iter().for_each(|section| section.write(summary, &mut page));
     write_behind(summary, &mut page);
     write_unfinished(summary, &mut page);
     page
+}
+
+/// Of single calls: who waits, and what is done.
+fn calls() -> Vec<Section> {
+    let section = |title, measure| Section {
+        title,
+        note: "Of all calls of malloc and free of a run; median of the runs.",
+        kind: Kind::Calls,
+        measure,
+    };
+    vec![
+        section("One call, microseconds by the clock: the median", Measure::Wall(0)),
+        section("One call, microseconds by the clock: 99.9 % are shorter", Measure::Wall(2)),
+        section("One call, microseconds by the clock: 99.99 % are shorter", Measure::Wall(3)),
+        section("One call, microseconds by the clock: the longest", Measure::Wall(4)),
+        section("One call, microseconds of CPU: the median", Measure::Cpu(0)),
+        section("One call, microseconds of CPU: 99.9 % are shorter", Measure::Cpu(2)),
+        section("One call, microseconds of CPU: 99.99 % are shorter", Measure::Cpu(3)),
+        section("One call, microseconds of CPU: the longest", Measure::Cpu(4)),
+    ]
 }
 
 #[derive(Clone, Copy)]
@@ -117,7 +138,11 @@ impl Section {
     }
 
     fn number(&self, value: f64) -> String {
-        let value = if self.measure == Measure::PeakRss { value / 1024.0 } else { value };
+        let value = match self.measure {
+            Measure::PeakRss => value / 1024.0,
+            Measure::Wall(_) | Measure::Cpu(_) => value / 1000.0,
+            Measure::Cost => value,
+        };
         match value {
             value if value < 10.0 => format!("{value:.2}"),
             value if value < 100.0 => format!("{value:.1}"),

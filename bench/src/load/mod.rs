@@ -20,7 +20,9 @@ use clap::ValueEnum;
 use crew::{Length, Work, Workload};
 use patterns::buffers::Buffers;
 use patterns::fast_path::{self, Order};
-use patterns::{churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, steps, storage};
+use patterns::{
+    churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, steps, storage, timed,
+};
 use std::time::Duration;
 
 /// What to run.
@@ -72,6 +74,12 @@ pub enum Pattern {
     BufferStrings,
     /// buffers of eight sizes from 64 KiB to 30 MiB in turn
     BufferTurns,
+    /// each call timed: 16 B to 1 KiB replaced at random
+    TimedSmall,
+    /// each call timed: 16 B to 256 KiB
+    TimedMixed,
+    /// each call timed: 4 KiB to 4 MiB
+    TimedLarge,
     /// threads that hardly live (20,000 unless --operations or --seconds says otherwise)
     Churn,
     /// a process that holds 2 MiB: its resident memory
@@ -187,6 +195,9 @@ pub fn run(settings: &Settings) -> Result<Report> {
         (Pattern::Steps, _) => report.operations = steps::run(settings.bytes.unwrap_or(64))?,
         (Pattern::Small, _) => fill_in(&mut report, run_small()),
         (_, Some(order)) => run_fast_path(order, settings, &mut report)?,
+        (Pattern::TimedSmall, _) => run_timed(timed::Timed::small(), settings, &mut report),
+        (Pattern::TimedMixed, _) => run_timed(timed::Timed::mixed(), settings, &mut report),
+        (Pattern::TimedLarge, _) => run_timed(timed::Timed::large(), settings, &mut report),
         (_, None) => fill_in(&mut report, run_crew(settings)),
     }
     report.peak_rss_kib = report.peak_rss_kib.max(process::peak_resident_kib());
@@ -221,6 +232,12 @@ fn run_fast_path(order: Order, settings: &Settings, report: &mut Report) -> Resu
     report.pair_ns_minimum = Some(times.minimum);
     report.pair_ns_median = Some(times.median);
     Ok(())
+}
+
+fn run_timed(timed: timed::Timed, settings: &Settings, report: &mut Report) {
+    let timed: &'static timed::Timed = Box::leak(Box::new(timed));
+    fill_in(report, crew::run(timed, settings.threads as u32, settings.length));
+    report.calls = Some(timed.calls());
 }
 
 fn run_small() -> Work {

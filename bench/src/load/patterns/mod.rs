@@ -12,3 +12,4 @@ pub mod slots;
 pub mod small;
 pub mod steps;
 pub mod storage;
+pub mod timed;
