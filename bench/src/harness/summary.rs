@@ -146,10 +146,8 @@ fn result_of(kind: Kind, rows: &[&Row]) -> Result {
             Kind::Footprint | Kind::Calls => None,
         })
         .collect();
-    let calls: Vec<Calls> = finished
-        .iter()
-        .filter_map(|row| serde_json::from_str(row.calls.as_deref()?).ok())
-        .collect();
+    let calls: Vec<Calls> =
+        finished.iter().filter_map(|row| serde_json::from_str(row.calls.as_deref()?).ok()).collect();
     let middle = |of: fn(&Calls) -> &[u64; 5], place: usize| {
         median(&calls.iter().map(|calls| of(calls)[place] as f64).collect::<Vec<_>>())
     };

@@ -82,7 +82,7 @@ macro_rules! alias {
 
 options! {
     cache_limit: Bytes = "auto", "0" ..= "1T", live, alias "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
-        "bytes that vCPU caches and transfer caches may hold together, at any number of threads; auto: by usable CPUs";
+        "bytes that vCPU caches and transfer caches may hold together, at any number of threads; auto: 16 MiB for each CPU that the process may use, followed while it runs";
     front: Front = "auto", "0" ..= "1", start,
         "auto: restartable sequences where the system grants them; locked: the locked caches always";
     janitor: Janitor = "on", "off" ..= "always", live,
