@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -77,6 +77,11 @@ fresh-test: setup-fresh ## both commands in fresh Debians 12 and 13, as a user w
 bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run
+
+# What it builds can be carried to a machine with more cores and without a network: scripts/many-cores says what.
+many-cores: setup-demo build ## throughput against cores, six patterns on every allocator: tables and picture
+	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
+	scripts/many-cores
 
 # Not a part of `make test`: it takes minutes and installs daemons. Ends with 3 if the controls were not seen.
 labs-test: build ## a real Gluster cluster on glibc and vcmalloc, quick; as root

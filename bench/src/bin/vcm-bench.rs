@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vcm_measure::allocators::{self, Places, Ready};
 use vcm_measure::statistics;
@@ -13,7 +13,7 @@ use vcmalloc_bench::harness::plan::{self, Cell, Program, Selection};
 use vcmalloc_bench::harness::session::{self, Row, Session};
 use vcmalloc_bench::harness::shelf::{self, Folder};
 use vcmalloc_bench::harness::summary::Summary;
-use vcmalloc_bench::harness::{demo, instructions, peers, picture, surroundings, tables};
+use vcmalloc_bench::harness::{cores, demo, instructions, peers, picture, surroundings, tables};
 use vcmalloc_bench::load::Pattern;
 
 /// Measures vcmalloc against its peers.
@@ -31,6 +31,18 @@ struct Arguments {
 enum Verb {
     /// Runs the patterns interleaved and writes CSV, tables and a picture
     Run(RunArguments),
+    /// Throughput against cores: six patterns on 1, 2, 4 ... threads, up to one for each CPU
+    Cores {
+        /// Minutes for all, some more where there are few CPUs
+        #[arg(long, default_value_t = 7.0, value_parser = surroundings::seconds)]
+        minutes: f64,
+        /// Names of allocators; `default` and `all` are groups
+        #[arg(long, value_delimiter = ',', default_value = "default")]
+        allocators: Vec<String>,
+        /// Where runs/ is, as of `run`
+        #[arg(long)]
+        output: Option<PathBuf>,
+    },
     /// Writes tables and picture again from the rows of an earlier run (its raw.csv.zst)
     Render { raw: PathBuf },
     /// Builds the newest peers from crates.io
@@ -100,6 +112,9 @@ fn main() -> Result<()> {
     let places = Places::beside_this_program(arguments.library)?;
     match arguments.verb {
         Verb::Run(run) => run_session(&run, &places),
+        Verb::Cores { minutes, allocators, output } => {
+            run_on_cores(minutes * 60.0, &allocators, output.as_deref(), &places)
+        }
         Verb::Render { raw } => render(&session::read_rows(&raw)?, &Folder::around(&raw), None),
         Verb::Peers { names } => peers::build(&names, &places),
         Verb::Demo { threads, seconds, html } => demo::run(&places, threads, seconds, html),
@@ -134,6 +149,30 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
     let rows = session.run(file)?;
     render(&rows, &folder, Some(places))?;
     ensure!(rows.iter().any(|row| row.is_finished()), "no run came to its end; the page says why");
+    Ok(())
+}
+
+fn run_on_cores(seconds: f64, names: &[String], output: Option<&Path>, places: &Places) -> Result<()> {
+    let cpus = std::thread::available_parallelism().context("cannot count the CPUs")?.get();
+    let (cells, allocators) = (cores::cells(cpus), ready(names, places)?);
+    ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
+    let runner = Runner {
+        load_program: execute::load_program()?,
+        seconds: cores::seconds_each(seconds, cells.len() * allocators.len()),
+        limit: Duration::from_secs(30),
+    };
+    let (folder, file) = Folder::new(output, &places.ours, "cores")?;
+    let session = Session { runner: &runner, cells: &cells, allocators: &allocators, extras: &[], passes: 1 };
+    let rows = session.run(file)?;
+    let origin = Origin::here(&Summary::of(&rows), places).led_by(shelf::origin("vcm-bench", &places.ours));
+    let mut seen = None;
+    if let Some(svg) = cores::draw(&rows) {
+        surroundings::replace(&folder.picture(), &svg)?;
+        seen = Some("Operations a second against threads, one for each CPU at most, by pattern");
+    }
+    let about = format!("{cpus} CPUs; each run works {:.2} s, once.", runner.seconds);
+    folder.write(&origin.around(&about), seen, &cores::markdown(&rows))?;
+    ensure!(rows.iter().any(Row::is_finished), "no run came to its end; the rows say why");
     Ok(())
 }
 

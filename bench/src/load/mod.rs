@@ -170,7 +170,8 @@ impl Pattern {
         }
     }
 
-    fn works_in_pairs(self) -> bool {
+    /// Half of the threads give to the other half.
+    pub fn works_in_pairs(self) -> bool {
         matches!(self, Self::Prodcons | Self::Storage)
     }
 
