@@ -51,7 +51,8 @@ mod table {
     }
 
     static HELD: [Held; PLACES] =
-        [const { Held { mark: AtomicUsize::new(0), times: [const { AtomicI16::new(0) }; _] } }; PLACES];
+        [const { Held { mark: AtomicUsize::new(0), times: [const { AtomicI16::new(0) }; Rank::ALL.len()] } };
+            PLACES];
 
     fn held_by(mark: usize) -> Option<&'static Held> {
         // Fibonacci hashing, as in `Cache::slot`.

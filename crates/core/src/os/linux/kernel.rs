@@ -54,7 +54,7 @@ pub(super) fn with_release<R>(take: impl FnOnce(&[u8]) -> R) -> R {
         (name, answer)
     };
     if answer != 0 {
-        name.release = [0; _];
+        name.release.fill(0);
     }
     let length = name.release.iter().position(|byte| *byte == 0).unwrap_or(0);
     // SAFETY: the first bytes of an array of bytes, whatever the C library calls their type.
