@@ -193,7 +193,7 @@ mod tests {
     /// One test at a time looks at what was told.
     static TURN: Mutex<()> = Mutex::new(());
 
-    const PROBES: Probes = Probes { semaphore: &SEMAPHORE, allocated: note_allocated, freed: note_freed };
+    static PROBES: Probes = Probes { semaphore: &SEMAPHORE, allocated: note_allocated, freed: note_freed };
 
     extern "C" fn note_allocated(address: usize, bytes: usize, weight: u64) {
         TOLD.lock().unwrap().push((address, bytes, weight));

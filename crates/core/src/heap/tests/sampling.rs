@@ -157,7 +157,7 @@ extern "C" fn count_freed(_: usize) {
 
 #[test]
 fn a_tracer_is_told_what_a_profile_knows() {
-    const PROBES: Probes = Probes { semaphore: &ATTACHED, allocated: count_allocated, freed: count_freed };
+    static PROBES: Probes = Probes { semaphore: &ATTACHED, allocated: count_allocated, freed: count_freed };
     let heap = Box::new(Heap::with_hooks(Linux::new(), HOOKS).with_probes(PROBES));
     let look = |attached| {
         ATTACHED.store(attached, Ordering::Relaxed);
