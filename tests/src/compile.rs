@@ -131,7 +131,7 @@ mod tests {
         let (last, program) = code("5");
         assert_eq!(last, Some(7), "other flags");
         for ending in ["d", "called"] {
-            fs::remove_file(program.with_added_extension(ending)).unwrap();
+            fs::remove_file(format!("{}.{ending}", program.display())).unwrap();
         }
         fs::remove_file(program).unwrap();
     }
