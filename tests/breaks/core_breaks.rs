@@ -372,10 +372,34 @@ pub const BREAKS: &[Break] = &[
         "what_nobody_took_from_an_array_goes_back_to_its_spans",
     ),
     core(
-        "a_child_has_its_parents_slow_paths",
-        "        self.slow_paths.forget_others::<O>();\n        self.process.set(KNOWN);",
-        "        self.process.set(KNOWN);",
-        "in_a_child_no_thread_of_the_parent_stands_in_a_slow_path",
+        "a_thread_that_leaves_one_heap_is_in_none",
+        "self.word.store(self.before, Ordering::Relaxed);",
+        "self.word.store(0 * self.before, Ordering::Relaxed);",
+        "a_thread_is_inside_one_heap_and_not_inside_another",
+    ),
+    core(
+        "a_node_of_the_index_is_not_renewed_over_a_gap",
+        "self.renew(blocks, last / GROUP, true);",
+        "self.renew(blocks, last / GROUP, false);",
+        "rows_of_free_blocks_are_those_that_a_scan_finds",
+    ),
+    core(
+        "free_blocks_at_the_end_are_those_of_the_last_group",
+        "let mut group = if free == GROUP - behind { last } else { 0 };",
+        "let mut group = if free > GROUP - behind { last } else { 0 };",
+        "rows_of_free_blocks_are_those_that_a_scan_finds",
+    ),
+    core(
+        "the_cpus_are_asked_for_once",
+        "if below.cache.is_share_settled.load(Ordering::Relaxed) && !self.is_bound_closed() {\n            self.learn_cpus(below);",
+        "if below.cache.is_share_settled.load(Ordering::Relaxed) && self.is_bound_closed() {\n            self.learn_cpus(below);",
+        "the_bound_follows_the_cpus_up_and_down_while_the_process_runs",
+    ),
+    core(
+        "a_crowded_profile_keeps_its_interval",
+        "if state.live >= crowded {",
+        "if state.live > crowded + capacity {",
+        "a_profile_of_more_blocks_than_it_has_records_for_raises_its_interval_and_stays_right",
     ),
     // hardened
     core(
