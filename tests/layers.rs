@@ -28,7 +28,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/pages",
         module: "crate::pages",
-        files: "bits span table posted ahead runs runs/gaps runs/take runs/mend mod map untidy close figures release limits
+        files: "bits span table posted ahead runs runs/gaps runs/take runs/mend block_table mod map untidy close figures release limits
             begun place grow open repair verify window",
     },
     Order {
@@ -44,7 +44,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/cache",
         module: "crate::cache",
-        files: "mod slab worth slab_cache whole turn no_sequence sequence current locked tables start sampling figures adapt misses drain search fork
+        files: "mod slab worth slab_cache whole turn sequence current locked tables start sampling figures adapt misses drain search fork
             window",
     },
     Order {
@@ -60,7 +60,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/heap",
         module: "crate::heap",
-        files: "mod sampling/stack process/found process/abort process/emergency process/fork process/reentry process/lending
+        files: "mod sampling/stack process/found process/abort process/deferred process/emergency process/reentry process/fork process/lending
             sampling/rate settings/read paths/keyed settings/start sampling/probes settings/apply recording/switch process/orders process/words paths/take paths/give paths/slow_path
             paths/whole paths/checked sampling/sample recording/events paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/quarantined figures/classes figures/counters figures/stats

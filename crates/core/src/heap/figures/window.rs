@@ -252,7 +252,8 @@ mod tests {
         let window = Window::new(&raw const *heap, "");
         let reader = Reader(&window);
         let mut named = 0;
-        let names = ["classes", "owners", "allocated", "marks", "spans", "untidy", "blocks", "groups", "guards"];
+        let names =
+            ["classes", "owners", "allocated", "marks", "spans", "untidy", "blocks", "groups", "guards"];
         for name in names.into_iter().chain(["records", "record_heads", "stacks", "stack_heads"]) {
             named += reader.of_heap(&format!("metadata_bytes.{name}"));
         }

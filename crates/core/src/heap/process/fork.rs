@@ -6,6 +6,7 @@
 //! guard. A lock that this very thread holds, in the work that a signal handler interrupted, is left alone:
 //! that work goes on. docs/design/fork.md tells the whole.
 
+use super::reentry::Entry;
 use crate::base::locks::Rank;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, pause};
 use crate::base::ticks::Ticks;
@@ -116,6 +117,14 @@ impl Process {
 }
 
 impl<O: Os> Heap<O> {
+    /// Goes into a slow path; none where this thread is in one already. A process that is new is put right first.
+    #[inline]
+    pub(crate) fn enter_slow_path(&self) -> Option<Entry> {
+        let entry = self.enter();
+        self.know_process(entry.is_some());
+        entry
+    }
+
     /// Puts the heap right if this is a new process. `outermost`: this thread is not in the middle of a slow
     /// path.
     #[inline]

@@ -32,16 +32,10 @@ impl Drop for Entry {
 
 impl<O: Os> Heap<O> {
     /// Notes that this thread goes into a slow path; none where it is in one already, which only a signal handler can see.
-    #[inline]
-    pub(crate) fn enter_slow_path(&self) -> Option<Entry> {
-        let entry = self.enter();
-        self.know_process(entry.is_some());
-        entry
-    }
-
+    ///
     /// Relaxed order is enough: a handler sees what its thread wrote, in the order that `compiler_fence` keeps.
     #[inline]
-    fn enter(&self) -> Option<Entry> {
+    pub(super) fn enter(&self) -> Option<Entry> {
         let word = O::inside();
         let before = word.load(Ordering::Relaxed);
         if before == self.address() {

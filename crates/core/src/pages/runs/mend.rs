@@ -77,6 +77,7 @@ impl Runs {
             used += in_use.count_ones() as u64;
             dirty_free += (block.dirty & block.free).count_ones() as u64;
             listed += u32::from(block.free != 0);
+            assert_eq!(self.is_noted_free(blocks, number), block.free == u128::MAX, "the index of {number}");
         }
         assert_eq!((used, dirty_free), (self.used, self.dirty_free), "what is used and dirty is counted");
         let mut found = 0;
