@@ -78,7 +78,7 @@ bench: setup-demo build ## every pattern against every allocator, interleaved: C
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run
 
-# What it builds can be carried to a machine with more cores and without a network: scripts/many-cores says what.
+# Its programs can be carried to a machine with more cores and without a network: scripts/many-cores names them.
 many-cores: setup-demo build ## throughput against cores, six patterns on every allocator: tables and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
 	scripts/many-cores

@@ -183,7 +183,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What is to be known of samples that were too many for their table; none where they were not.
+    /// Lines about samples that were too many for their table; none where they were not.
     pub fn about_room(&self) -> Vec<String> {
         let raised = (self.raised > 0).then(|| {
             let now = crate::bytes(self.interval as f64);

@@ -1,8 +1,7 @@
 //! How long each single call takes: a thread's slots are replaced at random, and every malloc and free is timed by itself, by the
-//! clock and by the CPU time of its thread. What a program waits for is in the clock's; what the allocator does, in the other.
+//! clock and by the CPU time of its thread. The clock's has all that a program waits for, the other what the allocator does.
 //!
-//! The histograms are of a library, whose tables come from the heap under test: some 40 KiB a thread, made before the
-//! clock starts.
+//! The histograms are of a library, whose tables come from the heap under test, two for each thread, as it begins its work.
 
 use crate::load::c_heap::{self, Block};
 use crate::load::crew::{Clock, Worker, Workload};
@@ -14,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Steps between two looks at the clock.
 const STRETCH: usize = 16;
-/// Of what each percentile is told.
+/// Of each the time is told, in the order of `Calls`.
 const QUANTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 1.0];
 /// The longest call that is told apart, in nanoseconds.
 const LONGEST: u64 = 100_000_000_000;
@@ -90,7 +89,7 @@ impl Timed {
         Timed { sizes, slots, done: Mutex::new(done) }
     }
 
-    /// What all calls came to, and what an empty one does.
+    /// The times of all calls, and of an empty one.
     pub fn calls(&self) -> Calls {
         let mut empty = Times::new();
         (0..EMPTY_CALLS).for_each(|_| empty.take(|| ()));

@@ -4,10 +4,10 @@ use crate::base::sync::{AtomicUsize, Ordering, update};
 
 /// Blocks that wait without memory for a note of them.
 const PLACES: usize = 64;
-/// What is noted of each further one, in emergency memory: the block, and the note made before.
+/// A note of each further one, in emergency memory, has two words: the block, and the note made before.
 const NOTE_BYTES: usize = 2 * size_of::<usize>();
 
-/// What signal handlers freed inside slow paths. Any thread may call anything at any time, a handler too.
+/// Blocks that signal handlers freed inside slow paths. Any thread may call anything at any time, a handler too.
 pub struct Deferred {
     places: [AtomicUsize; PLACES],
     /// The last note, from which a chain leads to the others. In memory of their own and not in the blocks: a block

@@ -42,7 +42,7 @@ impl<O: Os> Heap<O> {
             return None;
         }
         word.store(self.address(), Ordering::Relaxed);
-        // What follows takes locks: a handler that finds one held by its thread finds the thread noted.
+        // The caller takes locks from here on: a handler that finds one held by its thread finds the thread noted.
         compiler_fence(Ordering::Acquire);
         Some(Entry { word, before, stays: PhantomData })
     }

@@ -30,7 +30,7 @@ global_asm!(
     ".popsection",
 );
 
-/// What the kernel is told of: what follows is not its own.
+/// The kernel is told of these alone: the word behind them is not its own.
 const AREA_BYTES: usize = 32;
 /// What stands before our abort handlers.
 const SIGNATURE: u32 = if cfg!(target_arch = "x86_64") { 0x5305_3053 } else { 0xd428_bc00 };
@@ -50,7 +50,7 @@ pub(super) struct Area {
     pub lender: AtomicU32,
 }
 
-/// What each thread has of ours.
+/// Each thread's own storage of ours.
 #[repr(C)]
 struct ThreadArea {
     sequences: Area,
@@ -229,7 +229,7 @@ pub(super) fn area_at(offset: isize) -> &'static Area {
     unsafe { &*ptr::with_exposed_provenance(at(offset)) }
 }
 
-/// What lies at this distance from this thread's pointer.
+/// The address at this distance from this thread's pointer.
 #[inline]
 fn at(offset: isize) -> usize {
     let thread: usize;

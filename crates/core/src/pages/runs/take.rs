@@ -12,7 +12,7 @@ const COMPARED_WITHIN: u32 = 256;
 /// Rows of free blocks that are looked at for one that has an aligned block or enough behind it.
 const PLACES_TRIED: u32 = 32;
 
-/// What a run of more than a block needs: whole blocks, so many units behind them, and that the first block's
+/// The needs of a run of more than a block: whole blocks, so many units behind them, and that the first block's
 /// address is a multiple of `step` blocks.
 #[derive(Clone, Copy)]
 struct Wanted {
@@ -160,7 +160,7 @@ impl Runs {
                 if self.begins_free(blocks, row + whole, tail) {
                     return Some(row);
                 }
-                // What follows is in use, or the end.
+                // The next block is in use, or the end.
                 at = self.aligned(row + whole, step);
             } else {
                 at = first;
