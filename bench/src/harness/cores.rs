@@ -90,6 +90,14 @@ pub fn draw(rows: &[Row]) -> Option<String> {
     (!charts.is_empty()).then(|| standing_alone(&charts, 2))
 }
 
+/// With three digits that tell something: large buffers go by the thousand.
+fn millions(value: f64) -> String {
+    match value {
+        value if value < 0.1 => format!("{value:.4}"),
+        value => format!("{value:.2}"),
+    }
+}
+
 /// A table for each pattern: a row for each number of threads, and how ours stands to the best peer.
 pub fn markdown(rows: &[Row]) -> String {
     let mut page = String::new();
@@ -102,8 +110,7 @@ pub fn markdown(rows: &[Row]) -> String {
         let _ = writeln!(page, "|---:|{}---:|", "---:|".repeat(names.len()));
         for &(threads, _) in &longest.points {
             let at = |line: &Line| line.points.iter().find(|point| point.0 == threads).map(|point| point.1);
-            let value =
-                |line: &Line| at(line).map_or_else(|| "-".to_owned(), |rate| format!("{:.2}", rate / 1e6));
+            let value = |line: &Line| at(line).map_or_else(|| "-".to_owned(), |rate| millions(rate / 1e6));
             let values: Vec<String> = lines.iter().map(value).collect();
             let is_peer = |line: &&Line| {
                 ALLOCATORS

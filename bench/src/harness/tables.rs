@@ -57,16 +57,19 @@ pub fn markdown(summary: &Summary) -> String {
 fn calls() -> Vec<Section> {
     let section = |title, measure| Section {
         title,
-        note: "Of all calls of malloc and free of a run; median of the runs.",
+        note: "Of all calls of malloc and free of a run; median of the runs. The time that an empty timed call takes is in \
+               it, and beside each run's in the rows.",
         kind: Kind::Calls,
         measure,
     };
     vec![
         section("One call, microseconds by the clock: the median", Measure::Wall(0)),
+        section("One call, microseconds by the clock: 99 % are shorter", Measure::Wall(1)),
         section("One call, microseconds by the clock: 99.9 % are shorter", Measure::Wall(2)),
         section("One call, microseconds by the clock: 99.99 % are shorter", Measure::Wall(3)),
         section("One call, microseconds by the clock: the longest", Measure::Wall(4)),
         section("One call, microseconds of CPU: the median", Measure::Cpu(0)),
+        section("One call, microseconds of CPU: 99 % are shorter", Measure::Cpu(1)),
         section("One call, microseconds of CPU: 99.9 % are shorter", Measure::Cpu(2)),
         section("One call, microseconds of CPU: 99.99 % are shorter", Measure::Cpu(3)),
         section("One call, microseconds of CPU: the longest", Measure::Cpu(4)),
