@@ -13,7 +13,7 @@ use vcmalloc_bench::harness::plan::{self, Cell, Program, Selection};
 use vcmalloc_bench::harness::session::{self, Row, Session};
 use vcmalloc_bench::harness::shelf::{self, Folder};
 use vcmalloc_bench::harness::summary::Summary;
-use vcmalloc_bench::harness::{cores, demo, instructions, peers, picture, surroundings, tables};
+use vcmalloc_bench::harness::{cores, demo, instructions, peers, picture, sizes, surroundings, tables};
 use vcmalloc_bench::load::Pattern;
 
 /// Measures vcmalloc against its peers.
@@ -38,6 +38,15 @@ enum Verb {
         minutes: f64,
         /// Names of allocators; `default` and `all` are groups
         #[arg(long, value_delimiter = ',', default_value = "default")]
+        allocators: Vec<String>,
+        /// Where runs/ is, as of `run`
+        #[arg(long)]
+        output: Option<PathBuf>,
+    },
+    /// Cost against size: calls, fork, end, `vcm stat` and idle seconds of processes with ever more threads, bytes, sizes, years
+    Sizes {
+        /// Names of allocators; `default` and `all` are groups
+        #[arg(long, value_delimiter = ',', default_value = "vcmalloc,glibc,jemalloc,tcmalloc")]
         allocators: Vec<String>,
         /// Where runs/ is, as of `run`
         #[arg(long)]
@@ -115,6 +124,7 @@ fn main() -> Result<()> {
         Verb::Cores { minutes, allocators, output } => {
             run_on_cores(minutes * 60.0, &allocators, output.as_deref(), &places)
         }
+        Verb::Sizes { allocators, output } => run_on_sizes(&allocators, output.as_deref(), &places),
         Verb::Render { raw } => render(&session::read_rows(&raw)?, &Folder::around(&raw), None),
         Verb::Peers { names } => peers::build(&names, &places),
         Verb::Demo { threads, seconds, html } => demo::run(&places, threads, seconds, html),
@@ -173,6 +183,27 @@ fn run_on_cores(seconds: f64, names: &[String], output: Option<&Path>, places: &
     let about = format!("{cpus} CPUs; each run works {:.2} s, once.", runner.seconds);
     folder.write(&origin.around(&about), seen, &cores::markdown(&rows))?;
     ensure!(rows.iter().any(Row::is_finished), "no run came to its end; the rows say why");
+    Ok(())
+}
+
+fn run_on_sizes(names: &[String], output: Option<&Path>, places: &Places) -> Result<()> {
+    let allocators = ready(names, places)?;
+    ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
+    let runner = sizes::Runner::new()?;
+    let (folder, file) = Folder::new(output, &places.ours, "sizes")?;
+    let rows = runner.run(&allocators, file)?;
+    let origin = Origin::here(&Summary::of(&[]), places).led_by(shelf::origin("vcm-bench", &places.ours));
+    let mut seen = None;
+    if let Some(svg) = sizes::draw(&rows) {
+        surroundings::replace(&folder.picture(), &svg)?;
+        seen = Some("What a pair of malloc and free costs against threads, bytes, distinct sizes and age");
+    }
+    folder.write(
+        &origin.around("Each size once; one process after the other."),
+        seen,
+        &sizes::markdown(&rows),
+    )?;
+    ensure!(rows.iter().any(|row| row.costs.is_some()), "no process came to its size; the page says why");
     Ok(())
 }
 

@@ -20,6 +20,7 @@ pub mod picture;
 pub mod plan;
 pub mod session;
 pub mod shelf;
+pub mod sizes;
 pub mod summary;
 pub mod surroundings;
 pub mod tables;

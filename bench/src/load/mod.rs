@@ -13,6 +13,7 @@ pub mod process;
 mod queue;
 pub(crate) mod random;
 pub(crate) mod signal;
+pub mod sized;
 
 use crate::report::Report;
 use anyhow::{Result, ensure};

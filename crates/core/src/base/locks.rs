@@ -43,6 +43,7 @@ locks! {
     Slab: "slab", "a slab under a lock is used: nobody waits for that but who empties it";
     Transfer: "transfer array", "the transfer array of a class; never together with its spans";
     Spans: "spans", "the lists of spans of a class";
+    Growing: "growing", "the heap grows, and the system is asked for that";
     Releasing: "releasing", "units are withheld from the free runs, so that a child knows that some are";
     State: "state", "free runs and descriptors";
 }
@@ -65,7 +66,7 @@ macro_rules! guards_no_value {
     };
 }
 
-guards_no_value! { Exporting Starting Relieving Freezer Slab }
+guards_no_value! { Exporting Starting Relieving Freezer Slab Growing }
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,13 @@ numbers! {
     usize = AtomicUsize;
 }
 
+impl Noted<u32> {
+    /// Writes the number that is there. Any thread may call.
+    pub fn touch(&self) {
+        self.0.fetch_or(0, Ordering::Relaxed);
+    }
+}
+
 /// A number. All its bits may be zero at first.
 #[repr(transparent)]
 pub struct Noted<T: Number>(T::Cell);

@@ -1,5 +1,8 @@
 //! The spans of one class that have free blocks, listed by how many: the fullest is used first, so that
 //! emptier ones drain.
+//!
+//! The system is never asked with the lock of a class in hand. A span that a thread opens, or whose pages it gives back,
+//! is *away* meanwhile: in no list, so that nobody takes its blocks; what is freed there comes to it as ever.
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
@@ -7,9 +10,9 @@ use crate::base::ticks::{Tick, Ticks};
 use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
-use crate::pages::{Pages, Span, SpanId, bits, is_idle};
+use crate::pages::{CLOSED, OPENED, Pages, Span, SpanId, TIDIED, bits, is_idle};
 
-const LISTS: usize = 9;
+pub const LISTS: usize = 9;
 
 /// A class that has so many spans grows, and its next blocks will be used.
 const GROWN_SPANS: usize = 16;
@@ -23,12 +26,16 @@ pub struct Taken {
     pub reached: Option<(usize, usize)>,
 }
 
-/// Lists of one class. Belongs to the lock of the class; the page heap's lock may be taken inside.
+/// Lists of one class. Belongs to the lock of the class; the page heap's lock may be tried inside.
 pub struct SpanLists {
     /// Spans by eighths of free blocks; list 0 stays empty: full spans are in no list.
     heads: [SpanId; LISTS],
     pub free_blocks: usize,
     pub spans: usize,
+    /// Threads that have a span away, or are about to.
+    away: u32,
+    /// Those of the free blocks that nobody can have, because their spans are away.
+    free_away: usize,
 }
 
 impl Ranked for SpanLists {
@@ -37,15 +44,14 @@ impl Ranked for SpanLists {
 
 impl SpanLists {
     pub const fn new() -> Self {
-        SpanLists { heads: [SpanId::NONE; LISTS], free_blocks: 0, spans: 0 }
+        SpanLists { heads: [SpanId::NONE; LISTS], free_blocks: 0, spans: 0, away: 0, free_away: 0 }
     }
 
-    /// Fills `out` with free blocks, fullest span first, in address order within a span; opens spans as
-    /// needed.
-    pub fn take<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
+    /// Fills `out` with free blocks, fullest span first, in address order within a span, as far as there are such.
+    pub fn take<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
         let (mut count, mut reached) = (0, None);
         while count < out.len() {
-            let Some(id) = self.fullest().or_else(|| self.open(os, pages, class)) else { break };
+            let Some(id) = self.fullest() else { break };
             let span = pages.span(id);
             let (start, block_bytes) = (pages.address_of(span.start.get()), class.block_bytes());
             let mut places = out.iter_mut().skip(count);
@@ -74,13 +80,13 @@ impl SpanLists {
         Taken { blocks: count, reached }
     }
 
-    /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
-    pub fn take_one<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
-        let Some(id) = self.fullest().or_else(|| self.open(os, pages, class)) else { return (0, false) };
+    /// One free block, 0 where there is none, and whether it is known to read as zeros.
+    pub fn take_one<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
+        let Some(id) = self.fullest() else { return (0, false) };
         let zeroed = pages.span(id).next_reads_zero();
         let mut one = [0];
         // The fullest span serves, so this is the block that was looked at.
-        self.take(os, pages, class, &mut one);
+        self.take(pages, class, &mut one);
         let [block] = one;
         (block, zeroed)
     }
@@ -89,12 +95,26 @@ impl SpanLists {
         self.heads.iter().copied().find(|head| *head != SpanId::NONE)
     }
 
-    fn open<O: Os>(&mut self, os: &O, pages: &Pages<O>, class: SizeClass) -> Option<SpanId> {
-        let id = pages.open_span(os, class)?;
+    /// A thread leaves the lock to open a span, and comes back by `arrive`.
+    pub fn leave(&mut self) {
+        self.away += 1;
+    }
+
+    /// Takes the span that a thread has opened; none where there is no memory.
+    pub fn arrive<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, opened: Option<SpanId>) {
+        // A child that a signal handler made meanwhile counts none.
+        self.away = self.away.saturating_sub(1);
+        let Some(id) = opened else { return };
+        let span = pages.span(id);
         self.spans += 1;
         self.free_blocks += class.shape().blocks as usize;
+        span.list.set(0);
         self.relist(pages, id);
-        Some(id)
+    }
+
+    /// Whether a thread has a span away, or had in the parent of this process.
+    pub fn has_any_away(&self) -> bool {
+        self.away > 0
     }
 
     /// Takes blocks back that are free since tick `at`; a block that cannot be free is reported and left
@@ -149,7 +169,11 @@ impl SpanLists {
         if freed > 0 {
             pages.touch(id, span, at);
             self.free_blocks += freed;
-            self.relist(pages, id);
+            if span.list.get() == TIDIED {
+                self.free_away += freed;
+            } else {
+                self.relist(pages, id);
+            }
         }
         (count, outcome)
     }
@@ -160,7 +184,7 @@ impl SpanLists {
         let span = pages.span(id);
         let list = list_of(span);
         let from = span.list.get() as usize;
-        if span.is_empty() && self.free_blocks > span.blocks() as usize {
+        if span.is_empty() && self.free_blocks - self.free_away > span.blocks() as usize {
             self.close(pages, id);
         } else if list != from {
             self.unlink(pages, id, from);
@@ -174,65 +198,78 @@ impl SpanLists {
             (span.list.get() as usize, span.blocks() as usize, span.touched_at.get())
         };
         self.unlink(pages, id, list);
+        pages.span(id).list.set(CLOSED);
         self.free_blocks -= blocks;
         self.spans -= 1;
         pages.close_span(id, at);
     }
 
-    /// Gives the idle pages of a span back, or the whole span where it is empty, if it has not been touched
-    /// for `ticks`. Returns the bytes that went back to the system.
-    pub fn tidy<O: Os>(&mut self, os: &O, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> usize {
+    /// Takes a span that was not touched for `ticks` out of its list and tells its idle pages, for these to be given back:
+    /// `end_tidy` brings it back. None where there are none. An empty span goes as a whole, at once.
+    pub fn begin_tidy<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> Option<Tidying> {
         let span = pages.span(id);
-        let now = pages.clock.load();
-        if !is_idle(span.touched_at.get(), now, ticks) {
-            return 0;
+        let list = span.list.get();
+        if list >= CLOSED || !is_idle(span.touched_at.get(), pages.clock.load(), ticks) {
+            return None;
         }
         if span.is_empty() {
             self.close(pages, id);
-            return 0;
+            return None;
         }
-        if !span.may_have_idle_pages() {
+        let idle = if span.may_have_idle_pages() { span.idle_pages() } else { 0 };
+        if idle == 0 {
             pages.note_tidy(id, span);
-            return 0;
+            return None;
         }
-        let start = pages.address_of(span.start.get());
-        let (mut released, page) = (0, os.page_bytes().max(PAGE_BYTES));
-        if pages.is_huge(start) {
-            os.split_huge(start);
-        }
-        bits::each_run(span.idle_pages(), |first, count| {
-            // A system's page may be several of ours: only those that are idle as a whole can go.
-            let from = round_up(start + first as usize * PAGE_BYTES, page);
-            let to = (start + (first + count) as usize * PAGE_BYTES) & !(page - 1);
-            if from < to && os.release(from, to - from) {
-                let (first, count) = ((from - start) / PAGE_BYTES, (to - from) / PAGE_BYTES);
-                // Both at once: a child counts what the span says.
-                span.add_released(bits::mask(first as u32, count as u32));
-                pages.count_released(0, to - from);
-                released += to - from;
-            }
-        });
-        pages.note_tidy(id, span);
-        if released > 0 {
-            span.released_at.set(now);
-            pages.note_broken(span.start.get());
-        }
-        released
+        self.unlink(pages, id, list as usize);
+        span.list.set(TIDIED);
+        self.away += 1;
+        self.free_away += span.free.get() as usize;
+        Some(Tidying { idle, free: span.free.get() })
     }
 
-    /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth.
-    pub fn rebuild<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass) {
+    /// Puts a span back into its list, of whose idle pages these are `gone`.
+    pub fn end_tidy<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, tidying: Tidying, gone: u128) {
+        let span = pages.span(id);
+        // As in `arrive`.
+        self.away = self.away.saturating_sub(1);
+        self.free_away -= span.free.get() as usize;
+        // Both at once: a child counts what the span says.
+        span.add_released(gone);
+        pages.count_released(0, gone.count_ones() as usize * PAGE_BYTES);
+        // Else blocks came back meanwhile, and may have left further pages idle.
+        if span.free.get() == tidying.free {
+            pages.note_tidy(id, span);
+        }
+        if gone != 0 {
+            span.released_at.set(pages.clock.load());
+        }
+        span.list.set(0);
+        self.relist(pages, id);
+    }
+
+    /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth. Not `all`: what is away
+    /// stays so, because this thread may have it and come back.
+    pub fn rebuild<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, all: bool) {
         *self = SpanLists::new();
         for id in (0..pages.span_count_unlocked()).map(SpanId) {
             let span = pages.span(id);
             if span.class() != class || pages.span_of(pages.address_of(span.start.get())) != Some(id) {
                 continue;
             }
+            let (list, stays) = (span.list.get(), !all);
+            if stays && (list == OPENED || list == CLOSED) {
+                continue;
+            }
             span.recount();
-            span.list.set(0);
-            pages.touch(id, span, pages.clock.load());
             self.spans += 1;
             self.free_blocks += span.free.get() as usize;
+            if stays && list == TIDIED {
+                self.free_away += span.free.get() as usize;
+                continue;
+            }
+            span.list.set(0);
+            pages.touch(id, span, pages.clock.load());
             let list = list_of(span);
             self.link(pages, id, list);
         }
@@ -294,6 +331,35 @@ impl SpanLists {
         pages.each_span(|_, span| full += usize::from(span.class() == class && span.free.get() == 0));
         assert_eq!(listed + full, self.spans, "a span is listed unless it is full");
     }
+}
+
+/// A span whose idle pages are being given back.
+pub struct Tidying {
+    /// 4 KiB each, from the start of the span.
+    pub idle: u128,
+    /// Its free blocks when that began.
+    free: u32,
+}
+
+/// Gives the pages of a span back that are idle, with no lock in hand. Those that went.
+pub fn give_back<O: Os>(os: &O, pages: &Pages<O>, id: SpanId, idle: u128) -> u128 {
+    let start = pages.address_of(pages.span(id).start.get());
+    let (mut gone, page) = (0, os.page_bytes().max(PAGE_BYTES));
+    if pages.is_huge(start) {
+        os.split_huge(start);
+    }
+    bits::each_run(idle, |first, count| {
+        // A system's page may be several of ours: only those that are idle as a whole can go.
+        let from = round_up(start + first as usize * PAGE_BYTES, page);
+        let to = (start + (first + count) as usize * PAGE_BYTES) & !(page - 1);
+        if from < to && os.release(from, to - from) {
+            gone |= bits::mask(((from - start) / PAGE_BYTES) as u32, ((to - from) / PAGE_BYTES) as u32);
+        }
+    });
+    if gone != 0 {
+        pages.note_broken(pages.span(id).start.get());
+    }
+    gone
 }
 
 /// The units of a span that blocks reach for the first time, where `fresh` blocks were new before.

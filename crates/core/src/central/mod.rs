@@ -5,6 +5,7 @@
 //! only and that a double or interior free is found at the latest when the block comes back to its span.
 //! `cache` and `heap` call it; sits on `pages`.
 
+mod arrays;
 mod budget;
 mod lists;
 mod places;
@@ -18,15 +19,16 @@ pub use lists::locate;
 
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
-use crate::base::round_up;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{Tick, Ticks};
+use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
-use crate::os::{Mutex, Os, Purpose};
+use crate::os::{Guard, MOST_DOMAINS, Mutex, Os, Purpose};
 use crate::pages::{Pages, SpanId, is_idle};
-use lists::SpanLists;
+use arrays::{Array, Domains, FORGOTTEN};
+use lists::{SpanLists, Taken};
 use transfer::Transfer;
 
 /// The share of the budget that transfer arrays may take together.
@@ -35,16 +37,15 @@ const TRANSFER_SHARE: usize = 4;
 const REFUSALS_BEFORE_STEALING: u32 = 16;
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
-/// The memory of an empty transfer array went back to the system.
-const FORGOTTEN: u32 = u32::MAX;
 
 /// The middle of a heap. Any thread may call.
 pub struct Central<O: Os> {
     pub budget: Budget,
     /// The part of the budget that transfer arrays hold.
     transfer_taken: AtomicUsize,
-    /// Memory of the transfer arrays; 0 before it is there.
+    /// Memory of the first domain's transfer arrays; 0 before it is there.
     arrays: AtomicUsize,
+    domains: Domains,
     classes: [Class<O>; TABLE_LEN],
     /// The state of the generator that shuffles blocks; 0 before its first use.
     order: AtomicU64,
@@ -52,38 +53,54 @@ pub struct Central<O: Os> {
 
 #[repr(align(128))]
 struct Class<O: Os> {
-    transfer: Mutex<Transfer, O>,
-    /// A copy of the transfer array's length, read without the lock to avoid it.
-    cached: AtomicU32,
-    /// A copy of the transfer array's capacity.
-    capacity: AtomicU32,
+    /// That of the domain that was used first.
+    array: Array<O>,
     /// Times that the budget had no room for this class. Counted here, where only those write who use the
     /// class anyway.
     refusals: AtomicU32,
-    /// For how many ticks the transfer array was empty, or FORGOTTEN.
-    empty_for: AtomicU32,
     /// Freed blocks go to the spans, past the transfer array.
     condenses: AtomicBool,
     spans: Mutex<SpanLists, O>,
 }
 
-impl<O: Os> Class<O> {
-    /// Copies what is read without the lock; the caller holds it.
-    fn note(&self, transfer: &Transfer) {
-        self.cached.store(transfer.len() as u32, Ordering::Relaxed);
-        self.capacity.store(transfer.capacity() as u32, Ordering::Relaxed);
-        self.empty_for.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether the array has no place, as far as the copies tell.
-    fn is_full(&self) -> bool {
-        self.cached.load(Ordering::Relaxed) >= self.capacity.load(Ordering::Relaxed)
-    }
-}
-
 /// Blocks that go back under one holding of a lock.
 fn portions(blocks: &[usize]) -> impl Iterator<Item = &[usize]> {
     blocks.chunks(DRAIN_BATCH)
+}
+
+/// Fills `out` from an array, unless its lock is another's; how many.
+fn take_from<O: Os>(array: &Array<O>, out: &mut [usize]) -> usize {
+    if array.is_empty() || out.is_empty() {
+        return 0;
+    }
+    // Whoever holds it and has no CPU is not waited for: there are the spans.
+    let Some(mut transfer) = array.transfer.lock_soon() else { return 0 };
+    let count = transfer.take(out);
+    array.note(&transfer);
+    count
+}
+
+/// Releases the memory of an array that nobody has used for so many ticks.
+fn forget<O: Os>(os: &O, array: &Array<O>, ticks: Ticks) {
+    let empty_for = array.empty_for.load(Ordering::Relaxed);
+    if empty_for == FORGOTTEN || !array.is_empty() {
+        return;
+    }
+    if empty_for < ticks.0 {
+        return array.empty_for.store(empty_for + 1, Ordering::Relaxed);
+    }
+    let unused = array.transfer.lock().forget();
+    if let Some((address, used)) = unused {
+        // Without the lock: nothing is put there meanwhile.
+        os.release(address, round_up(used, os.page_bytes()));
+    }
+    let mut transfer = array.transfer.lock();
+    if unused.is_some() {
+        transfer.come_back();
+    }
+    if transfer.len() == 0 {
+        array.empty_for.store(FORGOTTEN, Ordering::Relaxed);
+    }
 }
 
 /// What one class holds in this layer.
@@ -100,13 +117,11 @@ impl<O: Os> Central<O> {
             budget: Budget::new(),
             transfer_taken: AtomicUsize::new(0),
             arrays: AtomicUsize::new(0),
+            domains: Domains::new(),
             classes: [const {
                 Class {
-                    transfer: Mutex::new(Transfer::new()),
-                    cached: AtomicU32::new(0),
-                    capacity: AtomicU32::new(0),
+                    array: Array::new(),
                     refusals: AtomicU32::new(0),
-                    empty_for: AtomicU32::new(FORGOTTEN),
                     condenses: AtomicBool::new(false),
                     spans: Mutex::new(SpanLists::new()),
                 }
@@ -124,9 +139,26 @@ impl<O: Os> Central<O> {
         }
     }
 
-    /// Address and bytes of the transfer arrays.
-    pub fn arrays(&self) -> (usize, usize) {
-        (self.arrays.load(Ordering::Relaxed), places::ALL_BYTES)
+    /// The transfer array of a class that a thread uses where it runs now.
+    fn array(&self, os: &O, class: SizeClass) -> &Array<O> {
+        self.array_in(self.domains.current(os), class)
+    }
+
+    /// That of the domain of this number; the first one's where it has none.
+    fn array_in(&self, number: usize, class: SizeClass) -> &Array<O> {
+        self.domains.array(number, class).unwrap_or(&self.class(class).array)
+    }
+
+    /// Those of a class in all domains.
+    fn arrays_of(&self, class: SizeClass) -> impl Iterator<Item = &Array<O>> {
+        let further = (1..MOST_DOMAINS).filter_map(move |number| self.domains.array(number, class));
+        core::iter::once(&self.class(class).array).chain(further)
+    }
+
+    /// Calls `take` with address and bytes of each mapping of transfer arrays.
+    pub fn each_mapping(&self, take: &mut dyn FnMut(usize, usize)) {
+        take(self.arrays.load(Ordering::Relaxed), places::ALL_BYTES);
+        self.domains.each_row(|row| take(row, Domains::row_bytes::<O>() + places::ALL_BYTES));
     }
 
     fn class(&self, class: SizeClass) -> &Class<O> {
@@ -162,16 +194,10 @@ impl<O: Os> Central<O> {
     }
 
     fn take_in_order(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
-        let place = self.class(class);
-        let mut count = 0;
-        if place.cached.load(Ordering::Relaxed) != 0 {
-            let mut transfer = place.transfer.lock();
-            count = transfer.take(out);
-            place.note(&transfer);
-        }
+        let count = take_from(self.array(os, class), out);
         match out.get_mut(count..) {
             Some(rest) if !rest.is_empty() => {
-                let taken = place.spans.lock().take(os, pages, class, rest);
+                let taken = self.take_from_spans(os, pages, class, rest);
                 // Before a page of a new block is there: a huge page comes in whole.
                 pages.grow_ahead(os);
                 if let Some((address, bytes)) = taken.reached
@@ -185,18 +211,62 @@ impl<O: Os> Central<O> {
         }
     }
 
+    /// Blocks of the spans, and of new ones where there are none: these are opened without the lock of the class.
+    fn take_from_spans(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
+        let spans = &self.class(class).spans;
+        let mut held = spans.lock();
+        let mut taken = held.take(pages, class, out);
+        if taken.blocks < out.len() && self.domains.are_several() {
+            drop(held);
+            // What other domains have before there is more.
+            for array in self.arrays_of(class) {
+                taken.blocks += out.get_mut(taken.blocks..).map_or(0, |rest| take_from(array, rest));
+            }
+            held = spans.lock();
+        }
+        while let Some(rest) = out.get_mut(taken.blocks..)
+            && !rest.is_empty()
+        {
+            let Some(new) = self.open_span(os, pages, class, held) else { break };
+            held = new;
+            let more = held.take(pages, class, rest);
+            taken = Taken { blocks: taken.blocks + more.blocks, reached: more.reached.or(taken.reached) };
+        }
+        taken
+    }
+
+    /// Adds a span to a class, whose lock is left meanwhile; none where there is no memory.
+    fn open_span<'a>(
+        &'a self,
+        os: &O,
+        pages: &Pages<O>,
+        class: SizeClass,
+        mut held: Guard<'a, SpanLists, O>,
+    ) -> Option<Guard<'a, SpanLists, O>> {
+        held.leave();
+        drop(held);
+        let opened = pages.open_span(os, class);
+        let mut held = self.class(class).spans.lock();
+        held.arrive(pages, class, opened);
+        opened.map(|_| held)
+    }
+
     /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
     pub fn take_one(&self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
-        let place = self.class(class);
-        if place.cached.load(Ordering::Relaxed) != 0 {
-            let (mut transfer, mut one) = (place.transfer.lock(), [0]);
-            let count = transfer.take(&mut one);
-            place.note(&transfer);
-            if let (1, [block]) = (count, one) {
-                return (block, false);
+        let mut one = [0];
+        if let (1, [block]) = (take_from(self.array(os, class), &mut one), one) {
+            return (block, false);
+        }
+        let mut held = self.class(class).spans.lock();
+        loop {
+            match held.take_one(pages, class) {
+                (0, _) => match self.open_span(os, pages, class, held) {
+                    Some(new) => held = new,
+                    None => return (0, false),
+                },
+                block => return block,
             }
         }
-        place.spans.lock().take_one(os, pages, class)
     }
 
     /// Takes free blocks of one class, into the transfer array as far as there is room.
@@ -239,15 +309,23 @@ impl<O: Os> Central<O> {
 
     /// Whether the transfer array of a class holds a block.
     pub fn transfers(&self, class: SizeClass, block: usize) -> bool {
-        let place = self.class(class);
-        place.cached.load(Ordering::Relaxed) != 0 && place.transfer.lock().holds(block)
+        self.arrays_of(class).any(|array| !array.is_empty() && array.transfer.lock().holds(block))
     }
 
-    /// Returns what nobody took from a transfer array since the last call to its spans, as free since tick
+    /// Returns what nobody took from the transfer arrays of a class since the last call to its spans, as free since tick
     /// `at`.
     pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: Tick) -> Result<(), Misuse> {
-        let place = self.class(class);
-        if place.cached.load(Ordering::Relaxed) == 0 {
+        self.arrays_of(class).map(|array| self.trim_array(pages, array, class, at)).fold(Ok(()), Result::and)
+    }
+
+    fn trim_array(
+        &self,
+        pages: &Pages<O>,
+        place: &Array<O>,
+        class: SizeClass,
+        at: Tick,
+    ) -> Result<(), Misuse> {
+        if place.is_empty() {
             return Ok(());
         }
         let mut left = place.transfer.lock().low_water();
@@ -266,24 +344,10 @@ impl<O: Os> Central<O> {
         outcome
     }
 
-    /// Releases the memory of a transfer array that nobody has used for so many ticks: a call of this is one. What is
+    /// Releases the memory of transfer arrays that nobody has used for so many ticks: a call of this is one. What is
     /// refused stays until the array was used again.
     pub fn forget_array(&self, os: &O, class: SizeClass, ticks: Ticks) {
-        let place = self.class(class);
-        let empty_for = place.empty_for.load(Ordering::Relaxed);
-        if empty_for == FORGOTTEN || place.cached.load(Ordering::Relaxed) != 0 {
-            return;
-        }
-        if empty_for < ticks.0 {
-            return place.empty_for.store(empty_for + 1, Ordering::Relaxed);
-        }
-        let mut transfer = place.transfer.lock();
-        if let Some((address, used)) = transfer.forget() {
-            os.release(address, round_up(used, os.page_bytes()));
-        }
-        if transfer.len() == 0 {
-            place.empty_for.store(FORGOTTEN, Ordering::Relaxed);
-        }
+        self.arrays_of(class).for_each(|array| forget(os, array, ticks));
     }
 
     /// What is wrong with freeing an address of a small class where no block starts that its span gave out.
@@ -307,41 +371,64 @@ impl<O: Os> Central<O> {
         if !class.is_small() || !is_idle(span.touched_at.get(), pages.clock.load(), ticks) {
             return 0;
         }
-        let mut spans = self.class(class).spans.lock();
-        if span.class() == class { spans.tidy(os, pages, id, ticks) } else { 0 }
+        let lists = &self.class(class).spans;
+        let mut held = lists.lock();
+        if span.class() != class {
+            return 0;
+        }
+        let Some(tidying) = held.begin_tidy(pages, id, ticks) else { return 0 };
+        drop(held);
+        let gone = lists::give_back(os, pages, id, tidying.idle);
+        lists.lock().end_tidy(pages, id, tidying, gone);
+        gone.count_ones() as usize * PAGE_BYTES
     }
 
     fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<usize, Misuse> {
-        let place = self.class(class);
+        let number = self.domains.current(os);
+        let place = self.array_in(number, class);
         if place.is_full() && !self.has_room(class.block_bytes()) {
-            return self.steal(pages, class).map(|()| 0);
+            return self.steal(pages, number, class).map(|()| 0);
         }
-        let mut transfer = place.transfer.lock();
+        // As in `take_from`.
+        let Some(mut transfer) = place.transfer.lock_soon() else { return Ok(0) };
+        if !transfer.has_memory() {
+            drop(transfer);
+            let memory = self.memory_of(os, number, class);
+            transfer = place.transfer.lock();
+            match memory {
+                Some((array, bytes)) if !transfer.has_memory() => {
+                    let array = core::ptr::with_exposed_provenance_mut(array);
+                    transfer.provide(array, bytes / size_of::<usize>());
+                }
+                _ => (),
+            }
+        }
         let missing = (transfer.len() + blocks.len()).saturating_sub(transfer.capacity());
         let mut refused = false;
         if missing > 0 {
-            refused = !self.grow(os, &mut transfer, class, missing);
+            refused = !self.grow(&mut transfer, class, missing);
         }
         let kept = transfer.put(blocks);
         place.note(&transfer);
         drop(transfer);
         if refused {
-            self.steal(pages, class)?;
+            self.steal(pages, number, class)?;
         }
         Ok(kept)
     }
 
+    /// Memory for an array, address and bytes; none where the system refuses it. With no lock in hand: another thread may
+    /// be here for the same.
+    #[cold]
+    fn memory_of(&self, os: &O, number: usize, class: SizeClass) -> Option<(usize, usize)> {
+        let (offset, bytes) = places::place_of(class);
+        let first = self.arrays.load(Ordering::Relaxed);
+        let array = self.domains.memory::<O>(number, first) + offset;
+        (array != offset && os.commit(array, bytes)).then_some((array, bytes))
+    }
+
     /// False where the budget has no room.
-    fn grow(&self, os: &O, transfer: &mut Transfer, class: SizeClass, missing: usize) -> bool {
-        if !transfer.has_memory() {
-            let (offset, bytes) = places::place_of(class);
-            let arrays = self.arrays.load(Ordering::Relaxed);
-            let array = arrays + offset;
-            if arrays == 0 || !os.commit(array, bytes) {
-                return true;
-            }
-            transfer.provide(core::ptr::with_exposed_provenance_mut(array), bytes / size_of::<usize>());
-        }
+    fn grow(&self, transfer: &mut Transfer, class: SizeClass, missing: usize) -> bool {
         let wanted = missing.min(transfer.may_grow());
         let bytes = wanted * class.block_bytes();
         if !self.take_room(bytes) {
@@ -376,29 +463,42 @@ impl<O: Os> Central<O> {
         self.budget.give(bytes);
     }
 
-    /// Now and then, takes half of another class's array away: room follows the classes that need it.
-    fn steal(&self, pages: &Pages<O>, except: SizeClass) -> Result<(), Misuse> {
+    /// Now and then, takes half of another array away: room follows the classes that need it, and the domains.
+    fn steal(&self, pages: &Pages<O>, number: usize, except: SizeClass) -> Result<(), Misuse> {
         let counter = &self.class(except).refusals;
         let refusals = counter.load(Ordering::Relaxed);
         counter.store(refusals.wrapping_add(1), Ordering::Relaxed);
         if !refusals.is_multiple_of(REFUSALS_BEFORE_STEALING) {
             return Ok(());
         }
+        let own = core::ptr::from_ref(self.array_in(number, except));
         let turn = ((refusals / REFUSALS_BEFORE_STEALING) as usize + except.index()) % (TABLE_LEN - 2) + 1;
         let victims = SizeClass::all().skip(turn - 1).chain(SizeClass::all().take(turn - 1));
-        for victim in victims.filter(|victim| *victim != except) {
-            let capacity = self.class(victim).capacity.load(Ordering::Relaxed);
-            if capacity > 0 {
-                return self.drain(pages, victim, capacity.div_ceil(2) as usize);
+        for (victim, array) in
+            victims.flat_map(|class| self.arrays_of(class).map(move |array| (class, array)))
+        {
+            let capacity = array.capacity.load(Ordering::Relaxed);
+            if capacity > 0 && !core::ptr::eq(array, own) {
+                return self.drain_array(pages, array, victim, capacity.div_ceil(2) as usize);
             }
         }
         Ok(())
     }
 
-    /// Returns up to `entries` of a transfer array's capacity to the budget and the blocks in it to their
-    /// spans.
+    /// Returns up to `entries` of the capacity of each of a class's transfer arrays to the budget and the blocks in it to
+    /// their spans.
     pub fn drain(&self, pages: &Pages<O>, class: SizeClass, entries: usize) -> Result<(), Misuse> {
-        let place = self.class(class);
+        let drain = |array| self.drain_array(pages, array, class, entries);
+        self.arrays_of(class).map(drain).fold(Ok(()), Result::and)
+    }
+
+    fn drain_array(
+        &self,
+        pages: &Pages<O>,
+        place: &Array<O>,
+        class: SizeClass,
+        entries: usize,
+    ) -> Result<(), Misuse> {
         // No more than there is now: others may give while we take.
         let mut left = entries.min(place.transfer.lock().capacity());
         let mut outcome = Ok(());
@@ -428,14 +528,14 @@ impl<O: Os> Central<O> {
 
     pub fn stats(&self, class: SizeClass) -> ClassStats {
         let place = self.class(class);
-        let transfer_blocks = place.transfer.lock().len() as u64;
+        let transfer_blocks = self.arrays_of(class).map(|array| array.transfer.lock().len() as u64).sum();
         let spans = place.spans.lock();
         ClassStats { transfer_blocks, free_blocks: spans.free_blocks as u64, spans: spans.spans as u64 }
     }
 
     #[cfg(any(test, feature = "fake-os"))]
     pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
-        self.classes.iter().for_each(|class| take(&class.transfer));
+        SizeClass::all().flat_map(|class| self.arrays_of(class)).for_each(|array| take(&array.transfer));
         self.classes.iter().for_each(|class| take(&class.spans));
     }
 
@@ -444,16 +544,9 @@ impl<O: Os> Central<O> {
     /// # Safety
     /// All threads that could hold the locks, but this one, stayed in the parent process.
     pub unsafe fn repair_transfers(&self, outermost: bool) {
-        for place in &self.classes {
-            // SAFETY: by the caller's promise; released by the thread that seized it.
-            unsafe {
-                if place.transfer.seize(outermost) {
-                    // Blocks count once they are there, and count no more before they are taken: nothing to
-                    // put right.
-                    place.note(place.transfer.seized());
-                    place.transfer.release();
-                }
-            }
+        for array in SizeClass::all().flat_map(|class| self.arrays_of(class)) {
+            // SAFETY: by the caller's promise.
+            unsafe { array.repair(outermost) };
         }
     }
 
@@ -467,10 +560,14 @@ impl<O: Os> Central<O> {
             let class = SizeClass::from_byte(index as u8);
             // SAFETY: by the caller's promise; each is released by the thread that seized it.
             unsafe {
-                if place.spans.seize(outermost) {
+                // The lock may be free while a thread that stayed behind has a span away.
+                let is_left = || outermost && (*place.spans.as_ptr()).has_any_away();
+                if place.spans.seize(outermost)
+                    || is_left() && place.spans.try_lock().map(core::mem::forget).is_some()
+                {
                     any_span_lock = true;
                     if class.is_small() {
-                        place.spans.seized().rebuild(pages, class);
+                        place.spans.seized().rebuild(pages, class, outermost);
                     }
                     place.spans.release();
                 }

@@ -5,6 +5,9 @@ use crate::class::UNIT_BYTES;
 use crate::os::fake::{Fake, Request};
 use std::collections::HashSet;
 
+/// What a middle reserves when it starts: tables and arrays.
+const RESERVED: u64 = 1;
+
 struct Middle {
     os: Fake,
     pages: Pages<Fake>,
@@ -338,9 +341,14 @@ fn the_arrays_are_found_where_they_are() {
     let class = SizeClass::for_small(64);
     let blocks = middle.take(class, 8);
     middle.give(class, &blocks).unwrap();
-    let (start, bytes) = middle.central.arrays();
-    assert_eq!(bytes, places::ALL_BYTES);
-    assert_eq!(middle.os.resident_bytes(start, bytes).map(|resident| resident > 0), Some(true));
+    middle.os.domain.store(1, Ordering::Relaxed);
+    middle.give(class, &middle.take(class, 9)).unwrap();
+    let mut found = Vec::new();
+    middle.central.each_mapping(&mut |start, bytes| found.push((start, bytes)));
+    assert_eq!(found.len(), 2, "those of a further domain too");
+    for (start, bytes) in found {
+        assert!(bytes >= places::ALL_BYTES && middle.os.resident_bytes(start, bytes) > Some(0));
+    }
 }
 
 #[test]
@@ -448,4 +456,110 @@ fn the_lock_of_a_class_is_taken_anew_for_every_few_blocks() {
     assert_eq!(middle.central.give_to_spans(&middle.pages, class, &blocks), Ok(()));
     let twice = middle.central.give_to_spans(&middle.pages, class, &blocks[4000..]);
     assert!(twice.is_err(), "what one portion finds is told");
+}
+
+#[test]
+fn each_domain_has_arrays_of_its_own_and_takes_from_others_before_the_heap_grows() {
+    let middle = middle(64 << 20);
+    let class = SizeClass::for_small(4096);
+    let run_in = |domain: usize| middle.os.domain.store(domain, Ordering::Relaxed);
+    run_in(7);
+    let blocks = middle.take(class, 3 * class.shape().blocks as usize);
+    middle.give(class, &blocks).unwrap();
+    assert_eq!(
+        middle.os.asked(Request::Reserve),
+        RESERVED,
+        "the domain that comes first has the first arrays"
+    );
+    let all = middle.transfer_blocks(class);
+    assert_eq!(all, blocks.len() as u64);
+    run_in(3);
+    middle.give(class, &[]).unwrap();
+    let open = middle.pages.stats().spans_open;
+    let others = middle.take(class, blocks.len());
+    assert_eq!(middle.os.asked(Request::Reserve), RESERVED + 1);
+    assert_eq!(middle.pages.stats().spans_open, open, "those of the first domain");
+    assert!(others.iter().all(|block| blocks.contains(block)));
+    assert_eq!(middle.give(class, &others), Ok(()));
+    assert!(others.iter().all(|block| middle.central.transfers(class, *block)));
+    run_in(7);
+    let (one, _) = middle.central.take_one(&middle.os, &middle.pages, class);
+    assert!(!others.contains(&one), "nothing is left in this one, and there are free blocks in spans");
+    middle.give(class, &[one]).unwrap();
+    let taken = middle.central.budget.taken();
+    assert!(taken > 0);
+    middle.drain(class, usize::MAX);
+    assert_eq!((middle.central.budget.taken(), middle.transfer_blocks(class)), (0, 0));
+}
+
+#[test]
+fn a_domain_without_memory_for_arrays_uses_the_first_ones() {
+    let middle = middle(64 << 20);
+    let class = SizeClass::for_small(4096);
+    let first = middle.take(class, 10);
+    middle.give(class, &first).unwrap();
+    middle.os.refuse_after(Request::Reserve, 0);
+    middle.os.domain.store(9, Ordering::Relaxed);
+    let again = middle.take(class, 10);
+    assert!(again.iter().all(|block| first.contains(block)));
+    assert_eq!(middle.give(class, &again), Ok(()));
+}
+
+#[test]
+fn what_threads_had_away_that_are_gone_is_listed_again_in_a_child() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(4096);
+    let blocks = middle.take(class, 2 * class.shape().blocks as usize);
+    middle.give(class, &blocks[1..]).unwrap();
+    let tidied = middle.pages.span_of(blocks[0]).unwrap();
+    let gone = || {
+        let lists = &middle.central.class(class).spans;
+        let tidying = lists.lock().begin_tidy(&middle.pages, tidied, Ticks(0)).expect("idle pages");
+        lists::give_back(&middle.os, &middle.pages, tidied, tidying.idle);
+        lists.lock().leave();
+        let opened = middle.pages.open_span(&middle.os, class).unwrap();
+        lists.lock().leave();
+        let early = middle.pages.open_span(&middle.os, class).unwrap();
+        lists.lock().arrive(&middle.pages, class, Some(early));
+        opened
+    };
+    let opened = std::thread::scope(|scope| scope.spawn(gone).join()).unwrap();
+    let stats = middle.central.stats(class);
+    // SAFETY: the thread that had them is gone.
+    unsafe {
+        middle.pages.repair(true);
+        middle.central.repair_spans(&middle.pages, true);
+    }
+    middle.verify();
+    assert_eq!(middle.central.stats(class).spans, stats.spans + 1, "the one that was opened counts by now");
+    assert!(middle.pages.span(opened).list.get() < lists::LISTS as u8);
+    let again = middle.take(class, stats.free_blocks as usize);
+    assert!(again.iter().all(|block| *block != blocks[0]));
+}
+
+#[test]
+fn a_span_of_which_blocks_come_back_while_its_pages_go_stays_whole_and_is_looked_at_again() {
+    static MIDDLE: std::sync::OnceLock<(Middle, Vec<usize>)> = std::sync::OnceLock::new();
+    fn meanwhile(request: Request) {
+        let Some((middle, blocks)) = MIDDLE.get().filter(|_| request == Request::Release) else { return };
+        let class = SizeClass::for_small(4096);
+        // Once: the second time it would be freed twice.
+        if middle.central.stats(class).free_blocks == 3 {
+            let outcome = middle.central.give_to_spans(&middle.pages, class, &blocks[..1]);
+            assert_eq!(outcome, Ok(()));
+            assert!(!middle.take(class, 20).contains(&blocks[4]), "what is on its way is nobody's");
+        }
+    }
+    let class = SizeClass::for_small(4096);
+    let mut new = middle(0);
+    new.os.meanwhile = Some(meanwhile);
+    let blocks = new.take(class, class.shape().blocks as usize);
+    new.give(class, &blocks[3..6]).unwrap();
+    let (middle, blocks) = MIDDLE.get_or_init(|| (new, blocks));
+    let id = middle.pages.span_of(blocks[0]).unwrap();
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(0)), 3 * 4096);
+    middle.verify();
+    middle.pages.verify();
+    assert_eq!(Vec::from_iter(middle.pages.untidy_in(id.0..id.0 + 1)), [id], "block 0 left a page idle");
+    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(0)), 4096);
 }

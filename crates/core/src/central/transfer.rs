@@ -15,6 +15,8 @@ pub struct Transfer {
     low: u32,
     /// The most blocks at a time since `forget` was called last: so many places have memory.
     most: u32,
+    /// The memory is being given back: until that is over nothing is put here.
+    is_away: bool,
 }
 
 // SAFETY: the array behind `entries` is used by the holder of the lock only.
@@ -26,7 +28,15 @@ impl Ranked for Transfer {
 
 impl Transfer {
     pub const fn new() -> Self {
-        Transfer { entries: core::ptr::null_mut(), places: 0, len: 0, capacity: 0, low: 0, most: 0 }
+        Transfer {
+            entries: core::ptr::null_mut(),
+            places: 0,
+            len: 0,
+            capacity: 0,
+            low: 0,
+            most: 0,
+            is_away: false,
+        }
     }
 
     /// Provides the memory: so many words that nobody else uses, for as long as the heap lives.
@@ -75,7 +85,7 @@ impl Transfer {
 
     /// Keeps as many of `blocks` as there is room for; returns how many.
     pub fn put(&mut self, blocks: &[usize]) -> usize {
-        let count = blocks.len().min(self.capacity() - self.len());
+        let count = if self.is_away { 0 } else { blocks.len().min(self.capacity() - self.len()) };
         // SAFETY: len + count is at most capacity, which is at most `places` and 0 without memory.
         unsafe { core::ptr::copy_nonoverlapping(blocks.as_ptr(), self.entries.add(self.len()), count) };
         // A child process may be made here: what counts is there already.
@@ -86,13 +96,19 @@ impl Transfer {
     }
 
     /// Where nothing is in the array: the address of its memory and the bytes that were used, which the caller
-    /// may give back.
+    /// may give back without the lock. Nothing is put here until `come_back`.
     pub fn forget(&mut self) -> Option<(usize, usize)> {
-        if self.len > 0 || self.most == 0 {
+        if self.len > 0 || self.most == 0 || self.is_away {
             return None;
         }
+        self.is_away = true;
         let used = core::mem::take(&mut self.most) as usize * size_of::<usize>();
         Some((self.entries.expose_provenance(), used))
+    }
+
+    /// The memory is there again, or as new.
+    pub fn come_back(&mut self) {
+        self.is_away = false;
     }
 
     /// Whether a block is here.
@@ -143,7 +159,9 @@ mod tests {
         assert_eq!(transfer.forget(), None);
         transfer.take(&mut [0; 1]);
         assert_eq!(transfer.forget(), Some((memory.as_mut_ptr().expose_provenance(), 24)));
-        assert_eq!(transfer.forget(), None);
+        assert_eq!((transfer.forget(), transfer.put(&[4])), (None, 0), "its memory is on its way");
+        transfer.come_back();
+        assert_eq!((transfer.forget(), transfer.put(&[4])), (None, 1));
     }
 
     #[test]

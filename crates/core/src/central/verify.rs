@@ -14,11 +14,13 @@ impl<O: Os> Central<O> {
         let mut room = 0;
         for class in SizeClass::all() {
             let place = self.class(class);
-            let transfer = place.transfer.lock();
-            assert!(transfer.len() <= transfer.capacity());
-            assert_eq!(transfer.len() as u32, place.cached.load(Ordering::Relaxed), "the copy of the length");
-            room += transfer.capacity() * class.block_bytes();
-            drop(transfer);
+            for array in self.arrays_of(class) {
+                let transfer = array.transfer.lock();
+                assert!(transfer.len() <= transfer.capacity());
+                let cached = array.cached.load(Ordering::Relaxed);
+                assert_eq!(transfer.len() as u32, cached, "the copy of the length");
+                room += transfer.capacity() * class.block_bytes();
+            }
             let spans = place.spans.lock();
             assert_eq!(spans.spans, open[class.index()], "every open span of {class:?} is counted");
             spans.verify(pages, class);

@@ -41,8 +41,7 @@ impl<O: Os> Heap<O> {
         self.guards.each_reservation(&mut note);
         let (start, bytes) = self.probing.mapping();
         note(start, bytes);
-        let (start, bytes) = self.central.arrays();
-        note(start, bytes);
+        self.central.each_mapping(&mut note);
         note(self.process.address(), self.os.page_bytes());
         for (start, bytes) in found.into_iter().filter(|(start, _)| *start != 0) {
             self.os.unmap(start, bytes);

@@ -4,6 +4,7 @@ use super::{
     FreeRange, HugePages, Linux, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, SequenceArea,
     Unread, Wait,
 };
+use crate::base::locks::Rank;
 use crate::base::sync;
 use crate::base::text::Sink;
 use core::ffi::CStr;
@@ -48,6 +49,10 @@ pub struct Fake {
     /// Bytes of pages that were said to be for each purpose.
     pub named: [AtomicUsize; 4],
     pub usable_cpus: AtomicUsize,
+    /// Calls come from a signal handler, whatever locks the work that it interrupted has.
+    pub is_handler: AtomicBool,
+    /// The domain of every CPU.
+    pub domain: AtomicUsize,
     pub address_budget: AtomicUsize,
     /// Addresses of the range beyond the budget.
     pub address_room: AtomicUsize,
@@ -131,6 +136,8 @@ impl Default for Fake {
             refuse_from: [const { AtomicU64::new(NEVER) }; REQUESTS],
             named: [const { AtomicUsize::new(0) }; 4],
             usable_cpus: AtomicUsize::new(2),
+            is_handler: AtomicBool::new(false),
+            domain: AtomicUsize::new(0),
             address_budget: AtomicUsize::new(4 << 30),
             address_room: AtomicUsize::new(0),
             random_of_range: AtomicU64::new(0),
@@ -180,7 +187,16 @@ impl Fake {
         self.refuse_from[request as usize].store(NEVER, Relaxed);
     }
 
+    /// Panics where a thread asks the system while it holds a lock that mallocs and frees wait for.
+    fn look_for_locks(&self, request: &str) {
+        for rank in [Rank::Transfer, Rank::Spans, Rank::State] {
+            let holds = !self.is_handler.load(Relaxed) && super::witness::holds(Self::mark, rank);
+            assert!(!holds, "the system is asked for {request} under `{}`", rank.name());
+        }
+    }
+
     fn grants(&self, request: Request) -> bool {
+        self.look_for_locks(&format!("{request:?}"));
         if let Some(meanwhile) = self.meanwhile {
             meanwhile(request);
         }
@@ -290,6 +306,7 @@ impl Os for Fake {
     }
 
     fn unmap(&self, address: usize, bytes: usize) {
+        self.look_for_locks("its own memory back");
         #[cfg(test)]
         self.mapped.lock().unwrap().retain(|(start, _)| start.wrapping_sub(address) >= bytes);
         self.linux.unmap(address, bytes);
@@ -308,6 +325,7 @@ impl Os for Fake {
     }
 
     fn name_pages(&self, _: usize, bytes: usize, purpose: Purpose) {
+        self.look_for_locks("names");
         if let Some(named) = self.named.get(purpose as usize) {
             named.fetch_add(bytes, Relaxed);
         }
@@ -391,6 +409,10 @@ impl Os for Fake {
 
     fn usable_cpus(&self, seen: usize) -> usize {
         self.usable_cpus.load(Relaxed).max(seen)
+    }
+
+    fn domain(&self) -> usize {
+        self.domain.load(Relaxed)
     }
 
     fn random(&self) -> u64 {

@@ -14,7 +14,7 @@ pub(crate) mod witness;
 pub use bell::Bell;
 #[cfg(target_arch = "x86_64")]
 pub use linux::unwind;
-pub use linux::{Filter, Interrupted, Linux};
+pub use linux::{Filter, Interrupted, Linux, MOST_DOMAINS};
 #[cfg(any(test, feature = "fake-os"))]
 pub use mutex::AnyLock;
 pub use mutex::{Guard, Mutex, Wait};
@@ -293,6 +293,13 @@ pub trait Os: Wait + Sync + 'static {
     /// CPUs that affinity, cpuset and quota let this process use now, rounded up, at least 1. A thread may use others than
     /// the main one: of so many it was `seen` that threads use them.
     fn usable_cpus(&self, seen: usize) -> usize;
+    /// Asks, once, which CPUs share a cache of the third level.
+    fn learn_domains(&self) {}
+    /// The number of such a domain, of the CPU that this thread runs on now, below `MOST_DOMAINS`; 0 where there is one or
+    /// it is not known.
+    fn domain(&self) -> usize {
+        0
+    }
 
     /// A number that nobody can guess.
     fn random(&self) -> u64;

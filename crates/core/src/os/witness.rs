@@ -34,6 +34,18 @@ pub fn left(mark: impl FnOnce() -> usize, rank: Rank) {
     let _ = (mark, rank);
 }
 
+/// Whether the thread with this mark holds a lock of this rank, as far as that is seen.
+#[cfg(any(test, feature = "fake-os"))]
+pub fn holds(mark: impl FnOnce() -> usize, rank: Rank) -> bool {
+    #[cfg(all(debug_assertions, not(loom)))]
+    return table::holds(mark(), rank);
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    {
+        let _ = (mark, rank);
+        false
+    }
+}
+
 #[cfg(all(debug_assertions, not(loom)))]
 mod table {
     use super::Rank;
@@ -78,6 +90,12 @@ mod table {
         if let Some(last) = last_held(mark).filter(|last| *last >= rank) {
             stop(rank, last);
         }
+    }
+
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn holds(mark: usize, rank: Rank) -> bool {
+        let times = held_by(mark).and_then(|held| held.times.get(rank as usize));
+        times.is_some_and(|times| times.load(Ordering::Relaxed) > 0)
     }
 
     fn last_held(mark: usize) -> Option<Rank> {

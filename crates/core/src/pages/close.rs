@@ -3,7 +3,7 @@
 //! The lock is taken here: whoever has it has closed what was freed while others held it.
 
 use super::posted::Post;
-use super::{Pages, SpanId, State};
+use super::{CLOSED, Pages, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::base::ticks::Tick;
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -18,10 +18,17 @@ impl<O: Os> Pages<O> {
         state
     }
 
-    /// Gives a span's units back to the free runs, as free since tick `at`. Nobody else may know the span any
-    /// more.
+    /// Gives the units of a class's span back to the free runs, as free since tick `at`. Nobody else may know the span any
+    /// more. It does not wait for the lock, as `close_large` does not: the caller holds that of the class.
     pub fn close_span(&self, id: SpanId, at: Tick) {
-        let mut state = self.lock();
+        let mut state = match self.state.try_lock() {
+            Some(state) => state,
+            None => match self.posted.post(self.posting(id, self.address_of(self.span(id).start.get()))) {
+                Post::Left | Post::Twice => return,
+                Post::Full => self.state.lock(),
+            },
+        };
+        self.settle(&mut state);
         self.close_under_lock(&mut state, id, at);
     }
 
@@ -73,8 +80,11 @@ impl<O: Os> Pages<O> {
         let at = self.clock.load();
         for posting in self.posted.take() {
             let (id, address) = (SpanId(posting as u32), self.address_of((posting >> u32::BITS) as u32 - 1));
+            let span = self.span(id);
             if self.is_large_at(state, id, address) {
                 self.close_under_lock(state, id, at);
+            } else if span.class().is_small() && span.list.get() == CLOSED {
+                self.close_under_lock(state, id, span.touched_at.get());
             } else {
                 // Two threads freed it at the same moment; one of them may have been told.
                 self.posted.freed_twice.store(address, Ordering::Relaxed);

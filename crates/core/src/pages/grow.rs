@@ -18,6 +18,8 @@ const SEARCHED_PLACES: u32 = 16;
 const FREE_PART_PASSED: u32 = 16;
 /// More blocks than these are mapped for a trial first: tables for what is refused would stay.
 const TRIED_FROM: u32 = 32;
+/// Times that the heap grows for one run.
+const MOST_TRIES: u32 = 64;
 /// The first units of the first block that may wait, so that nobody knows where the first span lies: half a
 /// MiB.
 const WAITING_MOST: u64 = 32;
@@ -38,6 +40,24 @@ impl Place {
     pub const fn of(units: u32) -> Self {
         Place { units, align: 1, room: 0 }
     }
+}
+
+/// What was tried for the sake of one run.
+#[derive(Default)]
+struct Tried {
+    room: bool,
+    long: bool,
+    /// Times that the heap was to grow for the run itself: others may have been faster to take what was added.
+    run: u32,
+    is_refused: bool,
+}
+
+/// What a look at the free runs brought.
+enum Found {
+    Run(Run),
+    /// The heap is to grow by so many blocks first.
+    Needs(u32),
+    Nothing,
 }
 
 impl<O: Os> Pages<O> {
@@ -63,13 +83,12 @@ impl<O: Os> Pages<O> {
         let layout = Layout::of(bytes, most);
         let Some(range) = os.free_range(layout.bytes) else { return false };
         let base = layout.place(self, range.address, range.random);
-        let mut state = self.state.lock();
         // The first entries at once: where somebody has their places, there are others.
         if !self.prepare_blocks(os, 0, 1) {
-            drop(state);
             self.stop(os);
             return false;
         }
+        let mut state = self.state.lock();
         state.runs.first_number = (base / BLOCK_BYTES) as u32;
         state.waiting = (range.random % WAITING_MOST) as u32;
         self.most_blocks.store((most / BLOCK_BYTES) as u32, Ordering::Relaxed);
@@ -90,124 +109,162 @@ impl<O: Os> Pages<O> {
         self.marks.stop(os);
     }
 
-    pub(super) fn take_run(&self, os: &O, state: &mut Guard<'_, State, O>, place: Place) -> Option<Run> {
+    /// Finds a run, and has the heap grow for it where there is none: without the lock, so that who needs no more than there
+    /// is does not wait for the system. None where there is no memory.
+    pub(super) fn take_run<'a>(
+        &'a self,
+        os: &O,
+        mut state: Guard<'a, State, O>,
+        place: Place,
+    ) -> (Guard<'a, State, O>, Option<Run>) {
+        let mut tried = Tried::default();
+        loop {
+            match self.find_run(&mut state, place, &mut tried) {
+                Found::Run(run) => return (state, Some(run)),
+                Found::Nothing => return (state, None),
+                Found::Needs(blocks) => {
+                    let before = state.runs.blocks;
+                    drop(state);
+                    tried.is_refused = !self.grow(os, before, blocks);
+                    state = self.lock();
+                }
+            }
+        }
+    }
+
+    fn find_run(&self, state: &mut Guard<'_, State, O>, place: Place, tried: &mut Tried) -> Found {
         let Place { units, align, room } = place;
         if room > units {
-            self.make_room(os, state, room);
-            if let Some(run) = state.runs.take_with_room(&self.blocks, units, room) {
-                return Some(run);
+            if !tried.room && self.is_worth_room(state, room) {
+                tried.room = true;
+                return Found::Needs(1);
             }
-            if let Some(run) = self.take_long(os, state, units) {
-                return Some(run);
+            if let Some(run) = state.runs.take_with_room(&self.blocks, units, room) {
+                return Found::Run(run);
+            }
+            match self.find_long(state, units, tried) {
+                Found::Nothing => (),
+                found => return found,
             }
         }
         if let Some(run) = state.runs.take(&self.blocks, units, align) {
-            return Some(run);
+            return Found::Run(run);
         }
         if state.runs.end_waiting(&self.blocks)
             && let Some(run) = state.runs.take(&self.blocks, units, align)
         {
-            return Some(run);
+            return Found::Run(run);
         }
-        let aligned = units.checked_add(align - 1)?;
-        let wanted = if align <= BLOCK_UNITS { units.max(1) } else { aligned };
-        self.grow(os, state, wanted.div_ceil(BLOCK_UNITS));
-        // Growth may have added less than hoped but next to free blocks.
-        let run = state.runs.take(&self.blocks, units, align);
-        if run.is_none() && state.runs.end_waiting(&self.blocks) {
-            return state.runs.take(&self.blocks, units, align);
+        if tried.run > 0 && tried.is_refused || tried.run == MOST_TRIES {
+            return Found::Nothing;
         }
-        run
+        tried.run += 1;
+        let wanted = if align <= BLOCK_UNITS { Some(units.max(1)) } else { units.checked_add(align - 1) };
+        wanted.map_or(Found::Nothing, |wanted| Found::Needs(wanted.div_ceil(BLOCK_UNITS)))
     }
 
-    /// Adds a block for the sake of `room` alone: where no run is twice as long, and all that is free is new,
-    /// for to pack what was never touched saves no memory. Only while the range is well used: addresses cost
-    /// page tables.
-    fn make_room(&self, os: &O, state: &mut Guard<'_, State, O>, room: u32) {
+    /// Whether a block is to be added for the sake of `room` alone: where no run is twice as long, and all that is free is
+    /// new, for to pack what was never touched saves no memory. Only while the range is well used: addresses cost page
+    /// tables.
+    fn is_worth_room(&self, state: &Guard<'_, State, O>, room: u32) -> bool {
         let runs = &state.runs;
-        let is_worth_it = room <= BLOCK_UNITS / 2
+        room <= BLOCK_UNITS / 2
             && runs.dirty_free < u64::from(room)
             && runs.is_well_used()
-            && !runs.has_run(&self.blocks, 2 * room);
-        if is_worth_it {
-            self.grow(os, state, 1);
-        }
+            && !runs.has_run(&self.blocks, 2 * room)
     }
 
     /// A run of more than half a block that is likely to grow: with as much room behind it. Where there is none the heap
     /// gets longer, as long as its range is well used: what is not touched costs addresses only.
-    fn take_long(&self, os: &O, state: &mut Guard<'_, State, O>, units: u32) -> Option<Run> {
-        let wide = units.checked_mul(2).filter(|wide| *wide > BLOCK_UNITS)?;
-        let run = state.runs.take_with_double(&self.blocks, units);
-        if run.is_some() || !state.runs.is_well_used() {
-            return run;
+    fn find_long(&self, state: &mut Guard<'_, State, O>, units: u32, tried: &mut Tried) -> Found {
+        let Some(wide) = units.checked_mul(2).filter(|wide| *wide > BLOCK_UNITS) else {
+            return Found::Nothing;
+        };
+        if let Some(run) = state.runs.take_with_double(&self.blocks, units) {
+            return Found::Run(run);
         }
-        self.grow(
-            os,
-            state,
-            wide.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.free_at_end(&self.blocks)).max(1),
-        );
-        state.runs.take_with_double(&self.blocks, units)
+        if tried.long || !state.runs.is_well_used() {
+            return Found::Nothing;
+        }
+        tried.long = true;
+        let free = state.runs.free_at_end(&self.blocks);
+        Found::Needs(wide.div_ceil(BLOCK_UNITS).saturating_sub(free).max(1))
     }
 
-    /// Maps what is missing behind a block that grows at the end of the heap, where nobody else is between: so it stays
-    /// where it is. Not while so much memory is free that it could move there, and double: else buffers that grow one after
-    /// the other would leave memory behind and fault in more.
-    pub(super) fn reach(&self, os: &O, state: &mut Guard<'_, State, O>, start: u32, units: u32, more: u32) {
+    /// Blocks that are missing behind a block that grows at the end of the heap, where nobody else is between: with them it
+    /// stays where it is. None while so much memory is free that it could move there, and double: else buffers that grow one
+    /// after the other would leave memory behind and fault in more.
+    pub(super) fn missing_behind(
+        &self,
+        state: &Guard<'_, State, O>,
+        start: u32,
+        units: u32,
+        more: u32,
+    ) -> Option<u32> {
         let (next, long) = (start + units, u64::from(units) + u64::from(more));
-        let Some(end) = next.checked_add(more) else { return };
-        let missing = end.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.blocks);
-        if missing > 0
-            && state.runs.dirty_free < 2 * long
-            && state.runs.are_free(&self.blocks, next, state.runs.blocks * BLOCK_UNITS - next)
-        {
-            self.grow(os, state, missing);
-        }
+        let missing = next.checked_add(more)?.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.blocks);
+        let is_last = || state.runs.are_free(&self.blocks, next, state.runs.blocks * BLOCK_UNITS - next);
+        (missing > 0 && state.runs.dirty_free < 2 * long && is_last()).then_some(missing)
     }
 
-    /// Maps at least `needed` further blocks in a row; fewer system calls for larger heaps.
-    fn grow(&self, os: &O, state: &mut Guard<'_, State, O>, needed: u32) {
-        let ours = state.runs.blocks - (state.runs.lost / u64::from(BLOCK_UNITS)) as u32;
+    /// Maps at least `needed` further blocks in a row, unless there are more already than `before`; fewer system calls for
+    /// larger heaps. False where that cannot be.
+    pub(super) fn grow(&self, os: &O, before: u32, needed: u32) -> bool {
+        let _growing = self.growing.lock();
+        let (blocks, lost) = {
+            let state = self.state.lock();
+            (state.runs.blocks, state.runs.lost)
+        };
+        if blocks != before {
+            return true;
+        }
+        let ours = blocks - (lost / u64::from(BLOCK_UNITS)) as u32;
         let left = self.most_blocks.load(Ordering::Relaxed).saturating_sub(ours);
         if needed > left {
-            return;
+            return false;
         }
-        let mut step = needed.max((state.runs.blocks / 16).min(32)).min(left);
+        let (mut first, mut step) = (blocks, needed.max((blocks / 16).min(32)).min(left));
         loop {
-            match self.add_blocks(os, state, step) {
-                Ok(()) => return,
+            match self.add_blocks(os, first, step) {
+                Ok(()) => return true,
                 Err(_) if step > needed => step = needed,
-                Err(MapRefusal::Taken) if self.pass_others(os, state, needed) => (),
-                Err(_) => return,
+                Err(MapRefusal::Taken) => match self.pass_others(os, first, needed) {
+                    Some(passed) => first += passed,
+                    None => return false,
+                },
+                Err(_) => return false,
             }
         }
     }
 
-    fn add_blocks(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> Result<(), MapRefusal> {
+    fn add_blocks(&self, os: &O, first: u32, count: u32) -> Result<(), MapRefusal> {
         if count > TRIED_FROM {
-            let (address, bytes) =
-                (self.address_of(state.runs.blocks * BLOCK_UNITS), count as usize * BLOCK_BYTES);
+            let (address, bytes) = (self.address_of(first * BLOCK_UNITS), count as usize * BLOCK_BYTES);
             os.map_at(address, bytes)?;
             os.unmap(address, bytes);
         }
-        if !self.prepare_blocks(os, state.runs.blocks, count) {
+        if !self.prepare_blocks(os, first, count) {
             return Err(MapRefusal::Exhausted);
         }
-        self.map_blocks(os, state, count)
+        self.map_blocks(os, first, count)
     }
 
-    fn map_blocks(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> Result<(), MapRefusal> {
-        let first = state.runs.blocks;
+    fn map_blocks(&self, os: &O, first: u32, count: u32) -> Result<(), MapRefusal> {
         let (address, bytes) = (self.address_of(first * BLOCK_UNITS), count as usize * BLOCK_BYTES);
         os.map_at(address, bytes)?;
         os.name_pages(address, bytes, Purpose::Heap);
         if self.forbid_huge_pages.load(Ordering::Relaxed) {
             os.forbid_huge_pages(address, bytes);
         }
+        // One long block has an owner in its first unit alone.
+        if count <= TRIED_FROM {
+            self.touch_map(first * BLOCK_UNITS, count * BLOCK_UNITS);
+        }
+        let mut state = self.state.lock();
         (0..count).for_each(|_| state.runs.add_block(&self.blocks));
         let waiting = core::mem::take(&mut state.waiting);
         state.runs.let_wait(&self.blocks, first, waiting);
-        self.note_grown(state);
+        self.note_grown(&mut state);
         Ok(())
     }
 
@@ -227,16 +284,15 @@ impl<O: Os> Pages<O> {
             && self.blocks.ensure(os, after)
     }
 
-    /// Passes over what others have mapped behind the heap, to where `needed` blocks in a row are free.
-    fn pass_others(&self, os: &O, state: &mut Guard<'_, State, O>, needed: u32) -> bool {
-        let first = state.runs.blocks;
-        let Some(last) = self.last_place(first, needed) else { return false };
+    /// Passes over what others have mapped behind the heap, to where `needed` blocks in a row are free: so many blocks.
+    fn pass_others(&self, os: &O, first: u32, needed: u32) -> Option<u32> {
+        let last = self.last_place(first, needed)?;
         let is_free = |distance: u32| {
             let address = self.address_of((first + distance) * BLOCK_UNITS);
             let bytes = needed as usize * BLOCK_BYTES;
             os.map_at(address, bytes).map(|()| os.unmap(address, bytes)).is_ok()
         };
-        nearest_free(last, is_free).is_some_and(|distance| self.pass(os, state, distance))
+        nearest_free(last, is_free).filter(|distance| self.pass(os, first, *distance))
     }
 
     /// How far from the next block the last place for `needed` blocks is.
@@ -245,8 +301,8 @@ impl<O: Os> Pages<O> {
     }
 
     /// Adds a gap of `count` blocks. Over it the tables can be read, but take no memory.
-    fn pass(&self, os: &O, state: &mut Guard<'_, State, O>, count: u32) -> bool {
-        let (first, after) = (state.runs.blocks as usize, (state.runs.blocks + count) as usize);
+    fn pass(&self, os: &O, first: u32, count: u32) -> bool {
+        let (first, after) = (first as usize, (first + count) as usize);
         let units = after * BLOCK_UNITS as usize;
         let before =
             [self.classes.range().1, self.owners.range().1, self.allocated.range().1, self.marks.range().1];
@@ -259,8 +315,9 @@ impl<O: Os> Pages<O> {
             && self.blocks.pass(os, after);
         // What lies in a step that both sides share.
         if passed && self.prepare_blocks(os, after as u32, 0) {
+            let mut state = self.state.lock();
             state.runs.add_gap(&self.blocks, count);
-            self.note_grown(state);
+            self.note_grown(&mut state);
             return true;
         }
         let [classes, owners, allocated, marks] = before;

@@ -22,6 +22,7 @@ mod repair;
 mod runs;
 mod span;
 mod table;
+mod touch;
 mod untidy;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
@@ -31,10 +32,10 @@ pub use figures::{LargeStats, Mapping, PageStats};
 pub use grow::Place;
 pub use limits::Limits;
 pub use runs::{Block, Run};
-pub use span::{Span, SpanId, TIDY, is_idle};
+pub use span::{CLOSED, OPENED, Span, SpanId, TIDIED, TIDY, is_idle};
 pub use table::Table;
 
-use crate::base::locks::{Rank, Ranked};
+use crate::base::locks::{Growing, Rank, Ranked};
 use crate::base::noted::Noted;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use crate::base::ticks::{AtomicTick, Tick};
@@ -83,6 +84,8 @@ pub struct Pages<O: Os> {
     blocks: BlockTable,
     /// Blocks that the heap may have; the range is longer.
     most_blocks: AtomicU32,
+    /// Held while the heap grows, over what is asked of the system. `State`'s lock is taken inside, for an instant.
+    pub(crate) growing: Mutex<Growing, O>,
     state: Mutex<State, O>,
     posted: Posted,
     /// The heap's time in ticks, moved by whoever keeps it.
@@ -181,6 +184,7 @@ impl<O: Os> Pages<O> {
             untidy: Table::new(),
             blocks: BlockTable::new(),
             most_blocks: AtomicU32::new(0),
+            growing: Mutex::new(Growing),
             state: Mutex::new(State {
                 runs: Runs::new(),
                 unused_spans: SpanId::NONE,
@@ -210,6 +214,7 @@ impl<O: Os> Pages<O> {
 
     #[cfg(any(test, feature = "fake-os"))]
     pub fn each_lock(&self, take: &mut dyn FnMut(&dyn AnyLock)) {
+        take(&self.growing);
         take(&self.releasing);
         take(&self.state);
     }

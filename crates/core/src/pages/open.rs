@@ -1,6 +1,7 @@
 //! The life of a span: opened for a class or a large block, and resized.
 
 use super::grow::Place;
+use super::release::LeftOut;
 use super::{Pages, Span, SpanId, State};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
@@ -23,13 +24,14 @@ impl<O: Os> Pages<O> {
         if bytes > self.range_bytes() || !self.fits_limits(os, bytes) {
             return None;
         }
-        let mut state = self.lock();
+        let state = self.lock();
         if !self.is_allowed(&state, units) {
             return None;
         }
-        let id = self.unused_span(os, &mut state)?;
-        let Some(run) = self.take_run(os, &mut state, place) else {
-            self.recycle_span(&mut state, id);
+        let (mut state, run) = self.take_run(os, state, place);
+        let run = run?;
+        let Some((id, is_new)) = self.unused_span(&mut state) else {
+            state.runs.put(&self.blocks, run.start, units, self.clock.load());
             return None;
         };
         let span = self.span(id);
@@ -39,9 +41,17 @@ impl<O: Os> Pages<O> {
         state.opened(span);
         self.limits.footprint.note(self.footprint_of(&state));
         self.set_untidy(id, class.is_small());
-        self.admit_to_dumps(os, &mut state, run.start, units);
+        let left_out = self.admit_to_dumps(&mut state, run.start, units);
         self.set_owner(run.start, units, class, id, class == SizeClass::LARGE);
         self.note_begun(&mut state, run.start + units, class, place.room > units);
+        drop(state);
+        self.tell_dumps(os, left_out);
+        if is_new {
+            self.touch_next_span(id);
+        }
+        if class.is_small() {
+            self.touch_bits(run.start, units);
+        }
         Some((id, run.zeroed))
     }
 
@@ -51,19 +61,19 @@ impl<O: Os> Pages<O> {
             <= self.limits.hard().unwrap_or(usize::MAX)
     }
 
-    fn unused_span(&self, os: &O, state: &mut Guard<'_, State, O>) -> Option<SpanId> {
+    /// A descriptor, and whether nobody ever had it. There are as many as units, unless the table is at its end.
+    fn unused_span(&self, state: &mut Guard<'_, State, O>) -> Option<(SpanId, bool)> {
         let id = state.unused_spans;
         if id != SpanId::NONE {
             state.unused_spans = self.span(id).next();
-            return Some(id);
+            return Some((id, false));
         }
         let fresh = state.spans;
-        let count = fresh as usize + 1;
-        if count > self.spans.capacity() || !self.spans.ensure(os, count) || !self.untidy.ensure(os, count) {
+        if fresh as usize >= self.spans.usable() || fresh as usize >= self.untidy.usable() {
             return None;
         }
         state.spans += 1;
-        Some(SpanId(fresh))
+        Some((SpanId(fresh), true))
     }
 
     /// Makes the span of the large block at an address `units` long where it lies, for `requested` bytes:
@@ -79,33 +89,44 @@ impl<O: Os> Pages<O> {
         if !self.is_large_at(&state, id, address) {
             return false;
         }
+        if let Some(blocks) = self.missing_behind(&state, span.start.get(), span.units.get(), missing()) {
+            let before = state.runs.blocks;
+            drop(state);
+            self.grow(os, before, blocks);
+            state = self.lock();
+            if !self.is_large_at(&state, id, address) {
+                return false;
+            }
+        }
         state.large.remove(span);
         // Of two threads that resize one block, the other may have been first.
         let more = missing();
-        let fits = more == 0 || self.extend(os, &mut state, span, more);
+        let (mut fits, mut left_out) = (true, None);
+        if more > 0 {
+            (fits, left_out) = self.extend(&mut state, span, more);
+        }
         if fits {
             self.shrink(&mut state, span, units);
             span.requested.set(requested);
         }
         state.large_grew_by(span);
+        drop(state);
+        self.tell_dumps(os, left_out);
         fits
     }
 
-    fn extend(&self, os: &O, state: &mut Guard<'_, State, O>, span: &Span, more: u32) -> bool {
+    /// Whether it could be, and what of it is left out of core files.
+    fn extend(&self, state: &mut Guard<'_, State, O>, span: &Span, more: u32) -> (bool, Option<LeftOut>) {
         let (start, units) = (span.start.get(), span.units.get());
-        if !self.is_allowed(state, more) {
-            return false;
-        }
-        self.reach(os, state, start, units, more);
-        if state.runs.extend(&self.blocks, start, units, more).is_none() {
-            return false;
+        if !self.is_allowed(state, more) || state.runs.extend(&self.blocks, start, units, more).is_none() {
+            return (false, None);
         }
         span.units.set(units + more);
         self.limits.footprint.note(self.footprint_of(state));
-        self.admit_to_dumps(os, state, start + units, more);
+        let left_out = self.admit_to_dumps(state, start + units, more);
         self.write_classes(start + units, more, SizeClass::LARGE);
         self.note_begun(state, start + units + more, SizeClass::LARGE, false);
-        true
+        (true, left_out)
     }
 
     fn shrink(&self, state: &mut Guard<'_, State, O>, span: &Span, units: u32) {

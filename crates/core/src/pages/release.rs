@@ -35,6 +35,12 @@ struct Wish {
     ticks: Ticks,
 }
 
+/// Blocks that are left out of core files, and what lies between.
+pub(super) struct LeftOut {
+    first: u32,
+    last: u32,
+}
+
 /// Blocks that are looked at while the lock is held.
 const BLOCKS_PER_LOOK: u32 = 256;
 
@@ -190,24 +196,47 @@ impl<O: Os> Pages<O> {
         block.huge = if unused { Huge::No } else { Huge::Broken };
     }
 
-    /// Lets the blocks of a run into core files again. The system is asked once, whatever lies between.
-    pub(super) fn admit_to_dumps(&self, os: &O, _held: &mut Guard<'_, State, O>, start: u32, units: u32) {
-        let mut left_out: Option<(u32, u32)> = None;
+    /// Notes that the blocks of a run change, and which of them `tell_dumps` is to let into core files again.
+    pub(super) fn admit_to_dumps(
+        &self,
+        _held: &mut Guard<'_, State, O>,
+        start: u32,
+        units: u32,
+    ) -> Option<LeftOut> {
+        let mut left_out: Option<LeftOut> = None;
         for number in start / BLOCK_UNITS..=(start + units - 1) / BLOCK_UNITS {
             // SAFETY: blocks belong to the holder of the state.
             let block = unsafe { &mut *self.blocks.at(number as usize) };
             block.changed_at = self.clock.load();
-            if block.undumped {
-                left_out = Some((left_out.map_or(number, |(first, _)| first), number));
+            if core::mem::take(&mut block.undumped) {
+                left_out =
+                    Some(LeftOut { first: left_out.map_or(number, |found| found.first), last: number });
             }
         }
-        let Some((first, last)) = left_out else { return };
+        left_out
+    }
+
+    /// Lets blocks into core files that a run of the caller lies in. The system is asked once, whatever lies between, and
+    /// without the lock.
+    #[inline]
+    pub(super) fn tell_dumps(&self, os: &O, left_out: Option<LeftOut>) {
+        if let Some(LeftOut { first, last }) = left_out {
+            self.ask_for_dumps(os, first, last);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask_for_dumps(&self, os: &O, first: u32, last: u32) {
         let bytes = (last + 1 - first) as usize * BLOCK_BYTES;
         if os.set_dumped(self.address_of(first * BLOCK_UNITS), bytes, true) {
-            for number in first..=last {
-                // SAFETY: as above.
-                unsafe { (*self.blocks.at(number as usize)).undumped = false };
-            }
+            return;
+        }
+        // To be tried again with the next run there.
+        let _held = self.lock();
+        for number in first..=last {
+            // SAFETY: blocks belong to the holder of the state.
+            unsafe { (*self.blocks.at(number as usize)).undumped = true };
         }
     }
 

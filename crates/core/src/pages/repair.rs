@@ -46,6 +46,10 @@ impl<O: Os> Pages<O> {
                 self.releasing.release();
             }
         }
+        if outermost {
+            // What was posted is closed before classes count their spans.
+            drop(self.lock());
+        }
     }
 
     /// Counts the pages anew that were given back inside open spans. For a repair.

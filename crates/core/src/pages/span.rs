@@ -19,6 +19,13 @@ impl SpanId {
     pub const NONE: SpanId = SpanId(u32::MAX);
 }
 
+/// In place of the number of a list: a thread has opened the span, and its class does not know it yet.
+pub const OPENED: u8 = u8::MAX;
+/// A thread gives pages of the span back, and its class knows it.
+pub const TIDIED: u8 = OPENED - 1;
+/// The span is empty, its class does not know it any more, and the page heap is about to take its units.
+pub const CLOSED: u8 = OPENED - 2;
+
 /// A span whose idle pages are all gone.
 pub const TIDY: Tick = Tick(u32::MAX);
 
@@ -39,7 +46,7 @@ pub struct Span {
     pub units: Noted<u32>,
     /// NONE while unused.
     class: Noted<u8>,
-    /// The list of its class that it is in.
+    /// The list of its class that it is in, or why it is in none.
     pub list: Noted<u8>,
     /// Free blocks: the ones in `free_bits`.
     pub free: Noted<u32>,
@@ -65,7 +72,7 @@ impl Span {
         self.start.set(start);
         self.units.set(units);
         self.set_class(class);
-        self.list.set(0);
+        self.list.set(OPENED);
         self.requested.set(0);
         self.set_released(0);
         let mut left = class.shape().blocks;
@@ -75,6 +82,11 @@ impl Span {
             word.set(if left >= 64 { u64::MAX } else { (1u64 << left) - 1 });
             left = left.saturating_sub(64);
         }
+    }
+
+    /// Writes what is there already, for the memory to be there.
+    pub fn touch_memory(&self) {
+        self.start.touch();
     }
 
     pub fn class(&self) -> SizeClass {

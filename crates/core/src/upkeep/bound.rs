@@ -49,6 +49,7 @@ impl<O: Os> Upkeep<O> {
     }
 
     fn learn_cpus(&self, below: &Below<'_, O>) {
+        below.os.learn_domains();
         self.apply_bound(below, below.os.usable_cpus(below.cache.cpus_seen()));
     }
 

@@ -13,11 +13,15 @@ const ATTEMPTS: usize = 8;
 const MOST_SLABS: u64 = 1 << 16;
 /// Who holds a lock sets this bit of its word.
 const HELD: u64 = 1;
+/// More than the bytes that a domain's transfer arrays have for their lengths.
+const MOST_ROW_BYTES: u64 = 1 << 20;
 
 pub struct Counters<'a> {
     pub layout: &'a Layout,
     heap: Vec<u8>,
     pub slabs: Vec<Slab>,
+    /// The transfer arrays of further domains of CPUs.
+    pub rows: Vec<Row>,
     /// What moved while we read; none where nothing did.
     pub torn: Option<String>,
     /// Places that this library does not have.
@@ -34,6 +38,12 @@ impl Drop for Counters<'_> {
 pub struct Slab {
     pub at: u64,
     words: Vec<u8>,
+}
+
+/// The lengths of a further domain's transfer arrays.
+pub struct Row {
+    pub at: u64,
+    lengths: Vec<u8>,
 }
 
 /// The numbers of one name, one for each class: looked up once for all of them.
@@ -93,13 +103,20 @@ impl<'a> Counters<'a> {
     /// The counters, and how many of them are not of one moment.
     fn attempt(memory: &Memory, layout: &'a Layout) -> io::Result<(Self, usize)> {
         let heap = layout.room();
-        let mut counters =
-            Counters { layout, heap, slabs: Vec::new(), torn: None, missing: RefCell::default() };
+        let mut counters = Counters {
+            layout,
+            heap,
+            slabs: Vec::new(),
+            rows: Vec::new(),
+            torn: None,
+            missing: RefCell::default(),
+        };
         read_heap(memory, layout, &mut counters.heap)?;
         if !counters.is_started() {
             return Ok((counters, 0));
         }
         counters.slabs = counters.read_slabs(memory)?;
+        counters.rows = counters.read_rows(memory)?;
         let mut later = layout.room();
         read_heap(memory, layout, &mut later)?;
         let before = std::mem::replace(&mut counters.heap, later);
@@ -135,6 +152,24 @@ impl<'a> Counters<'a> {
         made.map(|at| Ok(Slab { at, words: memory.bytes(at, self.layout.slab_end as u64)? })).collect()
     }
 
+    /// The transfer arrays of further domains, as far as there are such.
+    fn read_rows(&self, memory: &Memory) -> io::Result<Vec<Row>> {
+        let rows = self.of_some_libraries("transfer.rows");
+        let bytes = self.layout.constant("transfer.row_bytes").unwrap_or(0).min(MOST_ROW_BYTES);
+        let starts = (0..rows.place.map_or(0, |place| place.count)).map(|number| rows.of(number));
+        let read = |at| Ok(Row { at, lengths: memory.bytes(at, bytes)? });
+        starts.filter(|at| *at != 0).map(read).collect()
+    }
+
+    /// Blocks in the transfer arrays of a class, of all domains.
+    pub fn transferred(&self, class: usize) -> u64 {
+        let [stride, cached] = ["transfer.row_stride", "transfer.row_cached"]
+            .map(|name| self.layout.constant(name).unwrap_or(0) as usize);
+        let in_row = |row: &Row| number(&row.lengths, class * stride + cached, 4);
+        let further = self.rows.iter().map(in_row).fold(0, u64::saturating_add);
+        self.column("class.transfer").of(class).saturating_add(further)
+    }
+
     /// How many classes differ from what was read before, or cannot be; and what else.
     fn moved_since(&self, before: &[u8]) -> (usize, Vec<&'static str>) {
         let is_same = |column: &Column, index| column.of(index) == column.in_bytes(before, index);
@@ -149,7 +184,7 @@ impl<'a> Counters<'a> {
             let blocks = spans.of(class).saturating_mul(shape.map_or(0, |shape| shape.blocks));
             [spans, free, transfer].iter().all(|column| is_same(column, class))
                 && !locks.iter().any(|lock| is_held(lock, class))
-                && transfer.of(class).saturating_add(free.of(class)).saturating_add(cached.of(class))
+                && self.transferred(class).saturating_add(free.of(class)).saturating_add(cached.of(class))
                     <= blocks
         };
         let classes = (0..self.layout.classes.len()).filter(|class| !stands(*class)).count();

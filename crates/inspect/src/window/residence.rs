@@ -91,6 +91,9 @@ fn metadata(counters: &Counters) -> Vec<(u64, u64)> {
     let tables = tables.next_multiple_of(1 << 16);
     ranges.push((counters.one("cache.base"), tables));
     ranges.push((counters.one("transfer.arrays"), counters.constant("transfer.arrays_bytes")));
+    let row = counters.layout.constant("transfer.row_bytes").unwrap_or(0);
+    let row = row.saturating_add(counters.constant("transfer.arrays_bytes"));
+    ranges.extend(counters.rows.iter().map(|of| (of.at, row)));
     let slab = counters.constant("slab.bytes");
     ranges.extend(counters.slabs.iter().map(|of| (of.at, slab)));
     ranges.retain(|(at, bytes)| *at != 0 && *bytes > 0);

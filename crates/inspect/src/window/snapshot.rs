@@ -192,8 +192,8 @@ impl Snapshot {
     }
 
     fn add_blocks(&mut self, counters: &Counters, residence: &Residence) {
-        let [of_spans, of_transfer, of_free, bytes, requests] =
-            ["class.spans", "class.transfer", "class.free", "class.requested_bytes", "class.requests"]
+        let [of_spans, of_free, bytes, requests] =
+            ["class.spans", "class.free", "class.requested_bytes", "class.requests"]
                 .map(|name| counters.column(name));
         let of_quarantine = counters.of_some_libraries("class.quarantined");
         let cached = counters.cached();
@@ -203,7 +203,7 @@ impl Snapshot {
             if shape.block_bytes == 0 || (spans == 0 && cached_blocks == 0) {
                 continue;
             }
-            let transfer_blocks = of_transfer.of(number);
+            let transfer_blocks = counters.transferred(number);
             let free_blocks = of_free.of(number);
             let quarantined_blocks = of_quarantine.of(number);
             let elsewhere = [cached_blocks, transfer_blocks, free_blocks, quarantined_blocks];

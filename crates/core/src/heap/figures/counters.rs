@@ -140,9 +140,15 @@ impl<O: Os> Heap<O> {
         });
         self.cache.each_mapping(&mut take);
         self.profile.each_mapping(&mut take);
+        let mut take_made = |start, bytes| {
+            if start != 0 {
+                take(start, bytes);
+            }
+        };
+        self.central.each_mapping(&mut take_made);
         let [_, slots] = self.guards.mappings();
-        let others = [self.central.arrays(), slots, self.probing.mapping(), self.empties.notes()];
-        others.into_iter().filter(|(start, _)| *start != 0).for_each(|(start, bytes)| take(start, bytes));
+        let others = [slots, self.probing.mapping(), self.empties.notes()];
+        others.into_iter().for_each(|(start, bytes)| take_made(start, bytes));
     }
 
     /// Bytes of the pages that guarded blocks have, in memory or not.

@@ -5,6 +5,7 @@ use crate::base::locks::Rank;
 use crate::base::memory::fill;
 use crate::os::fake::Fake;
 use crate::os::{Wait, witness};
+use core::sync::atomic::Ordering::Relaxed;
 
 const SIZES: [usize; 8] = [1, 100, 1000, 20_000, 40_000, 100_000, 250_000, 300_000];
 
@@ -14,6 +15,7 @@ fn no_call_of_a_handler_waits_for_a_lock() {
     let many: Vec<usize> = (0..200).map(|_| heap.allocate(300_000)).collect();
     let old: Vec<usize> = SIZES.into_iter().map(|bytes| heap.allocate(bytes)).collect();
     old.iter().zip(SIZES).for_each(|(block, bytes)| fill(*block, bytes, 1));
+    heap.os.is_handler.store(true, Relaxed);
     heap.inside(|| {
         // As if the interrupted work had the last lock of all: waiting for any stops this process.
         witness::taken(Fake::mark, Rank::State);

@@ -76,8 +76,9 @@ fn what_the_heap_knows_about_blocks_goes_with_their_memory() {
 fn bytes_of_caches(heap: &Heap<Fake>) -> [u64; 2] {
     let mut caches = 0;
     heap.cache.each_mapping(|start, length| caches += heap.resident(start, length));
-    let (start, length) = heap.central.arrays();
-    [caches, heap.resident(start, length)]
+    let mut arrays = 0;
+    heap.central.each_mapping(&mut |start, length| arrays += heap.resident(start, length));
+    [caches, arrays]
 }
 
 #[test]

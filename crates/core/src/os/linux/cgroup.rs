@@ -131,18 +131,26 @@ fn set_of(group: &Group<'_>) -> Option<usize> {
 
 /// How many there are in a list such as `0-3,8`; none where it is empty or cut off.
 fn count_of(list: &[u8]) -> Option<usize> {
-    let list = list.strip_suffix(b"\n")?;
     let mut count = 0;
-    for range in list.split(|byte| *byte == b',') {
+    each_range(list, &mut |first, last| count += last - first + 1)?;
+    Some(count)
+}
+
+/// Calls `take` with the first and the last number of each part of such a list.
+pub(super) fn each_range(list: &[u8], take: &mut dyn FnMut(usize, usize)) -> Option<()> {
+    for range in list.strip_suffix(b"\n")?.split(|byte| *byte == b',') {
         let mut ends = range.splitn(2, |byte| *byte == b'-');
         let first = number(ends.next()?)?;
         let last = match ends.next() {
             Some(last) => number(last)?,
             None => first,
         };
-        count += last.checked_sub(first)? + 1;
+        if last < first {
+            return None;
+        }
+        take(first, last);
     }
-    Some(count)
+    Some(())
 }
 
 /// The memory group that leaves the least room.

@@ -5,6 +5,7 @@ mod background;
 mod cgroup;
 mod chance;
 mod cpus;
+mod domains;
 mod files;
 mod filter;
 mod huge;
@@ -22,12 +23,14 @@ mod thread;
 #[cfg(target_arch = "x86_64")]
 pub mod unwind;
 
+pub use domains::MOST_DOMAINS;
 pub use filter::Filter;
 pub use stack::Interrupted;
 
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
 use allowed::{Allowed, Ask};
 use cpus::Cpus;
+use domains::Domains;
 
 /// The real system. Every answer is asked for anew, as long as it may be: what it remembers is what may not be asked
 /// any more (`allowed`), and what was learnt before.
@@ -42,6 +45,9 @@ pub struct Linux {
     cpus_at_load: AtomicUsize,
     /// The system has no names for pages: it is not asked again.
     has_no_names: AtomicBool,
+    domains: Domains,
+    /// Where each thread has its area for the sequences, from the thread pointer on; 0 before it was asked for.
+    area: AtomicUsize,
 }
 
 impl Linux {
@@ -51,6 +57,8 @@ impl Linux {
             single_threaded: AtomicUsize::new(0),
             cpus_at_load: AtomicUsize::new(0),
             has_no_names: AtomicBool::new(false),
+            domains: Domains::new(),
+            area: AtomicUsize::new(0),
             registration: registration::Registration::new(),
         }
     }
@@ -115,6 +123,16 @@ impl Linux {
         let at_load = &self.cpus_at_load;
         _ = at_load.compare_exchange(0, cpus.allowed, Ordering::Relaxed, Ordering::Relaxed);
         Cpus { allowed: at_load.load(Ordering::Relaxed).max(cpus.allowed), ..cpus }
+    }
+
+    /// The CPU that this thread ran on when the kernel looked last, where threads are registered for the sequences.
+    fn cpu(&self) -> Option<usize> {
+        let area = self.area.load(Ordering::Relaxed);
+        if area == 0 {
+            return None;
+        }
+        // SAFETY: every thread has an area there.
+        usize::try_from(unsafe { sequences::cpu_id(area.cast_signed()) }).ok()
     }
 
     fn may_write_files(&self) -> bool {

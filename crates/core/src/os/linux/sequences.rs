@@ -32,11 +32,11 @@ fn glibc_area_offset() -> Option<isize> {
     }
 }
 
-/// What the kernel wrote into this thread's area.
+/// What the kernel wrote into this thread's area: negative where the thread is not registered.
 ///
 /// # Safety
 /// There is an area at this offset from the thread pointer.
-unsafe fn cpu_id(area: isize) -> i32 {
+pub(super) unsafe fn cpu_id(area: isize) -> i32 {
     let cpu_id: i32;
     // SAFETY: by the caller's promise.
     unsafe {

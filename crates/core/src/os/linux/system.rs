@@ -183,7 +183,9 @@ impl Os for Linux {
     }
 
     fn sequence_area(&self) -> Option<SequenceArea> {
-        sequences::area()
+        let area = sequences::area()?;
+        self.area.store(area.area.cast_unsigned(), Ordering::Relaxed);
+        Some(area)
     }
 
     #[cfg(target_arch = "aarch64")]
@@ -195,7 +197,12 @@ impl Os for Linux {
     }
 
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
-        if self.may(Ask::Register) { registration::area() } else { Err(NoSequences::Kernel) }
+        if !self.may(Ask::Register) {
+            return Err(NoSequences::Kernel);
+        }
+        let area = registration::area()?;
+        self.area.store(area.area.cast_unsigned(), Ordering::Relaxed);
+        Ok(area)
     }
 
     fn enter_sequences(&self) -> bool {
@@ -230,6 +237,17 @@ impl Os for Linux {
     fn usable_cpus(&self, seen: usize) -> usize {
         let ask = || cpus::within_groups(self.ask_for_cpus().allowed.max(seen));
         self.allowed.cpus(self.allowed.may_read(), ask)
+    }
+
+    fn learn_domains(&self) {
+        if !self.domains.are_known() && self.allowed.may_read() {
+            self.domains.learn(|path, room| files::read_once(path, room).ok());
+        }
+    }
+
+    #[inline]
+    fn domain(&self) -> usize {
+        if self.domains.are_several() { self.cpu().map_or(0, |cpu| self.domains.of(cpu)) } else { 0 }
     }
 
     fn random(&self) -> u64 {
