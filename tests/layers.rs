@@ -22,13 +22,13 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/os/linux",
         module: "crate::os::linux",
-        files: "thread chance memory moves files process huge cgroup cpus sequences registration lending stack unwind filter
+        files: "thread chance memory moves files process huge cgroup cpus domains sequences registration lending stack unwind filter
             allowed mod background system",
     },
     Order {
         folder: "crates/core/src/pages",
         module: "crate::pages",
-        files: "bits span table posted ahead runs runs/gaps runs/take runs/mend block_table mod map untidy close figures release limits
+        files: "bits span table posted ahead runs runs/gaps runs/take runs/mend block_table mod map touch untidy close figures release limits
             begun place grow open repair verify window",
     },
     Order {
@@ -39,7 +39,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/central",
         module: "crate::central",
-        files: "budget places transfer lists mod verify window",
+        files: "budget places transfer arrays lists mod verify window",
     },
     Order {
         folder: "crates/core/src/cache",

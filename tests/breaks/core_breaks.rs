@@ -255,9 +255,21 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "empty_spans_stay",
-        "if span.is_empty() && self.free_blocks > span.blocks() as usize {",
+        "if span.is_empty() && self.free_blocks - self.free_away > span.blocks() as usize {",
         "if span.is_empty() && self.free_blocks > usize::MAX / 2 {",
         "a_span_whose_last_block_returns_goes_back_to_the_page_heap",
+    ),
+    core(
+        "what_was_away_is_lost_in_a_child",
+        "let is_left = || outermost && (*place.spans.as_ptr()).has_any_away();",
+        "let is_left = || false && outermost && (*place.spans.as_ptr()).has_any_away();",
+        "what_threads_had_away_that_are_gone_is_listed_again_in_a_child",
+    ),
+    core(
+        "other_domains_are_not_asked",
+        "if taken.blocks < out.len() && self.domains.are_several() {",
+        "if false && taken.blocks < out.len() && self.domains.are_several() {",
+        "each_domain_has_arrays_of_its_own_and_takes_from_others_before_the_heap_grows",
     ),
     core(
         "blocks_that_come_back_stay_given",

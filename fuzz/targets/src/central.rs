@@ -26,6 +26,7 @@ enum Step {
     Refuse(u8),
     Grant,
     Repair,
+    Domain(u8),
 }
 
 fn class_of(number: u8) -> SizeClass {
@@ -86,6 +87,7 @@ pub fn run(input: &[u8]) {
             }
             Step::Refuse(after) => system.refuse_after(Request::Commit, after as u64 % 4),
             Step::Grant => system.grant(Request::Commit),
+            Step::Domain(number) => system.domain.store(number as usize % 5, Ordering::Relaxed),
             Step::Repair => {
                 std::thread::scope(|scope| {
                     scope.spawn(|| central.each_lock(&mut |lock| lock.hold()));
@@ -112,6 +114,5 @@ pub fn run(input: &[u8]) {
     assert_eq!((central.verify(&pages), central.budget.taken()), (0, 0));
     pages.verify();
     pages.each_reservation(|start, bytes| system.unmap(start, bytes.max(1)));
-    let (start, bytes) = central.arrays();
-    system.unmap(start, bytes);
+    central.each_mapping(&mut |start, bytes| system.unmap(start, bytes.max(1)));
 }

@@ -342,7 +342,7 @@ pub struct Tidying {
 }
 
 /// Gives the pages of a span back that are idle, with no lock in hand. Those that went.
-pub fn give_back<O: Os>(os: &O, pages: &Pages<O>, id: SpanId, idle: u128) -> u128 {
+pub fn release_pages<O: Os>(os: &O, pages: &Pages<O>, id: SpanId, idle: u128) -> u128 {
     let start = pages.address_of(pages.span(id).start.get());
     let (mut gone, page) = (0, os.page_bytes().max(PAGE_BYTES));
     if pages.is_huge(start) {

@@ -378,7 +378,7 @@ impl<O: Os> Central<O> {
         }
         let Some(tidying) = held.begin_tidy(pages, id, ticks) else { return 0 };
         drop(held);
-        let gone = lists::give_back(os, pages, id, tidying.idle);
+        let gone = lists::release_pages(os, pages, id, tidying.idle);
         lists.lock().end_tidy(pages, id, tidying, gone);
         gone.count_ones() as usize * PAGE_BYTES
     }

@@ -515,7 +515,7 @@ fn what_threads_had_away_that_are_gone_is_listed_again_in_a_child() {
     let gone = || {
         let lists = &middle.central.class(class).spans;
         let tidying = lists.lock().begin_tidy(&middle.pages, tidied, Ticks(0)).expect("idle pages");
-        lists::give_back(&middle.os, &middle.pages, tidied, tidying.idle);
+        lists::release_pages(&middle.os, &middle.pages, tidied, tidying.idle);
         lists.lock().leave();
         let opened = middle.pages.open_span(&middle.os, class).unwrap();
         lists.lock().leave();

@@ -188,15 +188,15 @@ impl Fake {
     }
 
     /// Panics where a thread asks the system while it holds a lock that mallocs and frees wait for.
-    fn look_for_locks(&self, request: &str) {
+    fn look_for_locks(&self, request: impl core::fmt::Debug) {
         for rank in [Rank::Transfer, Rank::Spans, Rank::State] {
             let holds = !self.is_handler.load(Relaxed) && super::witness::holds(Self::mark, rank);
-            assert!(!holds, "the system is asked for {request} under `{}`", rank.name());
+            assert!(!holds, "the system is asked for {request:?} under `{}`", rank.name());
         }
     }
 
     fn grants(&self, request: Request) -> bool {
-        self.look_for_locks(&format!("{request:?}"));
+        self.look_for_locks(request);
         if let Some(meanwhile) = self.meanwhile {
             meanwhile(request);
         }
