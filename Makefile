@@ -74,9 +74,10 @@ test: setup-test lint libraries loom races ## everything the project promises: s
 fresh-test: setup-fresh ## both commands in fresh Debians 12 and 13, as a user without Rust, and what they left there
 	scripts/fresh-test
 
-bench: setup-demo build ## every pattern against every allocator, interleaved: CSV, table and picture
+bench: setup-demo build ## every pattern against every allocator, and costs against size: tables and pictures
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- run
+	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- sizes
 
 # Its programs can be carried to a machine with more cores and without a network: scripts/many-cores names them.
 many-cores: setup-demo build ## throughput against cores, six patterns on every allocator: tables and picture

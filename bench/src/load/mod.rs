@@ -22,7 +22,7 @@ use crew::{Length, Work, Workload};
 use patterns::buffers::Buffers;
 use patterns::fast_path::{self, Order};
 use patterns::{
-    churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, steps, storage, timed,
+    beside, churn, false_sharing, growth, hand_over, large, mixed_life, slots, small, steps, storage, timed,
 };
 use std::time::Duration;
 
@@ -81,6 +81,8 @@ pub enum Pattern {
     TimedMixed,
     /// each call timed: 4 KiB to 4 MiB
     TimedLarge,
+    /// each call timed: 16 B to 256 KiB, while 10 GiB (--bytes) are taken and go back, again and again
+    TimedBeside,
     /// threads that hardly live (20,000 unless --operations or --seconds says otherwise)
     Churn,
     /// a process that holds 2 MiB: its resident memory
@@ -200,6 +202,10 @@ pub fn run(settings: &Settings) -> Result<Report> {
         (Pattern::TimedSmall, _) => run_timed(timed::Timed::small(), settings, &mut report),
         (Pattern::TimedMixed, _) => run_timed(timed::Timed::mixed(), settings, &mut report),
         (Pattern::TimedLarge, _) => run_timed(timed::Timed::large(), settings, &mut report),
+        (Pattern::TimedBeside, _) => {
+            beside::start(settings.bytes.unwrap_or(beside::BYTES));
+            run_timed(timed::Timed::mixed(), settings, &mut report);
+        }
         (_, None) => fill_in(&mut report, run_crew(settings)),
     }
     report.peak_rss_kib = report.peak_rss_kib.max(process::peak_resident_kib());

@@ -1,5 +1,6 @@
 //! One module per pattern; each says what it recreates.
 
+pub mod beside;
 pub mod buffers;
 pub mod churn;
 pub mod false_sharing;
