@@ -1,7 +1,7 @@
 /* On which node of memory do the blocks lie that a thread gets? Threads are bound to nodes, and each asks the kernel for every page of
  * the blocks that it has at the end, all written by it. Runs on any malloc.
  *   own        each thread replaces its blocks at random; as many threads as CPUs
- *   sleepers   the same with four times as many, which sleep between
+ *   sleepers   the same with three times as many, which sleep between
  *   handoff    each gives what it makes to a thread of the next node, which frees it
  *   heap       threads of the first node fill the heap, free all and end; then those of the others fill it
  *   later      the same, with a pause of PAUSE seconds between
@@ -23,7 +23,7 @@
 #define MOST_NODES 16
 #define MOST_THREADS 2048
 #define MOST_BLOCKS 65536
-#define ROUNDS 6
+#define ROUNDS 4
 #define BATCH 32
 #define PAUSE 4
 
@@ -286,7 +286,7 @@ int main(int given, char **arguments) {
         }
         run_all(1, each_node, 0, nodes);
     } else {
-        run_all(0, each_node * (is("sleepers") ? 4 : 1), 0, nodes);
+        run_all(0, each_node * (is("sleepers") ? 3 : 1), 0, nodes);
     }
     unsigned long pages = 0, elsewhere = 0, unknown = 0;
     for (int i = 0; i < threads; i++) {
