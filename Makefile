@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -162,6 +162,11 @@ aarch64: ## the libraries for aarch64: C programs, misuse, guards and real progr
 # Not a part of `make test` either: emulated machines take minutes.
 kernels: ## kernels of Debian under qemu, x86-64 and arm64: programs on both fronts, to docs/results/kernels.md
 	scripts/kernels
+
+# PEERS=FOLDER, LIBRARY=FILE and ONLY=NAME are handed on; the allocators that `make bench` builds are taken where they are, else Debian's.
+many-cpus: ## machines of 16 to 256 CPUs and of several nodes of memory under qemu: storms, and where blocks lie, to docs/results/many-cpus.md
+	@scripts/setup peers
+	MACHINES=many-cpus scripts/kernels
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -11,6 +11,12 @@ pub const BREAKS: &[Break] = &[
         Loom("loom_"),
     ),
     core(
+        "slabs_become_huge_pages",
+        "os.forbid_huge_pages(slab, SLAB_BYTES);",
+        "let _ = SLAB_BYTES;",
+        "a_slab_gets_no_huge_page_by_itself",
+    ),
+    core(
         "a_child_that_shares_the_memory_runs_sequences",
         "if registration::unregister(address, bytes) {",
         "if address != bytes {",

@@ -101,6 +101,9 @@ impl<O: Os> Cache<O> {
         }
         let Some((slab, is_whole)) = os.reserve_with_head(SLAB_BYTES, SLAB_HEAD_BYTES) else { return };
         os.name_pages(slab, SLAB_BYTES, Purpose::Tables);
+        // Of a slab some pages are written to, of most arrays none: where each touched block becomes a huge page, it would
+        // hold 2 MiB, on each CPU.
+        os.forbid_huge_pages(slab, SLAB_BYTES);
         if is_whole {
             Slab(slab).info().big.store(MAPPED, Ordering::Relaxed);
         }

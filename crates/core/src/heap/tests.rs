@@ -424,3 +424,13 @@ fn the_system_is_told_what_mappings_are_for() {
     assert_eq!(named(Purpose::Heap), blocks);
     assert!(named(Purpose::Tables) >= tables && named(Purpose::Emergency) > 0);
 }
+
+#[test]
+fn a_slab_gets_no_huge_page_by_itself() {
+    use core::sync::atomic::Ordering;
+    let heap = heap();
+    heap.allocate(100);
+    let mut slabs = 0;
+    heap.cache.each_mapping(|_, bytes| slabs += if bytes > 2 << 20 { bytes } else { 0 });
+    assert!(slabs > 0 && heap.os().forbidden.load(Ordering::Relaxed) == slabs);
+}

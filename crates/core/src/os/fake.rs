@@ -48,6 +48,8 @@ pub struct Fake {
     refuse_from: [AtomicU64; REQUESTS],
     /// Bytes of pages that were said to be for each purpose.
     pub named: [AtomicUsize; 4],
+    /// Bytes that must get no huge pages.
+    pub forbidden: AtomicUsize,
     pub usable_cpus: AtomicUsize,
     /// Calls come from a signal handler, whatever locks the work that it interrupted has.
     pub is_handler: AtomicBool,
@@ -135,6 +137,7 @@ impl Default for Fake {
             asked: [const { AtomicU64::new(0) }; REQUESTS],
             refuse_from: [const { AtomicU64::new(NEVER) }; REQUESTS],
             named: [const { AtomicUsize::new(0) }; 4],
+            forbidden: AtomicUsize::new(0),
             usable_cpus: AtomicUsize::new(2),
             is_handler: AtomicBool::new(false),
             domain: AtomicUsize::new(0),
@@ -359,7 +362,9 @@ impl Os for Fake {
         self.huge_pages
     }
 
-    fn forbid_huge_pages(&self, _: usize, _: usize) {}
+    fn forbid_huge_pages(&self, _: usize, bytes: usize) {
+        self.forbidden.fetch_add(bytes, Relaxed);
+    }
 
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
         if bytes > self.longest_mapping.load(Relaxed) {
