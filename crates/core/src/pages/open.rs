@@ -6,6 +6,9 @@ use super::{Pages, Span, SpanId, State};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
 
+/// A block that is taken as it is has at most this part more than was asked for.
+const LONGER_PART: u32 = 4;
+
 impl<O: Os> Pages<O> {
     /// A new span for blocks of `class`, all of them free.
     pub fn open_span(&self, os: &O, class: SizeClass) -> Option<SpanId> {
@@ -24,7 +27,14 @@ impl<O: Os> Pages<O> {
         if bytes > self.range_bytes() || !self.fits_limits(os, bytes) {
             return None;
         }
-        let state = self.lock();
+        let mut state = match self.state.lock_soon() {
+            Some(state) => state,
+            None => match self.take_posted(class, place) {
+                Some(id) => return Some((id, false)),
+                None => self.state.lock(),
+            },
+        };
+        self.settle(&mut state);
         if !self.is_allowed(&state, units) {
             return None;
         }
@@ -53,6 +63,29 @@ impl<O: Os> Pages<O> {
             self.touch_bits(run.start, units);
         }
         Some((id, run.zeroed))
+    }
+
+    /// A large block that another thread has freed while the lock was taken, as it is now, and is long enough: who waits to
+    /// take one need not wait for who has no CPU. It stays as long as it was, so it may be a quarter longer than it has to.
+    #[cold]
+    fn take_posted(&self, class: SizeClass, place: Place) -> Option<SpanId> {
+        let Place { units, align: 1, room: 0 } = place else { return None };
+        if class != SizeClass::LARGE {
+            return None;
+        }
+        let id_of = |posting: u64| SpanId(posting as u32);
+        let fits = |posting: u64| {
+            let span = self.span(id_of(posting));
+            span.class() == SizeClass::LARGE
+                && (units..=units + units / LONGER_PART).contains(&span.units.get())
+                && self.posting(id_of(posting), self.address_of(span.start.get())) == posting
+        };
+        self.posted.take_one(fits).map(id_of)
+    }
+
+    #[cfg(test)]
+    pub fn take_posted_for_test(&self, place: Place) -> Option<SpanId> {
+        self.take_posted(SizeClass::LARGE, place)
     }
 
     /// The look at the hard limit under the lock: several threads may have passed the one without it.

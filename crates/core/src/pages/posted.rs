@@ -8,7 +8,7 @@ use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Blocks that can wait. Beyond that who frees waits too.
 #[cfg(not(loom))]
-const PLACES: usize = 16;
+const PLACES: usize = 32;
 #[cfg(loom)]
 const PLACES: usize = 2;
 
@@ -93,6 +93,22 @@ impl Posted {
         self.count.load(Ordering::Relaxed) != 0
     }
 
+    /// Takes one that `fits`. Any thread may call; the block is its own then.
+    pub fn take_one(&self, fits: impl Fn(u64) -> bool) -> Option<u64> {
+        for place in &self.places {
+            let block = place.load(Ordering::Relaxed);
+            if block != 0
+                && fits(block)
+                // Acquire pairs with the Release in `post`.
+                && place.compare_exchange(block, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                return Some(block);
+            }
+        }
+        None
+    }
+
     /// Takes one after the other of those that are there. For the holder of the lock.
     pub fn take(&self) -> impl Iterator<Item = u64> {
         let waiting = self.places.iter().filter(|place| place.load(Ordering::Relaxed) != 0);
@@ -120,6 +136,16 @@ mod tests {
         assert!(posted.take().eq(1..=PLACES as u64));
         assert!(!posted.has_any() && posted.take().next().is_none());
         assert_eq!(posted.post(3), Post::Left, "it is a new block by now");
+    }
+
+    #[test]
+    fn one_that_fits_is_taken_by_one() {
+        let posted = Posted::new();
+        posted.post(5);
+        posted.post(7);
+        assert_eq!(posted.take_one(|block| block > 7), None);
+        assert_eq!((posted.take_one(|block| block > 5), posted.take_one(|block| block > 5)), (Some(7), None));
+        assert!(posted.take().eq([5]) && !posted.has_any());
     }
 
     #[test]
@@ -172,6 +198,19 @@ mod loom_tests {
     fn loom_each_block_that_was_posted_is_taken_once() {
         race([16, 32], true, |heard, taken| {
             assert_eq!((heard, taken), ([Post::Left; 2], vec![16, 32]));
+        });
+    }
+
+    #[test]
+    fn loom_a_block_that_two_threads_want_is_had_by_one() {
+        loom::model(|| {
+            let posted = Arc::new(Posted::new());
+            posted.post(16);
+            let other = posted.clone();
+            let thread = loom::thread::spawn(move || other.take_one(|_| true));
+            let taken = posted.take().count();
+            assert_eq!(taken + usize::from(thread.join().unwrap().is_some()), 1);
+            assert!(!posted.has_any());
         });
     }
 

@@ -425,3 +425,32 @@ fn a_long_block_that_comes_and_goes_takes_no_memory_for_owners_of_its_units() {
     assert!(bytes >= 256 << 10, "a word for each unit");
     assert!(os.resident_bytes(address, bytes).unwrap() <= 2 * os.page_bytes(), "only its first unit has one");
 }
+
+#[test]
+fn a_large_block_that_was_freed_while_the_lock_is_taken_serves_who_cannot_have_the_lock() {
+    let (os, pages) = pages();
+    let (long, _) = pages.open_large(&os, Place::of(100), 1_600_000).unwrap();
+    let (short, _) = pages.open_large(&os, Place::of(20), 300_000).unwrap();
+    let [long_start, short_start] = [long, short].map(|id| address(&pages, id));
+    let before = pages.stats();
+    pages.state.hold();
+    let meanwhile = || {
+        assert!(
+            pages.close_large(long, long_start, Tick(9)) && pages.close_large(short, short_start, Tick(9))
+        );
+        assert_eq!(pages.open_large(&os, Place::of(90), 1_400_000), Some((long, false)));
+        assert!(!pages.is_posted(long, long_start) && pages.is_posted(short, short_start));
+        // Not one that is too short, and not twice.
+        assert_eq!(pages.take_posted_for_test(Place::of(21)), None);
+        assert_eq!(pages.take_posted_for_test(Place::of(90)), None);
+        assert_eq!(pages.take_posted_for_test(Place { align: 2, ..Place::of(20) }), None);
+    };
+    std::thread::scope(|scope| scope.spawn(meanwhile).join()).unwrap();
+    // SAFETY: held above.
+    unsafe { pages.state.release() };
+    assert_eq!(pages.stats().large.blocks, before.large.blocks - 1, "the short one is closed");
+    assert_eq!(pages.span_of(long_start), Some(long));
+    pages.close_span(long, Tick(0));
+    assert_eq!(pages.stats().used, 0);
+    pages.verify();
+}
