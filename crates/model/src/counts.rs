@@ -216,8 +216,7 @@ fn calibrate() {
     let found = (middle(&mut holds), middle(&mut pairs), ticks::in_a_nanosecond());
     *counts = Counts { locks: [NO_LOCK; LOCKS], calls: [NOTHING; CALLS.len()], depth: 0, ..*counts };
     (counts.empty, counts.pair) = (found.0, found.1);
-    (counts.long, counts.fault) =
-        ((LONG_NANOSECONDS * found.2) as u64, (FAULT_NANOSECONDS * found.2) as u64);
+    (counts.long, counts.fault) = ((LONG_NANOSECONDS * found.2) as u64, (FAULT_NANOSECONDS * found.2) as u64);
 }
 
 fn seen() -> Seen {
@@ -307,8 +306,7 @@ impl Counts {
         self.depth = self.depth.saturating_sub(1);
         let held = self.held[self.depth.min(DEEPEST - 1)];
         let took = (now - held.since).saturating_sub(self.paused - held.paused + self.empty);
-        let (asked, asked_ticks) =
-            (self.asked.count - held.asked.count, self.asked.ticks - held.asked.ticks);
+        let (asked, asked_ticks) = (self.asked.count - held.asked.count, self.asked.ticks - held.asked.ticks);
         let timed = self.asked.timed - held.asked.timed;
         // An interrupted request makes an interrupted hold.
         let is_whole = timed == asked && self.is_whole(took - asked_ticks.min(took), now);

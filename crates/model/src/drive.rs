@@ -70,7 +70,12 @@ pub struct Request {
 /// Runs it in this process, which has one run only.
 pub fn run(tape: &Tape, cpus: usize, mode: Mode) -> Ran {
     system::set_cpus(cpus);
-    let mut driver = Driver { blocks: vec![(0, 0); tape.slots], cpus: cpus as u32, next_tick: 0, nothing: [0; 4096].into() };
+    let mut driver = Driver {
+        blocks: vec![(0, 0); tape.slots],
+        cpus: cpus as u32,
+        next_tick: 0,
+        nothing: [0; 4096].into(),
+    };
     let half = tape.steps.len() / 2 / STRETCH * STRETCH;
     let (warm, rest) = tape.steps.split_at(half);
     let (warm_times, times) = tape.times.split_at(half / STRETCH);
@@ -98,7 +103,12 @@ pub fn run(tape: &Tape, cpus: usize, mode: Mode) -> Ran {
 /// Runs all but the last steps, and steps through these; the first third of them only says who has which line.
 pub fn walk(tape: &Tape, cpus: usize, stepped: usize) -> Result<Seen> {
     system::set_cpus(cpus);
-    let mut driver = Driver { blocks: vec![(0, 0); tape.slots], cpus: cpus as u32, next_tick: 0, nothing: [0; 4096].into() };
+    let mut driver = Driver {
+        blocks: vec![(0, 0); tape.slots],
+        cpus: cpus as u32,
+        next_tick: 0,
+        nothing: [0; 4096].into(),
+    };
     let from = tape.steps.len().saturating_sub(stepped) / STRETCH * STRETCH;
     let (warm, rest) = tape.steps.split_at(from);
     driver.play(warm, &tape.times[..from / STRETCH], false);
@@ -149,7 +159,8 @@ fn tell(ran: &mut Ran) {
             is_alone: *side == Side::Alone,
             is_beside: *side == Side::Beside,
             count: asked.count,
-            nanoseconds: asked.ticks as f64 / in_a_nanosecond * asked.count as f64 / asked.timed.max(1) as f64,
+            nanoseconds: asked.ticks as f64 / in_a_nanosecond * asked.count as f64
+                / asked.timed.max(1) as f64,
         })
         .collect();
 }

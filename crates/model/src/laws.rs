@@ -147,7 +147,17 @@ mod tests {
 
     fn lock(name: &str, bytes: u64, taken: u64, nanoseconds: f64) -> Lock {
         let (name, address) = (name.to_owned(), bytes);
-        Lock { name, bytes, address, taken, nanoseconds, asked: 0.0, asked_nanoseconds: 0.0, aside: 0, aside_nanoseconds: 0.0 }
+        Lock {
+            name,
+            bytes,
+            address,
+            taken,
+            nanoseconds,
+            asked: 0.0,
+            asked_nanoseconds: 0.0,
+            aside: 0,
+            aside_nanoseconds: 0.0,
+        }
     }
 
     fn ran(nanoseconds: f64) -> Ran {
@@ -156,7 +166,11 @@ mod tests {
 
     #[test]
     fn the_busiest_instance_bounds_all_and_a_line_counts_in_the_hold_and_in_the_call() {
-        let locks = vec![lock("spans", 64, 100, 6_000.0), lock("spans", 128, 300, 4_000.0), lock("state", 0, 10, 500.0)];
+        let locks = vec![
+            lock("spans", 64, 100, 6_000.0),
+            lock("spans", 128, 300, 4_000.0),
+            lock("state", 0, 10, 500.0),
+        ];
         let request =
             Request { name: "mmap".into(), is_alone: true, is_beside: false, count: 1, nanoseconds: 960.0 };
         let counted = Ran { locks, requests: vec![request], ..ran(0.0) };
@@ -175,12 +189,7 @@ mod tests {
     fn lines_that_stepping_saw_make_holds_longer() {
         let counted = Ran { locks: vec![lock("state", 0, 1000, 10_000.0)], ..ran(0.0) };
         let of_lock = crate::seen::OfLock { name: "state".into(), taken: 10, moved: 30 };
-        let seen = Seen {
-            calls: 100,
-            moved_outside: 50,
-            locks: vec![of_lock],
-            ..Seen::default()
-        };
+        let seen = Seen { calls: 100, moved_outside: 50, locks: vec![of_lock], ..Seen::default() };
         let of = Counted { counted: &counted, timed: &ran(50_000.0), nothing: &ran(0.0), seen: Some(&seen) };
         let model = Model::of(&of, HandOver(100.0));
         assert_eq!(model.centres[0].demand, 10.0 + 100.0 * 4.0);

@@ -45,11 +45,7 @@ impl Lines {
             line.is_shared |= first != actor;
         }
         line.holders[word] |= bit;
-        Met {
-            is_moved: others > 0 && (writes || !is_mine),
-            is_shared: line.is_shared,
-            is_new: held == 0,
-        }
+        Met { is_moved: others > 0 && (writes || !is_mine), is_shared: line.is_shared, is_new: held == 0 }
     }
 }
 

@@ -8,6 +8,8 @@ use anyhow::Result;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 const THREADS: usize = 2;
+const MOST_STEPS: usize = 60_000;
+const WINDOW: usize = 256;
 
 /// A block that belongs to whose turn it is.
 struct Slots(Vec<AtomicUsize>);
@@ -25,8 +27,7 @@ struct Turns<'a> {
 
 /// Runs the tape; the last `traced` steps, about, are stepped through.
 pub fn run(tape: &Tape, traced: usize) -> Result<Seen> {
-    let thread_of = |step: &Step| usize::from(step.seat) % THREADS;
-    let steps = &tape.steps;
+    let steps = &in_longer_turns(&tape.steps[tape.steps.len().saturating_sub(MOST_STEPS)..]);
     let ends: Vec<usize> = (1..=steps.len())
         .filter(|&end| end == steps.len() || thread_of(&steps[end]) != thread_of(&steps[end - 1]))
         .collect();
@@ -42,9 +43,8 @@ pub fn run(tape: &Tape, traced: usize) -> Result<Seen> {
     std::thread::scope(|scope| {
         let (turns, slots) = (&turns, &slots);
         // The thread of the first run begins.
-        let threads: Vec<_> = (0..THREADS)
-            .map(|turn| scope.spawn(move || turns.take(steps, slots, turn)))
-            .collect();
+        let threads: Vec<_> =
+            (0..THREADS).map(|turn| scope.spawn(move || turns.take(steps, slots, turn))).collect();
         let handles: Vec<_> = threads.iter().map(|thread| thread.thread().clone()).collect();
         HANDLES.set(handles).ok();
         threads.iter().for_each(|thread| thread.thread().unpark());
@@ -54,6 +54,39 @@ pub fn run(tape: &Tape, traced: usize) -> Result<Seen> {
 
 /// Whoever ends a run wakes the other.
 static HANDLES: std::sync::OnceLock<Vec<std::thread::Thread>> = std::sync::OnceLock::new();
+
+fn thread_of(step: &Step) -> usize {
+    usize::from(step.seat) % THREADS
+}
+
+/// The same steps with fewer changes of threads: within a window each thread goes on until it wants a slot that the other has
+/// yet to use before.
+fn in_longer_turns(steps: &[Step]) -> Vec<Step> {
+    let mut all = Vec::with_capacity(steps.len());
+    for window in steps.chunks(WINDOW) {
+        let mut waiting = std::collections::HashMap::<u32, std::collections::VecDeque<usize>>::new();
+        let mut queues: [std::collections::VecDeque<usize>; THREADS] = Default::default();
+        for (index, step) in window.iter().enumerate() {
+            waiting.entry(step.slot).or_default().push_back(index);
+            queues[thread_of(step)].push_back(index);
+        }
+        // The first of all that wait can always go.
+        let mut thread = 0;
+        while queues.iter().any(|queue| !queue.is_empty()) {
+            while let Some(&index) = queues[thread].front() {
+                let slot = waiting.get_mut(&window[index].slot).expect("each is in one");
+                if slot.front() != Some(&index) {
+                    break;
+                }
+                slot.pop_front();
+                queues[thread].pop_front();
+                all.push(window[index]);
+            }
+            thread = (thread + 1) % THREADS;
+        }
+    }
+    all
+}
 
 impl Turns<'_> {
     fn take(&self, steps: &[Step], slots: &Slots, turn: usize) {
@@ -98,5 +131,22 @@ impl Slots {
             }
         };
         slot.store(block.expose_provenance(), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longer_turns_keep_the_order_of_each_thread_and_of_each_slot() {
+        let step =
+            |(slot, seat): (u32, u16)| Step { slot, seat, what: tape::MALLOC, log2_alignment: 0, bytes: 1 };
+        let steps: Vec<Step> =
+            [(0, 0), (1, 1), (2, 0), (0, 1), (3, 0), (1, 0)].into_iter().map(step).collect();
+        let turned = in_longer_turns(&steps);
+        let expected: Vec<Step> =
+            [(0, 0), (2, 0), (3, 0), (1, 1), (0, 1), (1, 0)].into_iter().map(step).collect();
+        assert_eq!(turned, expected);
     }
 }

@@ -6,7 +6,9 @@
 use crate::lines::Lines;
 use crate::seen::{OfLock, Seen};
 use crate::{counts, system};
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register, UsedMemory};
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register, UsedMemory,
+};
 use rustc_hash::FxHashMap;
 use std::arch::asm;
 use std::cell::{Cell, UnsafeCell};
@@ -130,9 +132,10 @@ pub fn stepped<R>(work: impl FnOnce() -> R) -> R {
 fn program() -> std::io::Result<(u64, u64)> {
     let exe = std::env::current_exe()?;
     let (exe, maps) = (exe.to_string_lossy(), std::fs::read_to_string("/proc/self/maps")?);
-    let ends = maps.lines().filter(|line| line.ends_with(exe.as_ref())).flat_map(|line| {
-        line.split([' ', '-']).take(2).filter_map(|end| u64::from_str_radix(end, 16).ok())
-    });
+    let ends = maps
+        .lines()
+        .filter(|line| line.ends_with(exe.as_ref()))
+        .flat_map(|line| line.split([' ', '-']).take(2).filter_map(|end| u64::from_str_radix(end, 16).ok()));
     Ok(ends.fold((u64::MAX, 0), |(first, last), end| (first.min(end), last.max(end))))
 }
 
@@ -275,7 +278,8 @@ fn repeat(what: Mnemonic, bytes: usize, registers: &mut Registers) {
                 registers[from] += length as i64;
             }
             Mnemonic::Stosb => target.write_bytes(registers[value] as u8, length),
-            _ => (0..registers[count] as usize).for_each(|word| target.cast::<i64>().add(word).write_unaligned(registers[value])),
+            _ => (0..registers[count] as usize)
+                .for_each(|word| target.cast::<i64>().add(word).write_unaligned(registers[value])),
         }
     }
     registers[to] += length as i64;

@@ -3,13 +3,13 @@
 use crate::counts::{self, Call};
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 use vcmalloc_core::base::locks::Rank;
 use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::os::{
-    FreeRange, HugePages, IndexKind, Linux, MapRefusal, MemoryGroup, Moved, Os, Purpose, SequenceArea, Unread,
-    Wait,
+    FreeRange, HugePages, IndexKind, Linux, MapRefusal, MemoryGroup, Moved, Os, Purpose, SequenceArea,
+    Unread, Wait,
 };
 
 /// What the kernel publishes for a thread (`struct rseq`, linux/rseq.h). Nothing interrupts a run's sequences, since one
