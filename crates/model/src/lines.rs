@@ -21,8 +21,9 @@ pub struct Met {
     pub is_moved: bool,
     /// Two actors wrote it, this access included.
     pub is_shared: bool,
-    /// Nobody had it before.
+    /// Nobody had it before, or nobody has written it.
     pub is_new: bool,
+    pub was_written: bool,
 }
 
 #[derive(Default)]
@@ -39,13 +40,19 @@ impl Lines {
         let is_mine = line.holders[word] & bit != 0;
         let held = line.holders.iter().map(|holders| holders.count_ones()).sum::<u32>();
         let others = held - u32::from(is_mine);
+        let was_written = line.first_writer.is_some();
         if writes {
             line.holders = [0; WORDS];
             let first = *line.first_writer.get_or_insert(actor);
             line.is_shared |= first != actor;
         }
         line.holders[word] |= bit;
-        Met { is_moved: others > 0 && (writes || !is_mine), is_shared: line.is_shared, is_new: held == 0 }
+        Met {
+            is_moved: others > 0 && (writes || !is_mine),
+            is_shared: line.is_shared,
+            is_new: held == 0,
+            was_written,
+        }
     }
 }
 

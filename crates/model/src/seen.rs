@@ -14,6 +14,8 @@ pub struct OfLock {
 #[derive(Serialize, Deserialize, Default, Clone, Debug, PartialEq)]
 pub struct Seen {
     pub calls: u64,
+    /// Which actors they were of, a bit each.
+    pub actors: [u64; 4],
     pub instructions: u64,
     /// Locked instructions, and those on lines that two actors wrote.
     pub locked: u64,

@@ -210,11 +210,15 @@ impl Stepper {
         if !self.counts {
             return;
         }
+        self.seen.actors[usize::from(actor) % 256 / 64] |= 1 << (actor % 64);
         self.seen.locked += u64::from(is_locked);
         self.seen.locked_on_shared += u64::from(is_locked && met.is_shared);
         let held = counts::told();
-        // Whoever had it before in the real life of so many CPUs was most likely another one.
-        let comes = met.is_moved || met.is_new && self.whose == Whose::Run && !self.is_slab(address);
+        // Whoever had a line before in the life of so many CPUs was most likely another one. What is only read of the heap's own
+        // words is in every cache.
+        let is_read_only = !writes && (self.program.0..self.program.1).contains(&address);
+        let is_new = self.whose == Whose::Run && met.is_new && !is_read_only && !self.is_slab(address);
+        let comes = met.is_moved && (writes || met.was_written) || is_new;
         if !held.is_empty() {
             if comes {
                 self.seen.moved += 1;

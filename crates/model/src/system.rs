@@ -44,12 +44,6 @@ pub fn stand_on(cpu: u32) {
     });
 }
 
-/// Where words of the run lie that are none of the heap's.
-pub fn own() -> (u64, u64) {
-    let at = NANOSECONDS.as_ptr().addr() as u64;
-    (at, at + size_of::<AtomicU64>() as u64)
-}
-
 /// The CPU that it runs on.
 pub fn cpu() -> u32 {
     AREA.with(|area| area.0[CONCURRENCY].get())

@@ -33,12 +33,6 @@ fn main() -> Result<()> {
         Ok(if copies > 1 { tape.copied(copies, MOST_STEPS) } else { tape })
     };
     match mode.as_str() {
-        "seats" => {
-            let tape = tape()?;
-            let mut seats = vec![0; tape.seats];
-            tape.steps[tape.steps.len() - 9000..].iter().for_each(|step| seats[usize::from(step.seat)] += 1);
-            say(&seats)
-        }
         "nothing" => say(&drive::run(&tape()?, cpus, Mode::Nothing)),
         "timed" => say(&drive::run(&tape()?, cpus, Mode::Timed)),
         "counted" => say(&drive::run(&tape()?, cpus, Mode::Counted)),
