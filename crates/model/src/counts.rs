@@ -12,8 +12,9 @@ const LOCKS: usize = 4096;
 const DEEPEST: usize = 16;
 /// Whether a hold or a request that takes so long was interrupted, the kernel is asked.
 const LONG_NANOSECONDS: f64 = 10_000.0;
-/// A hold without a request of the system, longer than that, has so many page faults in it that each took at most so long; else
-/// something else ran meanwhile that the kernel does not tell of, as another virtual machine.
+/// A hold without a request of the system, longer than that, has so many page faults in it that each took at
+/// most so long; else something else ran meanwhile that the kernel does not tell of, as another virtual
+/// machine.
 const FAULT_NANOSECONDS: f64 = 5_000.0;
 
 /// A request of the system, and how it takes the lock of the process's address space.

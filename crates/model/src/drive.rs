@@ -100,7 +100,8 @@ pub fn run(tape: &Tape, cpus: usize, mode: Mode) -> Ran {
     ran
 }
 
-/// Runs all but the last steps, and steps through these; the first third of them only says who has which line.
+/// Runs all but the last steps, and steps through these; the first third of them only says who has which
+/// line.
 pub fn walk(tape: &Tape, cpus: usize, stepped: usize) -> Result<Seen> {
     system::set_cpus(cpus);
     let mut driver = Driver {
@@ -177,7 +178,8 @@ fn spent() -> (u64, u64) {
     }
 }
 
-/// What the janitor's thread does, once: it waits first, and there its end is asked for, so that a life is one tick.
+/// What the janitor's thread does, once: it waits first, and there its end is asked for, so that a life is
+/// one tick.
 fn tick() {
     system::between_ticks(|| {
         HEAP.stop_janitor();

@@ -1,6 +1,7 @@
-//! The operational laws on what was counted (P. Denning and J. Buzen, "The Operational Analysis of Queueing Network Models",
-//! 1978): a centre that one holds at a time and that a call wants for `D` nanoseconds serves at most 1/D calls, so that all
-//! together do at most 1/D_max, however many CPUs there are; and N CPUs on which a call takes T do at most N/T.
+//! The operational laws on what was counted (P. Denning and J. Buzen, "The Operational Analysis of Queueing
+//! Network Models", 1978): a centre that one holds at a time and that a call wants for `D` nanoseconds serves
+//! at most 1/D calls, so that all together do at most 1/D_max, however many CPUs there are; and N CPUs on
+//! which a call takes T do at most N/T.
 
 use crate::drive::Ran;
 use crate::seen::Seen;
@@ -39,7 +40,8 @@ pub struct Model {
     pub centres: Vec<Centre>,
 }
 
-/// What was counted in one pattern: a run with counts, one without, one with no heap at all, and what stepping saw.
+/// What was counted in one pattern: a run with counts, one without, one with no heap at all, and what
+/// stepping saw.
 pub struct Counted<'a> {
     pub counted: &'a Ran,
     pub timed: &'a Ran,

@@ -1,5 +1,6 @@
-//! Which lines go from one actor to another. An actor is a virtual CPU of a run, or a thread. A line is with all who read it
-//! since it was last written, or with who wrote it: an access that finds it elsewhere moves it.
+//! Which lines go from one actor to another. An actor is a virtual CPU of a run, or a thread. A line is with
+//! all who read it since it was last written, or with who wrote it: an access that finds it elsewhere moves
+//! it.
 
 use rustc_hash::FxHashMap;
 

@@ -1,5 +1,5 @@
-//! Two real threads that do the calls of a tape on the malloc of their process, one call at a time: what is stepped through to see
-//! what an allocator that is preloaded does to the lines of both.
+//! Two real threads that do the calls of a tape on the malloc of their process, one call at a time: what is
+//! stepped through to see what an allocator that is preloaded does to the lines of both.
 
 use crate::seen::Seen;
 use crate::stepper::{self, Whose};
@@ -59,8 +59,8 @@ fn thread_of(step: &Step) -> usize {
     usize::from(step.seat) % THREADS
 }
 
-/// The same steps with fewer changes of threads: within a window each thread goes on until it wants a slot that the other has
-/// yet to use before.
+/// The same steps with fewer changes of threads: within a window each thread goes on until it wants a slot
+/// that the other has yet to use before.
 fn in_longer_turns(steps: &[Step]) -> Vec<Step> {
     let mut all = Vec::with_capacity(steps.len());
     for window in steps.chunks(WINDOW) {

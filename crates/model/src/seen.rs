@@ -20,8 +20,8 @@ pub struct Seen {
     /// Locked instructions, and those on lines that two actors wrote.
     pub locked: u64,
     pub locked_on_shared: u64,
-    /// Lines that came from another actor who had written them, and of these the ones outside of all holds that are no line of a
-    /// lock.
+    /// Lines that came from another actor who had written them, and of these the ones outside of all holds
+    /// that are no line of a lock.
     pub moved: u64,
     pub moved_outside: u64,
     pub locks: Vec<OfLock>,

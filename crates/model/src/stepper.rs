@@ -1,5 +1,6 @@
-//! Steps through calls in this process: with the trap flag set the processor stops behind each instruction, and the handler looks
-//! at the one that comes. A second process that steps would take a hundred times as long where CPUs are busy.
+//! Steps through calls in this process: with the trap flag set the processor stops behind each instruction,
+//! and the handler looks at the one that comes. A second process that steps would take a hundred times as
+//! long where CPUs are busy.
 //!
 //! The handler allocates. So what is stepped through must not be the allocator of this program's own memory.
 
@@ -26,7 +27,8 @@ const TRAP_FLAG: i64 = 0x100;
 pub enum Whose {
     /// Those of a run: actors are its virtual CPUs, and a line that nobody had yet belongs to another one.
     Run,
-    /// Those of an allocator in a library: actors are threads, and what this program itself does is not looked at.
+    /// Those of an allocator in a library: actors are threads, and what this program itself does is not
+    /// looked at.
     Library,
 }
 
@@ -140,7 +142,8 @@ fn program() -> std::io::Result<(u64, u64)> {
 }
 
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a context over, and the thread that steps is the only one that uses the stepper.
+    // SAFETY: the kernel hands a context over, and the thread that steps is the only one that uses the
+    // stepper.
     let (context, stepper) = unsafe { (&mut *context.cast::<libc::ucontext_t>(), &mut *STEPPER.0.get()) };
     if let Some(stepper) = stepper {
         stepper.step(&mut context.uc_mcontext.gregs);
@@ -214,8 +217,8 @@ impl Stepper {
         self.seen.locked += u64::from(is_locked);
         self.seen.locked_on_shared += u64::from(is_locked && met.is_shared);
         let held = counts::told();
-        // Whoever had a line before in the life of so many CPUs was most likely another one. What is only read of the heap's own
-        // words is in every cache.
+        // Whoever had a line before in the life of so many CPUs was most likely another one. What is only
+        // read of the heap's own words is in every cache.
         let is_read_only = !writes && (self.program.0..self.program.1).contains(&address);
         let is_new = self.whose == Whose::Run && met.is_new && !is_read_only && !self.is_slab(address);
         let comes = met.is_moved && (writes || met.was_written) || is_new;
@@ -243,7 +246,8 @@ impl Stepper {
         if let Some(decoded) = self.decoded.get(&at) {
             return decoded.clone();
         }
-        // SAFETY: the processor is about to read it; an instruction has 15 bytes at most, and code is followed by more.
+        // SAFETY: the processor is about to read it; an instruction has 15 bytes at most, and code is
+        // followed by more.
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(at as usize), 15) };
         let mut instruction = Instruction::default();
         Decoder::with_ip(64, bytes, at, DecoderOptions::NONE).decode_out(&mut instruction);

@@ -1,4 +1,5 @@
-//! Linux as the heap of a run sees it: so many CPUs, of which the run says which one it stands on; every request counted.
+//! Linux as the heap of a run sees it: so many CPUs, of which the run says which one it stands on; every
+//! request counted.
 
 use crate::counts::{self, Call};
 use std::cell::Cell;
@@ -12,8 +13,8 @@ use vcmalloc_core::os::{
     Unread, Wait,
 };
 
-/// What the kernel publishes for a thread (`struct rseq`, linux/rseq.h). Nothing interrupts a run's sequences, since one
-/// thread runs them all: this one is the run's own.
+/// What the kernel publishes for a thread (`struct rseq`, linux/rseq.h). Nothing interrupts a run's
+/// sequences, since one thread runs them all: this one is the run's own.
 #[repr(C, align(32))]
 struct Area([Cell<u32>; 8]);
 

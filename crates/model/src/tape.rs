@@ -1,8 +1,10 @@
-//! What a trace says, as the calls of one thread: in the order in which they are done, each with the seat it is done on.
+//! What a trace says, as the calls of one thread: in the order in which they are done, each with the seat it
+//! is done on.
 //!
-//! A trace of a daemon is in its own order of time, and each of its threads is a seat. A trace of a pattern was recorded on the
-//! few CPUs that there are, and is to stand for as many as it has threads: each thread's calls are spread evenly over its
-//! life, and a new thread takes a seat that is free. Either way an object begins before it ends.
+//! A trace of a daemon is in its own order of time, and each of its threads is a seat. A trace of a pattern
+//! was recorded on the few CPUs that there are, and is to stand for as many as it has threads: each thread's
+//! calls are spread evenly over its life, and a new thread takes a seat that is free. Either way an object
+//! begins before it ends.
 
 use anyhow::{Context, Result};
 use rustc_hash::FxHashMap;

@@ -1,5 +1,5 @@
-//! `vcm-model page` counts every pattern and writes the page; the other modes run one tape on one heap, in a process of its own,
-//! and say what was counted, as a line of JSON.
+//! `vcm-model page` counts every pattern and writes the page; the other modes run one tape on one heap, in a
+//! process of its own, and say what was counted, as a line of JSON.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
@@ -51,8 +51,9 @@ fn say(what: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// BUILT: where the programs are. KEPT: recorded patterns, and rows that are not counted again (take them away for that).
-/// PAGE: its tables are replaced, what stands before the first of them stays. CPUS: 2,8,64. TRACES: a folder of daemons' traces.
+/// BUILT: where the programs are. KEPT: recorded patterns, and rows that are not counted again (take them
+/// away for that). PAGE: its tables are replaced, what stands before the first of them stays. CPUS: 2,8,64.
+/// TRACES: a folder of daemons' traces.
 fn write_page(arguments: &[String]) -> Result<()> {
     let [built, kept, page, cpus, traces, only @ ..] = arguments else {
         bail!("vcm-model page BUILT KEPT PAGE CPUS TRACES [PATTERN...]");
