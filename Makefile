@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -83,6 +83,14 @@ bench: setup-demo build ## every pattern against every allocator, and costs agai
 many-cores: setup-demo build ## throughput against cores, six patterns on every allocator: tables and picture
 	$(CARGO) run --release -p vcmalloc-bench --bin vcm-bench -- peers
 	scripts/many-cores
+
+# Patterns that were recorded, and what was counted, are kept in target/model: `make model AGAIN=1` counts again. TRACES is a folder
+# of daemons' traces (.art.zst), if there is one.
+CPUS ?= 2,8,32,64,128,256
+model: setup-demo build ## what locks would let many CPUs do: counted with the slabs of N CPUs, by the operational laws
+	$(CARGO) build --release -p vcmalloc-bench --bin vcm-load -p vcm-model -p vcm-recorder
+	$(if $(AGAIN),rm -f $(TARGET)/model/*.json)
+	$(TARGET)/release/vcm-model page $(TARGET)/release $(TARGET)/model docs/results/model.md $(CPUS) $(or $(TRACES),$(TARGET)/traces)
 
 # Not a part of `make test`: it takes minutes and installs daemons. Ends with 3 if the controls were not seen.
 labs-test: build ## a real Gluster cluster on glibc and vcmalloc, quick; as root

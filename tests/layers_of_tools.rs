@@ -9,11 +9,12 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 11] = [
+const CRATES: [(&str, Floors); 12] = [
     ("crates/foreign/src", FOREIGN),
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
     ("crates/measure/src", MEASURE),
+    ("crates/model/src", MODEL),
     ("crates/profile/src", PROFILE),
     ("crates/replay/src", REPLAY),
     ("crates/report/src", REPORT),
@@ -63,6 +64,18 @@ const MEASURE: Floors = &[
     &["witness"],
     &["trial"],
     &["lib"],
+];
+
+const MODEL: Floors = &[
+    &["ticks", "seen", "lines"],
+    &["counts"],
+    &["system", "tape"],
+    &["stepper", "no_stepper"],
+    &["drive", "pair"],
+    &["laws", "patterns"],
+    &["page"],
+    &["lib"],
+    &["bin"],
 ];
 
 const REPLAY: Floors = &[

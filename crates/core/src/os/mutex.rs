@@ -6,9 +6,7 @@
 //! 1979). So the state says whether a woken thread is on its way; until it has looked, nobody else is woken.
 
 use super::witness;
-#[cfg(any(test, feature = "fake-os"))]
-use crate::base::locks::Rank;
-use crate::base::locks::Ranked;
+use crate::base::locks::{Rank, Ranked};
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, pause};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -34,6 +32,12 @@ pub trait Wait {
     fn wake_one(word: &AtomicU32);
     /// This thread's number for locks: not 0, and that of no other living thread.
     fn mark() -> usize;
+    /// This thread has just taken the lock at this address. For a system that counts; others have no instruction for it.
+    #[inline(always)]
+    fn taken(_lock: usize, _rank: Rank) {}
+    /// It is about to leave it.
+    #[inline(always)]
+    fn left(_lock: usize, _rank: Rank) {}
 }
 
 /// Mutual exclusion over a `T`, which says its place in the order of locks. Any thread may call; not recursive; a child
@@ -84,6 +88,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         witness::look(W::mark, T::RANK);
         self.wait_for();
         witness::taken(W::mark, T::RANK);
+        W::taken(self.address(), T::RANK);
         Guard { mutex: self }
     }
 
@@ -99,6 +104,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         let taken = self.take_if_free();
         if taken {
             witness::taken(W::mark, T::RANK);
+            W::taken(self.address(), T::RANK);
         }
         if taken { Some(Guard { mutex: self }) } else { None }
     }
@@ -123,6 +129,10 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
     /// Whether it is this thread that holds the mutex: a signal handler may have interrupted it there.
     pub fn is_own(&self) -> bool {
         self.holder.load(Ordering::Relaxed) == W::mark()
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
     }
 
     /// Overtakes those that wait.
@@ -166,6 +176,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
 
     #[inline]
     fn unlock(&self) {
+        W::left(self.address(), T::RANK);
         witness::left(W::mark, T::RANK);
         self.holder.store(0, Ordering::Relaxed);
         let state = self.state.fetch_sub(HELD, Ordering::Release);

@@ -112,10 +112,13 @@ impl Posted {
     /// Takes one after the other of those that are there. For the holder of the lock.
     pub fn take(&self) -> impl Iterator<Item = u64> {
         let waiting = self.places.iter().filter(|place| place.load(Ordering::Relaxed) != 0);
-        waiting.map(|place| {
+        waiting.filter_map(|place| {
             let block = place.swap(0, Ordering::Acquire);
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            block
+            // Another thread may have taken it since the look.
+            (block != 0).then(|| {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                block
+            })
         })
     }
 }

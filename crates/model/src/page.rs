@@ -1,0 +1,313 @@
+//! What the model says, as a page and a picture.
+
+use crate::laws::{Centre, Counted, HandOver, Model};
+use crate::patterns::Row;
+use crate::seen::Seen;
+use std::fmt::Write;
+use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
+use vcm_report::{Colour, standing_alone};
+
+/// Nanoseconds until a line is here: from a core of the same L3 cache, and from another one.
+pub const NEAR: HandOver = HandOver(40.0);
+pub const FAR: HandOver = HandOver(120.0);
+/// The rows that tell of each lock are of so many CPUs.
+const DETAILS_AT: usize = 64;
+const WORTH_A_ROW: f64 = 100_000.0;
+
+impl Row {
+    fn model(&self, hand_over: HandOver) -> Model {
+        let (counted, timed, nothing) = (&self.counted, &self.timed, &self.nothing);
+        Model::of(&Counted { counted, timed, nothing, seen: self.seen.as_ref() }, hand_over)
+    }
+}
+
+/// A pattern with two threads, measured: operations a second with both on one CPU, and on two.
+pub struct Check {
+    pub pattern: String,
+    pub on_one: f64,
+    pub on_two: f64,
+}
+
+/// What two threads did to lines, by allocator.
+pub struct Peer {
+    pub allocator: String,
+    pub pattern: String,
+    pub seen: Seen,
+}
+
+fn names(rows: &[Row]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.pattern.as_str()) {
+            names.push(&row.pattern);
+        }
+    }
+    names
+}
+
+fn counts(rows: &[Row]) -> Vec<usize> {
+    let mut counts: Vec<usize> = rows.iter().map(|row| row.cpus).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+fn of<'a>(rows: &'a [Row], name: &str, cpus: usize) -> Option<&'a Row> {
+    rows.iter().find(|row| row.pattern == name && row.cpus == cpus)
+}
+
+/// With three digits that tell something.
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 9_999.5 => format!("{:.0},{:03.0}", (value / 1000.0).floor(), value % 1000.0),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value if value >= 0.1 => format!("{value:.2}"),
+        value => format!("{value:.4}"),
+    }
+}
+
+fn saturation(near: f64, far: f64) -> String {
+    let of =
+        |cpus: f64| if cpus >= 1024.0 { "over 1,024".to_owned() } else { format!("{:.0}", cpus.max(1.0)) };
+    format!("{} / {}", of(near), of(far))
+}
+
+fn what(centre: &Centre) -> String {
+    match (centre.instances, centre.bytes) {
+        (1, _) | (_, 0) => centre.name.clone(),
+        (_, bytes) => format!("{} ({bytes} B)", centre.name),
+    }
+}
+
+/// The tables: bounds, then each lock at `DETAILS_AT` CPUs.
+pub fn markdown(rows: &[Row], checks: &[Check], peers: &[Peer]) -> String {
+    let mut page = String::new();
+    bounds(rows, &mut page);
+    details(rows, &mut page);
+    if !checks.is_empty() {
+        compared(rows, checks, &mut page);
+    }
+    if !peers.is_empty() {
+        locked(peers, &mut page);
+    }
+    page
+}
+
+fn bounds(rows: &[Row], page: &mut String) {
+    let counts: Vec<usize> = counts(rows).into_iter().filter(|cpus| *cpus >= 8).collect();
+    let heads: Vec<String> = counts.iter().map(|cpus| format!("{cpus} CPUs")).collect();
+    let _ = writeln!(page, "## At most so many million calls a second, near / far\n");
+    let _ = writeln!(page, "| pattern | {} | saturates first | at CPUs |", heads.join(" | "));
+    let _ = writeln!(page, "|---|{}---|--:|", "--:|".repeat(counts.len()));
+    for name in names(rows) {
+        let bound = |cpus: &usize| {
+            let Some(row) = of(rows, name, *cpus) else { return "-".to_owned() };
+            let [near, far] = [NEAR, FAR].map(|hand_over| row.model(hand_over).bound(*cpus) / 1e6);
+            format!("{} / {}", short(near), short(far))
+        };
+        let bounds: Vec<String> = counts.iter().map(bound).collect();
+        let Some(row) = of(rows, name, DETAILS_AT).or_else(|| rows.iter().find(|row| row.pattern == name))
+        else {
+            continue;
+        };
+        let (near, far) = (row.model(NEAR), row.model(FAR));
+        let first = far.centres.first();
+        let at =
+            |model: &Model| model.centres.first().map_or(f64::INFINITY, |first| model.saturates_at(first));
+        let first = first.map_or_else(|| "none".to_owned(), what);
+        let _ = writeln!(
+            page,
+            "| {name} | {} | {first} | {} |",
+            bounds.join(" | "),
+            saturation(at(&near), at(&far))
+        );
+    }
+}
+
+fn details(rows: &[Row], page: &mut String) {
+    let _ = writeln!(page, "\n## What a call wants, with {DETAILS_AT} CPUs\n");
+    let _ = writeln!(
+        page,
+        "Acquisitions and lines by 1,000 calls, holds in nanoseconds; of locks of a class the busiest one.\n"
+    );
+    let _ = writeln!(
+        page,
+        "| pattern | lock | acquisitions, all | busiest | a hold | of it in the system | lines a hold | demand, ns | saturates at CPUs |"
+    );
+    let _ = writeln!(page, "|---|---|--:|--:|--:|--:|--:|--:|--:|");
+    for name in names(rows) {
+        let Some(row) = of(rows, name, DETAILS_AT) else { continue };
+        let (near, far) = (row.model(NEAR), row.model(FAR));
+        let _ = writeln!(
+            page,
+            "| **{name}** | a call: {} / {} ns | | | | | {} outside | | {} faults |",
+            short(near.call),
+            short(far.call),
+            short(near.lines_outside * 1e3),
+            short(near.faults * 1e3)
+        );
+        for centre in &near.centres {
+            let Some(other) = far.centres.iter().find(|other| other.name == centre.name) else { continue };
+            let (first, second) = (near.saturates_at(centre), far.saturates_at(other));
+            if second > WORTH_A_ROW {
+                continue;
+            }
+            let _ = writeln!(
+                page,
+                "| | {} | {} | {} | {} | {} | {} | {} / {} | {} |",
+                what(centre),
+                short(centre.taken * 1e3),
+                short(centre.taken_busiest * 1e3),
+                short(centre.hold),
+                short(centre.asking),
+                short(centre.lines),
+                short(centre.demand),
+                short(other.demand),
+                saturation(first, second)
+            );
+        }
+    }
+}
+
+fn compared(rows: &[Row], checks: &[Check], page: &mut String) {
+    let _ = writeln!(page, "\n## Held against two CPUs\n");
+    let _ = writeln!(
+        page,
+        "| pattern | predicted: two CPUs do so many times what one does | measured | of the prediction |"
+    );
+    let _ = writeln!(page, "|---|--:|--:|--:|");
+    for check in checks {
+        let Some(row) = of(rows, &check.pattern, 2) else { continue };
+        let near = row.model(NEAR);
+        let predicted = near.bound(2) / (1e9 / row.model(HandOver(0.0)).call);
+        let measured = check.on_two / check.on_one.max(1.0);
+        let _ = writeln!(
+            page,
+            "| {} | {predicted:.2} | {measured:.2} | {:.2} |",
+            check.pattern,
+            measured / predicted
+        );
+    }
+}
+
+fn locked(peers: &[Peer], page: &mut String) {
+    let _ = writeln!(page, "\n## Locked instructions on lines that two threads wrote\n");
+    let _ = writeln!(
+        page,
+        "By 1,000 calls of two threads that take turns call by call; behind it all locked instructions.\n"
+    );
+    let mut patterns: Vec<&str> = peers.iter().map(|peer| peer.pattern.as_str()).collect();
+    patterns.dedup();
+    patterns.sort_unstable();
+    patterns.dedup();
+    let _ = writeln!(page, "| allocator | {} |", patterns.join(" | "));
+    let _ = writeln!(page, "|---|{}", "--:|".repeat(patterns.len()));
+    let mut allocators: Vec<&str> = Vec::new();
+    for peer in peers.iter().filter(|peer| peer.seen.calls > 0) {
+        if !allocators.contains(&peer.allocator.as_str()) {
+            allocators.push(&peer.allocator);
+        }
+    }
+    for allocator in allocators {
+        let cell = |pattern: &&str| {
+            let found = peers.iter().find(|peer| peer.allocator == allocator && peer.pattern == **pattern);
+            found.filter(|peer| peer.seen.calls > 0).map_or_else(
+                || "-".to_owned(),
+                |peer| {
+                    let each = 1e3 / peer.seen.calls as f64;
+                    format!(
+                        "{} of {}",
+                        short(peer.seen.locked_on_shared as f64 * each),
+                        short(peer.seen.locked as f64 * each)
+                    )
+                },
+            )
+        };
+        let cells: Vec<String> = patterns.iter().map(cell).collect();
+        let _ = writeln!(page, "| {allocator} | {} |", cells.join(" | "));
+    }
+}
+
+/// The bound against CPUs, a chart for each pattern.
+pub fn draw(rows: &[Row]) -> String {
+    let chart = |name: &&str| {
+        let line = |label: &str, colour: Colour, hand_over: HandOver| Series {
+            name: Name::new(label, colour),
+            points: counts(rows)
+                .iter()
+                .filter_map(|&cpus| Some((cpus as f64, of(rows, name, cpus)?.model(hand_over).bound(cpus))))
+                .collect(),
+            is_area: false,
+        };
+        Chart {
+            title: format!("{name}: calls a second, at most"),
+            note: String::new(),
+            form: Form::Lines {
+                series: vec![
+                    line("lines from 40 ns away", Colour(222, 66, 56), NEAR),
+                    line("lines from 120 ns away", Colour(240, 150, 130), FAR),
+                ],
+                across: Axis::new("CPUs", "", Better::Neither),
+                up: Axis::new("calls", "/s", Better::More),
+            },
+        }
+    };
+    standing_alone(&names(rows).iter().map(chart).collect::<Vec<_>>(), 2)
+}
+
+/// What was counted, without what each lock of a class was.
+#[derive(serde::Serialize)]
+pub struct Raw<'a> {
+    pattern: &'a str,
+    cpus: usize,
+    calls: u64,
+    call_ns: f64,
+    faults: f64,
+    lines_outside: f64,
+    centres: Vec<RawCentre>,
+}
+
+#[derive(serde::Serialize)]
+struct RawCentre {
+    name: String,
+    bytes: u64,
+    instances: usize,
+    taken: f64,
+    taken_busiest: f64,
+    hold_ns: f64,
+    asking_ns: f64,
+    lines: f64,
+}
+
+/// By call, with no hand-over in it.
+pub fn raw(rows: &[Row]) -> Vec<Raw<'_>> {
+    let of = |row: &'_ Row| {
+        let model = row.model(HandOver(0.0));
+        let centre = |centre: Centre| RawCentre {
+            name: centre.name,
+            bytes: centre.bytes,
+            instances: centre.instances,
+            taken: centre.taken,
+            taken_busiest: centre.taken_busiest,
+            hold_ns: centre.hold,
+            asking_ns: centre.asking,
+            lines: centre.lines,
+        };
+        (model.call, model.faults, model.lines_outside, model.centres.into_iter().map(centre).collect())
+    };
+    rows.iter()
+        .map(|row| {
+            let (call_ns, faults, lines_outside, centres) = of(row);
+            Raw {
+                pattern: &row.pattern,
+                cpus: row.cpus,
+                calls: row.counted.calls,
+                call_ns,
+                faults,
+                lines_outside,
+                centres,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,148 @@
+//! The patterns of `vcm-load` as they are recorded for a model, and what is run on each.
+
+use crate::drive::Ran;
+use crate::seen::Seen;
+use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A pattern, and how much of it is recorded.
+pub struct Pattern {
+    pub name: &'static str,
+    /// Operations of all threads, at least, and of each.
+    least: u64,
+    each: u64,
+    threads: Threads,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    /// As many as CPUs.
+    Each,
+    /// So many: each has large blocks of its own.
+    Few,
+    /// The calls of one are done on every CPU.
+    One,
+}
+
+const fn pattern(name: &'static str, least: u64, each: u64, threads: Threads) -> Pattern {
+    Pattern { name, least, each, threads }
+}
+
+pub const PATTERNS: [Pattern; 20] = [
+    pattern("storage", 60_000, 600, Threads::Each),
+    pattern("larson", 400_000, 6_000, Threads::Each),
+    pattern("prodcons", 800_000, 8_000, Threads::Each),
+    pattern("starve", 300_000, 4_000, Threads::Each),
+    pattern("mixedlife", 400_000, 5_000, Threads::Each),
+    pattern("churn", 6_000, 32, Threads::Each),
+    pattern("false-active", 400_000, 4_000, Threads::Each),
+    pattern("false-passive", 400_000, 4_000, Threads::Each),
+    pattern("realloc", 60_000, 600, Threads::Each),
+    pattern("timed-small", 400_000, 5_000, Threads::Each),
+    pattern("timed-mixed", 200_000, 2_500, Threads::Each),
+    pattern("timed-large", 6_000, 64, Threads::Each),
+    pattern("large", 3_000, 16, Threads::Each),
+    pattern("buffer-fresh", 600, 0, Threads::Few),
+    pattern("buffer-halves", 400, 0, Threads::Few),
+    pattern("buffer-pages", 60_000, 0, Threads::Few),
+    pattern("buffer-strings", 3_000, 0, Threads::Few),
+    pattern("buffer-turns", 1_500, 0, Threads::Few),
+    pattern("mixed", 0, 0, Threads::One),
+    pattern("batch-random", 0, 0, Threads::One),
+];
+
+const FEW: usize = 8;
+/// Calls that are stepped through.
+const STEPPED: &str = "9000";
+
+/// Where the programs are, and what was recorded and counted before.
+pub struct Places {
+    pub built: PathBuf,
+    pub kept: PathBuf,
+}
+
+/// What was counted of one pattern on so many CPUs.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct Row {
+    pub pattern: String,
+    pub cpus: usize,
+    pub counted: Ran,
+    pub timed: Ran,
+    pub nothing: Ran,
+    pub seen: Option<Seen>,
+}
+
+impl Pattern {
+    /// The trace, recorded if it is not there: what a program asks for is the same on every allocator.
+    fn trace(&self, places: &Places, cpus: usize) -> Result<(PathBuf, usize)> {
+        let (threads, copies) = match self.threads {
+            Threads::Each => (cpus, 1),
+            Threads::Few => (FEW, 1),
+            Threads::One => (1, cpus),
+        };
+        let file = places.kept.join(format!("{}-{threads}.vct", self.name));
+        if !file.exists() {
+            let mut command = Command::new(places.built.join("vcm"));
+            command.args(["record", "-o"]).arg(&file).arg("--").arg(places.built.join("vcm-load"));
+            command.args([self.name, "--threads", &threads.to_string()]);
+            match self.threads {
+                Threads::One => command.args(["--seconds", "0.02"]),
+                _ => command.args(["--operations", &self.least.max(self.each * threads as u64).to_string()]),
+            };
+            let ended = command.output().context("vcm record does not start")?;
+            let said = String::from_utf8_lossy(&ended.stderr);
+            ensure!(ended.status.success() && file.exists(), "{} was not recorded: {said}", self.name);
+        }
+        Ok((file, copies))
+    }
+
+    pub fn count(&self, places: &Places, cpus: usize) -> Result<Row> {
+        let (trace, copies) = self.trace(places, cpus)?;
+        count(self.name, &trace, cpus, copies)
+    }
+
+    /// What two threads of it do to lines on the allocator of a library, by turns.
+    pub fn pair(&self, places: &Places, library: Option<&Path>) -> Result<Seen> {
+        let (trace, _) = self.trace(places, 2)?;
+        run("pair", &trace, 2, 1, library)
+    }
+}
+
+/// What a recorded daemon does.
+pub fn count(name: &str, trace: &Path, cpus: usize, copies: usize) -> Result<Row> {
+    let ran = |mode: &str| run::<Ran>(mode, trace, cpus, copies, None);
+    // The faster of two: what else runs on the machine takes its caches.
+    let least = |mode: &str| -> Result<Ran> {
+        let (one, other) = (ran(mode)?, ran(mode)?);
+        Ok(if one.nanoseconds <= other.nanoseconds { one } else { other })
+    };
+    let (nothing, timed, counted) = (least("nothing")?, least("timed")?, ran("counted")?);
+    let seen = run("walk", trace, cpus, copies, None).ok();
+    Ok(Row { pattern: name.to_owned(), cpus, counted, timed, nothing, seen })
+}
+
+fn run<T: DeserializeOwned>(
+    mode: &str,
+    trace: &Path,
+    cpus: usize,
+    copies: usize,
+    library: Option<&Path>,
+) -> Result<T> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(mode).arg(trace).args([cpus.to_string(), copies.to_string(), STEPPED.to_owned()]);
+    if let Some(library) = library {
+        command.env("LD_PRELOAD", library);
+    }
+    let ended = command.output()?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    ensure!(
+        ended.status.success(),
+        "{mode} of {} with {cpus} CPUs: {}; {said}",
+        trace.display(),
+        ended.status
+    );
+    Ok(serde_json::from_slice(&ended.stdout)?)
+}

@@ -1,0 +1,224 @@
+//! What a trace says, as the calls of one thread: in the order in which they are done, each with the seat it
+//! is done on.
+//!
+//! A trace of a daemon is in its own order of time, and each of its threads is a seat. A trace of a pattern
+//! was recorded on the few CPUs that there are, and is to stand for as many as it has threads: each thread's
+//! calls are spread evenly over its life, and a new thread takes a seat that is free. Either way an object
+//! begins before it ends.
+
+use anyhow::{Context, Result};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::path::Path;
+use vcm_trace::{Event, Object, PROCESS, Reader, StreamId};
+
+pub const FREE: u8 = 0;
+pub const MALLOC: u8 = 1;
+pub const CALLOC: u8 = 2;
+pub const ALIGNED: u8 = 3;
+pub const REALLOC: u8 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub slot: u32,
+    pub seat: u16,
+    pub what: u8,
+    pub log2_alignment: u8,
+    pub bytes: u64,
+}
+
+/// Steps between two marks of time.
+pub const STRETCH: usize = 64;
+
+#[derive(Default)]
+pub struct Tape {
+    pub steps: Vec<Step>,
+    /// The time of every `STRETCH`th step.
+    pub times: Vec<u64>,
+    pub slots: usize,
+    pub seats: usize,
+    objects: FxHashMap<Object, u32>,
+    free: Vec<u32>,
+}
+
+impl Tape {
+    /// `.art`, packed or not, or what `vcm record` writes; that one as a pattern's.
+    pub fn read(path: &Path) -> Result<Tape> {
+        let open = || File::open(path).with_context(|| format!("cannot open {}", path.display()));
+        let name = path.to_string_lossy();
+        if name.ends_with(".art.zst") {
+            return Tape::of_art(zstd::Decoder::new(open()?)?);
+        } else if name.ends_with(".art") {
+            return Tape::of_art(std::io::BufReader::new(open()?));
+        }
+        let streams = Streams::read(Reader::new(std::io::BufReader::new(open()?))?)?;
+        let mut tape = streams.merged();
+        // At the end of a pattern few threads still work, and the main one cleans up.
+        tape.steps.truncate(tape.steps.len() / 10 * 9);
+        Ok(tape)
+    }
+
+    fn of_art(input: impl std::io::Read) -> Result<Tape> {
+        let (mut tape, mut next) = (Tape::default(), FxHashMap::<StreamId, u64>::default());
+        vcm_trace::art::read(input, |stream, time, event| {
+            let seat = stream.saturating_sub(1) as u16;
+            tape.add(stream, next.entry(stream).or_default(), seat, time, &event);
+            Ok(())
+        })?;
+        Ok(tape)
+    }
+
+    fn add(&mut self, stream: StreamId, next: &mut u64, seat: u16, time: u64, event: &Event) {
+        let (what, bytes, log2_alignment) = match *event {
+            Event::Free { object } => {
+                let Some(slot) = self.objects.remove(&object) else { return };
+                self.free.push(slot);
+                return self.push(Step { slot, seat, what: FREE, log2_alignment: 0, bytes: 0 }, time);
+            }
+            Event::Malloc { bytes } | Event::ReallocUnknown { bytes } => (MALLOC, bytes, 0),
+            Event::Calloc { bytes } => (CALLOC, bytes, 0),
+            Event::Aligned { bytes, log2_alignment } => (ALIGNED, bytes, log2_alignment),
+            Event::Realloc { bytes, .. } => (REALLOC, bytes, 0),
+            _ => return,
+        };
+        let old = match event {
+            Event::Realloc { from, .. } => self.objects.remove(from),
+            _ => None,
+        };
+        let what = if what == REALLOC && old.is_none() { MALLOC } else { what };
+        let slot = old.or_else(|| self.free.pop()).unwrap_or_else(|| {
+            self.slots += 1;
+            self.slots as u32 - 1
+        });
+        self.objects.insert(Object { stream, ordinal: *next }, slot);
+        *next += 1;
+        self.push(Step { slot, seat, what, log2_alignment, bytes }, time);
+    }
+
+    fn push(&mut self, step: Step, time: u64) {
+        if self.steps.len().is_multiple_of(STRETCH) {
+            self.times.push(time);
+        }
+        self.seats = self.seats.max(step.seat as usize + 1);
+        self.steps.push(step);
+    }
+
+    /// The same calls on so many seats at once, each with its own blocks: for a pattern of one thread.
+    pub fn copied(&self, seats: usize, most: usize) -> Tape {
+        let kept = (most / seats).min(self.steps.len()).max(1);
+        let mut tape = Tape { slots: self.slots * seats, ..Tape::default() };
+        for (index, step) in self.steps[..kept].iter().enumerate() {
+            for seat in 0..seats {
+                let slot = step.slot * seats as u32 + seat as u32;
+                tape.push(Step { slot, seat: seat as u16, ..*step }, self.times[index / STRETCH]);
+            }
+        }
+        tape
+    }
+}
+
+/// What each thread did, and when it lived.
+#[derive(Default)]
+struct Streams {
+    all: Vec<Stream>,
+}
+
+struct Stream {
+    id: StreamId,
+    events: Vec<Event>,
+    first: u64,
+    last: u64,
+    ends: bool,
+}
+
+impl Streams {
+    fn read(mut reader: Reader<impl std::io::Read>) -> Result<Streams> {
+        let (mut streams, mut places) = (Streams::default(), FxHashMap::default());
+        while let Some(epoch) = reader.next_epoch()? {
+            for section in epoch.sections.into_iter().filter(|section| section.stream != PROCESS) {
+                let first = section.events.first().map_or(0, |timed| timed.nanoseconds);
+                let place = *places.entry(section.stream).or_insert_with(|| {
+                    let stream =
+                        Stream { id: section.stream, events: Vec::new(), first, last: first, ends: false };
+                    streams.all.push(stream);
+                    streams.all.len() - 1
+                });
+                let stream = &mut streams.all[place];
+                for timed in section.events {
+                    stream.last = timed.nanoseconds;
+                    stream.ends |= timed.event == Event::ThreadEnd;
+                    if timed.event.begins().is_some() || timed.event.ends().is_some() {
+                        stream.events.push(timed.event);
+                    }
+                }
+            }
+        }
+        streams.all.retain(|stream| !stream.events.is_empty());
+        Ok(streams)
+    }
+
+    fn merged(self) -> Tape {
+        let mut tape = Tape::default();
+        let by_id: FxHashMap<StreamId, usize> =
+            self.all.iter().enumerate().map(|(place, stream)| (stream.id, place)).collect();
+        let mut at = vec![0; self.all.len()];
+        let mut next = vec![0u64; self.all.len()];
+        let mut seats: Vec<Option<u16>> = vec![None; self.all.len()];
+        let (mut free_seats, mut most_seats) = (BinaryHeap::<Reverse<u16>>::new(), 0);
+        let mut ready: BinaryHeap<_> =
+            (0..self.all.len()).map(|place| Reverse((self.all[place].time(0), place))).collect();
+        let mut waiting: FxHashMap<usize, Vec<(u64, usize)>> = FxHashMap::default();
+        while let Some(Reverse((time, place))) = ready.pop() {
+            let stream = &self.all[place];
+            let event = &stream.events[at[place]];
+            let missing = event.ends().and_then(|object| {
+                let owner = *by_id.get(&object.stream)?;
+                (next[owner] <= object.ordinal && at[owner] < self.all[owner].events.len())
+                    .then_some((owner, object.ordinal))
+            });
+            if let Some((owner, ordinal)) = missing.filter(|(owner, _)| *owner != place) {
+                waiting.entry(owner).or_default().push((ordinal, place));
+                continue;
+            }
+            let seat = *seats[place].get_or_insert_with(|| match free_seats.pop() {
+                Some(Reverse(seat)) => seat,
+                None => {
+                    most_seats += 1;
+                    most_seats - 1
+                }
+            });
+            let begun = next[place];
+            tape.add(stream.id, &mut next[place], seat, time, event);
+            at[place] += 1;
+            let is_over = at[place] == stream.events.len();
+            if is_over && stream.ends {
+                free_seats.push(Reverse(seat));
+            }
+            if (next[place] > begun || is_over)
+                && let Some(list) = waiting.get_mut(&place)
+            {
+                list.retain(|&(ordinal, waits)| {
+                    let stays = ordinal >= next[place] && !is_over;
+                    if !stays {
+                        ready.push(Reverse((time.max(self.all[waits].time(at[waits])), waits)));
+                    }
+                    stays
+                });
+            }
+            if !is_over {
+                ready.push(Reverse((stream.time(at[place]).max(time), place)));
+            }
+        }
+        tape
+    }
+}
+
+impl Stream {
+    /// When its event with this number is done, all of them evenly spread.
+    fn time(&self, index: usize) -> u64 {
+        let span = u128::from(self.last - self.first);
+        self.first + (span * index as u128 / self.events.len().max(1) as u128) as u64
+    }
+}
