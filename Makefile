@@ -88,7 +88,8 @@ many-cores: setup-demo build ## throughput against cores, six patterns on every 
 # of daemons' traces (.art.zst), if there is one.
 CPUS ?= 2,8,32,64,128,256
 model: setup-demo build ## what locks would let many CPUs do: counted with the slabs of N CPUs, by the operational laws
-	$(CARGO) build --release -p vcmalloc-bench --bin vcm-load -p vcm-model -p vcm-recorder
+	$(CARGO) build --release -p vcmalloc-bench --bin vcm-load
+	$(CARGO) build --release -p vcm-model -p vcm-recorder
 	$(if $(AGAIN),rm -f $(TARGET)/model/*.json)
 	$(TARGET)/release/vcm-model page $(TARGET)/release $(TARGET)/model docs/results/model.md $(CPUS) $(or $(TRACES),$(TARGET)/traces)
 

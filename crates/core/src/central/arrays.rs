@@ -23,6 +23,8 @@ pub struct Array<O: Os> {
     pub capacity: AtomicU32,
     /// For how many ticks the array was empty, or FORGOTTEN.
     pub empty_for: AtomicU32,
+    /// The number of the domain whose array had blocks when this one was empty last.
+    pub donor: AtomicU8,
 }
 
 impl<O: Os> Array<O> {
@@ -32,6 +34,7 @@ impl<O: Os> Array<O> {
             cached: AtomicU32::new(0),
             capacity: AtomicU32::new(0),
             empty_for: AtomicU32::new(FORGOTTEN),
+            donor: AtomicU8::new(0),
         }
     }
 
@@ -101,6 +104,11 @@ impl Domains {
         let domain = os.domain();
         let number = self.numbers.get(domain).map_or(1, |number| number.load(Ordering::Relaxed));
         if number == 0 { self.meet(os, domain) } else { usize::from(number) - 1 }
+    }
+
+    /// How many there are, at least 1.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed).clamp(1, MOST_DOMAINS)
     }
 
     /// Whether there are arrays of a further domain, or are about to be.

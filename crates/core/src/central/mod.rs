@@ -194,7 +194,11 @@ impl<O: Os> Central<O> {
     }
 
     fn take_in_order(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
-        let count = take_from(self.array(os, class), out);
+        let number = self.domains.current(os);
+        let mut count = take_from(self.array_in(number, class), out);
+        if count < out.len() && self.domains.are_several() {
+            count += out.get_mut(count..).map_or(0, |rest| self.take_from_another(number, class, rest));
+        }
         match out.get_mut(count..) {
             Some(rest) if !rest.is_empty() => {
                 let taken = self.take_from_spans(os, pages, class, rest);
@@ -209,6 +213,21 @@ impl<O: Os> Central<O> {
             }
             _ => count,
         }
+    }
+
+    /// Blocks of another domain's array, one at each miss: that which had some the last time, else the next. Where threads of
+    /// one domain free what those of another take, this spares the lock of the spans.
+    #[cold]
+    #[inline(never)]
+    fn take_from_another(&self, number: usize, class: SizeClass, out: &mut [usize]) -> usize {
+        let own = self.array_in(number, class);
+        let donor = usize::from(own.donor.load(Ordering::Relaxed)) % self.domains.count();
+        let array = self.array_in(donor, class);
+        let count = if core::ptr::eq(array, own) { 0 } else { take_from(array, out) };
+        if count == 0 {
+            own.donor.store(donor as u8 + 1, Ordering::Relaxed);
+        }
+        count
     }
 
     /// Blocks of the spans, and of new ones where there are none: these are opened without the lock of the class.

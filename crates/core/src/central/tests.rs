@@ -493,6 +493,28 @@ fn each_domain_has_arrays_of_its_own_and_takes_from_others_before_the_heap_grows
 }
 
 #[test]
+fn what_one_domain_frees_and_another_takes_does_not_go_through_the_spans() {
+    let middle = middle(64 << 20);
+    let class = SizeClass::for_small(4096);
+    let run_in = |domain: usize| middle.os.domain.store(domain, Ordering::Relaxed);
+    let blocks = middle.take(class, 4 * class.shape().blocks as usize);
+    for domain in [1, 2, 3] {
+        run_in(domain);
+        middle.give(class, &[]).unwrap();
+    }
+    middle.give(class, &blocks).unwrap();
+    let in_spans = middle.central.stats(class).free_blocks;
+    run_in(1);
+    // A miss looks at one other domain, and the next one at the next.
+    let got: Vec<usize> = (0..4).flat_map(|_| middle.take(class, 1)).collect();
+    let in_arrays = middle.transfer_blocks(class);
+    assert!(in_arrays < blocks.len() as u64 && got.iter().any(|block| blocks.contains(block)));
+    middle.take(class, 4);
+    assert_eq!(middle.transfer_blocks(class), in_arrays - 4, "from where the last came");
+    assert!(in_spans <= class.shape().blocks as u64);
+}
+
+#[test]
 fn a_domain_without_memory_for_arrays_uses_the_first_ones() {
     let middle = middle(64 << 20);
     let class = SizeClass::for_small(4096);
