@@ -215,18 +215,26 @@ impl<O: Os> Central<O> {
         }
     }
 
-    /// Blocks of another domain's array, one at each miss: that which had some the last time, else the next. Where threads of
+    /// Blocks of another domain's array: of the one that had some the last time and the next, that which has more. Where threads of
     /// one domain free what those of another take, this spares the lock of the spans.
     #[cold]
     #[inline(never)]
     fn take_from_another(&self, number: usize, class: SizeClass, out: &mut [usize]) -> usize {
-        let own = self.array_in(number, class);
-        let donor = usize::from(own.donor.load(Ordering::Relaxed)) % self.domains.count();
-        let array = self.array_in(donor, class);
-        let count = if core::ptr::eq(array, own) { 0 } else { take_from(array, out) };
-        if count == 0 {
-            own.donor.store(donor as u8 + 1, Ordering::Relaxed);
-        }
+        let (own, domains) = (self.array_in(number, class), self.domains.count());
+        let last = usize::from(own.donor.load(Ordering::Relaxed)) % domains;
+        let candidates = [last, (last + 1) % domains];
+        let has = |donor: usize| match self.array_in(donor, class) {
+            array if core::ptr::eq(array, own) => 0,
+            array => array.cached.load(Ordering::Relaxed),
+        };
+        let [donor, next] = if has(candidates[0]) >= has(candidates[1]) {
+            candidates
+        } else {
+            [candidates[1], candidates[0]]
+        };
+        let count = if has(donor) == 0 { 0 } else { take_from(self.array_in(donor, class), out) };
+        let donor = if count == 0 { next.max(donor) + 1 } else { donor };
+        own.donor.store((donor % domains) as u8, Ordering::Relaxed);
         count
     }
 

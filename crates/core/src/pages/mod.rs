@@ -85,7 +85,7 @@ pub struct Pages<O: Os> {
     /// Blocks that the heap may have; the range is longer.
     most_blocks: AtomicU32,
     /// Held while the heap grows, over what is asked of the system. `State`'s lock is taken inside, for an instant.
-    pub(crate) growing: Mutex<Growing, O>,
+    growing: Mutex<Growing, O>,
     state: Mutex<State, O>,
     posted: Posted,
     /// The heap's time in ticks, moved by whoever keeps it.

@@ -21,6 +21,8 @@ impl<O: Os> Pages<O> {
         if outermost {
             self.posted.forget_threads();
         }
+        // SAFETY: by the caller's promise. It guards nothing: blocks count once they are mapped.
+        unsafe { self.growing.take_over(outermost) };
         // SAFETY: by the caller's promise.
         let (withheld, mut broken) =
             unsafe { (self.releasing.seize(outermost), self.state.seize(outermost)) };

@@ -186,8 +186,8 @@ impl<O: Os> Heap<O> {
                 Rank::Slab => self.cache.repair_slabs(outermost && self.is_new_thread()),
                 Rank::Transfer => self.central.repair_transfers(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),
-                Rank::Growing => self.pages.growing.take_over(outermost),
-                Rank::Releasing => (), // With the state: what is withheld is a part of it.
+                // With the state: what is withheld is a part of it.
+                Rank::Growing | Rank::Releasing => (),
                 Rank::State => self.pages.repair(outermost),
             }
         }
