@@ -33,7 +33,7 @@ struct worker {
     unsigned seed;
     char **blocks;
     unsigned long pages, elsewhere, unknown;
-    /* What another thread hands to this one. */
+    /* Blocks that another thread hands to this one. */
     char *box[BATCH];
     pthread_mutex_t lock;
 };

@@ -125,7 +125,15 @@ fn main() -> Result<()> {
             run_on_cores(minutes * 60.0, &allocators, output.as_deref(), &places)
         }
         Verb::Sizes { allocators, output } => run_on_sizes(&allocators, output.as_deref(), &places),
-        Verb::Render { raw } => render(&session::read_rows(&raw)?, &Folder::around(&raw), None),
+        Verb::Render { raw } => {
+            let folder = Folder::around(&raw);
+            match sizes::read_rows(&raw) {
+                Ok(rows) if !rows.is_empty() => {
+                    render_sizes(&rows, &folder, &Origin::of_page(&folder.page()))
+                }
+                _ => render(&session::read_rows(&raw)?, &folder, None),
+            }
+        }
         Verb::Peers { names } => peers::build(&names, &places),
         Verb::Demo { threads, seconds, html } => demo::run(&places, threads, seconds, html),
         Verb::Instructions(wanted) => count_instructions(&wanted, &places),
@@ -193,18 +201,18 @@ fn run_on_sizes(names: &[String], output: Option<&Path>, places: &Places) -> Res
     let (folder, file) = Folder::new(output, &places.ours, "sizes")?;
     let rows = runner.run(&allocators, file)?;
     let origin = Origin::here(&Summary::of(&[]), places).led_by(shelf::origin("vcm-bench", &places.ours));
-    let mut seen = None;
-    if let Some(svg) = sizes::draw(&rows) {
-        surroundings::replace(&folder.picture(), &svg)?;
-        seen = Some("What a pair of malloc and free costs against threads, bytes, distinct sizes and age");
-    }
-    folder.write(
-        &origin.around("Each size once; one process after the other."),
-        seen,
-        &sizes::markdown(&rows),
-    )?;
-    ensure!(rows.iter().any(|row| row.costs.is_some()), "no process came to its size; the page says why");
+    render_sizes(&rows, &folder, &origin)?;
+    ensure!(rows.iter().any(sizes::Row::is_finished), "no process came to its size; the page says why");
     Ok(())
+}
+
+fn render_sizes(rows: &[sizes::Row], folder: &Folder, origin: &Origin) -> Result<()> {
+    let mut seen = None;
+    if let Some(svg) = sizes::draw(rows) {
+        surroundings::replace(&folder.picture(), &svg)?;
+        seen = Some("A pair of malloc and free against threads, bytes, distinct sizes and age");
+    }
+    folder.write(&origin.around("Each size once; one process after the other."), seen, &sizes::markdown(rows))
 }
 
 /// The variants that some cell brings along.

@@ -1,6 +1,7 @@
 //! Cost against size: what a call, a fork, an end, a look from outside and an idle second cost a process with ever more
 //! threads, bytes, distinct sizes, or years.
 
+use super::shelf;
 use super::surroundings::{self, named, progress_bar};
 use crate::load::sized::{Costs, LEAST, Size};
 use anyhow::{Context, Result, ensure};
@@ -20,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Looks from outside.
 const LOOKS: usize = 3;
 
-/// What grows while all else stays.
+/// The one property that grows while all others stay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Along {
     Threads,
@@ -40,16 +41,6 @@ impl Along {
             Along::Age => "Age: times that each block was replaced",
         }
     }
-
-    fn of(self, size: &Size) -> String {
-        match self {
-            Along::Threads => size.threads.to_string(),
-            Along::Heap if size.heap_bytes < 1 << 30 => format!("{} MiB", size.heap_bytes >> 20),
-            Along::Heap => format!("{} GiB", size.heap_bytes >> 30),
-            Along::Sizes => size.sizes.to_string(),
-            Along::Age => size.age.to_string(),
-        }
-    }
 }
 
 const BASE: Size = Size { threads: 2, heap_bytes: 1 << 30, sizes: 16, least: LEAST, age: 0 };
@@ -65,21 +56,76 @@ pub fn points() -> Vec<(Along, Size)> {
     threads.into_iter().chain(heap).chain(sizes).chain(age).collect()
 }
 
-/// What one process cost.
+/// The costs of one process, in nanoseconds. A cost that is none was not reached, or is of an allocator that is not ours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub along: Along,
-    pub size: Size,
+    pub threads: usize,
+    pub heap_bytes: usize,
+    pub sizes: usize,
+    pub least: usize,
+    pub age: usize,
     pub allocator: String,
-    /// None, with the reason: that size was not reached.
-    pub costs: Option<Costs>,
-    pub failure: Option<String>,
-    /// Nanoseconds from the request to end until it was gone.
-    pub end: f64,
-    /// Of `vcm stat`, where it is ours.
+    pub small_pair: Option<f64>,
+    pub large_pair: Option<f64>,
+    pub idle: Option<f64>,
+    pub fork: Option<f64>,
+    pub resident_kib: Option<u64>,
+    /// From the request to end until it was gone.
+    pub end: Option<f64>,
+    /// Of `vcm stat`.
     pub look: Option<f64>,
-    /// Bytes that the allocator's own tables have in memory, where it is ours.
+    /// Bytes that the allocator's own tables have in memory.
     pub metadata: Option<u64>,
+    /// Why that size was not reached.
+    pub failure: Option<String>,
+}
+
+impl Row {
+    fn of(along: Along, size: Size, allocator: &str) -> Row {
+        let Size { threads, heap_bytes, sizes, least, age } = size;
+        Row {
+            along,
+            threads,
+            heap_bytes,
+            sizes,
+            least,
+            age,
+            allocator: allocator.to_owned(),
+            small_pair: None,
+            large_pair: None,
+            idle: None,
+            fork: None,
+            resident_kib: None,
+            end: None,
+            look: None,
+            metadata: None,
+            failure: None,
+        }
+    }
+
+    /// The value of the property that grows.
+    fn point(&self) -> String {
+        match self.along {
+            Along::Threads => self.threads.to_string(),
+            Along::Heap if self.heap_bytes < 1 << 30 => format!("{} MiB", self.heap_bytes >> 20),
+            Along::Heap => format!("{} GiB", self.heap_bytes >> 30),
+            Along::Sizes => self.sizes.to_string(),
+            Along::Age => self.age.to_string(),
+        }
+    }
+
+    fn take(&mut self, costs: &Costs) {
+        self.small_pair = Some(costs.small_pair);
+        self.large_pair = Some(costs.large_pair);
+        self.idle = Some(costs.idle);
+        self.fork = Some(costs.fork);
+        self.resident_kib = Some(costs.resident_kib);
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.failure.is_none()
+    }
 }
 
 pub struct Runner {
@@ -98,18 +144,19 @@ impl Runner {
     }
 
     /// Every size under every allocator, one after the other.
-    pub fn run(&self, allocators: &[Ready], mut rows_file: File) -> Result<Vec<Row>> {
+    pub fn run(&self, allocators: &[Ready], file: File) -> Result<Vec<Row>> {
         let points = points();
         let bar = progress_bar(points.len() * allocators.len());
-        let mut rows = Vec::new();
+        let (mut rows, mut writer) = (Vec::new(), csv::Writer::from_writer(file));
         for (along, size) in points {
             for ready in allocators {
-                bar.set_message(format!("{} {} on {}", along.title(), along.of(&size), ready.name()));
-                let row = self.row(along, size, ready);
-                std::io::Write::write_all(
-                    &mut rows_file,
-                    format!("{}\n", serde_json::to_string(&row)?).as_bytes(),
-                )?;
+                let mut row = Row::of(along, size, ready.name());
+                bar.set_message(format!("{} {} on {}", along.title(), row.point(), row.allocator));
+                if let Err(error) = self.fill(&mut row, size, ready) {
+                    row.failure = Some(format!("{error:#}"));
+                }
+                writer.serialize(&row)?;
+                writer.flush()?;
                 rows.push(row);
                 bar.inc(1);
             }
@@ -118,44 +165,31 @@ impl Runner {
         Ok(rows)
     }
 
-    fn row(&self, along: Along, size: Size, ready: &Ready) -> Row {
-        let allocator = ready.name().to_owned();
-        let none =
-            Row { along, size, allocator, costs: None, failure: None, end: 0.0, look: None, metadata: None };
-        match self.try_row(none.clone(), ready) {
-            Ok(row) => row,
-            Err(error) => Row { failure: Some(format!("{error:#}")), ..none },
-        }
-    }
-
-    fn try_row(&self, mut row: Row, ready: &Ready) -> Result<Row> {
-        let size = row.size;
+    fn fill(&self, row: &mut Row, size: Size, ready: &Ready) -> Result<()> {
         let mut command = ready.command(&self.load);
         command.args(["--threads", &size.threads.to_string(), "--heap", &size.heap_bytes.to_string()]);
         command.args(["--sizes", &size.sizes.to_string(), "--least", &size.least.to_string()]);
         command.args(["--age", &size.age.to_string()]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let line = first_line(&mut child);
-        if let Ok(line) = &line {
-            row.costs =
-                Some(serde_json::from_str(line).context("the load said something else than its costs")?);
-            if row.allocator.starts_with("vcmalloc")
-                && let Some(vcm) = &self.vcm
-            {
-                (row.look, row.metadata) = look(vcm, child.id())?;
+        let seen = line.and_then(|line| {
+            row.take(&serde_json::from_str(&line).context("the load said something else than its costs")?);
+            match &self.vcm {
+                Some(vcm) if ready.allocator.is_ours() => look(vcm, child.id()),
+                _ => Ok((None, None)),
             }
-        }
+        });
         let before = Instant::now();
         drop(child.stdin.take());
         let status = child.wait()?;
-        row.end = before.elapsed().as_nanos() as f64;
-        line?;
+        row.end = Some(before.elapsed().as_nanos() as f64);
+        (row.look, row.metadata) = seen?;
         ensure!(status.success(), "{status}");
-        Ok(row)
+        Ok(())
     }
 }
 
-/// What the child says first; it is ended where that takes too long.
+/// The first line of the child, which is ended where that takes too long.
 fn first_line(child: &mut Child) -> Result<String> {
     let output = child.stdout.take().context("the load has no output")?;
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -192,8 +226,13 @@ fn look(vcm: &Path, process: u32) -> Result<(Option<f64>, Option<u64>)> {
     Ok((Some(times[LOOKS / 2]), metadata))
 }
 
-pub fn read_rows(text: &str) -> Result<Vec<Row>> {
-    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+/// Rows as an earlier run wrote them.
+pub fn read_rows(rows: &Path) -> Result<Vec<Row>> {
+    let mut reader = csv::Reader::from_reader(shelf::open_rows(rows)?);
+    reader
+        .deserialize()
+        .map(|row| row.with_context(|| format!("{} has other rows", rows.display())))
+        .collect()
 }
 
 /// One cost, as it stands in the tables.
@@ -205,40 +244,35 @@ struct Cost {
     is_drawn: bool,
 }
 
-const COSTS: [Cost; 7] = [
+const COSTS: [Cost; 8] = [
     Cost {
         title: "CPU of a malloc and a free of 16 B to 1 KiB",
-        of: |row| Some(row.costs?.small_pair),
+        of: |row| row.small_pair,
         unit: "ns",
         scale: 1.0,
         is_drawn: true,
     },
     Cost {
         title: "CPU of a malloc and a free of 300 KiB to 1 MiB",
-        of: |row| Some(row.costs?.large_pair),
+        of: |row| row.large_pair,
         unit: "ns",
         scale: 1.0,
         is_drawn: true,
     },
-    Cost {
-        title: "CPU in an idle second",
-        of: |row| Some(row.costs?.idle),
-        unit: "us",
-        scale: 1e3,
-        is_drawn: false,
-    },
+    Cost { title: "CPU in an idle second", of: |row| row.idle, unit: "us", scale: 1e3, is_drawn: false },
     Cost {
         title: "a child, from fork to its end",
-        of: |row| Some(row.costs?.fork),
+        of: |row| row.fork,
         unit: "ms",
         scale: 1e6,
         is_drawn: false,
     },
+    Cost { title: "the end of the process", of: |row| row.end, unit: "ms", scale: 1e6, is_drawn: false },
     Cost {
-        title: "the end of the process",
-        of: |row| row.costs.map(|_| row.end),
-        unit: "ms",
-        scale: 1e6,
+        title: "in memory",
+        of: |row| row.resident_kib.map(|kib| kib as f64),
+        unit: "MiB",
+        scale: 1024.0,
         is_drawn: false,
     },
     Cost { title: "`vcm stat`", of: |row| row.look, unit: "ms", scale: 1e6, is_drawn: false },
@@ -252,18 +286,14 @@ const COSTS: [Cost; 7] = [
 ];
 
 fn shown(value: f64) -> String {
-    match value {
-        value if value < 10.0 => format!("{value:.2}"),
-        value if value < 1000.0 => format!("{value:.0}"),
-        value => format!("{:.0}", value),
-    }
+    if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
 /// The rows along one of them, by point: what it is called, and one row for each allocator.
 fn groups(rows: &[Row], along: Along) -> Vec<(String, Vec<&Row>)> {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows.iter().filter(|row| row.along == along) {
-        let name = along.of(&row.size);
+        let name = row.point();
         match groups.iter_mut().find(|(other, _)| *other == name) {
             Some((_, rows)) => rows.push(row),
             None => groups.push((name, vec![row])),
@@ -323,7 +353,7 @@ pub fn markdown(rows: &[Row]) -> String {
     }
     let failed = |row: &Row| {
         let why = row.failure.as_ref()?;
-        Some(format!("- {} {}, {}: {why}\n", row.along.title(), row.along.of(&row.size), row.allocator))
+        Some(format!("- {} {}, {}: {why}\n", row.along.title(), row.point(), row.allocator))
     };
     let failures: String = rows.iter().filter_map(failed).collect();
     if !failures.is_empty() {
@@ -337,32 +367,32 @@ mod tests {
     use super::*;
 
     fn row(along: Along, allocator: &str, small_pair: f64) -> Row {
-        let costs = Some(Costs { small_pair, ..Costs::default() });
-        let allocator = allocator.to_owned();
-        Row { along, size: BASE, allocator, costs, failure: None, end: 2e6, look: None, metadata: None }
+        Row { small_pair: Some(small_pair), end: Some(2e6), ..Row::of(along, BASE, allocator) }
     }
 
     #[test]
     fn tables_have_a_row_for_each_size_and_say_which_were_not_reached() {
         let mut rows = vec![row(Along::Threads, "vcmalloc", 12.3), row(Along::Threads, "glibc", 1234.0)];
         rows.push(Row {
-            size: Size { threads: 30_000, ..BASE },
-            costs: None,
             failure: Some("29,000 of 30,000 threads are there".to_owned()),
-            ..rows[1].clone()
+            ..Row::of(Along::Threads, Size { threads: 30_000, ..BASE }, "glibc")
         });
         let page = markdown(&rows);
         assert!(page.contains("| 2 | 12 | 1234 |") && page.contains("| 2 | 2.00 | 2.00 |"), "{page}");
         assert!(page.contains("- Threads 30000, glibc: 29,000 of 30,000"), "{page}");
-        assert!(!page.contains("vcm stat"), "what nobody has is no table: {page}");
+        assert!(!page.contains("vcm stat"), "a cost that nobody has is no table: {page}");
         assert!(draw(&rows).is_some_and(|svg| svg.contains("Threads")) && draw(&[]).is_none());
     }
 
     #[test]
     fn rows_are_read_as_they_were_written() {
-        let rows = vec![row(Along::Heap, "vcmalloc", 1.5), row(Along::Age, "glibc", 2.5)];
-        let text: String = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
-        assert_eq!(markdown(&read_rows(&text).unwrap()), markdown(&rows));
+        let rows = [row(Along::Heap, "vcmalloc", 1.5), row(Along::Age, "glibc", 2.5)];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("raw.csv");
+        let mut writer = csv::Writer::from_path(&path).unwrap();
+        rows.iter().for_each(|row| writer.serialize(row).unwrap());
+        writer.flush().unwrap();
+        assert_eq!(markdown(&read_rows(&path).unwrap()), markdown(&rows));
     }
 
     #[test]

@@ -8,9 +8,10 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Blocks of a heap have from 8 to 256 KiB where nothing else is asked: 160 GiB of them are kept in mind in 20 MiB.
+/// Blocks of a heap have from 8 to 256 KiB where nothing else is asked.
 pub const LEAST: usize = 8 << 10;
 const DOUBLINGS: usize = 5;
 /// Bytes that are written to at most; the rest of a heap has addresses only.
@@ -51,10 +52,28 @@ pub struct Costs {
 
 struct Shared {
     arrived: AtomicUsize,
-    /// What the threads are to do: 0 wait, 1 small pairs, 2 large pairs, 3 wait for ever.
-    phase: AtomicUsize,
+    /// The work of the threads: 0 wait, 1 small pairs, 2 large pairs, 3 wait for ever.
+    phase: Mutex<usize>,
+    next_phase: Condvar,
     pairs: [usize; 2],
     cpu: [AtomicU64; 2],
+}
+
+impl Shared {
+    fn begin(&self, phase: usize) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+        self.next_phase.notify_all();
+    }
+
+    /// Sleeps until there is another phase than the one that was seen: threads that look now and then would keep the
+    /// machine busy where there are thousands.
+    fn wait_after(&self, seen: usize) -> usize {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        while *phase == seen {
+            phase = self.next_phase.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        }
+        *phase
+    }
 }
 
 static SHARED: std::sync::OnceLock<Shared> = std::sync::OnceLock::new();
@@ -67,7 +86,8 @@ pub fn run(size: Size) -> Result<()> {
     let cpu = [const { AtomicU64::new(0) }; 2];
     let shared = SHARED.get_or_init(|| Shared {
         arrived: AtomicUsize::new(0),
-        phase: AtomicUsize::new(0),
+        phase: Mutex::new(0),
+        next_phase: Condvar::new(),
         pairs,
         cpu,
     });
@@ -78,13 +98,13 @@ pub fn run(size: Size) -> Result<()> {
     for phase in [1, 2] {
         wait_for(threads);
         shared.arrived.store(0, Ordering::Release);
-        shared.phase.store(phase, Ordering::Release);
+        shared.begin(phase);
         wait_for(threads);
         let nanoseconds = shared.cpu[phase - 1].load(Ordering::Acquire) as f64;
         let cost = nanoseconds / (pairs[phase - 1] * threads) as f64;
         *(if phase == 1 { &mut costs.small_pair } else { &mut costs.large_pair }) = cost;
     }
-    shared.phase.store(3, Ordering::Release);
+    shared.begin(3);
     std::thread::sleep(SETTLES);
     let before = Moment::now();
     std::thread::sleep(IDLE);
@@ -162,10 +182,7 @@ fn work(number: usize) {
     let mut seen = 0;
     loop {
         shared.arrived.fetch_add(1, Ordering::AcqRel);
-        while shared.phase.load(Ordering::Acquire) == seen {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        seen = shared.phase.load(Ordering::Acquire);
+        seen = shared.wait_after(seen);
         if seen == 3 {
             break;
         }

@@ -1,4 +1,4 @@
-//! What one thread does with locks and asks of the system, counted by lock and by kind of request.
+//! Locks that one thread takes, and requests that it makes of the system, counted by lock and by kind of request.
 //!
 //! One thread uses the heap of a run, so that nothing here is shared, and a hold has no waiting in it.
 
@@ -94,7 +94,7 @@ struct Held {
     asked: Asked,
 }
 
-/// What the kernel says of this thread: switches against its will, and page faults.
+/// The kernel's counts of this thread: switches against its will, and page faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     switches: i64,

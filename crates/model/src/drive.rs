@@ -17,7 +17,7 @@ fn unwind(frames: &mut [usize]) -> usize {
     HEAP.os().stack(frames)
 }
 
-/// What is asked of a run. The first half of its calls only fills the caches.
+/// The kind of a run. The first half of its calls only fills the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// With a heap that does nothing: what the run itself costs.
@@ -69,13 +69,7 @@ pub struct Request {
 
 /// Runs it in this process, which has one run only.
 pub fn run(tape: &Tape, cpus: usize, mode: Mode) -> Ran {
-    system::set_cpus(cpus);
-    let mut driver = Driver {
-        blocks: vec![(0, 0); tape.slots],
-        cpus: cpus as u32,
-        next_tick: 0,
-        nothing: [0; 4096].into(),
-    };
+    let mut driver = Driver::of(tape, cpus);
     let half = tape.steps.len() / 2 / STRETCH * STRETCH;
     let (warm, rest) = tape.steps.split_at(half);
     let (warm_times, times) = tape.times.split_at(half / STRETCH);
@@ -103,13 +97,7 @@ pub fn run(tape: &Tape, cpus: usize, mode: Mode) -> Ran {
 /// Runs all but the last steps, and steps through these; the first third of them only says who has which
 /// line.
 pub fn walk(tape: &Tape, cpus: usize, stepped: usize) -> Result<Seen> {
-    system::set_cpus(cpus);
-    let mut driver = Driver {
-        blocks: vec![(0, 0); tape.slots],
-        cpus: cpus as u32,
-        next_tick: 0,
-        nothing: [0; 4096].into(),
-    };
+    let mut driver = Driver::of(tape, cpus);
     let from = tape.steps.len().saturating_sub(stepped) / STRETCH * STRETCH;
     let (warm, rest) = tape.steps.split_at(from);
     driver.play(warm, &tape.times[..from / STRETCH], false);
@@ -178,7 +166,7 @@ fn spent() -> (u64, u64) {
     }
 }
 
-/// What the janitor's thread does, once: it waits first, and there its end is asked for, so that a life is
+/// The work of the janitor's thread, once: it waits first, and there its end is asked for, so that a life is
 /// one tick.
 fn tick() {
     system::between_ticks(|| {
@@ -203,6 +191,17 @@ struct Driver {
 }
 
 impl Driver {
+    /// For one run in this process, on so many CPUs.
+    fn of(tape: &Tape, cpus: usize) -> Driver {
+        system::set_cpus(cpus);
+        Driver {
+            blocks: vec![(0, 0); tape.slots],
+            cpus: cpus as u32,
+            next_tick: 0,
+            nothing: [0; 4096].into(),
+        }
+    }
+
     fn play(&mut self, steps: &[Step], times: &[u64], is_nothing: bool) {
         for (steps, &time) in steps.chunks(STRETCH).zip(times) {
             system::set_time(time);

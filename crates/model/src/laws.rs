@@ -10,7 +10,7 @@ use crate::seen::Seen;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HandOver(pub f64);
 
-/// What one call wants, on average, of one kind of centre.
+/// The demand of one call, on average, on one kind of centre.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Centre {
     pub name: String,
@@ -40,7 +40,7 @@ pub struct Model {
     pub centres: Vec<Centre>,
 }
 
-/// What was counted in one pattern: a run with counts, one without, one with no heap at all, and what
+/// The counts of one pattern: a run with counts, one without, one with no heap at all, and what
 /// stepping saw.
 pub struct Counted<'a> {
     pub counted: &'a Ran,

@@ -1,4 +1,4 @@
-//! What the shared parts of the heap would let many CPUs do.
+//! The throughput that the shared parts of the heap allow many CPUs.
 //!
 //! ```text
 //!   tape     a trace as calls in one order, each on its seat

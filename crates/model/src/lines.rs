@@ -1,4 +1,4 @@
-//! Which lines go from one actor to another. An actor is a virtual CPU of a run, or a thread. A line is with
+//! Lines that go from one actor to another. An actor is a virtual CPU of a run, or a thread. A line is with
 //! all who read it since it was last written, or with who wrote it: an access that finds it elsewhere moves
 //! it.
 
@@ -15,7 +15,7 @@ struct Line {
     is_shared: bool,
 }
 
-/// What an access meant for its line.
+/// The effect of an access on its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Met {
     /// It came from another actor.

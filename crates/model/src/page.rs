@@ -1,4 +1,4 @@
-//! What the model says, as a page and a picture.
+//! The results of the model, as a page and a picture.
 
 use crate::laws::{Centre, Counted, HandOver, Model};
 use crate::patterns::Row;
@@ -28,7 +28,7 @@ pub struct Check {
     pub on_two: f64,
 }
 
-/// What two threads did to lines, by allocator.
+/// The lines that two threads wrote, by allocator.
 pub struct Peer {
     pub allocator: String,
     pub pattern: String,
@@ -256,7 +256,7 @@ pub fn draw(rows: &[Row]) -> String {
     standing_alone(&names(rows).iter().map(chart).collect::<Vec<_>>(), 2)
 }
 
-/// What was counted, without what each lock of a class was.
+/// The counts, without those of each lock of a class.
 #[derive(serde::Serialize)]
 pub struct Raw<'a> {
     pattern: &'a str,

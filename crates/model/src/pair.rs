@@ -52,7 +52,7 @@ pub fn run(tape: &Tape, traced: usize) -> Result<Seen> {
     Ok(stepper::seen())
 }
 
-/// Whoever ends a run wakes the other.
+/// The thread that ends a run wakes the other.
 static HANDLES: std::sync::OnceLock<Vec<std::thread::Thread>> = std::sync::OnceLock::new();
 
 fn thread_of(step: &Step) -> usize {

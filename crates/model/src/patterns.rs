@@ -64,7 +64,7 @@ pub struct Places {
     pub kept: PathBuf,
 }
 
-/// What was counted of one pattern on so many CPUs.
+/// The counts of one pattern on so many CPUs.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Row {
     pub pattern: String,
@@ -104,14 +104,14 @@ impl Pattern {
         count(self.name, &trace, cpus, copies)
     }
 
-    /// What two threads of it do to lines on the allocator of a library, by turns.
+    /// The lines that two threads of it write on the allocator of a library, by turns.
     pub fn pair(&self, places: &Places, library: Option<&Path>) -> Result<Seen> {
         let (trace, _) = self.trace(places, 2)?;
         run("pair", &trace, 2, 1, library)
     }
 }
 
-/// What a recorded daemon does.
+/// The calls of a recorded daemon.
 pub fn count(name: &str, trace: &Path, cpus: usize, copies: usize) -> Result<Row> {
     let ran = |mode: &str| run::<Ran>(mode, trace, cpus, copies, None);
     // The faster of two: what else runs on the machine takes its caches.

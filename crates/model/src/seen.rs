@@ -1,4 +1,4 @@
-//! What stepping through calls saw.
+//! The accesses that stepping through calls saw.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct OfLock {
 #[derive(Serialize, Deserialize, Default, Clone, Debug, PartialEq)]
 pub struct Seen {
     pub calls: u64,
-    /// Which actors they were of, a bit each.
+    /// The actors that made them, a bit each.
     pub actors: [u64; 4],
     pub instructions: u64,
     /// Locked instructions, and those on lines that two actors wrote.

@@ -16,7 +16,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::rc::Rc;
 
-/// What lies so near the stack's end is the thread's own: below it and above.
+/// Memory so near the stack's end, below and above, is the thread's own.
 const STACK: (u64, u64) = (4096, 256 << 10);
 /// The thread's own block, below its pointer and above.
 const THREAD_BLOCK: (u64, u64) = (64 << 10, 4096);
@@ -110,7 +110,7 @@ pub fn count(calls: u64) {
     }
 }
 
-/// What was seen.
+/// The accesses that were seen.
 pub fn seen() -> Seen {
     // SAFETY: nobody steps any more.
     let Some(stepper) = (unsafe { &mut *STEPPER.0.get() }) else { return Seen::default() };
@@ -217,7 +217,7 @@ impl Stepper {
         self.seen.locked += u64::from(is_locked);
         self.seen.locked_on_shared += u64::from(is_locked && met.is_shared);
         let held = counts::told();
-        // Whoever had a line before in the life of so many CPUs was most likely another one. What is only
+        // The actor that had a line before in the life of so many CPUs was most likely another one. What is only
         // read of the heap's own words is in every cache.
         let is_read_only = !writes && (self.program.0..self.program.1).contains(&address);
         let is_new = self.whose == Whose::Run && met.is_new && !is_read_only && !self.is_slab(address);

@@ -13,7 +13,7 @@ use vcmalloc_core::os::{
     SequenceArea, Unread, Wait,
 };
 
-/// What the kernel publishes for a thread (`struct rseq`, linux/rseq.h). Nothing interrupts a run's
+/// The area that the kernel keeps for a thread (`struct rseq`, linux/rseq.h). Nothing interrupts a run's
 /// sequences, since one thread runs them all: this one is the run's own.
 #[repr(C, align(32))]
 struct Area([Cell<u32>; 8]);
@@ -51,7 +51,7 @@ pub fn cpu() -> u32 {
     AREA.with(|area| area.0[CONCURRENCY].get())
 }
 
-/// What is done when the janitor begins to wait for its next tick.
+/// The action for when the janitor begins to wait for its next tick.
 pub fn between_ticks(act: fn()) {
     BETWEEN_TICKS.get_or_init(|| act);
 }
@@ -117,7 +117,7 @@ impl Wait for Counting {
     }
 }
 
-/// What Linux does, counted as a request of this kind.
+/// The call of Linux, counted as a request of this kind.
 macro_rules! ask {
     ($($call:ident: $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)+) => { $(
         fn $name(&self, $($argument: $kind),*) $(-> $result)? {
@@ -126,7 +126,7 @@ macro_rules! ask {
     )+ };
 }
 
-/// What Linux does.
+/// The call of Linux.
 macro_rules! pass {
     ($($name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)+) => { $(
         fn $name(&self, $($argument: $kind),*) $(-> $result)? {

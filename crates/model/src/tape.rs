@@ -1,4 +1,4 @@
-//! What a trace says, as the calls of one thread: in the order in which they are done, each with the seat it
+//! A trace, as the calls of one thread: in the order in which they are done, each with the seat it
 //! is done on.
 //!
 //! A trace of a daemon is in its own order of time, and each of its threads is a seat. A trace of a pattern
@@ -119,7 +119,7 @@ impl Tape {
     }
 }
 
-/// What each thread did, and when it lived.
+/// The calls of each thread, and its life.
 #[derive(Default)]
 struct Streams {
     all: Vec<Stream>,

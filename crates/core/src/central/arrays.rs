@@ -7,6 +7,7 @@ use super::places;
 use super::transfer::Transfer;
 use crate::base::round_up;
 use crate::base::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use crate::base::ticks::Ticks;
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{MOST_DOMAINS, Mutex, Os, Purpose};
 
@@ -55,6 +56,41 @@ impl<O: Os> Array<O> {
         self.cached.load(Ordering::Relaxed) >= self.capacity.load(Ordering::Relaxed)
     }
 
+    /// Fills `out` from an array, unless its lock is another's; how many.
+    pub fn take(&self, out: &mut [usize]) -> usize {
+        if self.is_empty() || out.is_empty() {
+            return 0;
+        }
+        // A holder without a CPU is not waited for: there are the spans.
+        let Some(mut transfer) = self.transfer.lock_soon() else { return 0 };
+        let count = transfer.take(out);
+        self.note(&transfer);
+        count
+    }
+
+    /// Releases the memory of an array that nobody has used for so many ticks.
+    pub fn forget(&self, os: &O, ticks: Ticks) {
+        let empty_for = self.empty_for.load(Ordering::Relaxed);
+        if empty_for == FORGOTTEN || !self.is_empty() {
+            return;
+        }
+        if empty_for < ticks.0 {
+            return self.empty_for.store(empty_for + 1, Ordering::Relaxed);
+        }
+        let unused = self.transfer.lock().forget();
+        if let Some((address, used)) = unused {
+            // Without the lock: nothing is put there meanwhile.
+            os.release(address, round_up(used, os.page_bytes()));
+        }
+        let mut transfer = self.transfer.lock();
+        if unused.is_some() {
+            transfer.come_back();
+        }
+        if transfer.len() == 0 {
+            self.empty_for.store(FORGOTTEN, Ordering::Relaxed);
+        }
+    }
+
     /// Puts right what a thread that stayed in the parent of this process was changing.
     ///
     /// # Safety
@@ -74,10 +110,10 @@ impl<O: Os> Array<O> {
     }
 }
 
-/// What a further domain has, followed by the memory of its arrays.
+/// The arrays of a further domain, followed by the memory of their entries.
 type Row<O> = [Array<O>; TABLE_LEN];
 
-/// Which domains there are, and where their arrays lie.
+/// The domains that are used, and the places of their arrays.
 pub struct Domains {
     /// A domain's number here, plus 1, in the order of their first use; 0 before.
     numbers: [AtomicU8; MOST_DOMAINS],

@@ -7,6 +7,7 @@
 
 mod arrays;
 mod budget;
+mod exchange;
 mod lists;
 mod places;
 mod transfer;
@@ -17,24 +18,19 @@ mod window;
 pub use budget::Budget;
 pub use lists::locate;
 
+use crate::base::PAGE_BYTES;
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{Tick, Ticks};
-use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
-use crate::os::{Guard, MOST_DOMAINS, Mutex, Os, Purpose};
+use crate::os::{Guard, Mutex, Os, Purpose};
 use crate::pages::{Pages, SpanId, is_idle};
-use arrays::{Array, Domains, FORGOTTEN};
+use arrays::{Array, Domains};
 use lists::{SpanLists, Taken};
-use transfer::Transfer;
 
-/// The share of the budget that transfer arrays may take together.
-const TRANSFER_SHARE: usize = 4;
-/// Refusals of room before a class tries to take unused room from another.
-const REFUSALS_BEFORE_STEALING: u32 = 16;
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
 
@@ -66,41 +62,6 @@ struct Class<O: Os> {
 /// Blocks that go back under one holding of a lock.
 fn portions(blocks: &[usize]) -> impl Iterator<Item = &[usize]> {
     blocks.chunks(DRAIN_BATCH)
-}
-
-/// Fills `out` from an array, unless its lock is another's; how many.
-fn take_from<O: Os>(array: &Array<O>, out: &mut [usize]) -> usize {
-    if array.is_empty() || out.is_empty() {
-        return 0;
-    }
-    // Whoever holds it and has no CPU is not waited for: there are the spans.
-    let Some(mut transfer) = array.transfer.lock_soon() else { return 0 };
-    let count = transfer.take(out);
-    array.note(&transfer);
-    count
-}
-
-/// Releases the memory of an array that nobody has used for so many ticks.
-fn forget<O: Os>(os: &O, array: &Array<O>, ticks: Ticks) {
-    let empty_for = array.empty_for.load(Ordering::Relaxed);
-    if empty_for == FORGOTTEN || !array.is_empty() {
-        return;
-    }
-    if empty_for < ticks.0 {
-        return array.empty_for.store(empty_for + 1, Ordering::Relaxed);
-    }
-    let unused = array.transfer.lock().forget();
-    if let Some((address, used)) = unused {
-        // Without the lock: nothing is put there meanwhile.
-        os.release(address, round_up(used, os.page_bytes()));
-    }
-    let mut transfer = array.transfer.lock();
-    if unused.is_some() {
-        transfer.come_back();
-    }
-    if transfer.len() == 0 {
-        array.empty_for.store(FORGOTTEN, Ordering::Relaxed);
-    }
 }
 
 /// What one class holds in this layer.
@@ -137,22 +98,6 @@ impl<O: Os> Central<O> {
             os.name_pages(base, places::ALL_BYTES, Purpose::Tables);
             self.arrays.store(base, Ordering::Relaxed);
         }
-    }
-
-    /// The transfer array of a class that a thread uses where it runs now.
-    fn array(&self, os: &O, class: SizeClass) -> &Array<O> {
-        self.array_in(self.domains.current(os), class)
-    }
-
-    /// That of the domain of this number; the first one's where it has none.
-    fn array_in(&self, number: usize, class: SizeClass) -> &Array<O> {
-        self.domains.array(number, class).unwrap_or(&self.class(class).array)
-    }
-
-    /// Those of a class in all domains.
-    fn arrays_of(&self, class: SizeClass) -> impl Iterator<Item = &Array<O>> {
-        let further = (1..MOST_DOMAINS).filter_map(move |number| self.domains.array(number, class));
-        core::iter::once(&self.class(class).array).chain(further)
     }
 
     /// Calls `take` with address and bytes of each mapping of transfer arrays.
@@ -195,7 +140,7 @@ impl<O: Os> Central<O> {
 
     fn take_in_order(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
         let number = self.domains.current(os);
-        let mut count = take_from(self.array_in(number, class), out);
+        let mut count = self.array_in(number, class).take(out);
         if count < out.len() && self.domains.are_several() {
             count += out.get_mut(count..).map_or(0, |rest| self.take_from_another(number, class, rest));
         }
@@ -215,29 +160,6 @@ impl<O: Os> Central<O> {
         }
     }
 
-    /// Blocks of another domain's array: of the one that had some the last time and the next, that which has more. Where threads of
-    /// one domain free what those of another take, this spares the lock of the spans.
-    #[cold]
-    #[inline(never)]
-    fn take_from_another(&self, number: usize, class: SizeClass, out: &mut [usize]) -> usize {
-        let (own, domains) = (self.array_in(number, class), self.domains.count());
-        let last = usize::from(own.donor.load(Ordering::Relaxed)) % domains;
-        let candidates = [last, (last + 1) % domains];
-        let has = |donor: usize| match self.array_in(donor, class) {
-            array if core::ptr::eq(array, own) => 0,
-            array => array.cached.load(Ordering::Relaxed),
-        };
-        let [donor, next] = if has(candidates[0]) >= has(candidates[1]) {
-            candidates
-        } else {
-            [candidates[1], candidates[0]]
-        };
-        let count = if has(donor) == 0 { 0 } else { take_from(self.array_in(donor, class), out) };
-        let donor = if count == 0 { next.max(donor) + 1 } else { donor };
-        own.donor.store((donor % domains) as u8, Ordering::Relaxed);
-        count
-    }
-
     /// Blocks of the spans, and of new ones where there are none: these are opened without the lock of the class.
     fn take_from_spans(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
         let spans = &self.class(class).spans;
@@ -245,9 +167,9 @@ impl<O: Os> Central<O> {
         let mut taken = held.take(pages, class, out);
         if taken.blocks < out.len() && self.domains.are_several() {
             drop(held);
-            // What other domains have before there is more.
+            // The blocks of other domains come before new memory.
             for array in self.arrays_of(class) {
-                taken.blocks += out.get_mut(taken.blocks..).map_or(0, |rest| take_from(array, rest));
+                taken.blocks += out.get_mut(taken.blocks..).map_or(0, |rest| array.take(rest));
             }
             held = spans.lock();
         }
@@ -281,7 +203,7 @@ impl<O: Os> Central<O> {
     /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
     pub fn take_one(&self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
         let mut one = [0];
-        if let (1, [block]) = (take_from(self.array(os, class), &mut one), one) {
+        if let (1, [block]) = (self.array(os, class).take(&mut one), one) {
             return (block, false);
         }
         let mut held = self.class(class).spans.lock();
@@ -334,49 +256,6 @@ impl<O: Os> Central<O> {
         portions(blocks).map(put).fold(Ok(()), Result::and)
     }
 
-    /// Whether the transfer array of a class holds a block.
-    pub fn transfers(&self, class: SizeClass, block: usize) -> bool {
-        self.arrays_of(class).any(|array| !array.is_empty() && array.transfer.lock().holds(block))
-    }
-
-    /// Returns what nobody took from the transfer arrays of a class since the last call to its spans, as free since tick
-    /// `at`.
-    pub fn trim(&self, pages: &Pages<O>, class: SizeClass, at: Tick) -> Result<(), Misuse> {
-        self.arrays_of(class).map(|array| self.trim_array(pages, array, class, at)).fold(Ok(()), Result::and)
-    }
-
-    fn trim_array(
-        &self,
-        pages: &Pages<O>,
-        place: &Array<O>,
-        class: SizeClass,
-        at: Tick,
-    ) -> Result<(), Misuse> {
-        if place.is_empty() {
-            return Ok(());
-        }
-        let mut left = place.transfer.lock().low_water();
-        let mut outcome = Ok(());
-        while left > 0 {
-            let mut batch = [0; DRAIN_BATCH];
-            let mut transfer = place.transfer.lock();
-            let count = batch.get_mut(..left.min(DRAIN_BATCH)).map_or(0, |out| transfer.take(out));
-            let freed = transfer.shrink(count);
-            place.note(&transfer);
-            drop(transfer);
-            self.give_room(freed * class.block_bytes());
-            outcome = outcome.and(self.return_blocks(pages, class, batch.get(..count).unwrap_or(&[]), at));
-            left = if count == 0 { 0 } else { left - count };
-        }
-        outcome
-    }
-
-    /// Releases the memory of transfer arrays that nobody has used for so many ticks: a call of this is one. What is
-    /// refused stays until the array was used again.
-    pub fn forget_array(&self, os: &O, class: SizeClass, ticks: Ticks) {
-        self.arrays_of(class).for_each(|array| forget(os, array, ticks));
-    }
-
     /// What is wrong with freeing an address of a small class where no block starts that its span gave out.
     #[cold]
     pub fn not_allocated(&self, pages: &Pages<O>, class: SizeClass, address: usize) -> Misuse {
@@ -408,144 +287,6 @@ impl<O: Os> Central<O> {
         let gone = lists::release_pages(os, pages, id, tidying.idle);
         lists.lock().end_tidy(pages, id, tidying, gone);
         gone.count_ones() as usize * PAGE_BYTES
-    }
-
-    fn keep(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<usize, Misuse> {
-        let number = self.domains.current(os);
-        let place = self.array_in(number, class);
-        if place.is_full() && !self.has_room(class.block_bytes()) {
-            return self.steal(pages, number, class).map(|()| 0);
-        }
-        // As in `take_from`.
-        let Some(mut transfer) = place.transfer.lock_soon() else { return Ok(0) };
-        if !transfer.has_memory() {
-            drop(transfer);
-            let memory = self.memory_of(os, number, class);
-            transfer = place.transfer.lock();
-            match memory {
-                Some((array, bytes)) if !transfer.has_memory() => {
-                    let array = core::ptr::with_exposed_provenance_mut(array);
-                    transfer.provide(array, bytes / size_of::<usize>());
-                }
-                _ => (),
-            }
-        }
-        let missing = (transfer.len() + blocks.len()).saturating_sub(transfer.capacity());
-        let mut refused = false;
-        if missing > 0 {
-            refused = !self.grow(&mut transfer, class, missing);
-        }
-        let kept = transfer.put(blocks);
-        place.note(&transfer);
-        drop(transfer);
-        if refused {
-            self.steal(pages, number, class)?;
-        }
-        Ok(kept)
-    }
-
-    /// Memory for an array, address and bytes; none where the system refuses it. With no lock in hand: another thread may
-    /// be here for the same.
-    #[cold]
-    fn memory_of(&self, os: &O, number: usize, class: SizeClass) -> Option<(usize, usize)> {
-        let (offset, bytes) = places::place_of(class);
-        let first = self.arrays.load(Ordering::Relaxed);
-        let array = self.domains.memory::<O>(number, first) + offset;
-        (array != offset && os.commit(array, bytes)).then_some((array, bytes))
-    }
-
-    /// False where the budget has no room.
-    fn grow(&self, transfer: &mut Transfer, class: SizeClass, missing: usize) -> bool {
-        let wanted = missing.min(transfer.may_grow());
-        let bytes = wanted * class.block_bytes();
-        if !self.take_room(bytes) {
-            return false;
-        }
-        let granted = transfer.grow(wanted);
-        self.give_room((wanted - granted) * class.block_bytes());
-        true
-    }
-
-    fn has_room(&self, bytes: usize) -> bool {
-        self.transfer_taken.load(Ordering::Relaxed).saturating_add(bytes)
-            <= self.budget.limit() / TRANSFER_SHARE
-            && self.budget.has_room(bytes)
-    }
-
-    fn take_room(&self, bytes: usize) -> bool {
-        if !self.has_room(bytes) {
-            return false;
-        }
-        let before = self.transfer_taken.fetch_add(bytes, Ordering::Relaxed);
-        let fits =
-            before.saturating_add(bytes) <= self.budget.limit() / TRANSFER_SHARE && self.budget.take(bytes);
-        if !fits {
-            self.transfer_taken.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        fits
-    }
-
-    fn give_room(&self, bytes: usize) {
-        self.transfer_taken.fetch_sub(bytes, Ordering::Relaxed);
-        self.budget.give(bytes);
-    }
-
-    /// Now and then, takes half of another array away: room follows the classes that need it, and the domains.
-    fn steal(&self, pages: &Pages<O>, number: usize, except: SizeClass) -> Result<(), Misuse> {
-        let counter = &self.class(except).refusals;
-        let refusals = counter.load(Ordering::Relaxed);
-        counter.store(refusals.wrapping_add(1), Ordering::Relaxed);
-        if !refusals.is_multiple_of(REFUSALS_BEFORE_STEALING) {
-            return Ok(());
-        }
-        let own = core::ptr::from_ref(self.array_in(number, except));
-        let turn = ((refusals / REFUSALS_BEFORE_STEALING) as usize + except.index()) % (TABLE_LEN - 2) + 1;
-        let victims = SizeClass::all().skip(turn - 1).chain(SizeClass::all().take(turn - 1));
-        for (victim, array) in
-            victims.flat_map(|class| self.arrays_of(class).map(move |array| (class, array)))
-        {
-            let capacity = array.capacity.load(Ordering::Relaxed);
-            if capacity > 0 && !core::ptr::eq(array, own) {
-                return self.drain_array(pages, array, victim, capacity.div_ceil(2) as usize);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns up to `entries` of the capacity of each of a class's transfer arrays to the budget and the blocks in it to
-    /// their spans.
-    pub fn drain(&self, pages: &Pages<O>, class: SizeClass, entries: usize) -> Result<(), Misuse> {
-        let drain = |array| self.drain_array(pages, array, class, entries);
-        self.arrays_of(class).map(drain).fold(Ok(()), Result::and)
-    }
-
-    fn drain_array(
-        &self,
-        pages: &Pages<O>,
-        place: &Array<O>,
-        class: SizeClass,
-        entries: usize,
-    ) -> Result<(), Misuse> {
-        // No more than there is now: others may give while we take.
-        let mut left = entries.min(place.transfer.lock().capacity());
-        let mut outcome = Ok(());
-        while left > 0 {
-            let mut batch = [0; DRAIN_BATCH];
-            let mut transfer = place.transfer.lock();
-            let unused = transfer.shrink(left);
-            let room = batch.len().min(left - unused);
-            let count = batch.get_mut(..room).map_or(0, |out| transfer.take(out));
-            let freed = unused + transfer.shrink(count);
-            place.note(&transfer);
-            drop(transfer);
-            self.give_room(freed * class.block_bytes());
-            outcome = outcome.and(self.give_to_spans(pages, class, batch.get(..count).unwrap_or(&[])));
-            if freed == 0 {
-                break;
-            }
-            left -= freed;
-        }
-        outcome
     }
 
     /// Bytes of free blocks in spans, whether or not they hold memory.

@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// What was tried for the sake of one run.
+/// The attempts that were made for one run.
 #[derive(Default)]
 struct Tried {
     room: bool,
@@ -52,7 +52,7 @@ struct Tried {
     is_refused: bool,
 }
 
-/// What a look at the free runs brought.
+/// The outcome of a look at the free runs.
 enum Found {
     Run(Run),
     /// The heap is to grow by so many blocks first.

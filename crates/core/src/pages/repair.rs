@@ -49,7 +49,7 @@ impl<O: Os> Pages<O> {
             }
         }
         if outermost {
-            // What was posted is closed before classes count their spans.
+            // Posted blocks are closed before classes count their spans.
             drop(self.lock());
         }
     }

@@ -32,7 +32,7 @@ fn glibc_area_offset() -> Option<isize> {
     }
 }
 
-/// What the kernel wrote into this thread's area: negative where the thread is not registered.
+/// The CPU that the kernel wrote into this thread's area: negative where the thread is not registered.
 ///
 /// # Safety
 /// There is an area at this offset from the thread pointer.
