@@ -39,7 +39,7 @@ const ORDERS: [Order; 8] = [
     Order {
         folder: "crates/core/src/central",
         module: "crate::central",
-        files: "budget places transfer arrays lists mod exchange verify window",
+        files: "budget places transfer arrays lists mod exchange flow verify window",
     },
     Order {
         folder: "crates/core/src/cache",

@@ -7,7 +7,7 @@ use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
-use crate::os::{MOST_DOMAINS, Os};
+use crate::os::Os;
 use crate::pages::Pages;
 
 /// The share of the budget that transfer arrays may take together.
@@ -16,22 +16,6 @@ pub(super) const TRANSFER_SHARE: usize = 4;
 pub(super) const REFUSALS_BEFORE_STEALING: u32 = 16;
 
 impl<O: Os> Central<O> {
-    /// The transfer array of a class that a thread uses where it runs now.
-    pub(super) fn array(&self, os: &O, class: SizeClass) -> &Array<O> {
-        self.array_in(self.domains.current(os), class)
-    }
-
-    /// That of the domain of this number; the first one's where it has none.
-    pub(super) fn array_in(&self, number: usize, class: SizeClass) -> &Array<O> {
-        self.domains.array(number, class).unwrap_or(&self.class(class).array)
-    }
-
-    /// Those of a class in all domains.
-    pub(super) fn arrays_of(&self, class: SizeClass) -> impl Iterator<Item = &Array<O>> {
-        let further = (1..MOST_DOMAINS).filter_map(move |number| self.domains.array(number, class));
-        core::iter::once(&self.class(class).array).chain(further)
-    }
-
     /// Blocks of another domain's array: of the one that had some the last time and the next, that which has more. Where threads of
     /// one domain free what those of another take, this spares the lock of the spans.
     #[cold]

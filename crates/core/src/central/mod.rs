@@ -8,6 +8,7 @@
 mod arrays;
 mod budget;
 mod exchange;
+mod flow;
 mod lists;
 mod places;
 mod transfer;
@@ -19,17 +20,16 @@ pub use budget::Budget;
 pub use lists::locate;
 
 use crate::base::PAGE_BYTES;
-use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
-use crate::os::{Guard, Mutex, Os, Purpose};
+use crate::os::{Guard, MOST_DOMAINS, Mutex, Os, Purpose};
 use crate::pages::{Pages, SpanId, is_idle};
 use arrays::{Array, Domains};
-use lists::{SpanLists, Taken};
+use lists::SpanLists;
 
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
@@ -112,76 +112,20 @@ impl<O: Os> Central<O> {
         unsafe { self.classes.get_unchecked(class.index()) }
     }
 
-    /// Fills `out` with free blocks; fewer than asked for only where there is no memory. In no order, where a policy checks
-    /// every block: one of them does not tell where the next one is.
-    pub fn take(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
-        let count = self.take_in_order(os, pages, class, out);
-        if pages.keeps_marks() {
-            self.shuffle(os, out.get_mut(..count).unwrap_or_default());
-        }
-        count
+    /// The transfer array of a class that a thread uses where it runs now.
+    fn array(&self, os: &O, class: SizeClass) -> &Array<O> {
+        self.array_in(self.domains.current(os), class)
     }
 
-    #[inline(never)]
-    fn shuffle(&self, os: &O, blocks: &mut [usize]) {
-        if self.order.load(Ordering::Relaxed) == 0 {
-            self.order.store(os.random() | 1, Ordering::Relaxed);
-        }
-        // Two threads never have the same state.
-        let mut state = self.order.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed).rotate_left(32);
-        for last in (1..blocks.len()).rev() {
-            let other = ((u128::from(next_random(&mut state)) * (last as u128 + 1)) >> 64) as usize;
-            // Both are in it; a place is not exchanged with itself.
-            if let Ok([one, another]) = blocks.get_disjoint_mut([last, other]) {
-                core::mem::swap(one, another);
-            }
-        }
+    /// That of the domain of this number; the first one's where it has none.
+    fn array_in(&self, number: usize, class: SizeClass) -> &Array<O> {
+        self.domains.array(number, class).unwrap_or(&self.class(class).array)
     }
 
-    fn take_in_order(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
-        let number = self.domains.current(os);
-        let mut count = self.array_in(number, class).take(out);
-        if count < out.len() && self.domains.are_several() {
-            count += out.get_mut(count..).map_or(0, |rest| self.take_from_another(number, class, rest));
-        }
-        match out.get_mut(count..) {
-            Some(rest) if !rest.is_empty() => {
-                let taken = self.take_from_spans(os, pages, class, rest);
-                // Before a page of a new block is there: a huge page comes in whole.
-                pages.grow_ahead(os);
-                if let Some((address, bytes)) = taken.reached
-                    && !pages.is_newest_huge(address)
-                {
-                    os.populate(address, bytes);
-                }
-                count + taken.blocks
-            }
-            _ => count,
-        }
-    }
-
-    /// Blocks of the spans, and of new ones where there are none: these are opened without the lock of the class.
-    fn take_from_spans(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> Taken {
-        let spans = &self.class(class).spans;
-        let mut held = spans.lock();
-        let mut taken = held.take(pages, class, out);
-        if taken.blocks < out.len() && self.domains.are_several() {
-            drop(held);
-            // The blocks of other domains come before new memory.
-            for array in self.arrays_of(class) {
-                taken.blocks += out.get_mut(taken.blocks..).map_or(0, |rest| array.take(rest));
-            }
-            held = spans.lock();
-        }
-        while let Some(rest) = out.get_mut(taken.blocks..)
-            && !rest.is_empty()
-        {
-            let Some(new) = self.open_span(os, pages, class, held) else { break };
-            held = new;
-            let more = held.take(pages, class, rest);
-            taken = Taken { blocks: taken.blocks + more.blocks, reached: more.reached.or(taken.reached) };
-        }
-        taken
+    /// Those of a class in all domains.
+    fn arrays_of(&self, class: SizeClass) -> impl Iterator<Item = &Array<O>> {
+        let further = (1..MOST_DOMAINS).filter_map(move |number| self.domains.array(number, class));
+        core::iter::once(&self.class(class).array).chain(further)
     }
 
     /// Adds a span to a class, whose lock is left meanwhile; none where there is no memory.
@@ -198,33 +142,6 @@ impl<O: Os> Central<O> {
         let mut held = self.class(class).spans.lock();
         held.arrive(pages, class, opened);
         opened.map(|_| held)
-    }
-
-    /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
-    pub fn take_one(&self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
-        let mut one = [0];
-        if let (1, [block]) = (self.array(os, class).take(&mut one), one) {
-            return (block, false);
-        }
-        let mut held = self.class(class).spans.lock();
-        loop {
-            match held.take_one(pages, class) {
-                (0, _) => match self.open_span(os, pages, class, held) {
-                    Some(new) => held = new,
-                    None => return (0, false),
-                },
-                block => return block,
-            }
-        }
-    }
-
-    /// Takes free blocks of one class, into the transfer array as far as there is room.
-    pub fn give(&self, os: &O, pages: &Pages<O>, class: SizeClass, blocks: &[usize]) -> Result<(), Misuse> {
-        let kept = if self.condenses(class) { 0 } else { self.keep(os, pages, class, blocks)? };
-        match blocks.get(kept..) {
-            Some(rest) if !rest.is_empty() => self.give_to_spans(pages, class, rest),
-            _ => Ok(()),
-        }
     }
 
     /// Whether caches of a class are to stay short, for its blocks to come from the fullest spans.
