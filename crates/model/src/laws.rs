@@ -8,7 +8,16 @@ use crate::seen::Seen;
 
 /// Nanoseconds until a line that another CPU has changed is here.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HandOver(pub f64);
+pub struct HandOver {
+    /// One that the next step waits for: that of a lock.
+    pub alone: f64,
+    /// One of several whose addresses are known beforehand: they come together.
+    pub among_many: f64,
+}
+
+impl HandOver {
+    pub const NONE: HandOver = HandOver { alone: 0.0, among_many: 0.0 };
+}
 
 /// The demand of one call, on average, on one kind of centre.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,13 +62,14 @@ pub struct Counted<'a> {
 pub const ADDRESS_SPACE: &str = "mmap_lock (kernel)";
 
 impl Model {
-    pub fn of(of: &Counted<'_>, HandOver(hand_over): HandOver) -> Model {
+    pub fn of(of: &Counted<'_>, hand_over: HandOver) -> Model {
         let calls = of.counted.calls.max(1) as f64;
         let mut centres: Vec<Centre> = Vec::new();
         for lock in of.counted.locks.iter().filter(|lock| lock.taken > 0) {
             let lines = of.lines_of(&lock.name);
             let taken = lock.taken as f64;
-            let demand = (lock.nanoseconds + taken * hand_over * (1.0 + lines)) / calls;
+            let demand =
+                (lock.nanoseconds + taken * (hand_over.alone + hand_over.among_many * lines)) / calls;
             let centre = match centres.iter_mut().find(|centre| centre.name == lock.name) {
                 Some(centre) => centre,
                 None => {
@@ -86,14 +96,15 @@ impl Model {
             }
         }
         centres.extend(of.address_space(hand_over));
-        let moved = centres.iter().map(|centre| centre.taken * (1.0 + centre.lines)).sum::<f64>();
+        let locks = centres.iter().map(|centre| centre.taken).sum::<f64>();
+        let lines_inside = centres.iter().map(|centre| centre.taken * centre.lines).sum::<f64>();
         let lines_outside = of.seen.map_or(0.0, |seen| seen.moved_outside as f64 / seen.calls.max(1) as f64);
         let alone = (of.timed.nanoseconds / of.timed.calls.max(1) as f64
             - of.nothing.nanoseconds / of.nothing.calls.max(1) as f64)
             .max(1.0);
         centres.sort_by(|one, other| other.demand.total_cmp(&one.demand));
         Model {
-            call: alone + hand_over * (moved + lines_outside),
+            call: alone + hand_over.alone * locks + hand_over.among_many * (lines_inside + lines_outside),
             faults: of.timed.faults as f64 / of.timed.calls.max(1) as f64,
             lines_outside,
             centres,
@@ -105,10 +116,15 @@ impl Model {
         self.call / centre.demand.max(f64::MIN_POSITIVE)
     }
 
-    /// Calls a second that so many CPUs do at most.
+    /// Calls a second that so many CPUs do at most, where nothing but these is done.
     pub fn bound(&self, cpus: usize) -> f64 {
+        self.bound_beside(cpus, 0.0)
+    }
+
+    /// The same where a program works so many nanoseconds beside each call.
+    pub fn bound_beside(&self, cpus: usize, work: f64) -> f64 {
         let most = self.centres.iter().map(|centre| centre.demand).fold(0.0, f64::max);
-        (cpus as f64 / self.call).min(1.0 / most.max(f64::MIN_POSITIVE)) * 1e9
+        (cpus as f64 / (self.call + work)).min(1.0 / most.max(f64::MIN_POSITIVE)) * 1e9
     }
 }
 
@@ -122,7 +138,7 @@ impl Counted<'_> {
         self.seen.and_then(of).unwrap_or(0.0)
     }
 
-    fn address_space(&self, hand_over: f64) -> Option<Centre> {
+    fn address_space(&self, hand_over: HandOver) -> Option<Centre> {
         let calls = self.counted.calls.max(1) as f64;
         let alone = self.counted.requests.iter().filter(|request| request.is_alone);
         let (count, nanoseconds) =
@@ -137,7 +153,7 @@ impl Counted<'_> {
             hold: nanoseconds / taken,
             asking: nanoseconds / taken,
             lines: 0.0,
-            demand: (nanoseconds + taken * hand_over) / calls,
+            demand: (nanoseconds + taken * hand_over.alone) / calls,
         })
     }
 }
@@ -177,7 +193,7 @@ mod tests {
             Request { name: "mmap".into(), is_alone: true, is_beside: false, count: 1, nanoseconds: 960.0 };
         let counted = Ran { locks, requests: vec![request], ..ran(0.0) };
         let of = Counted { counted: &counted, timed: &ran(60_000.0), nothing: &ran(10_000.0), seen: None };
-        let model = Model::of(&of, HandOver(40.0));
+        let model = Model::of(&of, HandOver { alone: 40.0, among_many: 7.0 });
         let [spans, space, state] = &model.centres[..] else { panic!("{:?}", model.centres) };
         assert_eq!((spans.bytes, spans.instances, spans.demand), (128, 2, 16.0));
         assert_eq!((space.name.as_str(), space.demand, state.demand), (ADDRESS_SPACE, 1.0, 0.9));
@@ -185,6 +201,7 @@ mod tests {
         assert_eq!(model.saturates_at(spans), model.call / 16.0);
         assert_eq!(model.bound(1), 1e9 / model.call);
         assert_eq!((model.bound(64), model.bound(256)), (1e9 / 16.0, 1e9 / 16.0));
+        assert_eq!(model.bound_beside(2, 1000.0), 2e9 / (model.call + 1000.0));
     }
 
     #[test]
@@ -193,8 +210,8 @@ mod tests {
         let of_lock = crate::seen::OfLock { name: "state".into(), taken: 10, moved: 30 };
         let seen = Seen { calls: 100, moved_outside: 50, locks: vec![of_lock], ..Seen::default() };
         let of = Counted { counted: &counted, timed: &ran(50_000.0), nothing: &ran(0.0), seen: Some(&seen) };
-        let model = Model::of(&of, HandOver(100.0));
-        assert_eq!(model.centres[0].demand, 10.0 + 100.0 * 4.0);
-        assert_eq!(model.call, 50.0 + 100.0 * (4.0 + 0.5));
+        let model = Model::of(&of, HandOver { alone: 100.0, among_many: 10.0 });
+        assert_eq!(model.centres[0].demand, 10.0 + 100.0 + 30.0);
+        assert_eq!(model.call, 50.0 + 100.0 + 10.0 * 3.5);
     }
 }

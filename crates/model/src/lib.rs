@@ -7,6 +7,7 @@
 //!   drive    runs a tape on a heap of the core over that system
 //!   stepper  sees which lines of memory go from one CPU to another, by instruction; lines: where each is
 //!   pair     two real threads on a preloaded allocator, to be stepped through
+//!   machine  the hand-over of a line between two CPUs of this machine
 //!   laws     what follows: demands, saturation points, bounds
 //!   patterns which traces there are, and what is run on each; page: what came of it
 //! ```
@@ -17,6 +18,7 @@ mod counts;
 pub mod drive;
 pub mod laws;
 mod lines;
+pub mod machine;
 pub mod page;
 pub mod pair;
 pub mod patterns;

@@ -1,15 +1,16 @@
 //! The results of the model, as a page and a picture.
 
 use crate::laws::{Centre, Counted, HandOver, Model};
+use crate::machine::{LINES, OfMachine};
 use crate::patterns::Row;
 use crate::seen::Seen;
 use std::fmt::Write;
 use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
 use vcm_report::{Colour, standing_alone};
 
-/// Nanoseconds until a line is here: from a core of the same L3 cache, and from another one.
-pub const NEAR: HandOver = HandOver(40.0);
-pub const FAR: HandOver = HandOver(120.0);
+/// A line from a core of the same L3 cache, and from another one. What comes with others takes an eighth: `machine` shows less.
+pub const NEAR: HandOver = HandOver { alone: 40.0, among_many: 5.0 };
+pub const FAR: HandOver = HandOver { alone: 120.0, among_many: 15.0 };
 /// The rows that tell of each lock are of so many CPUs.
 const DETAILS_AT: usize = 64;
 const WORTH_A_ROW: f64 = 100_000.0;
@@ -21,11 +22,17 @@ impl Row {
     }
 }
 
-/// A pattern with two threads, measured: operations a second with both on one CPU, and on two.
+/// A pattern with two threads, measured: calls a second with both on one CPU, and on two.
 pub struct Check {
     pub pattern: String,
     pub on_one: f64,
     pub on_two: f64,
+}
+
+/// The checks, and the hand-over between the two CPUs.
+pub struct Checks {
+    pub machine: OfMachine,
+    pub each: Vec<Check>,
 }
 
 /// The lines that two threads wrote, by allocator.
@@ -81,11 +88,11 @@ fn what(centre: &Centre) -> String {
 }
 
 /// The tables: bounds, then each lock at `DETAILS_AT` CPUs.
-pub fn markdown(rows: &[Row], checks: &[Check], peers: &[Peer]) -> String {
+pub fn markdown(rows: &[Row], checks: Option<&Checks>, peers: &[Peer]) -> String {
     let mut page = String::new();
     bounds(rows, &mut page);
     details(rows, &mut page);
-    if !checks.is_empty() {
+    if let Some(checks) = checks {
         compared(rows, checks, &mut page);
     }
     if !peers.is_empty() {
@@ -170,22 +177,28 @@ fn details(rows: &[Row], page: &mut String) {
     }
 }
 
-fn compared(rows: &[Row], checks: &[Check], page: &mut String) {
+fn compared(rows: &[Row], checks: &Checks, page: &mut String) {
+    let OfMachine { alone, among_many } = checks.machine;
     let _ = writeln!(page, "\n## Held against two CPUs\n");
     let _ = writeln!(
         page,
-        "| pattern | predicted: two CPUs do so many times what one does | measured | of the prediction |"
+        "Two threads, both on one CPU and then on two; a line between these takes {alone:.0} ns, one of {LINES} at once {among_many:.1}. The program's own work is what a call takes on one CPU beyond the model's.\n"
     );
-    let _ = writeln!(page, "|---|--:|--:|--:|");
-    for check in checks {
+    let _ = writeln!(
+        page,
+        "| pattern | own work, ns a call | two CPUs do so many times what one does, predicted | measured | of the prediction |"
+    );
+    let _ = writeln!(page, "|---|--:|--:|--:|--:|");
+    for check in &checks.each {
         let Some(row) = of(rows, &check.pattern, 2) else { continue };
-        let near = row.model(NEAR);
-        let predicted = near.bound(2) / (1e9 / row.model(HandOver(0.0)).call);
+        let work = (1e9 / check.on_one - row.model(HandOver::NONE).call).max(0.0);
+        let predicted = row.model(HandOver { alone, among_many }).bound_beside(2, work) / check.on_one;
         let measured = check.on_two / check.on_one.max(1.0);
         let _ = writeln!(
             page,
-            "| {} | {predicted:.2} | {measured:.2} | {:.2} |",
+            "| {} | {} | {predicted:.2} | {measured:.2} | {:.2} |",
             check.pattern,
+            short(work),
             measured / predicted
         );
     }
@@ -283,7 +296,7 @@ struct RawCentre {
 /// By call, with no hand-over in it.
 pub fn raw(rows: &[Row]) -> Vec<Raw<'_>> {
     let of = |row: &'_ Row| {
-        let model = row.model(HandOver(0.0));
+        let model = row.model(HandOver::NONE);
         let centre = |centre: Centre| RawCentre {
             name: centre.name,
             bytes: centre.bytes,

@@ -2,6 +2,7 @@
 
 use crate::drive::Ran;
 use crate::seen::Seen;
+use crate::tape::TAKEN_SHARE;
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -31,27 +32,34 @@ const fn pattern(name: &'static str, least: u64, each: u64, threads: Threads) ->
     Pattern { name, least, each, threads }
 }
 
-pub const PATTERNS: [Pattern; 20] = [
-    pattern("storage", 60_000, 600, Threads::Each),
-    pattern("larson", 400_000, 6_000, Threads::Each),
-    pattern("prodcons", 800_000, 8_000, Threads::Each),
-    pattern("starve", 300_000, 4_000, Threads::Each),
-    pattern("mixedlife", 400_000, 5_000, Threads::Each),
+pub const PATTERNS: [Pattern; 27] = [
+    pattern("storage", 60_000, 1_500, Threads::Each),
+    pattern("larson", 400_000, 15_000, Threads::Each),
+    pattern("prodcons", 1_600_000, 25_000, Threads::Each),
+    pattern("starve", 300_000, 8_000, Threads::Each),
+    pattern("mixedlife", 400_000, 10_000, Threads::Each),
     pattern("churn", 6_000, 32, Threads::Each),
-    pattern("false-active", 400_000, 4_000, Threads::Each),
-    pattern("false-passive", 400_000, 4_000, Threads::Each),
-    pattern("realloc", 60_000, 600, Threads::Each),
-    pattern("timed-small", 400_000, 5_000, Threads::Each),
-    pattern("timed-mixed", 200_000, 2_500, Threads::Each),
+    pattern("false-active", 400_000, 8_000, Threads::Each),
+    pattern("false-passive", 400_000, 8_000, Threads::Each),
+    pattern("realloc", 60_000, 1_500, Threads::Each),
+    pattern("timed-small", 400_000, 8_000, Threads::Each),
+    pattern("timed-mixed", 200_000, 5_000, Threads::Each),
     pattern("timed-large", 6_000, 64, Threads::Each),
     pattern("large", 3_000, 16, Threads::Each),
     pattern("buffer-fresh", 600, 0, Threads::Few),
     pattern("buffer-halves", 400, 0, Threads::Few),
     pattern("buffer-pages", 60_000, 0, Threads::Few),
+    pattern("buffer-steps", 6_000, 0, Threads::Few),
     pattern("buffer-strings", 3_000, 0, Threads::Few),
     pattern("buffer-turns", 1_500, 0, Threads::Few),
-    pattern("mixed", 0, 0, Threads::One),
+    pattern("pair", 0, 0, Threads::One),
+    pattern("pair-live", 0, 0, Threads::One),
+    pattern("batch-lifo", 0, 0, Threads::One),
+    pattern("batch-fifo", 0, 0, Threads::One),
     pattern("batch-random", 0, 0, Threads::One),
+    pattern("mixed", 0, 0, Threads::One),
+    pattern("zeroed", 0, 0, Threads::One),
+    pattern("page-aligned", 0, 0, Threads::One),
 ];
 
 const FEW: usize = 8;
@@ -90,13 +98,24 @@ impl Pattern {
             command.args([self.name, "--threads", &threads.to_string()]);
             match self.threads {
                 Threads::One => command.args(["--seconds", "0.02"]),
-                _ => command.args(["--operations", &self.least.max(self.each * threads as u64).to_string()]),
+                _ => command.args(["--operations", &self.operations(threads).to_string()]),
             };
             let ended = command.output().context("vcm record does not start")?;
             let said = String::from_utf8_lossy(&ended.stderr);
             ensure!(ended.status.success() && file.exists(), "{} was not recorded: {said}", self.name);
         }
         Ok((file, copies))
+    }
+
+    /// Operations of all threads in a record for so many CPUs.
+    fn operations(&self, threads: usize) -> u64 {
+        self.least.max(self.each * threads as u64)
+    }
+
+    /// Calls that an operation makes, by the record of two threads.
+    pub fn calls_an_operation(&self, row: &Row) -> f64 {
+        // A record is cut before its end, and the first half only fills caches.
+        row.counted.calls as f64 * 2.0 / TAKEN_SHARE / self.operations(2) as f64
     }
 
     pub fn count(&self, places: &Places, cpus: usize) -> Result<Row> {

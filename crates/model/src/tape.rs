@@ -4,12 +4,13 @@
 //! A trace of a daemon is in its own order of time, and each of its threads is a seat. A trace of a pattern
 //! was recorded on the few CPUs that there are, and is to stand for as many as it has threads: each thread's
 //! calls are spread evenly over its life, and a new thread takes a seat that is free. Either way an object
-//! begins before it ends.
+//! begins before it ends, and of a pattern no more of them live at a time than when it was recorded: what
+//! bounds its queues is not in the trace.
 
 use anyhow::{Context, Result};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 use vcm_trace::{Event, Object, PROCESS, Reader, StreamId};
@@ -29,6 +30,8 @@ pub struct Step {
     pub bytes: u64,
 }
 
+/// Of a pattern's record: at its end few threads still work, and the main one cleans up.
+pub const TAKEN_SHARE: f64 = 0.9;
 /// Steps between two marks of time.
 pub const STRETCH: usize = 64;
 
@@ -55,8 +58,7 @@ impl Tape {
         }
         let streams = Streams::read(Reader::new(std::io::BufReader::new(open()?))?)?;
         let mut tape = streams.merged();
-        // At the end of a pattern few threads still work, and the main one cleans up.
-        tape.steps.truncate(tape.steps.len() / 10 * 9);
+        tape.steps.truncate((tape.steps.len() as f64 * TAKEN_SHARE) as usize);
         Ok(tape)
     }
 
@@ -123,6 +125,8 @@ impl Tape {
 #[derive(Default)]
 struct Streams {
     all: Vec<Stream>,
+    /// Objects that lived at a time, at most, when this was recorded.
+    most_live: usize,
 }
 
 struct Stream {
@@ -136,7 +140,9 @@ struct Stream {
 impl Streams {
     fn read(mut reader: Reader<impl std::io::Read>) -> Result<Streams> {
         let (mut streams, mut places) = (Streams::default(), FxHashMap::default());
+        let mut live = 0_isize;
         while let Some(epoch) = reader.next_epoch()? {
+            let mut changes: Vec<(u64, isize)> = Vec::new();
             for section in epoch.sections.into_iter().filter(|section| section.stream != PROCESS) {
                 let first = section.events.first().map_or(0, |timed| timed.nanoseconds);
                 let place = *places.entry(section.stream).or_insert_with(|| {
@@ -149,10 +155,17 @@ impl Streams {
                 for timed in section.events {
                     stream.last = timed.nanoseconds;
                     stream.ends |= timed.event == Event::ThreadEnd;
-                    if timed.event.begins().is_some() || timed.event.ends().is_some() {
+                    let (begins, ends) = (timed.event.begins().is_some(), timed.event.ends().is_some());
+                    if begins || ends {
+                        changes.push((timed.nanoseconds, isize::from(begins) - isize::from(ends)));
                         stream.events.push(timed.event);
                     }
                 }
+            }
+            changes.sort_unstable();
+            for (_, change) in changes {
+                live += change;
+                streams.most_live = streams.most_live.max(live.max(0) as usize);
             }
         }
         streams.all.retain(|stream| !stream.events.is_empty());
@@ -170,7 +183,13 @@ impl Streams {
         let mut ready: BinaryHeap<_> =
             (0..self.all.len()).map(|place| Reverse((self.all[place].time(0), place))).collect();
         let mut waiting: FxHashMap<usize, Vec<(u64, usize)>> = FxHashMap::default();
-        while let Some(Reverse((time, place))) = ready.pop() {
+        // Those that would make one object too many; they go on where nobody else can.
+        let mut held: VecDeque<(u64, usize)> = VecDeque::new();
+        while let Some((is_held, (time, place))) = ready
+            .pop()
+            .map(|Reverse(next)| (false, next))
+            .or_else(|| held.pop_front().map(|next| (true, next)))
+        {
             let stream = &self.all[place];
             let event = &stream.events[at[place]];
             let missing = event.ends().and_then(|object| {
@@ -182,6 +201,11 @@ impl Streams {
                 waiting.entry(owner).or_default().push((ordinal, place));
                 continue;
             }
+            let is_one_more = event.begins().is_some() && event.ends().is_none();
+            if is_one_more && !is_held && tape.objects.len() >= self.most_live {
+                held.push_back((time, place));
+                continue;
+            }
             let seat = *seats[place].get_or_insert_with(|| match free_seats.pop() {
                 Some(Reverse(seat)) => seat,
                 None => {
@@ -191,6 +215,11 @@ impl Streams {
             });
             let begun = next[place];
             tape.add(stream.id, &mut next[place], seat, time, event);
+            if tape.objects.len() < self.most_live
+                && let Some((since, first)) = held.pop_front()
+            {
+                ready.push(Reverse((time.max(since), first)));
+            }
             at[place] += 1;
             let is_over = at[place] == stream.events.len();
             if is_over && stream.ends {
@@ -220,5 +249,41 @@ impl Stream {
     fn time(&self, index: usize) -> u64 {
         let span = u128::from(self.last - self.first);
         self.first + (span * index as u128 / self.events.len().max(1) as u128) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(id: StreamId, events: Vec<Event>) -> Stream {
+        Stream { id, events, first: 0, last: 1000, ends: true }
+    }
+
+    fn lives(tape: &Tape) -> usize {
+        let mut live = 0_usize;
+        let each = tape.steps.iter().map(|step| {
+            live = if step.what == FREE { live - 1 } else { live + 1 };
+            live
+        });
+        each.max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_thread_that_allocates_waits_where_more_would_live_than_when_it_was_recorded() {
+        let made: Vec<Event> = (0..100).map(|_| Event::Malloc { bytes: 64 }).collect();
+        let ended = (0..100).map(|ordinal| Event::Free { object: Object { stream: 1, ordinal } });
+        let all =
+            || vec![stream(1, made.clone()), Stream { first: 900, ..stream(2, ended.clone().collect()) }];
+        let bounded = Streams { all: all(), most_live: 10 }.merged();
+        assert_eq!((lives(&bounded), bounded.steps.len(), bounded.seats), (10, 200, 2));
+        assert!(lives(&Streams { all: all(), most_live: 100 }.merged()) > 80);
+    }
+
+    #[test]
+    fn threads_of_which_none_ends_an_object_go_on_above_the_bound() {
+        let made: Vec<Event> = (0..100).map(|_| Event::Malloc { bytes: 64 }).collect();
+        let tape = Streams { all: vec![stream(1, made.clone()), stream(2, made)], most_live: 10 }.merged();
+        assert_eq!((lives(&tape), tape.steps.len()), (200, 200));
     }
 }
