@@ -2,10 +2,10 @@
 //! is done on.
 //!
 //! A trace of a daemon is in its own order of time, and each of its threads is a seat. A trace of a pattern
-//! was recorded on the few CPUs that there are, and is to stand for as many as it has threads: each thread's
-//! calls are spread evenly over its life, and a new thread takes a seat that is free. Either way an object
-//! begins before it ends, and of a pattern no more of them live at a time than when it was recorded: what
-//! bounds its queues is not in the trace.
+//! was recorded on the few CPUs that there are, and is to stand for as many as it has threads: in each window
+//! of time all threads' calls are spread evenly over it, and a new thread takes a seat that is free. Either
+//! way an object begins before it ends. A window is short, and a thread may wait in it: of a pattern no more
+//! objects live at a time than when it was recorded, as what bounds its queues is not in the trace.
 
 use anyhow::{Context, Result};
 use rustc_hash::FxHashMap;
@@ -132,41 +132,59 @@ struct Streams {
 struct Stream {
     id: StreamId,
     events: Vec<Event>,
-    first: u64,
-    last: u64,
+    windows: Vec<Window>,
     ends: bool,
 }
+
+/// A part of the time, as a thread lives in it.
+#[derive(Clone, Copy)]
+struct Window {
+    first_event: usize,
+    events: usize,
+    from: u64,
+    to: u64,
+}
+
+/// Calls in a window, for each object that lives at most, and for each thread.
+const CALLS_BY_LIVE: usize = 4;
+const CALLS_BY_THREAD: usize = 64;
 
 impl Streams {
     fn read(mut reader: Reader<impl std::io::Read>) -> Result<Streams> {
         let (mut streams, mut places) = (Streams::default(), FxHashMap::default());
-        let mut live = 0_isize;
+        let mut times: Vec<Vec<u64>> = Vec::new();
+        let mut changes: Vec<(u64, i8)> = Vec::new();
         while let Some(epoch) = reader.next_epoch()? {
-            let mut changes: Vec<(u64, isize)> = Vec::new();
             for section in epoch.sections.into_iter().filter(|section| section.stream != PROCESS) {
-                let first = section.events.first().map_or(0, |timed| timed.nanoseconds);
                 let place = *places.entry(section.stream).or_insert_with(|| {
-                    let stream =
-                        Stream { id: section.stream, events: Vec::new(), first, last: first, ends: false };
-                    streams.all.push(stream);
+                    let (id, events, windows) = (section.stream, Vec::new(), Vec::new());
+                    streams.all.push(Stream { id, events, windows, ends: false });
+                    times.push(Vec::new());
                     streams.all.len() - 1
                 });
                 let stream = &mut streams.all[place];
                 for timed in section.events {
-                    stream.last = timed.nanoseconds;
                     stream.ends |= timed.event == Event::ThreadEnd;
                     let (begins, ends) = (timed.event.begins().is_some(), timed.event.ends().is_some());
                     if begins || ends {
-                        changes.push((timed.nanoseconds, isize::from(begins) - isize::from(ends)));
+                        changes.push((timed.nanoseconds, i8::from(begins) - i8::from(ends)));
+                        times[place].push(timed.nanoseconds);
                         stream.events.push(timed.event);
                     }
                 }
             }
-            changes.sort_unstable();
-            for (_, change) in changes {
-                live += change;
-                streams.most_live = streams.most_live.max(live.max(0) as usize);
-            }
+        }
+        // The sections of an epoch end at different times.
+        changes.sort_unstable();
+        let mut live = 0_isize;
+        for (_, change) in &changes {
+            live += isize::from(*change);
+            streams.most_live = streams.most_live.max(live.max(0) as usize);
+        }
+        let calls = (CALLS_BY_LIVE * streams.most_live).max(CALLS_BY_THREAD * streams.all.len()).max(1);
+        let borders: Vec<u64> = changes.iter().step_by(calls).map(|(time, _)| *time).skip(1).collect();
+        for (stream, times) in streams.all.iter_mut().zip(&times) {
+            stream.windows = windows(times, &borders);
         }
         streams.all.retain(|stream| !stream.events.is_empty());
         Ok(streams)
@@ -183,7 +201,7 @@ impl Streams {
         let mut ready: BinaryHeap<_> =
             (0..self.all.len()).map(|place| Reverse((self.all[place].time(0), place))).collect();
         let mut waiting: FxHashMap<usize, Vec<(u64, usize)>> = FxHashMap::default();
-        // Those that would make one object too many; they go on where nobody else can.
+        // Those that would make one object too many; they go on where somebody waits for their objects, or nobody else can.
         let mut held: VecDeque<(u64, usize)> = VecDeque::new();
         while let Some((is_held, (time, place))) = ready
             .pop()
@@ -199,10 +217,14 @@ impl Streams {
             });
             if let Some((owner, ordinal)) = missing.filter(|(owner, _)| *owner != place) {
                 waiting.entry(owner).or_default().push((ordinal, place));
+                if let Some(index) = held.iter().position(|(_, place)| *place == owner) {
+                    ready.extend(held.remove(index).map(Reverse));
+                }
                 continue;
             }
             let is_one_more = event.begins().is_some() && event.ends().is_none();
-            if is_one_more && !is_held && tape.objects.len() >= self.most_live {
+            let is_wanted = is_held || waiting.get(&place).is_some_and(|list| !list.is_empty());
+            if is_one_more && !is_wanted && tape.objects.len() >= self.most_live {
                 held.push_back((time, place));
                 continue;
             }
@@ -244,11 +266,33 @@ impl Streams {
     }
 }
 
+/// The windows between borders in which something was done at these times.
+fn windows(times: &[u64], borders: &[u64]) -> Vec<Window> {
+    let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return Vec::new() };
+    let mut windows = Vec::new();
+    let (mut from, mut first_event) = (first, 0);
+    for &border in borders.iter().chain([&(last + 1)]) {
+        let behind = times.partition_point(|time| *time < border);
+        if behind > first_event {
+            windows.push(Window {
+                first_event,
+                events: behind - first_event,
+                from,
+                to: border.min(last + 1),
+            });
+        }
+        (from, first_event) = (from.max(border), behind);
+    }
+    windows
+}
+
 impl Stream {
-    /// When its event with this number is done, all of them evenly spread.
+    /// When its event with this number is done.
     fn time(&self, index: usize) -> u64 {
-        let span = u128::from(self.last - self.first);
-        self.first + (span * index as u128 / self.events.len().max(1) as u128) as u64
+        let window = self.windows.partition_point(|window| window.first_event <= index).saturating_sub(1);
+        let Some(window) = self.windows.get(window) else { return 0 };
+        let span = u128::from(window.to.saturating_sub(window.from));
+        window.from + (span * (index - window.first_event) as u128 / window.events.max(1) as u128) as u64
     }
 }
 
@@ -256,8 +300,9 @@ impl Stream {
 mod tests {
     use super::*;
 
-    fn stream(id: StreamId, events: Vec<Event>) -> Stream {
-        Stream { id, events, first: 0, last: 1000, ends: true }
+    fn stream(id: StreamId, events: Vec<Event>, from: u64) -> Stream {
+        let windows = vec![Window { first_event: 0, events: events.len(), from, to: 1000 }];
+        Stream { id, events, windows, ends: true }
     }
 
     fn lives(tape: &Tape) -> usize {
@@ -273,8 +318,7 @@ mod tests {
     fn a_thread_that_allocates_waits_where_more_would_live_than_when_it_was_recorded() {
         let made: Vec<Event> = (0..100).map(|_| Event::Malloc { bytes: 64 }).collect();
         let ended = (0..100).map(|ordinal| Event::Free { object: Object { stream: 1, ordinal } });
-        let all =
-            || vec![stream(1, made.clone()), Stream { first: 900, ..stream(2, ended.clone().collect()) }];
+        let all = || vec![stream(1, made.clone(), 0), stream(2, ended.clone().collect(), 900)];
         let bounded = Streams { all: all(), most_live: 10 }.merged();
         assert_eq!((lives(&bounded), bounded.steps.len(), bounded.seats), (10, 200, 2));
         assert!(lives(&Streams { all: all(), most_live: 100 }.merged()) > 80);
@@ -283,7 +327,24 @@ mod tests {
     #[test]
     fn threads_of_which_none_ends_an_object_go_on_above_the_bound() {
         let made: Vec<Event> = (0..100).map(|_| Event::Malloc { bytes: 64 }).collect();
-        let tape = Streams { all: vec![stream(1, made.clone()), stream(2, made)], most_live: 10 }.merged();
+        let tape =
+            Streams { all: vec![stream(1, made.clone(), 0), stream(2, made, 0)], most_live: 10 }.merged();
         assert_eq!((lives(&tape), tape.steps.len()), (200, 200));
+    }
+
+    #[test]
+    fn calls_are_spread_over_each_window_and_over_no_more_than_the_life_of_their_thread() {
+        let (mut windows, events) = (windows(&[10, 11, 12, 13, 250, 260], &[100, 200]), vec![]);
+        assert_eq!(
+            windows.iter().map(|one| (one.first_event, one.events)).collect::<Vec<_>>(),
+            [(0, 4), (4, 2)]
+        );
+        let at = |windows: &Vec<Window>, index| {
+            Stream { id: 1, events: vec![], windows: windows.clone(), ends: true }.time(index)
+        };
+        assert_eq!([0, 1, 2, 3].map(|index| at(&windows, index)), [10, 32, 55, 77]);
+        assert_eq!([4, 5].map(|index| at(&windows, index)), [200, 230]);
+        windows.clear();
+        assert_eq!((at(&windows, 0), super::windows(&events, &[100]).len()), (0, 0));
     }
 }
