@@ -107,6 +107,16 @@ pub fn walk(tape: &Tape, cpus: usize, stepped: usize) -> Result<Seen> {
     own.push((blocks.start.addr() as u64, blocks.end.addr() as u64));
     own.push((steps.start.addr() as u64, steps.end.addr() as u64));
     stepper::prepare(Whose::Run, own)?;
+    // Blocks are with who asked for them, and wrote there.
+    let mut askers = vec![None; driver.blocks.len()];
+    for step in warm {
+        askers[step.slot as usize] = (step.what != tape::FREE).then_some(step.seat);
+    }
+    for (asker, (block, _)) in askers.iter().zip(&driver.blocks).filter(|(_, (block, _))| *block != 0) {
+        if let Some(seat) = asker {
+            stepper::wrote(*block as u64, (u32::from(*seat) % driver.cpus) as u16);
+        }
+    }
     let (first, second) = rest.split_at(rest.len() / 3);
     for (steps, counts) in [(first, false), (second, true)] {
         if counts {
@@ -115,6 +125,10 @@ pub fn walk(tape: &Tape, cpus: usize, stepped: usize) -> Result<Seen> {
         for step in steps {
             system::stand_on(u32::from(step.seat) % driver.cpus);
             stepper::stepped(|| driver.step(step, false));
+            let (block, _) = driver.blocks[step.slot as usize];
+            if block != 0 {
+                stepper::wrote(block as u64, (u32::from(step.seat) % driver.cpus) as u16);
+            }
         }
     }
     Ok(stepper::seen())

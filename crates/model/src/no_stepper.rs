@@ -15,6 +15,8 @@ pub fn prepare(_: Whose, _: Vec<(u64, u64)>) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, "calls are stepped through on x86-64 only"))
 }
 
+pub fn wrote(_: u64, _: u16) {}
+
 pub fn count(_: u64) {}
 
 pub fn seen() -> Seen {

@@ -96,7 +96,7 @@ pub fn markdown(rows: &[Row], checks: Option<&Checks>, peers: &[Peer]) -> String
         compared(rows, checks, &mut page);
     }
     if !peers.is_empty() {
-        locked(peers, &mut page);
+        locked(rows, peers, &mut page);
     }
     page
 }
@@ -204,41 +204,41 @@ fn compared(rows: &[Row], checks: &Checks, page: &mut String) {
     }
 }
 
-fn locked(peers: &[Peer], page: &mut String) {
+fn locked(rows: &[Row], peers: &[Peer], page: &mut String) {
     let _ = writeln!(page, "\n## Locked instructions on lines that two threads wrote\n");
     let _ = writeln!(
         page,
-        "By 1,000 calls of two threads that take turns call by call; behind it all locked instructions.\n"
+        "By 1,000 calls of two threads that take turns call by call; behind it all locked instructions. Those of vcmalloc are of the run with two CPUs.\n"
     );
     let mut patterns: Vec<&str> = peers.iter().map(|peer| peer.pattern.as_str()).collect();
-    patterns.dedup();
     patterns.sort_unstable();
     patterns.dedup();
     let _ = writeln!(page, "| allocator | {} |", patterns.join(" | "));
     let _ = writeln!(page, "|---|{}", "--:|".repeat(patterns.len()));
+    let mut line = |allocator: &str, seen: &dyn Fn(&str) -> Option<Seen>| {
+        let cell = |pattern: &&str| {
+            let Some(seen) = seen(pattern).filter(|seen| seen.calls > 0) else { return "-".to_owned() };
+            let each = 1e3 / seen.calls as f64;
+            format!("{} of {}", short(seen.locked_on_shared as f64 * each), short(seen.locked as f64 * each))
+        };
+        let cells: Vec<String> = patterns.iter().map(cell).collect();
+        let _ = writeln!(page, "| {allocator} | {} |", cells.join(" | "));
+    };
+    line("vcmalloc", &|pattern| of(rows, pattern, 2).and_then(|row| row.seen.clone()));
     let mut allocators: Vec<&str> = Vec::new();
-    for peer in peers.iter().filter(|peer| peer.seen.calls > 0) {
+    for peer in peers {
         if !allocators.contains(&peer.allocator.as_str()) {
             allocators.push(&peer.allocator);
         }
     }
     for allocator in allocators {
-        let cell = |pattern: &&str| {
-            let found = peers.iter().find(|peer| peer.allocator == allocator && peer.pattern == **pattern);
-            found.filter(|peer| peer.seen.calls > 0).map_or_else(
-                || "-".to_owned(),
-                |peer| {
-                    let each = 1e3 / peer.seen.calls as f64;
-                    format!(
-                        "{} of {}",
-                        short(peer.seen.locked_on_shared as f64 * each),
-                        short(peer.seen.locked as f64 * each)
-                    )
-                },
-            )
+        let found = |pattern: &str| {
+            peers
+                .iter()
+                .find(|peer| peer.allocator == allocator && peer.pattern == pattern)
+                .map(|peer| peer.seen.clone())
         };
-        let cells: Vec<String> = patterns.iter().map(cell).collect();
-        let _ = writeln!(page, "| {allocator} | {} |", cells.join(" | "));
+        line(allocator, &found);
     }
 }
 

@@ -35,7 +35,7 @@ const fn pattern(name: &'static str, least: u64, each: u64, threads: Threads) ->
 pub const PATTERNS: [Pattern; 27] = [
     pattern("storage", 60_000, 1_500, Threads::Each),
     pattern("larson", 400_000, 15_000, Threads::Each),
-    pattern("prodcons", 1_600_000, 25_000, Threads::Each),
+    pattern("prodcons", 1_600_000, 100_000, Threads::Each),
     pattern("starve", 300_000, 8_000, Threads::Each),
     pattern("mixedlife", 400_000, 10_000, Threads::Each),
     pattern("churn", 6_000, 32, Threads::Each),
@@ -63,8 +63,9 @@ pub const PATTERNS: [Pattern; 27] = [
 ];
 
 const FEW: usize = 8;
-/// Calls that are stepped through.
-const STEPPED: &str = "9000";
+/// Calls that are stepped through, on the run's heap and on a peer.
+const STEPPED: usize = 9000;
+const STEPPED_OF_PEERS: usize = 4000;
 
 /// Where the programs are, and what was recorded and counted before.
 pub struct Places {
@@ -151,7 +152,8 @@ fn run<T: DeserializeOwned>(
     library: Option<&Path>,
 ) -> Result<T> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg(mode).arg(trace).args([cpus.to_string(), copies.to_string(), STEPPED.to_owned()]);
+    let stepped = if mode == "pair" { STEPPED_OF_PEERS } else { STEPPED };
+    command.arg(mode).arg(trace).args([cpus, copies, stepped].map(|number| number.to_string()));
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
     }

@@ -102,6 +102,14 @@ pub fn prepare(whose: Whose, mut own: Vec<(u64, u64)>) -> std::io::Result<()> {
     }
 }
 
+/// An actor wrote there before.
+pub fn wrote(address: u64, actor: u16) {
+    // SAFETY: nobody steps.
+    if let Some(stepper) = unsafe { &mut *STEPPER.0.get() } {
+        stepper.lines.access(address, actor, true);
+    }
+}
+
 /// From now on what is seen counts, so many calls.
 pub fn count(calls: u64) {
     // SAFETY: nobody steps.

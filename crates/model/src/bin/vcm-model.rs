@@ -2,7 +2,7 @@
 //! process of its own, and say what was counted, as a line of JSON.
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use vcm_model::drive::{self, Mode};
@@ -11,6 +11,10 @@ use vcm_model::page::{self, Check, Checks, Peer};
 use vcm_model::pair;
 use vcm_model::patterns::{self, PATTERNS, Pattern, Places, Row};
 use vcm_model::tape::Tape;
+
+/// The program's own memory: while a peer is stepped through it may not ask that peer, which is in the middle of a call.
+#[global_allocator]
+static OWN: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 /// Steps of a copied pattern, at most.
 const MOST_STEPS: usize = 4_000_000;
@@ -85,8 +89,7 @@ fn write_page(arguments: &[String]) -> Result<()> {
         }
     }
     let checks = checks(&places, &rows);
-    // Stepping two threads of a peer has not come to an end yet, so it has to be asked for.
-    let peers = if std::env::var_os("PEERS").is_some() { peers(&places, &is_wanted) } else { Vec::new() };
+    let peers = peers(&places, &is_wanted);
     let page = Path::new(page);
     let before = std::fs::read_to_string(page).unwrap_or_default();
     let head = before.split("\n## ").next().unwrap_or_default().trim_end();
@@ -97,7 +100,7 @@ fn write_page(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn kept_or(file: &Path, count: &dyn Fn() -> Result<Row>) -> Result<Row> {
+fn kept_or<T: Serialize + DeserializeOwned>(file: &Path, count: &dyn Fn() -> Result<T>) -> Result<T> {
     if let Ok(text) = std::fs::read(file) {
         return Ok(serde_json::from_slice(&text)?);
     }
@@ -169,7 +172,8 @@ fn peers(places: &Places, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Peer> {
         for pattern in PATTERNS.iter().filter(|one| STEPPED_PEERS.contains(&one.name) && is_wanted(one.name))
         {
             eprintln!("two threads of {} on {allocator}", pattern.name);
-            match pattern.pair(places, library.as_deref()) {
+            let kept = places.kept.join(format!("{}-of-{}.json", pattern.name, allocator.replace(", ", "-")));
+            match kept_or(&kept, &|| pattern.pair(places, library.as_deref())) {
                 Ok(seen) => {
                     peers.push(Peer { allocator: allocator.clone(), pattern: pattern.name.to_owned(), seen });
                 }
