@@ -191,7 +191,7 @@ pub fn told() -> &'static [(usize, Rank)] {
     &held[..(*depth).min(DEEPEST)]
 }
 
-/// Where the counts lie.
+/// The counts.
 pub fn own() -> [(u64, u64); 2] {
     let (counts, told) = (COUNTS.0.get().addr() as u64, TOLD.0.get().addr() as u64);
     [(counts, counts + size_of::<Counts>() as u64), (told, told + size_of::<Told>() as u64)]

@@ -200,7 +200,7 @@ struct Driver {
     blocks: Vec<(usize, u64)>,
     cpus: u32,
     next_tick: u64,
-    /// Where blocks of the heap that does nothing are written.
+    /// The memory of all blocks of the heap that does nothing.
     nothing: Box<[u8]>,
 }
 

@@ -9,9 +9,9 @@ use crate::seen::Seen;
 /// Nanoseconds until a line that another CPU has changed is here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HandOver {
-    /// One that the next step waits for: that of a lock.
+    /// A line that the next step waits for: that of a lock.
     pub alone: f64,
-    /// One of several whose addresses are known beforehand: they come together.
+    /// A line of several whose addresses are known beforehand: they come together.
     pub among_many: f64,
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
 use vcm_report::{Colour, standing_alone};
 
-/// A line from a core of the same L3 cache, and from another one. What comes with others takes an eighth: `machine` shows less.
+/// A line from a core of the same L3 cache, and from another one; an eighth for a line that comes with others (`machine` shows less).
 pub const NEAR: HandOver = HandOver { alone: 40.0, among_many: 5.0 };
 pub const FAR: HandOver = HandOver { alone: 120.0, among_many: 15.0 };
 /// The rows that tell of each lock are of so many CPUs.

@@ -67,7 +67,7 @@ const FEW: usize = 8;
 const STEPPED: usize = 9000;
 const STEPPED_OF_PEERS: usize = 4000;
 
-/// Where the programs are, and what was recorded and counted before.
+/// The folders of the programs, and of the records and counts that are kept.
 pub struct Places {
     pub built: PathBuf,
     pub kept: PathBuf,

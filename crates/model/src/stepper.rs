@@ -225,8 +225,8 @@ impl Stepper {
         self.seen.locked += u64::from(is_locked);
         self.seen.locked_on_shared += u64::from(is_locked && met.is_shared);
         let held = counts::told();
-        // The actor that had a line before in the life of so many CPUs was most likely another one. What is only
-        // read of the heap's own words is in every cache.
+        // The actor that had a line before in the life of so many CPUs was most likely another one. A word of
+        // the heap itself that is only read is in every cache.
         let is_read_only = !writes && (self.program.0..self.program.1).contains(&address);
         let is_new = self.whose == Whose::Run && met.is_new && !is_read_only && !self.is_slab(address);
         let comes = met.is_moved && (writes || met.was_written) || is_new;

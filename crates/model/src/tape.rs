@@ -201,7 +201,7 @@ impl Streams {
         let mut ready: BinaryHeap<_> =
             (0..self.all.len()).map(|place| Reverse((self.all[place].time(0), place))).collect();
         let mut waiting: FxHashMap<usize, Vec<(u64, usize)>> = FxHashMap::default();
-        // Those that would make one object too many; they go on where somebody waits for their objects, or nobody else can.
+        // Threads that would make one object too many; they go on when another waits for their objects, or no other can go on.
         let mut held: VecDeque<(u64, usize)> = VecDeque::new();
         while let Some((is_held, (time, place))) = ready
             .pop()

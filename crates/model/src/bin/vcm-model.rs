@@ -117,7 +117,7 @@ fn daemons(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(traces)
 }
 
-/// What two CPUs do, where there are two and the patterns were counted with as many.
+/// Rates on one CPU and on two, of the patterns that were counted with two.
 fn checks(places: &Places, rows: &[Row]) -> Option<Checks> {
     let rate = |pattern: &str, mask: &str| -> Result<f64> {
         let mut command = Command::new("taskset");
