@@ -1,4 +1,4 @@
-//! What a program did wrong, in words.
+//! Misuses of the heap by a program, in words.
 
 use super::text::{self, Sink};
 
@@ -141,7 +141,7 @@ impl Fault {
     }
 }
 
-/// What is known about the address of a fault.
+/// A fault, with all that is known about its address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Misuse {
     pub fault: Fault,
@@ -160,7 +160,7 @@ impl Misuse {
         Misuse { fault, address, block: None, said: None, frees_between: None }
     }
 
-    /// What `free` would say, said by a call that asked for the size of a block.
+    /// Turns the verdict of `free` into that of a call that asked for the size of a block.
     pub fn of_use(self) -> Self {
         match self.fault {
             Fault::ForeignPointer => Misuse { fault: Fault::ForeignUse, ..self },
@@ -176,7 +176,7 @@ const WAY_OUT_OF_FUNCTION: &str = "; VCM_WRONG_FUNCTION_CHECK=off lets it pass";
 const WAY_OUT_OF_SIZE: &str = "; VCM_WRONG_SIZE_CHECK=off lets it pass";
 
 impl Misuse {
-    /// What is printed before the process is stopped, without the end of the line.
+    /// Puts the line that is printed before the process is stopped, without the end of the line.
     pub fn put(&self, sink: &mut dyn Sink) {
         text::put_str(sink, "vcmalloc: ");
         text::put_str(sink, self.fault.text());

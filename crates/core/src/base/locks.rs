@@ -7,7 +7,7 @@
 
 macro_rules! locks {
     ($($rank:ident: $name:literal, $held:literal;)*) => {
-        /// Which lock: a thread that holds one waits only for those further down.
+        /// A lock's rank: a thread that holds a lock waits only for those further down.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         #[repr(u8)]
         pub enum Rank {
@@ -48,7 +48,7 @@ locks! {
     State: "state", "free runs and descriptors";
 }
 
-/// What a mutex guards. Where a crate has a lock that guards no value, a type without fields says its rank.
+/// The value that a mutex guards. If a crate has a lock that guards no value, a type without fields says its rank.
 pub trait Ranked {
     const RANK: Rank;
 }

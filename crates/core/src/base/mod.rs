@@ -1,4 +1,4 @@
-//! What every layer needs and no layer owns: text, atomics, hints, checks of the caller's behaviour.
+//! Shared by all layers and owned by none: text, atomics, hints, checks of the caller's behaviour.
 //!
 //! Owns no state; promises no allocation and no system call of its own; every layer may call it; sits on
 //! nothing.

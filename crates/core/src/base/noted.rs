@@ -1,12 +1,12 @@
 //! Numbers that are changed by one thread at a time, under a lock, and that any thread may look at without
 //! it.
 //!
-//! A look may be old, and says nothing about what other numbers are at that moment: who wants to be sure
-//! takes the lock and looks again. Each is one plain load or store of the machine.
+//! A look may be old, and says nothing about what other numbers are at that moment: a thread
+//! that wants to be sure takes the lock and looks again. Each is one plain load or store of the machine.
 
 use super::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// What can be noted.
+/// A number that can be noted.
 pub trait Number: Copy {
     type Cell;
     fn load(cell: &Self::Cell) -> Self;

@@ -1,4 +1,4 @@
-//! Where numbers lie in memory, for who reads this process from outside (docs/design/window.md).
+//! The places of numbers in memory, for readers outside the process (docs/design/window.md).
 //!
 //! Every layer adds its own to one list, at compile time, by `offset_of!`.
 
@@ -6,7 +6,7 @@ pub const NAME_BYTES: usize = 40;
 /// Room in the list.
 const MOST_PLACES: usize = 192;
 
-/// What the offset of a place counts from.
+/// The base that a place's offset counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Within {
@@ -80,7 +80,7 @@ impl Places {
         self.put("", name, Within::Heap, width, offset, (stride, count))
     }
 
-    /// Where a part of the heap's own tables lies and how many bytes it has: two numbers, of which the second is 0 while
+    /// Adds the address of a part of the heap's own tables, and its bytes: two numbers, of which the second is 0 while
     /// the table is not there.
     pub const fn mapping(self, name: &str, start: usize, bytes: usize) -> Self {
         self.put("metadata_at.", name, Within::Heap, 8, start, (0, 1)).put(

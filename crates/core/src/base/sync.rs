@@ -44,7 +44,7 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(core::cell::UnsafeCell::new(value))
     }
 
-    /// For reading: where the value is.
+    /// For reading: the address of the value.
     #[inline(always)]
     pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         look(self.0.get())

@@ -3,7 +3,7 @@
 //! Owns nothing; promises that writing never fails and never allocates (what does not fit is cut and
 //! counted); any layer may call it; sits on nothing.
 
-/// Where text goes.
+/// A destination for text.
 pub trait Sink {
     fn put(&mut self, bytes: &[u8]);
 }

@@ -1,4 +1,4 @@
-//! Size classes: which block size serves a request, and how blocks of that size are cut from a span.
+//! Size classes: the block size that serves a request, and how blocks of that size are cut from a span.
 //!
 //! Owns the class table, computed and proved at compile time; promises that a class index orders like its
 //! size and that a block wastes at most an eighth of itself (above 128 bytes); every layer above may call it;
@@ -33,7 +33,7 @@ const RECIPROCAL_SHIFT: u32 = 40;
 #[repr(transparent)]
 pub struct SizeClass(u8);
 
-/// What the table knows about a class.
+/// The table's entry for a class.
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub block_bytes: u32,
@@ -47,7 +47,7 @@ pub struct Shape {
 
 /// Sizes up to this find their class in a table.
 pub const TABLED_BYTES: usize = 4096;
-/// The class of a size, by its granules of 16 bytes, rounded up. Nothing is no block: what asks for no bytes finds no cached
+/// The class of a size, by its granules of 16 bytes, rounded up. Nothing is no block: a request for no bytes finds no cached
 /// block, and comes to where it can have an address that nobody may touch.
 pub static BY_SIZE: [u8; TABLED_BYTES / MIN_ALIGN + 1] = {
     let mut table = [0; TABLED_BYTES / MIN_ALIGN + 1];
@@ -167,7 +167,7 @@ pub const fn block_bytes_of_index(index: usize) -> usize {
     if index == 0 || index > CLASS_COUNT { 0 } else { block_bytes_of(index) }
 }
 
-/// What the table knows about the class with this index.
+/// The table's entry for the class with this index.
 pub const fn shape_of_index(index: usize) -> Shape {
     SHAPES[index]
 }

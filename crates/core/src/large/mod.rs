@@ -27,7 +27,7 @@ const SPARSE_PART: usize = 4;
 /// A block that grew once is put where it can grow to so many times its size.
 const ROOM_TO_GROW: u32 = 16;
 
-/// What is remembered about large blocks; what they hold is counted by `pages`.
+/// Notes about large blocks; `pages` counts the memory that they hold.
 pub struct Large {
     moves: AtomicU64,
     /// Addresses that were freed last: a second free of one of them is told from one of any address.
@@ -94,7 +94,7 @@ impl Large {
         if !pages.close_large(id, address, pages.clock.load()) {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
-        // Not one step: where two threads take the same turn one address is forgotten, and a locked
+        // Not one step: if two threads take the same turn one address is forgotten, and a locked
         // instruction costs every free.
         let turn = self.frees.load(Ordering::Relaxed);
         self.frees.store((turn + 1) % REMEMBERED, Ordering::Relaxed);
@@ -169,7 +169,7 @@ impl Large {
             let outcome = if may_move { os.move_pages(from + done, to + done, part) } else { Moved::Nothing };
             match outcome {
                 Moved::All => _ = self.moves.fetch_add(1, Ordering::Relaxed),
-                // The first half may be one mapping. What is left is asked for as a whole again.
+                // The first half may be one mapping. The rest is asked for as a whole again.
                 Moved::Several => {
                     part = (part / 2) & !(page - 1);
                     continue;

@@ -15,7 +15,7 @@ const FRESH_ZEROS_FROM: usize = 128 << 10;
 const KEPT_UP_TO: usize = 32 << 20;
 /// Pages that are looked at in one step, within one block of 2 MiB.
 const PAGES: usize = 512;
-/// Where a step has more parts in and out of memory in turns, its pages are given back together.
+/// A step with more parts in and out of memory in turns gives its pages back together.
 const MOST_PARTS: usize = 16;
 
 impl Large {

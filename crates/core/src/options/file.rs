@@ -18,7 +18,7 @@ pub enum Setting<'a> {
     BadLine { number: usize },
 }
 
-/// The room for the file; one that fills it is said to be longer.
+/// The room for the file; a file that fills it is said to be longer.
 pub const FILE_ROOM: usize = 8192;
 
 /// The kernel cuts a program's name to so many bytes.
@@ -43,7 +43,7 @@ pub fn each_setting<'a>(content: &'a [u8], program: &[u8], mut take: impl FnMut(
                 section = section_for(trimmed(name), program)
             }
             [b'[', ..] => {
-                // Whoever was meant, the lines that follow are his.
+                // The lines that follow belong to the program that was meant, whichever that is.
                 section = None;
                 take(Setting::BadLine { number: index + 1 });
             }

@@ -13,7 +13,7 @@ pub use value::{AUTO, BadValue, Kind, encode_percent, percent_of};
 use crate::base::text::{self, Sink};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What is known about an option without asking a running heap.
+/// The description of an option, known without asking a running heap.
 pub struct Spec {
     /// The name in config files and in the API; the variable is `VCM_` and the name in capitals.
     pub name: &'static str,
@@ -119,7 +119,7 @@ options! {
         "print the statistics on stderr when the process ends";
 }
 
-/// Where a value came from, weakest first: a stronger origin wins whatever the order of reading.
+/// The origin of a value, weakest first: a stronger origin wins whatever the order of reading.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Origin {
@@ -353,13 +353,13 @@ fn put_name(sink: &mut dyn Sink, prefix: &str, name: &[u8]) {
     name.iter().for_each(|byte| sink.put(&[if is_variable { byte.to_ascii_uppercase() } else { *byte }]));
 }
 
-/// What `cache_limit=auto` comes to for each CPU that the process may use.
+/// The value of `cache_limit=auto` for each CPU that the process may use.
 pub const CACHE_BYTES_PER_CPU: usize = 16 << 20;
 
-/// What the variable of every option begins with.
+/// The beginning of the name of every option's variable.
 pub const VARIABLE_PREFIX: &str = "VCM_";
 
-/// Where the config file is unless `VCM_CONFIG` says otherwise.
+/// The path of the config file unless `VCM_CONFIG` says otherwise.
 pub const CONFIG_FILE: &core::ffi::CStr = c"/etc/vcmalloc.conf";
 
 /// Variables with that prefix that are no options.

@@ -1,7 +1,7 @@
 //! The text of an option that is a path: values are words, and a path is longer.
 //!
 //! Any thread may set and read at any time, a signal handler too: nobody waits. Each text takes the next of a few
-//! places, and its number is the option's value; who reads makes sure that the place was not taken again.
+//! places, and its number is the option's value; a reader makes sure that the place was not taken again.
 
 use crate::base::place::{Places, Within};
 use core::mem::offset_of;
@@ -41,7 +41,7 @@ impl Paths {
             if let (Some(place), Some(taken)) = (self.place(number), taken)
                 && !taken.swap(true, Ordering::Acquire)
             {
-                // Pairs with the fence in `copy`: who reads a byte of this text finds it begun.
+                // Pairs with the fence in `copy`: a thread that reads a byte of this text finds it begun.
                 fence(Ordering::Release);
                 let bytes = text.iter().copied().chain(core::iter::repeat(0));
                 place.iter().zip(bytes).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
@@ -60,7 +60,7 @@ impl Paths {
         self.begun.load(Ordering::Relaxed) < number + PLACES as u64
     }
 
-    /// Where the texts lie, for who reads them from outside: that of an option lies in the place `value % PLACES`.
+    /// Adds the places of the texts, for readers outside the process: an option's text is at `value % PLACES`.
     pub(super) const fn places(list: Places, name: &str, at: usize) -> Places {
         let first = at + offset_of!(Self, texts);
         list.put("path.", name, Within::Heap, 1, first, (PATH_BYTES, PLACES))

@@ -218,7 +218,7 @@ const fn parse_choice(text: &[u8], other: &[u8]) -> Result<u64, BadValue> {
     }
 }
 
-/// From the root on, whatever folder the process is in then; what follows a `%` is known.
+/// From the root on, whatever folder the process is in then; the letter behind a `%` is known.
 const fn parse_path(text: &[u8]) -> Result<u64, BadValue> {
     if is(text, b"off") {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! Where the values in effect lie, for who reads them from outside (docs/design/window.md).
+//! The places of the values in effect, for readers outside the process (docs/design/window.md).
 
 use super::{Kind, OPTION_COUNT, Options, SPECS};
 use crate::base::place::{Places, Within};

@@ -26,8 +26,8 @@ impl<W: Wait> Bell<W> {
         Bell { state: AtomicU32::new(QUIET), wait: PhantomData }
     }
 
-    /// Wakes the sleeper, or keeps it from falling asleep. For what happens again and again: where the bell rings
-    /// already and is taken at this very moment, that may be the last that was heard of it.
+    /// Wakes the sleeper, or keeps it from falling asleep. For what happens again and again: if the bell rings
+    /// already and is taken at this very moment, this ring may go unheard.
     #[inline]
     pub fn ring(&self) {
         if self.state.load(Ordering::Relaxed) != RUNG {
@@ -38,7 +38,7 @@ impl<W: Wait> Bell<W> {
     /// Rings the bell for what must not be missed: also where it seems to be rung.
     #[inline]
     pub fn call(&self) {
-        // Release pairs with the Acquire in `take` and `sleep`: who finds the bell rung sees what was done before.
+        // Release pairs with the Acquire in `take` and `sleep`: a thread that hears the bell sees what was done before.
         if self.state.swap(RUNG, Ordering::Release) == ASLEEP {
             W::wake_one(&self.state);
         }

@@ -38,7 +38,7 @@ const PLACE_BYTES: usize = 4 << 30;
 const FIRST_PLACE: usize = 0x0500_0000_0000;
 const PLACES: usize = 16_000;
 
-/// What a panic says that stands for the end of the process.
+/// The message of a panic that stands for the end of the process.
 pub const ABORTED: &str = "the process was ended";
 
 /// A fake system. Without orders it behaves as Linux without restartable sequences on two CPUs.
@@ -58,14 +58,14 @@ pub struct Fake {
     pub address_budget: AtomicUsize,
     /// Addresses of the range beyond the budget.
     pub address_room: AtomicUsize,
-    /// What comes with a free range.
+    /// The random bits that come with a free range.
     pub random_of_range: AtomicU64,
     pub clock: AtomicU64,
     pub group_limit: AtomicUsize,
     pub group_in_use: AtomicUsize,
     /// How much of that the group could give up.
     pub group_cache: AtomicUsize,
-    /// What the system says of this process's memory; 0: nothing.
+    /// The memory of this process, as the system says; 0: it says nothing.
     pub own_memory: AtomicUsize,
     /// Nothing but memory, fences and waiting may be asked.
     pub listed_only: AtomicBool,
@@ -81,13 +81,13 @@ pub struct Fake {
     /// Why there is no file where its text is empty.
     pub unread: Unread,
     pub privileged: bool,
-    /// Where the heap and its tables are to lie; 0: anywhere.
+    /// The address that the heap and its tables are to have; 0: any.
     pub place: AtomicUsize,
     /// Longer ranges are several mappings.
     pub longest_mapping: AtomicUsize,
     /// A move that is refused leaves a hole.
     pub moves_leave_holes: AtomicBool,
-    /// Where the process would end, the thread panics.
+    /// The thread panics where the process would end.
     pub panics: bool,
     /// Messages are not written.
     pub quiet: bool,

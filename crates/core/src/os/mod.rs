@@ -23,7 +23,7 @@ use crate::base::sync::{AtomicU32, AtomicUsize};
 use crate::base::text::Sink;
 use core::ffi::CStr;
 
-/// Where the kernel publishes, for each thread, which virtual CPU it runs on.
+/// The area in which the kernel publishes, for each thread, which virtual CPU it runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceArea {
     /// The thread's rseq area, as an offset from the thread pointer.
@@ -106,7 +106,7 @@ pub struct FreeRange {
     pub random: u64,
 }
 
-/// What became of pages that were to be moved.
+/// The outcome of moving pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moved {
     All,
@@ -118,7 +118,7 @@ pub enum Moved {
     Hole,
 }
 
-/// What pages are for, as the system shows it to who looks at the process's mappings.
+/// The purpose of pages, as the system shows it among the process's mappings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     Heap,
@@ -138,13 +138,13 @@ impl Purpose {
     }
 }
 
-/// What a heap asks of its system. Addresses and lengths are multiples of the page size.
+/// The requests of a heap to its system. Addresses and lengths are multiples of the page size.
 pub trait Os: Wait + Sync + 'static {
     /// This thread's own word, in which a heap notes that the thread is in a slow path of its; 0 in a new thread, whatever
     /// an ended one on the same stack left.
     fn inside() -> &'static AtomicUsize;
 
-    /// A number that no two living threads share: where that word lies.
+    /// A number that no two living threads share: the address of that word.
     #[inline]
     fn thread_id() -> usize {
         Self::inside().as_ptr().addr()
@@ -202,7 +202,7 @@ pub trait Os: Wait + Sync + 'static {
         }
         self.map(bytes).map(|address| (address, true))
     }
-    /// Makes pages that nobody can read or write; what they hold stays. Refused where they could not be opened again.
+    /// Makes pages that nobody can read or write; their contents stay. Refused where they could not be opened again.
     fn close_pages(&self, address: usize, bytes: usize) -> bool;
     /// Ends a mapping or a reservation.
     fn unmap(&self, address: usize, bytes: usize);
@@ -213,8 +213,8 @@ pub trait Os: Wait + Sync + 'static {
     fn wipe_in_children(&self, _address: usize, _bytes: usize) -> bool {
         false
     }
-    /// Brings pages into memory that are about to be written, many at once; whoever touches them does it
-    /// otherwise.
+    /// Brings pages into memory that are about to be written, many at once; otherwise the thread that
+    /// touches them does it.
     fn populate(&self, address: usize, bytes: usize);
     /// Releases pages to the system: they stay mapped and read as zeros.
     fn release(&self, address: usize, bytes: usize) -> bool;
@@ -231,7 +231,7 @@ pub trait Os: Wait + Sync + 'static {
     /// Takes the huge page of a block apart, given one of its pages, so that a part that is given back is free at once
     /// and not only once the system needs it. Takes 150 us.
     fn split_huge(&self, address: usize);
-    /// What this process may expect of huge pages.
+    /// The system's rule for huge pages in this process.
     fn huge_pages(&self) -> HugePages;
     /// Stops the kernel from making huge pages of a range by itself.
     fn forbid_huge_pages(&self, address: usize, bytes: usize);
@@ -264,7 +264,7 @@ pub trait Os: Wait + Sync + 'static {
     fn aborts_sequences(&self) -> bool {
         true
     }
-    /// Where threads could be registered by ourselves; registers none.
+    /// The area in which we could register threads; registers none.
     fn own_sequence_area(&self) -> Result<SequenceArea, NoSequences> {
         Err(NoSequences::Kernel)
     }
@@ -340,8 +340,8 @@ pub trait Os: Wait + Sync + 'static {
     /// Makes a file, or empties it, and lets `fill` write it; false where that was refused or the disk is
     /// full.
     fn write_file(&self, path: &CStr, fill: &mut dyn FnMut(&mut dyn Sink)) -> bool;
-    /// Makes a file `beside`, lets `fill` write it, and renames it to `path` when it is whole: what was there, if it was
-    /// a file, is gone then, and as it was where something is refused. The system's error, 0 where it is none.
+    /// Makes a file `beside`, lets `fill` write it, and renames it to `path` when it is whole: a file that was there is
+    /// gone then, and as it was where something is refused. The system's error, 0 where it is none.
     fn write_whole(&self, path: &CStr, beside: &CStr, fill: &mut dyn FnMut(&mut dyn Sink))
     -> Result<(), u32>;
     /// Fills `frames` with the return addresses of this thread's calls, innermost first; returns how many.

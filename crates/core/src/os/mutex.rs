@@ -11,7 +11,7 @@ use crate::base::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, pause};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-/// The state: who holds the mutex, whether somebody was woken and has not looked yet, and the number of
+/// The state: whether the mutex is held, whether somebody was woken and has not looked yet, and the number of
 /// waiters.
 const HELD: u32 = 1;
 const WOKEN: u32 = 2;
@@ -44,7 +44,7 @@ pub trait Wait {
 /// process calls `seize`.
 pub struct Mutex<T, W> {
     state: AtomicU32,
-    /// Counts the wake-ups: what waiters sleep on.
+    /// Counts the wake-ups; waiters sleep on it.
     wakes: AtomicU32,
     /// The mark of the thread that holds the mutex; 0 for an instant after it took it and before it leaves
     /// it.
@@ -57,7 +57,7 @@ pub struct Mutex<T, W> {
 unsafe impl<T: Send, W> Sync for Mutex<T, W> {}
 
 impl<T: Ranked, W: Wait> Mutex<T, W> {
-    /// Where the word that says who holds it lies, and the value.
+    /// The offsets of the state word and of the value.
     pub const STATE: usize = core::mem::offset_of!(Self, state);
     pub const VALUE: usize = core::mem::offset_of!(Self, value);
 
@@ -139,7 +139,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
     #[inline]
     fn take_if_free(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
-        // Acquire pairs with the Release in `unlock`: what the last holder wrote is seen.
+        // Acquire pairs with the Release in `unlock`: this thread sees what the last holder wrote.
         let taken = state & HELD == 0
             && self.state.compare_exchange(state, state | HELD, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
@@ -160,7 +160,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         loop {
             // The ticket first: a wake-up after this line changes it, so that the sleep below ends at once.
             let ticket = self.wakes.load(Ordering::Acquire);
-            // This thread is awake and looks: whoever unlocks from here on must wake somebody again.
+            // This thread is awake and looks: a thread that unlocks from here on must wake somebody again.
             let state = self.state.fetch_and(!WOKEN, Ordering::Relaxed) & !WOKEN;
             if state & HELD != 0 {
                 W::wait(&self.wakes, ticket);
@@ -203,8 +203,8 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         while state >= WAITER && state & (HELD | WOKEN) == 0 {
             match self.state.compare_exchange(state, state | WOKEN, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
-                    // Release pairs with the Acquire of the ticket: who reads the new ticket sees WOKEN and
-                    // clears it.
+                    // Release pairs with the Acquire of the ticket: a thread that reads the new ticket sees
+                    // WOKEN and clears it.
                     self.wakes.fetch_add(1, Ordering::Release);
                     return W::wake_one(&self.wakes);
                 }
@@ -229,7 +229,7 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
     }
 
     /// Takes the mutex over from a holder that does not exist; false where it is free, or this thread's own.
-    /// What it guards may be half changed. `release` ends it. `outermost`: this thread is in no work that a signal
+    /// Its value may be half changed. `release` ends it. `outermost`: this thread is in no work that a signal
     /// handler interrupted, so nothing is its own, whatever the mark says: a new thread may have that of one that is
     /// gone.
     ///
@@ -269,12 +269,12 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
         self.state.fetch_add(WOKEN + 2 * WAITER, Ordering::Relaxed);
     }
 
-    /// Where the guarded value is, for a look without the mutex.
+    /// The address of the guarded value, for a look without the mutex.
     pub fn as_ptr(&self) -> *const T {
         self.value.with(|value| value)
     }
 
-    /// What the mutex guards, for one who took it without a guard.
+    /// The value that the mutex guards, for a thread that took it without a guard.
     ///
     /// # Safety
     /// This thread holds the mutex by `hold` or `seize`, and makes no second reference.

@@ -1,9 +1,9 @@
 //! Sees in debug builds that each thread takes locks in their order, also where no other thread is there to make a
 //! deadlock of it. (After jemalloc's witness.)
 //!
-//! What a thread holds stands in a table, under the thread's mark. The core has no storage of threads of its own, and
-//! this is of use also in a library that is built for debugging, where signal handlers and forks are real. The table is
-//! the core's only variable; release builds have none.
+//! The locks that a thread holds stand in a table, under the thread's mark. The core has no storage of threads of its
+//! own, and this is of use also in a library that is built for debugging, where signal handlers and forks are real. The
+//! table is the core's only variable; release builds have none.
 
 use crate::base::locks::Rank;
 
@@ -53,7 +53,7 @@ mod table {
 
     const PLACES_BITS: u32 = 12;
     const PLACES: usize = 1 << PLACES_BITS;
-    /// Where so many places are others', a thread is not looked at.
+    /// A thread is not looked at if so many places are others'.
     const LOOKS: usize = 32;
 
     struct Held {
@@ -128,7 +128,7 @@ mod tests {
         let (first, second) = (mutex(Starting), mutex(Freezer));
         drop((first.lock(), second.lock()));
         drop((first.lock(), second.lock()));
-        // Who tries does not wait, so no other thread waits for him.
+        // A thread that tries does not wait, so no other thread waits for it.
         let held = second.lock();
         assert!(first.try_lock().is_some() && mutex(Freezer).try_lock().is_some());
         drop(held);
@@ -154,7 +154,7 @@ mod tests {
         drop((mutex(Freezer).lock(), mutex(Freezer).lock()));
     }
 
-    /// What a process says that does such a thing.
+    /// The message of a process that does such a thing.
     fn said(case: usize) -> String {
         let this = "os::witness::tests::a_process_ends_where_locks_are_taken_out_of_order_with_both_names";
         let mut process = std::process::Command::new(std::env::current_exe().expect("this program"));

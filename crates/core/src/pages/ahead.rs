@@ -1,4 +1,4 @@
-//! What is known about the growth of the heap: whether it fills what it takes, and what huge pages cost (`begun`).
+//! Experience with the growth of the heap: whether it fills what it takes, and what huge pages cost (`begun`).
 
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ const LEAST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 256;
 pub const NONE: u32 = u32::MAX;
 
-/// What is known about one kind of growth.
+/// Experience with one kind of growth.
 pub struct Ground {
     /// The block that tells next whether what is taken is filled.
     pub probe: AtomicU32,
@@ -24,7 +24,7 @@ impl Ground {
     }
 }
 
-/// How the heap grows. Nothing here is exact: what two threads do at once costs a huge page at most.
+/// How the heap grows. Nothing here is exact: two threads at once cost a huge page at most.
 pub struct Ahead {
     /// The first block that began and was not looked at yet, below how many there are; 0: none.
     pub begun: AtomicU64,

@@ -1,7 +1,8 @@
 //! New blocks of a heap that grows densely become huge pages at once, before the program writes to them.
 //!
-//! Whoever takes a run notes under the lock which blocks began with it. When the slow path has left all locks it looks
-//! whether the heap fills what it takes: in *probes*, blocks that were left to page faults (docs/design/growth.md).
+//! The thread that takes a run notes under the lock which blocks began with it. When the slow path has left all locks
+//! it looks whether the heap fills what it takes: in *probes*, blocks that were left to page faults
+//! (docs/design/growth.md).
 
 use super::ahead::NONE;
 use super::runs::Huge;
@@ -21,13 +22,13 @@ const DENSE: u32 = u32::MAX;
 const FREE_PART: u64 = 8;
 /// A run of several blocks is at most this part of the heap: it may stay untouched.
 const RUN_PART: u64 = 4;
-/// What is left below a limit before memory is taken ahead: this part of what the heap holds, and so many bytes.
+/// The room that memory taken ahead leaves below a limit: this part of what the heap holds, and so many bytes.
 const LEFT_PART: usize = 8;
 const LEFT_BYTES: usize = 16 << 20;
 /// A probe is dense where so much of it is in memory.
 const DENSE_BYTES: usize = BLOCK_BYTES - BLOCK_BYTES / 32;
-/// One block in so many of the heap is a probe, and of those that begin alone at most one in five, but for small heaps: what
-/// is taken on credit may stay empty.
+/// One block in so many of the heap is a probe, and of those that begin alone at most one in five, but for small heaps:
+/// a block on credit may stay empty.
 const BLOCKS_PER_PROBE: u32 = 16;
 const LEAST_CREDIT: u32 = 4;
 const CREDIT_PART: u32 = 4;
@@ -47,7 +48,7 @@ impl<O: Os> Pages<O> {
         let Some(first) = state.runs.take_begun() else { return };
         let count = (end / BLOCK_UNITS).saturating_sub(first).max(1);
         if !with_room && self.is_worth_it(state, count) {
-            // Who writes anything to a block of a page or less has its page.
+            // A program that writes anything to a block of a page or less has its page.
             let is_dense = class.is_small() && class.block_bytes() <= PAGE_BYTES;
             let how = if is_dense { DENSE } else { count };
             self.ahead.begun.store(u64::from(first) << u32::BITS | u64::from(how), Ordering::Relaxed);
@@ -138,7 +139,7 @@ impl<O: Os> Pages<O> {
     }
 
     /// Puts a block onto a huge page. From then on its free units hold memory: the janitor gives it back where nobody
-    /// takes it. One that is refused is as it was, but for a page.
+    /// takes it. A block that is refused is as it was, but for a page.
     fn make_whole(&self, os: &O, number: u32) -> bool {
         let address = self.address_of(number * BLOCK_UNITS);
         if !os.take_huge(address, BLOCK_BYTES) {

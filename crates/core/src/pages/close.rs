@@ -1,6 +1,6 @@
 //! The end of a span, at once or by the next thread that takes the lock.
 //!
-//! The lock is taken here: whoever has it has closed what was freed while others held it.
+//! The lock is taken here: its holder has closed what was freed while others held it.
 
 use super::posted::Post;
 use super::{CLOSED, Pages, SpanId, State};
@@ -33,7 +33,7 @@ impl<O: Os> Pages<O> {
     }
 
     /// Closes the span of the large block at an address; false where another thread has done so since the
-    /// caller looked. It does not wait for the lock: where that is taken, who takes it next closes the block.
+    /// caller looked. It does not wait for the lock: if that is taken, its next holder closes the block.
     pub fn close_large(&self, id: SpanId, address: usize, at: Tick) -> bool {
         if let Some(mut state) = self.state.try_lock() {
             return self.close_locked(&mut state, id, address, at);
@@ -92,8 +92,8 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    /// A large block that was posted although another thread had freed it at the same moment: who posted it was not
-    /// told. Once.
+    /// A large block that was posted although another thread had freed it at the same moment: the thread that
+    /// posted it was not told. Once.
     pub fn take_freed_twice(&self) -> Option<usize> {
         let address = self.posted.freed_twice.load(Ordering::Relaxed);
         if address != 0 { Some(self.posted.freed_twice.swap(0, Ordering::Relaxed)) } else { None }

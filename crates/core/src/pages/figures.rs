@@ -20,7 +20,7 @@ pub struct PageStats {
     pub huge: u64,
 }
 
-/// What large blocks hold. Each is a span.
+/// The memory of large blocks. Each is a span.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct LargeStats {
     pub blocks: u64,
@@ -50,7 +50,7 @@ impl LargeStats {
 /// Blocks in a row that are looked at while the lock is held.
 const STRETCH_MOST: u32 = 1024;
 
-/// What a mapping of the heap holds.
+/// The contents of a mapping of the heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapping {
     Blocks,
@@ -128,8 +128,8 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    /// Bytes that the program ever needed again soon after they were given back. What was given back before
-    /// tick `from` counts no more from now on.
+    /// Bytes that the program ever needed again soon after they were given back. Bytes given back before
+    /// tick `from` count no more from now on.
     pub fn came_back(&self, from: Tick) -> u64 {
         self.too_soon_from.store(from);
         let mut state = self.lock();
@@ -153,7 +153,7 @@ impl<O: Os> Pages<O> {
         core::mem::replace(&mut state.large_most, now).saturating_sub(now) as usize
     }
 
-    /// What `large_swing` would say; counting goes on.
+    /// The answer of `large_swing`, but counting goes on.
     pub fn large_swing_now(&self) -> usize {
         let state = self.lock();
         state.large_most.saturating_sub(state.large.bytes) as usize
@@ -179,8 +179,8 @@ impl<O: Os> Pages<O> {
         self.lock().spans
     }
 
-    /// What `span_count` says, where this thread, the only one, may hold the lock: the number grows, and descriptors
-    /// below it exist.
+    /// The answer of `span_count`, for a thread that is the only one and may hold the lock: the number grows, and
+    /// descriptors below it exist.
     pub fn span_count_unlocked(&self) -> u32 {
         // SAFETY: a number that is read whole; by the caller's situation nobody else writes it.
         unsafe { (&raw const (*self.state.as_ptr()).spans).read_volatile() }

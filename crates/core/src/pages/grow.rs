@@ -24,7 +24,7 @@ const MOST_TRIES: u32 = 64;
 /// MiB.
 const WAITING_MOST: u64 = 32;
 
-/// Where a new span is to lie, in units.
+/// The place for a new span, in units.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub units: u32,
@@ -67,7 +67,7 @@ impl<O: Os> Pages<O> {
         let mut bytes = round_up(os.address_range().max(most), BLOCK_BYTES);
         while bytes >= LEAST_RANGE {
             if (0..PLACES).any(|_| self.start_with(os, bytes, most.min(bytes))) {
-                // Where every touched block would become a huge page at once, small programs would hold 2
+                // If every touched block became a huge page at once, small programs would hold 2
                 // MiB.
                 let rule = os.huge_pages();
                 self.forbid_huge_pages.store(rule == HugePages::Always, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl<O: Os> Pages<O> {
         let layout = Layout::of(bytes, most);
         let Some(range) = os.free_range(layout.bytes) else { return false };
         let base = layout.place(self, range.address, range.random);
-        // The first entries at once: where somebody has their places, there are others.
+        // The first entries at once: if somebody has their places, there are other places.
         if !self.prepare_blocks(os, 0, 1) {
             self.stop(os);
             return false;
@@ -163,7 +163,7 @@ impl<O: Os> Pages<O> {
         wanted.map_or(Found::Nothing, |wanted| Found::Needs(wanted.div_ceil(BLOCK_UNITS)))
     }
 
-    /// Whether a block is to be added for the sake of `room` alone: where no run is twice as long, and all that is free is
+    /// Whether a block is to be added for the sake of `room` alone: if no run is twice as long, and all that is free is
     /// new, for to pack what was never touched saves no memory. Only while the range is well used: addresses cost page
     /// tables.
     fn is_worth_room(&self, state: &Guard<'_, State, O>, room: u32) -> bool {
@@ -174,8 +174,8 @@ impl<O: Os> Pages<O> {
             && !runs.has_run(&self.blocks, 2 * room)
     }
 
-    /// A run of more than half a block that is likely to grow: with as much room behind it. Where there is none the heap
-    /// gets longer, as long as its range is well used: what is not touched costs addresses only.
+    /// A run of more than half a block that is likely to grow: with as much room behind it. If there is none, the heap
+    /// gets longer, as long as its range is well used: units that are not touched cost addresses only.
     fn find_long(&self, state: &mut Guard<'_, State, O>, units: u32, tried: &mut Tried) -> Found {
         let Some(wide) = units.checked_mul(2).filter(|wide| *wide > BLOCK_UNITS) else {
             return Found::Nothing;
@@ -313,7 +313,7 @@ impl<O: Os> Pages<O> {
             && self.allocated.pass(os, units * ALLOCATED_PER_UNIT)
             && (!self.keeps_marks() || self.marks.pass(os, units * MARKS_PER_UNIT))
             && self.blocks.pass(os, after);
-        // What lies in a step that both sides share.
+        // The entries in a step that both sides share.
         if passed && self.prepare_blocks(os, after as u32, 0) {
             let mut state = self.state.lock();
             state.runs.add_gap(&self.blocks, count);

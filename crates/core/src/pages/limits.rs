@@ -109,7 +109,7 @@ impl Limits {
 
 impl<O: Os> Pages<O> {
     /// Tells whether `more` bytes may come into use; gives free memory back first where the hard limit would be
-    /// passed. That the soft one would be is only noted: who relieves the heap does so by steps, not at each call.
+    /// passed. That the soft one would be is only noted: the heap is relieved by steps, not at each call.
     pub(super) fn fits_limits(&self, os: &O, more: usize) -> bool {
         let [soft, hard, end] = [&self.limits.soft, &self.limits.hard, &self.limits.end]
             .map(|limit| limit.load(Ordering::Relaxed));
@@ -120,7 +120,7 @@ impl<O: Os> Pages<O> {
         if self.would_pass(end, more) {
             self.limits.near_end.store(true, Ordering::Relaxed);
         }
-        // Not where that is not enough: what is refused costs the next blocks nothing.
+        // Not where that is not enough: a refused request costs the next blocks nothing.
         if self.would_pass(hard, more)
             && self.footprint().saturating_sub(self.dirty_free_bytes()).saturating_add(more) <= hard
         {
@@ -137,7 +137,7 @@ impl<O: Os> Pages<O> {
     }
 
     /// Whether a block of so many bytes at a multiple of `align`, which was refused, could be had if `cached` bytes more
-    /// were free that lie in small blocks now. Where it is the system that refuses, it must fit into what is mapped.
+    /// were free that lie in small blocks now. If it is the system that refuses, it must fit into what is mapped.
     pub fn could_have(&self, bytes: usize, align: usize, cached: usize) -> bool {
         let (stats, base) = (self.stats(), self.base.load(Ordering::Relaxed));
         let (used, dirty_free) = (stats.used as usize, stats.dirty_free as usize);

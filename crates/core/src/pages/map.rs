@@ -1,5 +1,5 @@
-//! What an address is: the class of its blocks, its span, and whether a block that was given out starts
-//! there.
+//! The map of addresses: the class of the blocks at one, its span, and whether a block that was given out
+//! starts there.
 
 use super::{ALLOCATED_BITS, BYTES_PER_MARK, GRANULE_SHIFT, Pages, Span, SpanId, Table};
 use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use crate::class::{SizeClass, UNIT_SHIFT};
 use crate::os::Os;
 use core::mem::offset_of;
 
-/// Where the words lie that `class_of_allocated` reads, for `cache::whole`.
+/// The offsets of the words that `class_of_allocated` reads, for `cache::whole`.
 impl<O: Os> Pages<O> {
     pub const START: usize = offset_of!(Self, base);
     pub const GROWN_GRANULES: usize = offset_of!(Self, grown_granules);
@@ -37,7 +37,7 @@ impl<O: Os> Pages<O> {
         ))
     }
 
-    /// The class of the block that starts at an address and that its span gave out: what `free` asks. None
+    /// The class of the block that starts at an address and that its span gave out: `free` asks this. None
     /// for an address inside a block, for a block that nobody can have, for large blocks and outside the
     /// range.
     #[inline(always)]
@@ -48,7 +48,7 @@ impl<O: Os> Pages<O> {
         if granule >= self.grown_granules.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: both tables are as long as the grown part of the range. What we read changes under us only
+        // SAFETY: both tables are as long as the grown part of the range. The entries change under us only
         // if the caller does not own the block it asks about.
         unsafe {
             let allocated = self.allocated.shared(granule / ALLOCATED_BITS).load(Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl<O: Os> Pages<O> {
         self.base.load(Ordering::Relaxed) + ((unit as usize) << UNIT_SHIFT)
     }
 
-    /// The descriptor of a span that was opened once. Who may change what there is said at `Span`.
+    /// The descriptor of a span that was opened once. `Span` says who may change what there.
     #[inline(always)]
     pub fn span(&self, id: SpanId) -> &Span {
         // SAFETY: an id comes from `open` or was found below `spans.usable`; descriptors stay as long as the
@@ -155,8 +155,8 @@ impl<O: Os> Pages<O> {
         let byte = class.byte();
         each_store(start, units, |unit, is_eight| {
             // SAFETY: the units are in the grown part of the range, which the table is as long as, and the table begins at
-            // a multiple of eight. Nobody rightly asks about a unit while its owner changes; who wrongly does reads a byte
-            // of before or after, as these machines have it.
+            // a multiple of eight. Nobody rightly asks about a unit while its owner changes; a thread that wrongly does
+            // reads a byte of before or after, as these machines have it.
             unsafe {
                 let place = self.classes.at(unit as usize);
                 if is_eight {

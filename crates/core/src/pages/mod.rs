@@ -70,8 +70,8 @@ pub struct Pages<O: Os> {
     /// `grown` in granules of 16 bytes.
     grown_granules: AtomicUsize,
     classes: Table<AtomicU8>,
-    /// Where the table would have the class of address 0: an address finds its own without being taken from
-    /// `base`.
+    /// The address that the class of address 0 would have in the table: an address finds its own without being taken
+    /// from `base`.
     class_of_unit: AtomicUsize,
     owners: Table<AtomicU32>,
     /// A bit for every 16 bytes: a block starts there that its span gave out.
@@ -112,8 +112,8 @@ pub struct Pages<O: Os> {
     marked: bool,
 }
 
-/// Beginning with a cache line: what one CPU writes under the lock the next must fetch, and where fields lay across lines
-/// by chance, buffers that two threads grow took a fifth more time (decision 0023).
+/// Beginning with a cache line: the next CPU must fetch what one writes under the lock, and when fields lay across
+/// lines by chance, buffers that two threads grow took a fifth more time (decision 0023).
 #[repr(align(128))]
 struct State {
     runs: Runs,

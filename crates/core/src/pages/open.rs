@@ -65,8 +65,8 @@ impl<O: Os> Pages<O> {
         Some((id, run.zeroed))
     }
 
-    /// A large block that another thread has freed while the lock was taken, as it is now, and is long enough: who waits to
-    /// take one need not wait for who has no CPU. It stays as long as it was, so it may be a quarter longer than it has to.
+    /// A large block that another thread has freed while the lock was taken, as it is now, and is long enough: with it a
+    /// thread need not wait for a holder without a CPU. It keeps its length, so it may be a quarter longer than it has to.
     #[cold]
     fn take_posted(&self, class: SizeClass, place: Place) -> Option<SpanId> {
         let Place { units, align: 1, room: 0 } = place else { return None };

@@ -1,4 +1,4 @@
-//! Where the tables and the heap lie in the range of addresses that was found.
+//! The places of the tables and the heap in the range of addresses that was found.
 //!
 //! Nothing of it is reserved: each grows from its beginning, and none can reach the next.
 
@@ -14,7 +14,7 @@ use crate::os::Os;
 
 /// Between two tables nothing is ever mapped.
 const GAP_BYTES: usize = 1 << 20;
-/// The heap lies behind its tables, so much farther at most: who knows the one does not know the other.
+/// The heap lies behind its tables, so much farther at most: the address of the one does not tell the other.
 const MOST_BETWEEN: usize = 64 << 30;
 const _: () = assert!(GAP_BYTES.is_multiple_of(STEP_BYTES));
 
@@ -74,7 +74,7 @@ impl Layout {
         address + self.heap_at() + between
     }
 
-    /// The short tables beside each other: those that begin within a GiB share a page of the page table.
+    /// The short tables beside each other: tables that begin within a GiB share a page of the page table.
     fn lengths(&self) -> [usize; 8] {
         [
             Table::<AtomicU8>::bytes_for(self.units * MARKS_PER_UNIT),

@@ -1,6 +1,6 @@
 //! Large blocks that were freed while another thread held the pages' lock.
 //!
-//! Who frees one does not wait for the lock: it posts the block, and the next thread that takes the lock closes
+//! A thread that frees one does not wait for the lock: it posts the block, and the next holder of the lock closes
 //! it first. With many more threads than CPUs the holder of a lock may not run for a while, and each thread
 //! that waited to free would hold a long block all that time.
 
@@ -23,7 +23,7 @@ pub struct Posted {
     pub freed_twice: AtomicUsize,
 }
 
-/// What became of a block that was to be posted.
+/// The outcome of posting a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Post {
     Left,
@@ -60,7 +60,7 @@ impl Posted {
         }
         // Before the block is there, so that who takes it finds it counted.
         self.count.fetch_add(1, Ordering::Relaxed);
-        // Release pairs with the Acquire in `take`: what this thread did with the block is done.
+        // Release pairs with the Acquire in `take`: this thread's work with the block is done.
         let leave = |place: &AtomicU64| {
             place.load(Ordering::Relaxed) == 0
                 && place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_ok()
@@ -167,7 +167,7 @@ mod loom_tests {
     use crate::base::sync::UnsafeCell;
     use loom::sync::Arc;
 
-    /// What two threads heard that post these, and what was taken meanwhile and afterwards.
+    /// Checks the answers to two threads that post these, and the blocks taken meanwhile and afterwards.
     fn race(
         blocks: [u64; 2],
         takes_meanwhile: bool,

@@ -24,7 +24,7 @@ const UNITS_PER_PAGE_OF_MARKS: u32 = (PAGE_BYTES / MARKS_PER_UNIT) as u32;
 /// Heaps below this gain nothing from huge pages.
 const LEAST_FOR_HUGE: u32 = 16;
 
-/// What is to be released.
+/// The memory that is to be released.
 #[derive(Clone, Copy)]
 struct Wish {
     /// Of wholly free blocks only.
@@ -268,7 +268,7 @@ impl<O: Os> Pages<O> {
             {
                 continue;
             }
-            // Whoever takes or frees blocks there meanwhile is not disturbed: the contents stay.
+            // A thread that takes or frees blocks there meanwhile is not disturbed: the contents stay.
             let huge = os.collapse(address, BLOCK_BYTES);
             let _held = self.lock();
             // SAFETY: blocks belong to the holder of the state.

@@ -3,7 +3,7 @@
 //!
 //! The page map tells the truth: a span is open where the map names it in all its units, because it is
 //! written last when a span opens and first when one closes. Free runs, counters and the list of unused
-//! descriptors follow from it. What was on its way at that instant becomes free memory, or stays unused.
+//! descriptors follow from it. Memory that was on its way at that instant becomes free, or stays unused.
 
 use super::bits::BLOCK_UNITS;
 use super::{LargeStats, Pages, Span, SpanId, State, Withheld};
@@ -26,7 +26,7 @@ impl<O: Os> Pages<O> {
         // SAFETY: by the caller's promise.
         let (withheld, mut broken) =
             unsafe { (self.releasing.seize(outermost), self.state.seize(outermost)) };
-        // Units were withheld with the state unlocked. Where this thread holds the state itself, they stay
+        // Units were withheld with the state unlocked. If this thread holds the state itself, they stay
         // withheld.
         if withheld
             && !broken
@@ -62,7 +62,7 @@ impl<O: Os> Pages<O> {
     }
 
     pub(super) fn rebuild(&self, state: &mut State) {
-        // Blocks count once they are there: what lies in them is ours.
+        // Blocks count once they are there: the units in them are ours.
         self.note_grown(state);
         state.runs.unlist_all(&self.blocks);
         self.keep_withheld(state);

@@ -16,7 +16,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 pub const BLOCK_NONE: u32 = u32::MAX;
 
-/// One 2 MiB block. All fields belong to the lock of the pages. One that is all zero is not ours.
+/// One 2 MiB block. All fields belong to the lock of the pages. A block that is all zero is not ours.
 #[repr(C, align(64))]
 pub struct Block {
     /// Units that are ours and belong to no span.
@@ -37,7 +37,7 @@ pub struct Block {
     pub huge: Huge,
 }
 
-/// What is known about huge pages under a block.
+/// The state of huge pages under a block, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Huge {

@@ -24,7 +24,7 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Where the address of the first entry lies.
+    /// The offset of the address of the first entry.
     pub const BASE: usize = core::mem::offset_of!(Self, base);
 
     /// Adds where it lies, of a table at this offset in the heap.
@@ -122,7 +122,7 @@ impl<T> Table<T> {
             if !self.reserved.load(Ordering::Relaxed) {
                 os.name_pages(start, bytes, Purpose::Tables);
             }
-            // Pairs with the Acquire in `usable`: who sees the new length sees usable memory.
+            // Pairs with the Acquire in `usable`: a thread that sees the new length sees usable memory.
             self.committed_bytes.store(target, Ordering::Release);
         }
         self.asked_bytes.store(0, Ordering::Relaxed);

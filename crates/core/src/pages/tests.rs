@@ -408,7 +408,7 @@ fn of_two_threads_that_free_a_large_block_one_is_told_or_the_pages_know() {
             pages.stats();
             frees.map(|thread| thread.join().unwrap())
         });
-        // Who has the lock next.
+        // The next holder of the lock.
         let large_blocks = pages.stats().large.blocks;
         assert!(done != [true, true] || pages.take_freed_twice() == Some(start), "round {round}: {done:?}");
         assert_eq!(large_blocks, 0, "round {round}");

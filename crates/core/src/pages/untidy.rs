@@ -1,4 +1,4 @@
-//! Which spans were touched since their idle pages went: what the janitor looks at.
+//! The spans that were touched since their idle pages went: the janitor looks at these.
 //!
 //! A byte a span, beside the descriptors: a heap of 1 GiB has 16,000 spans, of which a tick has to do with
 //! some hundred. To read a word of each took an OSD half a percent of its processor time, nearly all of it
@@ -40,7 +40,7 @@ impl<O: Os> Pages<O> {
         self.looks_untidy(id.0)
     }
 
-    /// Those of some spans that were touched since they were tidy. One that another thread touches meanwhile
+    /// The spans among these that were touched since they were tidy. A span that another thread touches meanwhile
     /// may be left out: there will be another tick.
     pub fn untidy_in(&self, ids: core::ops::Range<u32>) -> impl Iterator<Item = SpanId> {
         ids.filter(|id| self.looks_untidy(*id)).map(SpanId)

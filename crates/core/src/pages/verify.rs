@@ -1,4 +1,4 @@
-//! What must be true of the pages whenever nobody holds their lock. For tests.
+//! The invariants of the pages, true whenever nobody holds their lock. For tests.
 
 use super::bits::BLOCK_UNITS;
 use super::{LargeStats, Pages, SpanId, TIDY};

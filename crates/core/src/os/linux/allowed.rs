@@ -1,8 +1,8 @@
-//! Which system calls may still be asked, and what is known of those that may not.
+//! The system calls that may still be asked, and what is known of those that may not.
 //!
-//! A filter of system calls can end the process for a call that it does not know. What the program is about to
-//! install is looked at before (`filter`); the option `system_calls=few` forgoes all but the list for good. Nothing
-//! is ever taken back: to stay careful is always right.
+//! A filter of system calls can end the process for a call that it does not know. A filter that the program
+//! is about to install is looked at before (`filter`); the option `system_calls=few` forgoes all but the list for good.
+//! Nothing is ever taken back: to stay careful is always right.
 
 use super::filter::{Call, Filter, Verdict};
 use crate::base::chance::next_random;
@@ -13,7 +13,7 @@ use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[repr(u32)]
 pub(super) enum Ask {
     Map,
-    /// As any malloc maps: what a filter that names flags lets pass.
+    /// As any malloc maps: a filter that names flags lets this pass.
     MapPlainly,
     Reserve,
     Unmap,
@@ -136,7 +136,7 @@ const CALLS: [Call; COUNT] = [
     plain(libc::SYS_prlimit64),
 ];
 
-/// What is refused, and what was learnt while it was not.
+/// The refused calls, and the answers that were learnt while they were not.
 #[derive(Default)]
 pub(super) struct Allowed {
     refused: AtomicU64,
@@ -227,8 +227,8 @@ impl Allowed {
     }
 
     /// Whether no filter was there before the program, whose answers nobody knows: systemd's lists of what services may ask end
-    /// a process for `mincore`, which is in none of them. Found out once, before the first filter that is read. Where it cannot
-    /// be found out there is one.
+    /// a process for `mincore`, which is in none of them. Found out once, before the first filter that is read. If it cannot
+    /// be found out, there is one.
     pub fn has_no_unread_filter(&self, look: impl FnOnce() -> bool) -> bool {
         let known = self.unread.load(Ordering::Relaxed);
         if known != UNKNOWN {

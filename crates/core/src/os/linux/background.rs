@@ -1,10 +1,10 @@
-//! What a thread of ours is to the system that works beside the program's.
+//! The system's view of a thread of ours that works beside the program's.
 
 use super::allowed::Ask;
 use super::{Linux, files};
 use core::ffi::CStr;
 
-/// Where the system says what this thread is, without a call that a filter might end the process for.
+/// Files of the system that say what this thread is, without a call that a filter might end the process for.
 const STAT: &CStr = c"/proc/thread-self/stat";
 const STATUS: &CStr = c"/proc/thread-self/status";
 /// Of `STAT`, counted from the field behind the name.
@@ -41,8 +41,8 @@ impl Linux {
         filled.max(0) as usize / size_of::<u64>()
     }
 
-    /// Gives this thread a table of descriptors of its own, which is empty: what it opens has no number in the
-    /// program's, and no child gets it. False where the system does not (before Linux 5.9).
+    /// Gives this thread a table of descriptors of its own, which is empty: a descriptor that it opens has no number in
+    /// the program's, and no child gets it. False where the system does not (before Linux 5.9).
     pub fn leave_descriptors(&self) -> bool {
         if !self.may_ask(libc::SYS_close_range) {
             return false;
@@ -84,7 +84,7 @@ pub(super) fn copy_descriptors(os: &Linux) {
     if !calls.into_iter().all(|number| os.may_ask(number)) || !os.has_no_unread_filter() {
         return;
     }
-    // SAFETY: the calls take no pointers. The table is this thread's own: what is closed was opened here.
+    // SAFETY: the calls take no pointers. The table is this thread's own: each closed descriptor was opened here.
     unsafe {
         let process = libc::syscall(libc::SYS_pidfd_open, libc::syscall(libc::SYS_getpid), 0);
         if process < 0 {

@@ -10,7 +10,7 @@ use core::ffi::CStr;
 const MOUNT_V2: &[u8] = b"/sys/fs/cgroup";
 /// Of a group's file, with its end.
 const LONGEST_PATH: usize = 1024;
-/// Where version 2 is mounted beside version 1.
+/// The mount point of version 2 beside version 1.
 const MOUNT_HYBRID: &[u8] = b"/sys/fs/cgroup/unified";
 
 /// Calls `take` with the directory and version of each group of this process that `controller` may limit.
@@ -181,7 +181,7 @@ fn memory_of(group: &Group<'_>, exact: bool) -> Option<MemoryGroup> {
     Some(MemoryGroup { limit, in_use: in_use.saturating_sub(cache) })
 }
 
-/// What the group gives up before anybody is ended: pages of files, and what the kernel remembers of them.
+/// Bytes that the group gives up before anybody is ended: pages of files, and what the kernel remembers of them.
 fn cache_of(group: &Group<'_>) -> usize {
     const V2: &[&[u8]] = &[b"inactive_file", b"active_file", b"slab_reclaimable"];
     const V1: &[&[u8]] = &[b"total_inactive_file", b"total_active_file"];

@@ -1,4 +1,4 @@
-//! What nobody can guess, and the clock.
+//! Numbers that nobody can guess, and the clock.
 
 use crate::base::chance::next_random;
 
@@ -14,8 +14,8 @@ pub(super) fn random() -> u64 {
     random_words().into_iter().fold(now(), |mixed, word| next_random(&mut (mixed ^ word)))
 }
 
-/// Sixteen random bytes come with every process. They are glibc's secrets, its stack canary and its pointer guard: what
-/// is made of them may tell neither.
+/// Sixteen random bytes come with every process. They are glibc's secrets, its stack canary and its pointer guard: a
+/// number made of them may tell neither.
 pub(super) fn random_words() -> [u64; 2] {
     // SAFETY: AT_RANDOM is 0 or the address of 16 readable bytes that live as long as the process.
     unsafe {

@@ -1,5 +1,5 @@
 //! The CPUs that share a cache of the third level: a line moves faster between two of these than between others, and another
-//! memory node's CPUs are always others. Where very many share one, they are parted: one lock for all of them would be
+//! memory node's CPUs are always others. If very many share one, they are parted: one lock for all of them would be
 //! too few.
 
 use super::cgroup::each_range;

@@ -25,7 +25,7 @@ fn close(descriptor: c_int) -> bool {
 
 /// Fills the beginning of `room`; the bytes, 0 at the end, negative where the system refuses.
 fn read_some(descriptor: c_int, room: &mut [u8]) -> isize {
-    // SAFETY: what is read stays inside the room.
+    // SAFETY: the bytes that are read stay inside the room.
     unsafe { libc::syscall(libc::SYS_read, descriptor, room.as_mut_ptr(), room.len()) as isize }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn each_line_in(path: &CStr, line: &mut [u8], take: &mut dyn FnMut(&[
         }
         used = used.min(line.len()).saturating_sub(from);
         let to = line.as_mut_ptr();
-        // SAFETY: what is kept ends where text was read to, within the line.
+        // SAFETY: the bytes that are kept end where text was read to, within the line.
         unsafe { core::ptr::copy(to.add(from), to, used) };
     }
     close(descriptor);
@@ -140,7 +140,7 @@ pub(super) fn read_part(path: &CStr, from: usize, bytes: usize, take: &mut dyn F
     while done < bytes {
         let room = (bytes - done).min(PIECE);
         let to = piece.as_mut_ptr();
-        // SAFETY: what is read stays inside the piece.
+        // SAFETY: the bytes that are read stay inside the piece.
         let count = unsafe { libc::syscall(libc::SYS_pread64, descriptor, to, room, from + done) };
         match usize::try_from(count).ok().and_then(|count| piece.get(..count)) {
             None | Some([]) => break,
@@ -171,9 +171,9 @@ struct Writer {
     descriptor: i32,
     piece: [u8; PIECE],
     used: usize,
-    /// What the file may still grow by.
+    /// Bytes that the file may still grow by.
     left: u64,
-    /// The first error: what comes after it is not written.
+    /// The first error: bytes after it are not written.
     outcome: Result<(), u32>,
 }
 
@@ -248,8 +248,8 @@ fn may_be_replaced(path: &CStr) -> bool {
 
 /// The system's error, 0 where it is none.
 pub(super) fn write_new(path: &CStr, most: u64, fill: &mut dyn FnMut(&mut dyn Sink)) -> Result<(), u32> {
-    // The name may be one that others can guess, in a folder that they can write to: what they put there is neither
-    // followed nor waited for nor overwritten.
+    // The name may be one that others can guess, in a folder that they can write to: nothing that they put there is
+    // followed, waited for or overwritten.
     const CAREFULLY: c_int = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let mut left = most;
     let mut descriptor = open(path, CAREFULLY | libc::O_CREAT | libc::O_EXCL);
@@ -308,8 +308,8 @@ fn write_all(descriptor: i32, bytes: &[u8]) -> bool {
     true
 }
 
-/// What of this process is in memory and its own: /proc/self/statm counts pages, and tells apart what is shared with
-/// others or with files.
+/// Bytes of this process that are in memory and its own: /proc/self/statm counts pages, and tells apart those that are
+/// shared with others or with files.
 pub(super) fn own_memory() -> Option<usize> {
     let mut text = [0u8; 128];
     let length = read_once(c"/proc/self/statm", &mut text).ok()?;

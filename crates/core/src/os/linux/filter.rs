@@ -1,11 +1,11 @@
-//! Filters of system calls that the program is about to install: which of our own calls they would let pass.
+//! Filters of system calls that the program is about to install, and their verdicts on our own calls.
 //!
 //! Such a filter is a program of classic BPF that sees the number and the arguments of a call. We run it, for each
-//! call that may be asked, before the kernel has it; what it does not let pass is not asked any more.
+//! call that may be asked, before the kernel has it; a call that the filter does not let pass is not asked any more.
 
 use super::stack::is_readable;
 
-/// What a filter sees, as the kernel's `struct seccomp_data` has it, in words of 32 bits.
+/// The words of 32 bits that a filter sees: the kernel's `struct seccomp_data`.
 const DATA_WORDS: usize = 16;
 /// The kernel takes no longer ones.
 const MOST_INSTRUCTIONS: usize = 4096;
@@ -24,7 +24,7 @@ pub(super) struct Call {
     pub arguments: [u64; 6],
 }
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Passes,
@@ -66,7 +66,7 @@ impl<'a> Filter<'a> {
         Filter(instructions)
     }
 
-    /// What the filter does with a call.
+    /// The filter's verdict on a call.
     pub(super) fn verdict(self, call: Call) -> Verdict {
         let Some(value) = Machine::new(call).run(self.0) else { return Verdict::Ends };
         match value & ACTION {
@@ -94,7 +94,7 @@ struct Machine {
     x: u32,
 }
 
-/// What comes after an instruction.
+/// The step after an instruction.
 enum Next {
     Skip(usize),
     Return(u32),

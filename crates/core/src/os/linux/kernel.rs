@@ -1,4 +1,4 @@
-//! Which kernels abort the restartable sequences of aarch64.
+//! The kernels that abort the restartable sequences of aarch64.
 //!
 //! Linux 6.19 looks at them only where a thread was interrupted outside a system call, and does not note that on this
 //! machine: a sequence goes on after a preemption, a signal or a fence. 7.1 notes it, and so does 7.0.14 (decision 0066).

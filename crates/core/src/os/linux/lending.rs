@@ -1,11 +1,11 @@
-//! Children that share this memory: what their thread's area says meanwhile, and how they wait.
+//! Children that share this memory: the contents of their thread's area meanwhile, and how they wait.
 //!
 //! A child of `vfork` runs on the thread area of the thread that made it. The kernel has ended the registration for the
 //! child and writes nothing there, so sequences would look at the number of a virtual CPU that others use. The fields
 //! are the kernel's: it ends a process that writes them while it is registered (Linux 7.1). So the thread takes its
 //! registration back before, by the call that the kernel has for that, and makes it again when it goes on.
 //!
-//! Where a child waits for a lock, it looks whether the process that lent it the memory is still there: its threads
+//! A child that waits for a lock looks whether the process that lent it the memory is still there: its threads
 //! may have ended with the lock.
 
 use super::super::Registered;
@@ -24,8 +24,8 @@ fn area_at(offset: isize) -> &'static Area {
     registration::area_at(offset)
 }
 
-/// The lengths that an area may have been registered with: what glibc makes of what this kernel offers, and what it was
-/// before it asked the kernel.
+/// The lengths that an area may have been registered with: the one that glibc makes of this kernel's offer, and the
+/// one from before glibc asked the kernel.
 fn lengths() -> [usize; 2] {
     // SAFETY: getauxval only reads the auxiliary vector.
     let [size, align] =
@@ -64,7 +64,7 @@ pub(super) fn suspend(offset: isize, may_ask: bool) -> Registered {
     })
 }
 
-/// Makes the registration again that `suspend` took back. Where that is refused, the thread stays under locks.
+/// Makes the registration again that `suspend` took back. If that is refused, the thread stays under locks.
 pub(super) fn resume(offset: isize, before: Registered) {
     let area = area_at(offset);
     match before {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_registration_is_taken_back_and_made_again() {
-        // Where the C library registers; elsewhere there is nothing to take back.
+        // If the C library does not register, there is nothing to take back.
         let Some(area) = sequences::area() else { return };
         let offset = area.area;
         let before = suspend(offset, true);

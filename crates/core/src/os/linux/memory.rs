@@ -9,7 +9,7 @@ use libc::{
     PROT_WRITE,
 };
 
-/// Where heaps lie: behind the shadow memory of sanitizers, SPDK's windows (from 0x2000_0000_0000 up) and what
+/// The addresses of heaps: behind the shadow memory of sanitizers, SPDK's windows (from 0x2000_0000_0000 up) and what
 /// processes with the old layout map (from 0x2aaa_.. up); before position-independent executables (from 0x5555_..),
 /// libraries and stacks. So stepwise growth meets nothing.
 const PLACES_FROM: usize = 0x2e00_0000_0000;
@@ -96,7 +96,7 @@ pub(super) fn map_plainly_at(address: usize, bytes: usize) -> Result<(), MapRefu
     }
 }
 
-/// What may only be read is charged to nobody, however strict the system is, and takes no memory when it is locked.
+/// Pages that may only be read are charged to nobody, however strict the system is, and take no memory when locked.
 pub(super) fn map_zeros_at(address: usize, bytes: usize) -> Result<(), MapRefusal> {
     map_exactly(address, bytes, PROT_READ)
 }

@@ -32,7 +32,7 @@ use allowed::{Allowed, Ask};
 use cpus::Cpus;
 use domains::Domains;
 
-/// The real system. Every answer is asked for anew, as long as it may be: what it remembers is what may not be asked
+/// The real system. Every answer is asked for anew, as long as it may be: it remembers only what may not be asked
 /// any more (`allowed`), and what was learnt before.
 #[derive(Default)]
 pub struct Linux {
@@ -46,7 +46,7 @@ pub struct Linux {
     /// The system has no names for pages: it is not asked again.
     has_no_names: AtomicBool,
     domains: Domains,
-    /// Where each thread has its area for the sequences, from the thread pointer on; 0 before it was asked for.
+    /// The offset of each thread's area for the sequences from the thread pointer; 0 before it was asked for.
     area: AtomicUsize,
 }
 
@@ -104,7 +104,7 @@ impl Linux {
         self.allowed.has_no_unread_filter(background::is_unfiltered)
     }
 
-    /// The program is about to install a filter of system calls. What that does not let pass is not asked any more.
+    /// The program is about to install a filter of system calls. Calls that it refuses are not asked any more.
     pub fn obey_filter(&self, filter: Filter<'_>) {
         // From then on its answers are known, and another's are not told from them.
         self.has_no_unread_filter();
@@ -139,7 +139,7 @@ impl Linux {
         self.allowed.may_read() && self.may(Ask::Write)
     }
 
-    /// Whoever writes beyond it gets a signal that ends the process.
+    /// The bytes of the longest file: a thread that writes beyond them gets a signal that ends the process.
     fn longest_file(&self) -> u64 {
         if self.may_ask(libc::SYS_prlimit64) { files::longest() } else { u64::MAX }
     }

@@ -22,7 +22,7 @@ pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> Moved {
     if unsafe { libc::mremap(old, bytes, bytes, MOVE_FLAGS, new) == new } {
         return Moved::All;
     }
-    // What was mapped at the target may be gone. Then all of it is: it is unmapped in one piece.
+    // The mapping at the target may be gone. Then all of it is: it is unmapped in one piece.
     match map_at(to, bytes) {
         Ok(()) | Err(MapRefusal::Taken) => Moved::Nothing,
         Err(MapRefusal::Exhausted) => Moved::Hole,

@@ -5,7 +5,7 @@
 //! here, and nobody touches the area where the C library registers. A thread registers on its first slow path; until then
 //! its `cpu_id` is negative, so the sequences find nothing.
 //!
-//! Nothing is registered before `allow`: who loads the library looks first whether somebody else does it.
+//! Nothing is registered before `allow`: the library, as it is loaded, looks first whether somebody else does it.
 //!
 //! The area ends with the thread's memory. glibc reuses that of a thread only after the kernel has forgotten the thread,
 //! and relies on it for its own registration. Other C libraries unmap a detached thread's memory while it runs, and
@@ -32,10 +32,10 @@ global_asm!(
 
 /// The kernel is told of these alone: the word behind them is not its own.
 const AREA_BYTES: usize = 32;
-/// What stands before our abort handlers.
+/// The word before our abort handlers.
 const SIGNATURE: u32 = if cfg!(target_arch = "x86_64") { 0x5305_3053 } else { 0xd428_bc00 };
 const FLAG_UNREGISTER: usize = 1;
-/// What `cpu_id` says (RSEQ_CPU_ID_UNINITIALIZED, RSEQ_CPU_ID_REGISTRATION_FAILED).
+/// Values of `cpu_id` (RSEQ_CPU_ID_UNINITIALIZED, RSEQ_CPU_ID_REGISTRATION_FAILED).
 pub(super) const NOT_YET: u32 = u32::MAX;
 pub(super) const REFUSED: u32 = u32::MAX - 1;
 
@@ -150,7 +150,7 @@ pub(super) fn without_signals<R>(work: impl FnOnce() -> R) -> R {
     outcome
 }
 
-/// Where the areas lie, if the kernel has sequences and their fence. Registers nobody.
+/// The place of the areas, if the kernel has sequences and their fence. Registers nobody.
 pub(super) fn area() -> Result<SequenceArea, NoSequences> {
     // An area of no length is refused, by a kernel that knows of areas.
     if ask(0, 0, 0) != Some(libc::EINVAL) {
@@ -219,13 +219,13 @@ pub(super) fn inside() -> &'static AtomicUsize {
 
 #[inline]
 fn this_thread() -> &'static ThreadArea {
-    // SAFETY: `vcm_thread_area` is one, and every thread has its own for as long as it runs; whoever gets it does not pass it on.
+    // SAFETY: `vcm_thread_area` is one, and every thread has its own for as long as it runs; no caller passes it on.
     unsafe { &*ptr::with_exposed_provenance(at(offset())) }
 }
 
 /// This thread's area at such a distance: our own, or that of the C library, which lies in every thread as well.
 pub(super) fn area_at(offset: isize) -> &'static Area {
-    // SAFETY: the area of this thread, for as long as it runs; who gets it does not pass it on.
+    // SAFETY: the area of this thread, for as long as it runs; no caller passes it on.
     unsafe { &*ptr::with_exposed_provenance(at(offset)) }
 }
 

@@ -1,4 +1,4 @@
-//! Where each thread's area for restartable sequences lies, on the machines that these are written for.
+//! The place of each thread's area for restartable sequences, on the machines that these are written for.
 
 use super::super::{IndexKind, SequenceArea};
 use super::cpus::membarrier;
@@ -10,7 +10,7 @@ const MM_CID: isize = 24;
 const SIZE_WITH_MM_CID: usize = 28;
 const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
 
-/// Where glibc (2.35 and later) registered each thread's area; none with an older one.
+/// The offset at which glibc (2.35 and later) registered each thread's area; none with an older one.
 fn glibc_area_offset() -> Option<isize> {
     let symbol: *const isize;
     // SAFETY: reads our own global offset table; a weak name that nobody defines has address 0 there.

@@ -78,7 +78,7 @@ pub(super) fn is_readable(address: usize) -> bool {
     asked == 0 || matches!(error, libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR)
 }
 
-/// What a thread was doing when a signal came.
+/// The state of a thread when a signal came.
 #[derive(Clone, Copy)]
 pub struct Interrupted {
     pub instruction: usize,
@@ -132,8 +132,8 @@ impl Interrupted {
     }
 }
 
-/// What the exception syndrome says of the access, which the kernel adds after the registers as one of several
-/// records, each with a kind and a length; kind 0 ends them.
+/// Whether the access was a write, by the exception syndrome, which the kernel adds after the registers as one of
+/// several records, each with a kind and a length; kind 0 ends them.
 #[cfg(target_arch = "aarch64")]
 fn is_write(registers: &libc::mcontext_t) -> Option<bool> {
     const RECORDS_BYTES: usize = 4096;
@@ -250,12 +250,12 @@ mod tests {
         put(0, [0x4650_8001, 528, 0, 0]);
         for (syndrome, is_write) in [(0x9200_0047, true), (0x9200_0007, false)] {
             put(528, [0x4553_5201, 16, syndrome, 0]);
-            // SAFETY: what a handler would get.
+            // SAFETY: a context as a handler would get it.
             let interrupted = unsafe { Interrupted::from_context((&raw const context).cast()) };
             assert_eq!(interrupted.is_write, Some(is_write));
         }
         put(528, [0, 0, 0, 0]);
-        // SAFETY: what a handler would get.
+        // SAFETY: a context as a handler would get it.
         let interrupted = unsafe { Interrupted::from_context((&raw const context).cast()) };
         assert_eq!(interrupted.is_write, None);
     }

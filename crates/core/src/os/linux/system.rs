@@ -147,7 +147,7 @@ impl Os for Linux {
 
     fn take_huge(&self, address: usize, bytes: usize) -> bool {
         let may = [Ask::Huge, Ask::NoHuge, Ask::Populate].into_iter().all(|ask| self.may(ask));
-        // Without a huge page the last one is not there: whoever has a part of the block begins in front.
+        // Without a huge page the last page is not there: the owner of a part of the block begins in front.
         let page = memory::page_bytes();
         may && self.tells_residence()
             && huge::take(address, bytes)

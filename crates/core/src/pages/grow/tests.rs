@@ -66,7 +66,7 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
         let ids: Vec<_> = (0..50).map(|_| pages.open_large(&os, Place::of(100), 0).unwrap().0).collect();
         ids.iter().for_each(|id| fill(address(&pages, *id), 100 * UNIT_BYTES, 7));
         assert!(address(&pages, ids[49]) >= others + gib * GIB);
-        // What is freed there by mistake is known for what it is.
+        // A pointer that is freed there by mistake is known for what it is.
         for wild in [others, others + gib * GIB / 2, others + gib * GIB - 16] {
             assert_eq!((pages.class_of(wild), pages.class_of_allocated(wild)), (SizeClass::NONE, None));
         }

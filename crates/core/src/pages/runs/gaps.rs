@@ -1,4 +1,4 @@
-//! What is not free although nobody of ours has it: blocks that lie in a gap, and units that wait.
+//! Memory that is not free although nobody of ours has it: blocks that lie in a gap, and units that wait.
 
 use super::{BLOCK_UNITS, Block, Blocks, GROUP, Huge, Runs};
 use crate::pages::bits;

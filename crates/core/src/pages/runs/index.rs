@@ -1,4 +1,4 @@
-//! Where wholly free blocks lie in a row: found in a time that hardly grows with the heap.
+//! Rows of wholly free blocks, found in a time that hardly grows with the heap.
 //!
 //! A bit for each block, in groups of 64. Over the groups lies a binary tree whose nodes say of their range how many
 //! free blocks it begins and ends with and how many lie in a row at most, as in a segment tree for the longest run. Nodes
@@ -80,7 +80,7 @@ impl Runs {
                 Free::NONE
             };
         };
-        // Where the heap ends before the middle there is no node yet, and nothing is free from there on.
+        // If the heap ends before the middle, there is no node yet, and nothing is free from there on.
         match first + (1 << below) {
             middle if middle < self.groups() => Self::group(blocks, middle).node,
             _ => Free { after: 0, ..self.free_in(blocks, first, below) },

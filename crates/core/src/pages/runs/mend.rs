@@ -7,7 +7,7 @@ use super::{BLOCK_UNITS, Blocks, Huge, Runs, each_part};
 use crate::pages::bits;
 
 impl Runs {
-    /// Begins a repair: all units of our blocks become free and leave the lists; what each may hold in memory
+    /// Begins a repair: all units of our blocks become free and leave the lists; the memory that each may hold
     /// stays known. `claim` marks what is in use, `relist` ends the repair.
     pub fn unlist_all(&mut self, blocks: &impl Blocks) {
         let Runs { blocks: count, first_number, .. } = *self;

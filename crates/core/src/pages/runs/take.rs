@@ -1,4 +1,4 @@
-//! Where a run is taken: inside one block, or across several.
+//! Taking a run: inside one block, or across several.
 
 use super::{BLOCK_NONE, BLOCK_UNITS, Blocks, CLEAN, Run, Runs, each_part};
 use crate::pages::bits;
@@ -55,7 +55,7 @@ impl Runs {
     }
 
     /// Finds `units` free units with further free ones behind them, `room` in all, inside one block; marks
-    /// the first used. Where there is space, as much is left before them: for what lies there to grow. Where
+    /// the first used. If there is space, as much is left before them: for what lies there to grow. If
     /// there is less, half of the room is better than none.
     pub fn take_with_room(&mut self, blocks: &impl Blocks, units: u32, room: u32) -> Option<Run> {
         let half = |room: &u32| Some(room / 2).filter(|half| *half > units);
@@ -148,8 +148,8 @@ impl Runs {
         number.saturating_add(above)
     }
 
-    /// The next free place that begins with a block from `from` on. The nearest ones are tried; where none is right, one that
-    /// is long enough for certain.
+    /// The next free place that begins with a block from `from` on. The nearest ones are tried; if none is right, one
+    /// that is long enough for certain.
     fn free_across(&self, blocks: &impl Blocks, from: u32, wanted: Wanted) -> Option<u32> {
         let Wanted { whole, tail, step } = wanted;
         let mut at = self.aligned(from, step);

@@ -2,7 +2,7 @@
 
 use super::dwarf::eh_pe;
 
-/// What is left to read of a table.
+/// The rest of a table that is left to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
     at: usize,

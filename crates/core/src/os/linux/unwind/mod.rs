@@ -33,7 +33,7 @@ type Registers = [usize; REGISTERS];
 
 /// Calls that are walked over in search of those that are asked for.
 const MOST_CALLS: usize = 128;
-/// No frame is larger: what looks so is a wrong table.
+/// No frame is larger: a size beyond it comes of a wrong table.
 const LARGEST_FRAME: usize = 64 << 20;
 const PAGE: usize = 4096;
 
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-/// Where the loaded object lies that has code at `address`.
+/// The addresses of the loaded object that has code at `address`.
 pub fn object_of(address: usize, find: Option<FindObject>) -> Option<Range<usize>> {
     objects::object_of(address, find).map(|object| object.range)
 }
@@ -93,7 +93,7 @@ fn is_under_valgrind() -> bool {
 #[inline(never)]
 pub fn stack(frames: &mut [usize], own: &Range<usize>, find: Option<FindObject>) -> usize {
     let mut registers: Registers = [0; REGISTERS];
-    // What a call preserves, by its number, and where we are.
+    // The registers that a call preserves, by their numbers, and where we are.
     // SAFETY: writes into the array.
     unsafe {
         core::arch::asm!(
@@ -131,7 +131,7 @@ fn walk(
             *place = code;
             depth += 1;
         }
-        // A return address may be the first of the next function; what was interrupted is where it is.
+        // A return address may be the first of the next function; an interrupted instruction is where it is.
         let code = code - usize::from(!is_exact);
         // Callers often lie in the same object.
         if !object.as_ref().is_some_and(|object| object.range.contains(&code)) {
@@ -180,7 +180,7 @@ fn caller(frame: &Frame, registers: &Registers, memory: &mut Memory) -> Option<R
         };
         *caller.get_mut(number)? = value;
     }
-    // Where nothing is said of the return address there is none.
+    // If nothing is said of the return address, there is none.
     let is_told = !matches!(row.rules.get(frame.return_address as usize)?, Rule::Same);
     caller[CODE] = if is_told { *caller.get(frame.return_address as usize)? } else { 0 };
     Some(caller)

@@ -1,4 +1,4 @@
-//! Which loaded object an address of code belongs to, where its tables are, and what of it can be read.
+//! The loaded object that an address of code belongs to, the place of its tables, and its readable parts.
 
 use super::super::stack::is_readable;
 use super::bytes::Bytes;
@@ -53,7 +53,7 @@ impl FindObject {
 /// A loaded object.
 #[derive(Clone)]
 pub struct Object {
-    /// Where it lies, or its part that holds the code asked for.
+    /// Its addresses, or those of its part that holds the code asked for.
     pub range: Range<usize>,
     /// The address of its `.eh_frame_hdr`.
     pub tables: usize,

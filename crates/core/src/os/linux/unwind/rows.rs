@@ -20,7 +20,7 @@ pub enum Rule {
     IsExpression(usize),
 }
 
-/// Where the frame's base is: the stack pointer before the call (`CFA`).
+/// The frame's base: the stack pointer before the call (`CFA`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     Unknown,
@@ -61,7 +61,7 @@ const MOST_KEPT: usize = 2;
 struct Machine<'a> {
     frame: &'a Frame,
     row: Row,
-    /// What `frame.common` says.
+    /// The row that `frame.common` makes.
     first: Row,
     kept: [Row; MOST_KEPT],
     depth: usize,

@@ -1,4 +1,4 @@
-//! What the tables of an object say of one of its functions.
+//! The rules that the tables of an object have for one of its functions.
 
 use super::bytes::Bytes;
 use super::dwarf::eh_pe;
@@ -7,10 +7,10 @@ use super::objects::{Object, Segments};
 /// A function's rules for unwinding at one of its instructions.
 #[derive(Clone, Copy)]
 pub struct Frame {
-    /// Where we are, and where the function begins.
+    /// The address that we are at, and the start of the function.
     pub code: usize,
     pub start: usize,
-    /// What holds at the beginning of every function of its kind, and what changes on the way.
+    /// The rules at the beginning of every function of its kind, and their changes on the way.
     pub common: Bytes,
     pub program: Bytes,
     pub code_unit: u64,
@@ -21,10 +21,10 @@ pub struct Frame {
     pub is_signal: bool,
 }
 
-/// Signed differences of 32 bits, to the start of the table's header: what every linker writes.
+/// Signed differences of 32 bits, to the start of the table's header: every linker writes these.
 const SORTED_TABLE: u8 = eh_pe::DATAREL | eh_pe::SDATA4;
 const PAIR_BYTES: usize = 8;
-/// What follows lengths of 32 bits that are none.
+/// A length of 32 bits with this value is none.
 const LONG: u32 = u32::MAX;
 
 /// The rules for `code`, which lies in this object; none where its tables have none, or lead out of it.
@@ -78,7 +78,7 @@ pub(super) fn frame_at(address: usize, code: usize, segments: &Segments) -> Opti
     Some(Frame { code, start, program: body, ..common.frame })
 }
 
-/// What many functions share.
+/// The part that many functions share.
 struct Common {
     encoding: u8,
     is_augmented: bool,
@@ -97,7 +97,7 @@ impl Common {
         let (code_unit, data_unit) = (body.unsigned()?, body.signed()?);
         let return_address = if version == 1 { u64::from(body.u8()?) } else { body.unsigned()? };
         let (mut encoding, mut is_signal) = (eh_pe::ABSPTR, false);
-        // What the letters behind a 'z' have to say: as long as it tells, whatever they mean.
+        // The data of the letters behind a 'z': as long as it tells, whatever they mean.
         let mut said = None;
         while let letter @ 1.. = letters.u8()? {
             match (letter, &mut said) {

@@ -21,7 +21,7 @@ fn finder() -> Option<FindObject> {
     unsafe { FindObject::new(libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr())) }
 }
 
-/// What the control and we say of the calls that led to the caller of this.
+/// The calls that led to the caller of this, as the control tells them and as we do.
 #[inline(never)]
 fn both() -> (Vec<usize>, Vec<usize>) {
     let mut theirs = Vec::new();
@@ -114,7 +114,7 @@ fn no_more_calls_are_taken_than_there_is_place_for_and_own_ones_are_left_out() {
     assert_eq!(stack(&mut [0; 64], &(0..usize::MAX), finder()), 0);
 }
 
-/// An entry for 16 bytes of code at 0x1000, with these programs; what it says of the code at `offset`.
+/// The row at `offset` of an entry for 16 bytes of code at 0x1000, with these programs.
 fn row_of(common: &[u8], program: &[u8], offset: usize) -> Option<rows::Row> {
     rows::row(&frame_of("", common, program, offset)?)
 }
