@@ -62,7 +62,7 @@ const ORDERS: [Order; 8] = [
         module: "crate::heap",
         files: "mod sampling/stack process/found process/abort process/deferred process/emergency process/reentry process/fork process/lending
             sampling/rate settings/read paths/keyed settings/start sampling/probes settings/apply recording/switch process/orders process/words paths/take paths/give paths/slow_path
-            paths/whole paths/checked sampling/sample recording/events paths/free paths/allocate paths/sizes paths/resize
+            paths/whole paths/short sampling/sample recording/events paths/free paths/allocate paths/sizes paths/resize
             settings/change process/janitor sampling/profile figures/quarantined figures/classes figures/counters figures/stats
             figures/text figures/last_words figures/window blocks hardened verify",
     },

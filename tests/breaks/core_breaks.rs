@@ -54,8 +54,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_block_keeps_its_key_when_a_slow_path_hands_it_out",
-        "(self.without_key(class, self.handed_out(block)), zeroed)",
-        "(self.handed_out(block), zeroed)",
+        "(self.without_key(class, block), zeroed)",
+        "(block, zeroed)",
         "no_block_carries_a_key_to_the_program",
     ),
     core(

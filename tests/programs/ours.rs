@@ -87,11 +87,18 @@ pub fn config_file(ground: Ground, folder: &Path) -> Outcome {
     }
     let wrong = |error: std::io::Error| error.to_string();
     let file = folder.join("vcmalloc.conf");
-    std::fs::write(&file, "# all\nretain = lots\n\ncache_limit\n").map_err(wrong)?;
+    std::fs::write(&file, "# all\nretain = lots\n\ncache_limit\ndouble_free_check = on\n").map_err(wrong)?;
     let pipe = folder.join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).map_err(|error| error.to_string())?;
     let cases: [(&Path, &[&str]); 4] = [
-        (&file, &["vcmalloc.conf:2: retain: 'lots'", "vcmalloc.conf:4: expected"]),
+        (
+            &file,
+            &[
+                "vcmalloc.conf:2: retain: 'lots'",
+                "vcmalloc.conf:4: expected",
+                "double_free_check has no effect any more: ",
+            ],
+        ),
         (folder, &["the file that VCM_CONFIG names cannot be read: "]),
         (&pipe, &[]),
         (Path::new("/dev/null"), &[]),

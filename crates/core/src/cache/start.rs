@@ -22,8 +22,8 @@ fn area_and_reason<O: Os>(os: &O) -> (Option<SequenceArea>, FrontReason) {
 
 impl<O: Os> Cache<O> {
     /// Prepares the tables and turns the sequences on where the system has them and `locked` does not forbid
-    /// it; with `slowly` not those of the fast path.
-    pub fn start(&self, os: &O, locked: bool, slowly: bool) -> bool {
+    /// it.
+    pub fn start(&self, os: &O, locked: bool) -> bool {
         let (area, reason) = if locked { (None, FrontReason::Asked) } else { area_and_reason(os) };
         self.reason.store(reason as u32, Ordering::Relaxed);
         let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
@@ -53,9 +53,7 @@ impl<O: Os> Cache<O> {
             };
             self.kind.store(kind as u32, Ordering::Relaxed);
             self.behind.start(area.area, area.index, base + EMPTY_BYTES, cpus);
-            if !slowly {
-                self.front.start(area.area, area.index, base + EMPTY_BYTES, cpus);
-            }
+            self.front.start(area.area, area.index, base + EMPTY_BYTES, cpus);
         }
         true
     }

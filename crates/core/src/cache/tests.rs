@@ -20,7 +20,7 @@ fn whole<O: Os>(os: O, limit: usize) -> Whole<O> {
     let whole = Whole { os, pages: Pages::new(), central: Central::new(), cache: Cache::new() };
     assert!(whole.pages.start(&whole.os));
     whole.central.start(&whole.os);
-    assert!(whole.cache.start(&whole.os, false, false));
+    assert!(whole.cache.start(&whole.os, false));
     whole.central.budget.set_limit(limit);
     whole.cache.set_share(limit, 2);
     whole
@@ -326,7 +326,7 @@ fn no_start_without_tables() {
     for request in [Request::Reserve, Request::Commit] {
         let os = Fake::default();
         os.refuse_after(request, 0);
-        assert!(!Cache::new().start(&os, false, false));
+        assert!(!Cache::new().start(&os, false));
     }
 }
 

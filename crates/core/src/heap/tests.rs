@@ -15,7 +15,7 @@ mod words;
 use super::*;
 use crate::base::memory::{fill, holds};
 use crate::class::MIN_ALIGN;
-use crate::options::{OptionId, Origin};
+use crate::options::OptionId;
 use crate::os::fake::{Fake, Request};
 use crate::os::{Linux, Unread};
 use proptest::prelude::*;
@@ -130,15 +130,6 @@ proptest! {
     #[test]
     fn any_sequence_of_operations_obeys_the_oracle_in_vcpu_caches(steps in steps()) {
         obeys_the_oracle(&*Box::new(Heap::new(Linux::new())), &steps);
-    }
-
-    #[test]
-    fn any_sequence_of_operations_obeys_the_oracle_where_every_free_is_checked(steps in steps()) {
-        let (locked, vcpu) = (heap(), Box::new(Heap::new(Linux::new())));
-        locked.options.set(b"double_free_check", b"on", Origin::Environment).unwrap();
-        vcpu.options.set(b"double_free_check", b"on", Origin::Environment).unwrap();
-        obeys_the_oracle(&*locked, &steps);
-        obeys_the_oracle(&*vcpu, &steps);
     }
 }
 

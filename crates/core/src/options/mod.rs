@@ -102,7 +102,7 @@ options! {
     guarded_rate: Count = "20", "0" ..= "1000000000", live,
         "allocations a second, at most, that get a page of their own between guard pages; 0: none";
     double_free_check: Flag = "off", "0" ..= "1", start,
-        "stop every second free of a block at the call, whichever thread makes it; malloc and free take a slower way";
+        "no effect, with a warning: a second free of a block of up to 64 bytes is stopped at the call without it, one of any block by the hardened library";
     wrong_function_check: Flag = "on", "0" ..= "1", start,
         "hardened library: stop a free by another family of functions (malloc, new, new[]) than made the block; off: for a library that has its own operator new but not the delete";
     wrong_size_check: Flag = "on", "0" ..= "1", start,

@@ -64,9 +64,6 @@ impl<O: Os> Pages<O> {
     /// of the class: no word has bits of two spans.
     #[inline]
     pub fn note_allocated(&self, address: usize, allocated: bool) {
-        if self.is_allocated_by_call() {
-            return;
-        }
         let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
         let bit = 1 << (granule % ALLOCATED_BITS);
         // SAFETY: the table is as long as the grown part of the range.
@@ -74,35 +71,6 @@ impl<O: Os> Pages<O> {
         // The word belongs to the class's lock: nobody else writes it meanwhile.
         let others = word.load(Ordering::Relaxed) & !bit;
         word.store(if allocated { others | bit } else { others }, Ordering::Relaxed);
-    }
-
-    /// From now on `hand_out` and `take_back` say what is allocated. Before the first block.
-    pub fn give_by_call(&self) {
-        self.allocated_by_call.store(true, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub fn is_allocated_by_call(&self) -> bool {
-        self.allocated_by_call.load(Ordering::Relaxed)
-    }
-
-    /// Notes that malloc gives the block at an address to the program.
-    pub fn hand_out(&self, address: usize) {
-        let (word, bit) = self.allocated_bit(address);
-        word.fetch_or(bit, Ordering::Relaxed);
-    }
-
-    /// Notes that the program gives the block at an address back; false where it does not have it. Of two
-    /// threads that try, one succeeds.
-    pub fn take_back(&self, address: usize) -> bool {
-        let (word, bit) = self.allocated_bit(address);
-        word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
-    }
-
-    fn allocated_bit(&self, address: usize) -> (&AtomicU32, u32) {
-        let granule = (address - self.base.load(Ordering::Relaxed)) >> GRANULE_SHIFT;
-        // SAFETY: the table is as long as the grown part of the range and lives as long as the heap.
-        (unsafe { self.allocated.shared(granule / ALLOCATED_BITS) }, 1 << (granule % ALLOCATED_BITS))
     }
 
     /// From its start on the heap has a byte for every 32 of its own, for who wants to note more.

@@ -106,8 +106,6 @@ pub struct Pages<O: Os> {
     /// The system would make huge pages by itself, and early: it is told not to.
     forbid_huge_pages: AtomicBool,
     allow_huge_pages: AtomicBool,
-    /// `allocated` is about calls of malloc and free, not about spans: a block in a cache is not allocated then.
-    allocated_by_call: AtomicBool,
     /// `marks` grows with the heap.
     marked: bool,
 }
@@ -207,7 +205,6 @@ impl<O: Os> Pages<O> {
             releasing: Mutex::new(Withheld::NOTHING),
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),
-            allocated_by_call: AtomicBool::new(false),
             marked: false,
         }
     }

@@ -287,30 +287,6 @@ fn a_limit_that_comes_while_a_thread_waits_for_the_lock_holds_for_that_thread() 
 }
 
 #[test]
-fn a_block_is_handed_out_and_taken_back_by_one_caller() {
-    let (os, pages) = pages();
-    pages.give_by_call();
-    let class = SizeClass::for_small(16);
-    let start = address(&pages, pages.open_span(&os, class).unwrap());
-    let blocks = [0, 1, 31, 32, 33, 1023].map(|index| start + index * 16);
-    for block in blocks {
-        pages.note_allocated(block, true);
-        assert_eq!(
-            (pages.class_of_allocated(block), pages.take_back(block)),
-            (None, false),
-            "spans say nothing"
-        );
-        pages.hand_out(block);
-    }
-    assert!(blocks.iter().all(|block| pages.class_of_allocated(*block) == Some(class)));
-    for (index, block) in blocks.into_iter().enumerate() {
-        assert_eq!([pages.take_back(block), pages.take_back(block)], [true, false]);
-        let left = blocks.iter().filter(|block| pages.class_of_allocated(**block).is_some()).count();
-        assert_eq!(left, blocks.len() - index - 1);
-    }
-}
-
-#[test]
 fn what_nobody_needed_and_what_was_wanted_again_is_counted() {
     let (os, pages) = pages();
     let unit = UNIT_BYTES;

@@ -38,25 +38,21 @@ impl<O: Os> Heap<O> {
     /// What `free` does where the cache has no place, or the address is not one of a block of a class. The steps of
     /// `allocate_slow`, mirrored:
     ///
-    /// 1. Where every free is checked the block is taken back here and now (`free_checked`).
-    /// 2. A thread without sequences looks into its cache under a lock, and into nothing else.
-    /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there leaves the block for
+    /// 1. A thread without sequences looks into its cache under a lock, and into nothing else.
+    /// 2. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there leaves the block for
     ///    later; in a process that aborts nothing is freed.
-    /// 4. What the address is decides the way: a block of a class, a large one, a guarded sample, emergency memory; or
+    /// 3. What the address is decides the way: a block of a class, a large one, a guarded sample, emergency memory; or
     ///    it is a misuse, and which one (`put_back`).
-    /// 5. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
+    /// 4. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
     ///    one whose last block this was goes back to the pages (`Cache::spill`).
-    /// 6. With no lock held any more, upkeep does what is due (`after_slow_path`).
-    /// 7. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
-    /// 8. A misuse ends the process here, where nothing is held (`obeyed`).
+    /// 5. With no lock held any more, upkeep does what is due (`after_slow_path`).
+    /// 6. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
+    /// 7. A misuse ends the process here, where nothing is held (`obeyed`).
     #[cold]
     #[inline(never)]
     pub fn free_slow(&self, address: usize) {
-        if self.pages.is_allocated_by_call() && self.free_checked(address) {
-            return;
-        }
         // The fast path is off.
-        if self.recording.is_on() && !self.pages.is_allocated_by_call() && self.free_short(address) {
+        if self.recording.is_on() && self.free_short(address) {
             return;
         }
         let short_way = || match self.pages.class_of_allocated(address) {

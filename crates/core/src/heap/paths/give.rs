@@ -8,18 +8,6 @@ use crate::pages::Mapping;
 
 impl<O: Os> Heap<O> {
     /// Takes back any block that the program was given.
-    pub(crate) fn put_back_any(&self, address: usize) -> Result<(), Misuse> {
-        match self.pages.class_of_allocated(address) {
-            Some(class)
-                if self.pages.is_allocated_by_call() && class.is_small() && self.pages.take_back(address) =>
-            {
-                self.cache.spill(self.below_cache(), class, address)
-            }
-            _ => self.put_back(address),
-        }
-    }
-
-    /// Takes back a block; a small one only where `free_checked` does not.
     pub(crate) fn put_back(&self, address: usize) -> Result<(), Misuse> {
         let class = self.pages.class_of(address);
         if class.is_small() {

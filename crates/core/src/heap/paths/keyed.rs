@@ -27,9 +27,9 @@ fn second_word(block: usize) -> *mut usize {
 }
 
 impl<O: Os> Heap<O> {
-    /// Before the first block. A policy that keeps its own marks has no keys, nor a heap that looks at every free.
+    /// Before the first block. A policy that keeps its own marks has no keys.
     pub(crate) fn start_keys(&self) {
-        if !self.pages.keeps_marks() && !self.pages.is_allocated_by_call() {
+        if !self.pages.keeps_marks() {
             self.free_key.store(self.os.random() as usize | NO_ADDRESS, Ordering::Relaxed);
         }
     }

@@ -1,13 +1,13 @@
 //! The ways of a block to the program and back.
 //!
-//! `take` and `give` are what is done inside a slow path, `slow_path` is what each stands in, and the others are the calls.
+//! `allocate`, `free` and `resize` are the calls. Each slow one stands in a `slow_path`, inside which `take` and `give` work; `short` serves those that need none.
 
 mod allocate;
-mod checked;
 mod free;
 mod give;
 mod keyed;
 mod resize;
+mod short;
 mod sizes;
 mod slow_path;
 mod take;

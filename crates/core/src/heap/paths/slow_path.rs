@@ -80,14 +80,14 @@ impl<O: Os> Heap<O> {
     #[cold]
     fn free_deferred(&self) {
         let free = |block| {
-            // A block of a policy begins at a multiple; what else a program frees is looked at by `put_back_any`.
+            // A block of a policy begins at a multiple; what else a program frees is looked at by `put_back`.
             let is_forgotten = self.pages.keeps_marks() && block & FORGOTTEN != 0;
             let put_back = || match is_forgotten {
                 true => {
                     self.profile.remove(block & !FORGOTTEN);
                     Ok(())
                 }
-                false => self.put_back_any(block),
+                false => self.put_back(block),
             };
             match self.noted(put_back) {
                 Some(outcome) => self.obeyed(outcome),

@@ -51,7 +51,7 @@ impl<O: Os> Heap<O> {
             }
             taken => taken,
         };
-        (self.without_key(class, self.handed_out(block)), zeroed)
+        (self.without_key(class, block), zeroed)
     }
 
     pub(crate) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
@@ -73,15 +73,6 @@ impl<O: Os> Heap<O> {
     fn attempt_relieved(&self, attempt: impl Fn() -> Option<Fresh>) -> Option<Fresh> {
         self.relieve();
         attempt()
-    }
-
-    /// Notes that a block leaves for the program.
-    #[inline]
-    pub(crate) fn handed_out(&self, block: usize) -> usize {
-        if block != 0 && self.pages.is_allocated_by_call() {
-            self.pages.hand_out(block);
-        }
-        block
     }
 
     /// Reads the limits once when the heap is no longer small.

@@ -2,7 +2,9 @@
 
 use crate::base::text::{self, Buffer, Sink};
 use crate::heap::Heap;
-use crate::options::{self, CONFIG_FILE, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX};
+use crate::options::{
+    self, CONFIG_FILE, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX,
+};
 use crate::os::{Os, Unread};
 use core::ffi::CStr;
 
@@ -24,6 +26,12 @@ impl<O: Os> Heap<O> {
                 self.warn_about(outcome.err(), "", name, value);
             }
         });
+        if self.options.is_on(OptionId::double_free_check) {
+            self.warn(&[
+                b"double_free_check has no effect any more: a second free of a block of up to 64 bytes is \
+                stopped without it, one of any block by the hardened library (vcm run --hardened)",
+            ]);
+        }
     }
 
     /// `VCM_CACHE_LIMIT` is the option `cache_limit`.

@@ -53,12 +53,8 @@ impl<O: Os> Heap<O> {
         if !self.pages.start(&self.os) {
             return false;
         }
-        let checked = self.options.is_on(OptionId::double_free_check);
-        if checked {
-            self.pages.give_by_call();
-        }
         self.start_keys();
-        if !self.cache.start(&self.os, self.options.get(OptionId::front) == 1, checked) {
+        if !self.cache.start(&self.os, self.options.get(OptionId::front) == 1) {
             self.pages.stop(&self.os);
             return false;
         }
