@@ -57,7 +57,7 @@ fn is_free(address: usize) -> bool {
 
 /// Pages may be lent to many more bytes than there are: sparse blocks are common in programs that map files.
 const BUDGET_PER_MEMORY: usize = 8;
-const LEAST_BUDGET: usize = 64 << 30;
+const LEAST_BUDGET: usize = 1 << 40;
 const MOST_BUDGET: usize = 16 << 40;
 /// Addresses cost nothing until they are used, and others may reserve hundreds of GiB in a row.
 const LEAST_RANGE: usize = 4 << 40;
