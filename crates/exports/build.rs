@@ -3,9 +3,9 @@
 
 use std::env::var;
 
-/// What makes one library another, as the sources ask for it: `cfg(shared)` for the functions that come before libc's,
-/// `cfg(hardened)` for the policy, `cfg(gperftools)` for the stand-in. No features of cargo's: those of packages that are
-/// built together are united.
+/// The differences between the libraries, as the sources ask for them: `cfg(shared)` for the functions that come before
+/// libc's, `cfg(hardened)` for the policy, `cfg(gperftools)` for the stand-in. No features of cargo's: those of
+/// packages that are built together are united.
 const DIFFERENCES: [&str; 3] = ["shared", "hardened", "gperftools"];
 
 /// The crate for Rust programs, whose manifest lies beside this file. It has features of cargo's: here one build is right to
@@ -39,7 +39,7 @@ fn main() {
     let [shared, hardened, gperftools] = DIFFERENCES.map(|name| differences.contains(&name));
     let is_hardened = hardened || is_on("hardened");
     tell_kind(is_exported, is_hardened);
-    // The functions of fast.rs: where there are sequences, and no other work between them and the program.
+    // The functions of fast.rs, if there are sequences, and no other work between them and the program.
     println!("cargo:rustc-check-cfg=cfg(whole_paths)");
     let has_sequences = var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
     if has_sequences && is_exported && !is_hardened {

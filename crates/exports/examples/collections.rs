@@ -1,5 +1,5 @@
-//! Rust's own collections, of types of every alignment, from threads that free each other's: what a program in Rust does all
-//! day must run on every library of the crate, in debug and in release.
+//! Rust's own collections, of types of every alignment, from threads that free each other's: the daily work of a
+//! program in Rust must run on every library of the crate, in debug and in release.
 //!
 //!     cargo run -p vcmalloc --features hardened --example collections
 

@@ -20,7 +20,7 @@ unsafe extern "C" {
     fn operator_delete(block: *mut c_void);
 }
 
-/// How many bytes more live after `allocate` than before it; what it returned is alive until then.
+/// How many bytes more live after `allocate` than before it; its result is alive until then.
 fn grown<R>(allocate: impl FnOnce() -> R) -> (R, u64) {
     let before = vcmalloc::stats().live;
     let block = black_box(allocate());

@@ -79,7 +79,7 @@ fn is_inherited() -> bool {
         __sigaction(libc::SIGSEGV, ptr::null(), action.as_mut_ptr());
         action.assume_init().sa_sigaction
     };
-    // What the program ignores is ignored by the kernel.
+    // A signal that the program ignores is ignored by the kernel.
     let inherited = [OURS.load(Ordering::Relaxed), current().sa_sigaction].contains(&now);
     if inherited {
         inherit();

@@ -121,7 +121,7 @@ pub extern "C" fn vcm_release(keep: usize) -> usize {
     undisturbed(|| blocks().release(keep))
 }
 
-/// Does what `vcm_release` does and writes a report: what went, and what holds the rest.
+/// Does what `vcm_release` does, and writes a report of the memory that went and of what holds the rest.
 ///
 /// # Safety
 /// `buffer` has room for `length` bytes.

@@ -1,4 +1,4 @@
-//! What C's functions speak in: pointers, names, errno, threads.
+//! The types and values that C's functions speak in: pointers, names, errno, threads.
 
 #[cfg(exported)]
 use core::ffi::c_char;
@@ -10,7 +10,7 @@ pub type Pointer = *mut c_void;
 /// A C string.
 #[cfg(exported)]
 pub type Name = *const c_char;
-/// What a new thread runs, and pthread_create.
+/// The function that a new thread runs, and pthread_create.
 pub type Start = extern "C" fn(Pointer) -> Pointer;
 pub type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;

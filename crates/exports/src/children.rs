@@ -2,7 +2,7 @@
 //!
 //! Such a child runs on the thread area of the thread that made it, without its registration for restartable sequences.
 //! So the thread takes that back before, and makes it again when it goes on (`Heap::lend`, `take_back`); the child
-//! allocates under locks. Where the kernel does not take it back, the child gets a copy of the memory, as one of `fork`
+//! allocates under locks. If the kernel does not take it back, the child gets a copy of the memory, as one of `fork`
 //! does: then nobody works in the parent's.
 //!
 //! Children made by a program's own system call instructions are not seen. `posix_spawn`, `system` and `popen` make such children

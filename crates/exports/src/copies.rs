@@ -1,4 +1,4 @@
-//! memcpy before the C library's: where every block is checked, so is what is copied into one.
+//! memcpy before the C library's: if every block is checked, so is each copy into one.
 //!
 //! Compilers write short copies of a known length themselves, and `_FORTIFY_SOURCE` calls `__memcpy_chk`: neither comes by
 //! here.

@@ -75,7 +75,7 @@ mod unsure {
     }
 }
 
-/// What a form is, and which simpler ones it goes to where the program has them.
+/// The maker of a form, and the simpler forms that it goes to where the program has them.
 struct Chain {
     maker: Maker,
     simpler: &'static [Simpler],
@@ -98,7 +98,7 @@ macro_rules! is_derived {
 }
 
 /// The name of a form for the linker: its own in the shared libraries, that of operators.S in the archive.
-/// Where fast.rs has the `hot` forms, those functions have the names, and these are their slow paths.
+/// If fast.rs has the `hot` forms, those functions have the names, and these are their slow paths.
 macro_rules! named {
     (hot $name:ident $($function:tt)+) => {
         #[cfg_attr(all(not(whole_paths), shared), unsafe(no_mangle))]

@@ -10,7 +10,7 @@ use super::{Blocks, blocks};
 use core::ffi::c_int;
 use vcmalloc_core::heap::LARGEST_REQUEST;
 
-/// What the flags of a call ask for. Those that name a cache or an arena of jemalloc's ask for nothing here.
+/// The flags of a call. Flags that name a cache or an arena of jemalloc's ask for nothing here.
 #[derive(Clone, Copy)]
 struct Flags(c_int);
 
@@ -35,7 +35,7 @@ impl Flags {
     }
 }
 
-/// A block of at least `bytes`. What size 0 gives is undefined there; here it is a block, as malloc's.
+/// A block of at least `bytes`. The result for size 0 is undefined there; here it is a block, as malloc's.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
     let flags = Flags(flags);

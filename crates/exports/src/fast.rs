@@ -2,7 +2,7 @@
 //! says how.
 //!
 //! Each leaves for the function of the same meaning in `malloc` or `cxx`, which does the whole work, the fast
-//! path included. Where there are no such sequences, those functions have the names themselves.
+//! path included. Without such sequences, those functions have the names themselves.
 
 #![allow(named_asm_labels, reason = "Rust 1.88 does not know that naked functions are never inlined")]
 // The names of operators are the ABI's.

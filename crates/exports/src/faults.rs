@@ -58,7 +58,7 @@ fn access_to(address: usize, interrupted: &Interrupted) -> Access {
     }
 }
 
-/// The stack of the access: what the unwinder finds below the handler, or frame pointers.
+/// The stack of the access, as the unwinder finds it below the handler, or by frame pointers.
 fn stack_of(interrupted: &Interrupted) -> Stack {
     Stack::taken_by(|frames| {
         let mut all = [0; 64];

@@ -17,7 +17,7 @@ use vcmalloc_core::os::Filter;
 
 const PR_SET_SECCOMP: c_int = libc::PR_SET_SECCOMP;
 
-/// What a call is about to do to the calls that come after it. `errno` stays.
+/// Looks at what a call is about to do to the calls that come after it. `errno` stays.
 extern "C" fn look_at_syscall(
     number: c_long,
     first: c_ulong,
@@ -75,8 +75,8 @@ fn prepare(filter: Option<Filter<'_>>) {
     set_errno(before);
 }
 
-/// What both functions do with a call: at 2 it is looked at, with all its arguments kept, at 3 it goes on to libc's function,
-/// at 4, which comes after, there is none known.
+/// The work of both functions with a call: at 2 it is looked at, with all its arguments kept, at 3 it goes on to libc's
+/// function, at 4, which comes after, there is none known.
 #[cfg(target_arch = "x86_64")]
 macro_rules! look_and_go_on {
     () => {
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
     )
 }
 
-/// What libc makes of the kernel's answer where that is an error.
+/// Turns an error in the kernel's answer into errno and -1, as libc does.
 extern "C" fn note_failure(answer: c_long) -> c_long {
     set_errno(-answer as c_int);
     -1

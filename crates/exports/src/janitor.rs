@@ -23,8 +23,8 @@ const MOST_CPUS: usize = 1024;
 #[cfg(shared)]
 const SET_WORDS: usize = MOST_CPUS / u64::BITS as usize;
 
-/// The CPUs that the process was started with, a bit each: whoever binds a thread to some of them later does
-/// not mean the janitor.
+/// The CPUs that the process was started with, a bit each: a program that binds a thread to some of them later does not
+/// mean the janitor.
 #[cfg(shared)]
 static CPUS: [AtomicU64; SET_WORDS] = [const { AtomicU64::new(0) }; SET_WORDS];
 
@@ -72,7 +72,7 @@ impl Inherited {
         else {
             return;
         };
-        // The system leaves out what is not in the process's cpuset; where that has none of these CPUs any more, all.
+        // The system leaves out CPUs that are not in the process's cpuset; if that has none of these any more, all.
         for mask in [started_with(), [u64::MAX; SET_WORDS]] {
             // SAFETY: nobody joins the thread but by its handle; the mask is so long.
             if mask != [0; SET_WORDS] && unsafe { set(thread, size_of_val(&mask), mask.as_ptr()) } == 0 {
@@ -96,7 +96,8 @@ fn started_with() -> [u64; SET_WORDS] {
     CPUS.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
-/// `inherited` where it is known already: who reads it beside other threads has a descriptor in the program's table meanwhile.
+/// `inherited` where it is known already: a thread that reads it beside others has a descriptor in the program's table
+/// meanwhile.
 pub fn start_with(create: Create, inherited: Option<Inherited>) -> bool {
     if !heap().claim_janitor() {
         return false;
@@ -241,7 +242,7 @@ pub extern "C" fn vcm_janitor_start() -> c_int {
     c_int::from(!start_with(create, None))
 }
 
-/// Where the option `janitor` is off its thread has ended when this returns; true there.
+/// If the option `janitor` is off its thread has ended when this returns; true then.
 pub fn end_if_off() -> bool {
     let is_off = heap().options.get(OptionId::janitor) == 0;
     if is_off && !stop() {

@@ -23,15 +23,15 @@
 //! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
 //! children                    vfork and clone before libc's
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
-//! own_new                     who has an operator new that does not reach ours
+//! own_new                     objects with an operator new that does not reach ours
 //! actions                     the program's action while ours is in its place
 //! replaced unwind next        the program's own operators, stacks, libc's functions behind ours
-//! window probes               where the statistics lie, and what tracers stop at, for who looks from outside
+//! window probes               for readers outside: the place of the statistics, and sites where tracers stop
 //! registration                whether threads are registered for the sequences by ourselves
 //! moved version               functions that glibc moved; which build this is
 //! sink                        a descriptor as a place for text
-//! lookup new_mode             a search for names without dlsym; what malloc does without memory, by gperftools
-//! c                           what C's functions speak in: pointers, names, errno
+//! lookup new_mode             a search for names without dlsym; malloc's way without memory, by gperftools
+//! c                           the types that C's functions speak in: pointers, names, errno
 //! ```
 // Editors and `cargo check` build with the profile for tests, which unwinds: there std has what a panic needs.
 #![cfg_attr(any(rust, panic = "abort"), no_std)]
@@ -91,7 +91,7 @@ mod window;
 use vcmalloc_core::heap::{Blocks, Heap};
 use vcmalloc_core::os::Linux;
 
-/// The one difference between the libraries: what happens to a block on its way out and back.
+/// The one difference between the libraries: the treatment of a block on its way out and back.
 #[cfg(not(hardened))]
 type Policy = Heap<Linux>;
 #[cfg(hardened)]
@@ -113,7 +113,7 @@ const fn policy() -> Policy {
     policy
 }
 
-/// The only way to blocks. Whatever the policy is, nothing is seen of it here but what every policy answers.
+/// The only way to blocks. Nothing of a policy is seen here but what every policy answers.
 #[inline(always)]
 fn blocks() -> &'static impl Blocks {
     &HEAP
@@ -125,7 +125,7 @@ fn heap() -> &'static Heap<Linux> {
     HEAP.heap()
 }
 
-/// Where that is, for who reads it from outside.
+/// The place of that heap, for readers outside the process.
 const fn place_of_heap() -> *const Heap<Linux> {
     Policy::heap_of(&raw const HEAP)
 }

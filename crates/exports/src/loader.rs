@@ -3,7 +3,7 @@
 //! Such a plugin finds malloc where its own libraries lead to, in the C library, while the rest of the process calls
 //! ours, and each would free what the other made. So before the first of them is loaded, the entries of malloc's family
 //! in the C library's table of symbols are made to lead to ours, and those of operators new and delete in the C++
-//! library's: whoever is bound from then on finds one heap, and everything else as it asked for. Where the system does not
+//! library's: a plugin bound from then on finds one heap, and everything else as it asked for. If the system does not
 //! let us write there, the flag is taken away, and the plugin is bound like any other.
 //!
 //! The shared library's `dlopen` comes first. It is left by a jump, not by a call: libc looks at the return address to
@@ -102,7 +102,7 @@ const UNKNOWN: u32 = 0;
 const SETTLED: u32 = 1;
 const REFUSED: u32 = 2;
 
-/// What is known of the libraries' tables.
+/// The state of the libraries' tables, as far as it is known.
 static NAMES: AtomicU32 = AtomicU32::new(UNKNOWN);
 
 /// The flags that may stay of those of a dlopen with `RTLD_DEEPBIND`.
@@ -119,7 +119,7 @@ fn settle() {
         if names == REFUSED {
             heap().os().write(2, REFUSAL);
         }
-        // Release pairs with the Acquire in `flags_left`: who finds the names settled finds them in the tables.
+        // Release pairs with the Acquire in `flags_left`: a thread that finds them settled finds them in the tables.
         NAMES.store(names, Ordering::Release);
     }
 }

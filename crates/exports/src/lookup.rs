@@ -1,5 +1,5 @@
-//! Names looked up in the loaded objects' own tables: where there is no dlsym, since before glibc 2.34 a program may have
-//! loaded libpthread and not libdl, and for who wants the table's entry and not the function.
+//! Names looked up in the loaded objects' own tables: for lack of dlsym, since before glibc 2.34 a program may have
+//! loaded libpthread and not libdl, and for callers that want the table's entry and not the function.
 //!
 //! Walks the loaded objects and reads the hash table that each carries for the dynamic linker (DT_GNU_HASH).
 //! Versions are not compared: the functions looked for have one. Slow, and asked for a few names when the
@@ -9,7 +9,7 @@ use super::c::{Pointer, pointer};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 
-/// What is looked for in the dynamic linker's list, object by object, until it says that it was found.
+/// A search through the dynamic linker's list, object by object, until it says that its object was found.
 struct Search<'a> {
     is_found: &'a mut dyn FnMut(Object) -> bool,
 }
@@ -39,7 +39,7 @@ pub fn function(name: &CStr, not_in: usize) -> Pointer {
     pointer(defining(name, not_in).map_or(0, |object| object.function(name)))
 }
 
-/// The function of this name that the object with this address defines; null where it defines none. What it
+/// The function of this name that the object with this address defines; null where it defines none. A function that it
 /// only refers to does not count.
 #[allow(dead_code)] // the test of this module looks in all
 pub fn function_beside(address: usize, name: &CStr) -> Pointer {
@@ -87,7 +87,7 @@ pub fn holding(address: usize) -> Option<Object> {
     found
 }
 
-/// An object that is loaded. Those that the program was started with stay so.
+/// An object that is loaded. Objects that the program was started with stay so.
 #[derive(Clone, Copy)]
 pub struct Object {
     headers: &'static [libc::Elf64_Phdr],

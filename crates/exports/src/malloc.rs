@@ -202,7 +202,7 @@ pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, bytes: 
     0
 }
 
-/// What `aligned_slow` does, with errno as it was: the caller's result says what happened.
+/// Does the work of `aligned_slow`, with errno as it was: the caller's result says what happened.
 #[cold]
 #[inline(never)]
 extern "C" fn aligned_quietly(align: usize, bytes: usize) -> Pointer {

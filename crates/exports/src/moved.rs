@@ -68,7 +68,7 @@ moved! {
     pthread_setspecific: unsafe extern "C" fn(libc::pthread_key_t, *const c_void) -> c_int;
 }
 
-/// What a name stands for in the objects after this one, or in all (`RTLD_NEXT`, `RTLD_DEFAULT`).
+/// The address that a name stands for in the objects after this one, or in all (`RTLD_NEXT`, `RTLD_DEFAULT`).
 pub fn find(where_to_look: Pointer, name: &core::ffi::CStr) -> Pointer {
     match dlsym() {
         // SAFETY: looks a name up.

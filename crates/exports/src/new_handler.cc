@@ -1,4 +1,4 @@
-// What operator new does when there is no memory: run the new-handler until it helps, throws, or is gone.
+// The work of operator new when there is no memory: run the new-handler until it helps, throws, or is gone.
 //
 // In C++ because exceptions must pass through and, for the nothrow forms, must be caught. libstdc++ is not linked: the
 // names of its runtime are weak here, and the handler and the exception are looked up when they are needed.
@@ -29,7 +29,7 @@ extern "C" void *vcm_new_attempt(std::size_t bytes, std::size_t align, unsigned 
 extern "C" void *vcm_find(const char *name);
 
 #if !VCM_SHARED
-// Linkers say this where a program refers to that name: what is compiled for a sanitizer does, and would stop in the first malloc.
+// Linkers say this where a program refers to that name: code compiled for a sanitizer does, and would stop in the first malloc.
 #define NOT_WITH(name)                                                                                                            \
     __attribute__((section(".gnu.warning." #name), used)) const char vcm_not_with##name[] =                                       \
         "libvcmalloc.a: a sanitizer brings a malloc of its own, and the program will stop at its start; link it without vcmalloc"

@@ -48,7 +48,7 @@ own_\name:
     form _ZdlPvmSt11align_val_t
     form _ZdaPvmSt11align_val_t
 
-/* For each form that others fall back to, in the order of `Simpler`: what the linker chose, and ours. */
+/* For each form that others fall back to, in the order of `Simpler`: the linker's choice, and ours. */
 .macro entry name
     .quad \name, own_\name
 .endm

@@ -22,8 +22,8 @@ pub const fn all() -> Probes {
     Probes { semaphore: &SEMAPHORE, allocated: vcm_probe_alloc, freed: vcm_probe_free }
 }
 
-/// What a tracer puts its breakpoint on. On x86-64 a nop of ten bytes follows, which newer kernels and libraries of tracers
-/// exchange for a jump past the breakpoint; it may not cross the end of a page.
+/// The instruction that a tracer puts its breakpoint on. On x86-64 a nop of ten bytes follows, which newer kernels and
+/// libraries of tracers exchange for a jump past the breakpoint; it may not cross the end of a page.
 #[cfg(target_arch = "x86_64")]
 macro_rules! site {
     () => {

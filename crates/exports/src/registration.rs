@@ -8,8 +8,8 @@ use vcmalloc_core::os::Os;
 /// The area of google/tcmalloc and of the first librseq; a function of every librseq.
 const THEIRS: [&CStr; 2] = [c"__rseq_abi", c"rseq_register_current_thread"];
 
-/// When the library is loaded. Where the C library registers there is nothing to do. Where another library does it, it
-/// stays theirs: a name tells, or the kernel, which takes one area from a thread. Both abort where one thread can be
+/// When the library is loaded. If the C library registers there is nothing to do. If another library does it, it stays
+/// theirs: a name tells, or the kernel, which takes one area from a thread. Both abort where one thread can be
 /// registered and a later one cannot, so they get all threads or none.
 pub fn look() {
     if heap().front_reason() != FrontReason::Own {

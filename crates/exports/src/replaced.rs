@@ -78,8 +78,8 @@ pub fn look() {
 #[cfg(not(shared))]
 fn found(mut take: impl FnMut(usize, Pointer)) {
     unsafe extern "C" {
-        /// operators.S: what each form became, and ours. A table, because the compiler holds two names for
-        /// two things.
+        /// operators.S: the function that each form became, and ours. A table, because the compiler holds
+        /// two names for two things.
         static vcm_forms: [[Pointer; 2]; FORMS];
     }
     for form in 0..FORMS {
@@ -108,7 +108,7 @@ fn found(mut take: impl FnMut(usize, Pointer)) {
     }
 }
 
-/// Where the program or library begins that holds an address; null where none does.
+/// The start of the program or library that holds an address; null if none does.
 #[cfg(shared)]
 fn object_of(address: Pointer) -> Pointer {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();

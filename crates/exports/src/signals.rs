@@ -65,7 +65,7 @@ pub unsafe extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> l
     unsafe { next::signal().map_or(libc::SIG_ERR, |signal| signal(number, handler)) }
 }
 
-/// What `signal` means in programs that ask for System V's.
+/// The meaning of `signal` in programs that ask for System V's.
 ///
 /// # Safety
 /// As libc's function of this name.

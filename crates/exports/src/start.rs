@@ -1,4 +1,4 @@
-//! What happens when the library is loaded, when the process forks, and when it ends.
+//! The work when the library is loaded, when the process forks, and when it ends.
 
 use super::c::Pointer;
 #[cfg(exported)]
@@ -67,7 +67,7 @@ fn stands_behind_another() -> bool {
     false
 }
 
-/// What libc has, and what there is of threads and CPUs before the program begins.
+/// Notes what libc has, and what there is of threads and CPUs before the program begins.
 #[cfg(shared)]
 fn look_up_and_note() {
     // By name: a reference would keep the library from being loaded where the C library has no such variable.

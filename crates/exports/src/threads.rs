@@ -60,8 +60,8 @@ const ROUNDS_AFTER_JANITOR: u32 = 20;
 /// In nanoseconds.
 const WAIT_AFTER_JANITOR: u64 = 1_000_000;
 
-/// Makes a thread of the program, and the janitor's where there is none. The program's comes first: where the
-/// system allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
+/// Makes a thread of the program, and the janitor's where there is none. The program's comes first: if the system
+/// allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
 fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_int {
     heap().look_at_process();
     let inherited = heap().meet_threads().then(|| {

@@ -21,7 +21,7 @@ mod tables {
         if !READY.load(Ordering::Relaxed) {
             return 0;
         }
-        // SAFETY: what the name stands for.
+        // SAFETY: the name stands for that function.
         let find = unsafe { FindObject::new(FIND.load(Ordering::Relaxed)) };
         // Programs that are linked with -static have no tables unless they ask for them.
         let Some(here) = unwind::object_of(stack as *const () as usize, find) else { return 0 };

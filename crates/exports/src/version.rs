@@ -1,11 +1,11 @@
-//! Which build of the library this is. `build.rs` knows it; the C API, the proof and the statistics tell it.
+//! The build of the library. `build.rs` knows it; the C API, the proof and the statistics tell it.
 
 #[cfg(exported)]
 use super::c::Name;
 use super::heap;
 use vcmalloc_core::base::text::{Sink, put_str};
 
-/// Behind the number: which policy, and whether C's names are there (`build.rs`).
+/// Behind the number: the policy, and whether C's names are there (`build.rs`).
 pub const VERSION: &str = concat!(env!("VCMALLOC_VERSION"), env!("VCMALLOC_KIND"));
 #[cfg(exported)]
 const BEFORE: &str = "vcmalloc version ";

@@ -1,5 +1,5 @@
-//! Where the statistics lie, told to who reads this process from outside: a note that is found in the program headers,
-//! in memory, whether or not the file has symbols or is still there; and a symbol for debuggers (docs/design/window.md).
+//! The place of the statistics, told to readers outside the process: a note that is found in the program headers, in
+//! memory, whether or not the file has symbols or is still there; and a symbol for debuggers (docs/design/window.md).
 
 use super::place_of_heap;
 use super::version::VERSION;

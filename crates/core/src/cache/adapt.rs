@@ -106,8 +106,7 @@ impl<O: Os> Cache<O> {
         Ok(done)
     }
 
-    /// Bytes that this cache may still have. A look: where there is no room, nobody writes what all CPUs
-    /// read.
+    /// Bytes that this cache may still have. A look: without room, nobody writes what all CPUs read.
     fn room(&self, below: Below<'_, O>, slab: Slab) -> usize {
         let granted = slab.info().granted.load(Ordering::Relaxed);
         let own = self.share.load(Ordering::Relaxed).saturating_sub(granted);
@@ -144,7 +143,7 @@ impl<O: Os> Cache<O> {
         let info = slab.info();
         let refusals = info.refusals.load(Ordering::Relaxed);
         info.refusals.store(refusals.wrapping_add(1), Ordering::Relaxed);
-        // What never fits is not worth robbing others for.
+        // A class that never fits is not worth robbing others for.
         let fits = wanting.block_bytes() <= self.share.load(Ordering::Relaxed);
         if !fits || !refusals.is_multiple_of(REFUSALS_BEFORE_LOOK) {
             return Ok(());

@@ -5,7 +5,7 @@ use super::slab::{Slab, Word};
 use super::slab_cache::SlabCache;
 use crate::class::SizeClass;
 
-/// Where there are no sequences it is never made: `Front::current` has none.
+/// Never made without sequences: `Front::current` has none then.
 pub struct Current<'a> {
     pub front: &'a Front,
     /// The slab that the caller decided about; the thread may have moved since.

@@ -10,12 +10,12 @@ use crate::base::ticks::{Tick, Ticks};
 use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 
-/// What `drain_still` saw.
+/// The findings of `drain_still`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Look {
     /// A word has changed since the last look.
     pub moved: bool,
-    /// The system refused to stop the sequences: what stands still in caches without locks stays there.
+    /// The system refused to stop the sequences: blocks that stand still in caches without locks stay there.
     pub refused: bool,
 }
 
@@ -131,7 +131,8 @@ impl<O: Os> Cache<O> {
     }
 
     /// The lock of a slot, if its holder leaves it soon. Not waited for: a signal handler may have interrupted its
-    /// holder, and wait for the freezer, which we hold. Who must have it empty comes back (`Heap::keep_bound`).
+    /// holder, and wait for the freezer, which we hold. A caller that must have it empty comes back
+    /// (`Heap::keep_bound`).
     pub(super) fn patient_lock(&self, slot: usize) -> Option<Guard<'_, lock::Slab, O>> {
         const LOOKS: usize = 4096;
         let lock = self.lock_of(slot);

@@ -1,4 +1,4 @@
-//! What the slabs hold.
+//! Figures of the slabs.
 
 use super::Cache;
 use super::slab::SLAB_BYTES;
@@ -6,7 +6,7 @@ use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::Os;
 
-/// What the slabs hold together.
+/// Sums over all slabs.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct CacheStats {
     pub slabs: u64,

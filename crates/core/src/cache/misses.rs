@@ -1,4 +1,4 @@
-//! What happens where the fast path found no block, or no place for one.
+//! Misses: the fast path found no block, or no place for one.
 
 use super::slab::Slab;
 use super::slab_cache::SlabCache;
@@ -20,8 +20,8 @@ fn count_one(counter: &AtomicU64) {
 }
 
 /// Looks whether `block` is one of the two that were put last: the one double free that can be seen at once
-/// for the price of two comparisons. Whoever frees a block owns it, so it cannot rightly be here, however the
-/// slab changes meanwhile.
+/// for the price of two comparisons. The thread that frees a block owns it, so it cannot rightly be here,
+/// however the slab changes meanwhile.
 fn freed_just_now(slab: Slab, class: SizeClass, block: usize) -> Result<(), Misuse> {
     let word = slab.read(class);
     for (frees_between, place) in (0..word.len(class).min(2)).enumerate() {
@@ -178,7 +178,7 @@ impl<O: Os> Cache<O> {
         below.central.give(below.os, below.pages, class, batch.get(..count).unwrap_or(&[]))
     }
 
-    /// What the fast path of malloc does, for a heap whose fast path is off.
+    /// Does the work of malloc's fast path, for a heap whose fast path is off.
     pub fn pop_behind(&self, class: SizeClass) -> usize {
         match self.behind.pop(class) {
             0 => self.pop_locked(class),
@@ -186,18 +186,17 @@ impl<O: Os> Cache<O> {
         }
     }
 
-    /// What the fast path of free does, for a heap whose fast path is off.
+    /// Does the work of free's fast path, for a heap whose fast path is off.
     pub fn push_behind(&self, class: SizeClass, block: usize) -> bool {
         self.behind.push(class, block) || self.push_locked(class, block)
     }
 
-    /// What `Front::pop` is for a thread without sequences; 0 for all others.
+    /// `Front::pop` for a thread without sequences; 0 for all others.
     pub fn pop_locked(&self, class: SizeClass) -> usize {
         self.locked().map_or(0, |cache| cache.pop(class))
     }
 
-    /// What `Front::push` is for a thread without sequences; false for all others, and for a block freed just
-    /// now.
+    /// `Front::push` for a thread without sequences; false for all others, and for a block freed just now.
     pub fn push_locked(&self, class: SizeClass, block: usize) -> bool {
         class.is_small()
             && self.locked().is_some_and(|cache| {

@@ -60,7 +60,7 @@ impl<O: Os> Clone for Below<'_, O> {
 
 impl<O: Os> Copy for Below<'_, O> {}
 
-/// Which kind of cache threads use.
+/// The kind of cache that threads use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrontKind {
     /// By `mm_cid`.
@@ -80,7 +80,7 @@ impl FrontKind {
     }
 }
 
-/// Who registers threads for the sequences, or why they are not used.
+/// The library that registers threads for the sequences, or the reason why they are not used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum FrontReason {
@@ -142,7 +142,7 @@ pub struct Cache<O: Os> {
     /// Held while a slab is made, frozen or emptied.
     freezer: Mutex<Freezer, O>,
     pub sampling: Sampling,
-    /// What slow paths use: as `front`, and on also where every call is to take the slow path.
+    /// The front that slow paths use: as `front`, and on also where every call is to take the slow path.
     pub behind: Front,
 }
 

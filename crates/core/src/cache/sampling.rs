@@ -8,8 +8,8 @@ use crate::os::Os;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicI64;
 
-/// Counters, one for each virtual CPU; beyond so many they share them. A power of two, for the sequences in `whole`. One that
-/// nobody counted in is not written.
+/// Counters, one for each virtual CPU; beyond so many they share them. A power of two, for the sequences in `whole`. A
+/// counter that nobody counted in is not written.
 const CELLS: usize = 256;
 const _: () = assert!(CELLS.is_power_of_two() && size_of::<Cell>().is_power_of_two());
 /// While nothing is sampled, cells look at the mean every so many bytes.
@@ -34,7 +34,7 @@ const WATCHED: u32 = 1;
 /// Somebody wants to look around every so many bytes.
 const LOOKS: u32 = 2;
 
-/// What is left of an interval. Threads that share a cell may lose an update: a few bytes of one interval.
+/// The rest of an interval. Threads that share a cell may lose an update: a few bytes of one interval.
 #[repr(align(64))]
 struct Cell {
     /// 0: no interval was drawn yet. Below: it ended while nobody asked, and by so much.
@@ -44,7 +44,7 @@ struct Cell {
     beyond: AtomicI64,
 }
 
-/// Where the words lie that the sequences in `whole` count in.
+/// Offsets of the words that the sequences in `whole` count in.
 #[cfg(target_arch = "x86_64")]
 impl Sampling {
     pub const COUNTS_EACH: usize = offset_of!(Sampling, counts_each);
@@ -132,7 +132,7 @@ impl Sampling {
         let mean = self.mean();
         let mut state = cell.random.load(Ordering::Relaxed);
         if state == 0 {
-            // Where the program was loaded is random enough, and differs between cells.
+            // The address at which the program was loaded is random enough, and differs between cells.
             state = (cell as *const Cell).addr() as u64;
         }
         let mut interval = || match mean {
@@ -145,7 +145,7 @@ impl Sampling {
         };
         let is_due = before <= bytes;
         let after = match before {
-            // What was passed over counts for the next interval.
+            // Bytes that were passed over count for the next interval.
             ..0 => before.saturating_add(interval()),
             _ if is_due => interval(),
             _ => before - bytes,

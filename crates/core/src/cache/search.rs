@@ -11,7 +11,7 @@ use crate::os::Os;
 /// answer is one about the array as it was during the look.
 fn has_block(slab: Slab, class: SizeClass, block: usize) -> bool {
     let word = slab.read(class);
-    // Pairs with the store that ended the last change: what the word counts is seen.
+    // Pairs with the store that ended the last change: the blocks that the word counts are seen.
     core::sync::atomic::fence(Ordering::Acquire);
     (0..word.len(class)).any(|place| slab.entry(word.top() - place * WORD).load(Ordering::Relaxed) == block)
 }
@@ -20,13 +20,13 @@ impl<O: Os> Cache<O> {
     /// Whether a block that its span gave out, and that the caller says is the program's, is free. False for certain
     /// where it is the program's: then nobody else puts it anywhere, and no array counts it.
     ///
-    /// Slabs are frozen meanwhile, so that it cannot pass from one that is still to be searched to one that was. Where
+    /// Slabs are frozen meanwhile, so that it cannot pass from one that is still to be searched to one that was. If
     /// the system refuses the fence, or somebody else has frozen some, they are searched all the same. A batch that a
     /// slow path has in its hands is not seen; `Central` finds a second free of a block in it when that comes back to
     /// its span.
     pub fn is_free(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> bool {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
-        // Not waited for: who has it empties caches, into the places that are searched last.
+        // Not waited for: its holder empties caches, into the places that are searched last.
         let held = self.freezer.try_lock();
         if held.is_some() {
             self.each_made(|slot, _| self.in_use(slot).store(base, Ordering::Release));

@@ -38,7 +38,7 @@ pub const MAPPED: u32 = 1;
 /// Some class had a big array since then.
 pub const USED: u32 = 2;
 
-/// What the slow path knows about a slab. Plain counters: threads that share the virtual CPU take turns.
+/// The slow path's knowledge about a slab. Plain counters: threads that share the virtual CPU take turns.
 pub struct Info {
     /// Room of the budget that this slab's capacities hold.
     pub granted: AtomicUsize,
@@ -56,7 +56,7 @@ pub struct Info {
     pub heap_seen_at: AtomicU32,
     /// The last miss of each class, as `worth` keeps it.
     pub last_miss: [AtomicU32; TABLE_LEN],
-    /// What `note_words` saw of each class.
+    /// The state of each class as `note_words` saw it last.
     stood: [AtomicU16; TABLE_LEN],
 }
 
@@ -79,7 +79,7 @@ impl Word {
         (self.0 >> 32) as usize
     }
 
-    /// Where the array begins that the word points into: the place of its zero.
+    /// The start of the array that the word points into: the place of its zero.
     pub fn base(self, class: SizeClass) -> usize {
         if self.end() < BIG_START { small_base(class) } else { big_base(class) }
     }
@@ -201,9 +201,9 @@ impl Slab {
         self.info().big.load(Ordering::Relaxed) == USED
     }
 
-    /// Gives the memory of the big arrays back, if they have any and no class is set up: what is left there are
-    /// copies of addresses. Nobody else uses the slab. What is refused stays until the arrays were used again:
-    /// each try stops other CPUs.
+    /// Gives the memory of the big arrays back, if they have any and no class is set up: only copies of
+    /// addresses are left there. Nobody else uses the slab. If the system refuses, the memory stays until the
+    /// arrays were used again: each try stops other CPUs.
     pub fn forget_big_arrays<O: Os>(self, os: &O) {
         if self.has_used_big_arrays() && SizeClass::all().all(|class| self.read(class) == Word::UNSET) {
             // First: a thread that is about to use them says so from here on.

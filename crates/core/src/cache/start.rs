@@ -5,7 +5,7 @@ use super::{Cache, EXTRA_LOCKED, FrontKind, FrontReason, MOST_LOCKED};
 use crate::base::sync::Ordering;
 use crate::os::{IndexKind, NoSequences, Os, Purpose, SequenceArea};
 
-/// Where threads are registered, and by whom; or why not.
+/// The place where threads are registered, and by whom; or why not.
 fn area_and_reason<O: Os>(os: &O) -> (Option<SequenceArea>, FrontReason) {
     if !os.aborts_sequences() {
         return (None, FrontReason::Unaborted);
@@ -44,7 +44,7 @@ impl<O: Os> Cache<O> {
             self.in_use(slot).store(base, Ordering::Relaxed);
             self.closed_of(slots, slot).store(base, Ordering::Relaxed);
         }
-        // Release pairs with the Acquire of who asks whether there are tables: they are whole.
+        // Release pairs with the Acquire of threads that ask whether there are tables: they are whole.
         self.slots.store(slots, Ordering::Release);
         if let Some(area) = area {
             let kind = match area.kind {
@@ -63,7 +63,7 @@ impl<O: Os> Cache<O> {
         let is_on = self.front.is_on();
         if is_on {
             self.front.stop(self.closed(0).as_ptr().expose_provenance());
-            // Where that is refused, a few calls that have begun are not seen.
+            // If that is refused, a few calls that have begun are not seen.
             os.fence_sequences();
         }
         is_on

@@ -27,7 +27,7 @@ impl<O: Os> Cache<O> {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// What the sequences see: the slab, or the empty one while it is frozen or not made yet.
+    /// The slab that the sequences see: the slot's own, or the empty one while that is frozen or not made yet.
     pub(super) fn in_use(&self, slot: usize) -> &AtomicUsize {
         self.word_at(EMPTY_BYTES + slot * WORD)
     }
@@ -37,7 +37,7 @@ impl<O: Os> Cache<O> {
         self.word_at(EMPTY_BYTES + (self.slots.load(Ordering::Relaxed) + slot) * WORD)
     }
 
-    /// What the sequences see once they were switched off for good.
+    /// The slab that the sequences see once they were switched off for good.
     pub(super) fn closed(&self, slot: usize) -> &AtomicUsize {
         self.closed_of(self.slots.load(Ordering::Relaxed), slot)
     }
@@ -101,8 +101,8 @@ impl<O: Os> Cache<O> {
         }
         let Some((slab, is_whole)) = os.reserve_with_head(SLAB_BYTES, SLAB_HEAD_BYTES) else { return };
         os.name_pages(slab, SLAB_BYTES, Purpose::Tables);
-        // Of a slab some pages are written to, of most arrays none: where each touched block becomes a huge page, it would
-        // hold 2 MiB, on each CPU.
+        // Of a slab some pages are written to, of most arrays none: it would hold 2 MiB, on each CPU, if each touched
+        // block became a huge page.
         os.forbid_huge_pages(slab, SLAB_BYTES);
         if is_whole {
             Slab(slab).info().big.store(MAPPED, Ordering::Relaxed);
@@ -137,8 +137,7 @@ impl<O: Os> Cache<O> {
         }
         if state != MAPPED {
             let Some(_held) = self.freezer.try_lock() else { return false };
-            // With the head, which has memory already: where it ends, a system with longer pages has none that
-            // begins.
+            // With the head, which has memory already: a system with longer pages has none that begins where it ends.
             if !os.commit(slab.0, SLAB_BYTES) {
                 return false;
             }

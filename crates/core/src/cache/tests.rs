@@ -263,8 +263,8 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
                     if live.len() < 64 || random & 1 == 0 {
                         let class = SizeClass::all().nth((random >> 20) as usize % 40).unwrap();
                         let block = whole.allocate(class) as *mut u64;
-                        // SAFETY: the block is this thread's. Whoever else was given it would overwrite the
-                        // mark.
+                        // SAFETY: the block is this thread's. Another thread that was given it would overwrite
+                        // the mark.
                         unsafe { block.write(block as u64 ^ seed) };
                         live.push((class, block as usize));
                     } else {

@@ -1,9 +1,9 @@
 //! How an exchange of two words is told, by every front.
 
-/// What `Front::exchange` answers where it did nothing: no address of a block.
+/// The answer of `Front::exchange` if it did nothing: no address of a block.
 pub const NOT_EXCHANGED: usize = 1;
 
-/// The word that counts exchanges: where it is in its shard, what it is, and what it is to be.
+/// The word that counts exchanges: its place in its shard, its value, and its next one.
 #[derive(Clone, Copy)]
 pub struct Turn {
     pub at: usize,

@@ -29,15 +29,15 @@
 //! the whole work, the others are offsets in the heap. Each entry is followed by its `ways_out`.
 //!
 //! Labels, most of them shared by all entries:
-//! - `vcm_sequence_pop`, `vcm_sequence_push`: where the two sequences begin
+//! - `vcm_sequence_pop`, `vcm_sequence_push`: the beginnings of the two sequences
 //! - `.Lvcm_commit`, `.Lvcm_end`: the store that both end in, and what lies behind it
-//! - `.Lvcm_descriptor`: what tells the kernel of them
-//! - `.Lvcm_abort`: where it has an interrupted one go on: to the beginning again
+//! - `.Lvcm_descriptor`: tells the kernel of them
+//! - `.Lvcm_abort`: the kernel has an interrupted one go on here: to the beginning again
 //! - `.Lvcm_leave`: to the slow path, out of a sequence that changes nothing
 //! - `.Lvcm_announce`: stores the descriptor in a thread's area, and begins again
 //! - `.Lvcm_unkeyed`: the way of a freed block that is too large for a key
 //! - `ways_out_label`: the two jumps that r10 holds; a number, since each entry has its own
-//! - `counted_label`: where an entry goes while somebody watches, and its own two ways out behind that
+//! - `counted_label`: the way of an entry while somebody watches, and its own two ways out behind that
 
 /// The label of `ways_out`. They follow the code of their entry: `f` finds the entry's own.
 #[macro_export]
@@ -114,8 +114,9 @@ macro_rules! cell {
     };
 }
 
-/// Requests that are not served unseen: where somebody watches, each is counted as `Sampling::count` does. One that does not end
-/// its interval goes on to the sequence; if it is to leave that for the slow path, which counts, it was not counted here.
+/// Requests that are not served unseen: while somebody watches, each is counted as `Sampling::count` does. A request
+/// that does not end its interval goes on to the sequence; if it is to leave that for the slow path, which counts, it
+/// was not counted here.
 #[macro_export]
 macro_rules! counted {
     () => {
@@ -295,7 +296,7 @@ macro_rules! sequences {
     };
 }
 
-/// What belongs to the sequences and lies elsewhere: the descriptor, the abort handler, the announcement.
+/// The parts of the sequences that lie elsewhere: the descriptor, the abort handler, the announcement.
 #[macro_export]
 macro_rules! beside_sequences {
     () => {

@@ -1,4 +1,4 @@
-//! Where this layer's numbers lie, for who reads them from outside (docs/design/window.md).
+//! The places of this layer's numbers, for readers outside the process (docs/design/window.md).
 
 use super::slab::{BIG_BASES, BIG_START, INFO_START, Info, SLAB_BYTES, small_base};
 use super::tables::{EMPTY_BYTES, TABLES, WORD};
@@ -35,7 +35,7 @@ impl<O: Os> Cache<O> {
     }
 }
 
-/// Where in a slab the small and the big array of a class begin.
+/// Offsets in a slab at which the small and the big array of a class begin.
 pub const fn array_bases(class: usize) -> (u32, u32) {
     (small_base(SizeClass::from_byte(class as u8)) as u32, BIG_BASES[class])
 }

@@ -24,7 +24,7 @@ const TIME_MASK: u32 = u32::MAX >> 1;
 /// How long a look at the size of the heap is good for: a quarter of a millisecond.
 const HEAP_LOOK: u32 = 256;
 
-/// What a fast path missed: a block, or a place for one.
+/// A miss of a fast path: of a block, or of a place for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Miss {
     Underflow,

@@ -118,7 +118,7 @@ pub struct Domains {
     /// A domain's number here, plus 1, in the order of their first use; 0 before.
     numbers: [AtomicU8; MOST_DOMAINS],
     count: AtomicUsize,
-    /// By number here: where the arrays of a further domain begin, 0 while it has none.
+    /// The start of the arrays of each further domain, by its number here; 0 while it has none.
     pub rows: [AtomicUsize; MOST_DOMAINS],
 }
 
@@ -156,7 +156,7 @@ impl Domains {
     #[inline(never)]
     fn meet<O: Os>(&self, os: &O, domain: usize) -> usize {
         let number = self.count.fetch_add(1, Ordering::Relaxed).min(MOST_DOMAINS - 1);
-        // Where there is no memory for its own, it uses the first ones.
+        // A domain without memory for its own arrays uses the first ones.
         let number = if number == 0 || self.make_row(os, number) { number } else { 0 };
         let Some(place) = self.numbers.get(domain) else { return 0 };
         // Two threads may be here for one domain: the number of the slower one stays unused.
@@ -195,7 +195,7 @@ impl Domains {
         starts.filter(|start| *start != 0).for_each(take);
     }
 
-    /// Where the memory of the arrays begins of the domain of this number, `first` being that of the first.
+    /// The start of the arrays' memory for the domain of this number; `first` is that of the first domain.
     pub fn memory<O: Os>(&self, number: usize, first: usize) -> usize {
         match self.rows.get(number).map_or(0, |row| row.load(Ordering::Acquire)) {
             0 => first,

@@ -1,7 +1,7 @@
 //! The exact bound on cached bytes.
 //!
-//! Whoever wants to cache takes *room* from here first, block size by block size; what is cached is never
-//! more than the room taken. The sum therefore holds at any number of threads, without looking at a single
+//! A cache or a transfer array takes *room* from here first, block size by block size; it never holds more
+//! than the room taken. The sum therefore holds at any number of threads, without looking at a single
 //! cache.
 
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ impl Budget {
         self.most_taken.load(Ordering::Relaxed)
     }
 
-    /// What could be taken just now.
+    /// The bytes that could be taken just now.
     pub fn room(&self) -> usize {
         self.limit().saturating_sub(self.taken())
     }

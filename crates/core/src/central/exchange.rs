@@ -16,8 +16,8 @@ pub(super) const TRANSFER_SHARE: usize = 4;
 pub(super) const REFUSALS_BEFORE_STEALING: u32 = 16;
 
 impl<O: Os> Central<O> {
-    /// Blocks of another domain's array: of the one that had some the last time and the next, that which has more. Where threads of
-    /// one domain free what those of another take, this spares the lock of the spans.
+    /// Blocks of another domain's array: of the one that had some the last time and the next, that which has more. If
+    /// threads of one domain free what those of another take, this spares the lock of the spans.
     #[cold]
     #[inline(never)]
     pub(super) fn take_from_another(&self, number: usize, class: SizeClass, out: &mut [usize]) -> usize {
@@ -76,8 +76,8 @@ impl<O: Os> Central<O> {
         outcome
     }
 
-    /// Releases the memory of transfer arrays that nobody has used for so many ticks: a call of this is one. What is
-    /// refused stays until the array was used again.
+    /// Releases the memory of transfer arrays that nobody has used for so many ticks: a call of this is one. If the
+    /// system refuses, the memory stays until the array was used again.
     pub fn forget_array(&self, os: &O, class: SizeClass, ticks: Ticks) {
         self.arrays_of(class).for_each(|array| array.forget(os, ticks));
     }

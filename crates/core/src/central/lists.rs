@@ -2,7 +2,7 @@
 //! emptier ones drain.
 //!
 //! The system is never asked with the lock of a class in hand. A span that a thread opens, or whose pages it gives back,
-//! is *away* meanwhile: in no list, so that nobody takes its blocks; what is freed there comes to it as ever.
+//! is *away* meanwhile: in no list, so that nobody takes its blocks; blocks freed there come to it as ever.
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
@@ -17,7 +17,7 @@ pub const LISTS: usize = 9;
 /// A class that has so many spans grows, and its next blocks will be used.
 const GROWN_SPANS: usize = 16;
 
-/// What `take` found.
+/// The findings of `take`.
 #[derive(Default)]
 pub struct Taken {
     pub blocks: usize,
@@ -143,8 +143,8 @@ impl SpanLists {
         outcome
     }
 
-    /// Takes back the first blocks that lie in one span: what is freed one after the other often lay there side by side. How
-    /// many these were.
+    /// Takes back the first blocks that lie in one span: blocks freed one after the other often lay there side by side.
+    /// How many these were.
     fn put_into<O: Os>(
         &mut self,
         pages: &Pages<O>,
@@ -248,8 +248,8 @@ impl SpanLists {
         self.relist(pages, id);
     }
 
-    /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth. Not `all`: what is away
-    /// stays so, because this thread may have it and come back.
+    /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth. Without `all` a span
+    /// that is away stays so, because this thread may have it and come back.
     pub fn rebuild<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, all: bool) {
         *self = SpanLists::new();
         for id in (0..pages.span_count_unlocked()).map(SpanId) {
@@ -341,7 +341,7 @@ pub struct Tidying {
     free: u32,
 }
 
-/// Gives the pages of a span back that are idle, with no lock in hand. Those that went.
+/// Gives the idle pages of a span back, with no lock in hand; returns the pages that went.
 pub fn release_pages<O: Os>(os: &O, pages: &Pages<O>, id: SpanId, idle: u128) -> u128 {
     let start = pages.address_of(pages.span(id).start.get());
     let (mut gone, page) = (0, os.page_bytes().max(PAGE_BYTES));

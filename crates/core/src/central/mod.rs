@@ -1,4 +1,4 @@
-//! The middle: what flows between virtual CPUs, and the spans of each class.
+//! The middle: blocks that flow between virtual CPUs, and the spans of each class.
 //!
 //! Owns, for each class, a transfer array (whole batches change hands in it) and the lists of spans with free
 //! blocks; and the budget that bounds all cached bytes. Promises that a block is handed out by one caller
@@ -64,7 +64,7 @@ fn portions(blocks: &[usize]) -> impl Iterator<Item = &[usize]> {
     blocks.chunks(DRAIN_BATCH)
 }
 
-/// What one class holds in this layer.
+/// Blocks and spans that one class holds in this layer.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct ClassStats {
     pub transfer_blocks: u64,
@@ -168,12 +168,12 @@ impl<O: Os> Central<O> {
         blocks: &[usize],
         at: Tick,
     ) -> Result<(), Misuse> {
-        // Whoever wants the lock meanwhile has it between two of them, however many there are.
+        // A thread that wants the lock meanwhile has it between two portions, however many there are.
         let put = |part: &[usize]| self.class(class).spans.lock().put(pages, class, part, at);
         portions(blocks).map(put).fold(Ok(()), Result::and)
     }
 
-    /// What is wrong with freeing an address of a small class where no block starts that its span gave out.
+    /// The misuse in freeing an address of a small class where no block starts that its span gave out.
     #[cold]
     pub fn not_allocated(&self, pages: &Pages<O>, class: SizeClass, address: usize) -> Misuse {
         match locate(pages, class, address) {

@@ -1,10 +1,10 @@
-//! Where the transfer array of each class lies, and how long it is.
+//! Place and length of the transfer array of each class.
 
 use crate::class::{SizeClass, TABLE_LEN, block_bytes_of_index};
 
 /// Places of the array of a large class.
 const LEAST_PLACES: usize = 8192;
-/// Places of the array of a small class: what producers and consumers swing by while they take turns.
+/// Places of the array of a small class: producers and consumers swing by so many, in their turns.
 const MOST_PLACES: usize = 32768;
 
 /// 2 MiB of blocks, between the bounds, in steps of the least: a whole number of pages of any size.
@@ -39,7 +39,7 @@ const fn offsets() -> [usize; TABLE_LEN + 1] {
 /// The memory of all arrays, in bytes.
 pub const ALL_BYTES: usize = OFFSETS[TABLE_LEN];
 
-/// Where in it the array of a class lies: offset and bytes.
+/// Offset and bytes of a class's array in the memory of all arrays.
 pub fn place_of(class: SizeClass) -> (usize, usize) {
     let offset = |index: usize| OFFSETS.get(index).copied().unwrap_or(ALL_BYTES);
     let start = offset(class.index());

@@ -184,7 +184,7 @@ fn neighbours_go_back_together_and_strangers_between_them_each_to_their_own_span
     assert_eq!((span(one[0]), span(other[0])), (3, 3));
     let left = |blocks: &[usize]| blocks.iter().copied().filter(|block| !mixed.contains(block)).collect();
     let (one_left, other_left): (Vec<_>, Vec<_>) = (left(&one), left(&other));
-    // What is left of one span, and in the middle of the batch of the other: the empty one goes.
+    // The rest of one span lies in the middle of the other's batch: the empty one goes.
     middle.give(class, &[&other_left[..2], &one_left[..], &other_left[2..]].concat()).unwrap();
     let open = [one[0], other[0]].into_iter().filter(|block| middle.pages.span_of(*block).is_some());
     assert_eq!(open.count(), 1, "the class keeps one");

@@ -88,15 +88,15 @@ impl Transfer {
         let count = if self.is_away { 0 } else { blocks.len().min(self.capacity() - self.len()) };
         // SAFETY: len + count is at most capacity, which is at most `places` and 0 without memory.
         unsafe { core::ptr::copy_nonoverlapping(blocks.as_ptr(), self.entries.add(self.len()), count) };
-        // A child process may be made here: what counts is there already.
+        // A child process may be made here: the entries that count are there already.
         compiler_fence(Ordering::Release);
         self.len += count as u32;
         self.most = self.most.max(self.len);
         count
     }
 
-    /// Where nothing is in the array: the address of its memory and the bytes that were used, which the caller
-    /// may give back without the lock. Nothing is put here until `come_back`.
+    /// For an empty array: the address of its memory and the bytes that were used, which the caller may give
+    /// back without the lock. Nothing is put here until `come_back`.
     pub fn forget(&mut self) -> Option<(usize, usize)> {
         if self.len > 0 || self.most == 0 || self.is_away {
             return None;

@@ -1,4 +1,4 @@
-//! What must be true of this layer whenever nobody holds its locks. For tests.
+//! Checks what must be true of this layer whenever nobody holds its locks. For tests.
 
 use super::Central;
 use crate::base::sync::Ordering;

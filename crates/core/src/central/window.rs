@@ -1,4 +1,4 @@
-//! Where this layer's numbers lie, for who reads them from outside (docs/design/window.md).
+//! The places of this layer's numbers, for readers outside the process (docs/design/window.md).
 
 use super::arrays::{Array, Domains};
 use super::budget::Budget;

@@ -1,8 +1,8 @@
-//! What programs do with blocks: the one way to them for `exports`.
+//! Operations on blocks: the one way to them for `exports`.
 //!
-//! A policy, which is `Heap` itself or `Hardened` over it, says what each of these does. None has a meaning that a policy
-//! could forget: what is not implemented does not compile. What is no matter of blocks (options, figures, fork, the
-//! janitor) is asked of the heap below, by its name.
+//! A policy, which is `Heap` itself or `Hardened` over it, says what each of these does. None has a meaning that a
+//! policy could forget: a policy without one does not compile. Matters other than blocks (options, figures, fork, the
+//! janitor) are asked of the heap below, by its name.
 
 use super::Heap;
 use crate::base::fault::{Access, Maker, Misuse};
@@ -13,7 +13,7 @@ use crate::watch::layout::Kind;
 pub trait Blocks {
     type Os: Os;
 
-    /// What is below the policy. Its own ways to blocks know nothing of one.
+    /// The heap below the policy. Its own ways to blocks know nothing of one.
     fn heap(&self) -> &Heap<Self::Os>;
 
     /// Whether accesses to guard pages end the process with a line, if somebody asks `explain`.
@@ -28,20 +28,20 @@ pub trait Blocks {
         }
     }
 
-    /// What `allocate` does where the cache has a block; 0 otherwise.
+    /// A block for `allocate` if the cache has one; 0 otherwise.
     fn allocate_fast(&self, bytes: usize) -> usize;
     fn allocate_slow(&self, bytes: usize) -> usize;
-    /// What `allocate_fast` does, for one of the operators new: what `mark` notes is noted.
+    /// Does the work of `allocate_fast` and `mark` for one of the operators new.
     fn make_fast(&self, bytes: usize, maker: Maker) -> usize;
 
     /// A block of at least `bytes` at a multiple of `align`, a power of two.
     fn allocate_aligned(&self, align: usize, bytes: usize) -> usize;
-    /// What `allocate_aligned` does where the cache has a block; 0 otherwise.
+    /// A block for `allocate_aligned` if the cache has one; 0 otherwise.
     fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize;
 
     /// A zeroed block for `count` objects of `bytes` each; 0 also where the product is too much.
     fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize;
-    /// What `allocate_zeroed` does where the cache has a block; 0 otherwise.
+    /// A block for `allocate_zeroed` if the cache has one; 0 otherwise.
     fn allocate_zeroed_fast(&self, count: usize, bytes: usize) -> usize;
     /// A zeroed block of at least `bytes` at a multiple of `align`, a power of two.
     fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize;
@@ -49,8 +49,8 @@ pub trait Blocks {
     /// A block of at least `bytes` with the contents of the one at `address`, which is then free; 0 where there is no
     /// memory, and the old block is as it was. `address` 0 means a new block.
     fn reallocate(&self, address: usize, bytes: usize) -> usize;
-    /// What `reallocate` does for a block that has to lie at a multiple of `align`, a power of two, whatever the old one
-    /// was aligned to.
+    /// Does the work of `reallocate` for a block that has to lie at a multiple of `align`, a power of two, whatever the
+    /// old one was aligned to.
     fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize;
     /// Gives the block at `address` another size where that can be without moving it, and where it lies at a multiple of
     /// `align`; false where it stays as it is.
@@ -64,15 +64,16 @@ pub trait Blocks {
         }
     }
 
-    /// What `free` does where the cache has a place; false otherwise.
+    /// Does the work of `free` if the cache has a place; false otherwise.
     fn free_fast(&self, address: usize) -> bool;
-    /// What `free_fast` does for a block that the caller says was asked for with `bytes`; false also where that cannot be
-    /// seen at once.
+    /// Does the work of `free_fast` for a block that the caller says was asked for with `bytes`; false also if that
+    /// cannot be seen at once.
     fn free_sized_fast(&self, address: usize, bytes: usize) -> bool;
     fn free_slow(&self, address: usize);
-    /// What `hand_over` and `free_fast` do together, if both can be done at once.
+    /// Does the work of `hand_over` and `free_fast` together, if both can be done at once.
     fn take_fast(&self, address: usize, maker: Maker) -> bool;
-    /// What `hand_over` and `free_sized_fast` do together, if both can be done at once. No alignment was named.
+    /// Does the work of `hand_over` and `free_sized_fast` together, if both can be done at once. No alignment was
+    /// named.
     fn take_sized_fast(&self, address: usize, bytes: usize, maker: Maker) -> bool;
 
     /// Notes that a block was made by one of the operators new.
@@ -81,7 +82,7 @@ pub trait Blocks {
     fn hand_over(&self, address: usize, maker: Maker);
 
     /// Stops the process unless the block at `address` can have been asked for with this size and alignment, or nobody is
-    /// to look. An alignment of 0: one that every block has, and nobody says which.
+    /// to look. An alignment of 0 is the one that every block has, and nobody says which.
     fn check_size(&self, address: usize, bytes: usize, align: usize);
     /// The same for a caller whose sizes say nothing.
     fn check_alignment(&self, address: usize, align: usize);
@@ -94,7 +95,7 @@ pub trait Blocks {
     fn check_copy(&self, address: usize, bytes: usize);
     /// Whether the address lies in a block of this heap.
     fn owns(&self, address: usize) -> bool;
-    /// What an access that the system refused means, if it was to memory of ours.
+    /// The meaning of an access that the system refused, if it was to memory of ours.
     fn explain(&self, address: usize, access: Access) -> Option<Misuse>;
 
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
@@ -115,7 +116,7 @@ macro_rules! own {
     )+ };
 }
 
-// One that the heap does not have itself would call itself for ever.
+// A method that the heap does not have itself would call itself for ever.
 #[deny(unconditional_recursion)]
 impl<O: Os> Blocks for Heap<O> {
     type Os = O;
@@ -138,8 +139,8 @@ impl<O: Os> Blocks for Heap<O> {
         audit_for_good();
     }
 
-    // What is recorded is what the program asked for, not what the heap does for that by itself: so here. The fast ways give
-    // nothing while it is.
+    // The recording is of what the program asked for, not of what the heap does for that by itself: so here. The fast
+    // ways give nothing while it is.
 
     #[inline(always)]
     fn allocate_slow(&self, bytes: usize) -> usize {

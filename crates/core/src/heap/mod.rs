@@ -61,7 +61,7 @@ pub struct Heap<O: Os> {
     os: O,
     central: Central<O>,
     large: Large,
-    /// What freed blocks carry (`paths::keyed`); 0 where they carry nothing.
+    /// The key that freed blocks carry (`paths::keyed`); 0 if they carry none.
     free_key: AtomicUsize,
     pub options: Options,
     starting: Mutex<Starting, O>,
@@ -98,7 +98,7 @@ struct Requested {
     count: AtomicU64,
 }
 
-/// Where the words lie that the fast paths read, for those that are written whole (`cache::whole`).
+/// Offsets of the words that the fast paths read, for those that are written whole (`cache::whole`).
 #[cfg(target_arch = "x86_64")]
 impl<O: Os> Heap<O> {
     const FRONT: usize = offset_of!(Self, cache) + offset_of!(Cache<O>, front);
@@ -175,7 +175,7 @@ impl<O: Os> Heap<O> {
         &self.os
     }
 
-    /// Where the heap of this policy lies, of one that lies there.
+    /// The address of the heap in the policy at `policy`.
     pub const fn heap_of(policy: *const Self) -> *const Heap<O> {
         policy
     }
@@ -196,12 +196,12 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Which caches threads use.
+    /// The kind of cache that threads use.
     pub fn front_kind(&self) -> FrontKind {
         self.cache.kind()
     }
 
-    /// Who registers threads for the sequences, or why they are not used.
+    /// The library that registers threads for the sequences, or the reason why they are not used.
     pub fn front_reason(&self) -> FrontReason {
         self.cache.reason()
     }

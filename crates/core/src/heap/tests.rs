@@ -53,7 +53,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// The oracle: what a correct heap would hold.
+/// The oracle: the blocks that a correct heap would hold.
 #[derive(Default)]
 struct Oracle {
     live: BTreeMap<usize, (usize, u8)>,
@@ -316,7 +316,7 @@ fn moves_of_a_buffer(heap: &Heap<Fake>) -> usize {
 #[test]
 fn a_buffer_that_grows_alone_stays_and_the_next_one_takes_its_memory() {
     let heap = heap();
-    // What is freed stays until a tick.
+    // Freed memory stays until a tick.
     assert!(heap.claim_janitor());
     assert!(moves_of_a_buffer(&heap) <= 1, "nobody is in its way");
     let mapped = heap.pages.mapped_bytes();

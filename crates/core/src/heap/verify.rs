@@ -1,4 +1,4 @@
-//! What must be true of a heap while no thread works on it. For tests.
+//! Checks what must be true of a heap while no thread works on it. For tests.
 
 use super::Heap;
 use crate::base::locks::Rank;

@@ -1,9 +1,9 @@
 //! Giving back where there is no janitor: slow paths do its ticks, and come by often enough while something waits.
 //!
-//! Two rules. What a free makes free is judged in that free, since nothing may follow it: beyond some bytes it goes at once,
-//! unless the program was seen to want such memory again. And while more is free than may stay, malloc's slow path comes by
-//! each time when some bytes were asked for, with a look at a cheap clock: light traffic then does the ticks that a janitor
-//! would do. Nothing of this costs a fast path anything while nothing waits.
+//! Two rules. Memory that a free makes free is judged in that free, since nothing may follow it: beyond some bytes it
+//! goes at once, unless the program was seen to want such memory again. And while more is free than may stay, malloc's
+//! slow path comes by each time when some bytes were asked for, with a look at a cheap clock: light traffic then does
+//! the ticks that a janitor would do. Nothing of this costs a fast path anything while nothing waits.
 
 use super::{Below, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const LEAST_PORTION: usize = 2 << 20;
 const LEAST_LEARNED: u64 = 8 << 20;
 /// Memory is wanted again where this part of what went came back.
 const PART: u64 = 4;
-/// What came back so many ticks later came back late.
+/// Memory that came back so many ticks later came back late.
 const SOON: Ticks = Ticks(128);
 /// Half of the ticks for which the first wish counts; each further one counts twice as long.
 const WISH: Ticks = Ticks(16);
@@ -38,9 +38,9 @@ pub struct Alone {
     between: AtomicU64,
     /// The last tick that gave something back while something waits.
     gave_at: AtomicTick,
-    /// What was free when waiting ended.
+    /// Free bytes when waiting ended.
     left: AtomicUsize,
-    /// What was free when frees were judged last; and in spans, from which on they are looked through again.
+    /// Free bytes when frees were judged last; and free bytes in spans, from which on those are looked through again.
     judged: AtomicUsize,
     spans_from: AtomicUsize,
     /// Bytes that went as they became free, of what had come back by then, and when the last of them went.
@@ -124,7 +124,7 @@ impl<O: Os> Upkeep<O> {
         below.cache.look_every(bytes);
     }
 
-    /// What is due after a slow path, every so often, where frees made memory free and while some waits.
+    /// Does what is due after a slow path, every so often, where frees made memory free and while some waits.
     #[cold]
     #[inline(never)]
     pub(super) fn judge(&self, below: &Below<'_, O>) {
@@ -190,7 +190,7 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// The bytes that stay because the program took as many again of what had gone as it became free: they wait for ticks, as
-    /// everything does. No more than came back: where one thread fills while another frees, the rest still goes.
+    /// everything does. No more than came back: if one thread fills while another frees, the rest still goes.
     fn wanted_again(&self, below: &Below<'_, O>) -> usize {
         let (alone, now) = (&self.alone, below.pages.clock.load());
         let came_back = below.pages.came_back(self.patience.too_soon_from(now));

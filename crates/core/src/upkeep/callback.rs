@@ -35,7 +35,7 @@ impl Callback {
 
     /// Calls the function, with what `figures` says, if the limit was passed and there is one. Never from inside a slow
     /// path: the function is free to use the heap. One call at a time: a function that allocates would call itself for
-    /// ever. What becomes due meanwhile waits for the slow path after it.
+    /// ever. A call that becomes due meanwhile waits for the slow path after it.
     #[inline]
     pub fn call_if_due(&self, figures: impl FnOnce() -> (usize, usize)) {
         if !self.is_due.load(Ordering::Relaxed) || self.is_running.swap(true, Ordering::Acquire) {

@@ -24,7 +24,7 @@ impl<O: Os> Upkeep<O> {
         below.large.audit(below.pages)
     }
 
-    /// Whether a large block that was refused could be had if everything came back that can. Where it cannot, that would
+    /// Whether a large block that was refused could be had if everything came back that can. If it cannot, that would
     /// cost the next small blocks their caches and their pages for nothing.
     pub fn could_help(&self, below: &Below<'_, O>, bytes: usize, align: usize) -> bool {
         let stats = below.pages.stats();

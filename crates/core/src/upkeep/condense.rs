@@ -12,13 +12,13 @@ use crate::os::Os;
 
 /// A class is sparse where its spans have so many bytes of free blocks, and more than lives in them.
 const LEAST_FREE: usize = 8 << 20;
-/// What is free has to fall by this part, of what it was when it last did,
+/// The free blocks have to fall by this part, of what they were when they last did,
 const PART: u32 = 64;
 /// within so many ticks: spans empty late, when most of what lived in them has moved. Else only one tick in so many tries it.
 const PATIENCE: u32 = 64;
 const SELDOM: u32 = 256;
 
-/// What is remembered of each class: free blocks when they last fell, and for how many ticks it has condensed since.
+/// Notes on each class: free blocks when they last fell, and for how many ticks it has condensed since.
 pub struct Condensing {
     free: [AtomicU32; TABLE_LEN],
     in_vain: [AtomicU32; TABLE_LEN],

@@ -1,4 +1,4 @@
-//! Which limits hold: what the options say, and what the cgroup leaves.
+//! The limits that hold: those of the options, and those that the cgroup leaves.
 //!
 //! The limits themselves are kept by `pages`, which asks before memory comes into use.
 
@@ -20,20 +20,20 @@ pub(super) fn part(limit: usize, percent: usize) -> usize {
     limit / 100 * percent
 }
 
-/// What a cgroup leaves to the heap: its limit less what others in the group use. Others can be page cache that goes
-/// when it must: at least half is ours to use.
+/// The bytes that a cgroup leaves to the heap: its limit less what others in the group use. Others can be page cache
+/// that goes when it must: at least half is ours to use.
 fn limit_beside(others: usize, limit: usize) -> usize {
     let allowed = part(limit, GROUP_PERCENT);
     allowed.saturating_sub(others).max(allowed / 2)
 }
 
-/// What was read of the cgroup.
+/// The cgroup as it was read.
 pub struct Group {
     is_known: AtomicBool,
     /// The cgroup's limit and what others hold of it, when it was last read; 0: there is none.
     limit: AtomicUsize,
     others: AtomicUsize,
-    /// What nobody had written of what the heap holds when limits were read.
+    /// Bytes of the heap that nobody had written when limits were read.
     untouched: AtomicUsize,
 }
 
@@ -57,7 +57,7 @@ impl Group {
         !self.is_known.swap(true, Ordering::Relaxed)
     }
 
-    /// What nobody has written of what the heap holds: no more than it did when limits were read.
+    /// Notes and returns the bytes of the heap that nobody has written: no more than when limits were read.
     pub(super) fn note_untouched(&self, now: usize) -> usize {
         let untouched = self.untouched.load(Ordering::Relaxed).min(now);
         self.untouched.store(untouched, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl<O: Os> Upkeep<O> {
         }
     }
 
-    /// Reads what the cgroup allows. What it could give up counts as free, but to ask for that is dearer: only
+    /// Reads what the cgroup allows. Memory that it could give up counts as free, but to ask for that is dearer: only
     /// where the heap would be over its limit without. So is what the heap holds and nobody has written.
     pub(super) fn learn_group(&self, below: &Below<'_, O>) {
         let Ok(group) = below.os.memory_group(false) else {
@@ -107,7 +107,7 @@ impl<O: Os> Upkeep<O> {
         (limit > 0).then(|| MemoryGroup { limit, in_use: others + self.own_footprint(below) })
     }
 
-    /// What this heap has of what the cgroup counts: blocks that nobody wrote are not in it.
+    /// The bytes of this heap that the cgroup counts: blocks that nobody wrote are not among them.
     pub(super) fn own_footprint(&self, below: &Below<'_, O>) -> usize {
         let footprint = below.pages.footprint();
         footprint - self.group.untouched.load(Ordering::Relaxed).min(footprint)

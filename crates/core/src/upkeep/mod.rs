@@ -1,5 +1,5 @@
-//! Upkeep: what happens to memory that nobody uses, and how much the heap may hold. docs/design/memory-comes-back.md
-//! tells the whole.
+//! Upkeep: gives back memory that nobody uses, and keeps the heap within its limits.
+//! docs/design/memory-comes-back.md tells the whole.
 //!
 //! Owns the heap's ticks, what was learned from the program, how limits are kept, and the state of the janitor's
 //! thread. Promises that idle memory goes back to the system and that limits hold. `heap` calls it, after slow paths
@@ -63,7 +63,7 @@ impl<'a, O: Os> Below<'a, O> {
     }
 }
 
-/// What upkeep remembers. Any thread may call.
+/// The state of upkeep. Any thread may call.
 pub struct Upkeep<O: Os> {
     pub thread: Thread<O>,
     pub callback: Callback,
@@ -76,8 +76,8 @@ pub struct Upkeep<O: Os> {
     pub(crate) shedding: Shedding,
     group: Group,
     relief: Relief,
-    /// Held by the thread that relieves the heap. Who grew it meanwhile waits: with many more threads than CPUs
-    /// a heap grows faster than one thread among them gives back, and many at it are in each other's way.
+    /// Held by the thread that relieves the heap. A thread that grew it meanwhile waits: with many more threads than
+    /// CPUs a heap grows faster than one thread among them gives back, and many at it are in each other's way.
     pub relieving: Mutex<Relieving, O>,
     /// The bound of the caches stays at nothing.
     bound_is_closed: AtomicBool,
@@ -87,7 +87,7 @@ pub struct Upkeep<O: Os> {
     is_halted: AtomicBool,
 }
 
-/// What was done since the start.
+/// Work done since the start.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Done {
     pub ticks: u64,
@@ -142,7 +142,7 @@ impl<O: Os> Upkeep<O> {
         self.shedding.forget_thread();
         self.callback.forget_thread();
         self.words.begin_anew();
-        // It is another program's work, mostly: what was learned of the parent is not true of it.
+        // It is another program's work, mostly: the lessons from the parent do not hold for it.
         self.patience.forget(now);
         self.alone.forget();
     }

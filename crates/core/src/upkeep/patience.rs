@@ -2,10 +2,9 @@
 //! soon.
 //!
 //! Each page that comes into use shortly after it was released cost a system call, a page fault and 4 KiB
-//! of zeros for nothing. Where that happens to a notable part of what goes, the delay doubles; when it has
-//! not happened for some time, the delay halves. A program that stops working, or that works much less than
-//! it did, gets the plain delay at once: what it promises about idle memory holds whatever was learned under
-//! load.
+//! of zeros for nothing. If that happens to a notable part of what goes, the delay doubles; when it has not
+//! happened for some time, the delay halves. A program that stops working, or that works much less than it
+//! did, gets the plain delay at once: its promise about idle memory holds whatever was learned under load.
 
 use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::base::ticks::{AtomicTick, Tick, Ticks};
@@ -18,7 +17,7 @@ const SOON_TICKS: Ticks = Ticks(128);
 const LEAST_BYTES: u64 = 256 << 10;
 /// The delay is too short where this part of what was released came back.
 const PART: u64 = 4;
-/// What was released and came back is forgotten by this part a tick.
+/// The bytes released, and those that came back, are forgotten by this part a tick.
 const MEMORY: u64 = 64;
 /// The delay halves when nothing came back too soon for so many delays.
 const CALM_DELAYS: u32 = 4;
@@ -27,10 +26,10 @@ const REST_PART: u64 = 16;
 /// It must do so for as many ticks, which leaves as many again for its memory to go within twice the delay.
 const REST_TICKS: u32 = 4;
 
-/// What is learned. One thread at a time calls `note`; others may read.
+/// The delay as it was learned. One thread at a time calls `note`; others may read.
 pub struct Patience {
     doublings: AtomicU32,
-    /// The tick of the last change: what was released before says nothing about the delay as it is now.
+    /// The tick of the last change: memory released before says nothing about the delay as it is now.
     changed_at: AtomicTick,
     rested: AtomicU32,
     busiest: AtomicU64,
@@ -40,7 +39,7 @@ pub struct Patience {
     came_back_seen: AtomicU64,
 }
 
-/// What a tick saw. Sums since the start, unless named otherwise.
+/// The figures that a tick saw. Sums since the start, unless named otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub now: Tick,
@@ -100,7 +99,7 @@ impl Patience {
         }
     }
 
-    /// In a new process: what was released before may come back.
+    /// In a new process: memory released before may come back.
     pub fn forget(&self, now: Tick) {
         self.busiest.store(0, Ordering::Relaxed);
         self.change_to(0, now);
@@ -140,7 +139,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A program: what it does in a tick is added up as the heap does.
+    /// A program: its work in a tick is added up as the heap does.
     struct Program {
         patience: Patience,
         seen: Seen,

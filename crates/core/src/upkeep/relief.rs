@@ -1,4 +1,4 @@
-//! What goes while the heap is over its soft limit, how often, and when the program is told.
+//! Relief: memory that goes while the heap is over its soft limit, how often, and when the program is told.
 //!
 //! Step by step: to try at each slow path would be all that a heap does which has nothing left to give.
 
@@ -12,7 +12,7 @@ use crate::os::Os;
 const SMALL_HEAP: usize = 8 << 20;
 /// Over the soft limit the heap is relieved again when it has grown by this part of the limit, or of what it holds.
 const RELIEF_STEP: usize = 64;
-/// Where a relief brought the heap no further down than the limit, the next waits for twice the growth, up to so many
+/// If a relief brought the heap no further down than the limit, the next waits for twice the growth, up to so many
 /// steps; but not where fewer than these are left of what the cgroup allows.
 const MOST_STEPS: u32 = 8;
 const STEPS_OF_ROOM: usize = 4;
@@ -49,8 +49,8 @@ impl<O: Os> Upkeep<O> {
         self.relieve_if_over(below)
     }
 
-    /// The same for an option that was changed from outside, by whichever thread comes by: one that may not open files
-    /// goes by the cgroup as it was read last.
+    /// The same for an option that was changed from outside, by whichever thread comes by: a thread that may not open
+    /// files goes by the cgroup as it was read last.
     pub fn obey_limits(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
         if self.may_open_files() {
             return self.read_limits(below);
@@ -88,8 +88,8 @@ impl<O: Os> Upkeep<O> {
         if self.group.is_to_be_read() { self.read_limits(below) } else { Ok(()) }
     }
 
-    /// Relieves the heap where it has grown by a step since the last time, or waits for who does. Over the limit
-    /// with nothing left to give, each slow path would otherwise try again for nothing.
+    /// Relieves the heap where it has grown by a step since the last time, or waits for the thread that does. Over the
+    /// limit with nothing left to give, each slow path would otherwise try again for nothing.
     #[cold]
     #[inline(never)]
     pub fn relieve_if_grown(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
@@ -98,7 +98,7 @@ impl<O: Os> Upkeep<O> {
             return Ok(());
         }
         let held = self.relieving.lock();
-        // What passes the limit from here on is seen anew, and its thread waits for this one.
+        // Growth past the limit from here on is seen anew, and its thread waits for this one.
         below.pages.limits.forget_passed();
         if self.is_halted.load(Ordering::Relaxed) || !self.is_relief_due(below) || self.is_put_off(below) {
             return Ok(());
@@ -115,12 +115,12 @@ impl<O: Os> Upkeep<O> {
 
     /// Relieves the heap; and whether what lay outside the caches brought it below its limit.
     fn relieve_by_step(&self, below: &Below<'_, O>) -> (Result<usize, Misuse>, bool) {
-        // That first: where it makes room for a step of growth, the caches stay as they are.
+        // That first: if it makes room for a step of growth, the caches stay as they are.
         self.release_idle(below);
         let was_enough = !is_over(below);
         let outcome = if has_room_for_a_step(below) { Ok(0) } else { self.relieve(below) };
         let Relief { steps, steps_left, .. } = &self.relief;
-        // Where the heap is still over its limit there is little to be had: that is tried less and less often.
+        // If the heap is still over its limit there is little to be had: relief is tried less and less often.
         let next =
             if is_over(below) { (2 * steps.load(Ordering::Relaxed) + 1).min(MOST_STEPS - 1) } else { 0 };
         steps.store(next, Ordering::Relaxed);
@@ -150,8 +150,8 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Whether so much of what the heap holds was never written that less than the limit is in memory; then relief
-    /// waits until the heap has grown by half of what is missing, or the limits are read again. What was not written
-    /// then already does not count: a new block is about to be.
+    /// waits until the heap has grown by half of what is missing, or the limits are read again. Memory taken since
+    /// these were read does not count: a new block is about to be written.
     fn is_put_off(&self, below: &Below<'_, O>) -> bool {
         let in_memory = if self.may_open_files() { below.os.own_memory() } else { None };
         let (Some(soft), Some(in_memory)) = (below.pages.limits.soft(), in_memory) else {

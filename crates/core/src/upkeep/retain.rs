@@ -1,4 +1,4 @@
-//! What may stay: how much free memory a program may hold, by what lives and by what it keeps needing.
+//! How much free memory a program may hold, by what lives and by what it keeps needing.
 //!
 //! `tick` asks each time, `shed` while the heap grows. Nothing here gives anything back.
 
@@ -13,12 +13,12 @@ const PATIENT_PART: usize = 2;
 const PATIENT_BYTES: usize = 16 << 20;
 /// Free memory beyond `retain` goes when nobody needed it for so many ticks, at least.
 const UNNEEDED_TICKS: u32 = 2;
-/// What may stay where that is left to us.
+/// The share that may stay if that is left to us.
 const AUTO_RETAIN: u64 = encode_percent(25);
 /// Free memory below this may always stay for `release_delay`.
 const LEAST_RETAIN: u64 = 8 << 20;
 
-/// What has to be remembered to know what may stay.
+/// Figures of the last ticks, needed to know what may stay.
 pub struct Retain {
     /// Ticks until what nobody needed meanwhile goes, and the least of it until now.
     excess_ticks: AtomicU32,
@@ -37,20 +37,20 @@ impl Retain {
     }
 }
 
-/// What a heap holds, and what of it may stay. In bytes.
+/// The memory that a heap holds, and how much of it may stay. In bytes.
 #[derive(Clone, Copy)]
 pub struct Holding {
     /// Free memory outside caches, and what is left of the heap without it.
     pub free: usize,
     pub live: usize,
-    /// What large blocks may want of the memory that is free, in a program at work: twice as many bytes as
-    /// there were more of them a moment ago than there are now. They take whole runs from the page heap and
-    /// give them back whole: what they leave is not what fragmentation left, so it may stay also where free
-    /// memory is plenty.
+    /// Free memory that large blocks may want, in a program at work: twice as many bytes as there were more
+    /// of them a moment ago than there are now. They take whole runs from the page heap and give them back
+    /// whole: memory that they leave is not what fragmentation left, so it may stay also where free memory
+    /// is plenty.
     pub wanted: usize,
     /// More than this, without what is wanted, and nothing waits.
     pub most: usize,
-    /// What may stay for `release_delay` in any case.
+    /// Free memory that may stay for `release_delay` in any case.
     pub retained: usize,
 }
 
@@ -66,14 +66,14 @@ impl Holding {
 }
 
 impl<O: Os> Upkeep<O> {
-    /// What the heap holds at a tick. `at_work`: something happened since the last one.
+    /// The heap's holding at a tick. `at_work`: something happened since the last one.
     pub(super) fn holding_at_tick(&self, below: &Below<'_, O>, at_work: bool) -> Holding {
         let swing = below.pages.large_swing();
         let before = self.retain.large_swing.swap(swing, Ordering::Relaxed);
         self.holding(below, if at_work { swing.max(before) } else { 0 })
     }
 
-    /// What the heap holds between two ticks, in a program at work.
+    /// The heap's holding between two ticks, in a program at work.
     pub(crate) fn holding_now(&self, below: &Below<'_, O>) -> Holding {
         let swing = self.retain.large_swing.load(Ordering::Relaxed).max(below.pages.large_swing_now());
         self.holding(below, swing)
@@ -85,8 +85,8 @@ impl<O: Os> Upkeep<O> {
         Holding { free, live, wanted: 2 * swing, most, retained: retained_bytes(below.options, live) }
     }
 
-    /// The free memory that a tick leaves: what is to be retained, and what was needed in the last ticks. How
-    /// many of those grows with the patience. Where nothing `waits`, at most what is wanted is needed.
+    /// The free memory that a tick leaves: as much as is to be retained, and as was needed in the last ticks.
+    /// How many of those grows with the patience. If nothing `waits`, at most what is wanted is needed.
     pub(super) fn kept_bytes(
         &self,
         below: &Below<'_, O>,
@@ -119,7 +119,7 @@ fn free_and_live<O: Os>(below: &Below<'_, O>) -> (usize, usize) {
     (pages.dirty_free as usize + in_memory, (pages.used as usize).saturating_sub(in_spans))
 }
 
-/// What may stay in any case where so many bytes live.
+/// Free memory that may stay in any case where so many bytes live.
 fn retained_bytes(options: &Options, live: usize) -> usize {
     let amount = match options.get(OptionId::retain) {
         AUTO => AUTO_RETAIN,

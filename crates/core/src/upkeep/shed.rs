@@ -1,4 +1,4 @@
-//! What a heap does that grows although it holds plenty: what is free goes before the next tick, in portions.
+//! Shedding, for a heap that grows although it holds plenty: free memory goes before the next tick, in portions.
 //!
 //! After slow paths `shed` is called where the footprint passed a watermark; each tick moves the watermark.
 
@@ -58,7 +58,7 @@ impl<O: Os> Upkeep<O> {
             return;
         }
         let holding = self.holding_now(below);
-        // What may be retained need not go, however plenty it is.
+        // Memory that may be retained need not go, however plenty it is.
         let is_too_much = holding.is_plenty() && holding.unwanted() > holding.retained;
         if !is_too_much || self.shed_portion(below, holding.retained.max(holding.wanted)) {
             self.shedding.from.store(0, Ordering::Relaxed);

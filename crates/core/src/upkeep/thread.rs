@@ -1,4 +1,4 @@
-//! The janitor's thread: whether there is one, how it is woken, and how it ends. What it does is `Heap::run_janitor`.
+//! The janitor's thread: whether there is one, how it is woken, and how it ends. Its work is `Heap::run_janitor`.
 
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ const UNTOLD_WAIT: u64 = 100_000;
 /// As many of these waits, half a second, end in the hope that nothing is under way.
 const PAUSES: u32 = 5000;
 
-/// Who does a tick.
+/// The thread that does a tick.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ticker {
     /// A thread of the program, in a slow path.
@@ -31,8 +31,8 @@ pub struct Thread<O: Os> {
     bell: Bell<O>,
     /// Not zero: the thread must end.
     stop: AtomicU32,
-    /// What it sleeps on between ticks: another number when it is to look up before. Also counted on from outside the
-    /// process, so that a number may be lost, but never a change.
+    /// The word that it sleeps on between ticks: another number when it is to look up before. Also counted on from
+    /// outside the process, so that a number may be lost, but never a change.
     calls: AtomicU32,
     running: AtomicBool,
     /// The thread may be in the middle of calls that it began when they were allowed.
@@ -48,7 +48,7 @@ pub struct Thread<O: Os> {
 }
 
 impl<O: Os> Thread<O> {
-    /// Where the words lie that it sleeps on.
+    /// The places of the words that it sleeps on.
     pub(super) const fn places(list: Places, at: usize) -> Places {
         list.one("janitor.calls", 4, at + offset_of!(Self, calls))
             .one("janitor.bell", 4, at + offset_of!(Self, bell))
@@ -103,7 +103,7 @@ impl<O: Os> Thread<O> {
     /// For the thread itself: waits between two ticks, unless it is `wanted`; true where something happened since the
     /// last one.
     pub fn wait(&self, os: &O, nanoseconds: u64, wanted: impl FnOnce() -> bool) -> bool {
-        // Acquire pairs with the Release of who counts on: what was asked before is seen.
+        // Acquire pairs with the Release of the one who counts on: requests made before are seen.
         let calls = self.calls.load(Ordering::Acquire);
         if self.goes_on() && !wanted() {
             self.pause(|| os.wait_for(&self.calls, calls, nanoseconds));
@@ -155,7 +155,7 @@ impl<O: Os> Thread<O> {
         self.running.store(false, Ordering::Release);
     }
 
-    /// Notes the thread's handle, for whoever is to wait for its end.
+    /// Notes the thread's handle, for the one that is to wait for its end.
     pub fn note(&self, handle: usize) {
         self.handle.store(handle, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! The janitor's work: what a tick does, and when one is due.
+//! The janitor's work in a tick, and when a tick is due.
 
 use super::{Below, Holding, Ticker, Upkeep};
 use crate::base::fault::Misuse;
@@ -76,7 +76,7 @@ impl Schedule {
     }
 }
 
-/// What the work of one tick goes by.
+/// The facts that the work of one tick goes by.
 struct Round {
     now: Tick,
     /// Something happened since the last one.
@@ -84,7 +84,7 @@ struct Round {
     holding: Holding,
     /// More is free than patience is worth.
     plenty: bool,
-    /// What was used a moment ago may stay.
+    /// Memory that was used a moment ago may stay.
     waits: bool,
     /// The delay is longer by this.
     factor: u32,
@@ -95,7 +95,7 @@ impl Round {
         DELAY * self.factor
     }
 
-    /// What nobody used for a moment is young; in a program that stopped, or holds too much, nothing is.
+    /// Blocks that nobody used for a moment are young; in a program that stopped, or holds too much, none are.
     fn free_since(&self, ticks: Ticks) -> Tick {
         self.now.before(if self.waits { ticks } else { self.delay() })
     }
@@ -133,7 +133,7 @@ pub fn nanoseconds(options: &Options) -> u64 {
 }
 
 impl<O: Os> Upkeep<O> {
-    /// What is due after a slow path whose work is done, with no lock held.
+    /// Does what is due after a slow path whose work is done, with no lock held.
     #[inline]
     pub fn after_slow_path(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
         self.thread.ring();

@@ -15,9 +15,9 @@ const LOOKS_IN_LIMIT: usize = 256;
 const ROUNDS: u32 = 2000;
 const WAIT: u64 = 1_000_000;
 
-/// What last words are due for, a bit each.
+/// The reasons for which last words are due, a bit each.
 pub const REFUSED: u32 = 1;
-/// What the heap has taken would fill the cgroup, once it is written to.
+/// The memory that the heap has taken would fill the cgroup, once it is written to.
 pub const AHEAD: u32 = 2;
 pub const NEAR: u32 = 4;
 /// Somebody who may open files is to look whether the end is near.
@@ -26,7 +26,7 @@ const LOOK: u32 = 8;
 const FAILED: u32 = 16;
 const REASONS: u32 = REFUSED | AHEAD | NEAR;
 
-/// What was seen, and what became of it.
+/// The reasons that were seen, and what became of them.
 pub struct Words {
     due: AtomicU32,
     /// Reasons that were seen to: each is once.
@@ -68,7 +68,7 @@ impl Words {
 
     fn note(&self, reason: u32) {
         if self.said.load(Ordering::Relaxed) & reason == 0 {
-            // Release pairs with the Acquire in `are_due` and `begin`: who sees to it sees what was done before.
+            // Release pairs with the Acquire in `are_due` and `begin`: a thread that begins sees what was done before.
             self.due.fetch_or(reason, Ordering::Release);
         }
     }
@@ -83,7 +83,7 @@ impl Words {
         !self.is_speaking.swap(true, Ordering::Acquire)
     }
 
-    /// What is to be written, of what was seen since the last time.
+    /// The reasons to be written, of those that were seen since the last time.
     pub fn reasons(&self) -> u32 {
         self.due.load(Ordering::Acquire) & REASONS & !self.said.load(Ordering::Relaxed)
     }
@@ -155,7 +155,7 @@ impl<O: Os> Upkeep<O> {
         }
     }
 
-    /// The option was set: what was said went to another path, or to none.
+    /// The option was set: earlier words went to another path, or to none.
     pub fn renew_words(&self, below: &Below<'_, O>) {
         self.words.begin_anew();
         self.set_limits(below, self.known_group(below));
@@ -185,7 +185,7 @@ impl<O: Os> Upkeep<O> {
         read.unwrap_or(None).or_else(|| self.known_group(below))
     }
 
-    /// What the heap has taken since limits were read, and nobody has written yet.
+    /// Bytes that the heap has taken since limits were read, and nobody has written yet.
     fn unwritten(&self, below: &Below<'_, O>) -> usize {
         let own = below.os.own_memory();
         own.map_or(0, |own| self.own_footprint(below).saturating_sub(own))

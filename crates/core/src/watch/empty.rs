@@ -13,7 +13,7 @@ use core::sync::atomic::AtomicU16;
 const BLOCKS: usize = 1 << 18;
 const RANGE_BYTES: usize = BLOCKS * MIN_ALIGN;
 const NOTE_BYTES: usize = BLOCKS * size_of::<AtomicU16>();
-/// Where so many in a row are in use, the next is an ordinary block.
+/// If so many in a row are in use, the next is an ordinary block.
 const LOOKS: usize = 64;
 
 const LIVE: u16 = 1;
@@ -87,7 +87,7 @@ impl Empties {
             os.unmap(fresh, RANGE_BYTES + NOTE_BYTES);
             return None;
         }
-        // Release pairs with the Acquire above: who sees the range can use its notes.
+        // Release pairs with the Acquire above: a thread that sees the range can use its notes.
         match self.base.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(fresh),
             Err(other) => {
@@ -141,7 +141,7 @@ impl Empties {
         if taken { Ok(()) } else { Err(block.misuse(Fault::DoubleFree)) }
     }
 
-    /// What an access to `address`, which lies in the range, means.
+    /// The meaning of an access to `address`, which lies in the range.
     pub fn meaning_of(&self, address: usize, access: Access) -> Misuse {
         let (start, is_live) = self.around(address);
         let fault = match (access, is_live) {

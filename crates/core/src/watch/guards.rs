@@ -65,7 +65,7 @@ impl Ranked for State {
     const RANK: Rank = Rank::Guards;
 }
 
-/// Where what is told about samples lies (docs/design/window.md).
+/// The places of numbers about samples, for readers outside the process (docs/design/window.md).
 impl<O: Os> Guards<O> {
     pub(crate) const fn places(list: Places, at: usize) -> Places {
         let state = at + offset_of!(Self, state) + Mutex::<State, O>::VALUE;
@@ -136,7 +136,7 @@ impl<O: Os> Guards<O> {
         if number >= all || number >= self.slots.usable() {
             return None;
         }
-        // SAFETY: slots below `usable` have memory. Who reads without the lock wants a picture.
+        // SAFETY: slots below `usable` have memory. A reader without the lock wants a picture.
         Some(unsafe { &*self.slots.at(number) })
     }
 
@@ -204,7 +204,7 @@ impl<O: Os> Guards<O> {
         Err(Misuse { block, ..Misuse::at(fault, address) })
     }
 
-    /// Takes a block back. What was written around it is found here.
+    /// Takes a block back. Writes around it are found here.
     pub fn free(&self, os: &O, address: usize, trace: Trace) -> Result<(), Misuse> {
         let mut state = self.state.lock();
         let number = self.find(address)?;
@@ -217,7 +217,7 @@ impl<O: Os> Guards<O> {
         let bytes = slot.bytes as u64;
         state.requested -= bytes;
         state.open -= page_bytes as u64;
-        // Where the system refuses, the page stays open or keeps its memory: less is found, nothing breaks.
+        // If the system refuses, the page stays open or keeps its memory: less is found, nothing breaks.
         os.close_pages(page, page_bytes);
         os.release(page, page_bytes);
         if number < self.slot_count.load(Ordering::Relaxed) {

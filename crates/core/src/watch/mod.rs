@@ -1,4 +1,4 @@
-//! What is known about single allocations: samples with their stacks.
+//! Knowledge about single allocations: samples with their stacks.
 //!
 //! Owns the table of sampled live blocks, the arena of guarded ones and the addresses of blocks of no bytes; promises that unsampled allocations
 //! never come here, and that reading holds no lock for long. `heap` calls it with no lock held; sits on

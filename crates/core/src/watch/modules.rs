@@ -1,4 +1,4 @@
-//! Which file an address of code belongs to: the lines of /proc/self/maps, read byte by byte.
+//! The file that an address of code belongs to, from the lines of /proc/self/maps, read byte by byte.
 
 use crate::base::text::{Sink, put_hex};
 use crate::os::Os;

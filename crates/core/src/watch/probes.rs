@@ -1,4 +1,4 @@
-//! The probes: what a tracer outside the process is told of samples, without any of our code being asked to
+//! The probes: a tracer outside the process is told of samples, without any of our code being asked to
 //! (docs/design/probes.md).
 //!
 //! Two functions of the library do nothing; a tracer stops at them and reads their arguments. `free` is told of
@@ -18,7 +18,7 @@ const BUCKETS: usize = PLACES / BUCKET_PLACES;
 const BUCKET_PLACES: usize = 8;
 const BYTES: usize = PLACES * size_of::<AtomicUsize>();
 
-/// What a library has for tracers.
+/// The parts of a library that tracers use.
 #[derive(Clone, Copy)]
 pub struct Probes {
     /// Not 0 while one is attached: the system counts there.
@@ -105,7 +105,7 @@ impl Probing {
     /// Tells of the free of a block, if it was told of before.
     #[inline]
     pub fn freed(&self, address: usize) {
-        // The caller owns the block: whoever announced it did so before.
+        // The caller owns the block: the thread that announced it did so before.
         if self.announced.load(Ordering::Relaxed) != 0 && self.forget(address) {
             self.tell_freed(address);
         }

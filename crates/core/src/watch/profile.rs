@@ -5,8 +5,8 @@
 //! frames, both by chains of numbers that start in a table of heads; number 0 ends a chain.
 //!
 //! ```text
-//! window      where the tables lie, for who reads them from outside
-//! reading     samples, stacks and figures for who reads them here
+//! window      the places of the tables, for readers outside the process
+//! reading     samples, stacks and figures for readers in this process
 //! tally       a sample, a stack, and what is counted of them
 //! ```
 
@@ -150,7 +150,7 @@ impl<O: Os> Profile<O> {
         false
     }
 
-    /// Ends the profile; what it knows can be read until the next start.
+    /// Ends the profile; its figures can be read until the next start.
     pub fn stop(&self) {
         self.on.store(false, Ordering::Relaxed);
     }

@@ -79,7 +79,7 @@ fn a_reader_sees_what_lives_throughout_and_nothing_younger() {
     profile.each_live(
         |look| look(),
         |sample| {
-            // What happens meanwhile: one in two is freed, and others come in their places.
+            // Meanwhile one in two is freed, and others come in their places.
             if seen.is_empty() {
                 (1..=100).filter(|number| number % 2 == 0).for_each(|number| profile.remove(number * 16));
                 (0..60).for_each(|number| {
@@ -108,7 +108,7 @@ fn without_memory_there_is_no_profile_and_full_tables_drop_samples() {
     assert!(stats.dropped > 0);
 }
 
-/// A heap that only grows: what the samples stand for is what there is, however many times the interval was doubled.
+/// A heap that only grows: the samples stand for all that there is, however many times the interval was doubled.
 #[test]
 fn a_profile_of_more_blocks_than_it_has_records_for_raises_its_interval_and_stays_right() {
     let (os, profile) = (Fake::default(), Profile::<Fake>::new());

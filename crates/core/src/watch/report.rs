@@ -1,4 +1,4 @@
-//! What is said about a guarded block that was misused: who allocated it, who freed it, who touched it.
+//! The report on a guarded block that was misused: who allocated it, who freed it, who touched it.
 
 use super::guards::Guards;
 use super::modules::put_module;
@@ -9,8 +9,8 @@ use crate::base::text::{Buffer, Sink, put_decimal, put_hex, put_str};
 use crate::os::Os;
 
 impl<O: Os> Guards<O> {
-    /// What an access to an address of the arena that the machine refused was. None where the page is open,
-    /// so that the arena is not the reason.
+    /// The misuse in an access to the arena that the machine refused. None if the page is open, so that the
+    /// arena is not the reason.
     pub fn misuse_of(&self, address: usize, access: Access) -> Option<Misuse> {
         if let Some(number) = self.wide_number(address) {
             return self.misuse_of_wide(number, address, access);

@@ -1,4 +1,4 @@
-//! One guarded block: where it is, who allocated and freed it, and the pattern around it.
+//! One guarded block: its place, who allocated and freed it, and the pattern around it.
 
 use super::stack::Stack;
 use crate::base::fault::Fault;
@@ -9,10 +9,10 @@ pub const UNUSED: u32 = 0;
 pub const LIVE: u32 = 1;
 pub const FREED: u32 = 2;
 
-/// What the rest of a block's page holds while the block is live.
+/// The byte that fills the rest of a block's page while the block is live.
 const PATTERN: u8 = 0xA7;
 
-/// Who did something with a block, and when.
+/// The thread that did something with a block, the time, and the stack.
 #[derive(Clone, Copy)]
 pub struct Trace {
     pub thread: u64,

@@ -12,7 +12,7 @@ pub struct Stack {
 
 impl Stack {
     pub const EMPTY: Stack = Stack { frames: [0; MOST_FRAMES], depth: 0 };
-    /// Where in it the frames lie, and how many there are.
+    /// Offsets in it of the frames, and of how many there are.
     pub const FRAMES: usize = core::mem::offset_of!(Self, frames);
     pub const DEPTH: usize = core::mem::offset_of!(Self, depth);
 

@@ -9,7 +9,7 @@ use crate::os::Os;
 
 impl<O: Os> Profile<O> {
     /// Writes all stacks that hold memory or ever did, and where the process's files are mapped. `within`: as
-    /// in `each_live`; what is written is written outside.
+    /// in `each_live`; the text is written outside.
     pub fn put(&self, os: &O, sink: &mut dyn Sink, within: impl Fn(&mut dyn FnMut())) {
         self.put_head(sink, true, &within);
         self.put_stacks(sink, within);
@@ -46,7 +46,7 @@ impl<O: Os> Profile<O> {
         });
     }
 
-    /// Where the process's files are mapped.
+    /// Writes where the process's files are mapped.
     pub fn put_mappings(&self, os: &O, sink: &mut dyn Sink) {
         put_str(sink, "\nMAPPED_LIBRARIES:\n");
         os.read_through(c"/proc/self/maps", &mut |piece| sink.put(piece));

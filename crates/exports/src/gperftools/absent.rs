@@ -1,6 +1,6 @@
 //! Parts of gperftools that are not here. Programs that call them start and run, and are told once.
 //!
-//! The CPU profiler is another library (libprofiler.so.0): where the process has it, calls are passed on.
+//! The CPU profiler is another library (libprofiler.so.0): if the process has it, calls are passed on.
 
 use super::say::Once;
 use super::theirs;

@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int};
 macro_rules! c_api {
     ($( $name:ident = $method:ident($( $argument:ident: $kind:ty ),*) -> $result:ty; )+) => { $(
         /// # Safety
-        /// What the method of this name asks for.
+        /// As the method of this name asks for.
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe)]
         pub unsafe extern "C" fn $name($( $argument: $kind ),*) -> $result {
@@ -39,7 +39,7 @@ c_api! {
 macro_rules! c_api_without_result {
     ($( $name:ident = $method:ident($( $argument:ident: $kind:ty ),*); )+) => { $(
         /// # Safety
-        /// What the method of this name asks for.
+        /// As the method of this name asks for.
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe)]
         pub unsafe extern "C" fn $name($( $argument: $kind ),*) {

@@ -1,4 +1,4 @@
-// What must be C++: adding to the std::string and std::vector of a program, whose layout only the compiler knows.
+// The part that must be C++: adding to a program's std::string and std::vector, whose layout only the compiler knows.
 //
 // libstdc++ is not linked. Its templates are compiled into this object (build.rs says why), memory comes from our own
 // operator new, and what it calls when a container grows beyond all bounds is weak: a program that owns a container

@@ -1,5 +1,5 @@
-//! The interface of gperftools 2.10 to 2.18 on our heap: what programs that are linked with libtcmalloc.so.4, or with it
-//! under one of its other names (scripts/stand-ins), ask for.
+//! The interface of gperftools 2.10 to 2.18 on our heap, for programs that are linked with libtcmalloc.so.4, or with it
+//! under one of its other names (scripts/stand-ins).
 //!
 //! Each file uses those in rows below it; `tests/layers_of_exports.rs` reads this picture.
 //!
@@ -9,7 +9,7 @@
 //! methods                     the virtual functions of MallocExtension
 //! rate report                 release rate, GetStats
 //! properties                  the numeric properties
-//! profile absent stacks       HeapProfiler*; what is not there: CPU profiler, hooks, leak checker; GetStackTrace
+//! profile absent stacks       HeapProfiler*; parts not there: CPU profiler, hooks, leak checker; GetStackTrace
 //! variables                   TCMALLOC_*
 //! old_profiles theirs         files of earlier runs; gperftools' own library, where it is in the process too
 //! layout say                  class MallocExtension as the C++ ABI lays it out; lines on stderr

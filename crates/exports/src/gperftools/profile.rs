@@ -14,9 +14,9 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering}
 use vcmalloc_core::base::text::{Buffer, Sink, put_decimal, put_str};
 use vcmalloc_core::os::Os;
 
-/// What goes on. A change under way carries the process that makes it: where a child of fork finds one of its parent,
-/// the thread that makes it is not there and will not end it. No lock: a handler that comes here, and a child, never
-/// wait.
+/// The state of the profile. A change under way carries the process that makes it: if a child of fork finds one of
+/// its parent, the thread that makes it is not there and will not end it. No lock: a handler that comes here, and a
+/// child, never wait.
 static STATE: AtomicU64 = AtomicU64::new(IDLE);
 const IDLE: u64 = 0;
 const RUNNING: u64 = 1;
@@ -75,7 +75,7 @@ fn start(prefix: &[u8]) {
     STARTED_BY.store(process(), Ordering::Relaxed);
     STARTS.fetch_add(1, Ordering::Relaxed);
     let runs = heap().start_profile(0);
-    // Pairs with the Acquire in `is_running`: who sees it run sees its prefix.
+    // Pairs with the Acquire in `is_running`: a thread that sees it run sees its prefix.
     STATE.store(if runs { RUNNING } else { IDLE }, Ordering::Release);
     say(&[if runs { "Starting tracking the heap (sampled)" } else { "no memory for a heap profile" }]);
 }

@@ -1,8 +1,8 @@
 //! The numeric properties, by name, with the meaning that gperftools gives them.
 //!
 //! `generic.heap_size` less `tcmalloc.pageheap_unmapped_bytes` is what the heap holds in memory: Ceph steers
-//! its caches by it, every second, so both come from counters. Where we have no such thing the answer is 0,
-//! not "unknown": the program asked for an amount, and there is none of it.
+//! its caches by it, every second, so both come from counters. If we have no such thing the answer is 0, not
+//! "unknown": the program asked for an amount, and there is none of it.
 
 use crate::heap;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -115,8 +115,8 @@ fn set_cache_limit(bytes: u64) -> bool {
     set_option("cache_limit", bytes, "")
 }
 
-/// What the program wants a thread's cache to have at least. There are no caches of threads, so it is remembered and
-/// changes nothing.
+/// The bytes that the program wants a thread's cache to have at least. There are no caches of threads, so it is
+/// remembered and changes nothing.
 static LEAST_CACHE: AtomicU64 = AtomicU64::new(0);
 
 fn least_cache() -> u64 {

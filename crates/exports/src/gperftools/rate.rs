@@ -28,7 +28,7 @@ pub fn get() -> f64 {
     }
 }
 
-/// What was set is remembered as it was said, also where the delay has no such value.
+/// Sets the rate, which is remembered as it was said, also where the delay has no such value.
 pub fn set(rate: f64) {
     RATE.store(rate.to_bits(), Ordering::Relaxed);
     let milliseconds = if rate > LEAST_RATE { 1000.0 / rate } else { MOST_DELAY };
@@ -37,7 +37,7 @@ pub fn set(rate: f64) {
     if never {
         properties::set_option("retain", 1, "T");
     } else if heap().options.get(OptionId::retain) == 1 << 40 {
-        // What rate 0 had set; any other value is the operator's.
+        // Set by rate 0; any other value is the operator's.
         properties::set_aggressive(1);
         properties::set_aggressive(0);
     }
@@ -45,7 +45,7 @@ pub fn set(rate: f64) {
 
 /// The last time that a release was asked for, in nanoseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
-/// Who asks again within this time asks regularly, as an OSD does each second.
+/// A program that asks again within this time asks regularly, as an OSD does each second.
 const SOON: u64 = 10 * SECOND;
 /// Free bytes in caches and spans that the last search left there.
 static LEFT: AtomicU64 = AtomicU64::new(0);
@@ -86,7 +86,7 @@ fn is_worth_a_search() -> bool {
         return false;
     }
     let (live, free) = below_pages();
-    // What was in use meanwhile may be given back when it is free again.
+    // Memory that was in use meanwhile may be given back when it is free again.
     free > LEFT.fetch_min(free, Ordering::Relaxed) + live / LIVE_PART + LEAST_LEFT
 }
 

@@ -51,7 +51,7 @@ pub unsafe extern "C" fn get_stack_frames(
 /// The context of a signal handler is not needed: its frames come first, as the interface allows.
 ///
 /// # Safety
-/// What `get_stack_trace` asks for.
+/// As `get_stack_trace` asks for.
 #[unsafe(export_name = "_Z24GetStackTraceWithContextPPviiPKv")]
 pub unsafe extern "C" fn get_stack_trace_with_context(
     result: *mut Pointer,
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn get_stack_trace_with_context(
 }
 
 /// # Safety
-/// What `get_stack_frames` asks for.
+/// As `get_stack_frames` asks for.
 #[unsafe(export_name = "_Z25GetStackFramesWithContextPPvPiiiPKv")]
 pub unsafe extern "C" fn get_stack_frames_with_context(
     result: *mut Pointer,

@@ -1,4 +1,4 @@
-//! gperftools' own library in the process: one that a plugin needs, or that came by dlopen.
+//! gperftools' own library in the process, because a plugin needs it, or because it came by dlopen.
 //!
 //! Its functions are never called, ours come first; but its constructors run, and register an extension of
 //! the heap that nobody uses.

@@ -1,4 +1,4 @@
-//! The restartable sequences. What is written for a machine lies in the file of its name.
+//! The restartable sequences. The code for each machine lies in the file of its name.
 //!
 //! A sequence works on the slab of the virtual CPU that the thread runs on and ends in one store, the commit.
 //! If the kernel interrupts it before that - preemption, migration, signal - it does not go on: it jumps to
@@ -6,7 +6,7 @@
 //! have touched the slab, and an aborted sequence has changed nothing that counts (entries above `top` do
 //! not).
 //!
-//! What the kernel's ABI asks for (Documentation, `rseq(2)`): the address of a descriptor {start, length,
+//! The kernel's ABI asks for this (Documentation, `rseq(2)`): the address of a descriptor {start, length,
 //! abort} is stored in the thread's area before the sequence starts; the abort address follows the signature
 //! that glibc registered. Nothing else of the area is written. A descriptor left behind does no harm: the
 //! kernel looks at it only where the interrupted instruction lies inside its range.
@@ -25,7 +25,7 @@ use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
 #[cfg(target_arch = "x86_64")]
 use core::mem::offset_of;
 
-/// What the sequences need. Zeroed means "no sequences": every operation fails.
+/// The words that the sequences need. Zeroed means "no sequences": every operation fails.
 pub struct Front {
     /// Slabs in the table; 0 while there are no sequences.
     cpus: AtomicU32,
@@ -61,7 +61,7 @@ mod label {
     pub const NOTHING: u32 = 668;
 }
 
-/// Where the words of a front lie, for the sequences in `whole`.
+/// Offsets of a front's words, for the sequences in `whole`.
 #[cfg(target_arch = "x86_64")]
 impl Front {
     pub const CPUS: usize = offset_of!(Front, cpus);
@@ -72,8 +72,8 @@ impl Front {
 }
 
 impl Front {
-    /// Where the word lies that sends every request to the slow path when it is zero: 8 bytes, by which this process can be rung
-    /// from outside.
+    /// Offset of the word that sends every request to the slow path when it is zero: 8 bytes, by which this process can
+    /// be rung from outside.
     pub const RING: Option<usize> = Some(core::mem::offset_of!(Front, direct));
 
     pub const fn new() -> Self {
@@ -91,7 +91,7 @@ impl Front {
         self.area.store(area as usize, Ordering::Relaxed);
         self.index.store(index as usize, Ordering::Relaxed);
         self.slabs.store(slabs, Ordering::Relaxed);
-        // Release: who sees the number of slabs sees the rest.
+        // Release: a thread that sees the number of slabs sees the rest.
         self.cpus.store(cpus as u32, Ordering::Release);
         self.set_direct(true);
     }
@@ -156,7 +156,7 @@ impl Front {
         self.cpus.load(Ordering::Acquire) != 0
     }
 
-    /// Where the thread's area lies, from the thread pointer, while the sequences are on.
+    /// Offset of the thread's area from the thread pointer, while the sequences are on.
     pub fn area_in_use(&self) -> Option<isize> {
         self.is_on().then(|| self.area.load(Ordering::Relaxed) as isize)
     }

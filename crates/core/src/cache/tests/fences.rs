@@ -4,7 +4,7 @@
 use super::*;
 use std::cell::{Cell, RefCell};
 
-/// What could be seen while a fence was under way.
+/// Blocks that could be seen while a fence was under way.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Seen {
     /// Blocks that were cached.

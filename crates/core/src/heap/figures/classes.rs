@@ -1,4 +1,4 @@
-//! What each class holds, and what of it is in memory.
+//! The blocks that each class holds, and the bytes of it that are in memory.
 
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::heap::Heap;
@@ -18,7 +18,7 @@ pub struct ClassStats {
 }
 
 impl<O: Os> Heap<O> {
-    /// What one class holds; nothing in a signal handler that interrupted the heap.
+    /// The blocks of one class; none in a signal handler that interrupted the heap.
     pub fn class_stats(&self, class: SizeClass) -> ClassStats {
         self.inside(|| self.class_stats_inside(class)).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! Figures that a program may ask for every second: sums of counters, with no look at each page.
 //!
-//! Where `Stats` asks the system which pages are in memory, `Committed` counts what the heap has taken and
-//! not given back. The two differ by pages of blocks that nobody has touched yet.
+//! `Stats` asks the system which pages are in memory; `Committed` counts what the heap has taken and not given back.
+//! The two differ by pages of blocks that nobody has touched yet.
 
 use super::classes::ClassStats;
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -24,18 +24,18 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// What can be in memory.
+    /// The bytes that can be in memory.
     pub fn bytes(&self) -> u64 {
         (self.in_spans + self.free).saturating_sub(self.given_back_in_spans)
     }
 
-    /// What is mapped and has no memory: never touched, or given back.
+    /// The bytes that are mapped and have no memory: never touched, or given back.
     pub fn uncommitted(&self) -> u64 {
         self.mapped.saturating_sub(self.bytes())
     }
 }
 
-/// Where the blocks are, in bytes, with or without memory.
+/// The bytes of blocks in each tier, with or without memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Tiers {
     /// In use; without guarded blocks, which lie elsewhere.
@@ -43,7 +43,7 @@ pub struct Tiers {
     pub vcpu_caches: u64,
     pub transfer: u64,
     pub free_in_spans: u64,
-    /// What spans have behind their last block.
+    /// The rest of spans behind their last block.
     pub span_tails: u64,
     /// Freed, and with the policy, which keeps blocks back.
     pub quarantined: u64,
@@ -79,8 +79,8 @@ pub enum RangeState {
     GivenBack,
 }
 
-// What takes a lock is noted as inside the heap: a signal handler that comes meanwhile and allocates must not wait for
-// it. In a handler that interrupted the heap itself these figures are zeros.
+// A function that takes a lock is noted as inside the heap: a signal handler that comes meanwhile and allocates must
+// not wait for it. In a handler that interrupted the heap itself these figures are zeros.
 impl<O: Os> Heap<O> {
     pub fn committed(&self) -> Committed {
         let pages = self.inside(|| self.pages.stats()).unwrap_or_default();
@@ -92,7 +92,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What upkeep did since the start.
+    /// The work of upkeep since the start.
     pub fn maintenance(&self) -> Done {
         self.upkeep.done()
     }
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!((stats.metadata, stats.live - stats.guarded), (heap.metadata_bytes(), heap.tiers().live));
         let (committed, guarded) = (heap.committed(), heap.guarded_bytes());
         assert!(guarded > 0 && heap.profile_stats().live_samples > 0);
-        // What is committed and not in memory are pages of blocks that nobody has written.
+        // The bytes committed and not in memory are pages of blocks that nobody has written.
         assert!(committed.bytes() + guarded + stats.metadata >= stats.resident);
     }
 

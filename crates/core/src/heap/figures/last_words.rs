@@ -1,4 +1,4 @@
-//! What the last words of the process say, and where they go (docs/design/last-words.md).
+//! The text of the process's last words, and where it goes (docs/design/last-words.md).
 //!
 //! A heap profile in gperftools' text, which every pprof reads; all else stands in it as comments.
 
@@ -11,10 +11,10 @@ use core::ffi::CStr;
 
 /// A path in which the process's number and name are written out, and more behind it.
 const ROOM: usize = 2 * PATH_BYTES;
-/// What is written of the program's name.
+/// The part of the program's name that is written.
 const NAME_BYTES: usize = 16;
 
-/// What a slow path calls, in which nobody knows this file.
+/// Called by a slow path, which does not know this file.
 pub fn write<O: Os>(heap: &Heap<O>, reasons: u32) -> Result<(), u32> {
     heap.write_last_words(reasons)
 }
@@ -115,7 +115,7 @@ impl<O: Os> Heap<O> {
         put_str(sink, "\n");
     }
 
-    /// What the process and its group hold, beside the heap.
+    /// Writes what the process and its group hold, beside the heap.
     fn put_surroundings(&self, sink: &mut dyn Sink) {
         let mut put = |label: &str, bytes: Option<usize>| {
             if let Some(bytes) = bytes {

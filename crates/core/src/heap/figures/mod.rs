@@ -1,4 +1,4 @@
-//! What the heap tells about itself.
+//! The heap's figures about itself.
 
 mod classes;
 mod counters;

@@ -1,4 +1,4 @@
-//! What the heap holds: one traversal feeds text, JSON, `mallinfo2`, `malloc_info` and the C API.
+//! Figures of all that the heap holds: one traversal feeds text, JSON, `mallinfo2`, `malloc_info` and the C API.
 //!
 //! The *bridge* leads from what the program asked for to what the system counts as resident, term by term:
 //!
@@ -123,7 +123,7 @@ impl<O: Os> Heap<O> {
         if self.state.load(Ordering::Acquire) != READY {
             return stats;
         }
-        // Who asks is to see the bound that will hold, not the one before there was use for more.
+        // The caller is to see the bound that will hold, not the one before there was use for more.
         self.upkeep.settle_bound(&self.below_upkeep());
         let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
         let quarantined = self.quarantined.large();

@@ -9,7 +9,7 @@ use crate::options::{self, OptionId};
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
-    /// The statistics for a reader. Who calls names itself before.
+    /// The statistics for a reader. The caller names itself before.
     pub fn put_stats_text(&self, sink: &mut dyn Sink) {
         let stats = self.stats();
         let mut name = [0u8; 16];
@@ -95,8 +95,8 @@ impl<O: Os> Heap<O> {
         text::put_str(sink, "]}\n");
     }
 
-    /// What a release gave, and what holds the rest: the classes whose spans keep most beside their live
-    /// blocks.
+    /// Writes what a release gave, and what holds the rest: the classes whose spans keep most beside
+    /// their live blocks.
     pub fn put_release_report(&self, sink: &mut dyn Sink, given: usize) {
         let stats = self.stats();
         text::put_str(sink, "vcmalloc: gave back ");

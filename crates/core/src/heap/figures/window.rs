@@ -1,4 +1,4 @@
-//! The description of a heap's numbers that a library carries, for who reads them from outside the process
+//! The description of a heap's numbers that a library carries, for readers outside the process
 //! (docs/design/window.md). Constant: nothing of it is written or read by the process itself.
 
 use super::Quarantined;
@@ -20,7 +20,7 @@ pub const MAGIC: [u8; 8] = *b"vcm-wndw";
 pub const VERSION: u32 = 1;
 const BUILD_BYTES: usize = 64;
 
-/// What a reader begins with.
+/// The structure that a reader begins with.
 #[repr(C)]
 pub struct Window {
     pub magic: [u8; 8],
@@ -42,14 +42,14 @@ pub struct Window {
 // SAFETY: constant, and nothing is done with the addresses in this process.
 unsafe impl Sync for Window {}
 
-/// What a reader must know of a class; all 0 where it has no blocks.
+/// The facts that a reader must know of a class; all 0 if it has no blocks.
 #[repr(C)]
 pub struct ClassShape {
     pub block_bytes: u32,
     pub span_bytes: u32,
     /// Blocks of a span.
     pub blocks: u32,
-    /// Where its arrays begin in a slab.
+    /// The starts of its arrays in a slab.
     pub small_array_at: u32,
     pub big_array_at: u32,
 }
@@ -154,7 +154,7 @@ mod tests {
             let place = self.place(name);
             assert!(index < place.count as usize);
             let address = base + place.offset as usize + index * place.stride as usize;
-            // SAFETY: a number of this width lies there: what is tested; the heap stands still.
+            // SAFETY: a number of this width lies there, as this test is to prove; the heap stands still.
             unsafe {
                 match place.width {
                     1 => *core::ptr::with_exposed_provenance::<u8>(address) as u64,
@@ -262,7 +262,7 @@ mod tests {
         let slots = reader.of_heap("cache.slots");
         let tables = reader.place("cache.tables_at").offset + slots * reader.place("cache.slot_bytes").offset;
         named += tables.next_multiple_of(1 << 16);
-        // Which a reader outside does not count: a page for each 2,048 blocks of no bytes.
+        // Not counted by a reader outside: a page for each 2,048 blocks of no bytes.
         named += heap.empties.notes().1 as u64;
         let mut told = 0;
         heap.each_metadata(|_, bytes| told += bytes as u64);

@@ -1,4 +1,4 @@
-//! What programs do with blocks, each step checked.
+//! Operations on blocks, each step checked.
 
 use super::frame::is_said;
 use super::{Hardened, MOST_BYTES};
@@ -76,7 +76,7 @@ impl<O: Os> Blocks for Hardened<O> {
         }
         let attempt = || self.heap.obeyed(self.make(align, bytes));
         let block = match attempt() {
-            // What waits in quarantine may be what is missing.
+            // Blocks that wait in quarantine may be what is missing.
             0 if !self.heap.is_aborting() => {
                 self.empty_quarantine();
                 attempt()
@@ -126,7 +126,7 @@ impl<O: Os> Blocks for Hardened<O> {
         self.take_back_fast(address, Maker::Malloc, None)
     }
 
-    /// Whoever says a size may say an alignment too.
+    /// A caller that says a size may say an alignment too.
     #[inline(always)]
     fn free_sized_fast(&self, _: usize, _: usize) -> bool {
         false

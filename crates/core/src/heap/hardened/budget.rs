@@ -1,6 +1,6 @@
 //! How many blocks a second may have guard pages.
 //!
-//! One word, the time from which on the budget is whole again. Each block moves it by its share of a second; where it
+//! One word, the time from which on the budget is whole again. Each block moves it by its share of a second; if it
 //! would lie more than a second ahead there is nothing left. So at any time as many blocks as the rate says may come at
 //! once, and no more than twice as many in any second.
 
@@ -17,7 +17,7 @@ impl Budget {
         Budget { whole_at: AtomicU64::new(0) }
     }
 
-    /// Takes one of `rate` a second, if one is left. Without a lock: where two threads meet, one of them goes without.
+    /// Takes one of `rate` a second, if one is left. Without a lock: if two threads meet, one of them goes without.
     pub fn takes_one(&self, rate: u64, now: impl Fn() -> u64) -> bool {
         if rate == 0 {
             return false;

@@ -1,6 +1,6 @@
 //! Copies that the C library is asked for: looked at before a byte of a small block is written.
 //!
-//! A large block has guards, or its canary when it is freed; what is no block's is nobody's business here.
+//! A large block has guards, or its canary when it is freed; memory that is no block's is not looked at.
 
 use super::Hardened;
 use super::frame;
@@ -11,7 +11,7 @@ use crate::class::{MIN_ALIGN, SizeClass};
 use crate::os::Os;
 
 impl<O: Os> Hardened<O> {
-    /// What is wrong with a write of `bytes` from `address` on, if that is among small blocks.
+    /// The misuse in a write of `bytes` from `address` on, if that is among small blocks.
     #[inline]
     pub(super) fn look_at_copy(&self, address: usize, bytes: usize) -> Result<(), Misuse> {
         let class = self.heap.pages.class_of(address);
@@ -40,7 +40,7 @@ impl<O: Os> Hardened<O> {
                 false => Err(outside(address, (user, had))),
             };
         }
-        // A block whose frame is damaged is told when it is freed; one that a slow path holds is no block yet.
+        // A block whose frame is damaged is told when it is freed; a block that a slow path holds is none yet.
         let mut users = (start..start + length).step_by(MIN_ALIGN);
         let state = |user: usize| self.state_of(user);
         if users.clone().any(|user| state(user).is_live()) {

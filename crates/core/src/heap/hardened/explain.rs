@@ -1,4 +1,4 @@
-//! What an access means that the system refused.
+//! The meaning of an access that the system refused.
 
 use super::frame::FRONT;
 use super::states::State;

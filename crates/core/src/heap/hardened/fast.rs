@@ -1,7 +1,7 @@
 //! The usual way of a small block, where all is as it should be and nobody watches.
 //!
-//! Whatever is not leaves it before anything has changed: the ordinary way looks again, and says what it is. So nothing here
-//! has words for a misuse but that of memory which was written to while it was free.
+//! Any other case leaves it before anything has changed: the ordinary way looks again, and says what it is. So nothing
+//! here has words for a misuse but that of memory which was written to while it was free.
 
 use super::frame::{self, FRONT, Frame, Plain, TAIL_LEAST};
 use super::states::State;

@@ -1,12 +1,11 @@
-//! What stands around a block: sixteen bytes before it that say what was asked for, and a canary behind its
-//! last byte.
+//! The frame around a block: sixteen bytes before it that say what was asked for, and a canary behind its last byte.
 //!
 //! ```text
 //!   | what, canary |  the bytes that were asked for  | tail canary |
 //!   -16           user                          user + bytes
 //! ```
 //!
-//! Where an alignment would otherwise take a block of twice the memory, what and canary stand at the end of that memory
+//! If an alignment would otherwise take a block of twice the memory, what and canary stand at the end of that memory
 //! instead, and the block begins where it does:
 //!
 //! ```text
@@ -15,7 +14,7 @@
 //! ```
 //!
 //! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or
-//! changed. No byte of a canary is ASCII, 0 or 255: what programs write by accident is never mistaken for it.
+//! changed. No byte of a canary is ASCII, 0 or 255: bytes that programs write by accident are never mistaken for it.
 
 use crate::base::fault::Maker;
 use crate::base::sync::{AtomicU64, Ordering};
@@ -42,7 +41,7 @@ const FURTHER_SHIFT: u32 = BEHIND_SHIFT + 1;
 /// The most that `further` may be.
 pub const MOST_FURTHER: usize = (1 << (u64::BITS - FURTHER_SHIFT)) - 1;
 
-/// What was asked for.
+/// The request for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     pub bytes: usize,
@@ -83,8 +82,8 @@ impl Frame {
     }
 
     /// True where an operator new of libstdc++'s that was asked for `bytes` at a multiple of `align` may have
-    /// asked malloc's family for this: for one byte at least; where an alignment is given, for that of a
-    /// pointer at least, and for a multiple of it (libsupc++/new_op.cc, new_opa.cc).
+    /// asked malloc's family for this: for one byte at least; if an alignment is given, for that of a pointer
+    /// at least, and for a multiple of it (libsupc++/new_op.cc, new_opa.cc).
     pub fn serves_foreign_new(self, bytes: usize, align: usize) -> bool {
         let aligns = [align.max(1), align.max(size_of::<usize>())];
         self.maker == Maker::Malloc
@@ -97,7 +96,7 @@ impl Frame {
         if self.behind { 0 } else { FRONT.max(1 << self.laid) }
     }
 
-    /// Where what and canary of the block at `user` stand, which has `room` behind its bytes.
+    /// The place of what and canary of the block at `user`, which has `room` behind its bytes.
     pub fn place(self, user: usize, room: usize) -> usize {
         if self.behind { user + self.bytes + room } else { user - FRONT }
     }
@@ -155,8 +154,8 @@ pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usiz
     tail
 }
 
-/// What a tail of eight bytes or more consists of: four words, of which those that reach its end overlap. Without a branch:
-/// how long a tail is differs from block to block.
+/// The words of a tail of eight bytes or more: four, of which those that reach its end overlap. Without a branch: how
+/// long a tail is differs from block to block.
 #[inline(always)]
 fn tail_words(canary: u64, tail: usize) -> [(usize, u64); TAIL_MOST / WORD] {
     let last = tail - WORD;
@@ -229,7 +228,7 @@ pub unsafe fn plain(secret: u64, user: usize, maker: Maker, block_bytes: usize) 
     (changed == 0).then_some(Plain { bytes, written: FRONT + bytes + tail })
 }
 
-/// What `plain` found.
+/// The findings of `plain`.
 #[derive(Clone, Copy)]
 pub struct Plain {
     pub bytes: usize,

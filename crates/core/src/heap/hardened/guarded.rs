@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The first guard has a random number of pages. A block ends as close to its guard as its alignment allows. A freed run gives its memory back, loses all
-//! access, and waits so until others have been freed. Where the system refuses, or the process has many such
-//! blocks, there are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
+//! access, and waits so until others have been freed. If the system refuses, or the process has many such blocks, there
+//! are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
 
 use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
@@ -171,7 +171,7 @@ impl<O: Os> Hardened<O> {
         let page = self.heap.os.page_bytes();
         let fits = layout.user + page < layout.align;
         let pages = if fits { random >> 32 & 1 } else { 0 };
-        // Where a freed run was nobody knows what of it has no memory: near a limit it counts.
+        // In the place of a freed run nobody knows which parts have no memory: near a limit they count.
         let most = if self.was_short() { 0 } else { frame::MOST_FURTHER };
         random % (most + 1) * layout.align + pages * page
     }
@@ -191,7 +191,7 @@ impl<O: Os> Hardened<O> {
         ((live.user & !(run_align - 1)) - live.frame.further * run_align, body)
     }
 
-    /// Where the second guard of a live block begins.
+    /// The start of a live block's second guard.
     pub(super) fn guard_of(&self, live: &Live) -> usize {
         round_up(live.user + live.frame.bytes, self.heap.os.page_bytes())
     }
@@ -238,7 +238,7 @@ impl<O: Os> Hardened<O> {
         if self.is_short() { COUNTED_APART } else { LONGEST_WAITING }
     }
 
-    /// What lies between guards and canaries was never anybody's: it is zero.
+    /// The bytes between guards and canaries were never anybody's: they are zero.
     fn check_slack(&self, live: &Live, body: usize, guard: usize) -> Result<(), Misuse> {
         let end = live.user + live.frame.bytes;
         let behind = round_up(end + frame::TAIL_MOST, 8).min(guard);
@@ -282,7 +282,7 @@ impl<O: Os> Hardened<O> {
     }
 
     /// A run that is stuck with its guards as far apart as this layout has them, and by how many bytes its first one is
-    /// longer. Those that can be opened by now are given back.
+    /// longer. Runs that can be opened by now are given back.
     fn reuse(&self, layout: Layout, align: usize) -> Option<(usize, usize)> {
         let page = self.heap.os.page_bytes();
         let further = Cell::new(0);

@@ -1,4 +1,4 @@
-//! Looking at a block: what its mark and its frame say, and what is wrong with an address that is none's.
+//! Looks at blocks by their marks and frames, and tells the misuse of an address that is none's.
 
 use super::frame::{self, FRONT, TAIL_LEAST};
 use super::states::State;
@@ -122,7 +122,7 @@ impl<O: Os> Hardened<O> {
         }
     }
 
-    /// What is wrong with an address that is not that of a live block.
+    /// The misuse at an address that is not that of a live block.
     #[cold]
     pub(super) fn no_block(&self, address: usize, state: State) -> Misuse {
         let class = self.heap.pages.class_of(address);
@@ -164,7 +164,7 @@ impl<O: Os> Hardened<O> {
     }
 }
 
-/// Where what and canary of a live block stand.
+/// The place of what and canary of a live block.
 #[inline(always)]
 pub(super) fn place_of(user: usize, class: SizeClass, state: State) -> usize {
     match state {

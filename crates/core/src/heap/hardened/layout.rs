@@ -1,10 +1,10 @@
-//! Where a block and its guards lie in a run.
+//! The places of a block and its guards in a run.
 
 use super::frame::FRONT;
 use crate::base::round_up;
 use crate::class::UNIT_BYTES;
 
-/// Where the parts of a run for one block lie, from the run's start.
+/// Offsets of the parts of a run for one block, from the run's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     pub align: usize,

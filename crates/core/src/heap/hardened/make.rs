@@ -52,8 +52,8 @@ impl<O: Os> Hardened<O> {
         Ok(user)
     }
 
-    /// Whether pages of a block that are not in memory are brought in before it is looked at. Where memory is plenty a large block
-    /// of which little will be written takes little, until it is freed.
+    /// Whether pages of a block that are not in memory are brought in before it is looked at. If memory is plenty, a
+    /// large block of which little will be written takes little, until it is freed.
     fn is_brought_in(&self, class: SizeClass) -> bool {
         class.block_bytes() <= MOST_SMALL || self.was_short()
     }

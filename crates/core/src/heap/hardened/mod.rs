@@ -88,7 +88,7 @@ impl Live {
 }
 
 impl<O: Os> Hardened<O> {
-    /// Where the heap of this policy lies, of one that lies there.
+    /// The address of the heap in the policy at `policy`.
     pub const fn heap_of(policy: *const Self) -> *const Heap<O> {
         policy.wrapping_byte_add(core::mem::offset_of!(Self, heap)).cast()
     }
@@ -97,7 +97,7 @@ impl<O: Os> Hardened<O> {
         Self::over(Heap::new(os))
     }
 
-    /// One that a profile can be taken of.
+    /// A policy that a profile can be taken of.
     pub const fn with_hooks(os: O, hooks: Hooks) -> Self {
         Self::over(Heap::with_hooks(os, hooks))
     }

@@ -1,13 +1,14 @@
-//! Where freed blocks wait before they may be handed out again, and from where they come back in no order.
+//! Freed blocks wait here before they may be handed out again, and come back in no order.
 //!
 //! For each class two banks of places, filled in turns. A block that enters takes the place of the one that entered two
 //! rounds before, and each round goes through its bank in another order, which nobody can know. So a block waits for as
 //! many frees as a bank is long, and up to three times as many.
 //!
 //! Each virtual CPU has a shard of its own, in which blocks enter by a restartable sequence. An interrupted one may have
-//! counted a turn without its exchange: that place is left out of one round. Who empties such a shard closes it and fences
-//! first, as the caches do. Threads without sequences, and those that find their shard closed, share other shards, in
-//! which a block enters and leaves by one exchange of one word. So a signal handler or a fork finds nothing half done.
+//! counted a turn without its exchange: that place is left out of one round. A thread that empties such a shard closes
+//! it and fences first, as the caches do. Threads without sequences, and those that find their shard closed, share
+//! other shards, in which a block enters and leaves by one exchange of one word. So a signal handler or a fork finds
+//! nothing half done.
 
 use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ const MAP_STEP: usize = 64 << 10;
 
 /// The places of a bank, as a power of two.
 const fn places_shift(block_bytes: usize) -> u32 {
-    // What waits is cold when it is looked at again: all classes together should fit a second-level cache.
+    // Waiting blocks are cold when they are looked at again: all classes together should fit a second-level cache.
     const BYTES: usize = 8 << 10;
     if block_bytes > super::MOST_SMALL {
         return 0;
@@ -41,8 +42,8 @@ const fn places_shift(block_bytes: usize) -> u32 {
     }
 }
 
-/// What a shard has for a class: its turn, then its two banks. The word of the turn says in its lowest bits which place it is
-/// about, so that who comes next has not to wait for the arithmetic.
+/// A shard's part for a class: its turn, then its two banks. The word of the turn says in its lowest bits which place
+/// it is about, so that the next thread has not to wait for the arithmetic.
 #[derive(Clone, Copy)]
 struct Banks {
     /// The word of the turn.
@@ -156,7 +157,7 @@ impl Quarantine {
         word(shard, banks.place(shard, before >> PLACE_BITS)).swap(block, Ordering::AcqRel)
     }
 
-    /// Takes everything out, but for what the system does not let us have: where it refuses to stop the sequences.
+    /// Takes everything out, but for the blocks that the system withholds when it refuses to stop the sequences.
     pub fn empty<O: Os>(&self, os: &O, mut take: impl FnMut(usize)) {
         for place in &self.shared {
             take_all(place.load(Ordering::Acquire), |place| place.swap(0, Ordering::AcqRel), &mut take);
@@ -167,7 +168,7 @@ impl Quarantine {
     fn empty_own<O: Os>(&self, os: &O, take: &mut impl FnMut(usize)) {
         let number = os.process_number() + 1;
         let before = self.emptying.load(Ordering::Relaxed);
-        // A child process has the word of a parent that was at it: what that closed is opened again here.
+        // A child process has the word of a parent that was at it: shards that the parent closed are opened again here.
         if before == number
             || self.emptying.compare_exchange(before, number, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
@@ -182,7 +183,7 @@ impl Quarantine {
             let stopped = os.fence_sequences();
             for place in made() {
                 let shard = place.load(Ordering::Relaxed) & !CLOSED;
-                // One that was made meanwhile is not closed.
+                // A shard that was made meanwhile is not closed.
                 if stopped && place.load(Ordering::Relaxed) & CLOSED != 0 {
                     take_all(shard, |place| place.swap(0, Ordering::Relaxed), take);
                 }

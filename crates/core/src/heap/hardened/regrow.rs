@@ -21,7 +21,7 @@ impl<O: Os> Hardened<O> {
         // SAFETY: these bytes are the owner's, who does not want them any more.
         unsafe { at_mut::<u8>(end).write_bytes(0, guard.min(before) - end) };
         if guard < before {
-            // Not by writing zeros: what nobody has touched takes no memory for that.
+            // Not by writing zeros: pages that nobody has touched take no memory for that.
             let is_gone = self.wipe(guard, before - guard);
             if live.frame.fenced {
                 self.heap.os.close_pages(guard, before - guard);
@@ -36,8 +36,8 @@ impl<O: Os> Hardened<O> {
         self.heap.inside(|| self.heap.pages.note_gone(run, start - run, end - run, gone));
     }
 
-    /// A run with as much free memory behind it as it takes itself, which is nobody's: who needs it has it.
-    /// None where that is near a limit.
+    /// A run with as much free memory behind it as it takes itself, which is nobody's: any block may take
+    /// it. None if that is near a limit.
     pub(super) fn place_with_room(&self, layout: Layout) -> Option<Fresh> {
         let Heap { os, pages, large, .. } = &self.heap;
         let room = layout.total.min(MOST_ROOM);
@@ -67,7 +67,7 @@ impl<O: Os> Hardened<O> {
                 return false;
             }
             if live.frame.fenced {
-                // Where the system refuses, the canary remains.
+                // If the system refuses, the canary remains.
                 os.close_pages(guard, run + self.run_bytes(run) - guard);
             }
         }

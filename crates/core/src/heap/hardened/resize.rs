@@ -38,7 +38,7 @@ impl<O: Os> Hardened<O> {
             false => self.allocate_aligned(align, bytes),
         };
         if block == 0 {
-            // What shrinks can stay, as long as there is no memory to move it to.
+            // A block that shrinks can stay, as long as there is no memory to move it to.
             let stays = bytes <= live.frame.bytes && self.resizes_in_place(&live, align, bytes);
             return if stays { address } else { 0 };
         }
@@ -112,7 +112,7 @@ impl<O: Os> Hardened<O> {
         }
         self.reframe(live, after);
         if self.heap.is_watched() {
-            // Who watches sees a free and an allocation.
+            // Watchers see a free and an allocation.
             self.heap.note_taken_back(live.user);
             self.heap.note_made(live.user, bytes);
         }
@@ -120,8 +120,8 @@ impl<O: Os> Hardened<O> {
     }
 }
 
-/// Copies to a fresh block, whose memory reads as zeros: where the old one does too, nothing is written and
-/// no memory taken.
+/// Copies to a fresh block, whose memory reads as zeros: zeros of the old one are not written and take no
+/// memory.
 fn copy_to_zeros(from: usize, to: usize, bytes: usize) {
     if bytes < SPARSE_FROM {
         return copy(from, to, bytes);

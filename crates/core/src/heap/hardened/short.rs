@@ -21,7 +21,7 @@ impl<O: Os> Hardened<O> {
     pub(super) fn is_short(&self) -> bool {
         let Some(soft) = self.heap.pages.limits.soft() else { return false };
         let was = self.was_short();
-        // Where somebody holds the lock it is as it was.
+        // If somebody holds the lock it is as it was.
         let Some(Some(footprint)) = self.heap.inside(|| self.heap.pages.footprint_now()) else { return was };
         let left = soft / if was { ENDS } else { BEGINS };
         let is = footprint + left > soft;

@@ -9,7 +9,7 @@ const BUSY: usize = 1;
 /// The runs: no more than can have guards. Zeroed there are none.
 pub struct Stuck {
     runs: [AtomicUsize; MOST_FENCED],
-    /// Where in each the guards are, in the caller's words; 0 where the whole run is closed.
+    /// The place of the guards in each, in the caller's words; 0 if the whole run is closed.
     guards: [AtomicUsize; MOST_FENCED],
     /// At least as many as there are, and places from the start that were ever used.
     count: AtomicUsize,
@@ -36,7 +36,7 @@ impl Stuck {
         if let Some((index, (place, its_guard))) = places.find(|(_, (place, _))| free(place)) {
             its_guard.store(guard, Ordering::Relaxed);
             self.used.fetch_max(index + 1, Ordering::Relaxed);
-            // Release pairs with the Acquire in `take`: who finds the run sees its guard.
+            // Release pairs with the Acquire in `take`: a thread that finds the run sees its guard.
             place.store(run, Ordering::Release);
         }
     }

@@ -24,7 +24,7 @@ impl<O: Os> Hardened<O> {
         if live.class.is_small() { self.retire(&live) } else { self.retire_guarded(&live) }
     }
 
-    /// Clears a small block and puts it into quarantine; what leaves for it goes back to the heap.
+    /// Clears a small block and puts it into quarantine; the block that leaves for it goes back to the heap.
     fn retire(&self, live: &Live) -> Result<(), Misuse> {
         let start = live.user - live.frame.front();
         let tail = self.room(live).min(frame::TAIL_MOST);
@@ -55,8 +55,8 @@ impl<O: Os> Hardened<O> {
             self.heap.quarantined.count(class, true);
         }
         if leaving != 0 {
-            // Every block is looked at again when it is handed out. One that without a budget would have had guards is
-            // looked at only then.
+            // Every block is looked at again when it is handed out. A block that without a budget would have had
+            // guards is looked at only then.
             if class.block_bytes() <= MOST_SMALL {
                 self.is_untouched(leaving, class)?;
             }

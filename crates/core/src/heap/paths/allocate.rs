@@ -20,7 +20,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What `allocate` does where the cache has a block; 0 otherwise.
+    /// A block for `allocate` if the cache has one; 0 otherwise.
     #[inline(always)]
     pub fn allocate_fast(&self, bytes: usize) -> usize {
         let block = self.cache.front.pop_for(bytes);
@@ -34,7 +34,7 @@ impl<O: Os> Heap<O> {
         self.cache.front.is_direct_for(bytes)
     }
 
-    /// What `allocate` does where the cache has no block, in this order:
+    /// Does the work of `allocate` if the cache has no block, in this order:
     ///
     /// 1. A request that is to be a sample gets a place of its own (`allocate_sample`).
     /// 2. A thread without sequences looks into its cache under a lock, and into nothing else; while somebody watches, any
@@ -45,8 +45,8 @@ impl<O: Os> Heap<O> {
     ///    become large enough to ask for them (`take_of_class`).
     /// 5. The cache looks once more, since the thread may be on another CPU by now; it asks for room, and takes a
     ///    batch from the transfer array, else from spans, of which the pages may have to make one (`Cache::refill`).
-    /// 6. Where that gave nothing, all that is cached or idle comes back, and step 5 is tried once more (`relieve`);
-    ///    for a large block only where it could be had then (`Upkeep::could_help`).
+    /// 6. If that gave nothing, all that is cached or idle comes back, and step 5 is tried once more (`relieve`); for a
+    ///    large block only where it could be had then (`Upkeep::could_help`).
     /// 7. With no lock held any more, upkeep does what is due: a tick, relief, a portion of what is too much
     ///    (`after_slow_path`).
     /// 8. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
@@ -89,7 +89,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What `allocate_aligned` does where the cache has a block; 0 otherwise.
+    /// A block for `allocate_aligned` if the cache has one; 0 otherwise.
     #[inline(always)]
     pub fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize {
         if !self.cache.front.is_direct() {
@@ -130,7 +130,7 @@ impl<O: Os> Heap<O> {
         .unwrap_or_else(|| self.allocate_in_emergency(bytes, align))
     }
 
-    /// What `allocate_zeroed` does where the cache has a block; 0 otherwise.
+    /// A block for `allocate_zeroed` if the cache has one; 0 otherwise.
     #[inline(always)]
     pub fn allocate_zeroed_fast(&self, count: usize, bytes: usize) -> usize {
         let Some(total) = count.checked_mul(bytes) else { return 0 };

@@ -13,7 +13,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What `free` does where the cache has a place; false otherwise.
+    /// Does the work of `free` if the cache has a place; false otherwise.
     #[inline(always)]
     pub fn free_fast(&self, address: usize) -> bool {
         match self.pages.class_of_allocated(address) {
@@ -22,8 +22,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What `free_fast` does for a block that the caller says was asked for with `bytes`; false also where that cannot
-    /// be seen at once.
+    /// Does the work of `free_fast` for a block that the caller says was asked for with `bytes`; false also if that
+    /// cannot be seen at once.
     #[inline(always)]
     pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
         match self.pages.class_of_allocated(address) {
@@ -35,14 +35,14 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What `free` does where the cache has no place, or the address is not one of a block of a class. The steps of
+    /// Does the work of `free` if the cache has no place, or the address is not one of a block of a class. The steps of
     /// `allocate_slow`, mirrored:
     ///
     /// 1. A thread without sequences looks into its cache under a lock, and into nothing else.
     /// 2. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there leaves the block for
     ///    later; in a process that aborts nothing is freed.
-    /// 3. What the address is decides the way: a block of a class, a large one, a guarded sample, emergency memory; or
-    ///    it is a misuse, and which one (`put_back`).
+    /// 3. The kind of the address decides the way: a block of a class, a large one, a guarded sample, emergency memory;
+    ///    or it is a misuse, and which one (`put_back`).
     /// 4. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
     ///    one whose last block this was goes back to the pages (`Cache::spill`).
     /// 5. With no lock held any more, upkeep does what is due (`after_slow_path`).

@@ -1,4 +1,4 @@
-//! Where a block goes: what is done inside a slow path of free.
+//! Takes a block back: the work inside a slow path of free.
 
 use crate::base::fault::{Fault, Misuse};
 use crate::class::SizeClass;

@@ -1,9 +1,9 @@
-//! What tells a freed block from a live one at its next free: a key in its second word, from free to malloc.
+//! The key that tells a freed block from a live one at its next free: in its second word, from free to malloc.
 //!
-//! The key is random for each process and mixed with the block's address, so that no copy of a freed block carries it. Where
-//! free finds it the block is freed twice, or a free of it was interrupted, or chance has written it: then it is looked for
-//! in the caches and in its span. Only blocks of up to 64 bytes have one: a program has usually just touched their only line, while the first line of a
-//! larger one may be far away (docs/decisions/0081).
+//! The key is random for each process and mixed with the block's address, so that no copy of a freed block carries it.
+//! If free finds it, the block is freed twice, or a free of it was interrupted, or chance has written it: then it is
+//! looked for in the caches and in its span. Only blocks of up to 64 bytes have one: a program has usually just touched
+//! their only line, while the first line of a larger one may be far away (docs/decisions/0081).
 
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::Ordering;
@@ -73,7 +73,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Whether a block that its span says it gave out carries its key. One that is live may, by chance or by an interrupted free.
+    /// Whether a block that its span says it gave out carries its key. A live block may, by chance or by an interrupted
+    /// free.
     #[inline(always)]
     pub(crate) fn looks_freed(&self, class: SizeClass, block: usize) -> bool {
         let key = self.key_of(class, block);
@@ -204,7 +205,7 @@ mod tests {
         heap.audit();
     }
 
-    /// Whichever way it went meanwhile: into the depth of a cache, that of another thread, the transfer array or its span.
+    /// On each way that it may go: into the depth of a cache, that of another thread, the transfer array or its span.
     #[test]
     fn a_block_that_was_freed_is_found_wherever_it_lies() {
         for make in [patient, with_sequences] {

@@ -7,8 +7,8 @@ use crate::os::Os;
 /// A block that realloc makes longer than this gets a run of its own, with room behind it: it is likely to
 /// grow again. From here on a copy costs more than the page heap, and a run wastes a quarter of itself at most.
 const GROWS_ON_FROM: usize = 24 << 10;
-/// Where so many blocks live that grew so and are no longer than a class, they grow in turns: none grows into the room behind it, and
-/// what each leaves behind fits nobody. Then classes serve them, of which an eighth is wasted at most.
+/// If so many blocks live that grew so and are no longer than a class, they grow in turns: none grows into the room
+/// behind it, and each leaves a hole that fits nobody. Then classes serve them, of which an eighth is wasted at most.
 const GROWING_IN_TURNS: u64 = 64;
 
 impl<O: Os> Heap<O> {
@@ -31,8 +31,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// What `reallocate` does for a block that has to lie at a multiple of `align`, a power of two, whatever the old
-    /// one was aligned to.
+    /// Does the work of `reallocate` for a block that has to lie at a multiple of `align`, a power of two, whatever the
+    /// old one was aligned to.
     pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
         if address == 0 {
             return self.allocate_aligned(align, bytes);
@@ -62,7 +62,7 @@ impl<O: Os> Heap<O> {
             false => self.allocate(bytes),
         };
         if block == 0 {
-            // What shrinks can stay, as long as there is no memory to move it to.
+            // A block that shrinks can stay, as long as there is no memory to move it to.
             return if bytes <= usable && is_aligned { address } else { 0 };
         }
         let kept = usable.min(bytes);
@@ -84,8 +84,8 @@ impl<O: Os> Heap<O> {
         block
     }
 
-    /// A block that may stay where it is, for who watches: a free and an allocation. One that is to be a sample, and was none,
-    /// moves.
+    /// A block that may stay where it is, for watchers: a free and an allocation. A block that is to be a sample, and
+    /// was none, moves.
     #[cold]
     #[inline(never)]
     fn keep(&self, address: usize, align: usize, bytes: usize) -> usize {
@@ -109,8 +109,8 @@ impl<O: Os> Heap<O> {
         sample
     }
 
-    /// False also for a block that lies at a multiple by chance: one that was asked for with that alignment
-    /// would be of another class, which a sized free that names it looks for.
+    /// False also for a block that lies at a multiple by chance: a block that was asked for with that alignment would
+    /// be of another class, which a sized free that names it looks for.
     fn is_aligned(&self, address: usize, align: usize) -> bool {
         let class = self.pages.class_of(address);
         let is_by_chance = class.is_small() && class.block_bytes() & (align - 1) != 0;
@@ -148,9 +148,9 @@ impl<O: Os> Heap<O> {
         large.blocks >= GROWING_IN_TURNS && large.bytes < large.blocks * LARGEST_BYTES as u64
     }
 
-    /// A block for what grew: where it can grow again without moving, if there is such a place.
+    /// A block for one that grew, in a place where it can grow again without moving, if there is such a place.
     fn allocate_growing(&self, bytes: usize) -> usize {
-        // Who watches counts requests where they come in.
+        // Watchers count requests where they come in.
         if self.is_watched() {
             return self.allocate(bytes);
         }
@@ -168,7 +168,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// Whether a large block has as many units as it would have with so many bytes: most steps of a buffer that grows by
-    /// a little. Nothing is changed, so no lock is needed. Who watches is told of each size.
+    /// a little. Nothing is changed, so no lock is needed. Watchers are told of each size.
     fn stays_in_its_units(&self, address: usize, bytes: usize) -> bool {
         self.pages.class_of(address) == SizeClass::LARGE
             && bytes > GROWS_ON_FROM

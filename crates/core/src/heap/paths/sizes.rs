@@ -1,4 +1,4 @@
-//! What a block's size is, or would be.
+//! The size of a block, as it is or would be.
 
 use crate::base::fault::{Fault, Misuse};
 use crate::central::locate;
@@ -35,7 +35,7 @@ impl<O: Os> Heap<O> {
         } else if class == SizeClass::LARGE {
             self.large.usable(&self.pages, address).is_ok_and(|usable| bytes <= usable)
         } else if self.guards.owns(address) {
-            // As many as its block would have in a class: what `nallocx` promises.
+            // As many as its block would have in a class, as `nallocx` promises.
             let whole = |asked| Self::block_bytes_for(asked, align);
             self.guards.bytes_of(address).is_ok_and(|asked| bytes <= whole(asked))
         } else {

@@ -1,4 +1,4 @@
-//! What every slow path stands in, and what is done when one is left.
+//! The frame that every slow path stands in, and the work when one is left.
 
 use crate::base::sync::Ordering;
 use crate::heap::sampling::FORGOTTEN;
@@ -24,7 +24,7 @@ impl<O: Os> Heap<O> {
         outcome
     }
 
-    /// What is due when the work of a slow path is done, with no lock held.
+    /// Does what is due when the work of a slow path is done, with no lock held.
     fn after_slow_path(&self) {
         if self.state.load(Ordering::Relaxed) == READY {
             self.obeyed(self.upkeep.after_slow_path(&self.below_upkeep()));
@@ -80,7 +80,7 @@ impl<O: Os> Heap<O> {
     #[cold]
     fn free_deferred(&self) {
         let free = |block| {
-            // A block of a policy begins at a multiple; what else a program frees is looked at by `put_back`.
+            // A block of a policy begins at a multiple; `put_back` looks at all else that a program frees.
             let is_forgotten = self.pages.keeps_marks() && block & FORGOTTEN != 0;
             let put_back = || match is_forgotten {
                 true => {

@@ -1,4 +1,4 @@
-//! Where a block comes from: what is done inside a slow path of malloc.
+//! Hands a block out: the work inside a slow path of malloc.
 
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
@@ -34,7 +34,7 @@ impl<O: Os> Heap<O> {
         // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
         let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
         if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
-            // Not one step each: what two CPUs count at once is one sample less, a locked instruction costs
+            // Not one step each: two CPUs that count at once lose one sample, a locked instruction costs
             // every miss.
             sample.bytes.store(sample.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
             sample.count.store(sample.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The whole heap at once: what is cached goes back to its spans, what is free to the system.
+//! The whole heap at once: cached blocks go back to their spans, free memory to the system.
 
 use crate::heap::Heap;
 use crate::os::Os;

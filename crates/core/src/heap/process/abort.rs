@@ -46,7 +46,7 @@ impl<O: Os> Heap<O> {
         let first =
             self.aborting_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|first| first != O::thread_id()) {
-            // One report and one crash handler at a time: what this thread found may be the same fault.
+            // One report and one crash handler at a time: the misuse that this thread found may be the same fault.
             self.park();
         }
         self.aborting_process.store(self.os.process_number(), Ordering::Relaxed);
@@ -71,8 +71,8 @@ impl<O: Os> Heap<O> {
         self.os.abort()
     }
 
-    /// Keeps this thread, in a process that aborts, until that ends. Where it is another one, which shares this memory, its
-    /// end is not ours, and the heap is as broken here.
+    /// Keeps this thread, in a process that aborts, until that ends. If it is another one, which shares this memory,
+    /// its end is not ours, and the heap is as broken here.
     #[cold]
     pub(crate) fn park(&self) -> ! {
         loop {

@@ -28,8 +28,7 @@ impl Deferred {
     /// Keeps a block that a signal handler freed. `memory` gives the address of so many bytes for a note where all
     /// places are taken, 0 if it has none: only then the block is lost.
     pub fn keep(&self, block: usize, memory: impl FnOnce(usize) -> usize) {
-        // Release pairs with the Acquire in `take_all`: what the handler wrote comes before what the
-        // next owner writes.
+        // Release pairs with the Acquire in `take_all`: the handler's writes come before those of the next owner.
         let put = |place: &AtomicUsize| {
             place.load(Ordering::Relaxed) == 0
                 && place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_ok()

@@ -17,8 +17,7 @@ const ARENA_BYTES: usize = 4 << 20;
 const HEADER: usize = MIN_ALIGN;
 const WORD: usize = size_of::<usize>();
 
-/// What is in use of an arena. Both change together, so that the last block to be freed can begin the arena
-/// anew.
+/// The use of an arena. Both change together, so that the last block to be freed can begin the arena anew.
 #[derive(Clone, Copy, Default)]
 struct Use {
     blocks: u32,
@@ -49,7 +48,7 @@ fn word_at(address: usize) -> *mut usize {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// What threads other than the one that aborts may take meanwhile, together.
+/// The bytes that threads other than the one that aborts may take meanwhile, together.
 const OTHERS_BYTES: usize = ARENAS / 2 * ARENA_BYTES;
 /// Their calls take a millisecond at first, and twice as long after each such part.
 const OTHERS_STEP: usize = OTHERS_BYTES / 8;
@@ -176,8 +175,7 @@ impl<O: Os> Heap<O> {
         self.emergency.allocate(&self.os, bytes, align)
     }
 
-    /// What becomes of a block that is freed by a signal handler inside a slow path, or in a process that
-    /// aborts.
+    /// Handles a block that is freed by a signal handler inside a slow path, or in a process that aborts.
     #[cold]
     #[inline(never)]
     pub(crate) fn free_in_emergency(&self, address: usize) {

@@ -1,6 +1,6 @@
 //! Children: processes with a copy of this heap, and with one of the threads that used it.
 //!
-//! Whoever forks takes no lock. The child has the locks as they were, some held by threads that stayed in the
+//! A thread that forks takes no lock. The child has the locks as they were, some held by threads that stayed in the
 //! parent, and what those guard half changed. It is recognised by a word that the kernel zeroes in every
 //! child, however that was made; its first slow path then takes such locks over and puts right what they
 //! guard. A lock that this very thread holds, in the work that a signal handler interrupted, is left alone:
@@ -20,10 +20,9 @@ const REPAIRED: u32 = 2;
 
 /// Whether this process is the one that the heap was last used in.
 pub struct Process {
-    /// The address of the word that tells: one that the kernel zeroes, or `own`; 0 before the heap has
-    /// started.
+    /// The address of the word that tells: a word that the kernel zeroes, or `own`; 0 before the heap has started.
     word: AtomicUsize,
-    /// Where the system zeroes none: set by `look_for_fork`, which compares the numbers of processes.
+    /// If the system zeroes none: set by `look_for_fork`, which compares the numbers of processes.
     own: AtomicU32,
     /// That of the process that the heap was started or last put right in.
     number: AtomicU64,
@@ -75,7 +74,7 @@ impl Process {
 
     fn set(&self, value: u32) {
         if let Some(state) = self.state() {
-            // Release pairs with the Acquire in `is_known`: who finds the process known finds the heap right.
+            // Release pairs with the Acquire in `is_known`: a thread that finds the process known finds the heap right.
             state.store(value, Ordering::Release);
         }
     }
@@ -154,7 +153,7 @@ impl<O: Os> Heap<O> {
     pub(crate) unsafe fn repair(&self, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
-            // From the last to the first: what a lock guards is made right from what those behind it guard.
+            // From the last to the first: the data under a lock is made right from the data under those behind it.
             Rank::ALL.into_iter().rev().for_each(|rank| self.repair_lock(rank, outermost));
         }
         // Nobody lends this process its memory: it has a copy.
@@ -172,7 +171,7 @@ impl<O: Os> Heap<O> {
     /// Puts right what is under the locks of one rank; those of later ranks are right already.
     ///
     /// # Safety
-    /// What `repair` asks for.
+    /// As `repair` asks for.
     unsafe fn repair_lock(&self, rank: Rank, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -186,7 +185,7 @@ impl<O: Os> Heap<O> {
                 Rank::Slab => self.cache.repair_slabs(outermost && self.is_new_thread()),
                 Rank::Transfer => self.central.repair_transfers(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),
-                // With the state: what is withheld is a part of it.
+                // With the state: the withheld units are a part of it.
                 Rank::Growing | Rank::Releasing => (),
                 Rank::State => self.pages.repair(outermost),
             }
@@ -198,7 +197,7 @@ impl<O: Os> Heap<O> {
         self.os.thread_number() != self.os.process_number()
     }
 
-    /// For the handler of `fork` in the child. Where a signal handler forked inside a slow path of its own
+    /// For the handler of `fork` in the child. If a signal handler forked inside a slow path of its own
     /// thread, that goes on when the handler returns, and may wait for a lock of a thread that stayed behind
     /// before anybody looks: the heap is put right now. Else the child pays for that when it needs the heap.
     pub fn after_fork_in_child(&self) {

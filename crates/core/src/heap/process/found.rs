@@ -30,7 +30,7 @@ impl Found {
     }
 
     fn moves(&self, from: u32, to: u32) -> bool {
-        // Acquire pairs with the Release in `tell`: who takes the misuse sees all of it.
+        // Acquire pairs with the Release in `tell`: a thread that takes the misuse sees all of it.
         self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -42,7 +42,7 @@ impl Found {
         }
     }
 
-    /// In a new process who was about to tell is not there.
+    /// In a new process the thread that was about to tell is not there.
     pub fn forget_teller(&self) {
         self.moves(TELLING, NOTHING);
     }

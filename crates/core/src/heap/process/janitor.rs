@@ -1,4 +1,4 @@
-//! The janitor's thread, as whoever makes it and whoever ends it sees it, and its life.
+//! The janitor's thread, as its maker and the thread that ends it see it, and its life.
 
 use crate::heap::Heap;
 use crate::options::OptionId;
@@ -32,7 +32,7 @@ impl<O: Os> Heap<O> {
         self.upkeep.thread.unclaim();
     }
 
-    /// Notes the handle of the janitor's thread, for whoever is to wait for its end.
+    /// Notes the handle of the janitor's thread, for the thread that is to wait for its end.
     pub fn note_janitor(&self, thread: usize) {
         self.upkeep.thread.note(thread);
     }

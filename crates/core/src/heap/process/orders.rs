@@ -1,8 +1,8 @@
 //! Orders from outside the process: a letter box in the heap, which `vcm set` and `vcm release` write through
 //! `/proc/PID/mem` (docs/design/orders.md).
 //!
-//! Whoever writes fills the letter in, then counts `asked` on; a thread at the end of a slow path, or the janitor, does
-//! what it says, fills the answer in, then counts `done` on. Nothing looks at it anywhere else.
+//! The tool fills the letter in, then counts `asked` on; a thread at the end of a slow path, or the janitor, does what
+//! it says, fills the answer in, then counts `done` on. Nothing looks at it anywhere else.
 
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ const RECORD: u32 = 4;
 /// Ends the recording of this number.
 const END_RECORDING: u32 = 5;
 
-/// What came of an order. Read by other builds: numbers keep their meaning.
+/// The results of an order. Read by other builds: numbers keep their meaning.
 const DONE: u32 = 0;
 const UNKNOWN_ORDER: u32 = 1;
 const UNKNOWN_OPTION: u32 = 2;
@@ -86,7 +86,7 @@ impl Orders {
         }
     }
 
-    /// In a child process: what its parent was asked is the parent's.
+    /// In a child process: orders to its parent are the parent's.
     pub fn forget(&self) {
         self.done.store(self.asked.load(Ordering::Relaxed), Ordering::Relaxed);
         self.is_read.store(false, Ordering::Relaxed);

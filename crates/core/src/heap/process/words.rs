@@ -1,4 +1,4 @@
-//! The last words of the process: who writes them, and who waits for that (docs/design/last-words.md).
+//! The last words of the process: the thread that writes them, and those that wait for it (docs/design/last-words.md).
 
 use crate::base::text::{Buffer, put_decimal, put_str};
 use crate::heap::Heap;
@@ -17,8 +17,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// The janitor writes, who has descriptors of its own; this thread waits, for the kernel would not. Where there is
-    /// no such janitor it writes itself.
+    /// The janitor writes, who has descriptors of its own; this thread waits, for the kernel would not. Without such a
+    /// janitor it writes itself.
     #[cold]
     #[inline(never)]
     fn see_to_words(&self) {

@@ -1,5 +1,5 @@
-//! What is written down of a call: an event behind an allocation, one before a free, and two for a realloc, as the tool's own
-//! recorder tells it.
+//! The events of a call: one behind an allocation, one before a free, and two for a realloc, as the tool's own recorder
+//! tells it.
 
 use crate::heap::Heap;
 use crate::os::Os;

@@ -1,4 +1,4 @@
-//! Recording: what each call of the program did to blocks, for a tool outside (docs/design/record.md).
+//! Recording of the program's calls and their blocks, for a tool outside (docs/design/record.md).
 
 mod events;
 mod switch;

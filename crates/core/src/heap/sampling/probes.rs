@@ -13,7 +13,7 @@ impl<O: Os> Heap<O> {
         self.is_profiling() || self.probing.is_attached()
     }
 
-    /// Switches samples on or off where a tracer has come or gone. The system tells nobody: whoever comes by looks.
+    /// Switches samples on or off where a tracer has come or gone. The system tells nobody: passing threads look.
     #[inline]
     pub(crate) fn look_at_probes(&self) {
         if self.probing.has_changed() {

@@ -23,7 +23,7 @@ impl<O: Os> Heap<O> {
         started
     }
 
-    /// Ends the profile. What it knows stays readable until the next start.
+    /// Ends the profile. Its figures stay readable until the next start.
     pub fn stop_profile(&self) {
         self.profile.stop();
         self.settle_sampling();

@@ -12,7 +12,7 @@ use crate::watch::{Guards, Size, Stack};
 /// No guarded samples where the hard limit leaves less than this.
 const LIMIT_MARGIN: usize = 1 << 20;
 
-/// What a heap that takes samples asks of whoever made it.
+/// The functions that a heap which takes samples needs of its maker.
 #[derive(Clone, Copy)]
 pub struct Hooks {
     /// Called once, before the first guarded block is handed out; none: no sample is guarded.
@@ -45,15 +45,15 @@ impl<O: Os> Heap<O> {
         self.has_guards() && self.options.get(OptionId::guarded_rate) != 0
     }
 
-    /// What the options say is known when the heap has started.
+    /// Starts the heap if it is new, so that its options are known.
     fn begin(&self) {
         if self.state.load(Ordering::Relaxed) == NEW && self.hooks.is_some() {
             self.in_slow_path(|| self.is_started());
         }
     }
 
-    /// What a request counts for where samples are drawn: what it asks for where each is looked at; else its block, as in
-    /// a refill, which knows no requests.
+    /// The bytes that a request counts for where samples are drawn: those asked for if each is looked at; else its
+    /// block, as in a refill, which knows no requests.
     fn counted_bytes(&self, bytes: usize, align: usize) -> usize {
         match self.cache.sampling.counts_each() {
             true => bytes,
@@ -151,7 +151,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// A large block was resized where it is: for who watches a free and an allocation.
+    /// A large block was resized where it is: for watchers a free and an allocation.
     pub(crate) fn note_resized(&self, address: usize, bytes: usize) {
         if self.is_watched() {
             self.note_freed(address);
@@ -159,8 +159,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Counts a block that a policy has made, whose free will be noted by `note_taken_back`. Where it is a sample it stays the
-    /// block that it is, and is written down.
+    /// Counts a block that a policy has made, whose free will be noted by `note_taken_back`. If it is a sample it stays
+    /// the block that it is, and is written down.
     #[inline]
     pub(crate) fn note_made(&self, address: usize, bytes: usize) -> usize {
         if !self.cache.front.is_direct() && address != 0 {

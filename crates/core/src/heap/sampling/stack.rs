@@ -1,4 +1,4 @@
-//! Who calls: for samples, and for reports about them.
+//! The stack of the caller: for samples, and for reports about them.
 
 use crate::heap::Heap;
 use crate::os::Os;
@@ -14,7 +14,7 @@ impl<O: Os> Heap<O> {
         })
     }
 
-    /// What is written down about this call.
+    /// The notes on this call.
     pub(crate) fn trace(&self, stack: Stack) -> Trace {
         Trace { thread: self.os.thread_number(), nanoseconds: self.os.now(), stack }
     }

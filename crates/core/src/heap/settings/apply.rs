@@ -1,4 +1,4 @@
-//! What follows from a new value of an option.
+//! The effects of a new value of an option.
 
 use crate::heap::Heap;
 use crate::options::OptionId;
@@ -31,7 +31,7 @@ impl<O: Os> Heap<O> {
         self.upkeep.learn_group_once(&self.below_upkeep());
     }
 
-    /// Where the option says so, what may be needed is asked now, for the last time.
+    /// Asks for what may be needed now, for the last time, if the option says so.
     pub(crate) fn apply_system_calls(&self) {
         if self.options.get(OptionId::system_calls) == 1 {
             self.learn_now();

@@ -11,7 +11,7 @@ impl<O: Os> Heap<O> {
         let id = self.options.set(name, value, Origin::Api)?;
         if self.inside(|| self.apply_option(id)).is_none() {
             // A signal handler that interrupted a slow path: it takes effect when that ends.
-            // Release and Acquire: whoever takes the bit sees the value.
+            // Release and Acquire: the thread that takes the bit sees the value.
             self.late_options.fetch_or(1 << id as u32, Ordering::Release);
         }
         Ok(())
@@ -24,7 +24,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// When the library is loaded: where the option says so, what may be needed is asked now, for the last time.
+    /// When the library is loaded: asks for what may be needed, for the last time, if the option says so.
     pub fn after_load(&self) {
         if self.is_started() {
             self.inside(|| self.apply_system_calls());

@@ -1,4 +1,4 @@
-//! What the heap is told when it starts: the config file and the environment.
+//! The settings that the heap is told when it starts: the config file and the environment.
 
 use crate::base::text::{self, Buffer, Sink};
 use crate::heap::Heap;

@@ -1,4 +1,4 @@
-//! Start of the heap: what it is told, and one layer after the other.
+//! Start of the heap: its settings, and one layer after the other.
 
 use crate::base::sync::Ordering;
 use crate::cache::FrontKind;

@@ -1,4 +1,5 @@
-//! What goes back where there is no janitor: at once, at ticks that light traffic does, and what stays for a program that wants it again.
+//! Memory that goes back without a janitor: at once, and at ticks that light traffic does; and memory that stays for a
+//! program that wants it again.
 
 use super::janitor::{MIB, alone, fill, free};
 use crate::heap::Heap;

@@ -1,4 +1,5 @@
-//! What lives comes together again after a peak, also where caches serve all that swings; and where it cannot, nobody goes on trying.
+//! Live blocks come together again after a peak, also where caches serve all that swings; and where they cannot, nobody
+//! goes on trying.
 
 use super::janitor::{MIB, fill, free, heap};
 use crate::class::SizeClass;

@@ -1,4 +1,4 @@
-//! New blocks as huge pages: where a heap grows densely, and only there.
+//! New blocks as huge pages, in a heap that grows densely, and only there.
 
 use super::janitor::{MIB, fill, free, heap, quiet_ticks};
 use crate::os::fake::Request;

@@ -1,4 +1,4 @@
-//! What a tick does, on a system whose clock and limits the test sets.
+//! The work of a tick, on a system whose clock and limits the test sets.
 
 use crate::base::locks::Rank;
 use crate::base::memory;

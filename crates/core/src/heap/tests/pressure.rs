@@ -129,7 +129,7 @@ fn over_the_soft_limit_the_program_is_told_at_each_step_of_growth_and_anew_after
     let mut told_in_growth = |count: usize, freed: usize| {
         let before = STEPS.load(Relaxed);
         free(&heap, blocks.split_off(blocks.len() - freed));
-        // What was freed is still in memory until it is given back.
+        // Freed memory is still in memory until it is given back.
         heap.upkeep.release_idle(&heap.below_upkeep());
         blocks.extend((0..count).map(|_| heap.allocate(MIB / 2)));
         STEPS.load(Relaxed) - before

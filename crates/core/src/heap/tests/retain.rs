@@ -1,4 +1,4 @@
-//! What a heap keeps at a tick, by what lives, what it learned and what it is told.
+//! The memory that a heap keeps at a tick, by what lives, what it learned and what it is told.
 
 use super::janitor::{MIB, fill, free, heap, quiet_ticks};
 use crate::base::memory;

@@ -84,7 +84,7 @@ fn what_is_taken_from_the_cache_and_freed_again_counts_as_allocated() {
     }
 }
 
-/// Resizes blocks that may stay where they are: each time a free and an allocation, for who watches.
+/// Resizes blocks that may stay where they are: each time a free and an allocation, for watchers.
 #[test]
 fn what_realloc_leaves_where_it_is_counts_as_freed_and_allocated() {
     const COUNT: usize = 40_000;
@@ -141,7 +141,7 @@ fn a_hardened_heap_knows_its_samples_where_they_lie_and_forgets_freed_ones() {
     assert!(seen().is_empty());
 }
 
-/// What the probes of a heap were told: the sum of the weights, and blocks announced and not yet freed.
+/// The figures that a heap told its probes: the sum of the weights, and blocks announced and not yet freed.
 static WEIGHT: AtomicU64 = AtomicU64::new(0);
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static ATTACHED: AtomicU16 = AtomicU16::new(0);

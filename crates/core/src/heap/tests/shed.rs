@@ -1,4 +1,4 @@
-//! What goes while a heap grows, when, and in which portions.
+//! The memory that goes while a heap grows, when, and in which portions.
 
 use super::janitor::{MIB, fill, free, heap};
 use crate::base::sync::Ordering;
@@ -29,12 +29,12 @@ fn with_free_runs() -> Box<Heap<Fake>> {
     let blocks = fill(&heap, 400, MIB / 2);
     free_but(&heap, &blocks, 4);
     heap.os.refuse_after(Request::Release, 0);
-    // What large blocks swung by is forgotten.
+    // The swing of large blocks is forgotten.
     (0..3).for_each(|_| heap.tick(true));
     heap
 }
 
-/// What a portion gave back, in bytes.
+/// Sheds a portion; returns the bytes that it gave back.
 fn portion(heap: &Heap<Fake>) -> usize {
     let before = heap.stats().given_back;
     heap.upkeep.shed(&heap.below_upkeep());

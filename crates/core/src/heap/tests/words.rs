@@ -51,7 +51,7 @@ fn come_by(heap: &Heap<Fake>) {
     heap.free(heap.allocate(1 << 20));
 }
 
-/// What was said; empty where nothing was. Gone then, to see whether it is said again.
+/// The words said; empty if none were. Gone then, to see whether they are said again.
 fn taken(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let _ = fs::remove_file(file);
@@ -307,7 +307,7 @@ fn the_janitor_writes_and_who_was_refused_waits() {
             .map(|_| scope.spawn(|| (heap.allocate(32 * MIB), heap.os().asked(Request::WriteFile))))
             .collect();
         for thread in refused {
-            // There when it returns: who was refused next ends the process.
+            // There when it returns: the next thread that is refused ends the process.
             assert_eq!(thread.join().unwrap(), (0, 1));
         }
         assert_ne!(taken(&file), "");

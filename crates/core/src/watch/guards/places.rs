@@ -1,4 +1,4 @@
-//! Where the slots of guarded samples lie in their arena, and which of them an address is in.
+//! The places of the slots of guarded samples in their arena, and the slot that an address is in.
 
 use super::{Guards, Slot, WIDE_BYTES};
 use crate::base::round_up;
@@ -26,7 +26,7 @@ impl<O: Os> Guards<O> {
         self.base.load(Ordering::Relaxed) + (2 * number as usize + 1) * self.page_bytes()
     }
 
-    /// Where the wide slots begin.
+    /// The start of the wide slots.
     pub(super) fn first_wide(&self) -> usize {
         self.page_of(self.slot_count.load(Ordering::Relaxed))
     }

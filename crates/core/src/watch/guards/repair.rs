@@ -8,8 +8,8 @@ use crate::os::Os;
 use crate::watch::slot::LIVE;
 
 impl<O: Os> Guards<O> {
-    /// Takes the lock over from a thread that is not in this process. What it was changing is not trusted:
-    /// blocks that are live can be freed, and their slots used again, all others are left alone.
+    /// Takes the lock over from a thread that is not in this process. The data that it was changing is not
+    /// trusted: blocks that are live can be freed, and their slots used again, all others are left alone.
     ///
     /// # Safety
     /// All threads that could hold the lock, but this one, stayed in the parent process.

@@ -5,7 +5,7 @@ use crate::base::sync::Ordering;
 use crate::os::Os;
 use crate::watch::slot::Trace;
 
-/// A block is large from here on. What lives for a moment hardly has one, so it does not pay for the arena.
+/// A block is large from here on. A short-lived process hardly has one, so it does not pay for the arena.
 const WIDE_FROM: usize = 128 << 10;
 
 impl<O: Os> Guards<O> {

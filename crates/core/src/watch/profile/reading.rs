@@ -1,4 +1,4 @@
-//! Samples, stacks and figures for who reads them in this process.
+//! Samples, stacks and figures for readers in this process.
 
 use super::super::stack::Stack;
 use super::Profile;

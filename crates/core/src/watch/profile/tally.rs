@@ -34,11 +34,11 @@ impl Record {
 pub struct Size {
     /// As requested.
     pub bytes: usize,
-    /// What it counted for where it was drawn: its chance to be a sample follows from that.
+    /// The bytes that it counted for where it was drawn: its chance to be a sample follows from that.
     pub counted: usize,
 }
 
-/// Blocks and bytes, scaled: what the samples stand for.
+/// The blocks and bytes that the samples stand for, scaled.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
     pub(super) parts: u64,
@@ -69,7 +69,7 @@ pub struct OfStack {
     pub(super) hash: u64,
     pub allocated: Tally,
     pub(super) freed: Tally,
-    /// What was in use at the peak with the number `peak_number`; at a later one, what is in use now: nothing changed since.
+    /// The use at the peak with the number `peak_number`; at a later one, the use now: nothing changed since.
     pub(super) peak: Tally,
     pub(super) peak_number: u64,
     pub(super) next: u32,
@@ -88,7 +88,7 @@ impl OfStack {
         }
     }
 
-    /// What was in use at the peak, of which the profile tells the number.
+    /// The use at the peak, of which the profile tells the number.
     #[cfg(test)]
     pub fn at_peak(&self, number: u64) -> Tally {
         if self.peak_number == number { self.peak } else { self.in_use() }

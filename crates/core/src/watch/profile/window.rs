@@ -1,4 +1,4 @@
-//! Where the profile's tables lie, for who reads this process from outside (docs/design/window.md).
+//! The places of the profile's tables, for readers outside the process (docs/design/window.md).
 
 use super::super::stack::Stack;
 use super::tally::{OfStack, PARTS, Record, Tally};

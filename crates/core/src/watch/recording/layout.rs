@@ -1,4 +1,4 @@
-//! What a recorded process and the tool share: a header, a ring for each CPU, and the slots of the rings.
+//! The memory that a recorded process and the tool share: a header, a ring for each CPU, and the slots of the rings.
 //!
 //! Compiled into the core, the recorder's library and the tool, from this one file. Everything in it is an atomic or
 //! constant once the process runs.
@@ -7,7 +7,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VCMRECR2");
-/// `PID/DESCRIPTOR/INODE`: where the tool holds the memory.
+/// `PID/DESCRIPTOR/INODE`: the place where the tool holds the memory.
 pub const VARIABLE: &str = "VCMALLOC_RECORDER";
 /// The time-stamp counter, where the kernel trusts it; else CLOCK_MONOTONIC.
 pub const COUNTER: u32 = 1;
@@ -56,7 +56,7 @@ pub struct Ring {
     _apart: [u64; 14],
     /// The place that the tool reads next. Only the tool writes it.
     pub tail: AtomicU64,
-    /// Places before this one were taken by a program that exec replaced: who left them empty will not come back.
+    /// Places before this one were taken by a program that exec replaced: nobody comes back to fill the empty ones.
     pub orphaned: AtomicU64,
 }
 
@@ -88,7 +88,7 @@ pub const fn mark(place: u64) -> u32 {
 
 pub const LOW: u64 = (1 << 56) - 1;
 
-/// What an event is. A realloc is two: what it ends before the allocator is asked, what it begins behind.
+/// The kind of an event. A realloc is two: the end of a block before the allocator is asked, a beginning behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {

@@ -1,4 +1,4 @@
-//! What is recorded for a tool outside the process: each block that begins and ends, into rings of this process's own memory
+//! Recording for a tool outside the process: each block that begins and ends, into rings of this process's own memory
 //! (docs/design/record.md).
 //!
 //! Owns the rings; promises that no lock is taken, that nobody waits for long, and that it is over soon after the tool is gone:
@@ -23,7 +23,7 @@ const MOST_RINGS: usize = 64;
 const LONGEST_WAIT_NANOSECONDS: u64 = 100_000_000;
 const PAUSE_NANOSECONDS: u64 = 200_000;
 
-/// What a tool asks for.
+/// A tool's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// `layout::COUNTER`, or the clock of the system.
@@ -32,7 +32,7 @@ pub struct Wanted {
     pub sample: u32,
     /// In stamps: for how long the tool need not be heard of.
     pub patience: u64,
-    /// Where in a thread's block of the C library its number lies; 0: not known, and the system is asked.
+    /// Offset of a thread's number in its block of the C library; 0: not known, and the system is asked.
     pub number_at: usize,
 }
 
@@ -49,7 +49,7 @@ pub struct Recording {
     bytes: AtomicUsize,
     rings: AtomicU32,
     slots: AtomicU32,
-    /// Which recording this is, or was.
+    /// The number of this recording, or of the last one.
     number: AtomicU32,
 }
 
@@ -131,7 +131,7 @@ impl Recording {
         layout::is_sampled(address as u64, self.sample.load(Ordering::Relaxed))
     }
 
-    /// Writes an event into a ring; what was allocated after that, what is freed before. False where it is over.
+    /// Writes an event into a ring: an allocation after it was done, a free before. False where recording is over.
     pub fn put<O: Os>(&self, os: &O, ring: usize, kind: Kind, address: usize, size: u64) -> bool {
         let Some(header) = self.header() else { return false };
         let until = header.until.load(Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl Recording {
         slot.what.store((kind as u64) << 56 | address as u64 & LOW, Ordering::Relaxed);
         slot.size.store(size, Ordering::Relaxed);
         slot.thread.store(self.thread(os), Ordering::Relaxed);
-        // Who sees the mark sees the rest.
+        // A reader that sees the mark sees the rest.
         slot.mark.store(layout::mark(place), Ordering::Release);
         stamp <= until
     }
@@ -227,7 +227,7 @@ impl Recording {
         let at = os.map(bytes)?;
         os.name_pages(at, bytes, Purpose::Tables);
         os.forbid_huge_pages(at, bytes);
-        // Where that is refused a child records into a copy of its own, for as long as nobody is heard of.
+        // If that is refused, a child records into a copy of its own, for as long as nobody is heard of.
         os.wipe_in_children(at, bytes);
         self.rings.store(rings as u32, Ordering::Relaxed);
         self.slots.store(slots, Ordering::Relaxed);

@@ -16,7 +16,7 @@ fn heap_in_use() -> (Box<Heap<Fake>>, Vec<usize>) {
     (heap, blocks)
 }
 
-/// What a child must be able to do at once, with all it got from its parent.
+/// Does what a child must be able to do at once, with all it got from its parent.
 fn works(heap: &Heap<Fake>, blocks: Vec<usize>) {
     heap.verify();
     let known: BTreeSet<usize> = blocks.iter().copied().collect();
@@ -106,7 +106,7 @@ fn work_that_a_handler_interrupted_keeps_its_locks_in_the_child() {
 #[test]
 fn a_new_thread_with_the_number_of_one_that_is_gone_has_none_of_its_locks() {
     let (heap, blocks) = heap_in_use();
-    // What the one that is gone left behind.
+    // The locks that the gone thread left behind.
     heap.hold_for_test();
     heap.process.set(super::NEW);
     Fake::inside().store(0, Ordering::Relaxed);
