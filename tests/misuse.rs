@@ -1,5 +1,4 @@
-//! Every crime of `misuse/` against our library, with and without restartable sequences, with every free
-//! checked, and the hardened one: what is promised must happen, and what is known to be open must still be
+//! Every crime of `misuse/` against our library, with and without restartable sequences, and the hardened one: what is promised must happen, and what is known to be open must still be
 //! open.
 
 #[path = "misuse/allocators.rs"]
@@ -149,8 +148,6 @@ fn mixing_goes_on() -> Result<(), String> {
 
 fn every_build_of_ours() -> Result<Vec<Allocator>, String> {
     let mut ours = Vec::from(Allocator::ours()?);
-    ours.push(Allocator::checked()?);
-    ours.push(Allocator { name: "checked-locked", locked: true, ..Allocator::checked()? });
     ours.push(Allocator::hardened()?);
     Ok(ours)
 }
@@ -164,7 +161,7 @@ fn every_open_crime_exists() -> Result<(), String> {
 
 fn prove(allocator: &Allocator, program: &str, crime: &str, promise: Promise) -> Result<(), String> {
     let verdict = suite::commit(allocator, program, crime, TRIES)?;
-    let knows_every_copy = allocator.is_hardened() || allocator.checked;
+    let knows_every_copy = allocator.is_hardened();
     let open = KNOWN_OPEN.iter().find(|(open, _)| *open == crime && !knows_every_copy);
     if OPEN_ACROSS_CPUS.contains(&crime) && !knows_every_copy && !verdict.is_silent_damage() {
         return Ok(());

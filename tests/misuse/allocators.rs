@@ -15,8 +15,6 @@ pub struct Allocator {
     pub library: Option<PathBuf>,
     /// Without restartable sequences.
     pub locked: bool,
-    /// With the option that stops every second free at the call.
-    pub checked: bool,
     /// With the option that lets a block be freed by another family of functions than made it.
     pub mixed: bool,
     /// With the option that lets a free say any size.
@@ -33,7 +31,7 @@ const PEERS: [(&str, &str, &str); 4] = [
 
 impl Allocator {
     fn plain(name: &'static str, library: Option<PathBuf>) -> Allocator {
-        Allocator { name, library, locked: false, checked: false, mixed: false, lying: false }
+        Allocator { name, library, locked: false, mixed: false, lying: false }
     }
 
     /// Ours, with and without restartable sequences.
@@ -44,19 +42,13 @@ impl Allocator {
         Ok([("vcmalloc", false), ("locked", true)].map(ours))
     }
 
-    /// Ours with the option that stops every second free at the call.
-    #[allow(dead_code)] // the robustness test runs the default build
-    pub fn checked() -> Result<Allocator, String> {
-        Ok(Allocator { checked: true, ..Allocator::plain("checked", Some(library::shared()?)) })
-    }
-
     /// Ours that checks every block.
     #[allow(dead_code)] // the robustness test runs the default build
     pub fn hardened() -> Result<Allocator, String> {
         Ok(Allocator::plain("hardened", Some(library::hardened()?)))
     }
 
-    /// glibc, every peer that is installed, and ours in three ways.
+    /// glibc, every peer that is installed, and ours in two ways.
     #[allow(dead_code)] // the tests run ours alone
     pub fn all() -> Result<Vec<Allocator>, String> {
         let ours = library::our_shared()?;
@@ -69,7 +61,6 @@ impl Allocator {
             }
         }
         all.push(Allocator::plain("vcmalloc", Some(ours)));
-        all.push(Allocator::checked()?);
         all.push(Allocator::hardened()?);
         Ok(all)
     }
@@ -81,7 +72,7 @@ impl Allocator {
 
     #[allow(dead_code)] // the crimes are the same for all
     pub fn is_ours(&self) -> bool {
-        matches!(self.name, "vcmalloc" | "locked" | "checked" | "hardened")
+        matches!(self.name, "vcmalloc" | "locked" | "hardened")
     }
 
     /// Sets the environment in which `command` runs on this allocator and on nothing else.
@@ -93,9 +84,6 @@ impl Allocator {
         }
         // The suites say what happens to ordinary blocks; a crime on a guarded one would be a stroke of luck.
         command.env("VCM_GUARDED_RATE", "0");
-        if self.checked {
-            command.env("VCM_DOUBLE_FREE_CHECK", "on");
-        }
         if self.mixed {
             command.env("VCM_WRONG_FUNCTION_CHECK", "off");
         }
