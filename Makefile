@@ -6,7 +6,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 # scripts/setup links a versioned compiler of Ubuntu's to the first place; rustup puts cargo into the last, and a fresh shell may
 # not have it on its path yet.
 export PATH := $(abspath $(TARGET))/rust/bin:$(PATH):$(HOME)/.cargo/bin
-# What replaces malloc cannot be its own test harness; tests/ runs these as programs do.
+# A library that replaces malloc cannot be its own test harness; tests/ runs these as programs do.
 LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-hardened-static vcmalloc-tcmalloc vcm-recorder
 
 .DEFAULT_GOAL := help
@@ -53,7 +53,7 @@ uninstall: ## take away what 'make install' has put there, with the same PREFIX,
 	@$(INSTALL) --remove
 	$(RENEW_LOADER_CACHE)
 
-# What is installed here comes first, as in the README: programs of this machine run on it. Without it the library is built.
+# The installed library comes first, as in the README: programs of this machine run on it. Without it the library is built.
 PACKAGED = $(firstword $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libvcmalloc.so.0 /usr/lib64/libvcmalloc.so.0))
 # The runner is built without optimising: it waits for db_bench, and optimised it takes a minute more to build.
 demo: setup-demo ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side: some four minutes

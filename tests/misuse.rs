@@ -123,7 +123,7 @@ fn lies_about_sizes_go_on() -> Result<(), String> {
     Ok(())
 }
 
-/// What the program mixes passes; what else it does wrong does not.
+/// A call that the program mixes passes; its other crimes do not.
 fn mixing_goes_on() -> Result<(), String> {
     let mixed = Allocator { mixed: true, ..Allocator::hardened()? };
     for crime in ["malloc_then_delete", "new_then_free", "new_array_then_delete"] {

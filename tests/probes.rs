@@ -1,6 +1,6 @@
-//! What processes do around their heap: namespaces, credentials, system call filters, descriptors, limits,
-//! signals, daemons. Every probe of `probes/` passes on glibc, and so it must on each of our libraries, with
-//! restartable sequences and with the locked caches.
+//! The things that processes do around their heap: namespaces, credentials, system call filters, descriptors,
+//! limits, signals, daemons. Every probe of `probes/` passes on glibc, and so it must on each of our libraries,
+//! with restartable sequences and with the locked caches.
 //!
 //! `PROBE_LIBRARIES=/path/to/a/folder` runs them on the libraries that lie there.
 

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What became of a break.
+/// The fate of a break.
 enum Outcome {
     Noticed,
     /// By its limit of time only.
@@ -222,7 +222,7 @@ impl Test {
         }
     }
 
-    /// What must compile before the tests are asked: a break that does not would else be noticed by anything.
+    /// The builds before the tests: a break that does not compile would else be noticed by anything.
     fn builds(self) -> Vec<Vec<&'static str>> {
         let tests = [self.command(), vec!["--no-run"]].concat();
         match self {

@@ -1,4 +1,4 @@
-// Where the C library registers no thread for restartable sequences, each thread that allocates is registered, keeps the
+// If the C library registers no thread for restartable sequences, each thread that allocates is registered, keeps the
 // contents of its blocks, and may end in any way: joined, detached, allocating in the destructors of its values. So is
 // the one thread of a forked child.
 // on: registered

@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the repetitions of one cell led to, and how often.
+/// The outcomes of the repetitions of one cell, and how often each came.
 type Cell = BTreeMap<String, u32>;
 
 fn shown(cell: &Cell) -> String {
@@ -158,7 +158,7 @@ fn bold(counts: &[u32]) -> Vec<String> {
     counts.iter().map(|count| format!("**{count}**")).collect()
 }
 
-/// What the runs of one crime on one allocator have in common.
+/// The outcomes of one crime's runs on one allocator.
 #[derive(Default, Clone)]
 struct Crimes {
     cell: Cell,

@@ -68,7 +68,7 @@ impl Drop for Traced {
     }
 }
 
-/// What a program is in the moment it exits.
+/// The memory of a program in the moment it exits.
 pub struct Seen {
     pub resident_kib: u64,
     mapped: String,

@@ -1,11 +1,11 @@
-//! What the load program tells the watcher without a system call: one page of shared atomics.
+//! One page of shared atomics, by which the load program tells the watcher its state without a system call.
 
 use super::shared::{self, Shared};
 use anyhow::{Result, ensure};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// What the load program is doing, in this order.
+/// The phases of the load program, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Starting,

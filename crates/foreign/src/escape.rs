@@ -1,4 +1,4 @@
-//! Which characters do something to a terminal or to a reader, and how each is written.
+//! The characters that do something to a terminal or to a reader, and how each is written.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a path's bytes are.
+/// The disks under a path's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The whole disks, by the kernel's names; empty where it cannot be found out.
@@ -23,7 +23,7 @@ pub struct Place {
     pub device_bytes: Option<u64>,
 }
 
-/// Where the bytes of `path` are, as `process` sees it.
+/// The disks under the bytes of `path`, as `process` sees it.
 pub fn place_of(root: &Root, process: &Process, path: &Path) -> Place {
     let real = process.view().resolve(path);
     if let Ok(device) = real.strip_prefix("/dev") {

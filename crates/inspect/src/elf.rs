@@ -115,7 +115,7 @@ fn watched(name: &[u8]) -> Option<&'static str> {
     known.into_iter().chain(private).chain(MARKS).find(|symbol| symbol.as_bytes() == name)
 }
 
-/// What the file is. An error means that it cannot be read; a file of an unknown kind is `Other`.
+/// Finds out what the file is. An error means that it cannot be read; a file of an unknown kind is `Other`.
 pub fn look(path: &Path, depth: Depth) -> io::Result<Look> {
     let cache = Parts::open(path)?;
     let data = &cache;

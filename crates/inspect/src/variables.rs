@@ -1,8 +1,8 @@
 //! The environment of a process, also where it wrote its title over the one that the kernel shows.
 //!
 //! Owns the way to the C library's `environ` in the process's memory: programs that write over the environment of
-//! their start (redis, postgres) keep a copy, since they go on reading it. What is there is of now and not of the
-//! start; few programs change their own variables.
+//! their start (redis, postgres) keep a copy, since they go on reading it. The copy is of now and not of the start;
+//! few programs change their own variables.
 
 use super::elf;
 use super::process::Process;

@@ -33,7 +33,7 @@ pub struct Witness {
     seen: Vec<Seen>,
 }
 
-/// What was found at the end.
+/// The findings at the end.
 pub struct Verdict {
     pub stamp: Stamp,
     /// About processes that do not matter much, or allocators beside the one.
@@ -52,7 +52,7 @@ impl Witness {
         for id in processes {
             let process = Process::new(*id);
             let Ok(program) = process.program() else { continue };
-            // Between fork and exec a child is still this program. One that this program was started as again is another.
+            // Between fork and exec a child is still this program. A new start of this program is another.
             let own = Process::new(std::process::id() as i32).command_line().ok();
             let is_own = std::env::current_exe().is_ok_and(|own| own == program);
             if is_own && own == process.command_line().ok() {
@@ -95,7 +95,7 @@ impl Witness {
         for seen in [last, largest, busiest.unwrap_or(last)] {
             seen.judge(arm)?;
         }
-        // What ended too soon to be seen did not do much.
+        // A process that ended too soon to be seen did not do much.
         let others = self.seen.iter().filter_map(|seen| seen.judge(arm).err());
         let others = others.filter(|unproved| !unproved.is_unseen).map(|unproved| unproved.reason);
         let private = largest.evidence().filter(|line| line.contains("which no preload reaches"));

@@ -24,7 +24,7 @@ pub struct Raw {
     pub thread: u32,
 }
 
-/// What a round brought.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     pub events: usize,
@@ -34,7 +34,7 @@ pub struct Round {
 
 pub struct Drain {
     clock: Clock,
-    /// What was read and is not handed on yet.
+    /// The events that were read and are not handed on yet.
     read: Vec<Raw>,
     /// Of each ring: since when its next place is taken and empty.
     stuck: Vec<Option<(u64, Instant)>>,

@@ -67,7 +67,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// What a process writes into rings of its own.
+    /// The mirror of rings that a process has in its own memory.
     pub fn remote(
         process: u32,
         sample: u32,

@@ -2,7 +2,7 @@
 
 use crate::script::Script;
 
-/// What can be replayed without a look in between.
+/// A slice that is replayed without a look in between.
 pub struct Slice {
     /// Of the trace, at its end.
     pub time: u64,
@@ -64,14 +64,14 @@ fn cut(script: &Script, time: u64, from: &[usize], next: &[usize]) -> Vec<usize>
     to
 }
 
-/// Who ends in this slice what begins in it waits for it.
+/// A stream that ends a block in this slice waits for the stream that begins it there.
 fn pair(script: &mut Script, next: &mut [usize], to: &[usize]) {
     for part in 0..to.len() {
         while let Some(crossing) = script.parts[part].crossings.get(next[part]) {
             if crossing.at >= to[part] {
                 break;
             }
-            // What began in an earlier slice is there; a flag more costs nothing but a look.
+            // A block that began in an earlier slice is there; a flag more costs nothing but a look.
             script.wait_for(part, next[part]);
             next[part] += 1;
         }

@@ -1,4 +1,4 @@
-//! What the director and a replayer share: a file in memory that both map.
+//! The memory that the director and a replayer share: a file that both map.
 //!
 //! ```text
 //!   Head | a Stream for each | a Slot for each block that lives | the words of one epoch
@@ -73,7 +73,7 @@ pub struct Slot {
 
 /// A slot somebody waits for.
 pub const AWAITED: u64 = 2;
-/// What malloc refused, or gave nothing for.
+/// The address of a block that malloc refused, or gave nothing for.
 pub const NOTHING: u64 = 1;
 
 const HEAD_BYTES: usize = 4096;
@@ -102,7 +102,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// What another process made.
+    /// The memory that another process made.
     pub fn of(file: OwnedFd) -> Result<Memory> {
         let file = File::from(file);
         ensure!(file.metadata()?.len() >= HEAD_BYTES as u64, "it is no memory of a replay");

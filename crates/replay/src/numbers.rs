@@ -1,4 +1,4 @@
-//! Which slot an object has. Found by stream and ordinal without hashing: tables of 64 ordinals, each gone when all its
+//! The slot of an object. Found by stream and ordinal without hashing: tables of 64 ordinals, each gone when all its
 //! objects are; so the memory is that of the blocks that live.
 
 use std::collections::VecDeque;

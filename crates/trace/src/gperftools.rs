@@ -23,7 +23,7 @@ const CPU_BITS: u32 = 10;
 /// Buffers of the recorder are 4 KiB; nothing near this is one.
 const MOST_BUFFER_BYTES: u64 = 16 << 20;
 
-/// What an import found.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Frees and reallocations of tokens that nobody allocated.
@@ -98,7 +98,7 @@ enum Raw {
     Realloc(u64, u64),
 }
 
-/// What a thread did, until it can be written.
+/// An event of a thread, until it can be written.
 struct Queued {
     time: u64,
     raw: Raw,
@@ -114,7 +114,7 @@ struct Thread {
     next_token: u64,
     begun: u64,
     time: u64,
-    /// What waits for another thread's allocation, in order.
+    /// The events that wait for another thread's allocation, in order.
     queue: VecDeque<Queued>,
 }
 

@@ -1,4 +1,4 @@
-//! Where libvcmalloc.so is, and whether a file is fit to be preloaded.
+//! The place of libvcmalloc.so, and whether a file is fit to be preloaded.
 //!
 //! Owns the order of the places looked at; promises an absolute path that the dynamic loader can take, or a
 //! failure that lists the places.
@@ -83,7 +83,7 @@ fn file_names(hardened: bool) -> [&'static str; 2] {
 
 fn listed(places: &[PathBuf]) -> String {
     let line = |path: &PathBuf| match path.read_link() {
-        // What a package that was unpacked in part, or removed by hand, leaves.
+        // A package that was unpacked in part, or removed by hand, leaves this.
         Ok(to) => format!("\n  {}: a link to {}, which is not there", path.shown(), to.shown()),
         Err(_) => format!("\n  {}", path.shown()),
     };
@@ -162,7 +162,7 @@ impl Library {
     }
 }
 
-/// Where the libraries of a machine are.
+/// The folders of a machine's libraries.
 fn system_folders() -> Vec<PathBuf> {
     ["/usr/local", "/usr"].iter().flat_map(|prefix| library_folders(Path::new(prefix))).collect()
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use vcm_foreign::Shown;
 
-/// Where a file can be made is found out before anything is measured for minutes.
+/// Finds out that a file can be made, before anything is measured for minutes.
 pub fn look(path: &Path) -> Result<(), Failure> {
     if is_stream(path) {
         return File::options().write(true).open(path).map(|_| ()).map_err(|error| not_written(path, &error));

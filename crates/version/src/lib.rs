@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// Enough to tell commits apart, whatever the repository's own length is.
 const SHOWN_DIGITS: usize = 10;
-/// What every package is made from, beside its own folder.
+/// The files that every package is made from, beside its own folder.
 const COMMON: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 
 /// Sets `VCMALLOC_VERSION` for the crate: `0.1.0`, `0.1.0+d5f9679b8f` or `0.1.0+d5f9679b8f+changes`, where one of these

@@ -64,12 +64,13 @@ struct Replay {
     gate: Signal,
 }
 
-/// Where each object is. An object's slot is written once by who begins it and emptied once by who ends it.
+/// Each object's place. The thread that begins an object writes its slot once, the one that ends it empties it
+/// once.
 struct Objects {
     blocks: &'static [AtomicPtr<u8>],
     sizes: &'static [AtomicU32],
-    /// Who waits for an object sleeps at the point of its number. Looking again and again instead would take
-    /// the CPU from those that are waited for, as soon as a few hundred threads wait.
+    /// A thread that waits for an object sleeps at the point of its number. Looking again and again instead
+    /// would take the CPU from those that are waited for, as soon as a few hundred threads wait.
     points: [MeetingPoint; 256],
 }
 

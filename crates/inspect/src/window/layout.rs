@@ -1,4 +1,4 @@
-//! What a library says of where its numbers lie. Its layout is docs/reference/window.md.
+//! A library's account of where its numbers lie. Its layout is docs/reference/window.md.
 
 use super::memory::{Memory, number};
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ const MOST_SLAB_BYTES: usize = 1 << 16;
 /// Parts that lie closer are read as one.
 const GAP: usize = 4096;
 
-/// What the offset of a place counts from.
+/// The base that the offset of a place counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Within {
     Constant,
@@ -46,7 +46,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where its numbers lie in what they are within.
+    /// The bytes of its numbers in what they are within.
     fn range(&self) -> Range<usize> {
         let offset = self.offset as usize;
         let length = self.stride.saturating_mul(self.count.saturating_sub(1)).saturating_add(self.width);
@@ -63,7 +63,7 @@ pub struct Shape {
     pub big_array_at: u64,
 }
 
-/// Where an option's value and its origin lie.
+/// The places of an option's value and of its origin.
 pub struct OptionPlaces {
     pub name: String,
     pub value: Place,
@@ -96,7 +96,7 @@ pub struct Tables {
     pub classes: Vec<Shape>,
     /// The parts of the heap in which its places lie.
     pub parts: Vec<Range<usize>>,
-    /// Where the places of a slab end.
+    /// The end of a slab's places.
     pub slab_end: usize,
     /// In the order of their names.
     pub options: Vec<OptionPlaces>,
@@ -110,7 +110,7 @@ thread_local! {
 /// As many as one look needs.
 const MOST_SPARE: usize = 2;
 
-/// What there is at an address where a description was promised.
+/// The content of an address where a description was promised.
 pub enum Found {
     Layout(Box<Layout>),
     /// A layout that this tool does not know.
@@ -211,7 +211,7 @@ impl Layout {
     }
 }
 
-/// What of the heap has places.
+/// The parts of the heap that have places.
 fn parts(places: &HashMap<String, Place>, heap_bytes: usize) -> Vec<Range<usize>> {
     let in_heap = places.values().filter(|place| place.within == Within::Heap).map(Place::range);
     let mut ranges: Vec<Range<usize>> = in_heap.filter(|range| range.end <= heap_bytes).collect();

@@ -27,7 +27,7 @@ pub struct MetadataServer {
     pub socket: PathBuf,
 }
 
-/// What an MDS says of its own cache.
+/// An MDS's own figures of its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cache {
     pub mib: f64,

@@ -50,7 +50,7 @@ pub fn start(session: &Session, cluster: &Cluster, allocators: &[&str]) -> Resul
     Ok(gateways)
 }
 
-/// Where the cluster has OSDs in memory: the pools of buckets, which a gateway takes as it finds them.
+/// Makes the pools of buckets, which a gateway takes as it finds them, if the cluster has OSDs in memory.
 fn make_pools(session: &Session, cluster: &Cluster) -> Result<()> {
     if cluster.shape.in_memory == 0 {
         return Ok(());

@@ -74,7 +74,7 @@ impl Session {
         let none = None::<&str>;
         let done = mount(Some(from), to, none, MsFlags::MS_BIND, none);
         done.with_context(|| format!("cannot bind {} to {}", from.display(), to.display()))?;
-        // What is unmounted here must not go away there.
+        // A mount that is taken away here must not go away there.
         mount(none, to, none, MsFlags::MS_PRIVATE, none).with_context(|| format!("{}", to.display()))
     }
 

@@ -17,10 +17,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What such a system takes, with its daemons in it.
+/// The room that such a system takes, with its daemons in it.
 const SYSTEM_MIB: u64 = 1200;
 const AN_HOUR: Duration = Duration::from_secs(3600);
-/// Where releases go that the mirrors no longer carry.
+/// The archive of releases that the mirrors no longer carry.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
 const USUAL_MIRROR: &str = "http://deb.debian.org/debian";
 

@@ -1,4 +1,4 @@
-//! Which library an OSD of each release is given.
+//! The library that an OSD of each release is given.
 
 use super::Cluster;
 use crate::engine::session::Session;

@@ -178,7 +178,7 @@ fn markdown_table(table: &Table) -> String {
     text + "\n"
 }
 
-/// What came out, then tables that fit, then each claim and what is missing: the end is what a terminal still shows.
+/// The outcome, then tables that fit, then each claim and what is missing: the end is what a terminal still shows.
 pub fn for_terminal(experiment: &Experiment, results: &Results, width: usize) -> String {
     let mut text = format!("\n{}\n\n", results.title);
     let failures: String = results.failures.iter().map(|failure| format!("failed: {failure}\n")).collect();

@@ -21,7 +21,7 @@ const ELSEWHERE: u8 = 1;
 /// It cannot be told.
 const NOT_KNOWN: u8 = NOT_UNDERSTOOD;
 
-/// What was found about one program, in words for its user.
+/// The finding about one program, in words for its user.
 pub enum Verdict {
     Ours(String),
     Elsewhere(String),

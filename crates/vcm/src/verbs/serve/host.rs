@@ -58,12 +58,12 @@ impl Reason {
     ];
 }
 
-/// What a round found.
+/// The findings of a round.
 #[derive(Debug, Default)]
 pub struct Round {
     pub looks: Vec<Look>,
     pub unread: BTreeMap<Reason, u64>,
-    /// What is ours and has no figures, in words.
+    /// The processes that are ours and have no figures, in words.
     pub lines: Vec<String>,
     /// Looks that failed since the agent was started.
     pub failed: u64,
@@ -95,7 +95,7 @@ struct Entry {
 pub struct Host {
     patterns: Vec<Pattern>,
     entries: HashMap<i32, Entry>,
-    /// Where it stands what is looked at.
+    /// The board that says which process is looked at.
     board: &'static Board,
     failed: u64,
 }
@@ -237,7 +237,7 @@ impl Round {
     }
 
     fn cannot(&mut self, kind: ErrorKind) {
-        // What has no program is a kernel thread, or has ended.
+        // A process without a program is a kernel thread, or has ended.
         if kind == ErrorKind::PermissionDenied {
             *self.unread.entry(Reason::Forbidden).or_default() += 1;
         }

@@ -1,7 +1,7 @@
 //! The agent looks at what anybody may have made, so it is watched: one process listens and waits, another answers.
 //!
-//! A board that both have mapped names the process that is looked at. Where the looking child is ended by a signal
-//! (a panic, memory, somebody), the process that it looked at is put on a list, the next one leaves it alone, and those
+//! A board that both have mapped names the process that is looked at. If the looking child is ended by a signal (a
+//! panic, memory, somebody), the process that it looked at is put on a list, the next one leaves it alone, and those
 //! who wait for a connection notice nothing but a pause.
 
 use crate::say::{self, Outcome};
@@ -126,7 +126,7 @@ pub fn hold_signals() -> SigSet {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD] {
         held.add(signal);
     }
-    // Where they cannot be held, they end it at once.
+    // If they cannot be held, they end it at once.
     let _ = held.thread_block();
     held
 }
