@@ -157,7 +157,7 @@ breaks: setup-build ## break the code on purpose, some forty times: which break 
 	$(CARGO) run -p vcmalloc-tests --example breaks -- $(NAME)
 
 # SHARD=7/20 for a twentieth. The tests named here are those of the changed layers, of the one above, and the quick ones that ask
-# from the heap; what they miss may still be seen by `cargo test -p vcmalloc-core`. Optimising would cost more than these take.
+# from the heap; their misses may still be seen by `cargo test -p vcmalloc-core`. Optimising would cost more than these take.
 mutants: setup-build ## change the core's middle and back line by line: which change does no test see; needs cargo-mutants
 	@mkdir -p $(TARGET)
 	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants -p vcmalloc-core -o $(TARGET)/mutants -j2 \

@@ -261,7 +261,7 @@ fn bytes_through(profile: &str, function: std::ops::Range<u64>) -> u64 {
 #[test]
 fn a_profile_tells_who_holds_how_much() {
     let folder = tempfile::tempdir().expect("a folder");
-    // The fast path does not count bytes yet: what comes and goes within a cache is seen under locks only.
+    // The fast path does not count bytes yet: blocks that come and go within a cache are seen under locks only.
     let ways: [(_, _, _, &[&str]); 5] = [
         (Ground::Preload, "auto", None, &[]),
         (Ground::Preload, "locked", None, &[]),

@@ -1,4 +1,4 @@
-//! Last words: what a process holds stands in a file when the kernel has ended it, and when `hard_limit` refuses.
+//! Last words: a process's blocks stand in a file when the kernel has ended it, and when `hard_limit` refuses.
 
 #[path = "last_words/group.rs"]
 mod group;

@@ -103,7 +103,7 @@ fn own_operators_are_let_be() -> Result<(), String> {
     Ok(())
 }
 
-/// A size that is not the block's passes; what else the program does wrong does not.
+/// A size that is not the block's passes; the program's other crimes do not.
 fn lies_about_sizes_go_on() -> Result<(), String> {
     for allocator in [Allocator::hardened()?, Allocator::ours()?[0].clone()] {
         let lying = Allocator { lying: true, ..allocator };

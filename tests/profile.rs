@@ -356,7 +356,7 @@ fn stripped_programs_are_named_by_what_is_left_of_them() {
     let mut command = Command::new(&stripped);
     Ground::Preload.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
     let running = Running::of(command.envs(ON.iter().copied()));
-    // Its file is gone as well: what is mapped is still there.
+    // Its file is gone as well: the mapping is still there.
     fs::remove_file(&stripped).expect("its file goes");
     let shown = table(&[&running.id()]);
     assert!(rows(&shown)[0].starts_with("bare+0x"), "{shown}");

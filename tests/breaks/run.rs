@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Works on a copy of the tree in `target/breaks`, with a target folder of its own that stays, so that each break costs
-//! one narrow build. A test is first asked on the copy as it is: one that fails there notices nothing. Ends with a table,
-//! and with 1 where a break was not noticed or did not apply.
+//! one narrow build. A test is first asked on the copy as it is: a test that fails there notices nothing. Ends with a
+//! table, and with 1 where a break was not noticed or did not apply.
 
 #[path = "core_breaks.rs"]
 mod core_breaks;

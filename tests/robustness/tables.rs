@@ -7,7 +7,7 @@
 //! ```
 //!
 //! With `--minutes` the cells that took least time so far are run next, so that quick cases have all their
-//! repetitions and slow ones some; where a cell has fewer, it says how many. Limits of time are for a machine
+//! repetitions and slow ones some; a cell with fewer says how many. Limits of time are for a machine
 //! that has nothing else to do; `--patience` multiplies them.
 
 #[path = "../misuse/allocators.rs"]

@@ -48,7 +48,7 @@ pub fn is_foreign() -> bool {
     env::var_os(OTHER_LIBRARY).is_some()
 }
 
-/// True where nothing may be built: what is missing is an error.
+/// True where nothing may be built: a missing file is an error.
 pub fn is_built() -> bool {
     env::var_os(IS_BUILT).is_some()
 }

@@ -95,7 +95,7 @@ pub fn patience(limit: Duration) -> Duration {
     limit * slowness()
 }
 
-/// A command that runs a program compiled for the machine. The qemu is a static program: what is to be
+/// A command that runs a program compiled for the machine. The qemu is a static program: a library to be
 /// preloaded reaches the program, not qemu.
 pub fn command(program: &Path) -> Command {
     if let Some(runner) = env::var_os(RUNNER) {

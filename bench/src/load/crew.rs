@@ -70,7 +70,7 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
     Time(Duration),
-    /// Together, over all workers, in equal shares; what is not done after the time, if there is one, is left.
+    /// Together, over all workers, in equal shares; work that is not done after the time, if there is one, is left.
     Operations(u64, Option<Duration>),
 }
 
@@ -194,6 +194,6 @@ fn start_thread<W: Workload>(post: *mut Post<W>) {
 }
 
 fn join(thread: libc::pthread_t) {
-    // SAFETY: joined once: whoever takes a handle out of `previous` owns it.
+    // SAFETY: joined once: the thread that takes a handle out of `previous` owns it.
     unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
 }

@@ -27,8 +27,7 @@ struct Ring {
     closed: bool,
 }
 
-// SAFETY: the ring only carries the addresses of blocks from a sender to the receiver; who receives one owns
-// it.
+// SAFETY: the ring only carries the addresses of blocks from a sender to the receiver; the receiver owns them.
 unsafe impl Send for Ring {}
 
 impl Queue {

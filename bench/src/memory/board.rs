@@ -73,8 +73,8 @@ impl Board {
 
     pub fn enter(&self, phase: Phase) {
         self.began[phase as usize].store(now(), Ordering::Relaxed);
-        // Release, pairs with the Acquire in `phase`: who sees a phase sees when it began and what was
-        // counted before.
+        // Release, pairs with the Acquire in `phase`: a thread that sees a phase sees when it began and what
+        // was counted before.
         self.phase.store(phase as u32, Ordering::Release);
     }
 

@@ -1,5 +1,5 @@
 //! Spans of blocks of one size, each pool with spans of its own. A block goes to the lowest free place of the lowest span
-//! with room: whoever packs by classes and knows nothing of the future can hardly do better.
+//! with room: an allocator that packs by classes and knows nothing of the future can hardly do better.
 
 use crate::PAGE;
 use crate::pages::Pages;

@@ -272,7 +272,8 @@ fn allocator(object: &Object, kind: Kind) -> Allocator {
     }
 }
 
-/// Of a file so much is looked through: what is read stands before the code, and daemons with all their names are gigabytes long.
+/// Of a file so much is looked through: the parts that are read stand before the code, and daemons with all their names
+/// are gigabytes long.
 const MOST_OF_FILE: u64 = 128 << 20;
 /// No version is longer.
 const MOST_OF_VERSION: usize = 80;

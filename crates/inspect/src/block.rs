@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 pub struct Place {
     /// The whole disks, by the kernel's names; empty where it cannot be found out.
     pub disks: BTreeSet<String>,
-    /// True when any of the disks turns; none where none of them says, and where a virtual one says so: what is
-    /// behind it is not known.
+    /// True when any of the disks turns; none where none of them says, and where a virtual one says so: the
+    /// disk behind it is not known.
     pub rotational: Option<bool>,
     /// In memory only.
     pub in_memory: bool,

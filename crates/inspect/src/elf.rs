@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use vcm_foreign::Text;
 use vcm_foreign::elf::Parts;
 
-/// gperftools' C++ interface: who exports this answers `MallocExtension` of the whole process.
+/// gperftools' C++ interface: an object that exports this answers `MallocExtension` of the whole process.
 pub const TCMALLOC_INTERFACE: &str = "_ZN15MallocExtension8instanceEv";
 /// Our own C interface.
 pub const OWN_INTERFACE: &str = "vcm_version";

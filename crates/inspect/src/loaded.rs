@@ -41,7 +41,7 @@ pub struct Object {
 }
 
 pub struct Loaded {
-    /// In the order of lookup; those that came `Later` last.
+    /// In the order of lookup; objects that came `Later` last.
     pub objects: Vec<Object>,
     /// False where the environment cannot be read: the preloads are then not known.
     pub is_order_known: bool,

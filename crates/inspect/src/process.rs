@@ -137,7 +137,7 @@ impl Process {
     /// False in a container or a chroot. Mounts of its own alone are a sandbox, such as systemd's PrivateTmp=.
     pub fn has_our_root(&self) -> bool {
         let identity = |path: PathBuf| fs::metadata(path).ok().map(|folder| (folder.dev(), folder.ino()));
-        // The link reads "/" in a container too; what counts is the folder that the kernel finds behind it. In a
+        // The link reads "/" in a container too; the folder that the kernel finds behind it counts. In a
         // folder that stands for a machine it is a link like any other.
         let behind = if self.root.is_real() {
             self.file("root")

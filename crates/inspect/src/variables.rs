@@ -30,7 +30,7 @@ const MOST_BYTES_TOGETHER: usize = 6 << 20;
 const WORD: usize = size_of::<u64>();
 
 impl Process {
-    /// The environment that it was started with; where it has written over that, the one that it holds now.
+    /// The environment that it was started with; if it has written over that, the one that it holds now.
     pub fn variables(&self) -> io::Result<Variables> {
         let pairs = self.environment()?;
         if !pairs.is_empty() && !self.has_written_over_its_environment() {

@@ -62,7 +62,7 @@ fn gone_beside(births: &[u64], at: usize, all: u64) -> f64 {
     before.min(after)
 }
 
-/// Divides what a class holds by what is gone beside each sample; where nothing is, by what lives.
+/// Divides what a class holds by what is gone beside each sample; if nothing is gone, by what lives.
 fn share_out(sites: &mut [Site], held: f64, list: &[(&Sample, f64)]) {
     let weight = |(sample, gone): &(&Sample, f64)| sample.sum.objects * gone;
     let whole: f64 = list.iter().map(weight).sum();

@@ -148,7 +148,7 @@ impl Mapping {
     }
 }
 
-/// A function at an address; where one was put into another by the compiler there are several.
+/// A function at an address; several if the compiler put one into another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     pub function: String,

@@ -51,7 +51,7 @@ impl Profile {
     }
 }
 
-/// More calls than the library makes for an allocation; what lies beyond is the program's, whatever its name.
+/// More calls than the library makes for an allocation; calls beyond are the program's, whatever their name.
 const MOST_OF_OURS: usize = 12;
 
 fn is_allocators(function: &str) -> bool {
@@ -71,7 +71,7 @@ fn debug_folders(process: &Process) -> Vec<PathBuf> {
     folders
 }
 
-/// Files with names for what is mapped, the best first: what was stripped off a file has its build-id.
+/// Files with names for what is mapped, the best first: the names stripped off a file have its build-id.
 fn sources(mapping: &Mapping, folders: &[PathBuf]) -> Vec<PathBuf> {
     let id = mapping.build_id.split_at_checked(2).filter(|(_, rest)| !rest.is_empty());
     let stripped = id.into_iter().flat_map(|(first, rest)| {

@@ -1,6 +1,6 @@
 //! Events out of the rings, in the order of their times.
 //!
-//! A round reads the time first and the heads behind it: who takes a place later has a later time. When all places below the
+//! A round reads the time first and the heads behind it: a place taken later has a later time. When all places below the
 //! heads were read, nothing from before that time can come any more, and what was read up to it is handed on, sorted.
 
 use crate::clock::Clock;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The rings are memory of the tool that the recorder maps, or (`remote`) memory of a process that runs on vcmalloc.
-//! Owns no process: who starts it gives it the variable of [`Memory`]. docs/design/record.md says how.
+//! Owns no process: its starter gives it the variable of [`Memory`]. docs/design/record.md says how.
 
 mod ages;
 mod clock;

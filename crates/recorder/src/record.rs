@@ -81,7 +81,7 @@ fn put_shared(header: &'static Header, what: u64, size: u64, id: u32) {
     slot.what.store(what, Relaxed);
     slot.size.store(size, Relaxed);
     slot.thread.store(id, Relaxed);
-    // Pairs with the tool's Acquire: who sees the mark sees the rest.
+    // Pairs with the tool's Acquire: a reader that sees the mark sees the rest.
     slot.mark.store(layout::mark(place), Release);
 }
 

@@ -46,8 +46,8 @@ extern "C" fn vcm_recorder_calls() -> c_ulong {
 /// The shared memory, while this process is recorded.
 #[inline(always)]
 pub fn shared() -> Option<&'static Header> {
-    // SAFETY: the gate is `CLOSED` or a page that is never unmapped; what lies behind it is null or the header of a mapping that
-    // is never unmapped.
+    // SAFETY: the gate is `CLOSED` or a page that is never unmapped; the pointer in it is null or to the header of a
+    // mapping that is never unmapped.
     let header = unsafe { (*GATE.load(Relaxed)).load(Relaxed).as_ref() };
     match header {
         Some(header) if header.recording.load(Relaxed) != 0 => Some(header),

@@ -46,7 +46,7 @@ fn cut(script: &Script, time: u64, from: &[usize], next: &[usize]) -> Vec<usize>
         word.max(*from)
     };
     let mut to: Vec<usize> = script.parts.iter().zip(from).map(at_time).collect();
-    // In a trace that is right few streams wait for each other; one that is not must not keep us for hours.
+    // In a trace that is right few streams wait for each other; a wrong one must not keep us for hours.
     for _ in 0..MOST_MOVES {
         let mut moved = false;
         for (at, part) in script.parts.iter().enumerate() {

@@ -107,7 +107,7 @@ fn prepare(
                 let slices = cuts::slices(&mut script, &times);
                 (script.words, slices)
             }),
-            // It was surveyed: what is there is replayed.
+            // It was surveyed: the part that is there is replayed.
             Ok(None) | Err(Error::CutOff { .. }) => return,
             Err(error) => Err(error),
         };

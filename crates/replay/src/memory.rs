@@ -4,8 +4,8 @@
 //!   Head | a Stream for each | a Slot for each block that lives | the words of one epoch
 //! ```
 //!
-//! The file is sparse: what is not touched takes no memory. Between two slices the director owns all of it; during one,
-//! a stream owns its range of words, and a slot passes from who allocates to who frees.
+//! The file is sparse: untouched parts take no memory. Between two slices the director owns all of it; during one,
+//! a stream owns its range of words, and a slot passes from the stream that allocates to the one that frees.
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::memfd::{MFdFlags, memfd_create};

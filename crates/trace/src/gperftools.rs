@@ -278,7 +278,7 @@ impl<R: Read, W: Write> Import<R, W> {
         Ok(token.and_then(|token| self.waiting.remove(&token)).unwrap_or_default())
     }
 
-    /// At the end of the file nobody comes any more: what is still waited for is unknown.
+    /// At the end of the file nobody comes any more: tokens that are still waited for are unknown.
     fn release_all(&mut self) -> Result<()> {
         let mut waiting: Vec<u64> = std::mem::take(&mut self.waiting).into_values().flatten().collect();
         while let Some(id) = waiting.pop() {

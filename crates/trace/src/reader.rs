@@ -33,7 +33,7 @@ pub struct Epoch {
     pub sections: Vec<Section>,
 }
 
-/// Reads from any input, forward; one that can be sought can be entered anywhere.
+/// Reads from any input, forward; an input that can be sought can be entered anywhere.
 pub struct Reader<R> {
     input: R,
     header: Header,

@@ -149,7 +149,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Ends the epoch: what was added before can be read from the file.
+    /// Ends the epoch: events added before can be read from the file.
     pub fn flush(&mut self) -> Result<()> {
         let mut sections = std::mem::take(&mut self.open);
         self.places.clear();

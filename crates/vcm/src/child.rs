@@ -117,7 +117,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The command's file before it is started: one that ends soon is known by it alone.
+    /// The command's file before it is started: a command that ends soon is known by it alone.
     pub fn about_to_start(path: &Path) -> Option<Program> {
         let start = Process::new(std::process::id() as i32).start_ticks()?;
         Some(Program { file: path.canonicalize().ok()?, start, id: 0 })

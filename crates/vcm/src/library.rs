@@ -12,7 +12,7 @@ use vcm_foreign::Shown;
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::root::Root;
 
-/// The name that a program was linked with first: what is written into a unit must outlive the package for developers, which
+/// The name that a program was linked with first: a name in a unit must outlive the package for developers, which
 /// alone has the other. An archive of old may have the other alone.
 const FILE_NAMES: [&str; 2] = ["libvcmalloc.so.0", "libvcmalloc.so"];
 const HARDENED_FILE_NAMES: [&str; 2] = ["libvcmalloc-hardened.so.0", "libvcmalloc-hardened.so"];

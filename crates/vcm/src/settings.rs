@@ -1,7 +1,7 @@
 //! The allocator's options as this tool reads and writes them.
 //!
 //! Owns the bridge to `vcmalloc_core::options` (names of variables, ranges in words, effective values) and
-//! knows no option by name: what is declared there is listed, checked and explained here.
+//! knows no option by name: an option declared there is listed, checked and explained here.
 
 use crate::config_file::{self, ConfigFile, MAY_NOT_READ};
 use std::ffi::OsString;
@@ -130,7 +130,7 @@ impl Effective {
         effective
     }
 
-    /// The settings that a process was started with: one that gained rights obeys none of them.
+    /// The settings that a process was started with: a process that gained rights obeys none of them.
     pub fn of_process(
         process: &Process,
         environment: &[(OsString, OsString)],

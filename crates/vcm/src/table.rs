@@ -9,7 +9,7 @@ use vcm_measure::trial::Trial;
 
 pub struct Runs {
     pub arm: Arm,
-    /// By round; one that was stopped is missing.
+    /// By round; a stopped one is missing.
     pub trials: BTreeMap<usize, Trial>,
     /// Why it runs no more.
     pub failed: Option<String>,

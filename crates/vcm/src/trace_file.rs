@@ -1,4 +1,4 @@
-//! Traces as files: what is read is opened, what is written gets its name only when it is whole.
+//! Traces as files: one to read is opened, one to write gets its name only when it is whole.
 
 use crate::say::{FAILURE, Failure};
 use crate::whole_file;

@@ -101,7 +101,7 @@ fn another_malloc_that_only_the_process_shows_is_told_by_its_proof() {
     let library = place.path("libown.so");
     std::fs::write(place.path("own.c"), OWN_MALLOC.replace("main", "other_main")).unwrap();
     support::gcc(&["-w", "-shared", "-fPIC", "-o", text(&library), text(&place.path("own.c"))]);
-    // The shell runs on ours and proves it; what it becomes has another malloc before ours.
+    // The shell runs on ours and proves it; the program that it becomes has another malloc before ours.
     for pause in [0, 3] {
         let source =
             format!("#include <unistd.h>\n{}", USES_MALLOC.replace("malloc(9)", "sleep(PAUSE) + malloc(9)"));

@@ -76,7 +76,7 @@ pub fn run(settings: &Settings, board: &'static Board) {
 #[derive(Clone, Copy)]
 struct Rings(*mut Ring);
 
-// SAFETY: the pointer is to memory that stays for ever; who uses which element is `run`'s promise.
+// SAFETY: the pointer is to memory that stays for ever; `run` promises which thread uses which element.
 unsafe impl Sync for Rings {}
 // SAFETY: the pointer belongs to no thread; `run` gives each element to one.
 unsafe impl Send for Rings {}

@@ -1,7 +1,7 @@
 //! Replays a script: one thread for each thread of the trace, at the trace's times.
 //!
-//! Order is kept only where a program would be wrong without: who ends an object that another thread
-//! allocates waits until that is done. New objects are written to, every page of them, as daemons do.
+//! Order is kept only where a program would be wrong without: a thread that ends an object of another thread
+//! waits until that has allocated it. New objects are written to, every page of them, as daemons do.
 
 use super::blocks;
 use super::threads;
@@ -86,7 +86,7 @@ impl MeetingPoint {
     fn wait(&self, is_there: impl Fn() -> bool) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         loop {
-            // Read before looking: who makes it true after the look will announce beyond this number.
+            // Read before looking: a thread that makes it true after the look will announce beyond this number.
             let announced = self.announced.load(Ordering::SeqCst);
             if is_there() {
                 break;

@@ -11,7 +11,7 @@ use vcm_foreign::Text;
 const MAGIC: &[u8] = b"vcm-wndw";
 /// Of the layout.
 pub const VERSION: u64 = 1;
-/// Bytes of the description, of a place and of a class in the first version: what may be added comes behind them.
+/// Bytes of the description, of a place and of a class in the first version: later additions come behind them.
 const WINDOW_BYTES: usize = 64;
 const PLACE_BYTES: usize = 64;
 const CLASS_BYTES: usize = 20;
@@ -187,7 +187,7 @@ impl Tables {
 }
 
 impl Layout {
-    /// Room for the heap's structure; what lies in it is of some look before, where no place is.
+    /// Room for the heap's structure; its content is of some look before, where no place is.
     pub fn room(&self) -> Vec<u8> {
         let mut room = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         room.resize(self.heap_bytes, 0);
@@ -243,7 +243,7 @@ fn up_to_zero(bytes: &[u8]) -> &[u8] {
     bytes.get(..end).unwrap_or_default()
 }
 
-/// Names are words of ours; what has other letters is nobody's.
+/// Names are words of ours; a name with other letters is nobody's.
 fn name(bytes: &[u8]) -> Option<String> {
     let is_letter = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._".contains(byte);
     let name = up_to_zero(bytes);

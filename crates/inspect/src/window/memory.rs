@@ -79,7 +79,7 @@ impl Memory {
     }
 }
 
-/// A table in the memory of a process, of any length that it says: what is asked for is read, a piece at a time.
+/// A table in the memory of a process, of any length that it says: the parts asked for are read, a piece at a time.
 pub struct Table<'a> {
     memory: &'a Memory,
     at: u64,

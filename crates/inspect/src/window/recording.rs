@@ -91,7 +91,7 @@ impl Rings {
         }
     }
 
-    /// Whether nobody reads the rings any more: who does moves the time until which it goes on, at each of his rounds.
+    /// Whether nobody reads the rings any more: a reader moves the time until which it goes on, at each of his rounds.
     fn is_left_alone(&self, until_at: u64) -> bool {
         let until = || {
             let at = self.word(self.shape[0], 8).ok()?;

@@ -71,7 +71,7 @@ pub struct Snapshot {
     pub pages_age: Duration,
     /// The pages do not fit the counters or RSS within 2 %: they are of another moment.
     pub pages_apart: bool,
-    /// Figures' names in the window that this library does not have: what is made of them is 0.
+    /// Figures' names in the window that this library does not have: figures made of them are 0.
     pub missing: Vec<String>,
 }
 

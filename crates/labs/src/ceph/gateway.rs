@@ -65,7 +65,7 @@ fn make_pools(session: &Session, cluster: &Cluster) -> Result<()> {
 
 fn start_one(session: &Session, cluster: &Cluster, number: usize, name: &str) -> Result<Gateway> {
     let allocator = cluster.allocator(session, name)?;
-    // Freed at once: whoever is quicker is seen as a gateway that ends.
+    // Freed at once: a process that takes it first is seen as a gateway that ends.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let who = format!("rgw.{number}");
     let data = cluster.directory.join(&who);

@@ -1,6 +1,6 @@
 //! The flags of the Ceph lab: what each may be, and what they must be to each other.
 //!
-//! Promises that none is ignored or cut: what has no effect is refused before anything is made.
+//! Promises that none is ignored or cut: a flag without effect is refused before anything is made.
 
 use super::cluster::release::Release;
 use super::cluster::shape::Store;

@@ -56,7 +56,7 @@ impl Session {
         missing.try_for_each(|place| self.make(place, Undo::RemoveEmptyDirectory { path: place.to_owned() }))
     }
 
-    /// A control group; who is in it must have ended when it goes.
+    /// A control group; the processes in it must have ended when it goes.
     pub fn make_group(&self, path: &Path) -> Result<()> {
         self.make(path, Undo::RemoveEmptyDirectory { path: path.to_owned() })
     }

@@ -1,7 +1,7 @@
 //! Another Debian in a directory of its own: made once and kept in the cache, used through an overlay.
 //!
 //! Owns `CACHE/SUITE`. Promises that a directory of that name is whole: it is made as `SUITE.new` and
-//! renamed, under the lock `CACHE/SUITE.lock`; what an interrupted run left is recognised and made again.
+//! renamed, under the lock `CACHE/SUITE.lock`; the rest of an interrupted run is recognised and made again.
 //! Promises that a cluster changes nothing in it. Labs call it for daemons of another release.
 
 use super::packages;

@@ -199,7 +199,7 @@ fn detach_loop(device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Never crosses into another file system: what is mounted below is not ours to delete.
+/// Never crosses into another file system: a mount below is not ours to delete.
 fn remove_directory(path: &Path) -> Result<()> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     if path.components().count() < 3 || !metadata.is_dir() {

@@ -182,7 +182,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Asks the server to end; what it used.
+    /// Asks the server to end, and tells what it used.
     pub fn end(&mut self, patience: Duration, tree: &mut Tree) -> Result<Used, Failed> {
         tree.end(Some(self.main), patience);
         match tree.ended(self.main) {

@@ -9,7 +9,7 @@ use crate::engine::results::{Judged, Results};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The question, the answer, the claims and one picture; what is long is folded behind them.
+/// The question, the answer, the claims and one picture; long parts are folded behind them.
 pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: &[Drawn]) -> String {
     let release = match results.release.as_str() {
         "" => String::new(),

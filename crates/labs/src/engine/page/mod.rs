@@ -42,7 +42,7 @@ pub fn publish(request: &Request, experiment: &Experiment, results: &Results) ->
     written.and(told)
 }
 
-/// Of the terminal that shows it; what goes into a file or a pipe is as wide as it is.
+/// Of the terminal that shows it; text into a file or a pipe is as wide as it is.
 fn width() -> usize {
     rustix::termios::tcgetwinsize(std::io::stdout())
         .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))

@@ -67,7 +67,7 @@ fn wait(held: &Held, until: Option<Instant>, traced: &Traced) {
     let left = until.map_or(LONGEST_WAIT, |until| until.saturating_duration_since(Instant::now()));
     match held.comes_within(left) {
         Some(came) if came.number == libc::SIGCHLD => {}
-        // A terminal that goes away tells only who leads its session; what stopped goes on to hear of it.
+        // A terminal that goes away tells only who leads its session; a stopped program goes on to hear of it.
         Some(came) if came.number == libc::SIGHUP => {
             traced.signal(libc::SIGHUP);
             traced.signal(libc::SIGCONT);

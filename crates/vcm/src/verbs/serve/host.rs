@@ -26,7 +26,7 @@ const COUNTING: Duration = Duration::from_secs(3);
 /// Of what has no figures, so many are named.
 const MOST_LINES: usize = 100;
 
-/// Rounds in which a process is passed over after its looks have failed so often: who begins may fail once or twice.
+/// Rounds in which a process is passed over after its looks have failed so often: a new process may fail once or twice.
 fn pause_after(failed: u32) -> u32 {
     if failed < 3 { 0 } else { 1 << (failed - 3).min(6) }
 }

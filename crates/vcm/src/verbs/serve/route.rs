@@ -150,8 +150,8 @@ impl Agent {
     }
 }
 
-/// Whether another page than ours made a browser ask. A browser says so itself; who opens our own page from elsewhere
-/// (a link, a bookmark) may see it, and from there ask on.
+/// Whether another page than ours made a browser ask. A browser says so itself; a user who opens our own page from
+/// elsewhere (a link, a bookmark) may see it, and from there ask on.
 fn is_from_a_page(headers: &HeaderMap, path: &str) -> bool {
     let word = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Connections: how many there may be, how long each may take, and their end.
 //!
 //! One thread does all of it, and waits for nobody: looking at processes is done by others. A connection has one
-//! request. It has so long to send its head, and so long for all of it; who asks for a profile has its seconds more.
+//! request. It has so long to send its head, and so long for all of it; a profile has its seconds more.
 
 use super::answer::Answer;
 use super::listen::{Listener, Stream};
