@@ -272,8 +272,7 @@ fn allocator(object: &Object, kind: Kind) -> Allocator {
     }
 }
 
-/// Of a file so much is looked through: the parts that are read stand before the code, and daemons with all their names
-/// are gigabytes long.
+/// Of a file so much is looked through: the part to read is before the code, and daemons with all names are gigabytes long.
 const MOST_OF_FILE: u64 = 128 << 20;
 /// No version is longer.
 const MOST_OF_VERSION: usize = 80;

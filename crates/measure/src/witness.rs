@@ -88,7 +88,8 @@ impl Witness {
             let reason = "it ended before it could be looked at; give it more to do".to_owned();
             return Err(Unproved { reason, is_unseen: true });
         };
-        // A helper of a moment (sleep, test) is as large as a shell and often not seen in time; important ones are larger.
+        // A helper of a moment (sleep, test) is as large as a shell and often not seen in time; a process
+        // that matters is larger.
         let weight = |seen: &&Seen| if seen.is_unseen() { seen.peak_bytes / 2 } else { seen.peak_bytes };
         let largest = self.seen.iter().max_by_key(weight).unwrap_or(last);
         let busiest = self.seen.iter().filter(|seen| !seen.is_unseen()).max_by_key(|seen| seen.ticks);

@@ -54,8 +54,7 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// The next epoch; none at the end of a complete trace. A trace that was cut off ends with
-    /// [`Error::CutOff`].
+    /// The next epoch; none at the end of a complete trace. A trace that was cut off ends with [`Error::CutOff`].
     pub fn next_epoch(&mut self) -> Result<Option<Epoch>> {
         let Some(raw) = self.next_raw()? else { return Ok(None) };
         let (first, last) = raw.times();

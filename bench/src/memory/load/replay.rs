@@ -64,8 +64,7 @@ struct Replay {
     gate: Signal,
 }
 
-/// Each object's place. The thread that begins an object writes its slot once, the one that ends it empties it
-/// once.
+/// Each object's place. The thread that begins an object writes its slot once, the one that ends it empties it once.
 struct Objects {
     blocks: &'static [AtomicPtr<u8>],
     sizes: &'static [AtomicU32],
