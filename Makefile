@@ -6,7 +6,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 # scripts/setup links a versioned compiler of Ubuntu's to the first place; rustup puts cargo into the last, and a fresh shell may
 # not have it on its path yet.
 export PATH := $(abspath $(TARGET))/rust/bin:$(PATH):$(HOME)/.cargo/bin
-# What replaces malloc cannot be its own test harness; tests/ runs these as programs do.
+# A library that replaces malloc cannot be its own test harness; tests/ runs these as programs do.
 LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-hardened-static vcmalloc-tcmalloc vcm-recorder
 
 .DEFAULT_GOAL := help
@@ -53,7 +53,7 @@ uninstall: ## take away what 'make install' has put there, with the same PREFIX,
 	@$(INSTALL) --remove
 	$(RENEW_LOADER_CACHE)
 
-# What is installed here comes first, as in the README: programs of this machine run on it. Without it the library is built.
+# The installed library comes first, as in the README: programs of this machine run on it. Without it the library is built.
 PACKAGED = $(firstword $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libvcmalloc.so.0 /usr/lib64/libvcmalloc.so.0))
 # The runner is built without optimising: it waits for db_bench, and optimised it takes a minute more to build.
 demo: setup-demo ## RocksDB's db_bench on glibc, jemalloc, TCMalloc, mimalloc and vcmalloc, side by side: some four minutes
@@ -157,7 +157,7 @@ breaks: setup-build ## break the code on purpose, some forty times: which break 
 	$(CARGO) run -p vcmalloc-tests --example breaks -- $(NAME)
 
 # SHARD=7/20 for a twentieth. The tests named here are those of the changed layers, of the one above, and the quick ones that ask
-# from the heap; what they miss may still be seen by `cargo test -p vcmalloc-core`. Optimising would cost more than these take.
+# from the heap; their misses may still be seen by `cargo test -p vcmalloc-core`. Optimising would cost more than these take.
 mutants: setup-build ## change the core's middle and back line by line: which change does no test see; needs cargo-mutants
 	@mkdir -p $(TARGET)
 	CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants -p vcmalloc-core -o $(TARGET)/mutants -j2 \

@@ -119,7 +119,7 @@ mod tests {
         if is_not_here() {
             return;
         }
-        // A program that calls malloc alone gets the sanitizer's; one that calls ours too gets both.
+        // A program that calls malloc alone gets the sanitizer's; a program that calls ours too gets both.
         let program = library::work_directory("archive").join("sanitized");
         let mut gcc = Command::new("gcc");
         gcc.args(["-fuse-ld=bfd", "-fsanitize=address", "-Wl,-u,vcm_stats_get", "-o"])

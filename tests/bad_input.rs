@@ -82,7 +82,7 @@ fn said(arguments: &[&str]) -> Output {
     vcm(arguments).output().unwrap()
 }
 
-/// What each verb that names a process is asked for.
+/// The arguments of each verb that names a process.
 fn each_verb(target: &str) -> [Vec<&str>; 4] {
     [
         vec!["stat", target],

@@ -1,7 +1,7 @@
 //! Runs every program of `conformance/` on the grounds its first comment names.
 //!
 //! ```text
-//!   // What must hold.
+//!   // The rule that must hold.
 //!   // on: glibc preload locked hardened static    the grounds; glibc is the control
 //!   // limit: 240                           seconds, 120 if absent: it ends a hang, also on a busy machine
 //!   // args: 500                            arguments of the program
@@ -103,7 +103,7 @@ impl Program {
     fn prove(&self, ground: Ground) -> Result<(), String> {
         let mut command = machine::command(&compile::program(&self.source, ground, &self.flags)?);
         let own = self.own_arguments.iter().find(|(of, words)| *of == ground && !words.is_empty());
-        // Those that ask for more than glibc is asked take qemu minutes.
+        // Arguments that ask for more than glibc is asked take qemu minutes.
         let own = own.filter(|_| machine::slowness() == 1 || ground != Ground::Preload);
         command.args(own.map_or(&self.arguments, |(_, words)| words));
         ground.prepare(&mut command)?;

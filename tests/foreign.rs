@@ -11,7 +11,7 @@ use vcmalloc_tests::{Ground, child, compile, library, machine};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Where only `vcm_foreign` opens and prints. `unit_plan`, `drop_in` and what belongs to systemd are root's own files.
+/// Only `vcm_foreign` opens and prints here. `unit_plan`, `drop_in` and what belongs to systemd are root's own files.
 const HELD: [&str; 3] = ["crates/inspect/src", "crates/profile/src", "crates/vcm/src"];
 const OF_UNITS: [&str; 7] = [
     "verbs/enable",

@@ -36,7 +36,7 @@ fn finish(command: &mut Command) -> Finished {
     run(command, Duration::from_secs(60)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a crime printed: where block and code are, and the report without thread numbers.
+/// The output of a crime: where block and code are, and the report without thread numbers.
 struct Report {
     block: u64,
     /// allocate_here, free_here, write_here, read_here.
@@ -121,7 +121,7 @@ fn the_first_large_blocks_of_a_program_are_guarded() {
         let output = finish(on(Ground::Preload, "first.c", &[]).env("VCM_FRONT", front));
         assert!(output.status.success() && output.complaints.is_empty(), "{}", output.complaints);
     }
-    // Where there are to be no guards there are none.
+    // If there are to be no guards, there are none.
     let mut command = on(Ground::Preload, "first.c", &[]);
     let output = finish(command.arg("freed").env("VCM_GUARDED_RATE", "0"));
     assert!(output.status.success() && output.complaints.is_empty(), "{}", output.complaints);
@@ -245,7 +245,7 @@ fn a_handler_that_the_program_installs_does_not_end_the_reports() {
     }
 }
 
-/// What a profile says of a function: bytes in use of all stacks that go through it.
+/// The profile's figure of a function: bytes in use of all stacks that go through it.
 fn bytes_through(profile: &str, function: std::ops::Range<u64>) -> u64 {
     let through = |line: &&str| {
         let frames = line.split_once(" @").map_or("", |(_, frames)| frames).split_whitespace();
@@ -261,7 +261,7 @@ fn bytes_through(profile: &str, function: std::ops::Range<u64>) -> u64 {
 #[test]
 fn a_profile_tells_who_holds_how_much() {
     let folder = tempfile::tempdir().expect("a folder");
-    // The fast path does not count bytes yet: what comes and goes within a cache is seen under locks only.
+    // The fast path does not count bytes yet: blocks that come and go within a cache are seen under locks only.
     let ways: [(_, _, _, &[&str]); 5] = [
         (Ground::Preload, "auto", None, &[]),
         (Ground::Preload, "locked", None, &[]),

@@ -1,4 +1,4 @@
-//! Last words: what a process holds stands in a file when the kernel has ended it, and when `hard_limit` refuses.
+//! Last words: a process's blocks stand in a file when the kernel has ended it, and when `hard_limit` refuses.
 
 #[path = "last_words/group.rs"]
 mod group;
@@ -92,7 +92,7 @@ fn the_bridge_ends_at_the_resident_bytes(text: &str, threads: u32) {
     assert!(is_near(resident, own, 5), "{resident} and {own} in\n{text}");
 }
 
-/// What google-pprof shows; none where it is not installed.
+/// The output of google-pprof; none where it is not installed.
 fn shown_by_pprof(ground: Ground, file: &Path) -> Option<String> {
     match Command::new("google-pprof").arg("--text").arg(program(ground)).arg(file).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -293,7 +293,7 @@ fn a_path_that_is_set_is_shown_as_it_was_written() {
     assert!(option.contains(&path.display().to_string()), "{text}{}", shown.complaints);
 }
 
-/// What is said where nothing can be written; the program does not notice.
+/// The complaint where nothing can be written; the program does not notice.
 fn complaint(command: &mut Command) -> String {
     let finished = run(command.env("VCM_HARD_LIMIT", "64M"));
     finished.succeeded().unwrap_or_else(|error| panic!("{error}"));

@@ -50,7 +50,7 @@ impl Folder {
         self.rows.iter().position(|row| row.iter().any(|known| known == name))
     }
 
-    /// What a file names that is not below its row.
+    /// The names in a file that are not below its row.
     fn upward(&self, prefixes: &[&str]) -> Vec<String> {
         let steps = self.files.iter().flat_map(|(name, code)| {
             let own = self.row(name);

@@ -115,7 +115,7 @@ const BENCH: Floors = &[
 ];
 
 const LABS: Floors = &[
-    // What a run is made of, and how it is undone.
+    // The parts of a run, and how it is undone.
     &["engine::stop", "engine::beside", "engine::progress", "engine::space", "engine::understood"],
     &["engine::identity", "engine::request"],
     &["engine::undo"],
@@ -124,7 +124,7 @@ const LABS: Floors = &[
     &["engine::process", "engine::ground"],
     &["engine::packages", "engine::throttle"],
     &["engine::other_system"],
-    // What an experiment says, and what is made of its rows.
+    // The words of an experiment, and what is made of its rows.
     &["engine::cell"],
     &["engine::results"],
     &["engine::experiment"],
@@ -359,7 +359,7 @@ fn paths(text: &str) -> Vec<Vec<String>> {
     }
 }
 
-/// What is between the commas of a group that was opened.
+/// The parts between the commas of a group that was opened.
 fn members(group: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut members) = (0, 0, Vec::new());
     for (at, character) in group.char_indices() {

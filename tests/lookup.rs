@@ -1,7 +1,7 @@
 //! The library's own search for names, which it needs on a glibc before 2.34 only: here it must find what
 //! dlsym finds.
 
-/// What the searched module uses of its library.
+/// The part of its library that the searched module uses.
 mod c {
     pub type Pointer = *mut core::ffi::c_void;
     pub fn pointer(address: usize) -> Pointer {

@@ -102,7 +102,7 @@ fn own_operators_are_let_be() -> Result<(), String> {
     Ok(())
 }
 
-/// A size that is not the block's passes; what else the program does wrong does not.
+/// A size that is not the block's passes; the program's other crimes do not.
 fn lies_about_sizes_go_on() -> Result<(), String> {
     for allocator in [Allocator::hardened()?, Allocator::ours()?[0].clone()] {
         let lying = Allocator { lying: true, ..allocator };
@@ -122,7 +122,7 @@ fn lies_about_sizes_go_on() -> Result<(), String> {
     Ok(())
 }
 
-/// What the program mixes passes; what else it does wrong does not.
+/// A call that the program mixes passes; its other crimes do not.
 fn mixing_goes_on() -> Result<(), String> {
     let mixed = Allocator { mixed: true, ..Allocator::hardened()? };
     for crime in ["malloc_then_delete", "new_then_free", "new_array_then_delete"] {

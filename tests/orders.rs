@@ -66,7 +66,7 @@ fn done(answer: Result<Answer, String>) -> bool {
     matches!(answer, Ok(Answer::Done(_)))
 }
 
-/// What waits on a busy machine is done a moment later.
+/// An order that waits on a busy machine is done a moment later.
 fn set_at_last(idle: &Idle, bytes: u64) {
     give(&idle.seen(), &Order::Set(&format!("cache_limit={bytes}"))).unwrap();
     for _ in 0..400 {
@@ -170,7 +170,7 @@ fn a_process_that_ended_takes_no_order() {
     assert!(give(&seen, &Order::Release(None)).is_err());
 }
 
-/// What `vcm config` or `vcm doctor` says of an option: value and origin.
+/// The answer of `vcm config` or `vcm doctor` about an option: value and origin.
 fn told(answer: &serde_json::Value, name: &str) -> (String, String) {
     let options = answer.as_array().expect("options");
     let option = options.iter().find(|option| option["name"] == name).expect("this option");
@@ -178,7 +178,7 @@ fn told(answer: &serde_json::Value, name: &str) -> (String, String) {
     (text("value"), text("origin"))
 }
 
-/// What a verb answers about a process.
+/// The answer of a verb about a process.
 fn asked(arguments: &[&str], of: &Idle) -> serde_json::Value {
     let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
     let output = Command::new(tool).args(arguments).arg(of.id().to_string()).output().unwrap();
@@ -231,7 +231,7 @@ fn config_and_doctor_tell_what_is_in_effect_whoever_set_it_and_without_the_envir
         assert_eq!(of_doctor, value, "doctor: {name}");
         assert!(from.starts_with(origin), "doctor: {name}: {from}");
     }
-    // What is tried is in effect nowhere.
+    // A file that is tried is in effect nowhere.
     std::fs::write(&file, "cache_limit = 9M\n").unwrap();
     let tried = asked(&["config", "--json", "--file", file.to_str().unwrap()]);
     assert_eq!((&tried["in_effect"], told(&tried["options"], "cache_limit").0), (&false.into(), "9M".into()));

@@ -61,7 +61,7 @@ mod tests {
         let reached = reached.unwrap_or_else(|error| panic!("{error}"));
         let summary = summary(library, &reached);
         println!("{summary}");
-        // Where a sequence branches early, its rest may never run.
+        // If a sequence branches early, its rest may never run.
         let whole = reached.sequences().into_iter().filter(|(hit, of)| hit == of).count();
         assert!(whole >= wanted, "stops at every instruction of {wanted} sequences at least\n{summary}");
     }

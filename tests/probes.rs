@@ -1,6 +1,6 @@
-//! What processes do around their heap: namespaces, credentials, system call filters, descriptors, limits,
-//! signals, daemons. Every probe of `probes/` passes on glibc, and so it must on each of our libraries, with
-//! restartable sequences and with the locked caches.
+//! The things that processes do around their heap: namespaces, credentials, system call filters, descriptors,
+//! limits, signals, daemons. Every probe of `probes/` passes on glibc, and so it must on each of our libraries,
+//! with restartable sequences and with the locked caches.
 //!
 //! `PROBE_LIBRARIES=/path/to/a/folder` runs them on the libraries that lie there.
 
@@ -19,7 +19,7 @@ use vcmalloc_tests::{Finished, Ground, compile, library, machine, run};
 const PROGRAMS: [&str; 7] =
     ["namespaces", "credentials", "seccomp", "descriptors", "limits", "signals", "daemons"];
 
-/// Probes that do not pass on ours and are not meant to, with the reason. Each is checked to fail: one that
+/// Probes that do not pass on ours and are not meant to, with the reason. Each is checked to fail: a probe that
 /// passes must leave the list.
 const BY_DESIGN: [(&str, &str); 3] = [
     ("threads_are_the_programs", "the janitor is a thread: once there were threads, one more is counted"),

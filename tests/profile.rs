@@ -16,7 +16,7 @@ use vcmalloc_tests::{Ground, compile, library, machine};
 /// A program of ours on this ground, ended with the test.
 struct Running {
     child: Child,
-    /// What it said when it was ready.
+    /// The line that it said when it was ready.
     line: String,
 }
 
@@ -160,7 +160,7 @@ fn sites_are_named_and_hold_what_they_say_on_every_library() {
     }
 }
 
-/// What another tool says of a file, where it is installed.
+/// The output of another tool about a file, where the tool is installed.
 fn shown_by(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(tool).args(arguments).output() {
         Ok(output) => output,
@@ -242,7 +242,7 @@ fn what_is_allocated_meanwhile_is_counted_and_not_what_was_before() {
 #[test]
 fn a_command_is_profiled_from_its_start_to_its_end_whatever_that_is() {
     let program = program("sites.cc", Ground::Preload, &[]);
-    // Which lies beside the tool, and is found there.
+    // The library lies beside the tool, and is found there.
     library::shared().unwrap_or_else(|error| panic!("{error}"));
     for (word, code) in [("7", 7), ("-15", 143), ("-9", 137)] {
         let mut command = vcm(&["--interval", "64K", "--", text(&program), word]);
@@ -356,7 +356,7 @@ fn stripped_programs_are_named_by_what_is_left_of_them() {
     let mut command = Command::new(&stripped);
     Ground::Preload.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
     let running = Running::of(command.envs(ON.iter().copied()));
-    // Its file is gone as well: what is mapped is still there.
+    // Its file is gone as well: the mapping is still there.
     fs::remove_file(&stripped).expect("its file goes");
     let shown = table(&[&running.id()]);
     assert!(rows(&shown)[0].starts_with("bare+0x"), "{shown}");

@@ -1,5 +1,5 @@
-//! Programs people use, run on the library with and without restartable sequences. Where a program's output
-//! is determined by its input, it must be that of the run on glibc.
+//! Programs people use, run on the library with and without restartable sequences. If a program's output is
+//! determined by its input, it must be that of the run on glibc.
 
 #[path = "programs/ours.rs"]
 mod ours;
@@ -43,7 +43,7 @@ const SCENARIOS: [(&str, Scenario); 17] = [
     ("statistics_at_exit_are_printed_once_asked_for", ours::statistics_at_exit),
 ];
 
-/// Those that also run while many of their allocations are sampled: threads, forks, exceptions, many
+/// The programs that also run while many of their allocations are sampled: threads, forks, exceptions, many
 /// children.
 const WATCHED: [&str; 6] = [
     "python_runs_its_own_tests_of_threads_and_forks",
@@ -54,7 +54,7 @@ const WATCHED: [&str; 6] = [
     "a_shell_and_its_children_say_nothing",
 ];
 
-/// Those that also run on another machine, of which Debian's packages are unpacked: one process each.
+/// The programs that also run on another machine, of which Debian's packages are unpacked: one process each.
 const ELSEWHERE: [&str; 3] =
     ["python_computes_the_same", "sqlite_answers_the_same", "sort_in_threads_sorts_the_same"];
 
@@ -135,7 +135,7 @@ fn python(ground: Ground, folder: &Path, arguments: &[&str]) -> Outcome {
 fn python_tests(ground: Ground, folder: &Path, names: &[&str]) -> Outcome {
     let mut command = debians_python();
     command.args(["-m", "test", "-q"]).args(names).env("PYTHONMALLOC", "malloc").env("PYTHONHASHSEED", "0");
-    // What it prints has times in it.
+    // Its output has times in it.
     finish(ground, folder, &mut command).map(|_| Vec::new())
 }
 

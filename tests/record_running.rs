@@ -135,7 +135,7 @@ impl Ended {
     }
 }
 
-/// What a program does while it is recorded.
+/// The recording of a program that takes these steps.
 fn recorded(ground: Ground, options: &[&str], steps: &[&str]) -> (Summary, Ended) {
     let mut program = Program::start(ground, &[]);
     let tool = Tool::start(&program, options);
@@ -173,7 +173,7 @@ fn a_thousand_threads_that_come_and_go_are_told_apart() {
 
 #[test]
 fn under_sampling_blocks_are_whole_and_realloc_leads_to_no_others() {
-    // What the C library keeps of a thread that has ended may be in a sample or not.
+    // A block that the C library keeps of a thread that has ended may be in a sample or not.
     let steps = ["t300", "r1000"];
     let kept = recorded(Ground::Preload, &[], &steps).0.live_blocks_at_end;
     let (seen, _) = recorded(Ground::Preload, &["--sample", "1/3"], &steps);
@@ -224,7 +224,7 @@ fn a_program_that_ends_or_becomes_another_ends_the_recording() {
         let tool = Tool::start(&program, &[]);
         program.wait_until_recorded(true);
         program.steps(&["t20"]);
-        // What is done in the last moment goes with the memory.
+        // The events of the last moment go with the memory.
         sleep(Duration::from_secs(1));
         program.say(step);
         let ended = tool.end();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use vcm_trace::{Event, Header, Object, Writer};
 use vcmalloc_tests::{library, run};
 
-/// What a user may have typed and a thread may be called.
+/// Words that a user may have typed and a thread may be called.
 const NASTY: &str = "</script></style><img src=http://example.invalid/x onerror=document.title=1>\"'&";
 
 /// Three threads that hand blocks to each other, for a second; one of them has a name of no good.

@@ -15,8 +15,8 @@ use attempt::{Effort, Outcome, attempt};
 use libtest_mimic::{Arguments, Trial};
 use suite::{CASES, Case, Fails, KNOWN_OPEN};
 
-/// What is bound otherwise is freed by functions that the hardened library tells apart, and a handler may interrupt the
-/// paths that it alone has.
+/// Blocks that are bound otherwise are freed by functions that the hardened library tells apart, and a handler may
+/// interrupt the paths that it alone has.
 const ON_HARDENED_TOO: [&str; 2] = ["deeply_bound_plugin", "malloc_in_a_handler"];
 
 fn main() -> ExitCode {

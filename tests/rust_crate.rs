@@ -40,7 +40,7 @@ fn built(name: &str, features: &str, target: Option<&str>, how: As) -> PathBuf {
     folder.join(target.unwrap_or("")).join("debug/examples").join(name)
 }
 
-/// What an example prints.
+/// The output of an example.
 fn output_of(program: &PathBuf) -> String {
     let finished = run(&mut Command::new(program), Duration::from_secs(60)).expect("it runs");
     finished.succeeded().unwrap_or_else(|error| panic!("{error}"));

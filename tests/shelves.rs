@@ -90,7 +90,7 @@ fn read(page: &Path) -> String {
     fs::read_to_string(repository().join(page)).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
 }
 
-/// What git keeps, and what it would take in of docs; where there is no git, all files of the tree.
+/// The files that git keeps, and those of docs that it would take in; all files of the tree if there is no git.
 fn files() -> BTreeSet<PathBuf> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(repository()).output();
     let listed = listed.ok().filter(|output| output.status.success() && !output.stdout.is_empty());

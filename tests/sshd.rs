@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// What this machine lacks. sshd gives up privileges before a login, so it needs some.
+/// The thing that this machine lacks. sshd gives up privileges before a login, so it needs some.
 fn missing() -> Option<&'static str> {
     // SAFETY: the call has no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;

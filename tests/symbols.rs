@@ -1,4 +1,4 @@
-//! What the library imports, exports and promises to the loader. Changes are reviewed in `golden/`; renew
+//! The library's imports, exports and promises to the loader. Changes are reviewed in `golden/`; renew
 //! the lists with `make golden`.
 
 use std::collections::BTreeSet;
@@ -230,7 +230,7 @@ fn no_panic_is_reachable() {
     let found: Vec<String> = with_both(|elf| {
         let defined = elf.symbols().filter(|symbol| symbol.is_definition());
         let names: Vec<&str> = defined.filter_map(|symbol| symbol.name().ok()).collect();
-        // What is exported stands in another table: in a stripped library there would be nothing to find.
+        // The exports stand in another table: in a stripped library there would be nothing to find.
         let is_whole = names.iter().any(|name| name.contains("vcmalloc_core"));
         assert!(is_whole, "the library has no full symbol table");
         names.into_iter().filter(|name| name.contains("9panicking")).map(String::from).collect::<Vec<_>>()

@@ -62,7 +62,7 @@ impl Sum {
     }
 }
 
-/// What a program said of its functions: all that was taken, and what of it is held.
+/// A program's own account of its functions: all that was taken, and what of it is held.
 struct Truth {
     allocated: BTreeMap<String, Sum>,
     live: BTreeMap<String, Sum>,
@@ -185,7 +185,7 @@ fn what_is_told(output: &str) -> impl Iterator<Item = &str> {
 /// A program from its start to its end, by `vcm profile`: what it said, the file, and the table.
 fn profiled(name: &str, option: &str) -> (Truth, tempfile::TempDir, PathBuf, String) {
     let program = program(name, Ground::Preload);
-    // Which lies beside the tool, and is found there.
+    // The library lies beside the tool, and is found there.
     library::shared().unwrap_or_else(|error| panic!("{error}"));
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("profile");
@@ -256,7 +256,7 @@ fn are_right_on(ground: Ground) {
             all
         }));
     }
-    // What is held was drawn with what was allocated: the mean of both has the variance of one, or less than twice.
+    // The held blocks were drawn with those allocated: the mean of both has the variance of one, or less than twice.
     are_standard_errors(&errors);
 }
 

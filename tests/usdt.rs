@@ -44,7 +44,7 @@ fn probes(elf: &Elf) -> Vec<Probe> {
     found
 }
 
-/// Where a file's address lies in the file, and whether it is mapped writable and executable.
+/// The place in the file of one of its addresses, and whether it is mapped writable and executable.
 fn place(elf: &Elf, address: u64) -> (u64, bool, bool) {
     let segment = elf.segments().find(|segment| {
         let (_, bytes) = segment.file_range();
@@ -138,7 +138,7 @@ impl Drop for Churn {
     }
 }
 
-/// What a tracer with breakpoints does: raises the semaphore, and reads registers at the sites.
+/// A tracer with breakpoints: raises the semaphore, and reads registers at the sites.
 struct Tracer {
     pid: Pid,
     memory: fs::File,
@@ -174,7 +174,7 @@ impl Tracer {
         tracer
     }
 
-    /// What stands at the sites, and the semaphore.
+    /// Writes the byte at the sites, and the semaphore.
     fn put(&mut self, byte: u8, semaphore: u16) {
         self.sites.iter().for_each(|(_, site)| self.memory.write_all_at(&[byte], *site).unwrap());
         self.memory.write_all_at(&semaphore.to_le_bytes(), self.semaphore).unwrap();
@@ -202,7 +202,7 @@ impl Tracer {
                     Some("free") => self.freed.push(registers.rdi),
                     _ => panic!("a trap at {:x}", registers.rip),
                 }
-                // What the breakpoint replaced does nothing.
+                // The instruction that the breakpoint replaced does nothing.
                 ptrace::cont(self.pid, None).unwrap();
             }
             WaitStatus::StillAlive => std::thread::sleep(Duration::from_micros(200)),

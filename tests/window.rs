@@ -13,7 +13,7 @@ use vcmalloc_tests::{Ground, compile, library, machine};
 /// A program that runs on this ground, ended with the test.
 struct Running {
     child: Child,
-    /// What it said when it was ready.
+    /// The line that it said when it was ready.
     line: String,
 }
 
@@ -165,7 +165,7 @@ fn a_stopped_process_is_seen_like_any_other() {
     }
 }
 
-/// What stays, and at most what the threads hold and have in their hands between two tiers.
+/// The blocks that stay, and at most those that the threads hold and have in their hands between two tiers.
 fn within_bounds(snapshot: &Snapshot, threads: u64, megabytes: u64) {
     if snapshot.torn.is_some() {
         return;
@@ -204,7 +204,7 @@ fn no_look_is_wrong_and_unmarked(
     println!("{what}: {count} looks, {} torn, {apart} apart", count - whole);
 }
 
-/// What is not marked leads from live bytes to what is in memory, within 2 % of RSS.
+/// A look that is not marked leads from live bytes to what is in memory, within 2 % of RSS.
 fn adds_up(snapshot: &Snapshot) {
     if !snapshot.is_whole() {
         return;
@@ -350,7 +350,7 @@ fn pages_that_do_not_fit_any_more_are_marked() {
         let grown = look.stats.live > 90 << 20;
         let told = look.process.expect("its mappings are told").rss;
         let resident = look.stats.resident;
-        // What is no heap are files and stacks of some MiB.
+        // Files and stacks of some MiB are no heap.
         let fits = told.abs_diff(resident) <= told / 50 + (6 << 20);
         assert!(!look.is_whole() || fits, "{resident} of {told} and unmarked");
         if grown {
@@ -366,7 +366,7 @@ fn a_process_that_ends_or_becomes_another_program_is_an_end_and_no_figure() {
     let mut running = Running::start("steady.c", Ground::Preload, &[], &[]);
     let seen = running.seen();
     running.child.kill().expect("killed");
-    // What it had goes before its state says that it is gone.
+    // Its memory goes before its state says that it is gone.
     while seen.process.is_alive() {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -7,7 +7,7 @@
 //!   tables, picture, CSV     ◄───────────────────────   and which object malloc came from
 //! ```
 //!
-//! Which allocators there are, children, turns, statistics and pictures are those of the crate `vcm-measure`, which the
+//! The list of allocators, children, turns, statistics and pictures are those of the crate `vcm-measure`, which the
 //! labs use too.
 //!
 //! Two programs, so that nothing of the harness (its heap, its threads, its start-up footprint) is in the

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What one run of one pattern measured. Fields that a pattern does not measure are absent.
+/// The figures of one run of one pattern. Fields that a pattern does not measure are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {

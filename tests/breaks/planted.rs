@@ -14,7 +14,7 @@ pub struct Break {
     pub noticed_by: Test,
 }
 
-/// Which tests are asked: those whose name has the word.
+/// The tests that are asked: those whose name has the word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Test {
     /// Of the core.

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Works on a copy of the tree in `target/breaks`, with a target folder of its own that stays, so that each break costs
-//! one narrow build. A test is first asked on the copy as it is: one that fails there notices nothing. Ends with a table,
-//! and with 1 where a break was not noticed or did not apply.
+//! one narrow build. A test is first asked on the copy as it is: a test that fails there notices nothing. Ends with a
+//! table, and with 1 where a break was not noticed or did not apply.
 
 #[path = "core_breaks.rs"]
 mod core_breaks;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What became of a break.
+/// The fate of a break.
 enum Outcome {
     Noticed,
     /// By its limit of time only.
@@ -222,7 +222,7 @@ impl Test {
         }
     }
 
-    /// What must compile before the tests are asked: a break that does not would else be noticed by anything.
+    /// The builds before the tests: a break that does not compile would else be noticed by anything.
     fn builds(self) -> Vec<Vec<&'static str>> {
         let tests = [self.command(), vec!["--no-run"]].concat();
         match self {

@@ -56,7 +56,7 @@ pub fn copy(root: &Path, copy: &Path) -> Result<(), String> {
         let folder = to.parent().expect("a file lies in a folder");
         fs::create_dir_all(folder).and_then(|()| fs::copy(&from, &to)).map_err(|error| wrong(&to, error))?;
     }
-    // What was moved or removed would still be built.
+    // A file that was moved or removed would still be built.
     for path in rust_files(copy) {
         if path.strip_prefix(copy).is_ok_and(|path| !wanted.contains(path)) {
             fs::remove_file(&path).map_err(|error| wrong(&path, error))?;

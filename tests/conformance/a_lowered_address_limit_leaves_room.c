@@ -1,4 +1,4 @@
-// A program that lowers its own limit of address space can still start threads, map memory and start programs; where
+// A program that lowers its own limit of address space can still start threads, map memory and start programs; if
 // the limit ends the heap, malloc says so, and goes on when something was freed. Little is taken unasked.
 // on: glibc preload locked hardened static
 // flags: -pthread

@@ -1,4 +1,4 @@
-// Where the system refuses mmap, mprotect or both from some instant on, all that can be had is had again after it was
+// If the system refuses mmap, mprotect or both from some instant on, all that can be had is had again after it was
 // freed: 19 of 20 blocks at the least, in each of several sizes. The hardened library places runs at random, so some find no
 // room of their shape: 98.6 of 100 were the fewest in 60 runs; the fault that this found left none of 387.
 // on: preload locked hardened static

@@ -8,7 +8,7 @@
 
 enum class __hot_cold_t : unsigned char;
 
-// What the compiler writes into objects, by those names; no header declares them.
+// The compiler writes these into objects, by those names; no header declares them.
 void *operator new(size_t, __hot_cold_t);
 void *operator new[](size_t, __hot_cold_t);
 void *operator new(size_t, const std::nothrow_t &, __hot_cold_t) noexcept;

@@ -1,5 +1,5 @@
-// Whoever reserves addresses just behind the heap, in a small or a large piece, is in nobody's way: malloc gives memory
-// as before, and what is reserved is not touched.
+// A program that reserves addresses just behind the heap, in a small or a large piece, is in nobody's way: malloc gives
+// memory as before, and what is reserved is not touched.
 // on: glibc preload locked hardened static
 #include "check.h"
 #include <sys/mman.h>

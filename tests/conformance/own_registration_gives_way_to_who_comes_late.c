@@ -1,6 +1,6 @@
-// Who registers threads after us gets them, by whichever thread it begins: one that has not allocated yet, the main thread, those
-// that have allocated for long. Their blocks stay what they are, and allocation goes on. Threads that it does not ask for
-// stay ours. Such libraries end the process where one thread can be registered and a later one cannot.
+// A library that registers threads after us gets them, by whichever thread it begins: one that has not allocated yet, the main
+// thread, those that have allocated for long. Their blocks stay what they are, and allocation goes on. Threads that it does not
+// ask for stay ours. Such libraries end the process where one thread can be registered and a later one cannot.
 // on: registered
 #include "others_registration.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-// Where the C library registers no thread for restartable sequences, each thread that allocates is registered, keeps the
+// If the C library registers no thread for restartable sequences, each thread that allocates is registered, keeps the
 // contents of its blocks, and may end in any way: joined, detached, allocating in the destructors of its values. So is
 // the one thread of a forked child.
 // on: registered
@@ -16,7 +16,7 @@
 static pthread_key_t key;
 static atomic_int ended;
 
-// By an instruction of its own: who asks libc's syscall gets the thread.
+// By an instruction of its own: a program that asks libc's syscall gets the thread.
 static void check_registered(void) {
     static _Thread_local struct { int words[8]; } area __attribute__((aligned(32)));
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
-// A container that is given fewer CPUs while its daemon runs, or more, gets the caches' limit for these within seconds. Where no
-// cpuset can be made (not root, no such hierarchy, one CPU) there is nothing to see.
+// A container that is given fewer CPUs while its daemon runs, or more, gets the caches' limit for these within seconds.
+// If no cpuset can be made (not root, no such hierarchy, one CPU), there is nothing to see.
 // on: preload hardened
 #include "check.h"
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// With `janitor=always` a process of one thread has the library's thread, and so have children of fork, of a thread too; what is
-// free goes in silence, and the process ends with its last own thread.
+// With `janitor=always` a process of one thread has the library's thread, and so have children of fork, of a thread
+// too; free memory goes in silence, and the process ends with its last own thread.
 // on: preload locked hardened
 #include "janitor.h"
 #include <pthread.h>

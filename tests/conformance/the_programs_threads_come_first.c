@@ -1,4 +1,4 @@
-// Where the system allows as many threads as the program needs, it gets them all: the library's own gives way.
+// If the system allows as many threads as the program needs, the program gets them all: the library's own gives way.
 // on: glibc preload locked hardened
 #include "check.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Where a filter keeps the thread from taking its registration for restartable sequences back, a child of vfork or clone does
-// not share its memory: it has a copy, as one of fork. Its parent waits for it all the same.
+// If a filter keeps the thread from taking its registration for restartable sequences back, a child of vfork or clone
+// does not share its memory: it has a copy, as one of fork. Its parent waits for it all the same.
 // on: preload registered hardened
 #include "check.h"
 #include "filter.h"

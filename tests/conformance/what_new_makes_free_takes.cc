@@ -1,4 +1,4 @@
-// What the C++ library makes may be freed by C, because both are one heap. The hardened library stops this on purpose.
+// C may free what the C++ library makes, because both are one heap. The hardened library stops this on purpose.
 // on: glibc preload locked static
 #include "check.h"
 #include <new>

@@ -24,7 +24,7 @@ HOLD(5000)
 HOLD(400000)
 
 int main(int count, char **arguments) {
-    // Where the code behind the others begins.
+    // The start of the code behind the others.
     printf("%p 0\n", (void *)main);
     int (*start)(size_t) = vcm_profile_start;
     int (*write)(const char *) = vcm_profile_write;

@@ -59,7 +59,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Who was in it is counted for a moment after its end.
+        // A process that was in it is counted for a moment after its end.
         for _ in 0..200 {
             match fs::remove_dir(&self.folder) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
@@ -71,7 +71,7 @@ impl Drop for Group {
     }
 }
 
-/// Where groups of this version are that can limit memory; as the library looks for them.
+/// The folder of groups of this version that can limit memory; as the library looks for them.
 fn mount(version: Version) -> Result<PathBuf, String> {
     match version {
         Version::One => {

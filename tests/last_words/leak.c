@@ -1,4 +1,4 @@
-// Grows until somebody ends it: blocks of two sites, of which one leaks. What each holds it says before, so that the
+// Grows until somebody ends it: blocks of two sites, of which one leaks. It says before what each holds, so that the
 // file which it leaves can be compared.
 //
 //     leak WAY [THREADS]    small, large: the planted site leaks blocks of 1000 bytes, of 1 MiB

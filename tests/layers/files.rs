@@ -40,7 +40,7 @@ pub fn sources(files: &[std::path::PathBuf], folder: &Path) -> Vec<Source> {
     files.iter().filter_map(read).collect()
 }
 
-/// What is wrong with the order, a line each: a file without a place, a place without a file, a step upward.
+/// The faults of the order, a line each: a file without a place, a place without a file, a step upward.
 pub fn problems(order: &Order, sources: &[Source]) -> Vec<String> {
     let place = |name: &str| {
         let mut files = order.files.split_whitespace();
@@ -182,7 +182,7 @@ fn calls_in(source: &Source, methods: &Methods) -> Vec<Taken> {
     taken
 }
 
-/// What the roots of folders hand on: the folder, the name, and the file under it that has it.
+/// The names that the roots of folders hand on: the folder, the name, and the file under it that has it.
 fn exports_of(sources: &[Source]) -> HashMap<(String, String), String> {
     let mut exports = HashMap::new();
     for root in sources.iter().filter(|source| is_root(&source.name)) {
@@ -201,7 +201,7 @@ fn exports_of(sources: &[Source]) -> HashMap<(String, String), String> {
     exports
 }
 
-/// What a file names of the folder by a path, in a `use` or elsewhere.
+/// The parts of the folder that a file names by a path, in a `use` or elsewhere.
 fn names_in(
     source: &Source,
     order: &Order,

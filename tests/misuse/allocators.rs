@@ -11,7 +11,7 @@ use vcmalloc_tests::{Ground, child, library};
 #[derive(Clone)]
 pub struct Allocator {
     pub name: &'static str,
-    /// What is preloaded; glibc's own needs nothing.
+    /// The file that is preloaded; glibc's own needs nothing.
     pub library: Option<PathBuf>,
     /// Without restartable sequences.
     pub locked: bool,

@@ -8,7 +8,7 @@ use vcmalloc_tests::{Ground, compile, library, machine};
 
 use crate::allocators::{Allocator, End, run};
 
-/// What a build promises.
+/// The promise of a build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Promise {
     /// The bad call is stopped: SIGABRT, and one of these after "vcmalloc: " on stderr.
@@ -106,7 +106,7 @@ const WRITE_AFTER_FREE: Promise = StoppedLater("write to a freed block");
 const USE_AFTER_FREE: Promise = Stopped(&["use of a freed block"]);
 const WRONG_FUNCTION: Promise = Stopped(&["free by the wrong function"]);
 
-/// What the hardened build promises beyond that. Nothing can stop the reading of a freed small block, whose
+/// The promises of the hardened build beyond that. Nothing can stop the reading of a freed small block, whose
 /// page holds others; but it reads zeros.
 const HARDENED: [(&str, Promise); 27] = [
     ("double_free_after_reuse", DOUBLE),
@@ -138,7 +138,7 @@ const HARDENED: [(&str, Promise); 27] = [
     ("jump_into_a_large_block", Stopped(&["jump into the heap"])),
 ];
 
-/// What the hardened build promises about a crime for which the default build promises `promise`.
+/// The hardened build's promise about a crime for which the default build promises `promise`.
 #[allow(dead_code)] // the tables ask for no promise
 pub fn hardened_promise(crime: &str, promise: Promise) -> Promise {
     match crime {
@@ -149,7 +149,7 @@ pub fn hardened_promise(crime: &str, promise: Promise) -> Promise {
     }
 }
 
-/// What the default build does not keep yet, and why. A crime that is kept must leave the list.
+/// The promises that the default build does not keep yet, and why. A crime that is kept must leave the list.
 pub const KNOWN_OPEN: &[(&str, &str)] = &[(
     "double_free_of_1000_bytes_after_5000_frees",
     "while the first copy is in a cache, only the two blocks freed last are compared where they have no key",
@@ -160,7 +160,7 @@ pub const KNOWN_OPEN: &[(&str, &str)] = &[(
 #[allow(dead_code)] // the tables ask for no promise
 pub const OPEN_ACROSS_CPUS: &[&str] = &["double_free_of_1000_bytes_by_another_thread"];
 
-/// What a crime led to.
+/// The result of a crime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// A signal and a line on stderr; `late` if the bad call itself had returned.

@@ -110,7 +110,7 @@ static void steer_at_random() {
     const char *given = getenv("MISUSE_TRIES");
     const long wanted = given ? atol(given) : 200000, workers = 2000;
     Tally *tally = (Tally *)mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    // What the workers say before they end; nobody reads the text.
+    // The pipe for what the workers say before they end; nobody reads the text.
     int said[2];
     if (pipe2(said, O_NONBLOCK | O_CLOEXEC) != 0)
         _exit(3);
@@ -166,7 +166,7 @@ static void calloc_after_write_after_free() {
         memset(block, 1, size);
         free(block);
         malloc_trim(0);
-        // Where the pages are gone from the address space the write itself is the end.
+        // If the pages are gone from the address space, the write itself is the end.
         block[size / 2] = 1;
         block[32] = 1;
         char *zeroed = (char *)calloc(1, size);

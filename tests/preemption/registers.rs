@@ -1,5 +1,5 @@
-//! What differs between machines: the breakpoint registers, the instruction pointer, the instructions' lengths, and the
-//! signature before an abort handler.
+//! The differences between machines: the breakpoint registers, the instruction pointer, the instructions' lengths, and
+//! the signature before an abort handler.
 
 use nix::errno::Errno;
 use nix::sys::ptrace;

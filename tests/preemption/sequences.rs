@@ -14,7 +14,7 @@ const LARGEST_FUNCTION: u64 = 1024;
 
 #[derive(Debug, Clone)]
 pub struct Sequence {
-    /// Where the descriptor lies: what a thread announces.
+    /// The place of the descriptor: what a thread announces.
     pub descriptor: u64,
     pub version: u32,
     pub flags: u32,
@@ -97,7 +97,7 @@ impl Sequence {
         (self.start..self.start + self.length).contains(&address)
     }
 
-    /// What the kernel would refuse with a segmentation fault, at the first preemption and not before.
+    /// Checks what the kernel would refuse with a segmentation fault, at the first preemption and not before.
     pub fn check(&self, library: &Library) -> Result<(), String> {
         let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_string()) };
         expect(self.version == 0 && self.flags == 0, "version and flags must be 0")?;

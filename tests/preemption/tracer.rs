@@ -243,7 +243,7 @@ impl<'library> Tracer<'library> {
     }
 
     /// One step on, a thread that announced its sequence must have left it for the abort handler: if it goes
-    /// on inside, the kernel did not know. One that has not announced it yet may go on, but must not come to
+    /// on inside, the kernel did not know. A thread that has not announced it yet may go on, but must not come to
     /// the commit.
     fn expect_restart(&mut self, sequence: usize, point: Point, index: usize) -> Result<(), Stopped> {
         let sequence = self.library.sequences[sequence].clone();
@@ -274,7 +274,7 @@ impl<'library> Tracer<'library> {
         self.set_breakpoint(Some(self.base + point.address))
     }
 
-    /// The descriptor's address in the thread's area (`struct rseq`, linux/rseq.h). Where that lies the kernel tells,
+    /// The descriptor's address in the thread's area (`struct rseq`, linux/rseq.h). The kernel tells where that lies,
     /// whoever registered it.
     fn announced(&self) -> Result<u64, Stopped> {
         const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
@@ -318,7 +318,7 @@ fn expect_stop(status: WaitStatus, signal: Signal, place: &str) -> Result<(), St
     }
 }
 
-/// Where the library's address 0 lies in the tracee.
+/// The place in the tracee of the library's address 0.
 fn base_of(child: Pid, library: &Library) -> Result<u64, String> {
     let maps = fs::read_to_string(format!("/proc/{child}/maps")).map_err(|error| error.to_string())?;
     let path = library.path.canonicalize().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What probes and daemons are run on: glibc, and each of our libraries with either kind of caches.
+//! The grounds of probes and daemons: glibc, and each of our libraries with either kind of caches.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl On {
         }
     }
 
-    /// What is preloaded. `PROBE_LIBRARIES` names a folder with other libraries than those that are built.
+    /// The library that is preloaded. `PROBE_LIBRARIES` names a folder with other libraries than those that are built.
     pub fn library(self) -> Result<Option<PathBuf>, String> {
         let On::Ours { library, .. } = self else { return Ok(None) };
         let file = match library {

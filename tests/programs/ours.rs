@@ -1,4 +1,4 @@
-//! What the library itself tells about a program it serves.
+//! The library's own words about a program it serves.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -80,7 +80,7 @@ pub fn statistics_at_exit(ground: Ground, folder: &Path) -> Outcome {
     }
 }
 
-/// Whoever wrote a config file that is not obeyed learns it, and no program waits for one.
+/// The author of a config file that is not obeyed learns it, and no program waits for one.
 pub fn config_file(ground: Ground, folder: &Path) -> Outcome {
     if !ground.is_ours() || library::is_foreign() {
         return Ok(Vec::new());

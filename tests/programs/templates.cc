@@ -1,4 +1,4 @@
-// Standard containers and expressions for the compiler to instantiate; what they compute does not matter.
+// Standard containers and expressions for the compiler to instantiate; their results do not matter.
 #include <algorithm>
 #include <array>
 #include <functional>

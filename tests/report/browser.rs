@@ -13,7 +13,7 @@ const END: &str = ":vcm-found";
 
 pub struct Browser(PathBuf);
 
-/// What was found wrong, in words; what was not is empty.
+/// A page as it was seen. Its faults are in words; a list is empty where there are none.
 #[derive(Debug)]
 pub struct Seen {
     pub title: String,
@@ -64,7 +64,7 @@ impl Browser {
         }
     }
 
-    /// What an expression comes to in a page; it may have statements before it.
+    /// The value of an expression in a page; it may have statements before it.
     pub fn asked(&self, page: &Path, script: &str) -> Value {
         let script = serde_json::to_string(script).unwrap().replace('<', "\\u003c");
         self.opened(page, &format!("(0, eval)({script})"), 1400, false)

@@ -61,7 +61,7 @@ pub fn attempt(allocator: &Allocator, case: &Case, effort: Effort, patience: u32
     };
     command.env("ROBUSTNESS_PATIENCE", patience.to_string());
     if allocator.is_hardened() {
-        // What stands around a block is 24 bytes and more: 40 MiB in blocks of 64 bytes would be 65.
+        // The bytes around a block are 24 and more: 40 MiB in blocks of 64 bytes would be 65.
         command.env("ROBUSTNESS_LEAST_BLOCK", "512");
     }
     if effort == Effort::Thorough {

@@ -36,7 +36,7 @@ static void last_words(int) {
 }
 
 static void expect_to_be_stopped() {
-    // Whoever does not notice the crime ends here, so that the handler is tried all the same.
+    // A library that does not notice the crime ends here, so that the handler is tried all the same.
     abort();
 }
 

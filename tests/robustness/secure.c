@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     int output[2];
     if (chmod(copy, 04755) != 0 || pipe(output) != 0)
         return 1;
-    // What 'vcm run' passes to learn that the library works: only an unprivileged program writes there.
+    // The file that 'vcm run' passes to learn that the library works: only an unprivileged program writes there.
     int proof = memfd_create("proof", MFD_ALLOW_SEALING);
     char number[12];
     if (proof < 0 || ftruncate(proof, 4096) != 0 || fcntl(proof, F_ADD_SEALS, F_SEAL_GROW) != 0)

@@ -130,5 +130,5 @@ pub enum Fails {
     Sometimes,
 }
 
-/// What does not work yet, and why. A case that always failed and passes now must leave the list.
+/// The cases that do not work yet, and why. A case that always failed and passes now must leave the list.
 pub const KNOWN_OPEN: &[(&str, Fails, &str)] = &[];

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! With `--minutes` the cells that took least time so far are run next, so that quick cases have all their
-//! repetitions and slow ones some; where a cell has fewer, it says how many. Limits of time are for a machine
+//! repetitions and slow ones some; a cell with fewer says how many. Limits of time are for a machine
 //! that has nothing else to do; `--patience` multiplies them.
 
 #[path = "../misuse/allocators.rs"]
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the repetitions of one cell led to, and how often.
+/// The outcomes of the repetitions of one cell, and how often each came.
 type Cell = BTreeMap<String, u32>;
 
 fn shown(cell: &Cell) -> String {
@@ -158,7 +158,7 @@ fn bold(counts: &[u32]) -> Vec<String> {
     counts.iter().map(|count| format!("**{count}**")).collect()
 }
 
-/// What the runs of one crime on one allocator have in common.
+/// The outcomes of one crime's runs on one allocator.
 #[derive(Default, Clone)]
 struct Crimes {
     cell: Cell,

@@ -42,7 +42,7 @@ impl Drop for Ended {
 /// A program on the library.
 pub struct Program {
     pub child: Ended,
-    /// What it said when it was ready.
+    /// The line that it said when it was ready.
     pub line: String,
     /// Held, so that what it says later ends nothing.
     _out: BufReader<ChildStdout>,
@@ -59,7 +59,7 @@ impl Program {
         Self::run(&Self::compiled(name, ground), ground, &[])
     }
 
-    /// One that allocates without end.
+    /// A program that allocates without end.
     pub fn busy(ground: Ground) -> Program {
         let mut command = machine::command(&Self::compiled(BUSY, ground));
         ground.prepare(&mut command).unwrap_or_else(|error| panic!("{error}"));
@@ -192,7 +192,7 @@ pub struct Reply {
 impl Reply {
     pub fn read(mut stream: Box<dyn Stream>) -> Reply {
         let mut bytes = Vec::new();
-        // Where it was cut off, what came before is the answer; where it was not, there is none.
+        // If the stream was cut off, the bytes before are the answer; if it was not, there is none.
         if let Err(error) = stream.read_to_end(&mut bytes) {
             let is_end = ![ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind());
             assert!(is_end, "neither an answer nor an end within {PATIENCE:?}");

@@ -1,4 +1,4 @@
-//! Who may ask, how much at once and for how long; where it listens, and what it leaves.
+//! The limits: who may ask, how much at once and for how long; the place where it listens, and what it leaves.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::agent::{Agent, Program, Reply, tool, when};
 use vcmalloc_tests::library::repository;
 use vcmalloc_tests::{Ground, run};
 
-/// What it says and its exit code, where it does not begin.
+/// Its words and its exit code, where it does not begin.
 fn refused(arguments: &[&str]) -> (String, Option<i32>) {
     let mut command = Command::new(tool());
     let limit = super::agent::PATIENCE;
@@ -124,7 +124,7 @@ fn a_socket_is_this_users_and_goes_with_the_agent() {
     let start = || {
         Agent::start_by(Command::new(tool()).args(["serve", "--listen", &place, "--processes", "nothing"]))
     };
-    // What is no socket is left alone.
+    // A file that is no socket is left alone.
     fs::write(&path, "kept").expect("written");
     let (said, _) = refused(&["--listen", &place]);
     assert!(said.contains("is no socket"), "{said}");

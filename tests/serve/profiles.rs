@@ -108,7 +108,7 @@ fn too_many_profiles_are_refused_and_metrics_are_still_served() {
     programs[..4]
         .iter()
         .for_each(|program| when("it is off", || (!is_profiling(program.id())).then_some(())));
-    // A process has its turn for a moment after its profile was seen to be off: who asks then is refused, and asks again.
+    // A process has its turn for a moment after its profile was seen to be off: a client is refused then, and asks again.
     let _waiting = when("it is on", || {
         let waiting = ask(&agent, programs[0].id());
         let mut looks = 0..20;

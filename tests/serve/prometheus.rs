@@ -63,7 +63,7 @@ fn a_real_prometheus_scrapes_it_and_answers_with_the_live_bytes_of_a_process() {
     let told: Value = serde_json::from_str(&program.line).expect("JSON");
     assert_eq!(found["value"][1].as_str(), Some(told["live"].to_string().as_str()), "{found}");
     assert_eq!(found["metric"]["library"], "default");
-    // What the dashboard asks it understands.
+    // Prometheus understands the dashboard's questions.
     let dashboard = fs::read_to_string(contributed("dashboard.json")).expect("it is there");
     let mut asked = Vec::new();
     queries(&serde_json::from_str(&dashboard).expect("JSON"), &mut asked);
@@ -77,7 +77,7 @@ fn a_real_prometheus_scrapes_it_and_answers_with_the_live_bytes_of_a_process() {
     }
 }
 
-/// What Prometheus answers to a query.
+/// The answer of Prometheus to a query.
 fn answer(address: SocketAddr, query: &str) -> Option<Value> {
     let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let request =
@@ -93,7 +93,7 @@ fn contributed(name: &str) -> PathBuf {
     repository().join("contrib/serve").join(name)
 }
 
-/// What is asked of Prometheus in the dashboard, its variables too.
+/// The queries to Prometheus in the dashboard, its variables too.
 fn queries(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| queries(value, found)),

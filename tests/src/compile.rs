@@ -74,7 +74,7 @@ fn compile(command: &mut Command, source: &Path, linked: Option<&Path>, output: 
         name.push(ending);
         PathBuf::from(name)
     };
-    // What the compiler says that it read, and how it was called.
+    // The files that the compiler says that it read, and how it was called.
     let (read, called) = (beside("d"), beside("called"));
     let call = format!("{command:?}");
     if fs::read_to_string(&called).is_ok_and(|before| before == call) && !is_older(output, &read, linked) {
@@ -104,7 +104,7 @@ fn is_older(output: &Path, read: &Path, linked: Option<&Path>) -> bool {
     let (Some(built), Ok(rule)) = (changed(output), fs::read_to_string(read)) else { return true };
     // `output: source header \`, and more lines.
     let inputs = rule.split_whitespace().skip(1).filter(|word| *word != "\\").map(Path::new);
-    // What is not there any more has changed too.
+    // A file that is not there any more has changed too.
     let is_newer = |input: &Path| changed(input).is_none_or(|time: SystemTime| time > built);
     inputs.chain(linked).any(is_newer)
 }

@@ -24,7 +24,7 @@ pub enum Ground {
     Static,
 }
 
-/// What would change the allocator's behaviour behind a test's back.
+/// Variables that would change the allocator's behaviour behind a test's back.
 const DISTURBING_PREFIXES: [&str; 5] = ["VCM_", "TCMALLOC_", "MALLOC_", "LD_PRELOAD", "GLIBC_TUNABLES"];
 
 impl Ground {

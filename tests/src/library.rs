@@ -1,4 +1,4 @@
-//! Where the built library lies, and the build that puts it there.
+//! The place of the built library, and the build that puts it there.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn target_directory() -> PathBuf {
     test.ancestors().nth(3).expect("target/<profile>/deps/<test>").to_path_buf()
 }
 
-/// Where cargo puts what it builds for the machine of the programs.
+/// The folder where cargo puts what it builds for the machine of the programs.
 fn built_directory() -> PathBuf {
     machine::target().map_or_else(target_directory, |target| target_directory().join(target))
 }
@@ -48,7 +48,7 @@ pub fn is_foreign() -> bool {
     env::var_os(OTHER_LIBRARY).is_some()
 }
 
-/// True where nothing may be built: what is missing is an error.
+/// True where nothing may be built: a missing file is an error.
 pub fn is_built() -> bool {
     env::var_os(IS_BUILT).is_some()
 }

@@ -37,7 +37,7 @@ pub fn compiler(name: &str) -> Command {
     Command::new(OTHER.as_ref().map_or(name.into(), |machine| format!("{machine}-linux-gnu-{name}")))
 }
 
-/// Where the other machine's files lie; without the variable, its C library as the compiler's package has it.
+/// The folder of the other machine's files; without the variable, its C library as the compiler's package has it.
 fn root(machine: &str) -> PathBuf {
     env::var_os(OTHER_ROOT).map_or_else(|| format!("/usr/{machine}-linux-gnu").into(), PathBuf::from)
 }
@@ -51,7 +51,7 @@ pub fn debians(program: &str) -> Command {
     }
 }
 
-/// Where `scripts/setup` unpacks servers, which installed would be started.
+/// The folder where `scripts/setup` unpacks servers, which installed would be started.
 pub fn unpacked() -> PathBuf {
     library::target_directory().join("setup/root")
 }
@@ -72,7 +72,7 @@ fn from_unpacked(program: &str) -> Command {
     command
 }
 
-/// Where Python finds its own tests, if they are not installed.
+/// The folder where Python finds its own tests, if they are not installed.
 pub fn python_tests() -> Option<PathBuf> {
     let folders = std::fs::read_dir(unpacked().join("usr/lib")).ok()?.flatten().map(|entry| entry.path());
     let mut of_python = folders.filter(|folder| folder.join("test/test_json").exists());
@@ -95,7 +95,7 @@ pub fn patience(limit: Duration) -> Duration {
     limit * slowness()
 }
 
-/// A command that runs a program compiled for the machine. The qemu is a static program: what is to be
+/// A command that runs a program compiled for the machine. The qemu is a static program: a library to be
 /// preloaded reaches the program, not qemu.
 pub fn command(program: &Path) -> Command {
     if let Some(runner) = env::var_os(RUNNER) {

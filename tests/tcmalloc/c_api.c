@@ -60,7 +60,7 @@ int main(void) {
         EXPECT(get_rate() == 2.5);
     }
 
-    // What adding a hook answers is what happens.
+    // The answer to adding a hook is what happens.
     int added = MallocHook_AddNewHook(hook);
     char *volatile other = tc_malloc(10);
     EXPECT((called > 0) == (added == 1));

@@ -1,5 +1,5 @@
-//! What an OSD does every second must cost next to nothing. Counted in instructions by callgrind, which needs
-//! no quiet machine; it runs the locked caches, as Debian 11 does.
+//! The calls that an OSD makes every second must cost next to nothing. Counted in instructions by callgrind,
+//! which needs no quiet machine; it runs the locked caches, as Debian 11 does.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// What the programs of this folder share: a check that says what it expected, and ends the program.
+// Shared by the programs of this folder: a check that says what it expected, and ends the program.
 #pragma once
 
 #include <cstdio>

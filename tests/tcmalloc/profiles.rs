@@ -104,7 +104,7 @@ fn names_in(folder: &Path) -> Result<Vec<String>, String> {
     Ok(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
-/// What somebody else put where a profile is to go: a link, a pipe, files of an earlier run.
+/// Somebody else's files where a profile is to go: a link, a pipe, files of an earlier run.
 pub fn beside_strangers() -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     for cleans in [true, false] {

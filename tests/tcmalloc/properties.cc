@@ -50,7 +50,7 @@ static void sums() {
     }
 }
 
-// What Ceph steers its caches by.
+// The figure that Ceph steers its caches by.
 static std::size_t mapped() { return get("generic.heap_size") - get("tcmalloc.pageheap_unmapped_bytes"); }
 
 static void follows_memory() {

@@ -1,5 +1,5 @@
-// Fills and frees again and again and asks for a release after each time, all within some seconds: what was asked for
-// goes back every time, also where the thread that asks is the one that freed, and beside busy neighbours.
+// Fills and frees again and again and asks for a release after each time, all within some seconds: the memory asked
+// for goes back every time, also where the thread that asks is the one that freed, and beside busy neighbours.
 #include "expect.h"
 #include <gperftools/malloc_extension.h>
 #include <thread>

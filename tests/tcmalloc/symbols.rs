@@ -1,4 +1,4 @@
-//! What our library exports beside what gperftools exports, and what it asks of the C library.
+//! Our library's exports beside those of gperftools, and what it asks of the C library.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use vcmalloc_tests::library::{hardened, our_shared, repository, stand_in};
 const THEIRS: &str = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4";
 type Elf<'data> = ElfFile64<'data, object::Endianness>;
 
-/// What the installed headers declare in C++, by the beginnings of the mangled names; in C every name counts.
+/// The installed headers' declarations in C++, by the beginnings of the mangled names; in C every name counts.
 const PUBLIC: [&str; 13] = [
     "_ZN15MallocExtension",
     "_ZTI15MallocExtension",
@@ -202,7 +202,7 @@ pub fn panics() -> Result<(), String> {
     let found: Vec<String> = with(&stand_in()?, |elf| {
         let defined = elf.symbols().filter(|symbol| symbol.is_definition());
         let names: Vec<&str> = defined.filter_map(|symbol| symbol.name().ok()).collect();
-        // What is exported stands in another table: in a stripped library there would be nothing to find.
+        // The exports stand in another table: in a stripped library there would be nothing to find.
         let stripped = names.iter().all(|name| !name.contains("vcmalloc_core"));
         let panics = names.into_iter().filter(|name| name.contains("9panicking"));
         panics.chain(stripped.then_some("no full symbol table")).map(String::from).collect()

@@ -7,7 +7,7 @@ use vcmalloc_tests::{library, run};
 
 use super::On;
 
-/// What the options are when a variable is set, as the library itself says.
+/// The options when a variable is set, as the library itself says.
 pub fn obeyed() -> Result<(), String> {
     let cases = [
         ("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "134217728", "cache_limit = 128M (environment, alias)"),

@@ -8,7 +8,7 @@ struct Block {
     size_t bytes = 0;
 };
 
-// What each drawn size was taken and held, told at once when the ring has had its turns.
+// The counts of each drawn size, taken and held, told at once when the ring has had its turns.
 struct Counts {
     size_t bytes;
     long taken, held;

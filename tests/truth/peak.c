@@ -23,7 +23,7 @@ int main(void) {
     void *both = at_both(30000);
     free_all(at_the_first(10000));
     void *second = at_the_second(6000);
-    // 18 + 9 + 30 MB: the highest. What is told is what is held here.
+    // 18 + 9 + 30 MB: the highest. The blocks that are told are those held here.
     at_peak("always", 900, 20000);
     at_peak("at_both", 300, 30000);
     at_peak("at_the_second", 5000, 6000);

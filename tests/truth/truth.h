@@ -1,6 +1,6 @@
-// What each function of a program has taken and still holds, by the program's own count. `tell` says it: a line for each
-// function and size, with the bytes asked for, the blocks taken and the blocks held. With WAITS in the environment the program
-// then lives until its input ends, else it ends at once.
+// The blocks that each function of a program has taken and still holds, by the program's own count. `tell` says it: a
+// line for each function and size, with the bytes asked for, the blocks taken and the blocks held. With WAITS in the
+// environment the program then lives until its input ends, else it ends at once.
 #pragma once
 
 #include <pthread.h>

@@ -123,7 +123,7 @@ fn version_of(ready: &Ready) -> String {
 }
 
 /// A directory for the data bases, in memory where there is room. It goes when this value is dropped and when
-/// the program is interrupted; what a killed demonstration left is removed by the next one.
+/// the program is interrupted; the next demonstration removes what a killed one left.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -24,7 +24,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// What runs need to know.
+/// The settings of all runs.
 #[derive(Clone, Debug)]
 pub struct Runner {
     pub load_program: PathBuf,

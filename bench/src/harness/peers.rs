@@ -21,7 +21,7 @@ pub struct Recipe {
     hidden_as: &'static [&'static str],
 }
 
-/// What a program may call and the libraries must therefore export.
+/// The functions that a program may call and the libraries must therefore export.
 const FAMILY: [&str; 8] = [
     "malloc",
     "free",

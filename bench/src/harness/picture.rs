@@ -10,7 +10,7 @@ use vcm_report::standing_alone;
 const LEAST_RATIO: f64 = 0.5;
 const GREATEST_RATIO: f64 = 32.0;
 
-/// What the summary has, as SVG; none if it has neither part.
+/// The parts of the summary as SVG; none if it has neither.
 pub fn draw(summary: &Summary) -> Option<String> {
     let scatters = scatters(summary);
     // The same in all, so that they can be compared.

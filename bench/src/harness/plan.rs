@@ -1,4 +1,4 @@
-//! Which cells a run has. A cell is one pattern with its thread count and block size: one row of a table.
+//! The cells of a run. A cell is one pattern with its thread count and block size: one row of a table.
 
 use crate::load::Pattern;
 
@@ -10,7 +10,7 @@ pub struct Cell {
     pub bytes: Option<usize>,
 }
 
-/// What runs in a cell.
+/// The program that runs in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Program {
     Load(Pattern),
@@ -37,7 +37,7 @@ impl Program {
     }
 }
 
-/// What a cell is judged by.
+/// The figures that a cell is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nanoseconds a pair, and part of the fast path's geometric mean.
@@ -92,7 +92,7 @@ fn size_text(bytes: usize) -> String {
     }
 }
 
-/// What to run.
+/// The choice of cells to run.
 #[derive(Clone, Debug)]
 pub struct Selection {
     pub quick: bool,

@@ -87,7 +87,7 @@ impl Row {
     }
 }
 
-/// What a session consists of.
+/// The parts of a session.
 pub struct Session<'a> {
     pub runner: &'a Runner,
     pub cells: &'a [Cell],

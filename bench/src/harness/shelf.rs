@@ -53,7 +53,7 @@ impl Folder {
         self.path.join("picture.svg")
     }
 
-    /// What the page says today; nothing if there is none.
+    /// The page's text today; nothing if there is none.
     pub fn page(&self) -> String {
         fs::read_to_string(self.path.join("README.md")).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ pub fn open_rows(rows: &Path) -> Result<Box<dyn Read>> {
     }
 }
 
-/// Which build of ours a file is, as the library says it: `0.1.0+d5f9679b8f`.
+/// The build of ours in a file, as the library says it: `0.1.0+d5f9679b8f`.
 pub fn version_of(library: &Path) -> Option<String> {
     const MARK: &[u8] = b"vcmalloc version ";
     let bytes = fs::read(library).ok()?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use vcm_measure::allocators::{self, ALLOCATORS};
 use vcm_measure::statistics::{geometric_mean, maximum, median, minimum, ratio, spread};
 
-/// What the finished runs of one allocator in one cell come to.
+/// The result of the finished runs of one allocator in one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Result {
     /// CPU nanoseconds per operation, or nanoseconds per pair. None for a footprint.
@@ -22,7 +22,7 @@ pub struct Result {
     pub unfinished: usize,
 }
 
-/// What a result is compared by. Less is better in both.
+/// The figure that results are compared by. Less is better in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     Cost,

@@ -1,4 +1,4 @@
-//! What both measuring programs need around a measurement: the programs beside them, whole files, a bar.
+//! Helpers of both measuring programs around a measurement: the programs beside them, whole files, a bar.
 
 use crate::load::MOST_THREADS;
 use anyhow::{Context, Result, ensure};
@@ -52,7 +52,7 @@ pub fn named(name: &str) -> Name {
     Name::new(name, Colour(red, green, blue))
 }
 
-/// What was there before stays until the new text is whole.
+/// The old text stays until the new text is whole.
 pub fn replace(path: &Path, text: &str) -> Result<()> {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
@@ -62,8 +62,8 @@ pub fn replace(path: &Path, text: &str) -> Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// For `clap`: our library as it was named. One that nobody named may be missing and is left out; this one
-/// not.
+/// For `clap`: our library as it was named. A library that nobody named may be missing and is left out; this
+/// one not.
 pub fn library_named(text: &str) -> Result<PathBuf, String> {
     let kind = fs::metadata(text).map_err(|error| error.to_string())?;
     if kind.is_dir() {

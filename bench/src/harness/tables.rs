@@ -178,7 +178,7 @@ fn write_table(rows: &[Vec<String>], page: &mut String) {
     page.push('\n');
 }
 
-/// Where ours is not the best: worst first.
+/// Writes the cells where ours is not the best, worst first.
 fn write_behind(summary: &Summary, page: &mut String) {
     if !summary.allocators.contains(&"vcmalloc") {
         return;

@@ -58,7 +58,7 @@ impl Traced {
 
 impl Drop for Traced {
     fn drop(&mut self) {
-        // A child in its exit stop does not see the signal and has to be let go; one that has ended fails
+        // A child in its exit stop does not see the signal and has to be let go; a child that has ended fails
         // both calls.
         let _ = signal::kill(self.process, Signal::SIGKILL);
         while let Ok(WaitStatus::Stopped(..) | WaitStatus::PtraceEvent(..)) = {
@@ -68,7 +68,7 @@ impl Drop for Traced {
     }
 }
 
-/// What a program is in the moment it exits.
+/// The memory of a program in the moment it exits.
 pub struct Seen {
     pub resident_kib: u64,
     mapped: String,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 const STACK_BYTES: usize = 128 << 10;
 
-/// What the threads of a pattern do. Shared by all workers; they are told apart by [`Worker::index`].
+/// The work of a pattern's threads. Shared by all workers; they are told apart by [`Worker::index`].
 pub trait Workload: Sync + 'static {
     /// True if a new thread continues the worker after each turn.
     const GENERATIONS: bool = false;
@@ -41,7 +41,7 @@ pub trait Workload: Sync + 'static {
 pub struct Worker {
     pub index: usize,
     pub random: Random,
-    /// What the pattern counts; its sum over all workers is the result.
+    /// The pattern's count; its sum over all workers is the result.
     pub operations: u64,
     /// The thread before this one; its successor (or the main thread) waits for its end.
     previous: Option<libc::pthread_t>,
@@ -70,11 +70,11 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
     Time(Duration),
-    /// Together, over all workers, in equal shares; what is not done after the time, if there is one, is left.
+    /// Together, over all workers, in equal shares; work that is not done after the time, if there is one, is left.
     Operations(u64, Option<Duration>),
 }
 
-/// What a crew's work took.
+/// The operations of a crew, and the time and memory that they took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     pub operations: u64,
@@ -92,7 +92,7 @@ struct Crew<W> {
     dismissed: Signal,
 }
 
-/// What a thread gets when it starts. The crew outlives every thread: it is never dropped.
+/// The arguments of a thread that starts. The crew outlives every thread: it is never dropped.
 struct Post<W: 'static> {
     crew: &'static Crew<W>,
     worker: Worker,
@@ -194,6 +194,6 @@ fn start_thread<W: Workload>(post: *mut Post<W>) {
 }
 
 fn join(thread: libc::pthread_t) {
-    // SAFETY: joined once: whoever takes a handle out of `previous` owns it.
+    // SAFETY: joined once: the thread that takes a handle out of `previous` owns it.
     unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
 }

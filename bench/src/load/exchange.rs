@@ -8,11 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// An array whose slots are null or hold a live block.
 pub struct SlotArray(pub &'static mut [Block]);
 
-// SAFETY: who takes an array out of the exchange owns it and the blocks in it.
+// SAFETY: the thread that takes an array out of the exchange owns it and the blocks in it.
 unsafe impl Send for SlotArray {}
 
-/// A queue of arrays, a few more than there are workers: who gives one back and takes one gets that of
-/// another.
+/// A queue of arrays, a few more than there are workers: a worker that gives one back and takes one gets that
+/// of another.
 pub struct Exchange(Mutex<VecDeque<SlotArray>>);
 
 impl Exchange {

@@ -26,7 +26,7 @@ use patterns::{
 };
 use std::time::Duration;
 
-/// What to run.
+/// The pattern to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Pattern {
     /// malloc, free: nothing else live
@@ -129,7 +129,7 @@ impl Pattern {
         })
     }
 
-    /// What is done with large buffers, for the patterns that are about them.
+    /// The use of large buffers, for the patterns that are about them.
     pub fn buffers(self) -> Option<Buffers> {
         Some(match self {
             Self::BufferFresh => Buffers::Fresh,

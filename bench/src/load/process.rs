@@ -1,4 +1,4 @@
-//! What the process knows about itself: memory, CPU time, and how fast the machine is right now.
+//! The process's figures of itself: memory, CPU time, and how fast the machine is right now.
 
 use std::io::Read;
 use std::time::Instant;

@@ -1,8 +1,8 @@
 //! A bounded queue of blocks between threads that costs next to nothing per block, because what is measured
 //! is the allocator and not the futex.
 //!
-//! Blocks move in batches. Who found the queue full sleeps until it is half empty, and who found it empty
-//! sleeps until it is half full, so one switch of threads is paid per half a queue and not per batch. One
+//! Blocks move in batches. A sender that found the queue full sleeps until it is half empty, a receiver that
+//! found it empty until half full, so one switch of threads is paid per half a queue and not per batch. One
 //! sleeper at a time is woken, the longest asleep first, so with many threads on a queue they take turns.
 
 use super::c_heap::Block;
@@ -27,8 +27,7 @@ struct Ring {
     closed: bool,
 }
 
-// SAFETY: the ring only carries the addresses of blocks from a sender to the receiver; who receives one owns
-// it.
+// SAFETY: the ring only carries the addresses of blocks from a sender to the receiver; the receiver owns them.
 unsafe impl Send for Ring {}
 
 impl Queue {

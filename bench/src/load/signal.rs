@@ -12,7 +12,7 @@ pub struct Signal(AtomicU32);
 
 impl Signal {
     pub fn raise(&self) {
-        // Release, pairs with the Acquire in `wait_for`: who waited sees what was done before.
+        // Release, pairs with the Acquire in `wait_for`: the thread that waited sees what was done before.
         self.0.fetch_add(1, Ordering::Release);
         self.futex(libc::FUTEX_WAKE, i32::MAX as u32, None);
     }

@@ -1,11 +1,11 @@
-//! What the load program tells the watcher without a system call: one page of shared atomics.
+//! One page of shared atomics, by which the load program tells the watcher its state without a system call.
 
 use super::shared::{self, Shared};
 use anyhow::{Result, ensure};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// What the load program is doing, in this order.
+/// The phases of the load program, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Starting,
@@ -73,8 +73,8 @@ impl Board {
 
     pub fn enter(&self, phase: Phase) {
         self.began[phase as usize].store(now(), Ordering::Relaxed);
-        // Release, pairs with the Acquire in `phase`: who sees a phase sees when it began and what was
-        // counted before.
+        // Release, pairs with the Acquire in `phase`: a thread that sees a phase sees when it began and what
+        // was counted before.
         self.phase.store(phase as u32, Ordering::Release);
     }
 

@@ -10,8 +10,7 @@
 //! ```
 //!
 //! The process that is measured never measures itself: reading /proc allocates, and an idle process has to be
-//! idle. What it knows better than anybody, how many bytes are live, it writes on a [`board`] that both have
-//! mapped.
+//! idle. It knows best how many bytes are live, and writes that on a [`board`] that both have mapped.
 //!
 //! **What counts as the heap** is in [`smaps`]: private anonymous memory that is resident. The load program's
 //! own memory (tables, thread stacks, the trace, the board) is all in *shared* mappings ([`shared`]), so the

@@ -3,7 +3,7 @@
 /// The page of the machines that this is about.
 pub const PAGE_BYTES: usize = 4096;
 
-/// What a set of live blocks needs at the least.
+/// The least that a set of live blocks needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     pub blocks: u64,

@@ -35,7 +35,7 @@ impl Shared {
     }
 }
 
-/// What the parent shared under this descriptor, as long as it is.
+/// The memory that the parent shared under this descriptor, in its whole length.
 pub fn inherited(number: RawFd) -> Result<&'static [u8]> {
     // SAFETY: all zero is a valid stat, and fstat fills it.
     let length = unsafe {

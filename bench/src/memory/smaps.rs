@@ -76,7 +76,7 @@ pub fn of_working_process(process: u32) -> Memory {
     parse_status(&std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default())
 }
 
-/// What a process has used since it began, all threads together, ended ones too.
+/// The page faults and CPU time of a process since it began, all threads together, ended ones too.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// Page faults that needed no disk.

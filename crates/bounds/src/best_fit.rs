@@ -13,7 +13,7 @@ const LEAST: u64 = 32;
 const FIRST_THRESHOLD: u64 = 128 << 10;
 const LAST_THRESHOLD: u64 = 32 << 20;
 
-/// Where a chunk lies.
+/// The place of a chunk.
 #[derive(Clone, Copy)]
 pub enum Chunk {
     InHeap { at: u64, bytes: u64 },

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::Read;
 use vcm_trace::{Error, Event, Object, PROCESS, Reader, Result, StreamId, Thinned, in_order};
 
-/// Where a block is put.
+/// The rule by which a block gets its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -47,7 +47,7 @@ pub struct Moment {
     pub seconds: f64,
     pub live: u64,
     pub pages: [u64; RULES.len()],
-    /// What the process held in memory when it was recorded; 0 where that is not known.
+    /// The bytes that the process held in memory when it was recorded; 0 if that is not known.
     pub resident: u64,
 }
 

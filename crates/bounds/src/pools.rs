@@ -1,5 +1,5 @@
 //! Spans of blocks of one size, each pool with spans of its own. A block goes to the lowest free place of the lowest span
-//! with room: whoever packs by classes and knows nothing of the future can hardly do better.
+//! with room: an allocator that packs by classes and knows nothing of the future can hardly do better.
 
 use crate::PAGE;
 use crate::pages::Pages;
@@ -7,14 +7,14 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use vcmalloc_core::class::SizeClass;
 
-/// Which blocks share spans: the class, and whatever else a rule tells apart.
+/// The key of the blocks that share spans: the class, and whatever else a rule tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolId {
     pub class: u8,
     pub kind: u64,
 }
 
-/// Where a block lies.
+/// The place of a block.
 #[derive(Clone, Copy)]
 pub enum Place {
     /// A block of a pool, at an address.

@@ -1,4 +1,4 @@
-//! What the bounds of a trace are.
+//! The bounds of a trace.
 
 use vcm_bounds::{Bounds, PAGE, RULES, Rule, bounds};
 use vcm_trace::{Event, Header, Object, Reader, Writer};

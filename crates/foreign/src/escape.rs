@@ -1,4 +1,4 @@
-//! Which characters do something to a terminal or to a reader, and how each is written.
+//! The characters that do something to a terminal or to a reader, and how each is written.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -14,7 +14,7 @@ pub fn is_hidden(character: char) -> bool {
     character.is_control() || formats
 }
 
-/// Writes a character as JSON would: what is escaped stays what it was for a reader of JSON.
+/// Writes a character as JSON would: an escaped one stays what it was for a reader of JSON.
 pub(crate) fn put(out: &mut impl Write, character: char) -> fmt::Result {
     match character {
         '\n' => out.write_str("\\n"),

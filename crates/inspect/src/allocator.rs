@@ -1,4 +1,4 @@
-//! Which allocator serves a process's malloc, and how that is known.
+//! The allocator that serves a process's malloc, and how that is known.
 //!
 //! Owns the marks by which allocators are told apart: symbols that only one of them exports, and strings that
 //! it carries when its symbols are gone.
@@ -115,7 +115,7 @@ pub enum Certainty {
     Unknown,
 }
 
-/// What was found out, and how.
+/// The answer, and how it was found.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Whose malloc the program gets.
@@ -272,7 +272,7 @@ fn allocator(object: &Object, kind: Kind) -> Allocator {
     }
 }
 
-/// Of a file so much is looked through: what is read stands before the code, and daemons with all their names are gigabytes long.
+/// Of a file so much is looked through: the part to read is before the code, and daemons with all names are gigabytes long.
 const MOST_OF_FILE: u64 = 128 << 20;
 /// No version is longer.
 const MOST_OF_VERSION: usize = 80;

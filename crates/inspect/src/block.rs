@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a path's bytes are.
+/// The disks under a path's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The whole disks, by the kernel's names; empty where it cannot be found out.
     pub disks: BTreeSet<String>,
-    /// True when any of the disks turns; none where none of them says, and where a virtual one says so: what is
-    /// behind it is not known.
+    /// True when any of the disks turns; none where none of them says, and where a virtual one says so: the
+    /// disk behind it is not known.
     pub rotational: Option<bool>,
     /// In memory only.
     pub in_memory: bool,
@@ -23,7 +23,7 @@ pub struct Place {
     pub device_bytes: Option<u64>,
 }
 
-/// Where the bytes of `path` are, as `process` sees it.
+/// The disks under the bytes of `path`, as `process` sees it.
 pub fn place_of(root: &Root, process: &Process, path: &Path) -> Place {
     let real = process.view().resolve(path);
     if let Ok(device) = real.strip_prefix("/dev") {

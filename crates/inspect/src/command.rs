@@ -16,7 +16,7 @@ pub struct Command {
     pub path: PathBuf,
     /// The file that allocates in the end: the interpreter of a script, the program behind `env`.
     pub program: PathBuf,
-    /// What that file is.
+    /// The kind of that file.
     pub look: Look,
     /// The script or command in which `env` clears the environment.
     pub clears_environment: Option<PathBuf>,
@@ -52,7 +52,7 @@ fn resolve_in(root: &Root, name: &OsStr, search_path: &OsStr) -> Result<PathBuf,
     Err(refused)
 }
 
-/// Where we find what the machine calls `path`: links of another machine lead to places of that machine.
+/// Our path of what the machine calls `path`: links of another machine lead to places of that machine.
 pub fn place(root: &Root, path: &Path) -> PathBuf {
     if root.is_real() { path.to_path_buf() } else { root.path(root.resolve(path)) }
 }

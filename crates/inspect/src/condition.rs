@@ -67,7 +67,7 @@ mod tests {
             root.write("/proc/7/stat", &stat);
             Process::in_root(&root, 7).condition()
         };
-        // What kthreadd, a shell, and two zombies of Linux 6 show.
+        // The figures that kthreadd, a shell, and two zombies of Linux 6 show.
         assert_eq!(condition_of("S", 0x0020_8040, 1), Condition::KernelThread);
         assert_eq!(condition_of("S", 0x0040_0100, 1), Condition::Running);
         assert_eq!(condition_of("Z", 0x0040_014c, 1), Condition::Zombie);

@@ -100,7 +100,7 @@ fn argument_in(words: &[OsString], names: &[&str]) -> Option<String> {
     })
 }
 
-/// What operators call it: `osd.3`, `mon.a`, the brick of a glusterfsd.
+/// The name that operators give it: `osd.3`, `mon.a`, the brick of a glusterfsd.
 pub fn label(role: Role, words: &[OsString]) -> Text {
     label_in(role, words).into()
 }

@@ -1,8 +1,7 @@
 //! The shared libraries that a program will load, found in the order of the dynamic loader (ld.so(8)).
 //!
-//! Owns the search; does not run the loader, which would run code of the program's choosing. Where the two
-//! differ (hardware-specific folders, preloads of other users) a library is missing from the answer, never
-//! invented.
+//! Owns the search; does not run the loader, which would run code of the program's choosing. If the two differ
+//! (hardware-specific folders, preloads of other users), a library is missing from the answer, never invented.
 
 use super::elf::{self, Depth, Elf, Look};
 use super::root::Root;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Dependency {
     /// The name it is asked for by, such as `libtcmalloc.so.4`.
     pub name: String,
-    /// Where it is; none if it was not found.
+    /// Its path; none if it was not found.
     pub path: Option<PathBuf>,
     /// The file that asks for it.
     pub wanted_by: PathBuf,
@@ -43,7 +42,7 @@ pub fn of_in(root: &Root, program: &Path, elf: &Elf, library_path: &str) -> Vec<
     found
 }
 
-/// What a file that needs libraries says about where they are.
+/// The places that a file names for the libraries that it needs.
 struct Asker {
     needed: Vec<String>,
     rpath: Vec<PathBuf>,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use vcm_foreign::Text;
 use vcm_foreign::elf::Parts;
 
-/// gperftools' C++ interface: who exports this answers `MallocExtension` of the whole process.
+/// gperftools' C++ interface: an object that exports this answers `MallocExtension` of the whole process.
 pub const TCMALLOC_INTERFACE: &str = "_ZN15MallocExtension8instanceEv";
 /// Our own C interface.
 pub const OWN_INTERFACE: &str = "vcm_version";
@@ -115,7 +115,7 @@ fn watched(name: &[u8]) -> Option<&'static str> {
     known.into_iter().chain(private).chain(MARKS).find(|symbol| symbol.as_bytes() == name)
 }
 
-/// What the file is. An error means that it cannot be read; a file of an unknown kind is `Other`.
+/// Finds out what the file is. An error means that it cannot be read; a file of an unknown kind is `Other`.
 pub fn look(path: &Path, depth: Depth) -> io::Result<Look> {
     let cache = Parts::open(path)?;
     let data = &cache;

@@ -2,8 +2,8 @@
 //! symbols up in them.
 //!
 //! Owns that order (ld.so(8)): the program, the preloads of the environment, those of /etc/ld.so.preload,
-//! then needed libraries breadth first. What is mapped and wanted by nobody came later, by dlopen, and is
-//! not looked up in; without the environment a preload looks the same, and `Loaded::is_order_known` says
+//! then needed libraries breadth first. An object that is mapped and wanted by nobody came later, by dlopen,
+//! and is not looked up in; without the environment a preload looks the same, and `Loaded::is_order_known` says
 //! so.
 
 use super::elf::{self, Depth, Elf, Look};
@@ -36,12 +36,12 @@ pub struct Object {
     pub brought_by: BroughtBy,
     /// None where the file cannot be read.
     pub elf: Option<Box<Elf>>,
-    /// Where we read it.
+    /// The path at which we read it.
     pub file: PathBuf,
 }
 
 pub struct Loaded {
-    /// In the order of lookup; those that came `Later` last.
+    /// In the order of lookup; objects that came `Later` last.
     pub objects: Vec<Object>,
     /// False where the environment cannot be read: the preloads are then not known.
     pub is_order_known: bool,
@@ -49,7 +49,7 @@ pub struct Loaded {
     pub refused_preloads: Vec<Text>,
 }
 
-/// What the kernel puts behind the name of a file that was replaced or removed since.
+/// The kernel puts this behind the name of a file that was replaced or removed since.
 pub const REPLACED: &str = " (deleted)";
 
 pub fn of(process: &Process, environment: Option<&[(OsString, OsString)]>) -> io::Result<Loaded> {

@@ -14,7 +14,7 @@ pub enum Gain {
     Capabilities,
 }
 
-/// What to do about a process that may not be looked into.
+/// The advice about a process that may not be looked into.
 pub fn how_to_see_more() -> &'static str {
     if nix::unistd::geteuid().is_root() {
         "although vcm runs as root: a container or a security policy forbids it"
@@ -23,7 +23,7 @@ pub fn how_to_see_more() -> &'static str {
     }
 }
 
-/// Who starts a program.
+/// The process that starts a program.
 #[derive(Clone, Copy)]
 pub struct Starter {
     /// None: some user who is not root and owns no programs.
@@ -43,7 +43,7 @@ impl Starter {
     }
 }
 
-/// What the program gains over its starter; nothing where the rights it carries have no effect.
+/// The rights that the program gains over its starter; none where those it carries have no effect.
 pub fn gained_by(path: &Path, starter: Starter) -> Option<Gain> {
     const SET_USER: u32 = 0o4000;
     // Without execution by the group the bit means mandatory locking, not another group.

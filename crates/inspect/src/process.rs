@@ -100,14 +100,14 @@ impl Process {
         Ok(files)
     }
 
-    /// Where we find the file that the process itself calls `path`: in a container or a chroot its root is
+    /// Our path of the file that the process itself calls `path`: in a container or a chroot its root is
     /// not ours.
     pub fn as_seen_by_it(&self, path: &Path) -> PathBuf {
         self.view().path(path)
     }
 
-    /// Where we find the file that the kernel calls `path` in the process's `exe` and `maps`. It names files
-    /// for the reader, so a chroot makes no difference; what lies on other mounts it names from their root.
+    /// Our path of the file that the kernel calls `path` in the process's `exe` and `maps`. The kernel names
+    /// files for the reader, so a chroot makes no difference; files on other mounts it names from their root.
     pub fn as_kernel_names_it(&self, path: &Path) -> PathBuf {
         if self.shares_our_mounts() {
             return self.root.path(path);
@@ -137,7 +137,7 @@ impl Process {
     /// False in a container or a chroot. Mounts of its own alone are a sandbox, such as systemd's PrivateTmp=.
     pub fn has_our_root(&self) -> bool {
         let identity = |path: PathBuf| fs::metadata(path).ok().map(|folder| (folder.dev(), folder.ino()));
-        // The link reads "/" in a container too; what counts is the folder that the kernel finds behind it. In a
+        // The link reads "/" in a container too; the folder that the kernel finds behind it counts. In a
         // folder that stands for a machine it is a link like any other.
         let behind = if self.root.is_real() {
             self.file("root")

@@ -1,4 +1,4 @@
-//! What a process uses and what it may use: memory, threads, files, mappings, its control group.
+//! The resources that a process uses and may use: memory, threads, files, mappings, its control group.
 //!
 //! Owns those formats of procfs and cgroupfs. Every answer may be missing: another user's process, an old
 //! kernel.
@@ -26,7 +26,7 @@ impl Lines {
         Some(line.trim().trim_end_matches(" kB"))
     }
 
-    /// What the kernel gives in kilobytes, in bytes.
+    /// A figure in bytes that the kernel gives in kilobytes.
     pub fn bytes(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
     }
@@ -37,7 +37,7 @@ fn is_unit(name: &str) -> bool {
     name.chars().all(|letter| letter.is_ascii_alphanumeric() || ":-_.\\@".contains(letter))
 }
 
-/// What /proc/PID/statm says is in memory, in bytes; none of a process without memory.
+/// The bytes in memory by /proc/PID/statm; none of a process without memory.
 pub(super) fn pages_in_memory(statm: &[u8]) -> Option<u64> {
     let pages: u64 = str::from_utf8(statm).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
     // SAFETY: asks for a number.
@@ -83,7 +83,7 @@ impl Process {
         Some(fs::read_dir(self.file("fd")).ok()?.count() as u64)
     }
 
-    /// What its open files are called; sockets and the like are left out.
+    /// The paths of its open files; sockets and the like are left out.
     pub fn open_paths(&self) -> Option<Vec<PathBuf>> {
         let entries = fs::read_dir(self.file("fd")).ok()?.flatten();
         let paths = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -138,7 +138,7 @@ impl Process {
         Some(quotas.min().map_or(allowed, |quota| allowed.min(quota)))
     }
 
-    /// What the bandwidth limit of one group is worth.
+    /// The CPUs that the bandwidth limit of one group is worth.
     fn cpu_quota(&self, group: &Path) -> Option<u64> {
         let group = group.strip_prefix("/").ok()?;
         let unified = self.root().text(Path::new("/sys/fs/cgroup").join(group).join("cpu.max"));

@@ -1,4 +1,4 @@
-//! Where the machine's files are: the real root, or a folder that holds another machine's /proc, /sys and
+//! The place of the machine's files: the real root, or a folder that holds another machine's /proc, /sys and
 //! /etc.
 //!
 //! Owns the translation of paths. Everything that `vcm doctor` and `vcm enable` look at is asked for
@@ -25,7 +25,7 @@ impl Root {
         self.0 == Path::new("/")
     }
 
-    /// Where we find what the machine calls `path`.
+    /// Our path of what the machine calls `path`.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))

@@ -1,4 +1,4 @@
-//! What a process was when it was started, whatever it has made of itself since.
+//! A process as it was started, whatever it has made of itself since.
 //!
 //! Owns the reading of the auxiliary vector (getauxval(3)), which the kernel writes at exec and nobody
 //! changes: the identity then, and the path that was started, from which the kernel made its name.
@@ -57,7 +57,7 @@ impl Process {
         Some(path).filter(|path| !path.is_empty())
     }
 
-    /// What can be told without the right to read its memory.
+    /// The name as far as it can be told without the right to read its memory.
     fn likely_name(&self, now: &[u8]) -> Vec<u8> {
         let program = self.program().unwrap_or_default();
         let program = program.as_os_str().as_bytes();

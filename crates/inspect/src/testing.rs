@@ -1,4 +1,4 @@
-//! What stands in for daemons in the tests of this crate and of those above it.
+//! Stand-ins for daemons in the tests of this crate and of those above it.
 
 use serde_json::Value;
 use std::io::{Read, Write};

@@ -1,8 +1,8 @@
 //! The environment of a process, also where it wrote its title over the one that the kernel shows.
 //!
 //! Owns the way to the C library's `environ` in the process's memory: programs that write over the environment of
-//! their start (redis, postgres) keep a copy, since they go on reading it. What is there is of now and not of the
-//! start; few programs change their own variables.
+//! their start (redis, postgres) keep a copy, since they go on reading it. The copy is of now and not of the start;
+//! few programs change their own variables.
 
 use super::elf;
 use super::process::Process;
@@ -30,7 +30,7 @@ const MOST_BYTES_TOGETHER: usize = 6 << 20;
 const WORD: usize = size_of::<u64>();
 
 impl Process {
-    /// The environment that it was started with; where it has written over that, the one that it holds now.
+    /// The environment that it was started with; if it has written over that, the one that it holds now.
     pub fn variables(&self) -> io::Result<Variables> {
         let pairs = self.environment()?;
         if !pairs.is_empty() && !self.has_written_over_its_environment() {

@@ -20,5 +20,5 @@ pub use engine::lab::{Lab, Tool};
 /// Every lab there is.
 pub static LABS: &[&Lab] = &[&ceph::LAB, &gluster::LAB];
 
-/// What is measured without a cluster, on something that is named: `vcm lab TOOL OPERAND`.
+/// The measurements without a cluster, on something that is named: `vcm lab TOOL OPERAND`.
 pub static TOOLS: &[&Tool] = &[&ceph::journal_test::JOURNAL_TEST];

@@ -48,7 +48,7 @@ fn conf(folder: &Path) -> PathBuf {
         .expect("a cluster's ceph.conf")
 }
 
-/// What is in the pool, in all namespaces, but for what `up` itself wrote to see that it answers.
+/// The objects in the pool, in all namespaces, but for what `up` itself wrote to see that it answers.
 fn objects(folder: &Path) -> Vec<String> {
     let mut rados = Command::new("rados");
     rados.arg("-c").arg(conf(folder)).args(["--pool", "bench", "--all", "ls"]);
@@ -95,7 +95,7 @@ fn act_elsewhere(action: &str, folder: &Path, fault: Option<&str>) -> bool {
     command.status().expect("this program can be started").success()
 }
 
-/// Where a lab keeps its state and its clusters. What an assertion leaves up goes down with it.
+/// The folder of a lab's state and its clusters. A cluster that an assertion leaves up goes down with it.
 struct Ground {
     folder: tempfile::TempDir,
 }

@@ -39,7 +39,7 @@ impl Ground {
         self.command(&["nap"]).env("VCM_LABS_FAULT", fault).output().unwrap()
     }
 
-    /// What is left: journals, files, mounts, loop devices, processes.
+    /// The leftovers: journals, files, mounts, loop devices, processes.
     fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for folder in ["state", "work"] {
@@ -69,7 +69,7 @@ impl Ground {
         assert!((0..500).any(|attempt| seen(&attempt)), "{:?}", self.processes());
     }
 
-    /// Those that were started from here, with all that they started.
+    /// The processes that were started from here, with all that they started.
     fn processes(&self) -> Vec<String> {
         let word = format!("TOY_GROUND={}", self.place("work").display()).into_bytes();
         let is_ours = |entry: &fs::DirEntry| {
@@ -81,7 +81,7 @@ impl Ground {
     }
 }
 
-/// What an assertion leaves behind is undone with it.
+/// Undoes what an assertion leaves behind.
 impl Drop for Ground {
     fn drop(&mut self) {
         if std::thread::panicking() {

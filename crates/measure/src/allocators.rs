@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where an allocator comes from.
+/// The origin of an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// The C library of the system: nothing is preloaded.
@@ -37,8 +37,8 @@ pub struct Allocator {
     pub what: &'static str,
     /// In pictures: red, green, blue.
     pub colour: (u8, u8, u8),
-    /// One that somebody would choose, with no setting that no user gets unasked: ratios are taken of these. The
-    /// others are variants for single questions.
+    /// An allocator that somebody would choose, with no setting that no user gets unasked: ratios are taken of
+    /// these. The others are variants for single questions.
     pub is_peer: bool,
 }
 
@@ -163,11 +163,11 @@ pub fn chosen(
     Ok(ALLOCATORS.iter().filter(is_chosen).collect())
 }
 
-/// Where libraries are looked for.
+/// The places where libraries are looked for.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     pub ours: PathBuf,
-    /// Where `vcm-bench peers` leaves what it builds.
+    /// The folder where `vcm-bench peers` leaves what it builds.
     pub built_peers: PathBuf,
     /// Another system, for a chroot: paths are as seen from inside.
     pub root: Option<PathBuf>,
@@ -244,7 +244,7 @@ impl Ready {
         self.allocator.name
     }
 
-    /// What puts a program on it.
+    /// The variables that put a program on it.
     pub fn environment(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
         let preload = self.library.iter().map(|path| ("LD_PRELOAD", path.as_os_str()));
         preload.chain(self.allocator.environment.iter().map(|(name, value)| (*name, OsStr::new(*value))))

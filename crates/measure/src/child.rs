@@ -18,7 +18,7 @@ pub struct Ended {
     pub usage: Used,
 }
 
-/// What the kernel accounted to a child.
+/// The time and memory that the kernel accounted to a child.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Used {
     pub wall_seconds: f64,

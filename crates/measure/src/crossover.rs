@@ -1,7 +1,7 @@
 //! Things that take turns under each arm: who has which arm when, and by how much two arms differ.
 //!
-//! The load of what runs anyhow changes with the hour. Where others were on the other arm in the same period, what all of
-//! them did from one period to the next is fitted and taken out; else the order of the arms alone balances it.
+//! The load of what runs anyhow changes with the hour. If others were on the other arm in the same period, the change
+//! of all of them from one period to the next is fitted and taken out; else the order of the arms alone balances it.
 
 use crate::paired::{self, Difference};
 
@@ -50,7 +50,7 @@ pub fn difference(pairs: &[Pair]) -> Option<Difference> {
     let logs: Vec<f64> = usable.iter().map(|pair| (pair.second / pair.first).ln()).collect();
     let periods: Vec<(usize, usize)> = usable.iter().map(|pair| pair.periods).collect();
     let Some(fit) = Fit::of(&periods) else { return paired::of_logs(&logs) };
-    // What the periods do not explain of the logarithms, and of a difference that is the same in each.
+    // The part that the periods do not explain of the logarithms, and of a difference that is the same in each.
     let left = fit.without_periods(&logs);
     let mean = dot(&fit.alone, &left) / fit.reach;
     let rest: Vec<f64> = left.iter().zip(&fit.alone).map(|(log, alone)| log - mean * alone).collect();
@@ -63,7 +63,7 @@ pub fn difference(pairs: &[Pair]) -> Option<Difference> {
 struct Fit {
     /// Of length one and at right angles: what the periods can explain.
     periods: Vec<Vec<f64>>,
-    /// What the periods do not explain of a difference that is the same in each pair, and its square.
+    /// The part that the periods do not explain of a difference that is the same in each pair, and its square.
     alone: Vec<f64>,
     reach: f64,
     freedom: usize,

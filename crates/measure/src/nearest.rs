@@ -1,4 +1,4 @@
-//! What somebody may have meant who typed a name that does not exist.
+//! The names that may have been meant by one that does not exist.
 
 /// `; did you mean 'x'?`, and all names.
 pub fn suggestion<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {

@@ -23,7 +23,7 @@ pub struct Difference {
     pub rounds: usize,
     /// The mean of the rounds.
     pub by: f64,
-    /// Where it lies; none with a single round.
+    /// The interval in which it lies; none with a single round.
     pub interval: Option<(f64, f64)>,
     /// The least difference that four of five such comparisons show.
     pub smallest: Option<f64>,
@@ -58,7 +58,7 @@ pub(crate) fn of_logs(logs: &[f64]) -> Option<Difference> {
     Some(judged(logs, mean, error, rounds - 1))
 }
 
-/// What a mean with its standard error and degrees of freedom says.
+/// The difference by a mean with its standard error and degrees of freedom.
 pub(crate) fn judged(logs: &[f64], mean: f64, error: f64, freedom: usize) -> Difference {
     let student = student(freedom);
     let reach = student.inverse_cdf(1.0 - CHANCE / 2.0) * error;

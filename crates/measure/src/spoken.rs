@@ -1,5 +1,5 @@
-//! What load programs print, as numbers: fio, redis-benchmark, wrk, db_bench, pgbench and rados bench by their form, and
-//! whatever else a regular expression finds.
+//! The output of load programs, as numbers: fio, redis-benchmark, wrk, db_bench, pgbench and rados bench by their form,
+//! and whatever else a regular expression finds.
 //!
 //! Owns those formats. A form that is not recognised yields nothing; it is no error, because a program may print
 //! anything.
@@ -40,7 +40,7 @@ impl Reading {
     }
 }
 
-/// What an output says in the first form that fits.
+/// The readings of an output in the first form that fits.
 pub fn understood(output: &str) -> Vec<Reading> {
     let forms =
         [fio::json, fio::terse, lines::redis, lines::db_bench, lines::wrk, lines::pgbench, lines::rados];

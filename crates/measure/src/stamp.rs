@@ -1,4 +1,4 @@
-//! What an allocator in a running process is, for reports: name, version, build, settings, how it came there.
+//! The identity of an allocator in a running process, for reports: name, version, build, settings, how it came there.
 
 use crate::arm::Arm;
 use object::Object;

@@ -46,7 +46,7 @@ pub fn ratio(value: f64, reference: f64) -> Option<f64> {
     (reference > 0.0 && ratio.is_finite()).then_some(ratio)
 }
 
-/// Where the median of what the values were drawn from lies, with 95 % confidence: an interval of two of the
+/// The interval in which the median of what the values were drawn from lies, with 95 % confidence: two of the
 /// values, by the binomial distribution and nothing else (W. J. Conover, Practical Nonparametric Statistics,
 /// 3.2). None below six values.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {

@@ -14,7 +14,7 @@ pub fn result(text: &str) -> Result<()> {
     written(out.write_all(clean(text).as_bytes()).and_then(|()| out.flush()))
 }
 
-/// What became of a result that was written to stdout.
+/// The outcome of writing a result to stdout.
 pub fn written(done: io::Result<()>) -> Result<()> {
     match done {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

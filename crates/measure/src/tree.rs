@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use vcm_inspect::process::{Process, descendants};
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// What does not end after SIGKILL waits for a device.
+/// A process that does not end after SIGKILL waits for a device.
 const PATIENCE_AFTER_KILL: Duration = Duration::from_secs(10);
 
 /// Makes orphans of this process's descendants its children.
@@ -109,7 +109,7 @@ impl Tree {
     }
 }
 
-/// What processes hold now. Those that may not be looked at, or are gone, count nothing.
+/// The memory of processes now. A process that may not be looked at, or is gone, counts nothing.
 pub fn memory(processes: &[i32]) -> Memory {
     let mut sum = Memory::default();
     for id in processes {

@@ -15,14 +15,14 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What is run in every trial.
+/// The job that is run in every trial.
 pub struct Job {
     pub command: Vec<OsString>,
     /// Makes the command a server.
     pub service: Option<Service>,
     /// For everything that a trial waits for: the command, or readiness, or the load.
     pub limit: Duration,
-    /// What the last output holds besides the forms that are understood.
+    /// The patterns of the last output besides the forms that are understood.
     pub patterns: Vec<Pattern>,
 }
 
@@ -182,7 +182,7 @@ fn under_load(
     }
 }
 
-/// What the output says. A pattern that finds nothing is an error: it is what was asked for.
+/// The readings of the output. A pattern that finds nothing is an error: it is what was asked for.
 fn said(job: &Job, output: &str) -> Result<Vec<Reading>, Failed> {
     let mut readings = spoken::understood(output);
     for pattern in &job.patterns {

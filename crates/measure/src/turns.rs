@@ -1,4 +1,4 @@
-//! Who is measured when.
+//! The order in which allocators are measured.
 //!
 //! The machine's speed drifts, so what is compared runs next to each other: A B C in every case, in the next turn
 //! B C A, and so on; the one that goes first profits least from a quiet moment.

@@ -33,7 +33,7 @@ pub struct Witness {
     seen: Vec<Seen>,
 }
 
-/// What was found at the end.
+/// The findings at the end.
 pub struct Verdict {
     pub stamp: Stamp,
     /// About processes that do not matter much, or allocators beside the one.
@@ -52,7 +52,7 @@ impl Witness {
         for id in processes {
             let process = Process::new(*id);
             let Ok(program) = process.program() else { continue };
-            // Between fork and exec a child is still this program. One that this program was started as again is another.
+            // Between fork and exec a child is still this program. A new start of this program is another.
             let own = Process::new(std::process::id() as i32).command_line().ok();
             let is_own = std::env::current_exe().is_ok_and(|own| own == program);
             if is_own && own == process.command_line().ok() {
@@ -88,14 +88,15 @@ impl Witness {
             let reason = "it ended before it could be looked at; give it more to do".to_owned();
             return Err(Unproved { reason, is_unseen: true });
         };
-        // A helper of a moment (sleep, test) is as large as a shell and often not seen in time; what matters is larger.
+        // A helper of a moment (sleep, test) is as large as a shell and often not seen in time; a process
+        // that matters is larger.
         let weight = |seen: &&Seen| if seen.is_unseen() { seen.peak_bytes / 2 } else { seen.peak_bytes };
         let largest = self.seen.iter().max_by_key(weight).unwrap_or(last);
         let busiest = self.seen.iter().filter(|seen| !seen.is_unseen()).max_by_key(|seen| seen.ticks);
         for seen in [last, largest, busiest.unwrap_or(last)] {
             seen.judge(arm)?;
         }
-        // What ended too soon to be seen did not do much.
+        // A process that ended too soon to be seen did not do much.
         let others = self.seen.iter().filter_map(|seen| seen.judge(arm).err());
         let others = others.filter(|unproved| !unproved.is_unseen).map(|unproved| unproved.reason);
         let private = largest.evidence().filter(|line| line.contains("which no preload reaches"));

@@ -13,7 +13,7 @@ pub struct Call {
     pub is_own: bool,
 }
 
-/// What came from one chain of calls.
+/// One chain of calls, and the amount that came from it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chain {
     /// Innermost first.
@@ -121,7 +121,7 @@ fn is_language(function: &str) -> bool {
         "g_realloc",
         "_start",
         "__libc_start_main",
-        // What `posix_memalign` of our archive calls.
+        // The function that `posix_memalign` of our archive calls.
         "aligned_quietly",
     ];
     const SPACES: [&str; 18] = [
@@ -159,7 +159,7 @@ fn is_language(function: &str) -> bool {
         || function.contains(" as core::")
 }
 
-/// What follows the last blank that lies in no pair of angle brackets.
+/// The text behind the last blank that lies in no pair of angle brackets.
 fn last_word(text: &str) -> &str {
     let mut depth = 0;
     let mut begin = 0;

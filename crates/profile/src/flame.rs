@@ -25,7 +25,7 @@ struct Box {
     /// The program's own.
     #[serde(skip_serializing_if = "is_false")]
     w: bool,
-    /// What it called.
+    /// The functions that it called.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     c: Vec<Box>,
 }
@@ -34,7 +34,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// `title` says what the page shows, `about` what else there is to know. What shrank is not drawn.
+/// `title` says what the page shows, `about` what else there is to know. A chain that shrank is not drawn.
 pub fn page(chains: &[Chain], title: &str, about: &str) -> String {
     let drawn: Vec<&Chain> = chains.iter().filter(|chain| chain.amount.bytes >= 0.5).collect();
     let mut root = boxes(&drawn, 0);

@@ -1,10 +1,10 @@
-//! What came between two profiles, possibly of two processes: stacks are the same where their functions are.
+//! The growth between two profiles, possibly of two processes: stacks are the same where their functions are.
 
 use super::calls::{Call, Chain, chains};
 use super::profile::{Amount, Measure, Profile};
 use std::collections::HashMap;
 
-/// What `after` has more than `before`, the largest growth first. What is smaller now stands behind, with a minus.
+/// The growth from `before` to `after`, the largest first. Chains that are smaller now stand behind, with a minus.
 pub fn growth(before: &Profile, after: &Profile, measure: Measure) -> Vec<Chain> {
     let mut then = HashMap::new();
     for chain in chains(before, measure) {

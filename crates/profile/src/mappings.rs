@@ -1,4 +1,4 @@
-//! Which file lies at an address of a process, and how that file can be read from here.
+//! The file that lies at an address of a process, and how it can be read from here.
 
 use super::profile::Mapping;
 use object::read::Object;
@@ -82,7 +82,7 @@ fn file_of(process: &Process, line: &Line) -> Option<PathBuf> {
     fs::metadata(&named).is_ok_and(|file| file.ino() == line.inode).then_some(named)
 }
 
-/// What an ELF file says of itself.
+/// The facts that an ELF file tells of itself.
 struct Known {
     build_id: String,
     /// From an offset in the file to the address that its headers give it.

@@ -1,9 +1,9 @@
-//! Which call sites hold memory that cannot go back: an estimate (docs/design/profile.md).
+//! The call sites that hold memory which cannot go back: an estimate (docs/design/profile.md).
 //!
-//! A sampled block does not lie among its like, so nobody sees what lies beside it. What is known is how much of each
+//! A sampled block does not lie among its like, so nobody sees what lies beside it. It is known how much of each
 //! class's spans is free and held by neighbours in use, and how many of the samples that were taken about the same time
-//! are gone: blocks that are allocated one after another lie together, so where most of a time's samples are gone, those
-//! that live hold the spans of the others.
+//! are gone: blocks that are allocated one after another lie together, so where most of a time's samples are gone,
+//! those that live hold the spans of the others.
 
 use super::profile::{Amount, Site};
 use vcm_inspect::window::{Class, Sample, Samples};
@@ -62,7 +62,7 @@ fn gone_beside(births: &[u64], at: usize, all: u64) -> f64 {
     before.min(after)
 }
 
-/// Divides what a class holds by what is gone beside each sample; where nothing is, by what lives.
+/// Divides what a class holds by what is gone beside each sample; if nothing is gone, by what lives.
 fn share_out(sites: &mut [Site], held: f64, list: &[(&Sample, f64)]) {
     let weight = |(sample, gone): &(&Sample, f64)| sample.sum.objects * gone;
     let whole: f64 = list.iter().map(weight).sum();

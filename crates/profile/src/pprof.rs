@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What a compressed file may unfold to.
+/// The most that a compressed file may unfold to.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Numbers for texts, functions and locations, each given once.
@@ -60,7 +60,7 @@ impl Profile {
         encoder.finish().unwrap_or_default()
     }
 
-    /// What pprof's own heap profiles have, in their order, and what else is known.
+    /// The measures of pprof's own heap profiles, in their order, and what else is known.
     fn written(&self) -> Vec<Measure> {
         let others = [Measure::Peak, Measure::Pinned].into_iter();
         let others = others.filter(|measure| self.measures.contains(measure));

@@ -1,4 +1,4 @@
-//! What a profile is: call sites with what they allocated, and what is needed to name them.
+//! A profile: call sites with what they allocated, and what is needed to name them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -50,14 +50,14 @@ impl Amount {
     }
 }
 
-/// What of a call site is looked at.
+/// The measure of a call site that is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Measure {
-    /// What it allocated and is in use.
+    /// Memory that it allocated and that is in use.
     Live,
     /// All that it allocated since the profile began.
     Allocated,
-    /// What was in use when most was.
+    /// Memory that was in use when most was.
     Peak,
     /// Memory that cannot go back because of what is in use.
     Pinned,
@@ -123,17 +123,17 @@ impl Site {
 pub struct Mapping {
     pub start: u64,
     pub end: u64,
-    /// Where in the file it begins.
+    /// The place in the file where it begins.
     pub offset: u64,
     /// As the process calls it; `[vdso]`, or empty where there is none.
     pub file: String,
     /// In hexadecimal digits; empty where the file has none.
     pub build_id: String,
-    /// What is added to an address here to get that in the file's own headers, as `addr2line` takes it.
+    /// The number that is added to an address here to get that in the file's own headers, as `addr2line` takes it.
     pub to_file: u64,
     /// Names were found for what lies here.
     pub named: bool,
-    /// Where the file can be opened, while the process lives; none where it cannot.
+    /// The path at which the file can be opened, while the process lives; none where it cannot.
     pub readable: Option<PathBuf>,
 }
 
@@ -148,7 +148,7 @@ impl Mapping {
     }
 }
 
-/// A function at an address; where one was put into another by the compiler there are several.
+/// A function at an address; several if the compiler put one into another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     pub function: String,
@@ -174,7 +174,7 @@ pub struct Profile {
     pub dropped: u64,
     /// How often the interval was doubled, for samples to find room.
     pub raised: u64,
-    /// What moved while it was read; none: it is of one moment.
+    /// The samples that moved while it was read; none: it is of one moment.
     pub torn: Option<String>,
     /// Whether the process still takes samples.
     pub is_on: bool,
@@ -204,7 +204,7 @@ impl Profile {
         self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))
     }
 
-    /// What was allocated since `before`, a reading of the same process; what is in use stays what it is.
+    /// Keeps only what was allocated since `before`, a reading of the same process; what is in use stays what it is.
     pub fn allocated_since(&mut self, before: &Profile) {
         let known: HashMap<&[u64], Amount> =
             before.sites.iter().map(|site| (site.frames.as_slice(), site.allocated)).collect();

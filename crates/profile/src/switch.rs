@@ -18,7 +18,7 @@ pub struct Switched<'a> {
     seen: &'a Seen,
     /// It is we who switched it on.
     ours: bool,
-    /// What the interval was before we changed it.
+    /// The interval before we changed it.
     interval: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Switched<'a> {
         !self.ours
     }
 
-    /// Switches it off where we switched it on; then the tables stand still. What is told is why it is not off yet.
+    /// Switches it off where we switched it on; then the tables stand still. The error says why it is not off yet.
     pub fn off(mut self) -> Result<(), String> {
         self.undo()
     }
@@ -124,7 +124,7 @@ impl<'a> Switched<'a> {
                 // It ended, or became another program, and the profile with it.
                 return Ok(());
             }
-            // What lies there in our way is our own order to begin.
+            // The order that lies there in our way is our own to begin.
             let replaced = orders::put_instead(self.seen, &format!("{name}={value}")) == Ok(true);
             let is_off = name != PROFILE || self.seen.is_profiling() == Some(false);
             if replaced && is_off {
@@ -144,7 +144,7 @@ impl Drop for Switched<'_> {
     }
 }
 
-/// What came of a setting that was taken.
+/// The result of a setting that was taken.
 #[derive(PartialEq, Eq)]
 enum Given {
     Done,

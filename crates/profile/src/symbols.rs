@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use vcm_foreign::Shown;
 use vcm_inspect::process::Process;
 
-/// Where files with the debugging information of stripped ones lie: by build-id and by link.
+/// The folders of files with the debugging information of stripped ones: by build-id and by link.
 const DEBUG_FOLDERS: [&str; 2] = ["/usr/lib/debug", "/usr/local/lib/debug"];
 
 impl Profile {
-    /// Names what can be named, while the process that was read is there. What cannot stays an address.
+    /// Names what can be named, while the process that was read is there. The rest stays an address.
     pub fn name(&mut self, process: &Process) {
         let addresses: BTreeSet<u64> =
             self.sites.iter().flat_map(|site| site.frames.iter().copied()).collect();
@@ -34,7 +34,7 @@ impl Profile {
         self.drop_allocator();
     }
 
-    /// The shared library leaves its own calls out of stacks. Where it is a part of the program it cannot tell them from
+    /// The shared library leaves its own calls out of stacks. If it is a part of the program, it cannot tell them from
     /// the program's, and we can.
     fn drop_allocator(&mut self) {
         let is_ours = |address: &u64| {
@@ -51,7 +51,7 @@ impl Profile {
     }
 }
 
-/// More calls than the library makes for an allocation; what lies beyond is the program's, whatever its name.
+/// More calls than the library makes for an allocation; calls beyond are the program's, whatever their name.
 const MOST_OF_OURS: usize = 12;
 
 fn is_allocators(function: &str) -> bool {
@@ -71,7 +71,7 @@ fn debug_folders(process: &Process) -> Vec<PathBuf> {
     folders
 }
 
-/// Files with names for what is mapped, the best first: what was stripped off a file has its build-id.
+/// Files with names for what is mapped, the best first: the names stripped off a file have its build-id.
 fn sources(mapping: &Mapping, folders: &[PathBuf]) -> Vec<PathBuf> {
     let id = mapping.build_id.split_at_checked(2).filter(|(_, rest)| !rest.is_empty());
     let stripped = id.into_iter().flat_map(|(first, rest)| {

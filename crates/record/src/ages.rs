@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use std::io::Write;
 use vcm_trace::{Event, Object, PROCESS, Result, StreamId, Writer};
 
-/// What was written, and what was not as it should be.
+/// The events that were written, and what was not as it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub allocations: u64,
@@ -82,7 +82,7 @@ impl<W: Write> Ages<W> {
                 let left = thread.moving.replace((raw.address, None));
                 let object = self.live.remove(&raw.address);
                 self.thread(raw.thread).moving = Some((raw.address, object));
-                // What became of it was lost.
+                // The end of that realloc was lost.
                 left.map_or(Ok(()), |(_, object)| self.free(at, stream, object))
             }
             _ => {
@@ -214,7 +214,7 @@ impl<W: Write> Ages<W> {
             .collect();
         for id in gone {
             if let Some(thread) = self.threads.get_mut(&id) {
-                // What it did last may still be read.
+                // Its last events may still be read.
                 thread.ended.get_or_insert(at);
                 self.ending.push(id);
             }
@@ -246,7 +246,7 @@ impl<W: Write> Ages<W> {
         Ok(())
     }
 
-    /// What was written so far can be read from the file.
+    /// Makes what was written so far readable from the file.
     pub fn flush(&mut self) -> Result<()> {
         self.writer.flush()
     }

@@ -1,6 +1,6 @@
 //! Events out of the rings, in the order of their times.
 //!
-//! A round reads the time first and the heads behind it: who takes a place later has a later time. When all places below the
+//! A round reads the time first and the heads behind it: a place taken later has a later time. When all places below the
 //! heads were read, nothing from before that time can come any more, and what was read up to it is handed on, sorted.
 
 use crate::clock::Clock;
@@ -24,7 +24,7 @@ pub struct Raw {
     pub thread: u32,
 }
 
-/// What a round brought.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     pub events: usize,
@@ -34,7 +34,7 @@ pub struct Round {
 
 pub struct Drain {
     clock: Clock,
-    /// What was read and is not handed on yet.
+    /// The events that were read and are not handed on yet.
     read: Vec<Raw>,
     /// Of each ring: since when its next place is taken and empty.
     stuck: Vec<Option<(u64, Instant)>>,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The rings are memory of the tool that the recorder maps, or (`remote`) memory of a process that runs on vcmalloc.
-//! Owns no process: who starts it gives it the variable of [`Memory`]. docs/design/record.md says how.
+//! Owns no process: its starter gives it the variable of [`Memory`]. docs/design/record.md says how.
 
 mod ages;
 mod clock;
@@ -22,7 +22,7 @@ pub use clock::best as best_clock;
 pub use drain::{Drain, Round};
 pub use layout::{NAME_BYTES, VARIABLE};
 
-/// Where in the header of the rings the stamp lies until which a recording goes on that was begun by an order.
+/// The place in the header of the rings of the stamp until which a recording goes on that was begun by an order.
 pub const UNTIL_AT: u64 = std::mem::offset_of!(layout::Header, until) as u64;
 pub use memory::Memory;
 pub use remote::{Place, Remote, patience};

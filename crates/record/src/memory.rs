@@ -67,7 +67,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// What a process writes into rings of its own.
+    /// The mirror of rings that a process has in its own memory.
     pub fn remote(
         process: u32,
         sample: u32,
@@ -164,7 +164,7 @@ impl Memory {
         self.mirrored.is_some()
     }
 
-    /// The process has ended, or became another program: what it wrote since the last round went with its memory.
+    /// The process has ended, or became another program: its events since the last round went with its memory.
     pub fn is_gone(&self) -> bool {
         self.mirrored.as_ref().is_some_and(Mirrored::is_gone)
     }

@@ -1,7 +1,7 @@
 //! Rings that lie in the memory of the process itself: a mirror of them here, which is made like them before each round.
 //!
-//! The process has no descriptor and opens nothing: it may run in a container, in a chroot, behind a filter. What it writes
-//! after the last round before its end is lost with its rings.
+//! The process has no descriptor and opens nothing: it may run in a container, in a chroot, behind a filter. Events
+//! that it writes after the last round before its end are lost with its rings.
 
 use crate::clock;
 use crate::layout::{self, Header, PAGE, Ring, Slot};
@@ -19,7 +19,7 @@ pub trait Remote {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Where the rings lie, and what they are like.
+/// The place of the rings, and their shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub at: u64,
@@ -73,7 +73,7 @@ impl Mirrored {
         })
     }
 
-    /// Where reading begins, of each ring.
+    /// The place where reading begins, of each ring.
     pub fn first(&self) -> &[u64] {
         &self.first
     }

@@ -1,6 +1,6 @@
 /*
  * C++'s operators. An allocator that has its own does not call malloc by name, so they are recorded here; those of
- * libstdc++ do, and are only passed through. Which it is is found by calling each once while nothing is recorded.
+ * libstdc++ do, and are only passed through. Calling each once while nothing is recorded tells which.
  *
  * In C, because an exception (std::bad_alloc) passes through these functions, and they have nothing to clean up.
  * operators.rs exports them.

@@ -1,9 +1,9 @@
 //! An event into the ring of this CPU.
 //!
-//! Where the C library registered the thread for restartable sequences, the slot is filled and its place taken in one
+//! If the C library registered the thread for restartable sequences, the slot is filled and its place taken in one
 //! (`sequence`). Else, in a ring that all others share, a place is taken by compare-and-swap, so that a signal handler takes the
-//! next one; then the time is read; then the slot is filled, and its mark says so. What was allocated is recorded behind the
-//! call, what is freed before it: a later owner of the address has a later time.
+//! next one; then the time is read; then the slot is filled, and its mark says so. An allocation is recorded behind the
+//! call, a free before it: a later owner of the address has a later time.
 
 use crate::layout::{self, COUNTER, Header, Kind, LOW, Ring, Slot};
 use crate::sequence::{self, Outcome};
@@ -81,7 +81,7 @@ fn put_shared(header: &'static Header, what: u64, size: u64, id: u32) {
     slot.what.store(what, Relaxed);
     slot.size.store(size, Relaxed);
     slot.thread.store(id, Relaxed);
-    // Pairs with the tool's Acquire: who sees the mark sees the rest.
+    // Pairs with the tool's Acquire: a reader that sees the mark sees the rest.
     slot.mark.store(layout::mark(place), Release);
 }
 
@@ -106,7 +106,7 @@ fn first(header: &'static Header, thread: &Thread) -> u32 {
     id
 }
 
-/// Called by the C library when a thread ends that had an event. What later destructors free is of the same thread.
+/// Called by the C library when a thread ends that had an event. Frees of later destructors are of the same thread.
 pub unsafe extern "C" fn thread_ends(_: *mut c_void) {
     let Some(header) = start::shared() else { return };
     let mut name = [0u8; layout::NAME_BYTES];

@@ -2,7 +2,7 @@
 //!
 //! The slot is filled first; the store of the ring's head is the commit. A thread that is interrupted before that - by another
 //! thread on this CPU, a migration, a signal - begins anew (`rseq(2)`), so nobody else takes the place meanwhile. The time is
-//! read inside, so a ring is in the order of its times. Who caused what can be told across rings: a free was committed
+//! read inside, so a ring is in the order of its times. Cause and effect can be told across rings: a free was committed
 //! before the allocator got the block, the time of the next malloc there is read behind it.
 //!
 //! Only in threads that glibc registered (2.35 and later), and with the time-stamp counter: no function can be called inside.
@@ -34,12 +34,12 @@ mod x86_64 {
     /// In the kernel's `struct rseq`.
     const CPU_ID: usize = 4;
     const DESCRIPTOR: usize = 8;
-    /// What glibc registers with: it stands before an abort address.
+    /// The signature that glibc registers with: it stands before an abort address.
     const SIGNATURE: u32 = 0x5305_3053;
 
     const UNKNOWN: usize = 1;
     const NONE: usize = 0;
-    /// Where the thread's area lies, counted from the thread pointer.
+    /// The place of the thread's area, counted from the thread pointer.
     static AREA: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
     #[cold]

@@ -10,9 +10,9 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 static CLOSED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
-/// Where the address of the shared header lies.
+/// The place where the address of the shared header lies.
 static GATE: AtomicPtr<AtomicPtr<Header>> = AtomicPtr::new((&raw const CLOSED).cast_mut());
-/// What `pthread_setspecific` needs for a thread's end to be seen.
+/// The key that `pthread_setspecific` needs for a thread's end to be seen.
 pub static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 const NOT_YET: u32 = 0;
@@ -46,8 +46,8 @@ extern "C" fn vcm_recorder_calls() -> c_ulong {
 /// The shared memory, while this process is recorded.
 #[inline(always)]
 pub fn shared() -> Option<&'static Header> {
-    // SAFETY: the gate is `CLOSED` or a page that is never unmapped; what lies behind it is null or the header of a mapping that
-    // is never unmapped.
+    // SAFETY: the gate is `CLOSED` or a page that is never unmapped; the pointer in it is null or to the header of a
+    // mapping that is never unmapped.
     let header = unsafe { (*GATE.load(Relaxed)).load(Relaxed).as_ref() };
     match header {
         Some(header) if header.recording.load(Relaxed) != 0 => Some(header),
@@ -93,7 +93,7 @@ fn begin() {
     BEGUN.store(DONE, Release);
 }
 
-/// What the variable says: process, descriptor, inode.
+/// The numbers of the variable: process, descriptor, inode.
 fn wanted() -> Option<[u64; 3]> {
     let mut name = [0u8; 32];
     name.get_mut(..VARIABLE.len())?.copy_from_slice(VARIABLE.as_bytes());
@@ -189,7 +189,7 @@ fn open(header: &'static Header) {
     }
     for index in 0..header.rings {
         let ring: &Ring = record::ring(header, index);
-        // What the program before this one, replaced by exec, took and did not fill.
+        // The places that the program before this one, replaced by exec, took and did not fill.
         ring.orphaned.store(ring.head.load(Acquire), Release);
     }
     header.images.fetch_add(1, AcqRel);

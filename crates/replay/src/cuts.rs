@@ -2,7 +2,7 @@
 
 use crate::script::Script;
 
-/// What can be replayed without a look in between.
+/// A slice that is replayed without a look in between.
 pub struct Slice {
     /// Of the trace, at its end.
     pub time: u64,
@@ -46,7 +46,7 @@ fn cut(script: &Script, time: u64, from: &[usize], next: &[usize]) -> Vec<usize>
         word.max(*from)
     };
     let mut to: Vec<usize> = script.parts.iter().zip(from).map(at_time).collect();
-    // In a trace that is right few streams wait for each other; one that is not must not keep us for hours.
+    // In a trace that is right few streams wait for each other; a wrong one must not keep us for hours.
     for _ in 0..MOST_MOVES {
         let mut moved = false;
         for (at, part) in script.parts.iter().enumerate() {
@@ -64,14 +64,14 @@ fn cut(script: &Script, time: u64, from: &[usize], next: &[usize]) -> Vec<usize>
     to
 }
 
-/// Who ends in this slice what begins in it waits for it.
+/// A stream that ends a block in this slice waits for the stream that begins it there.
 fn pair(script: &mut Script, next: &mut [usize], to: &[usize]) {
     for part in 0..to.len() {
         while let Some(crossing) = script.parts[part].crossings.get(next[part]) {
             if crossing.at >= to[part] {
                 break;
             }
-            // What began in an earlier slice is there; a flag more costs nothing but a look.
+            // A block that began in an earlier slice is there; a flag more costs nothing but a look.
             script.wait_for(part, next[part]);
             next[part] += 1;
         }

@@ -107,7 +107,7 @@ fn prepare(
                 let slices = cuts::slices(&mut script, &times);
                 (script.words, slices)
             }),
-            // It was surveyed: what is there is replayed.
+            // It was surveyed: the part that is there is replayed.
             Ok(None) | Err(Error::CutOff { .. }) => return,
             Err(error) => Err(error),
         };
@@ -117,7 +117,7 @@ fn prepare(
     }
 }
 
-/// Where an epoch is cut: for looks, and where the recording was looked at.
+/// The times at which an epoch is cut: for looks, and where the recording was looked at.
 fn times(survey: &Survey, how: How, events: u64, (first, last): (u64, u64)) -> Vec<u64> {
     let target = (survey.events / LOOKS).max(LEAST_EVENTS);
     let span = last.saturating_sub(first);

@@ -57,7 +57,7 @@ pub struct None;
 
 #[repr(align(4096))]
 struct Page(std::cell::UnsafeCell<[u8; 4096]>);
-// SAFETY: what is written there is read by nobody.
+// SAFETY: nobody reads what is written there.
 unsafe impl Sync for Page {}
 static PAGE: Page = Page(std::cell::UnsafeCell::new([0; 4096]));
 

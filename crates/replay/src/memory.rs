@@ -1,11 +1,11 @@
-//! What the director and a replayer share: a file in memory that both map.
+//! The memory that the director and a replayer share: a file that both map.
 //!
 //! ```text
 //!   Head | a Stream for each | a Slot for each block that lives | the words of one epoch
 //! ```
 //!
-//! The file is sparse: what is not touched takes no memory. Between two slices the director owns all of it; during one,
-//! a stream owns its range of words, and a slot passes from who allocates to who frees.
+//! The file is sparse: untouched parts take no memory. Between two slices the director owns all of it; during one,
+//! a stream owns its range of words, and a slot passes from the stream that allocates to the one that frees.
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -73,7 +73,7 @@ pub struct Slot {
 
 /// A slot somebody waits for.
 pub const AWAITED: u64 = 2;
-/// What malloc refused, or gave nothing for.
+/// The address of a block that malloc refused, or gave nothing for.
 pub const NOTHING: u64 = 1;
 
 const HEAD_BYTES: usize = 4096;
@@ -102,7 +102,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// What another process made.
+    /// The memory that another process made.
     pub fn of(file: OwnedFd) -> Result<Memory> {
         let file = File::from(file);
         ensure!(file.metadata()?.len() >= HEAD_BYTES as u64, "it is no memory of a replay");

@@ -1,4 +1,4 @@
-//! Which slot an object has. Found by stream and ordinal without hashing: tables of 64 ordinals, each gone when all its
+//! The slot of an object. Found by stream and ordinal without hashing: tables of 64 ordinals, each gone when all its
 //! objects are; so the memory is that of the blocks that live.
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// A new epoch begins: what the last one freed can be used.
+    /// A new epoch begins: slots that the last one freed can be used.
     pub fn begin(&mut self) {
         self.free.append(&mut self.freed);
     }
@@ -49,7 +49,7 @@ impl Numbers {
         if table.pages.is_empty() {
             table.first = page;
         }
-        // A stream's objects have numbers one behind the other: what leaps is no trace, and would take our memory.
+        // A stream's objects have numbers one behind the other: no trace leaps, and a leap would take our memory.
         let at = usize::try_from(page.checked_sub(table.first)?).ok()?;
         if at > table.pages.len() {
             return None;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// What `vcm` is called with to become one, before the descriptor of the memory.
+/// The verb that `vcm` is called with to become one, before the descriptor of the memory.
 pub const VERB: &str = "replayer-of-vcm-replay";
 /// The least block of which only a part may be touched.
 pub const LARGE: u64 = 64 << 10;
@@ -25,7 +25,7 @@ pub fn run(descriptor: i32) -> u8 {
     // SAFETY: the director left it open for this; a wrong number is an error of the system.
     let Ok(memory) = Memory::of(unsafe { OwnedFd::from_raw_fd(descriptor) }) else { return 2 };
     let memory = MEMORY.get_or_init(|| memory);
-    // Where memory ends it is this process that has to go.
+    // If memory runs out, this process has to go.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let head = memory.head();
     let before = used();

@@ -25,12 +25,12 @@ pub const SLOT_MASK: u64 = (1 << 28) - 1;
 pub const BYTES_SHIFT: u32 = 33;
 pub const LONG: u64 = (1 << 31) - 1;
 
-/// What one stream does in the epoch.
+/// The part of one stream in the epoch.
 pub struct Part {
     pub stream: usize,
     pub begin: usize,
     pub end: usize,
-    /// Where in the words it is what time.
+    /// Places in the words, each with its time.
     pub marks: Vec<(usize, u64)>,
     pub crossings: Vec<Crossing>,
     pub ends: bool,

@@ -1,4 +1,4 @@
-//! What a trace holds, by reading all of it once: its checksums, its sense, and the room that a replay needs.
+//! The contents of a trace, by reading all of it once: its checksums, its sense, and the room that a replay needs.
 
 use crate::script::Writer;
 use serde::Serialize;

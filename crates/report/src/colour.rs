@@ -9,7 +9,7 @@ const WHITE: Colour = Colour(255, 255, 255);
 /// The grounds of style.css.
 const LIGHT: Colour = WHITE;
 const DARK: Colour = Colour(0x16, 0x18, 0x1c);
-/// What WCAG 2.1 asks of graphics (1.4.11).
+/// The contrast that WCAG 2.1 asks of graphics (1.4.11).
 const CONTRAST: f64 = 3.0;
 
 /// Of what has no colour of its own, told apart by all kinds of eyes (Okabe and Ito 2008).

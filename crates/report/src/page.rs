@@ -8,7 +8,7 @@ const STYLE: &str = include_str!("style.css");
 const PAGE_STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What a browser must not do: load anything, send anything, be in somebody's frame of another's making.
+/// The policy for a browser: not to load anything, send anything, be in somebody's frame of another's making.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; form-action 'none'; base-uri 'none'";
 
 /// Text between two backticks is code, but in facts, lists and code, which are as they are.
@@ -17,7 +17,7 @@ pub struct Page {
     pub title: String,
     /// Below the title: what was asked, or done.
     pub about: String,
-    /// What came out, in a sentence or some lines; may be empty.
+    /// The outcome, in a sentence or some lines; may be empty.
     pub outcome: String,
     pub parts: Vec<Part>,
 }
@@ -57,7 +57,7 @@ pub enum Part {
     },
 }
 
-/// What a page has besides its body.
+/// The frame of a page around its body.
 pub struct Frame<'a> {
     pub title: &'a str,
     /// Behind the style of all pages, which has the colours of both grounds.

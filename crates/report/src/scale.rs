@@ -1,4 +1,4 @@
-//! Where a number lies on an axis, and which numbers are marked at it.
+//! The place of a number on an axis, and the numbers that are marked at it.
 
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {

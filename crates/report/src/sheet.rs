@@ -1,7 +1,7 @@
 //! SVG as it is written, and the places where text stands already.
 //!
 //! Promises that every text is escaped. Colours come twice: as an attribute for those who know no newer style, and as a
-//! style that follows the ground. What has the class `ink`, `soft`, `line` or `ground` has the page's colour.
+//! style that follows the ground. An element of the class `ink`, `soft`, `line` or `ground` has the page's colour.
 
 use crate::colour::Colour;
 use std::fmt::Write;
@@ -49,7 +49,7 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * LETTER
 }
 
-/// Where a text stands whose baseline begins, ends or is centred here.
+/// The area of a text whose baseline begins, ends or is centred here.
 pub fn text_area(x: f64, y: f64, anchor: Anchor, size: f64, text: &str) -> Area {
     let width = text_width(text, size);
     let left = match anchor {
@@ -124,7 +124,7 @@ impl Sheet {
         );
     }
 
-    /// What lies between points and a height.
+    /// Fills the area between points and a height.
     pub fn filled_below(&mut self, points: &[(f64, f64)], bottom: f64, colour: Colour) {
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
         _ = write!(
@@ -159,7 +159,7 @@ impl Sheet {
         _ = write!(self.svg, r#"<path class="pareto" d="{}"/>"#, steps(corners));
     }
 
-    /// Where the page's script puts its cursor.
+    /// The line where the page's script puts its cursor.
     pub fn cursor(&mut self, area: &Area) {
         let Area { left, top, right, bottom } = area;
         _ = write!(
@@ -178,7 +178,7 @@ impl Sheet {
         );
     }
 
-    /// What is drawn inside takes the focus and says what it is.
+    /// Draws a group that takes the focus and says what it is.
     pub fn told(&mut self, what: &str, draw: impl FnOnce(&mut Sheet)) {
         let what = escaped(what);
         _ = write!(

@@ -21,14 +21,14 @@ pub struct Row {
     pub cells: Vec<Cell>,
     /// The one that a reader looks for.
     pub is_marked: bool,
-    /// Where it lies along the chart that it is of, from 0 to 1.
+    /// Its place along the chart that it is of, from 0 to 1.
     pub across: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     pub text: String,
-    /// What it is sorted by; its text where there is none.
+    /// The value that it is sorted by; its text where there is none.
     pub value: Option<f64>,
     /// Behind the text, smaller.
     pub aside: String,
@@ -119,7 +119,7 @@ fn one_cell(cell: &Cell) -> Markup {
     }
 }
 
-/// What is between two backticks is code, as in Markdown.
+/// Text between two backticks is code, as in Markdown.
 pub(crate) fn ticked(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {

@@ -31,7 +31,7 @@ pub fn grouped(number: f64) -> String {
     text
 }
 
-/// What the numbers of an axis are divided by, and the unit that they have then.
+/// The divisor of the numbers of an axis, and the unit that they have then.
 pub(crate) fn of_axis(most: f64, unit: &str) -> (f64, String) {
     let found = match unit {
         "B" if most >= 4.0 * GIB => (GIB, "GiB"),

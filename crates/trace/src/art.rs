@@ -17,7 +17,7 @@ use std::io::{ErrorKind, Read, Write};
 const RECORD_BYTES: usize = 16;
 const TICKS_PER_DT: f64 = 16.0;
 
-/// What an import found.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub records: u64,
@@ -56,7 +56,7 @@ struct Art<F> {
     /// Counted as a whole number: sums of fractions drift.
     dts: u64,
     slots: u64,
-    /// Those that hold an object; a header may say any number.
+    /// The slots that hold an object; a header may say any number.
     of_slot: FxHashMap<usize, Object>,
     /// How many objects each thread has begun.
     begun: Vec<u64>,

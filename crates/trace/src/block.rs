@@ -10,7 +10,7 @@ pub const MINOR: u16 = 0;
 
 const MAGIC: &[u8; 8] = b"VCMTRACE";
 pub const INDEX_MAGIC: &[u8; 8] = b"VCMINDEX";
-/// What ends a complete file: where the index is, and `INDEX_MAGIC`.
+/// The end of a complete file: where the index is, and `INDEX_MAGIC`.
 pub const TAIL_BYTES: u64 = 16;
 
 /// A header is a few lines of text; anything much longer is not one.
@@ -28,7 +28,7 @@ pub fn can_be(packed: u64, raw: u64) -> bool {
     raw <= FIRST_BYTES.saturating_add(packed.saturating_mul(MOST_TIMES))
 }
 
-/// What is known of where the trace comes from. Every part may be missing.
+/// The known facts of the trace's origin. Every part may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {

@@ -7,7 +7,7 @@ use crate::{Error, Result, in_order};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 
-/// Which part, in nanoseconds since the trace began.
+/// The part to cut out, in nanoseconds since the trace began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
     pub from: u64,
@@ -17,8 +17,8 @@ pub struct Part {
     pub without_live: bool,
 }
 
-/// Writes a part of a trace. What lives when it begins is allocated at its first instant, by the thread that had allocated it, as a
-/// malloc of its size; so a replay starts with the heap that was there. Holds a few bytes for each block that lives.
+/// Writes a part of a trace. A block that lives when it begins is allocated at its first instant, by the thread that had allocated
+/// it, as a malloc of its size; so a replay starts with the heap that was there. Holds a few bytes for each block that lives.
 pub fn cut<R: Read, W: Write>(reader: &mut Reader<R>, part: Part, writer: Writer<W>) -> Result<(W, Written)> {
     let mut cut = Cut { part, begun: HashMap::new(), known: BTreeMap::new(), inside: false, writer };
     let mut failed = None;

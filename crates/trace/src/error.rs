@@ -1,4 +1,4 @@
-//! What can be wrong with a trace.
+//! The faults of a trace.
 
 use std::io;
 

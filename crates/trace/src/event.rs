@@ -16,7 +16,7 @@ pub struct Object {
     pub ordinal: u64,
 }
 
-/// What a thread did. Each of `Malloc`, `Calloc`, `Aligned`, `Realloc` and `ReallocUnknown` begins the next object of its stream.
+/// An event of a thread. Each of `Malloc`, `Calloc`, `Aligned`, `Realloc` and `ReallocUnknown` begins the next object of its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Malloc {
@@ -49,7 +49,7 @@ pub enum Event {
         name: String,
     },
     ThreadEnd,
-    /// What the process held in memory, and the faults since it began.
+    /// The bytes that the process held in memory, and the faults since it began.
     Memory {
         resident: u64,
         minor_faults: u64,
@@ -99,7 +99,7 @@ const FREE_UNKNOWN: u64 = 5;
 const REALLOC_UNKNOWN: u64 = 6;
 const SKIP: u64 = 7;
 
-/// What the bytes of a section refer to: the same for who writes and who reads them.
+/// The context that the bytes of a section refer to: the same for writer and reader.
 pub struct Context {
     pub stream: StreamId,
     /// The ordinal of the next allocation of this stream.
@@ -108,7 +108,7 @@ pub struct Context {
     after_last: FxHashMap<StreamId, u64>,
 }
 
-/// What stands at one place of a section.
+/// The item at one place of a section.
 pub enum Item {
     Event(Event),
     /// Ticks since the last one.

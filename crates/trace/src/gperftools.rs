@@ -23,7 +23,7 @@ const CPU_BITS: u32 = 10;
 /// Buffers of the recorder are 4 KiB; nothing near this is one.
 const MOST_BUFFER_BYTES: u64 = 16 << 20;
 
-/// What an import found.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Frees and reallocations of tokens that nobody allocated.
@@ -98,7 +98,7 @@ enum Raw {
     Realloc(u64, u64),
 }
 
-/// What a thread did, until it can be written.
+/// An event of a thread, until it can be written.
 struct Queued {
     time: u64,
     raw: Raw,
@@ -114,7 +114,7 @@ struct Thread {
     next_token: u64,
     begun: u64,
     time: u64,
-    /// What waits for another thread's allocation, in order.
+    /// The events that wait for another thread's allocation, in order.
     queue: VecDeque<Queued>,
 }
 
@@ -278,7 +278,7 @@ impl<R: Read, W: Write> Import<R, W> {
         Ok(token.and_then(|token| self.waiting.remove(&token)).unwrap_or_default())
     }
 
-    /// At the end of the file nobody comes any more: what is still waited for is unknown.
+    /// At the end of the file nobody comes any more: tokens that are still waited for are unknown.
     fn release_all(&mut self) -> Result<()> {
         let mut waiting: Vec<u64> = std::mem::take(&mut self.waiting).into_values().flatten().collect();
         while let Some(id) = waiting.pop() {

@@ -33,5 +33,5 @@ pub use summary::{Moment, OfThread, Summary, summarize};
 pub use thinned::Thinned;
 pub use writer::{Writer, Written};
 
-/// What fails here fails with an [`Error`].
+/// Functions that fail here fail with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

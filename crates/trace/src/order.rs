@@ -27,7 +27,7 @@ pub fn in_order(epoch: &Epoch, mut take: impl FnMut(StreamId, &Timed)) -> u64 {
             continue;
         };
         match cursors[index].missing(&of_stream, &cursors) {
-            // Where so many could not wait, the trace is not right, and nobody waits any more: to look for the earliest
+            // If so many could not wait, the trace is not right, and nobody waits any more: to look for the earliest
             // of many again and again would take hours.
             Some((owner, ordinal)) if forced < MOST_FORCED => {
                 waiting.entry(owner).or_default().push(Reverse((ordinal, index)));
@@ -94,8 +94,8 @@ impl<'a> Cursor<'a> {
         self.section.events.get(self.at).map(|timed| timed.nanoseconds)
     }
 
-    /// The stream and object that have to come before the next event, if they have not. What a stream began in an earlier epoch,
-    /// or never begins in this one, is not waited for.
+    /// The stream and object that have to come before the next event, if they have not. An object that a stream began
+    /// in an earlier epoch, or never begins in this one, is not waited for.
     fn missing(&self, of_stream: &HashMap<StreamId, usize>, cursors: &[Cursor<'_>]) -> Option<(usize, u64)> {
         let Object { stream, ordinal } = self.section.events.get(self.at)?.event.ends()?;
         let owner = *of_stream.get(&stream)?;

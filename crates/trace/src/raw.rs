@@ -15,7 +15,7 @@ pub struct RawEpoch {
     raw: Vec<u8>,
 }
 
-/// What one stream did in it.
+/// The events of one stream in it.
 #[derive(Clone, Copy)]
 pub struct RawSection<'a> {
     pub stream: StreamId,
@@ -54,7 +54,7 @@ impl RawEpoch {
         if rest.is_empty() { Ok(sections) } else { Err(self.damaged()) }
     }
 
-    /// What is said of an epoch whose events make no sense.
+    /// The error about an epoch whose events make no sense.
     pub fn damaged(&self) -> Error {
         Error::Damaged { at: self.at, what: "an epoch makes no sense" }
     }

@@ -15,7 +15,7 @@ pub struct Timed {
     pub event: Event,
 }
 
-/// What one stream did in an epoch.
+/// The events of one stream in an epoch.
 #[derive(Clone, Debug)]
 pub struct Section {
     pub stream: StreamId,
@@ -33,7 +33,7 @@ pub struct Epoch {
     pub sections: Vec<Section>,
 }
 
-/// Reads from any input, forward; one that can be sought can be entered anywhere.
+/// Reads from any input, forward; an input that can be sought can be entered anywhere.
 pub struct Reader<R> {
     input: R,
     header: Header,
@@ -54,7 +54,7 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// The next epoch; none at the end of a trace that is complete. One that was cut off ends with [`Error::CutOff`].
+    /// The next epoch; none at the end of a complete trace. A trace that was cut off ends with [`Error::CutOff`].
     pub fn next_epoch(&mut self) -> Result<Option<Epoch>> {
         let Some(raw) = self.next_raw()? else { return Ok(None) };
         let (first, last) = raw.times();

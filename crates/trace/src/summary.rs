@@ -1,4 +1,4 @@
-//! What a trace holds, in figures.
+//! The contents of a trace, in figures.
 
 use crate::event::{Event, Object, PROCESS, StreamId};
 use crate::reader::{Reader, Timed};
@@ -46,7 +46,7 @@ pub struct Summary {
     pub cut_off: Option<String>,
 }
 
-/// What a thread did.
+/// The figures of a thread.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OfThread {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -71,8 +71,8 @@ pub struct Moment {
 /// About so many moments of live bytes, and as many of the memory of the process.
 const MOMENTS: usize = 1000;
 
-/// Reads a trace to its end. One that was cut off is summed up as far as it goes; what is damaged is an error. Holds a few bytes for
-/// each block that lives.
+/// Reads a trace to its end. A trace that was cut off is summed up as far as it goes; a damaged one is an error. Holds
+/// a few bytes for each block that lives.
 pub fn summarize<R: Read>(reader: &mut Reader<R>) -> Result<Summary> {
     let mut summary = Summary::default();
     let mut state = State::new();

@@ -14,7 +14,7 @@ const EVENTS_PER_TIME: u32 = 32;
 const EPOCH_BYTES: usize = 1 << 20;
 const ZSTD_LEVEL: i32 = 3;
 
-/// What went into a trace.
+/// The figures of what went into a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub events: u64,
@@ -24,7 +24,7 @@ pub struct Written {
     pub file_bytes: u64,
 }
 
-/// What one stream did in this epoch.
+/// The events of one stream in this epoch.
 struct Section {
     context: Context,
     first_ordinal: u64,
@@ -81,7 +81,7 @@ struct Indexed {
 pub struct Writer<W: Write> {
     out: W,
     open: Vec<Section>,
-    /// Where in `open` a stream is.
+    /// The place of each stream in `open`.
     places: FxHashMap<StreamId, usize>,
     /// The place that was asked for last: one stream does many things in a row.
     latest: usize,
@@ -149,7 +149,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Ends the epoch: what was added before can be read from the file.
+    /// Ends the epoch: events added before can be read from the file.
     pub fn flush(&mut self) -> Result<()> {
         let mut sections = std::mem::take(&mut self.open);
         self.places.clear();

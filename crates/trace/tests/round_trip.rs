@@ -1,4 +1,4 @@
-//! What is written is read again: any events, from the beginning and from the middle, whole and cut off.
+//! A trace that is written is read again: any events, from the beginning and from the middle, whole and cut off.
 
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -90,7 +90,7 @@ proptest! {
         let length = (whole.len() as f64 * part) as usize;
         let (events, error) = read(&whole[..length]);
         prop_assert!(all.starts_with(&events));
-        // What is behind the index is not needed by one who reads forward.
+        // A reader that goes forward needs nothing behind the index.
         prop_assert!(error.as_ref().is_some_and(|error| error.is_cut_off() || matches!(error, Error::Foreign))
             || events == all);
     }

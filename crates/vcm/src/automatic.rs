@@ -1,4 +1,4 @@
-//! What `auto` comes to.
+//! The value that `auto` comes to.
 //!
 //! Owns the library's rule for `cache_limit`, applied from outside to a process and the machine it runs on.
 
@@ -6,7 +6,7 @@ use crate::settings::{self, Effective};
 use vcm_inspect::process::Process;
 use vcmalloc_core::options::{AUTO, CACHE_BYTES_PER_CPU, Kind, OptionId};
 
-/// What is needed to know what `auto` means for one process.
+/// The figures that decide what `auto` means for one process.
 pub struct Automatic {
     usable_cpus: Option<u64>,
 }

@@ -98,8 +98,8 @@ impl Child {
     fn pass_signals_on(&mut self) {
         while let Ok(Some(information)) = self.signals.read_signal() {
             let Ok(signal) = Signal::try_from(information.ssi_signo as i32) else { continue };
-            // What the terminal sends (Ctrl-C) goes to the whole foreground group, so the child has it
-            // already; and what the child sends to its group need not come back to it.
+            // A signal of the terminal (Ctrl-C) goes to the whole foreground group, so the child has it
+            // already; and one that the child sends to its group need not come back to it.
             let by_kernel = information.ssi_code > 0;
             let by_child = information.ssi_pid == self.process.id();
             if FORWARDED.contains(&signal) && !by_kernel && !by_child {
@@ -117,7 +117,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The command's file before it is started: one that ends soon is known by it alone.
+    /// The command's file before it is started: a command that ends soon is known by it alone.
     pub fn about_to_start(path: &Path) -> Option<Program> {
         let start = Process::new(std::process::id() as i32).start_ticks()?;
         Some(Program { file: path.canonicalize().ok()?, start, id: 0 })

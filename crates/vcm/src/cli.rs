@@ -1,4 +1,4 @@
-//! What can be typed: verbs, arguments and their help.
+//! The command line: verbs, arguments and their help.
 //!
 //! Owns the shape of the command line; the long flags of `run` are made from the allocator's declared
 //! options, so a new option needs no change here. `main`, `man` and `completions` use it.

@@ -19,11 +19,11 @@ pub fn default_path() -> &'static Path {
     Path::new(OsStr::from_bytes(CONFIG_FILE.to_bytes()))
 }
 
-/// What is wrong with a file that the process was kept from.
+/// The fault of a file that the process was kept from.
 pub const MAY_NOT_READ: &str = "the process may not read it, so nothing in it is in force";
 
 pub struct ConfigFile {
-    /// Where we find it.
+    /// Our path of it.
     pub path: PathBuf,
     /// Somebody named it, so that it is worth a warning when it is missing.
     pub asked_for: bool,
@@ -52,7 +52,7 @@ impl ConfigFile {
     /// The one that the process has read. Its path is ours; `of` has what the process calls it.
     pub fn of_process(process: &Process, environment: &[(OsString, OsString)]) -> Self {
         let file = Self::of(environment);
-        // Where it is not known, root's view of the file is the best there is.
+        // If that is not known, root's view of the file is the best there is.
         let may_be_read = process.could_read(&file.path) != Some(false);
         ConfigFile { path: process.as_seen_by_it(&file.path), may_be_read, ..file }
     }

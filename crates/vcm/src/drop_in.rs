@@ -103,7 +103,7 @@ impl Place {
         written
     }
 
-    /// What `remove` takes away.
+    /// The files that `remove` takes away.
     pub fn ours(&self) -> io::Result<Vec<PathBuf>> {
         match self.look()? {
             Found::Ours(files) => Ok(files.into_iter().map(|file| file.path).rev().collect()),

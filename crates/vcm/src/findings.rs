@@ -1,4 +1,4 @@
-//! What can be seen of a program before it starts, and what that means for running it on vcmalloc.
+//! Findings about a program before it starts, and what they mean for running it on vcmalloc.
 //!
 //! Owns the messages: each says what was seen, why it matters and what to do. `vcm run` and `vcm enable` decide
 //! what follows; the looking is that of `vcm-inspect`.
@@ -13,7 +13,7 @@ use vcm_inspect::elf::{self, Depth, Elf, Look, OWN_INTERFACE, TCMALLOC_INTERFACE
 use vcm_inspect::privileges::{self, Gain, Starter};
 use vcm_inspect::root::Root;
 
-/// What a finding means for the start.
+/// The weight of a finding for the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weight {
     /// Starting would do harm: the program would not start, or read wrong figures.
@@ -55,7 +55,7 @@ impl Finding {
         Finding { outweighs_proof: true, ..self }
     }
 
-    /// True where the program would not run on vcmalloc. One that wants the stand-in would, for the worse.
+    /// True where the program would not run on vcmalloc. A program that wants the stand-in would, for the worse.
     pub fn prevents(&self) -> bool {
         match self.weight {
             Weight::Harmful => self.wants_stand_in.is_none(),

@@ -1,4 +1,4 @@
-//! Where libvcmalloc.so is, and whether a file is fit to be preloaded.
+//! The place of libvcmalloc.so, and whether a file is fit to be preloaded.
 //!
 //! Owns the order of the places looked at; promises an absolute path that the dynamic loader can take, or a
 //! failure that lists the places.
@@ -12,7 +12,7 @@ use vcm_foreign::Shown;
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::root::Root;
 
-/// The name that a program was linked with first: what is written into a unit must outlive the package for developers, which
+/// The name that a program was linked with first: a name in a unit must outlive the package for developers, which
 /// alone has the other. An archive of old may have the other alone.
 const FILE_NAMES: [&str; 2] = ["libvcmalloc.so.0", "libvcmalloc.so"];
 const HARDENED_FILE_NAMES: [&str; 2] = ["libvcmalloc-hardened.so.0", "libvcmalloc-hardened.so"];
@@ -83,7 +83,7 @@ fn file_names(hardened: bool) -> [&'static str; 2] {
 
 fn listed(places: &[PathBuf]) -> String {
     let line = |path: &PathBuf| match path.read_link() {
-        // What a package that was unpacked in part, or removed by hand, leaves.
+        // A package that was unpacked in part, or removed by hand, leaves this.
         Ok(to) => format!("\n  {}: a link to {}, which is not there", path.shown(), to.shown()),
         Err(_) => format!("\n  {}", path.shown()),
     };
@@ -162,7 +162,7 @@ impl Library {
     }
 }
 
-/// Where the libraries of a machine are.
+/// The folders of a machine's libraries.
 fn system_folders() -> Vec<PathBuf> {
     ["/usr/local", "/usr"].iter().flat_map(|prefix| library_folders(Path::new(prefix))).collect()
 }

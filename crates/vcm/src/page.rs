@@ -4,7 +4,7 @@
 
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-/// Where nobody tells the width, and the most that is read with ease.
+/// The width if nobody tells it, and the most that is read with ease.
 const WIDTH: usize = 100;
 /// A narrower one would leave a column of single words.
 const LEAST_WIDTH: usize = 40;

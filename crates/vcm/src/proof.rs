@@ -25,7 +25,7 @@ pub struct Proof {
     file: File,
 }
 
-/// What one process wrote when the library started in it.
+/// The line that one process wrote when the library started in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub version: String,
@@ -54,8 +54,8 @@ impl Proof {
         self.file.as_raw_fd()
     }
 
-    /// The last line of a process: each program that it turned into by exec wrote one. Where its Rust half is on a library of its
-    /// own, that one counts only alone.
+    /// The last line of a process: each program that it turned into by exec wrote one. If its Rust half is on a library
+    /// of its own, that one counts only alone.
     pub fn last_of(&self, process: i32) -> Option<Line> {
         let mut lines: Vec<Line> = self.lines().into_iter().filter(|line| line.process == process).collect();
         let is_half = |line: &Line| line.version.contains(IS_RUST_HALF);

@@ -5,7 +5,7 @@
 use crate::say;
 use vcm_inspect::daemon::Role;
 
-/// What a cluster answers before one of its daemons stops: a failure, where data would not be available then.
+/// The question to a cluster before one of its daemons stops: it fails if data would not be available then.
 pub fn question(role: Role, id: &str) -> Option<String> {
     let is_asked = matches!(role, Role::CephOsd | Role::CephMon | Role::CephMds) && !id.is_empty();
     is_asked.then(|| format!("ceph {} ok-to-stop {}", role.ceph_kind(), say::typed([id])))

@@ -89,7 +89,7 @@ fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
              below /usr/lib, which such units let be executed. Or name one there: vcm enable --library PATH {stem}"
         )));
     }
-    // Where everybody would find it, the stand-in would take TCMalloc's place in every program.
+    // If everybody found it, the stand-in would take TCMalloc's place in every program.
     let folder = if file.starts_with(crate::library::STAND_IN_PREFIX) {
         "/usr/local/lib/vcmalloc"
     } else {
@@ -149,7 +149,7 @@ fn profile(root: &Root, unit: &Unit) -> Option<PathBuf> {
     paths.into_iter().find(|path| root.path(path).is_file() && !is_off(path))
 }
 
-/// Where an administrator's own lines of a profile are.
+/// The file of an administrator's own lines of a profile.
 fn local(profile: &Path) -> PathBuf {
     let name = profile.file_name().unwrap_or_default();
     profile.with_file_name("local").join(name)

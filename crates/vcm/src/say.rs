@@ -20,7 +20,7 @@ pub const FAILURE: u8 = 1;
 /// Wrong arguments, to any verb but `run`.
 pub const NOT_UNDERSTOOD: u8 = 2;
 
-/// What a shell says of a program that SIGINT ended.
+/// The code by which a shell tells that SIGINT ended a program.
 pub const INTERRUPTED: u8 = 130;
 
 /// Why a verb stopped, and the code to stop with.
@@ -41,7 +41,7 @@ pub fn for_verb(line: &str, verb: &str) -> String {
     line.replace("vcm stat", &format!("vcm {verb}"))
 }
 
-/// What a verb comes back with: the exit code.
+/// The result of a verb: the exit code.
 pub type Outcome = Result<u8, Failure>;
 
 /// A verb's result, on stdout. A reader that went away (`| head`) is no failure.

@@ -1,7 +1,7 @@
 //! The allocator's options as this tool reads and writes them.
 //!
 //! Owns the bridge to `vcmalloc_core::options` (names of variables, ranges in words, effective values) and
-//! knows no option by name: what is declared there is listed, checked and explained here.
+//! knows no option by name: an option declared there is listed, checked and explained here.
 
 use crate::config_file::{self, ConfigFile, MAY_NOT_READ};
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
 pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
 pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
 
-/// What is said where a variable may have set an option and the environment cannot be read.
+/// The origin where a variable may have set an option and the environment cannot be read.
 pub const NOT_KNOWN: &str = "not known";
 /// Of a setuid or otherwise privileged start.
 const OBEYS_NOTHING: &str = "it was started with more rights than its caller had (setuid, setgid or file \
@@ -54,7 +54,7 @@ pub fn variable(name: &str) -> String {
     format!("{VARIABLE_PREFIX}{}", name.to_ascii_uppercase())
 }
 
-/// What may be written: a range, or the words of a choice.
+/// The values that may be written: a range, or the words of a choice.
 pub fn range(spec: &Spec) -> String {
     const MOST_CHOICES: u64 = 8;
     let auto = if spec.kind.allows_auto() { ", or auto" } else { "" };
@@ -130,7 +130,7 @@ impl Effective {
         effective
     }
 
-    /// What a process was started with: of all that, one that gained rights obeys nothing.
+    /// The settings that a process was started with: a process that gained rights obeys none of them.
     pub fn of_process(
         process: &Process,
         environment: &[(OsString, OsString)],
@@ -144,8 +144,8 @@ impl Effective {
         Effective { options: Options::new(), file: file.path, file_read: false, warnings }
     }
 
-    /// What the heap of the process has in effect, in the place of what was computed; false where its memory does not
-    /// tell: no right to read it, another allocator or an older library of ours, nothing allocated yet.
+    /// Takes the values in effect in the process's heap, in the place of computed ones; false where its memory
+    /// does not tell: no right to read it, another allocator or an older library of ours, nothing allocated yet.
     pub fn take_from(&mut self, process: &Process) -> bool {
         let seen = Seen::open(process.clone()).ok();
         let Some(found) = seen.and_then(|seen| seen.settings().ok()?) else { return false };

@@ -26,7 +26,7 @@ impl Held {
         Ok(Held { set, before })
     }
 
-    /// Those that were blocked before.
+    /// The signals that were blocked before.
     pub fn before(&self) -> SigSet {
         self.before
     }

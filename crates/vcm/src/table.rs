@@ -1,4 +1,4 @@
-//! What was measured: of every arm the trials by round, of every measure its values.
+//! The measurements: of every arm the trials by round, of every measure its values.
 
 use std::collections::BTreeMap;
 use vcm_measure::arm::Arm;
@@ -9,7 +9,7 @@ use vcm_measure::trial::Trial;
 
 pub struct Runs {
     pub arm: Arm,
-    /// By round; one that was stopped is missing.
+    /// By round; a stopped one is missing.
     pub trials: BTreeMap<usize, Trial>,
     /// Why it runs no more.
     pub failed: Option<String>,
@@ -21,7 +21,7 @@ pub struct Table {
     pub runs: Vec<Runs>,
 }
 
-/// What is compared, as readings name it.
+/// A measure that is compared, as readings name it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     pub name: String,

@@ -1,4 +1,4 @@
-//! Traces as files: what is read is opened, what is written gets its name only when it is whole.
+//! Traces as files: one to read is opened, one to write gets its name only when it is whole.
 
 use crate::say::{FAILURE, Failure};
 use crate::whole_file;
@@ -11,7 +11,7 @@ use vcm_trace::{Error, Reader};
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const LZ4: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
-/// What is wrong with a trace, with its name.
+/// The fault of a trace, with the trace's name.
 pub fn wrong(path: &Path, error: &Error) -> Failure {
     Failure::new(FAILURE, format!("{}: {error}", path.shown()))
 }

@@ -1,4 +1,4 @@
-//! What a unit needs so that its program runs on vcmalloc, or on another allocator.
+//! The plan by which a unit's program runs on vcmalloc, or on another allocator.
 //!
 //! Owns the decisions: the stand-in where TCMalloc is linked, the existing preload kept behind ours, an
 //! environment file where one of the unit's would win over us, and the cases in which nothing may be done;
@@ -22,7 +22,7 @@ use vcmalloc_core::options::{OptionId, Options, spec};
 
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Which library the operator asked for.
+/// The library that the operator asked for.
 pub struct Wanted<'a> {
     pub library: Option<&'a Path>,
     pub hardened: bool,
@@ -233,7 +233,7 @@ fn what_its_file_shows(
     program: &Path,
     library: &Library,
 ) -> Result<Vec<String>, Failure> {
-    // What systemd gives a service (systemd.exec(5)).
+    // The path that systemd gives a service (systemd.exec(5)).
     const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let assignments = unit.assignments(root);
     let variable = |name| assignments.iter().rev().find(|set| set.name == name).map(|set| set.value.as_str());

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use vcm_foreign::Shown;
 
-/// Where a file can be made is found out before anything is measured for minutes.
+/// Finds out that a file can be made, before anything is measured for minutes.
 pub fn look(path: &Path) -> Result<(), Failure> {
     if is_stream(path) {
         return File::options().write(true).open(path).map(|_| ()).map_err(|error| not_written(path, &error));
@@ -14,7 +14,7 @@ pub fn look(path: &Path) -> Result<(), Failure> {
     draft(path).map(|_| ()).map_err(|error| not_written(path, &error))
 }
 
-/// Writes the file; what was there before goes only when the new one is whole.
+/// Writes the file; the old file goes only when the new one is whole.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let written = || -> io::Result<()> {
         if is_stream(path) {

@@ -63,7 +63,7 @@ fn a_config_file_that_the_process_may_not_read_is_not_in_force() {
     assert!(answer["warnings"][0].as_str().unwrap().contains("the process may not read it"), "{answer:#}");
     let daemon = &doctor(&process.id())["daemons"][0];
     assert_eq!(option(&daemon["settings"], "cache_limit"), (&"auto".into(), &"default".into()));
-    // What is tried before it is installed counts as if it could be read.
+    // A file that is tried before it is installed counts as if it could be read.
     let tried = config(&[&process.id(), "--file", text(&file)]);
     assert_eq!(option(&tried["options"], "cache_limit").0, "1M");
     // By its group.

@@ -211,7 +211,7 @@ fn a_process_in_a_chroot_or_a_container_is_told_by_its_own_files() {
     let source =
         "#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts(\"1\"); fflush(stdout); sleep(60); }";
     let program = place.program("says", source, &[]);
-    // What the program needs, at the places where it looks for it.
+    // The files that the program needs, at the places where it looks for them.
     let needed = done(Command::new("ldd").arg(&program));
     let inside = place.path("root");
     for path in needed.out.split_whitespace().filter(|word| word.starts_with('/')) {

@@ -78,7 +78,7 @@ fn wrong_arguments_have_a_code_of_their_own() {
     }
 }
 
-/// What `vcm enable` says about a service with this program.
+/// The answer of `vcm enable` about a service with this program.
 fn enable_program(place: &Place, root: &Path, program: &Path) -> Done {
     fs::create_dir_all(root.join("usr/local/lib")).unwrap();
     fs::copy(&place.stub, root.join("usr/local/lib/libvcmalloc.so")).unwrap();

@@ -89,7 +89,7 @@ fn the_long_list_tells_a_report_that_several_rerun_once() {
     assert!(text(&lab(&["list"]).stdout).lines().count() < 60);
 }
 
-/// What `make build` makes; without it there is nothing to install.
+/// True if the library is built (`make build`); without it there is nothing to install.
 fn is_built() -> bool {
     let is_built = Path::new(LIBRARY).exists();
     if !is_built {
@@ -100,7 +100,7 @@ fn is_built() -> bool {
 
 const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/libvcmalloc.so");
 
-/// What `make install` leaves, with this build's vcm.
+/// The folder that `make install` fills, with this build's vcm.
 fn installed(below: &Path) -> PathBuf {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut make = Command::new("make");

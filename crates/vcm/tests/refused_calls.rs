@@ -1,5 +1,5 @@
-//! Where the system refuses what the caches of virtual CPUs need, by a filter (EPERM) or as an old kernel (ENOSYS): the program runs,
-//! and `vcm run -v` and `vcm stat` say on which caches and why. On the finished library.
+//! If the system refuses what the caches of virtual CPUs need, by a filter (EPERM) or as an old kernel (ENOSYS), the
+//! program runs, and `vcm run -v` and `vcm stat` say on which caches and why. On the finished library.
 
 mod support;
 

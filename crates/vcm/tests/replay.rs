@@ -164,7 +164,7 @@ fn bad_traces_and_arguments_are_refused_with_the_reason() {
     let mut damaged = good.clone();
     damaged[100] ^= 1;
     refused(&damaged, "damaged");
-    // Its index is missing: what is there is replayed.
+    // Its index is missing: the part that is there is replayed.
     let cut = refused(&good[..good.len() - 60], "cut off");
     assert!(cut.out.contains("time in the allocator"), "{}", cut.out);
     refused(&Vec::from(&good[..30]), "cut off");

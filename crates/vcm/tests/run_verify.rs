@@ -101,7 +101,7 @@ fn another_malloc_that_only_the_process_shows_is_told_by_its_proof() {
     let library = place.path("libown.so");
     std::fs::write(place.path("own.c"), OWN_MALLOC.replace("main", "other_main")).unwrap();
     support::gcc(&["-w", "-shared", "-fPIC", "-o", text(&library), text(&place.path("own.c"))]);
-    // The shell runs on ours and proves it; what it becomes has another malloc before ours.
+    // The shell runs on ours and proves it; the program that it becomes has another malloc before ours.
     for pause in [0, 3] {
         let source =
             format!("#include <unistd.h>\n{}", USES_MALLOC.replace("malloc(9)", "sleep(PAUSE) + malloc(9)"));
@@ -219,7 +219,7 @@ fn stand_in(place: &Place, name: &str) -> PathBuf {
     let path = place.path("vcmalloc").join(name);
     let interface = "-D_STAND_IN=_ZN15MallocExtension8instanceEv";
     let soname = format!("-Wl,-soname,{name}");
-    // What the program asks of gperftools' library.
+    // The function that the program asks of gperftools' library.
     let inner = place.path("inner.c");
     std::fs::write(&inner, "int inner(void) { return 0; }").unwrap();
     support::gcc(&["-shared", "-fPIC", interface, &soname, "-o", text(&path), text(&stub), text(&inner)]);
@@ -261,12 +261,12 @@ fn the_stand_in_beside_the_library_is_used_for_a_linked_tcmalloc() {
         command.env("VCM_LIBRARY", &place.stub);
         done(&mut command)
     };
-    // What lies beside the library under that name so far is somebody else's.
+    // The file beside the library under that name so far is somebody else's.
     assert_eq!(run().code, Some(125));
     stand_in(&place, "libtcmalloc.so.4");
     let result = run();
     assert_eq!(result.code, Some(0), "{}", result.err);
-    // Who names a library gets that one.
+    // A user who names a library gets that one.
     assert_eq!(done(&mut place.run(&["--", text(&program)])).code, Some(125));
 }
 

@@ -19,7 +19,7 @@ fn unfit(place: &Place) -> Vec<(PathBuf, &'static str)> {
         fs::write(place.path(name), bytes).unwrap();
         place.path(name)
     };
-    // Where an ELF file names its machine; the number of aarch64, and on that one of x86-64.
+    // The place where an ELF file names its machine; the number of aarch64, and on that one of x86-64.
     let mut other = stub.clone();
     other[18..20].copy_from_slice(if cfg!(target_arch = "x86_64") { &[183, 0] } else { &[62, 0] });
     let is_made_for = if cfg!(target_arch = "x86_64") { "is made for Aarch64" } else { "is made for X86_64" };

@@ -1,7 +1,7 @@
 //! The version that a build has: the package's, the commit of the sources, and whether they were changed since.
 //!
 //! For the build scripts of the libraries and of vcm. Reads .git by itself, so neither git nor a repository
-//! is needed: what is built from an archive has the package's version alone. No time is in it, so that one
+//! is needed: a build from an archive has the package's version alone. No time is in it, so that one
 //! commit always makes the same files.
 
 use std::env::var;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// Enough to tell commits apart, whatever the repository's own length is.
 const SHOWN_DIGITS: usize = 10;
-/// What every package is made from, beside its own folder.
+/// The files that every package is made from, beside its own folder.
 const COMMON: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 
 /// Sets `VCMALLOC_VERSION` for the crate: `0.1.0`, `0.1.0+d5f9679b8f` or `0.1.0+d5f9679b8f+changes`, where one of these
@@ -26,7 +26,7 @@ pub fn tell(packages: &[&str]) {
     let build = commit.map_or(String::new(), |commit| {
         let folders = packages.iter().map(|package| format!("crates/{package}"));
         let sources: Vec<String> = folders.chain(COMMON.map(str::to_string)).collect();
-        // A change makes the script run again; what was changed is compiled anyway.
+        // A change makes the script run again; changed files are compiled anyway.
         sources.iter().for_each(|source| watch(&workspace.join(source)));
         format!("+{commit}{}", if are_changed(&sources, workspace) { "+changes" } else { "" })
     });

@@ -70,7 +70,7 @@ pub fn run(input: &[u8]) {
                 if let Some((_, block)) = out.range((class, 0)..=(class, usize::MAX)).next() {
                     let wrong = block + offset as usize;
                     let honest = out.contains(&(class, wrong));
-                    // What the transfer array holds is no double free for the spans; only the rest is
+                    // A block in the transfer array is no double free for the spans; only the rest is
                     // certain.
                     let inside = offset as usize % class.block_bytes() != 0;
                     if inside && !honest && pages.class_of(wrong) == class {

@@ -53,7 +53,7 @@ pub fn run(input: &[u8]) {
             oracle.step(&heap, step);
         }
     }
-    // No block in a cache: what is not live is then known to be free.
+    // No block in a cache: a block that is not live is then known to be free.
     heap.reclaim();
     let blocks: Vec<(usize, usize)> = oracle.live().collect();
     let address = resolved(pointer, &blocks);

@@ -26,7 +26,7 @@ fn check(heap: &TestHeap, oracle: &Oracle) {
     stats.each(|key, value| {
         count += 1;
         assert_eq!(stats.get(key.as_bytes()), Some(value));
-        // What these say can change by being asked.
+        // These figures can change by being asked.
         if !["metadata", "resident", "not_in_memory", "dirty_free"].contains(&key) {
             assert_eq!(json[key].as_u64(), Some(value), "{key}");
         }

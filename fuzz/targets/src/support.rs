@@ -18,7 +18,7 @@ impl TestHeap {
         TestHeap(Box::new(Heap::new(small(system))))
     }
 
-    /// One that takes samples.
+    /// A heap that takes samples.
     pub fn sampled() -> Self {
         let hooks = Hooks { before_guards: Some(|| ()), unwind: |_| 0 };
         TestHeap(Box::new(Heap::with_hooks(small(Fake::default()), hooks)))
@@ -80,7 +80,7 @@ impl Size {
     }
 }
 
-/// What a program may do, and what may happen to it.
+/// The steps that a program may take, and what may happen to it.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Step {
     Allocate(Size),
@@ -109,7 +109,7 @@ const REQUESTS: [Request; 7] = [
 /// The most that an input may hold at a time.
 const MOST_LIVE_BYTES: usize = 64 << 20;
 
-/// What the heap must hold: address, bytes that may be used, and what was written there.
+/// The blocks that the heap must hold: address, bytes that may be used, and what was written there.
 #[derive(Default)]
 pub struct Oracle {
     live: BTreeMap<usize, (usize, u8)>,
@@ -208,7 +208,7 @@ impl Oracle {
     fn limit(&mut self, heap: &TestHeap, shift: u8) {
         let limit = 1u64 << (shift % 26);
         heap.set_option(b"cache_limit", limit.to_string().as_bytes()).expect("a limit of bytes");
-        // Where the system does not stop the sequences, caches keep what they have.
+        // If the system does not stop the sequences, caches keep what they have.
         assert!(self.refusing || heap.stats().cache_room <= limit, "the bound is exact");
     }
 

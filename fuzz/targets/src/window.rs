@@ -6,7 +6,7 @@ use vcm_inspect::window;
 use vcmalloc_core::heap::{Heap, Window};
 use vcmalloc_core::os::fake::Fake;
 
-/// Where in what, what stands there instead, and of how many bytes.
+/// The bytes of a step: part and place, what stands there instead, and of how many bytes.
 const STEP: usize = 12;
 
 pub fn run(input: &[u8]) {

@@ -1,6 +1,6 @@
 //! Large buffers, 64 KiB to 64 MiB: new ones, ones that grow, and sizes that take turns. Each thread has its own.
 //!
-//! What parsers, compressors, image and column stores and string builders do. A byte of every page is written, so the
+//! Parsers, compressors, image and column stores and string builders do this. A byte of every page is written, so the
 //! page faults are part of the pattern, as are the copies of a buffer that moves. One operation is one call of malloc
 //! or realloc.
 
@@ -16,7 +16,7 @@ const PIECE_MOST: usize = 4096;
 /// Sizes that take turns, in KiB: the next is taken before the last is freed.
 const IN_TURN: [usize; 8] = [1024, 3072, 96, 12_288, 400, 5120, 64, 30_720];
 
-/// What is done with the buffers.
+/// The use of the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
     /// malloc, write, free: 64 KiB to 64 MiB.
@@ -45,7 +45,7 @@ impl Buffer {
         buffer
     }
 
-    /// What is new of it is written to.
+    /// Writes to the new part.
     fn resize(&mut self, bytes: usize) {
         // SAFETY: null or live, and replaced by what is returned; what is written to lies below `bytes`.
         unsafe {

@@ -34,7 +34,7 @@ struct Buffer {
 impl Buffer {
     const EMPTY: Self = Self { block: std::ptr::null_mut(), bytes: 0 };
 
-    /// What is kept of a buffer while nobody grows it.
+    /// A buffer as it is kept while nobody grows it.
     fn on_shelf(worker: &Worker, index: usize, block: Block) -> Self {
         let bytes = if block.is_null() { 0 } else { bytes_after(first_steps(worker, index)) };
         Self { block, bytes }

@@ -1,7 +1,7 @@
 //! Buffers of 64 KiB to 16 MiB, 32 in flight in the process, oldest replaced first, a byte of every page
 //! written.
 //!
-//! What a read-ahead, a compaction or a recovery does. The page faults are part of the pattern: an allocator
+//! A read-ahead, a compaction or a recovery does this. The page faults are part of the pattern: an allocator
 //! that gives pages back too eagerly pays for them here, one that never does pays in the peak.
 
 use crate::load::c_heap::{self, Block};

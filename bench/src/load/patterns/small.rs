@@ -1,7 +1,7 @@
 //! A small process: allocates 2 MiB in blocks of 16 B to 4 KiB, writes all of it, and holds it.
 //!
-//! What is left of the resident memory above that is what the allocator costs a process that hardly needs one
-//! (the command-line tools and helpers that run beside a daemon).
+//! The resident memory above that is the allocator's cost to a process that hardly needs one (the command-line
+//! tools and helpers that run beside a daemon).
 
 use crate::load::c_heap::{self, Block};
 use crate::load::mapped::zeroed_array;

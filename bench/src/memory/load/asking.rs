@@ -1,5 +1,5 @@
-//! What a program may call when it has nothing to do, so that its allocator gives memory back: each has its
-//! own name for it. Looked up when the program runs, in whatever library serves malloc here.
+//! The call by which an idle program makes its allocator give memory back: each allocator has its own name for
+//! it. Looked up when the program runs, in whatever library serves malloc here.
 
 use crate::load::c_heap;
 use std::ffi::{CStr, c_int, c_void};

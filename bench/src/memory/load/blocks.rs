@@ -39,7 +39,7 @@ pub(super) fn touch(block: Block, bytes: usize) {
     touch_from(block, bytes, 0);
 }
 
-/// From `start` on; what is before it stays.
+/// From `start` on; the bytes before it stay.
 fn touch_from(block: Block, bytes: usize, start: usize) {
     let last = bytes.checked_sub(1).filter(|&last| last >= start);
     for offset in (start..bytes).step_by(PAGE_BYTES).chain(last) {

@@ -31,7 +31,7 @@ const SMALLEST: usize = 300;
 /// A phase replaces its rings so often: once to change the size, once more to let caches fill with it.
 const TURNS: usize = 2;
 
-/// What the process needs beside the heap: its tables and the used part of its stacks, and code and
+/// The bytes that the process needs beside the heap: its tables and the used part of its stacks, and code and
 /// libraries.
 pub fn own_bytes(settings: &Settings) -> usize {
     const STACK: usize = 24 << 10;
@@ -76,7 +76,7 @@ pub fn run(settings: &Settings, board: &'static Board) {
 #[derive(Clone, Copy)]
 struct Rings(*mut Ring);
 
-// SAFETY: the pointer is to memory that stays for ever; who uses which element is `run`'s promise.
+// SAFETY: the pointer is to memory that stays for ever; `run` promises which thread uses which element.
 unsafe impl Sync for Rings {}
 // SAFETY: the pointer belongs to no thread; `run` gives each element to one.
 unsafe impl Send for Rings {}
@@ -87,7 +87,7 @@ impl Rings {
     }
 }
 
-/// Where the oldest block is, how many there are, and their bytes.
+/// The place of the oldest block, the number of blocks, and their bytes.
 struct Ring {
     first: usize,
     count: usize,

@@ -1,9 +1,9 @@
 //! A daemon's load and its end: blocks for good at the start, then work that allocates and frees much more,
 //! then nothing.
 //!
-//! The long-lived blocks come first, as a daemon's tables do, so every page of the load could go back. What
-//! stays resident after the stop is the allocator's choice and not fragmentation, which `survivors` and
-//! `churn` measure.
+//! The long-lived blocks come first, as a daemon's tables do, so every page of the load could go back. The
+//! memory that stays resident after the stop is the allocator's choice and not fragmentation, which `survivors`
+//! and `churn` measure.
 
 use super::blocks::{Bag, LEAST_BYTES, Table, create, destroy};
 use super::threads;

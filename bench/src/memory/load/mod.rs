@@ -37,7 +37,7 @@ pub struct Arguments {
     pub scenario: Scenario,
 }
 
-/// What the process does before it is idle.
+/// The work of the process before it is idle.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Scenario {
     /// Replays a recorded trace, one thread for each of the trace's

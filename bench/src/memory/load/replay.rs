@@ -1,7 +1,7 @@
 //! Replays a script: one thread for each thread of the trace, at the trace's times.
 //!
-//! Order is kept only where a program would be wrong without: who ends an object that another thread
-//! allocates waits until that is done. New objects are written to, every page of them, as daemons do.
+//! Order is kept only where a program would be wrong without: a thread that ends an object of another thread
+//! waits until that has allocated it. New objects are written to, every page of them, as daemons do.
 
 use super::blocks;
 use super::threads;
@@ -64,12 +64,12 @@ struct Replay {
     gate: Signal,
 }
 
-/// Where each object is. An object's slot is written once by who begins it and emptied once by who ends it.
+/// Each object's place. The thread that begins an object writes its slot once, the one that ends it empties it once.
 struct Objects {
     blocks: &'static [AtomicPtr<u8>],
     sizes: &'static [AtomicU32],
-    /// Who waits for an object sleeps at the point of its number. Looking again and again instead would take
-    /// the CPU from those that are waited for, as soon as a few hundred threads wait.
+    /// A thread that waits for an object sleeps at the point of its number. Looking again and again instead
+    /// would take the CPU from those that are waited for, as soon as a few hundred threads wait.
     points: [MeetingPoint; 256],
 }
 
@@ -85,7 +85,7 @@ impl MeetingPoint {
     fn wait(&self, is_there: impl Fn() -> bool) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         loop {
-            // Read before looking: who makes it true after the look will announce beyond this number.
+            // Read before looking: a thread that makes it true after the look will announce beyond this number.
             let announced = self.announced.load(Ordering::SeqCst);
             if is_there() {
                 break;

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a new thread is told.
+/// The arguments of a new thread.
 struct Post<W: 'static> {
     crew: &'static Crew<W>,
     index: usize,

@@ -1,6 +1,6 @@
 //! A call of a recorded thread.
 
-/// What a step does. A realloc is two steps of one thread, since the object that it ends may be another thread's.
+/// The kind of a step. A realloc is two steps of one thread, since the object that it ends may be another thread's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {

@@ -12,10 +12,10 @@ use vcm_measure::statistics;
 use vcm_report::chart::{Axis, Better, Chart, Form, Name, Series};
 use vcm_report::{Colour, standing_alone};
 
-/// What is asked of a run.
+/// A question about a run.
 pub type Question = Box<dyn Fn(&Run) -> Option<f64>>;
 
-/// What a column shows of a run; nothing where that was not seen.
+/// A column's figure of a run; nothing where that was not seen.
 pub struct Column {
     pub title: String,
     pub value: Question,
@@ -100,7 +100,7 @@ pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-/// What is at 0 seconds in a picture.
+/// The moment at 0 seconds in a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Start,
@@ -150,11 +150,11 @@ fn points(run: &Run, origin: Origin, value: fn(&Sample) -> u64) -> Vec<(f64, f64
     all.filter(|point| point.0 >= least).collect()
 }
 
-/// Where the rows and the pages of one measurement go.
+/// The folder and the file for the pages and the rows of one measurement.
 pub struct Output {
     folder: Folder,
     raw: File,
-    /// Which library, by which command.
+    /// The library and the command, a line each.
     origin: Vec<String>,
 }
 

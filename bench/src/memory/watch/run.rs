@@ -1,4 +1,4 @@
-//! What was seen of one process: samples over time, and the questions that the tables ask of them.
+//! The samples of one process over time, and the questions that the tables ask of them.
 
 use crate::memory::board::Phase;
 use crate::memory::smaps::{Memory, Used};
@@ -86,7 +86,7 @@ impl Run {
         self.samples.iter().rfind(|sample| sample.since_stop.is_none())
     }
 
-    /// What the load used: from the first sample of it to the first after the stop.
+    /// The page faults and CPU time of the load: from its first sample to the first after the stop.
     pub fn used_by_load(&self) -> Option<Used> {
         let (first, last) = (self.samples.first()?.used, self.idle().next()?.used);
         Some(Used {

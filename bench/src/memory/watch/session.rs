@@ -31,7 +31,7 @@ pub struct Case {
     pub cgroup_bytes: Option<u64>,
 }
 
-/// What all verbs share.
+/// The parts that all verbs share.
 pub struct Session {
     pub allocators: Vec<Ready>,
     pub load_program: PathBuf,
@@ -140,7 +140,7 @@ impl Session {
 /// In place of a phase, where a process ended before the first look at it.
 const NOT_SEEN: &str = "not seen";
 
-/// Who counts rows must find every run, so one without samples has a row of its own.
+/// A count of rows must find every run, so a run without samples has a row of its own.
 fn write_rows(writer: &mut csv::Writer<std::fs::File>, run: &Run) -> Result<()> {
     let outcome = run.outcome.text();
     if run.samples.is_empty() {

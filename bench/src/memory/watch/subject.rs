@@ -105,7 +105,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // The child leaves at the end of its input; one that is stuck is ended.
+        // The child leaves at the end of its input; a stuck one is ended.
         drop(self.child.stdin.take());
         for _ in 0..50 {
             if matches!(self.child.try_wait(), Ok(Some(_))) {

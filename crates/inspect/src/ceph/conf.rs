@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use vcm_foreign::Shown;
 
-/// Who asks: decides which sections hold and what `$id` and the like stand for.
+/// The daemon or client that asks: decides which sections hold and what `$id` and the like stand for.
 pub struct Asker<'a> {
     pub cluster: &'a str,
     /// `osd`, `mon`, `client`.

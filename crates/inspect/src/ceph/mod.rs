@@ -20,7 +20,7 @@ pub struct Setting {
     pub origin: String,
 }
 
-/// Where the settings were read.
+/// The place where the settings were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Socket(PathBuf),

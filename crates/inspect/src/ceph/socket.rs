@@ -97,7 +97,7 @@ fn talk(socket: &Path, question: Question, limit: Duration) -> io::Result<Vec<u8
     Ok(answer)
 }
 
-/// Where nobody takes connections and no more may wait, a connect without a limit would wait for ever.
+/// A connect without a limit would wait for ever if nobody takes connections and no more may wait.
 fn connect(socket: &Path, end: Instant) -> io::Result<UnixStream> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket as open};
     const STEP: Duration = Duration::from_millis(5);

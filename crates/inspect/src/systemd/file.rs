@@ -1,4 +1,4 @@
-//! What unit files and environment files say: sections, settings over several lines, quoted words.
+//! The contents of unit files and environment files: sections, settings over several lines, quoted words.
 
 use crate::root::Root;
 use std::path::{Path, PathBuf};

@@ -233,7 +233,7 @@ impl Unit {
         !matches!(value.as_str(), "" | "no" | "false" | "0" | "off" | "n" | "f")
     }
 
-    /// Who starts its program. Settings that imply NoNewPrivileges= are not looked for.
+    /// The starter of its program. Settings that imply NoNewPrivileges= are not looked for.
     pub fn starter(&self, root: &Root) -> Starter {
         let user = self.service_setting(root, "User").filter(|user| !user.is_empty());
         let is_root = user.is_none() && !self.has_set(root, "DynamicUser");

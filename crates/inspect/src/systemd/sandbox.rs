@@ -1,4 +1,4 @@
-//! Which files a unit's sandbox (systemd.exec(5)) shows to what it starts, and from which it may execute.
+//! The files that a unit's sandbox (systemd.exec(5)) shows to its processes, and those that they may execute.
 //!
 //! Owns the settings with paths in them. Of several that hold for a path the one that names most of it wins.
 

@@ -11,7 +11,7 @@ use vcm_foreign::Text;
 const ATTEMPTS: usize = 8;
 /// More slabs than any machine has virtual CPUs.
 const MOST_SLABS: u64 = 1 << 16;
-/// Who holds a lock sets this bit of its word.
+/// The thread that holds a lock sets this bit of its word.
 const HELD: u64 = 1;
 /// More than the bytes that a domain's transfer arrays have for their lengths.
 const MOST_ROW_BYTES: u64 = 1 << 20;
@@ -22,7 +22,7 @@ pub struct Counters<'a> {
     pub slabs: Vec<Slab>,
     /// The transfer arrays of further domains of CPUs.
     pub rows: Vec<Row>,
-    /// What moved while we read; none where nothing did.
+    /// The parts that moved while we read; none where nothing did.
     pub torn: Option<String>,
     /// Places that this library does not have.
     missing: RefCell<BTreeSet<String>>,

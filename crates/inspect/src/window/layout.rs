@@ -1,4 +1,4 @@
-//! What a library says of where its numbers lie. Its layout is docs/reference/window.md.
+//! A library's account of where its numbers lie. Its layout is docs/reference/window.md.
 
 use super::memory::{Memory, number};
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use vcm_foreign::Text;
 const MAGIC: &[u8] = b"vcm-wndw";
 /// Of the layout.
 pub const VERSION: u64 = 1;
-/// Bytes of the description, of a place and of a class in the first version: what may be added comes behind them.
+/// Bytes of the description, of a place and of a class in the first version: later additions come behind them.
 const WINDOW_BYTES: usize = 64;
 const PLACE_BYTES: usize = 64;
 const CLASS_BYTES: usize = 20;
@@ -25,7 +25,7 @@ const MOST_SLAB_BYTES: usize = 1 << 16;
 /// Parts that lie closer are read as one.
 const GAP: usize = 4096;
 
-/// What the offset of a place counts from.
+/// The base that the offset of a place counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Within {
     Constant,
@@ -46,7 +46,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where its numbers lie in what they are within.
+    /// The bytes of its numbers in what they are within.
     fn range(&self) -> Range<usize> {
         let offset = self.offset as usize;
         let length = self.stride.saturating_mul(self.count.saturating_sub(1)).saturating_add(self.width);
@@ -63,7 +63,7 @@ pub struct Shape {
     pub big_array_at: u64,
 }
 
-/// Where an option's value and its origin lie.
+/// The places of an option's value and of its origin.
 pub struct OptionPlaces {
     pub name: String,
     pub value: Place,
@@ -96,7 +96,7 @@ pub struct Tables {
     pub classes: Vec<Shape>,
     /// The parts of the heap in which its places lie.
     pub parts: Vec<Range<usize>>,
-    /// Where the places of a slab end.
+    /// The end of a slab's places.
     pub slab_end: usize,
     /// In the order of their names.
     pub options: Vec<OptionPlaces>,
@@ -110,7 +110,7 @@ thread_local! {
 /// As many as one look needs.
 const MOST_SPARE: usize = 2;
 
-/// What there is at an address where a description was promised.
+/// The content of an address where a description was promised.
 pub enum Found {
     Layout(Box<Layout>),
     /// A layout that this tool does not know.
@@ -187,7 +187,7 @@ impl Tables {
 }
 
 impl Layout {
-    /// Room for the heap's structure; what lies in it is of some look before, where no place is.
+    /// Room for the heap's structure; its content is of some look before, where no place is.
     pub fn room(&self) -> Vec<u8> {
         let mut room = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         room.resize(self.heap_bytes, 0);
@@ -211,7 +211,7 @@ impl Layout {
     }
 }
 
-/// What of the heap has places.
+/// The parts of the heap that have places.
 fn parts(places: &HashMap<String, Place>, heap_bytes: usize) -> Vec<Range<usize>> {
     let in_heap = places.values().filter(|place| place.within == Within::Heap).map(Place::range);
     let mut ranges: Vec<Range<usize>> = in_heap.filter(|range| range.end <= heap_bytes).collect();
@@ -243,7 +243,7 @@ fn up_to_zero(bytes: &[u8]) -> &[u8] {
     bytes.get(..end).unwrap_or_default()
 }
 
-/// Names are words of ours; what has other letters is nobody's.
+/// Names are words of ours; a name with other letters is nobody's.
 fn name(bytes: &[u8]) -> Option<String> {
     let is_letter = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._".contains(byte);
     let name = up_to_zero(bytes);

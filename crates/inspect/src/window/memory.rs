@@ -19,7 +19,7 @@ const WITHOUT_A_LOOK: u64 = 1 << 20;
 pub struct Memory {
     file: File,
     process: Process,
-    /// What the kernel tells of its size; opened when somebody asks.
+    /// The kernel's file about its size; opened when somebody asks.
     size: OnceCell<Option<File>>,
 }
 
@@ -71,7 +71,7 @@ impl Memory {
     /// So many bytes, as the process says: there is room for what it has, and for no more.
     pub fn bytes(&self, at: u64, count: u64) -> io::Result<Vec<u8>> {
         if count > WITHOUT_A_LOOK {
-            // Where its end is not mapped the rest is not either, or the count is a lie.
+            // If its end is not mapped, the rest is not either, or the count is a lie.
             self.read(at.saturating_add(count - 1), &mut [0])?;
         }
         let mut bytes = room::zeroed(count, MOST_AT_ONCE)?;
@@ -79,13 +79,13 @@ impl Memory {
     }
 }
 
-/// A table in the memory of a process, of any length that it says: what is asked for is read, a piece at a time.
+/// A table in the memory of a process, of any length that it says: the parts asked for are read, a piece at a time.
 pub struct Table<'a> {
     memory: &'a Memory,
     at: u64,
     bytes: u64,
     piece: Vec<u8>,
-    /// Where in the table the piece lies.
+    /// The place of the piece in the table.
     from: u64,
 }
 
@@ -126,11 +126,11 @@ pub fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
     from.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// Where the descriptions lie that the loaded objects carry.
+/// The addresses of the descriptions that the loaded objects carry.
 pub fn descriptions(process: &Process, memory: &Memory) -> io::Result<Vec<u64>> {
     let maps = file::of_kernel(&process.file("maps"))?;
     let starts = maps.split(|byte| *byte == b'\n').filter_map(start_of_object);
-    // What is unmapped meanwhile, or no ELF file, has none.
+    // An object that is unmapped meanwhile, or no ELF file, has none.
     Ok(starts.filter_map(|start| of_object(memory, start).ok().flatten()).collect())
 }
 
@@ -175,7 +175,7 @@ fn of_object(memory: &Memory, start: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Where in these notes the distance to the description lies, and what it is.
+/// The place in these notes of the distance to the description, and the distance.
 fn distance_in(notes: &[u8]) -> Option<(u64, u64)> {
     const NAME: &[u8] = b"vcmalloc\0";
     let mut at = 0;

@@ -1,8 +1,8 @@
 //! Asks a running process for something: an option of its heap, or memory back (docs/design/orders.md).
 //!
-//! The order is written into the letter box of its heap. Whoever does it is the process itself, at the end of a slow path
-//! or in its janitor. A janitor that sleeps is woken by letting its wait begin anew: its thread alone is stopped for an
-//! instant, and no signal is sent. The one who may trace that thread is the one who writes, so two of us take turns.
+//! The order is written into the letter box of its heap. The process itself obeys it, at the end of a slow path or in
+//! its janitor. A janitor that sleeps is woken by letting its wait begin anew: its thread alone is stopped for an
+//! instant, and no signal is sent. Only the tool that traces that thread writes, so two of us take turns.
 
 use super::layout::Within;
 use super::memory::{Memory, number};
@@ -23,9 +23,9 @@ const JANITOR: &str = "vcm-janitor";
 const STEP: Duration = Duration::from_millis(5);
 /// How long we wait for our turn, for a thread to stop, and for an order to be done.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What a rung bell's word is (`os/bell.rs`).
+/// The word of a rung bell (`os/bell.rs`).
 const RUNG: u32 = 1;
-/// What an order is, as the heap reads it (`heap/process/orders.rs`).
+/// The kind of an order, as the heap reads it (`heap/process/orders.rs`).
 const SET: u32 = 1;
 
 pub enum Order<'a> {
@@ -238,7 +238,7 @@ impl LetterBox {
         Ok(asked)
     }
 
-    /// Whoever takes the order meanwhile has read the old text, the new one, or one of both that means nothing.
+    /// A thread that takes the order meanwhile has read the old text, the new one, or a mix that means nothing.
     fn replace(&self, memory: &Memory, text: &str) -> io::Result<bool> {
         if self.is_empty(memory)? || text.len() > self.most {
             return Ok(false);
@@ -309,7 +309,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(thread) = self.0 {
-            // Where it is gone there is nothing to let go.
+            // If the thread is gone, there is nothing to let go.
             let _ = ptrace::detach(thread, None);
         }
     }
@@ -327,7 +327,7 @@ fn stops(thread: Pid, deadline: Instant) -> bool {
     false
 }
 
-/// Who traces this thread.
+/// The process that traces this thread.
 fn traced_by(process: &Process, thread: Pid) -> Option<i32> {
     let status = file::text_of_kernel(&process.file(&format!("task/{thread}/status"))).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;

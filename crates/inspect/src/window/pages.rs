@@ -1,7 +1,7 @@
-//! What of a process is in memory, page by page: the part of a look that costs, so it can be kept for later looks.
+//! The memory that a process has, page by page: the part of a look that costs, so it can be kept for later looks.
 //!
 //! The kernel goes through all page tables for it, some milliseconds for a GiB. How long a look took of our own time is
-//! known, and who looks again and again takes it only so often that it stays a small share of the time.
+//! known, and a tool that looks again and again takes it only so often that it stays a small share of the time.
 
 use super::counters::Counters;
 use super::memory::Memory;
@@ -25,8 +25,8 @@ pub struct Resident {
     pub swapped: u64,
 }
 
-/// What the page tables said of the process once, and what the kernel's running counts were then. These are off by
-/// some pages for each thread or processor, so only what they change by is added.
+/// The page tables' figures of the process at one moment, and the kernel's running counts then. The latter are off by
+/// some pages for each thread or processor, so only their change is added.
 #[derive(Clone, Copy)]
 struct Base {
     exact: Resident,
@@ -64,7 +64,7 @@ pub struct Pages {
     pub heap: Residence,
     pub process: Option<Resident>,
     base: Option<Base>,
-    /// What RSS was, as it is told for nothing.
+    /// RSS then, as the kernel tells it for nothing.
     rss: Option<u64>,
     taken: Instant,
     cost: Duration,
@@ -115,7 +115,7 @@ impl Pages {
     pub fn are_due(&self, process: &Process, memory: &Memory) -> bool {
         let enough = self.cost * ONE_IN;
         let worked = || Some(time_of(process)?.saturating_sub(self.worked?));
-        // What can be asked for nothing comes first.
+        // The questions that cost nothing come first.
         !self.held
             && self.age() >= enough
             && (self.age() >= enough * AT_REST

@@ -19,7 +19,7 @@ const OLDER: &str = "runs a vcmalloc that cannot be recorded while it runs: it i
 /// Rounds are some hundredths of a second apart; on a machine that is very busy, much more.
 const UNHEARD: Duration = Duration::from_secs(1);
 
-/// What the process is asked to write down.
+/// The recording that is asked of the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// How the tool's and the process's events are stamped.
@@ -27,7 +27,7 @@ pub struct Wanted {
     pub sample: u32,
     /// In stamps: it ends by itself when nobody was heard of for so long.
     pub patience: u64,
-    /// Where in the rings' header the stamp lies until which it goes on.
+    /// The place in the rings' header of the stamp until which it goes on.
     pub until_at: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Rings {
     shape: [u64; 3],
 }
 
-/// What came of the order to begin.
+/// The result of the order to begin.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Begun {
     /// With this number.
@@ -91,7 +91,7 @@ impl Rings {
         }
     }
 
-    /// Whether nobody reads the rings any more: who does moves the time until which it goes on, at each of his rounds.
+    /// Whether nobody reads the rings any more: a reader moves the time until which it goes on, at each of his rounds.
     fn is_left_alone(&self, until_at: u64) -> bool {
         let until = || {
             let at = self.word(self.shape[0], 8).ok()?;
@@ -113,7 +113,7 @@ impl Rings {
         Ok(self.word(self.on, 1)? != 0 && self.word(self.number, 4)? == u64::from(number))
     }
 
-    /// Where they lie, how many they are, and how long each is.
+    /// The address of the rings, their number, and the length of each.
     pub fn shape(&self) -> io::Result<(u64, u32, u32)> {
         let [at, rings, slots] = self.shape;
         Ok((self.word(at, 8)?, self.word(rings, 4)? as u32, self.word(slots, 4)? as u32))
@@ -131,7 +131,7 @@ impl Rings {
         self.memory.write(at, bytes)
     }
 
-    /// Ends it. What is told is why that is not done yet.
+    /// Ends it. The error says why that is not done yet.
     pub fn end(&self, seen: &Seen, number: u32) -> Result<(), String> {
         match orders::give(seen, &Order::EndRecording(number))? {
             Answer::Waits(why) | Answer::Full(why) => Err(why.line().into()),
@@ -141,7 +141,7 @@ impl Rings {
 
     /// Takes an order back that nobody has obeyed yet: a setting that there is not stands in its place.
     pub fn take_back(&self, seen: &Seen) {
-        // Where it was obeyed meanwhile it ends by itself.
+        // If it was obeyed meanwhile, the recording ends by itself.
         let _ = orders::put_instead(seen, "recording=off");
     }
 
@@ -154,7 +154,7 @@ fn address(seen: &Seen, place: &Place) -> u64 {
     seen.layout.heap.wrapping_add(place.offset)
 }
 
-/// Where in its own block of a thread glibc keeps its number: as it tells debuggers (libthread_db).
+/// The place in glibc's own block of a thread where it keeps its number: as it tells debuggers (libthread_db).
 fn thread_number_at(process: &Process, memory: &Memory) -> Option<u64> {
     let maps = file::text_of_kernel(&process.file("maps")).ok()?;
     let first = maps.lines().find_map(|line| {

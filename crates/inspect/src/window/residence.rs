@@ -1,4 +1,4 @@
-//! Which pages of a heap are in memory, from /proc/PID/pagemap: what `mincore` tells a process of itself.
+//! The pages of a heap that are in memory, from /proc/PID/pagemap: `mincore` tells a process the same of itself.
 //!
 //! Since Linux 6.7 the kernel tells runs of pages (PAGEMAP_SCAN), in a third of the time that an entry for each page takes.
 
@@ -100,7 +100,7 @@ fn metadata(counters: &Counters) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Which of the heap's 2 MiB blocks are somebody else's; none where all are its own.
+/// The 2 MiB blocks of the heap that are somebody else's; none where all are its own.
 struct Foreign<'a> {
     table: Option<Table<'a>>,
     entry_bytes: u64,

@@ -7,7 +7,7 @@ use std::io;
 
 /// Looks at tables that are changed all the time before the last of them has to do.
 const ATTEMPTS: usize = 8;
-/// Who holds a lock sets this bit of its word.
+/// The thread that holds a lock sets this bit of its word.
 const HELD: u64 = 1;
 /// More entries than any library has.
 const MOST_ENTRIES: u64 = 1 << 20;
@@ -15,7 +15,7 @@ const MOST_ENTRY_BYTES: u64 = 1 << 12;
 /// Each is read into some hundred bytes here, so an entry of a few would be a lie that takes our memory.
 const LEAST_ENTRY_BYTES: u64 = 32;
 
-/// What samples stand for: objects and bytes of the whole heap.
+/// The objects and bytes of the whole heap that samples stand for.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Sum {
     pub objects: f64,
@@ -28,7 +28,7 @@ pub struct Sample {
     pub address: u64,
     /// As requested.
     pub bytes: u64,
-    /// What it stands for.
+    /// The objects and bytes that it stands for.
     pub sum: Sum,
     /// Its place in `Samples::stacks`.
     pub stack: usize,
@@ -43,7 +43,7 @@ pub struct OfStack {
     pub frames: Vec<u64>,
     pub allocated: Sum,
     pub freed: Sum,
-    /// What was in use when most was; none where the library does not keep it.
+    /// The sum in use when most was in use; none where the library does not keep it.
     pub peak: Option<Sum>,
 }
 
@@ -62,7 +62,7 @@ pub struct Samples {
     pub dropped: u64,
     /// How often the interval was doubled, for samples to find room.
     pub raised: u64,
-    /// What moved while it was read; none: it is of one moment.
+    /// The samples that moved while it was read; none: it is of one moment.
     pub torn: Option<String>,
 }
 
@@ -120,7 +120,7 @@ impl Samples {
                 ..Samples::default()
             };
             if before.records != 0 && tables.of_heap(&heap, "metadata_at.records") != 0 {
-                // What a sample names is there before it.
+                // The stack that a sample names is there before it.
                 last.live = tables.live(&heap, &before)?;
                 last.stacks = tables.stacks(&heap, &before)?;
             }
@@ -149,7 +149,7 @@ impl Tables<'_> {
         place.map_or(0, |place| number(heap, place.offset as usize, place.width))
     }
 
-    /// Where a number lies in an entry.
+    /// The place of a number in an entry.
     fn field(&self, name: &str) -> Option<usize> {
         self.layout.constant(name).map(|offset| offset as usize)
     }

@@ -1,4 +1,4 @@
-//! Which process is meant, and why its statistics cannot be seen where they cannot.
+//! The process that is meant, and why its statistics cannot be seen where they cannot.
 
 use super::counters::Counters;
 use super::layout::{Found, Layout, VERSION};
@@ -181,9 +181,9 @@ pub(super) fn why_refused(process: &Process, error: &io::Error) -> String {
     match error.kind() {
         kind if has_none || kind == ErrorKind::NotFound => "has ended, or became another program".into(),
         ErrorKind::PermissionDenied => why_forbidden(process),
-        // Only a damaged library says that, or who means to mislead.
+        // Only a damaged library says that, or one that means to mislead.
         ErrorKind::InvalidData | ErrorKind::TimedOut => format!("is not read: {error}"),
-        // Where addresses that it named are not there any more, it is at its end or starts something else.
+        // If addresses that it named are not there any more, it is at its end or starts something else.
         _ => format!("cannot be read just now ({error}); try again: vcm stat {id}"),
     }
 }
@@ -192,7 +192,7 @@ const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 /// CAP_SYS_PTRACE (capabilities(7)).
 const TRACE_OTHERS: u64 = 1 << 19;
 
-/// Who may not read the memory, and what mends it.
+/// The reason why the memory may not be read, and what mends it.
 fn why_forbidden(process: &Process) -> String {
     let id = process.id;
     let scope =

@@ -1,4 +1,4 @@
-//! What is known about a heap at a moment: the library's own statistics, made from its counters outside.
+//! The state of a heap at a moment: the library's own statistics, made from its counters outside.
 
 use super::counters::Counters;
 use super::layout::{Layout, OptionPlaces};
@@ -41,7 +41,7 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// Who gives memory back.
+/// The thread that gives memory back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Giver {
     Janitor,
@@ -56,7 +56,7 @@ pub struct Snapshot {
     /// False before the first allocation.
     pub is_started: bool,
     pub front: &'static str,
-    /// Who registers threads for the sequences, or why they are not used.
+    /// The registrar of threads for the sequences, or why they are not used.
     pub front_reason: &'static str,
     pub stats: Stats,
     pub swapped: u64,
@@ -65,13 +65,13 @@ pub struct Snapshot {
     pub settings: Vec<Setting>,
     pub process: Option<Resident>,
     pub giver: Giver,
-    /// What moved while it was read; none: the counters are of one moment.
+    /// The parts that moved while it was read; none: the counters are of one moment.
     pub torn: Option<String>,
     /// How old the figures of pages are: what is resident, dirty or not in memory.
     pub pages_age: Duration,
     /// The pages do not fit the counters or RSS within 2 %: they are of another moment.
     pub pages_apart: bool,
-    /// Figures' names in the window that this library does not have: what is made of them is 0.
+    /// Figures' names in the window that this library does not have: figures made of them are 0.
     pub missing: Vec<String>,
 }
 

@@ -33,7 +33,7 @@ pub fn lives_here() -> Option<String> {
     neighbours::first(Role::is_ceph, &places)
 }
 
-/// What `up` leaves for `run`.
+/// The record that `up` leaves for `run`.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Kept {
     client: Client,
@@ -101,7 +101,7 @@ pub fn run(session: &Session) -> Result<()> {
     tell::result(&steps.iter().map(shown).collect::<String>())
 }
 
-/// What speaks to the cluster; a node of it may have it from another place than Debian.
+/// Ensures the programs that speak to the cluster; a node of it may have them from another place than Debian.
 fn ensure_clients(session: &Session) -> Result<()> {
     let there = ["ceph", "rados", "ceph-conf"].iter().all(|name| Path::new("/usr/bin").join(name).exists());
     if there {
@@ -140,7 +140,7 @@ fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
     Ok((kept.client, POOL.to_owned(), vec![kept.directory.join("run")]))
 }
 
-/// Where that configuration puts its OSDs' admin sockets, if it says so.
+/// The folder of the OSDs' admin sockets by that configuration, if it names one.
 fn socket_folder(session: &Session, conf: &Path) -> Result<Option<PathBuf>> {
     let ask = session.command("ceph-conf").arg("-c").arg(conf).args(["--name", "osd.0"]);
     let said = ask.args(["--lookup", "admin_socket"]).output()?;

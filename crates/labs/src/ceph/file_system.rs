@@ -17,7 +17,7 @@ use vcm_inspect::ceph::socket::{LONG, Question, ask};
 use vcm_measure::allocators::Ready;
 
 const MINUTES: Duration = Duration::from_secs(180);
-/// Placement groups of each pool: what is in them is small.
+/// Placement groups of each pool: their contents are small.
 const GROUPS: u64 = 8;
 
 pub struct MetadataServer {
@@ -27,7 +27,7 @@ pub struct MetadataServer {
     pub socket: PathBuf,
 }
 
-/// What an MDS says of its own cache.
+/// An MDS's own figures of its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cache {
     pub mib: f64,

@@ -50,7 +50,7 @@ pub fn start(session: &Session, cluster: &Cluster, allocators: &[&str]) -> Resul
     Ok(gateways)
 }
 
-/// Where the cluster has OSDs in memory: the pools of buckets, which a gateway takes as it finds them.
+/// Makes the pools of buckets, which a gateway takes as it finds them, if the cluster has OSDs in memory.
 fn make_pools(session: &Session, cluster: &Cluster) -> Result<()> {
     if cluster.shape.in_memory == 0 {
         return Ok(());
@@ -65,7 +65,7 @@ fn make_pools(session: &Session, cluster: &Cluster) -> Result<()> {
 
 fn start_one(session: &Session, cluster: &Cluster, number: usize, name: &str) -> Result<Gateway> {
     let allocator = cluster.allocator(session, name)?;
-    // Freed at once: whoever is quicker is seen as a gateway that ends.
+    // Freed at once: a process that takes it first is seen as a gateway that ends.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let who = format!("rgw.{number}");
     let data = cluster.directory.join(&who);

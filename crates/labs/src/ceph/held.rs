@@ -1,4 +1,4 @@
-//! What OSDs hold, second by second, and what they believe that they hold.
+//! The memory that OSDs hold, second by second, and what they believe that they hold.
 //!
 //! Owns the looking while a load runs: resident memory by the kernel, and the counters of `prioritycache` by
 //! the OSD, which is what Ceph steers `osd_memory_target` by. Promises an error where an OSD does not answer,
@@ -17,13 +17,13 @@ use vcm_inspect::ceph::socket::{LONG, Question, ask};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Held {
     pub rss: f64,
-    /// What Ceph believes that the heap has mapped.
+    /// The heap's mapped memory, as Ceph believes.
     pub mapped: f64,
-    /// What Ceph allows its caches.
+    /// The memory that Ceph allows its caches.
     pub caches: f64,
 }
 
-/// Where an OSD counts what it believes: until Ceph 17, and since.
+/// The counters of what an OSD believes: until Ceph 17, and since.
 const COUNTERS: [&str; 2] = ["prioritycache", "bluestore-pricache"];
 
 /// A series of one OSD.

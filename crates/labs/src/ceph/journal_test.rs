@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use vcm_measure::tell;
 
 const SIZE_MIB: u64 = 256;
-/// What the report's reader needs to judge: below this a journal holds its OSDs up.
+/// A journal below this holds its OSDs up: the report's reader needs it to judge.
 const SLOW_BELOW: f64 = 1000.0;
 
 pub static JOURNAL_TEST: Tool = Tool {
@@ -47,7 +47,7 @@ pub static JOURNAL_TEST: Tool = Tool {
     run,
 };
 
-/// What is started there has another working directory.
+/// The absolute path: programs that are started there have another working directory.
 fn place(request: &Request) -> Result<PathBuf> {
     std::path::absolute(&request.action).with_context(|| format!("where is '{}'?", request.action))
 }

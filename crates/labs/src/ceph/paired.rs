@@ -40,7 +40,7 @@ pub const CLIENT_IOPS: Measure =
 pub const CLIENT_MS: Measure =
     of_all("client_ms", "ms", 2, "mean latency as the client saw it, over all OSDs");
 
-/// What a paired experiment says of us first.
+/// The comparison that a paired experiment says of us first.
 pub const OURS: crate::engine::experiment::Compared = crate::engine::experiment::Compared::allocators(
     "processor time per operation, vcmalloc over TCMalloc with 32 MiB",
     "cpu_ms_per_op",
@@ -111,7 +111,7 @@ impl Round<'_> {
         let before = moments(cluster)?;
         let (client, threads) = while_counting_threads(cluster, || load(session));
         let client = client?;
-        // What was answered is not done yet: completions, logs.
+        // Answered operations are not done yet: completions, logs.
         session.sleep(Duration::from_millis(500))?;
         let work: Vec<Work> =
             before.iter().zip(moments(cluster)?).map(|(before, after)| before.until(&after)).collect();

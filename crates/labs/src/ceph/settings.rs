@@ -1,6 +1,6 @@
 //! The flags of the Ceph lab: what each may be, and what they must be to each other.
 //!
-//! Promises that none is ignored or cut: what has no effect is refused before anything is made.
+//! Promises that none is ignored or cut: a flag without effect is refused before anything is made.
 
 use super::cluster::release::Release;
 use super::cluster::shape::Store;
@@ -78,10 +78,10 @@ const STORES: [(&str, bool, Store); 3] = [
     ("key-value", false, Store::Filestore),
 ];
 
-/// Who we are in a cluster unless `--id` says otherwise.
+/// Our id in a cluster unless `--id` says otherwise.
 pub const OWN_ID: &str = "admin";
 
-/// What the settings of one action must be to each other.
+/// Checks that the settings of one action fit each other.
 pub fn check(request: &Request) -> Result<()> {
     let given = |name: &str| request.settings.get(name).map(String::as_str);
     let refused = |text: String| Err(NotUnderstood(text).into());
@@ -169,7 +169,7 @@ fn check_libraries(request: &Request, release: Release) -> Result<()> {
     }
 }
 
-/// What the OSDs of `up` take turns among.
+/// The allocators that the OSDs of `up` take turns among.
 pub fn allocators_of_up(request: &Request) -> Vec<&str> {
     allocators_of(request, &["vcmalloc"])
 }

@@ -37,7 +37,7 @@ pub static MEASURES: &[Measure] = &{
     all
 };
 
-/// What one OSD has written so far.
+/// The bytes that one OSD has written so far.
 #[derive(Clone, Debug)]
 pub struct Written {
     disk: f64,

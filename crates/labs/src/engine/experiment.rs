@@ -1,4 +1,4 @@
-//! What an experiment is: one declaration that can be read from top to bottom.
+//! An experiment: one declaration that can be read from top to bottom.
 //!
 //! Owns the words of a declaration. Promises nothing by itself: `plan` makes cells of it, `run` runs them,
 //! `verdict` and `page` read the rest. Labs fill it in.
@@ -12,15 +12,15 @@ pub struct Experiment {
     /// As typed; the name of the report that it reruns.
     pub name: &'static str,
     pub title: &'static str,
-    /// What is asked, in a sentence or two, for `vcm lab list` and the page.
+    /// The question, in a sentence or two, for `vcm lab list` and the page.
     pub question: &'static str,
-    /// Who found what, when.
+    /// The reports: who found what, when.
     pub reports: &'static [Report],
-    /// What was different then, in sentences for the page.
+    /// The differences then, in sentences for the page.
     pub then: &'static str,
     /// Names from `allocators::ALLOCATORS`.
     pub allocators: &'static [&'static str],
-    /// What is varied beside the allocator, outermost first.
+    /// The things that are varied beside the allocator, outermost first.
     pub axes: &'static [Axis],
     pub pairing: Pairing,
     pub quick: Plan,
@@ -30,7 +30,7 @@ pub struct Experiment {
     pub measures: &'static [Measure],
     pub controls: &'static [Control],
     pub claims: &'static [Claim],
-    /// What the rows say to the question, for the first lines of the page.
+    /// The rows' answer to the question, for the first lines of the page.
     pub answer: &'static [Compared],
     /// Numbers of the reports, or of earlier runs, to stand beside ours.
     pub figures: &'static [Figure],
@@ -49,7 +49,7 @@ pub struct Report {
     pub who: &'static str,
     pub year: &'static str,
     pub found: &'static str,
-    /// Where it can be read; may be empty.
+    /// The place where it can be read; may be empty.
     pub source: &'static str,
 }
 
@@ -116,7 +116,7 @@ pub struct Control {
     pub at_least: f64,
 }
 
-/// What the project says it does; judged in every run, never a reason to hide one.
+/// A claim of the project about itself; judged in every run, never a reason to hide one.
 pub struct Claim {
     pub what: &'static str,
     pub point: Point,
@@ -172,8 +172,8 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// Where the rows of a run have several values of an axis that the picture does not show, it is drawn once
-/// for each.
+/// A picture. If the rows of a run have several values of an axis that it does not show, it is drawn once for
+/// each.
 pub enum Picture {
     /// Groups of bars: a group a step, a bar an allocator.
     Steps { title: &'static str, measure: &'static str },
@@ -196,7 +196,7 @@ pub enum Picture {
 }
 
 impl Picture {
-    /// What is drawn, whatever rows it is limited to.
+    /// The picture that is drawn, whatever rows it is limited to.
     pub fn inner(&self) -> &Picture {
         match self {
             Picture::Only { picture, .. } => picture.inner(),

@@ -56,7 +56,7 @@ impl Session {
         missing.try_for_each(|place| self.make(place, Undo::RemoveEmptyDirectory { path: place.to_owned() }))
     }
 
-    /// A control group; who is in it must have ended when it goes.
+    /// A control group; the processes in it must have ended when it goes.
     pub fn make_group(&self, path: &Path) -> Result<()> {
         self.make(path, Undo::RemoveEmptyDirectory { path: path.to_owned() })
     }
@@ -74,7 +74,7 @@ impl Session {
         let none = None::<&str>;
         let done = mount(Some(from), to, none, MsFlags::MS_BIND, none);
         done.with_context(|| format!("cannot bind {} to {}", from.display(), to.display()))?;
-        // What is unmounted here must not go away there.
+        // A mount that is taken away here must not go away there.
         mount(none, to, none, MsFlags::MS_PRIVATE, none).with_context(|| format!("{}", to.display()))
     }
 

@@ -1,4 +1,4 @@
-//! Which process is which: a pid with the time it started at.
+//! The identity of a process: a pid with the time it started at.
 //!
 //! Owns the proof that a pid is still the process that was started. Promises never to signal any other. The
 //! journal and `process` use it.
@@ -69,7 +69,7 @@ impl Identity {
         }
     }
 
-    /// What it ended with, if it is a child of ours and has ended. Only the first call after the end has it.
+    /// The status that it ended with, if it is a child of ours and has ended. Only the first call after the end has it.
     pub fn reap(&self) -> Option<nix::sys::wait::WaitStatus> {
         use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
         match waitpid(nix::unistd::Pid::from_raw(self.pid), Some(WaitPidFlag::WNOHANG)) {

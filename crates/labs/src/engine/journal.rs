@@ -25,7 +25,7 @@ pub struct Header {
     pub owner: Identity,
     /// Processes and mounts do not outlive the boot they were made in.
     pub boot: String,
-    /// What the run was, for messages.
+    /// The run in words, for messages.
     pub what: String,
 }
 
@@ -60,7 +60,7 @@ struct Inner {
     ended: bool,
 }
 
-/// What could not be undone, and why.
+/// The steps that could not be undone, and why.
 pub type Leftovers = Vec<(Undo, anyhow::Error)>;
 
 impl Journal {
@@ -339,8 +339,8 @@ fn errand_mark(header: &Header) -> String {
     format!("{}.errand", header.mark)
 }
 
-/// They have no entry of their own, and must not hold what is undone first. Who stays is found by the last
-/// entry.
+/// They have no entry of their own, and must not hold what is undone first. An errand that stays is found by
+/// the last entry.
 fn end_errands(header: &Header) {
     let _ = Undo::EndMarked { mark: errand_mark(header) }.act();
 }

@@ -1,4 +1,4 @@
-//! What a lab is: a name, experiments, and a cluster that can be brought up by itself.
+//! A lab: a name, experiments, and a cluster that can be brought up by itself.
 
 use super::experiment::Experiment;
 use super::request::Request;
@@ -15,11 +15,11 @@ pub struct Lab {
     pub experiments: &'static [&'static Experiment],
     /// Flags of its own: `--name VALUE`.
     pub settings: &'static [Setting],
-    /// What can be known before anything is installed or made: settings that do not go together, files that
-    /// cannot be read, missing rights.
+    /// Checks what can be known before anything is installed or made: settings that do not go together, files
+    /// that cannot be read, missing rights.
     pub check: fn(&Request) -> Result<()>,
-    /// What of this kind lives on this machine and is not the lab's, in a few words: beside it nothing is installed
-    /// without being told to.
+    /// Names what of this kind lives on this machine and is not the lab's, in a few words: beside it nothing is
+    /// installed without being told to.
     pub lives_here: fn() -> Option<String>,
     /// Brings a cluster up and leaves it; `down` is the journal's work.
     pub up: fn(&Session) -> Result<()>,
@@ -41,7 +41,7 @@ pub struct Setting {
     pub help: &'static str,
 }
 
-/// Which actions a setting is for.
+/// The actions that a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     All,
@@ -59,7 +59,7 @@ impl For {
         }
     }
 
-    /// What is typed to give it.
+    /// The commands that take it, as they are typed.
     fn told(self, lab: &str) -> String {
         match self {
             For::Only(one) => format!("`vcm lab {lab} {one}`"),
@@ -68,7 +68,7 @@ impl For {
     }
 }
 
-/// What a setting may be.
+/// The values that a setting may have.
 pub enum Values {
     Text,
     Number(RangeInclusive<u64>),
@@ -145,11 +145,11 @@ pub fn nothing_lives_here() -> Option<String> {
 pub struct Tool {
     pub name: &'static str,
     pub what: &'static str,
-    /// What is typed behind it, in capitals; the session has it as `request().action`.
+    /// The word that is typed behind it, in capitals; the session has it as `request().action`.
     pub operand: &'static str,
     pub operand_help: &'static str,
     pub settings: &'static [Setting],
-    /// What can be known of operand and settings before anything is installed or made.
+    /// Checks what can be known of operand and settings before anything is installed or made.
     pub check: fn(&Request) -> Result<()>,
     /// Whose journals and settings it uses.
     pub lab: &'static Lab,

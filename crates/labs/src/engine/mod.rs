@@ -1,4 +1,4 @@
-//! What all labs share. See docs/design/labs.md.
+//! The parts that all labs share. See docs/design/labs.md.
 //!
 //! From the top: `run` drives an `experiment` by its `plan` in a `session`; the session makes and starts
 //! things through `undo`, `process`, `ground`, `space` and `packages`; `usage`, `beside` and `statistics` look;

@@ -1,7 +1,7 @@
 //! Another Debian in a directory of its own: made once and kept in the cache, used through an overlay.
 //!
 //! Owns `CACHE/SUITE`. Promises that a directory of that name is whole: it is made as `SUITE.new` and
-//! renamed, under the lock `CACHE/SUITE.lock`; what an interrupted run left is recognised and made again.
+//! renamed, under the lock `CACHE/SUITE.lock`; the rest of an interrupted run is recognised and made again.
 //! Promises that a cluster changes nothing in it. Labs call it for daemons of another release.
 
 use super::packages;
@@ -17,10 +17,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What such a system takes, with its daemons in it.
+/// The room that such a system takes, with its daemons in it.
 const SYSTEM_MIB: u64 = 1200;
 const AN_HOUR: Duration = Duration::from_secs(3600);
-/// Where releases go that the mirrors no longer carry.
+/// The archive of releases that the mirrors no longer carry.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
 const USUAL_MIRROR: &str = "http://deb.debian.org/debian";
 

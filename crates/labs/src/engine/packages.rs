@@ -53,7 +53,7 @@ fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Where nothing is to be installed, with what to type.
+/// Fails if nothing is to be installed, and says what to type.
 fn refuse(session: &Session, command: &str) -> Result<()> {
     let request = session.request();
     if request.no_install {
@@ -77,7 +77,7 @@ fn install<'a>(session: &'a Session, names: &[&str]) -> super::process::Program<
     program.env("DEBIAN_FRONTEND", "noninteractive").limit(Duration::from_secs(1800))
 }
 
-/// What apt would do, in words; its lists are renewed first, as an old one names files that are gone.
+/// apt's plan in words; its lists are renewed first, as an old one names files that are gone.
 fn plan(session: &Session, names: &[&str], command: &str) -> Result<String> {
     let update = session.command("apt-get").args(["--quiet", "update"]).limit(Duration::from_secs(1800));
     update.run().map_err(|error| shortened(error, command))?;

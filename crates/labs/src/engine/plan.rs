@@ -8,7 +8,7 @@ use super::experiment::{Axis, Experiment, Pairing};
 use std::collections::BTreeMap;
 use vcm_measure::turns::rotated;
 
-/// What of the declaration is run.
+/// The part of the declaration that is run.
 pub struct Choice {
     pub quick: bool,
     pub repetitions: Option<u32>,

@@ -38,7 +38,7 @@ pub struct Program<'a> {
     needs: Option<Process>,
 }
 
-/// What an errand left.
+/// The status and the output of an errand.
 #[derive(Clone, Debug)]
 pub struct Output {
     pub status: ExitStatus,
@@ -199,7 +199,7 @@ impl<'a> Program<'a> {
         Ok(Process { name: name.to_owned(), identity, log })
     }
 
-    /// What is typed to run it.
+    /// The words that are typed to run it.
     fn shown(&self) -> String {
         if let Some(called) = &self.called {
             return called.clone();
@@ -231,7 +231,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// What the child does to itself before it becomes the program.
+/// The steps that the child takes before it becomes the program.
 struct Setup {
     root: Option<CString>,
     network: Option<Arc<File>>,

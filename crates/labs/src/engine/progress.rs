@@ -1,4 +1,4 @@
-//! What the operator sees while a run lasts: a bar at a terminal, plain lines elsewhere, all on stderr.
+//! The operator's view while a run lasts: a bar at a terminal, plain lines elsewhere, all on stderr.
 //!
 //! Before the cells are known (packages, another Debian, a cluster by itself) there is no share to show: what is
 //! being done, and for how long.
@@ -64,7 +64,7 @@ impl Progress {
         }
     }
 
-    /// What the present cell is doing, or what is done before there are any.
+    /// Tells what the present cell is doing, or what is done before there are any.
     pub fn step(&self, what: &str) {
         self.passing(what);
         if self.bar.is_none() {
@@ -74,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// What the present cell is doing, where only a terminal needs to know.
+    /// Tells what the present cell is doing, where only a terminal needs to know.
     pub fn passing(&self, what: &str) {
         let Some(bar) = &self.bar else { return };
         match self.state().cell.as_str() {

@@ -1,4 +1,4 @@
-//! What the operator asked for, as the tool hands it over.
+//! The operator's request, as the tool hands it over.
 
 use super::understood::{self, NotUnderstood};
 use anyhow::{Context, Result, anyhow, bail};
@@ -18,21 +18,21 @@ pub struct Request {
     pub no_install: bool,
     /// Print the results as JSON on stdout.
     pub json: bool,
-    /// Where the pages go; none: only a table on stdout.
+    /// The folder for the pages; none: only a table on stdout.
     pub out: Option<PathBuf>,
     /// The JSON of an earlier run, to be judged and drawn again; nothing is run.
     pub from: Option<PathBuf>,
     /// Undo journals.
     pub state: PathBuf,
-    /// Where the cluster's files go while it runs.
+    /// The folder for the cluster's files while it runs.
     pub work: PathBuf,
-    /// What is kept between runs, such as other systems' packages.
+    /// The folder for what is kept between runs, such as other systems' packages.
     pub cache: PathBuf,
     /// libvcmalloc.so, or why it was not found.
     pub library: Result<PathBuf, String>,
     /// The library that takes TCMalloc's place in a daemon that is linked with it, or why it was not found.
     pub stand_in: Result<PathBuf, String>,
-    /// What the library says of itself, and what the tool does, each with the commit that it was made from.
+    /// The versions of library and tool, as they say it, each with the commit that it was made from.
     pub library_version: Option<String>,
     pub tool_version: String,
     /// Packages may be installed without a question.

@@ -1,4 +1,4 @@
-//! What a run leaves: rows as measured, and everything needed to judge and to repeat them.
+//! The results of a run: rows as measured, and everything needed to judge and to repeat them.
 //!
 //! Owns the JSON schema. Promises that raw rows are in it, whatever the verdict. `run` fills it, `page` shows
 //! it.
@@ -32,7 +32,7 @@ pub struct Results {
     pub allocators: Vec<String>,
     pub rows: Vec<Row>,
     pub verdict: Verdict,
-    /// What the reader has to know about this run.
+    /// The facts that the reader has to know about this run.
     pub notes: Vec<String>,
     /// Cells that failed, with the reason; their rows are missing.
     pub failures: Vec<String>,

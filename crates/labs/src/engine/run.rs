@@ -222,7 +222,7 @@ fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) 
     match results.failures.len() {
         _ if !results.verdict.void.is_empty() => Ok(Ending::Void),
         0 => Ok(Ending::Done),
-        // Who reads the exit code alone must not take what is missing for measured.
+        // A reader of the exit code alone must not take missing cells for measured.
         failed => bail!("{failed} of {} cells failed; the results are those of the others", cells.len()),
     }
 }
@@ -244,7 +244,7 @@ fn ensure_packages(session: &Session, experiment: &Experiment, choice: &Choice) 
     session.packages(&packages)
 }
 
-/// Which build it was that took part: what library and tool say of themselves, with their commit.
+/// Notes the build that took part: what library and tool say of themselves, with their commit.
 fn note_library(session: &Session) {
     let request = session.request();
     let unknown = || "a version that it does not say".to_owned();
@@ -291,7 +291,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// What was measured by now survives whatever ends this run: a kill, a panic, the power.
+    /// Keeps the rows so far: they survive whatever ends this run, a kill, a panic, the power.
     fn keep(&self) {
         let Some(out) = self.session.request().out.as_ref().filter(|_| !self.rows.is_empty()) else { return };
         let mut results = self.results();

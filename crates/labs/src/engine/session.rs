@@ -1,4 +1,4 @@
-//! What a lab works with while it runs: the only way to start, make or wait for something.
+//! The session of a lab while it runs: the only way to start, make or wait for something.
 //!
 //! Owns the run's directory, journal, progress and notes. Promises that all that was made through it is
 //! undone when it ends, in whatever way. Given to every function of a declaration; `ground`,
@@ -113,7 +113,7 @@ impl Session {
         self.progress.say(text);
     }
 
-    /// What is being done now; also a place where a run can be stopped.
+    /// Tells what is being done now; also a place where a run can be stopped.
     pub fn step(&self, text: &str) -> Result<()> {
         self.progress.step(text);
         self.check()
@@ -160,7 +160,7 @@ impl Session {
         self.stop.wait_for(what, limit, look)
     }
 
-    // What was asked for
+    // The request
 
     /// A setting of the lab; `run` has filled in the defaults.
     pub fn setting(&self, name: &str) -> Option<&str> {
@@ -195,7 +195,7 @@ impl Session {
         self.request.library.as_deref().map_err(|why| anyhow!("{why}"))
     }
 
-    /// What takes TCMalloc's place.
+    /// The library that takes TCMalloc's place.
     pub fn stand_in(&self) -> Result<&Path> {
         self.request.stand_in.as_deref().map_err(|why| anyhow!("{why}"))
     }
@@ -280,7 +280,7 @@ impl Session {
     }
 }
 
-/// What could not be undone, as an error that says how to go on.
+/// The steps that could not be undone, as an error that says how to go on.
 pub fn complain(leftovers: Leftovers) -> Result<()> {
     if leftovers.is_empty() {
         return Ok(());

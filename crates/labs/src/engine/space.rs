@@ -11,7 +11,7 @@ const LEAST_PERCENT: f64 = 1.5;
 /// Less than this is as good as nothing: a daemon that wants to write more stands still.
 const FULL_MIB: u64 = 16;
 
-/// What an unprivileged writer still has on the disk of a path, in MiB and in percent; the path need not be there
+/// The room of an unprivileged writer on the disk of a path, in MiB and in percent; the path need not be there
 /// yet.
 fn free(path: &Path) -> Option<(u64, f64)> {
     let there = path.ancestors().find(|above| above.exists())?;

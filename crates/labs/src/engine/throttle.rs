@@ -11,7 +11,7 @@ use vcm_inspect::block::place_of;
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
 
-/// Where groups are made, and how a limit is written there.
+/// The folder in which groups are made, and how a limit is written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Control {
     First(PathBuf),

@@ -1,4 +1,4 @@
-//! What was typed and cannot be meant.
+//! Words that were typed and cannot be meant.
 
 use std::fmt;
 use vcm_measure::allocators::{self, Allocator};

@@ -1,4 +1,4 @@
-//! What was made, as what has to be done to be rid of it.
+//! The things that a lab made, each as the step that gets rid of it.
 //!
 //! Owns the kinds of things that a lab makes and how each is undone. Promises that undoing what is not there,
 //! or was never made, does nothing and is no failure, so an entry may be written before its thing exists. The
@@ -199,7 +199,7 @@ fn detach_loop(device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Never crosses into another file system: what is mounted below is not ours to delete.
+/// Never crosses into another file system: a mount below is not ours to delete.
 fn remove_directory(path: &Path) -> Result<()> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     if path.components().count() < 3 || !metadata.is_dir() {

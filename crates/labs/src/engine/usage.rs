@@ -9,7 +9,7 @@ use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
 use vcm_inspect::window::Seen;
 
-/// What a process, or several together, uses at this moment.
+/// The usage of a process, or of several together, at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub user_seconds: f64,
@@ -25,7 +25,7 @@ pub struct Usage {
     pub heap: Option<Heap>,
 }
 
-/// Where the memory of heaps is, out of the processes' memory.
+/// The memory of heaps by its state, read out of the processes' memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Heap {
     pub live_mib: f64,

@@ -24,13 +24,13 @@ use vcm_measure::tell::counted;
 const HOST: &str = "127.1.1.1";
 /// A brick holds so many descriptors, its 256 directories above all.
 const DESCRIPTORS_A_BRICK: u64 = 270;
-/// What glusterd's waits of a second last here.
+/// The length here of glusterd's waits of a second.
 const SLEEP_MILLISECONDS: &str = "100";
 
 /// How long a brick may take to come online before its volume is started once more.
 const MEND_AFTER: Duration = Duration::from_secs(10);
 
-/// What cluster to make.
+/// The cluster to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     pub volumes: u64,
@@ -49,7 +49,7 @@ pub struct Cluster {
     root: Option<PathBuf>,
 }
 
-/// What `run` needs to find the cluster again.
+/// The record by which `run` finds the cluster again.
 #[derive(Serialize, Deserialize)]
 pub struct Kept {
     pub shape: Shape,
@@ -59,7 +59,7 @@ pub struct Kept {
     pub root: Option<PathBuf>,
 }
 
-/// What the load took.
+/// The work of the load and the time that it took.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Loaded {
     pub files: u64,
@@ -140,7 +140,7 @@ impl Cluster {
         }
     }
 
-    /// What an operator types to speak to this glusterd.
+    /// The command by which an operator speaks to this glusterd.
     pub fn typed(&self) -> String {
         let socket = self.directory.join("glusterd.socket");
         let pid = self.daemon.pid();
@@ -300,7 +300,7 @@ impl Cluster {
     }
 }
 
-/// Where glusterd runs and what it is given.
+/// The place where glusterd runs, and what it is given.
 struct Place<'a> {
     directory: &'a Path,
     root: Option<&'a Path>,

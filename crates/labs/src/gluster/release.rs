@@ -1,4 +1,4 @@
-//! Which GlusterFS: the system's own, or that of another Debian in a directory of its own.
+//! The release of GlusterFS: the system's own, or that of another Debian in a directory of its own.
 //!
 //! Owns what is known of each release, and the directory in which a cluster sees one. `cluster` calls it.
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use vcm_inspect::process::Process;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What ends with the command may take so long for it.
+/// A process that ends with the command may take so long for it.
 const GRACE: Duration = Duration::from_secs(1);
 /// Of an output; results are at its end, but nobody prints more.
 const MOST_OUTPUT: u64 = 256 << 20;
@@ -182,7 +182,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Asks the server to end; what it used.
+    /// Asks the server to end, and tells what it used.
     pub fn end(&mut self, patience: Duration, tree: &mut Tree) -> Result<Used, Failed> {
         tree.end(Some(self.main), patience);
         match tree.ended(self.main) {
@@ -191,7 +191,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What the kernel accounted and what was looked at.
+    /// The readings: what the kernel accounted and what was looked at.
     pub fn account(&self, wall: Duration, used: &Used) -> Vec<Reading> {
         let less = |name: &str, unit, value| Reading::new(name, unit, Better::Less, value);
         let of = |samples: &[Memory], part: fn(&Memory) -> f64| samples.iter().map(part).collect::<Vec<_>>();
@@ -221,7 +221,7 @@ impl<'a> Course<'a> {
         readings
     }
 
-    /// Of the largest process. What the kernel says at the end begins with what this program had when it forked.
+    /// Of the largest process. The kernel's figure at the end begins with what this program had when it forked.
     fn peak_rss(&self, used: &Used) -> f64 {
         let own = Process::new(std::process::id() as i32).status_bytes("VmHWM").unwrap_or(0);
         let (said, seen) = (used.peak_rss_kib << 10, self.witness.peak_bytes());
@@ -266,7 +266,7 @@ fn start(tree: &mut Tree, command: &mut Command, output: &File, errors: &File) -
     Ok(tree.start(command)?)
 }
 
-/// What was written so far. The writer's place in the file, which is shared, stays where it is.
+/// The text that was written so far. The writer's place in the file, which is shared, stays where it is.
 fn text(file: &File) -> String {
     let length = file.metadata().map_or(0, |file| file.len());
     let from = length.saturating_sub(MOST_OUTPUT);

@@ -6,7 +6,7 @@ use crate::scale::Scale;
 use crate::sheet::{Anchor, Area, Sheet, text_width};
 use crate::unit;
 
-/// What a legend shows before a name.
+/// The mark that a legend shows before a name.
 #[derive(Clone, Copy)]
 pub enum Key {
     Dashes(usize),
@@ -43,7 +43,7 @@ pub fn legend(sheet: &mut Sheet, width: f64, names: &[(&str, Colour, Key)]) -> f
     if names.is_empty() { 0.0 } else { top + LINE + 2.0 }
 }
 
-/// Where the values lie. Numbers are those of the data; the marks have the axis's unit.
+/// The area and the scales of the values. Numbers are those of the data; the marks have the axis's unit.
 pub struct Plot {
     pub area: Area,
     across: Scale,

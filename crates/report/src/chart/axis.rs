@@ -1,11 +1,11 @@
-//! What an axis is, and what has a name and a colour.
+//! Axes, and names with a colour.
 
 use crate::colour::Colour;
 
 /// The size of all text.
 pub const TEXT: f64 = 13.0;
 
-/// What has a colour.
+/// A name with its colour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name {
     pub name: String,

@@ -30,7 +30,7 @@ pub fn draw(sheet: &mut Sheet, width: f64, bins: &[Bin], across: &str, up: &Axis
     let mut free_from = f64::MIN;
     for (at, bin) in bins.iter().enumerate() {
         let left = plot.area.left + step * at as f64;
-        // What is there must be seen.
+        // A bin that is not empty must be seen.
         let top =
             if bin.value > 0.0 { plot.y(bin.value).min(plot.area.bottom - 1.0) } else { plot.area.bottom };
         let area =

@@ -12,7 +12,7 @@ pub struct Series {
     pub name: Name,
     /// From the left to the right.
     pub points: Vec<(f64, f64)>,
-    /// What the others are compared with: the area below it is filled.
+    /// The others are compared with it: the area below it is filled.
     pub is_area: bool,
 }
 

@@ -25,7 +25,7 @@ pub use points::{Extent, Point};
 
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What is seen, as a heading.
+    /// The heading: what is seen.
     pub title: String,
     /// How it is to be read; may be empty.
     pub note: String,

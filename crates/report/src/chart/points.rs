@@ -13,7 +13,7 @@ pub struct Point {
     pub name: Name,
     pub across: f64,
     pub up: f64,
-    /// What it is the middle of; may be empty.
+    /// The points that it is the middle of; may be empty.
     pub rounds: Vec<(f64, f64)>,
 }
 
@@ -113,7 +113,7 @@ fn label(sheet: &mut Sheet, area: &Area, (x, y): (f64, f64), name: &str, taken: 
     sheet.text("ink haloed", (left, base), Anchor::Start, TEXT, name);
 }
 
-/// Those that no other beats in both, from the left to the right.
+/// The points that no other beats in both, from the left to the right.
 fn front<'a>(points: &'a [Point], axes: [&Axis; 2]) -> Vec<&'a Point> {
     let values = |point: &Point| [signed(point.across, axes[0]), signed(point.up, axes[1])];
     let is_beaten = |point: &&Point| {

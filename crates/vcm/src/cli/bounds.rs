@@ -1,4 +1,4 @@
-//! What can be typed after `vcm bounds`.
+//! The arguments of `vcm bounds`.
 
 use clap::Args;
 use std::path::PathBuf;

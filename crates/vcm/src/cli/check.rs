@@ -1,4 +1,4 @@
-//! What can be typed after `vcm check`.
+//! The arguments of `vcm check`.
 
 use clap::Args;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What can be typed after `vcm compare`.
+//! The arguments of `vcm compare`.
 
 use clap::Args;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What can be typed after `vcm doctor`.
+//! The arguments of `vcm doctor`.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What can be typed after `vcm enable` and `vcm disable`.
+//! The arguments of `vcm enable` and `vcm disable`.
 
 use clap::Args;
 use std::path::PathBuf;

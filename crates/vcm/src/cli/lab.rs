@@ -1,4 +1,4 @@
-//! What can be typed after `vcm lab`: made from the labs' own declarations, so a new lab, tool or setting
+//! The arguments of `vcm lab`: made from the labs' own declarations, so a new lab, tool or setting
 //! needs no change here.
 
 use crate::say;

@@ -1,4 +1,4 @@
-//! What can be typed after `vcm set` and `vcm release`.
+//! The arguments of `vcm set` and `vcm release`.
 
 use clap::Args;
 use vcmalloc_core::options;

@@ -1,4 +1,4 @@
-//! What can be typed after `vcm profile`.
+//! The arguments of `vcm profile`.
 
 use clap::{ArgGroup, Args, ValueEnum};
 use std::ffi::OsString;

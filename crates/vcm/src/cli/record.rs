@@ -1,4 +1,4 @@
-//! What can be typed after `vcm record`.
+//! The arguments of `vcm record`.
 
 use clap::Args;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What can be typed after `vcm replay`.
+//! The arguments of `vcm replay`.
 
 use clap::Args;
 use std::path::PathBuf;

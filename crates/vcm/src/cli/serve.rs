@@ -1,4 +1,4 @@
-//! What can be typed after `vcm serve`.
+//! The arguments of `vcm serve`.
 
 use clap::Args;
 use glob::Pattern;

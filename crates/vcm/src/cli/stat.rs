@@ -1,4 +1,4 @@
-//! What can be typed after `vcm stat`.
+//! The arguments of `vcm stat`.
 
 use clap::Args;
 use std::time::Duration;

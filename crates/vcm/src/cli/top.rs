@@ -1,4 +1,4 @@
-//! What can be typed after `vcm top`.
+//! The arguments of `vcm top`.
 
 use clap::{Args, ValueEnum};
 use std::time::Duration;

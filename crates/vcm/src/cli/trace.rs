@@ -1,4 +1,4 @@
-//! What can be typed after `vcm trace`.
+//! The arguments of `vcm trace`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;

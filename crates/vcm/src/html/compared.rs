@@ -58,7 +58,7 @@ impl<'a> Compared<'a> {
                 let Some(Difference { by, interval, .. }) = runs.difference(first, measure) else {
                     return Bar::default();
                 };
-                // What no chart can show without making all else invisible is left to the table.
+                // A value that no chart can show without making all else invisible is left to the table.
                 let range = interval.map(|(low, high)| ((1.0 + low).max(1.0 / 8.0), (1.0 + high).min(8.0)));
                 Bar { value: Some(1.0 + by), range, report: None }
             };
@@ -134,7 +134,7 @@ impl<'a> Compared<'a> {
         })
     }
 
-    /// What the medians are of.
+    /// The values that the medians are of.
     pub fn every_round(&self) -> Part {
         let rounds =
             self.finished.iter().flat_map(|runs| runs.trials.keys()).max().map_or(0, |last| last + 1);
@@ -156,7 +156,7 @@ impl<'a> Compared<'a> {
         Part::Folded { head: "Every value of every round".to_owned(), parts: vec![Part::Table(table)] }
     }
 
-    /// What each allocator was: for whoever reports on it.
+    /// The identity of each allocator: for whoever reports on it.
     pub fn stamps(&self) -> Vec<Part> {
         let row = |runs: &&Runs| {
             let stamp = &runs.trials.values().next()?.stamp;

@@ -1,4 +1,4 @@
-//! What every page has: who is drawn in which colour, and where it comes from.
+//! Parts of every page: who is drawn in which colour, and where it comes from.
 
 use crate::say;
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ pub fn name(name: &str, place: usize) -> Name {
     Name::new(name, colour)
 }
 
-/// What was typed, where and when.
+/// The words that were typed, where and when.
 pub fn origin() -> Vec<Part> {
     let words: Vec<String> = std::env::args_os().map(|word| word.shown().printed()).collect();
     let machine = Machine::this();

@@ -1,4 +1,4 @@
-//! What a trace holds, as a page.
+//! The contents of a trace, as a page.
 
 use super::origin::origin;
 use crate::amount::amount;

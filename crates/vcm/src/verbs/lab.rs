@@ -20,7 +20,7 @@ use vcm_labs::{LABS, Lab};
 
 /// The run was made, but its controls were not seen.
 const VOID: u8 = 3;
-/// What a shell says of a program that SIGINT ended.
+/// The code by which a shell tells that SIGINT ended a program.
 const INTERRUPTED: u8 = 130;
 
 pub fn lab(verb: LabVerb) -> Outcome {
@@ -83,7 +83,7 @@ fn no_stand_in(library: &Library) -> String {
     )
 }
 
-/// What the library says of itself: this program, started on it, asks.
+/// The library's own version: this program, started on it, asks.
 fn version_of(library: &Path) -> Option<String> {
     let own = std::env::current_exe().ok()?;
     let said = Command::new(own).args(["lab", "library-version"]).env("LD_PRELOAD", library).output().ok()?;
@@ -105,7 +105,7 @@ fn own_library_version() -> Outcome {
     say::result(&format!("{}\n", version.to_bytes().shown()))
 }
 
-/// What can be typed after the name of a lab.
+/// The words that can be typed after the name of a lab.
 fn which_one(lab: &Lab) -> Failure {
     let one = |experiment: &&Experiment| format!("  {:<16} {}\n", experiment.name, experiment.title);
     let experiments: String = lab.experiments.iter().map(one).collect();

@@ -1,5 +1,5 @@
-//! One module a verb. A verb owns what it prints and its exit codes; what two verbs need goes to
-//! `library`, `settings` or `say`, what looks at the machine to the crate `vcm-inspect`.
+//! One module a verb. A verb owns what it prints and its exit codes; code for two verbs goes to `library`,
+//! `settings` or `say`, looks at the machine to the crate `vcm-inspect`.
 
 pub mod bounds;
 pub mod check;

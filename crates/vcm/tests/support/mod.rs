@@ -1,5 +1,5 @@
-//! What the tests of the tool share: a folder with a stub of the library, programs made on the spot, and
-//! `vcm`.
+//! The parts that the tests of the tool share: a folder with a stub of the library, programs made on the spot,
+//! and `vcm`.
 
 // Each test file uses its own part of this.
 #![allow(dead_code)]

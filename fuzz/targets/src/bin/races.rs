@@ -26,7 +26,7 @@ fn input(round: u64) -> Vec<u8> {
     (0..6000 / 8).flat_map(|word| mixed(round << 32 | word).to_le_bytes()).collect()
 }
 
-/// What others do beside the threads that allocate: the janitor, and whoever asks for statistics.
+/// Does what others do beside the threads that allocate: the janitor, and whoever asks for statistics.
 fn look_on(heap: &TestHeap, done: &AtomicBool) {
     while !done.load(Ordering::Acquire) {
         heap.tick(true);

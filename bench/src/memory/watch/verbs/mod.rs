@@ -21,11 +21,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vcm_measure::allocators::{self, Places};
 
-/// What `default` means here: those whose memory people ask about, and a setting that changes what comes back.
+/// The allocators of `default`: those whose memory people ask about, and a setting that changes what comes back.
 const DEFAULT: [&str; 7] =
     ["vcmalloc", "glibc", "jemalloc", "jemalloc-background", "tcmalloc", "mimalloc", "mimalloc3-new"];
 
-/// What every verb understands.
+/// The arguments of every verb.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// Our library, instead of libvcmalloc.so beside this program

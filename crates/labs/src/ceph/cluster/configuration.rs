@@ -8,7 +8,7 @@ use super::shape::{Shape, Store};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What does not depend on the shape.
+/// The part that does not depend on the shape.
 pub struct Ground<'a> {
     pub directory: &'a Path,
     pub fsid: &'a str,
@@ -28,7 +28,7 @@ pub fn monitor_host(port: u16) -> String {
     format!("[v2:127.0.0.1:{port},v1:127.0.0.1:{}]", port + 1)
 }
 
-/// Where an OSD has something that is not in its directory.
+/// The parts of an OSD that are not in its directory.
 #[derive(Clone, Debug, Default)]
 pub struct Elsewhere {
     /// Its journal, a file or a device.
@@ -214,7 +214,7 @@ mod tests {
                 assert!(value.contains("127.0.0.1"), "{line}");
             }
         }
-        // Where Ceph would write by default.
+        // The settings of the places where Ceph would write by default.
         for name in [
             "admin socket",
             "log file",

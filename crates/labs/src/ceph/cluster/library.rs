@@ -1,4 +1,4 @@
-//! Which library an OSD of each release is given.
+//! The library that an OSD of each release is given.
 
 use super::Cluster;
 use crate::engine::session::Session;
@@ -42,8 +42,8 @@ fn bring_in(session: &Session, cluster: &Cluster) -> Result<PathBuf> {
     Ok(inside)
 }
 
-/// The daemon is linked with TCMalloc; whoever comes first in the search order is called, so the system's own
-/// libraries are put first.
+/// The daemon is linked with TCMalloc; the library that comes first in the search order is called, so the
+/// system's own libraries are put first.
 fn glibc_before_tcmalloc(root: &Path, glibc: Ready) -> Result<Ready> {
     let multiarch = format!("{}-linux-gnu", std::env::consts::ARCH);
     let find = |name: &str| {

@@ -74,8 +74,8 @@ impl Cluster {
         self.kept = true;
     }
 
-    /// Ends the OSDs at once: their data is thrown away, so nobody need be asked politely. What follows in
-    /// the journal is then quick.
+    /// Ends the OSDs at once: their data is thrown away, so nobody need be asked politely. The rest of the
+    /// journal is then quick.
     fn kill(&self) {
         for osd in self.osds().iter() {
             osd.process.identity.signal(Signal::KILL);

@@ -20,7 +20,7 @@ pub struct Client {
     pub conf: PathBuf,
     /// Without `client.`.
     pub name: String,
-    /// The monitor, where it is the lab's: who waits for its answer need not wait for one that has ended.
+    /// The monitor, where it is the lab's: a client that waits for its answer need not wait for one that has ended.
     #[serde(skip)]
     pub monitor: Option<Process>,
 }

@@ -29,8 +29,8 @@ impl Osd {
         Looked { pid: self.process.pid(), library: name }
     }
 
-    /// What was preloaded is mapped; a loader that could not take it says so only in its log and goes on
-    /// without.
+    /// Proves that the preloaded library is mapped; a loader that could not take it says so only in its log and
+    /// goes on without.
     pub fn prove_allocator(&self, root: Option<&Path>) -> Result<()> {
         prove_allocator(&format!("osd.{}", self.number), &self.process, &self.allocator, root)
     }

@@ -25,7 +25,7 @@ const MOVED_WITHIN: Duration = Duration::from_secs(60);
 /// So many sessions of `ceph` give commands at the same time.
 const SIDE_BY_SIDE: usize = 4;
 
-/// What a pool beside that of the load holds.
+/// The contents of a pool beside that of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     Data,

@@ -1,4 +1,4 @@
-//! Which Ceph: the system's own, or that of another Debian in a directory of its own.
+//! The release of Ceph: the system's own, or that of another Debian in a directory of its own.
 //!
 //! Owns what is known of each release. `engine::other_system` makes the directories, `configuration` and `cluster`
 //! ask for the differences.
@@ -63,7 +63,7 @@ impl Release {
         self != Release::Nautilus
     }
 
-    /// What is installed below another system's directory.
+    /// The packages that are installed below another system's directory.
     pub fn packages(self) -> Vec<&'static str> {
         let always = ["ceph-mon", "ceph-mgr", "ceph-osd", "ceph-common", "libjemalloc2"];
         // Debian 11 has none.
@@ -76,7 +76,7 @@ impl Release {
     }
 }
 
-/// What every experiment on this system's Ceph needs.
+/// The packages that every experiment on this system's Ceph needs.
 pub const CLUSTER_PACKAGES: [Package; 4] = [
     Package { name: "ceph-mon", why: "the cluster's monitor" },
     Package { name: "ceph-osd", why: "the daemon that is measured" },

@@ -1,4 +1,4 @@
-//! What kind of cluster an experiment wants.
+//! The kind of cluster that an experiment wants.
 //!
 //! Owns the words for it and their defaults. Experiments fill it in; `cluster` and `configuration` read it.
 
@@ -6,7 +6,7 @@ use super::release::Release;
 pub use super::store::Store;
 use anyhow::{Result, bail};
 
-/// Where the OSDs' journals are (FileStore), or their databases (BlueStore).
+/// The place of the OSDs' journals (FileStore), or of their databases (BlueStore).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalPlace {
     /// Beside the data.
@@ -29,7 +29,7 @@ impl JournalPlace {
 }
 
 const LEAST_GROUPS: usize = 64;
-/// Where not every OSD can have as many placement groups as the next, one more or less is 2.5 percent.
+/// One placement group more or less is 2.5 percent, if not every OSD can have as many as the next.
 const MANY_GROUPS: usize = 40;
 
 #[derive(Clone, Debug)]

@@ -175,8 +175,7 @@ impl Cluster {
     }
 }
 
-/// What a reader needs who sees only that something was waited for in vain: a full disk, and the monitor's last
-/// words.
+/// Adds the reason for a wait in vain: a full disk, and the monitor's last words.
 fn with_reason(error: anyhow::Error, directory: &Path) -> anyhow::Error {
     if is_stopped(&error) {
         return error;
@@ -219,7 +218,7 @@ fn asked_for(session: &Session) -> Result<Release> {
     Release::of(number).with_context(|| format!("no release {number}"))
 }
 
-/// Where the release belongs to another Debian: sets that up and mounts it for this cluster.
+/// Sets up the release's Debian and mounts it for this cluster, if it is another than the system's.
 fn enter_release(
     session: &Session,
     release: Release,

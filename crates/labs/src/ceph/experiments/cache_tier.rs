@@ -122,7 +122,7 @@ pub static CACHE_TIER: Experiment = Experiment {
     cell,
 };
 
-/// What the tier does to the cluster. No allocator is compared with another: a load with favourites has most of its
+/// The tier's effect on the cluster. No allocator is compared with another: a load with favourites has most of its
 /// operations in a few objects, so OSDs have 0.55 to 1.59 of the mean whatever the placement, and the busier one looks
 /// cheaper by a fifth. Each OSD's own numbers are in the JSON.
 static MEASURES: &[Measure] = &[

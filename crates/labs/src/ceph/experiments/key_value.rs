@@ -1,7 +1,7 @@
 //! `key-value`: an object store that puts everything into RocksDB, against FileStore and BlueStore.
 //!
-//! Paired for the processor time; what reaches the disk is counted for each OSD by the kernel and by RocksDB
-//! itself.
+//! Paired for the processor time; the bytes that reach the disk are counted for each OSD by the kernel and by
+//! RocksDB itself.
 
 use crate::ceph::cluster::pool::{self, POOL};
 use crate::ceph::cluster::release::CLUSTER_PACKAGES;

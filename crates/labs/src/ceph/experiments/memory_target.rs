@@ -191,7 +191,7 @@ fn with_target(shape: Shape) -> Shape {
     let shape =
         shape.osd(&target).osd("osd memory base = 67108864").osd("osd memory expected fragmentation = 0");
     let shape = shape.osd("bluestore cache kv ratio = 0.05").osd("bluestore cache meta ratio = 0.05");
-    // What an OSD holds beside its caches: the log of its writes, here as much of it as there is.
+    // An OSD holds the log of its writes beside its caches, here as much of it as there is.
     let shape = shape.osd("osd min pg log entries = 100000").osd("osd max pg log entries = 100000");
     // Small writes into RocksDB's log would come and go by hundreds of MiB.
     shape.osd("bluestore prefer deferred size = 0").osd("bluestore prefer deferred size hdd = 0")

@@ -1,7 +1,7 @@
 //! `metadata-pools`: the pools of CephFS's metadata and of bucket indexes on faster OSDs than the data.
 //!
-//! Turns: a cluster, its MDS and its gateway run on one allocator. Which pools lie where decides how many operations an
-//! OSD has, so no OSD is compared with another.
+//! Turns: a cluster, its MDS and its gateway run on one allocator. The placement of the pools decides how many
+//! operations an OSD has, so no OSD is compared with another.
 
 use crate::ceph::cluster::Cluster;
 use crate::ceph::cluster::release::METADATA_PACKAGES;

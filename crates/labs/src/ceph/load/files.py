@@ -64,7 +64,7 @@ def one(conf, phase, files, file_system):
     with ThreadPoolExecutor(THREADS) as threads:
         count = sum(threads.map(lambda directory: work(client, *directory), directories(files)))
     seconds = time.monotonic() - begin
-    # What was created is on its way until the client has gone.
+    # The created files are on their way until the client has gone.
     client.shutdown()
     return {"count": count, "seconds": seconds}
 

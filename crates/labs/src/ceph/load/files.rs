@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Run by the system's Python; beside this file.
 const SCRIPT: &str = include_str!("files.py");
-/// What six clients at once did on a machine at a load of 100 was 37 each; a limit is there to end what hangs.
+/// Six clients at once did 37 each on a machine at a load of 100; a limit is there to end what hangs.
 const FILES_A_SECOND: u64 = 5;
 
 /// The same tree in each of these file systems.

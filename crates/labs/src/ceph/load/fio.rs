@@ -28,7 +28,7 @@ pub struct Job {
     pub zipf: Option<f64>,
 }
 
-/// What fio says of one direction.
+/// fio's figures of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Direction {
     pub load: Load,

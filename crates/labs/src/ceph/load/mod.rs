@@ -1,4 +1,4 @@
-//! What puts load on a cluster: real clients, the ones that operators and the reports use.
+//! The loads of a cluster: real clients, the ones that operators and the reports use.
 //!
 //! Each module owns one client: how it is called, and how what it prints is read.
 
@@ -7,7 +7,7 @@ pub mod fio;
 pub mod rados_bench;
 pub mod s3;
 
-/// What one load came to, as its client saw it.
+/// The result of one load, as its client saw it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     pub operations: f64,

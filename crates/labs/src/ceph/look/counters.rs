@@ -1,4 +1,4 @@
-//! What an OSD has done and used: its own counters and what the kernel knows of it.
+//! The work of an OSD and its cost: its own counters and what the kernel knows of it.
 //!
 //! Owns the reading of `perf dump` and the difference between two moments. Promises that processor time is
 //! that of the whole process, in nanoseconds, threads that ended included. Works on OSDs of any cluster on
@@ -23,7 +23,7 @@ pub struct Moment {
     reads: Histogram,
 }
 
-/// What lies between two moments.
+/// The work between two moments.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// Writes, reads and copies' writes of its own.

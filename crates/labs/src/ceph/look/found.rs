@@ -20,7 +20,7 @@ pub struct Found {
     pub allocator: &'static str,
 }
 
-/// Those that say at their admin sockets that they belong to this cluster.
+/// The OSDs that say at their admin sockets that they belong to this cluster.
 pub fn found(folders: &[PathBuf], fsid: &str) -> Vec<Found> {
     let mut osds: Vec<Found> = Vec::new();
     for socket in folders.iter().flat_map(|folder| sockets_below(folder)) {
@@ -37,7 +37,7 @@ pub fn found(folders: &[PathBuf], fsid: &str) -> Vec<Found> {
     osds
 }
 
-/// Who listens there, as this process names it; none where it cannot see it, from another container.
+/// The process that listens there, as this one names it; none where this one cannot see it, from another container.
 fn listener_of(socket: &Path) -> Option<i32> {
     let stream = UnixStream::connect(socket).ok()?;
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };

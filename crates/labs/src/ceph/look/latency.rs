@@ -37,7 +37,7 @@ impl Histogram {
         Some(Histogram { edges: edges.collect(), counts: rows.iter().map(sum).collect() })
     }
 
-    /// What was added since `before`.
+    /// The counts that were added since `before`.
     pub fn since(&self, before: &Histogram) -> Histogram {
         let counts = self.counts.iter().enumerate();
         let counts = counts.map(|(index, count)| (count - before.counts.get(index).unwrap_or(&0.0)).max(0.0));
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(histogram.share_within(1.0), Some(30.0));
         assert_eq!(histogram.share_within(2.0), Some(50.0));
         assert_eq!(histogram.share_within(3.0), Some(70.0));
-        // Where the last bucket ends is not known, so none of it lies within any bound.
+        // The end of the last bucket is not known, so none of it lies within any bound.
         assert_eq!(histogram.share_within(50.0), Some(70.0));
     }
 

@@ -1,4 +1,4 @@
-//! Which share of a daemon's processor time is spent inside its allocator, by perf.
+//! The share of a daemon's processor time that is spent inside its allocator, by perf.
 //!
 //! Owns what counts as inside: the allocator's library, or malloc's own functions of the C library. A machine
 //! without perf costs the figure, not the run. Never at the same time as what is measured: it slows the

@@ -1,4 +1,4 @@
-//! What the rows answer to the experiment's question.
+//! The rows' answer to the experiment's question.
 
 use super::said;
 use crate::engine::experiment::{Compared, Experiment, Point};
@@ -6,7 +6,7 @@ use crate::engine::results::{Results, Row};
 use std::collections::BTreeMap;
 use vcm_measure::statistics::{median, range};
 
-/// What the rows say to the question, then the claims; of a void run why it says nothing.
+/// The rows' answer to the question, then the claims; of a void run why it says nothing.
 pub fn in_sentences(experiment: &Experiment, results: &Results) -> String {
     let is_void = !results.verdict.void.is_empty();
     let parts =

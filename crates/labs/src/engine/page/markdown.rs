@@ -9,7 +9,7 @@ use crate::engine::results::{Judged, Results};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The question, the answer, the claims and one picture; what is long is folded behind them.
+/// The question, the answer, the claims and one picture; long parts are folded behind them.
 pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: &[Drawn]) -> String {
     let release = match results.release.as_str() {
         "" => String::new(),
@@ -178,7 +178,7 @@ fn markdown_table(table: &Table) -> String {
     text + "\n"
 }
 
-/// What came out, then tables that fit, then each claim and what is missing: the end is what a terminal still shows.
+/// The outcome, then tables that fit, then each claim and what is missing: the end is what a terminal still shows.
 pub fn for_terminal(experiment: &Experiment, results: &Results, width: usize) -> String {
     let mut text = format!("\n{}\n\n", results.title);
     let failures: String = results.failures.iter().map(|failure| format!("failed: {failure}\n")).collect();

@@ -42,7 +42,7 @@ pub fn publish(request: &Request, experiment: &Experiment, results: &Results) ->
     written.and(told)
 }
 
-/// Of the terminal that shows it; what goes into a file or a pipe is as wide as it is.
+/// Of the terminal that shows it; text into a file or a pipe is as wide as it is.
 fn width() -> usize {
     rustix::termios::tcgetwinsize(std::io::stdout())
         .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
@@ -75,7 +75,7 @@ fn rescue(request: &Request, results: &Results, json: &str, error: anyhow::Error
     }
 }
 
-/// What was measured so far, for `--from` should the run be killed; `publish` takes it away again.
+/// Keeps what was measured so far, for `--from` should the run be killed; `publish` takes it away again.
 pub fn keep(out: &Path, results: &Results) -> Result<()> {
     replace(out, &partial_name(results), &json(results)?)
 }
@@ -114,7 +114,7 @@ fn pictures(experiment: &Experiment, results: &Results) -> Vec<picture::Drawn> {
     experiment.pictures.iter().flat_map(|picture| picture::draw(experiment, results, picture)).collect()
 }
 
-/// What was there before stays until the new text is whole.
+/// The old text stays until the new text is whole.
 fn replace(out: &Path, name: &str, text: &str) -> Result<()> {
     let (path, unfinished) = (out.join(name), out.join(format!(".{name}.new")));
     let written = fs::File::create(&unfinished).and_then(|mut file| {

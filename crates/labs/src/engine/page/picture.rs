@@ -1,4 +1,4 @@
-//! What the pictures of an experiment show, of its rows.
+//! The pictures of an experiment, from its rows.
 //!
 //! A short line across a bar is the report's number; ratios are points with their range.
 
@@ -106,7 +106,7 @@ fn draw_one(experiment: &Experiment, results: &Results, picture: &Picture) -> Op
     Some(Drawn { chart: Chart { title: title.to_owned(), note: String::new(), form }, has_report })
 }
 
-/// What is no allocator's is of all of them together.
+/// A name that is no allocator's is that of all of them together.
 fn named(allocator: &str) -> Name {
     let (red, green, blue) = allocators::colour_of(allocator);
     Name::new(allocator, Colour(red, green, blue))

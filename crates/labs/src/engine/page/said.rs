@@ -5,7 +5,7 @@ use crate::engine::results::{Judged, Results};
 use vcm_measure::allocators::ALLOCATORS;
 use vcm_measure::tell::counted;
 
-/// What came out, before all numbers.
+/// The outcome, before all numbers.
 pub fn outcome(results: &Results) -> String {
     let verdict = &results.verdict;
     if !verdict.void.is_empty() {
@@ -56,7 +56,7 @@ pub fn in_words(claim: &Judged) -> String {
     }
 }
 
-/// Where the run is smaller than the experiment can be: what was run, and what the full plan has.
+/// The sizes that were run and those of the full plan, if the run is smaller than the experiment can be.
 pub fn sizes(experiment: &Experiment, results: &Results) -> Option<String> {
     let differs = experiment.axes.iter().filter_map(|axis| {
         let ran: Vec<&str> = axis
@@ -84,7 +84,7 @@ fn was_run(results: &Results, axis: &str, value: &str) -> bool {
     results.rows.iter().any(|row| row.axes.get(axis).is_some_and(|own| own == value))
 }
 
-/// What the names of the allocators stand for, of those whose names do not say it.
+/// The allocators whose names do not say what they stand for, with what that is.
 pub fn allocators(results: &Results) -> Vec<(&'static str, &'static str)> {
     let known = ALLOCATORS.iter().filter(|one| results.allocators.iter().any(|name| name == one.name));
     known.filter(|one| one.what != one.name).map(|one| (one.name, one.what)).collect()

@@ -68,7 +68,7 @@ impl Table {
     }
 }
 
-/// What tells the rows of one column from those of another.
+/// The key that tells the rows of one column from those of another.
 enum Columns {
     Steps,
     Axis(&'static str),
@@ -102,7 +102,7 @@ pub fn limited(rows: &[Row], picture: &Picture) -> Vec<Row> {
     limited(&rows.iter().filter(fits).cloned().collect::<Vec<_>>(), picture)
 }
 
-/// What the pictures of ratios show parts of, as a whole: each measure once.
+/// The whole tables of which the pictures of ratios show parts: each measure once.
 fn ratios(experiment: &Experiment, results: &Results) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     let mut known: Vec<&str> = Vec::new();

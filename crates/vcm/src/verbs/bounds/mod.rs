@@ -14,7 +14,7 @@ use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
 use vcm_foreign::Shown;
 
 pub fn bounds(arguments: &Arguments) -> Outcome {
-    // What is wrong with the file itself is told with its reason.
+    // A fault of the file itself is told with its reason.
     let reader = trace_file::open(&arguments.file)?;
     html::look(arguments.html.as_deref(), Some(&arguments.file))?;
     let shows = stderr().is_terminal();
@@ -78,7 +78,7 @@ fn as_text(found: &Bounds) -> String {
             not over time. docs/design/bounds.md says what each rule knows and what it leaves out.\n"
 }
 
-/// What the process held when it was recorded, where that is known.
+/// The bytes that the process held when it was recorded, where that is known.
 fn resident(found: &Bounds) -> Option<Figures> {
     let resident = || found.course.iter().map(|moment| moment.resident).filter(|bytes| *bytes > 0);
     let mean = resident().sum::<u64>() as f64 / resident().count() as f64;

@@ -44,7 +44,7 @@ pub fn judge(words: &[OsString], within: Duration) -> Verdict {
     let target = command::follow(&Root::real(), path, rest, &search_path);
     match run(&target, words, within) {
         Ok(Seen { line, at_the_end: None }) => of_report(&shown, line, &target),
-        // What it became since its report shows in its files.
+        // The process's files show what it became since its report.
         Ok(Seen { line: Some(_), at_the_end: Some(verdict) }) => verdict,
         Ok(Seen { line: None, .. }) => of_report(&shown, None, &target),
         Err(error) => Verdict::NotKnown(format!("{shown}: did not start: {error}")),
@@ -64,7 +64,7 @@ fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result
     command
         .arg0(words.first().map_or(target.path.as_os_str(), OsString::as_os_str))
         .args(words.iter().skip(1));
-    // What it prints is none of the answer, and a program that reads would wait for a reader's typing.
+    // Its output is none of the answer, and a program that reads would wait for a reader's typing.
     command.env(PROOF_VARIABLE, proof.number().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
     let held = Held::hold(&[])?;
     let before = held.before();
@@ -77,7 +77,7 @@ fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result
     let at_the_end = match ended(&mut child, within, &held)? {
         End::Itself => None,
         End::Time => Some(process::judge(id)),
-        // Whoever ends the question ends what was started for it.
+        // A signal that ends the question ends the program that was started for it.
         End::Signal(number) => {
             end(&mut child, &held)?;
             drop(proof);

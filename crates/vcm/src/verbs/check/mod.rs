@@ -6,7 +6,7 @@
 //! command    a command that is started for this, which the library reports from
 //! ```
 //!
-//! Owns the verdict and its exit codes. It is stricter than `vcm run`: who allocates elsewhere too has not passed.
+//! Owns the verdict and its exit codes. Stricter than `vcm run`: a program that allocates elsewhere too has not passed.
 
 mod command;
 mod process;
@@ -21,7 +21,7 @@ const ELSEWHERE: u8 = 1;
 /// It cannot be told.
 const NOT_KNOWN: u8 = NOT_UNDERSTOOD;
 
-/// What was found about one program, in words for its user.
+/// The finding about one program, in words for its user.
 pub enum Verdict {
     Ours(String),
     Elsewhere(String),
@@ -59,7 +59,7 @@ fn half(shown: &str, build: &str, malloc: &str) -> String {
     )
 }
 
-/// The worst code counts; what is well goes to stdout, so that the rest alone is seen where it is thrown away.
+/// The worst code counts; good verdicts go to stdout, so that the rest alone is seen where it is thrown away.
 fn tell(verdicts: &[Verdict], quiet: bool) -> Outcome {
     let mut well = String::new();
     for verdict in verdicts {

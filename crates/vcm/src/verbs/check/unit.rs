@@ -1,4 +1,4 @@
-//! A service of systemd, judged by its main process; one that does not run is told of with the way back.
+//! A service of systemd, judged by its main process; a service that does not run is told of with the way back.
 //!
 //! Owns what is asked of systemctl. A process that has just been started may end a moment later, as under a filter of system
 //! calls that it meets with its first thread, so it is judged when it has run for a while.

@@ -1,4 +1,4 @@
-//! What is recommended, in words.
+//! The recommendation, in words.
 
 use super::verdict::{self, Advice, Gain, Judged};
 use crate::table::{Runs, Table};
@@ -6,7 +6,7 @@ use crate::table::{Runs, Table};
 pub struct Advised {
     pub sentence: String,
     pub remarks: Vec<String>,
-    /// What to write, and the command that proves that it took.
+    /// The lines to write, and the command that proves that they took.
     pub change: Option<(String, String)>,
 }
 

@@ -5,12 +5,12 @@ use crate::table::Runs;
 use std::ffi::OsString;
 use vcm_foreign::Shown;
 
-/// What to write, and the proof.
+/// The lines to write, and the proof.
 pub fn applied(runs: &Runs, command: &[OsString]) -> (String, String) {
     (snippet(runs), proof(runs, command))
 }
 
-/// What to write, for a unit and for a container.
+/// The lines to write, for a unit and for a container.
 fn snippet(runs: &Runs) -> String {
     let environment = runs.arm.environment();
     if environment.is_empty() {

@@ -1,4 +1,4 @@
-//! What takes part: the allocators that were typed, or those that are found, and swept options.
+//! The arms that take part: the allocators that were typed, or those that are found, and swept options.
 
 use crate::arms::{BY_THEMSELVES, OWN, add, arm, found_by_themselves};
 use crate::cli::compare::Compare;

@@ -13,7 +13,7 @@ use vcm_foreign::Shown;
 use vcm_measure::trial::{Job, Ready};
 use vcm_report::{Page, Part};
 
-/// What the chart of differences shows besides what is judged.
+/// The measures that the chart of differences shows besides the judged ones.
 const OF_MEMORY_AND_TIME: [&str; 5] = ["CPU time", "peak RSS", "steady RSS", "idle RSS", "minor faults"];
 
 pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {

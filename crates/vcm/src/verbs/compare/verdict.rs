@@ -1,4 +1,4 @@
-//! What is recommended. Counts differences that were shown, and nothing else.
+//! The recommendation. Counts differences that were shown, and nothing else.
 
 use crate::table::{Measure, Runs, Table};
 use vcm_measure::paired::Difference;
@@ -57,7 +57,7 @@ const ACCOUNTED: [&str; 13] = [
     "involuntary switches",
 ];
 
-/// What a daemon counts itself: its clients decide how much it does, so the time that each operation costs is its speed.
+/// Counted by a daemon itself: its clients decide how much it does, so the time that each operation costs is its speed.
 pub const EACH: &str = "CPU time an operation";
 pub const OF_DAEMONS: [&str; 15] = [
     EACH,
@@ -105,7 +105,7 @@ pub fn gain(runs: &Runs, from: &Runs, judged: &Judged, arms: usize) -> Gain {
     Gain { speed: of(&judged.speed), memory: judged.memory.as_ref().map_or(0.0, of) }
 }
 
-/// What of a difference counts. A gain has to be surer than a loss: nobody is to be moved by chance.
+/// The part of a difference that counts. A gain has to be surer than a loss: nobody is to be moved by chance.
 fn counted(difference: &Difference, gain: f64, chance: f64) -> f64 {
     let is_sure = gain < 0.0 || difference.chance <= chance;
     if difference.is_shown && is_sure && difference.by.abs() >= LEAST { gain } else { 0.0 }

@@ -19,7 +19,7 @@ pub struct Value {
     pub name: &'static str,
     /// None where a variable may have set it and the environment is not known.
     pub value: Option<String>,
-    /// What `auto` is for this process or machine; none for other values, and where it is not known.
+    /// The value of `auto` for this process or machine; none for other values, and where it is not known.
     pub comes_to: Option<String>,
     pub origin: String,
 }

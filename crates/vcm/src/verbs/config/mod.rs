@@ -28,7 +28,7 @@ pub fn config(arguments: Config) -> Outcome {
     if arguments.json { json(&list::entries()) } else { say::result(&list::text()) }
 }
 
-/// A file that was named here must be there and be one; one that the environment names is the library's to warn of.
+/// A file that was named here must be there and be one; a file that the environment names is the library's to warn of.
 fn readable(file: &Path) -> Result<(), Failure> {
     let look = config_file::read(file).map(drop);
     look.map_err(|error| Failure::new(FAILURE, format!("--file {}: cannot be read: {error}", file.shown())))

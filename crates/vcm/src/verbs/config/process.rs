@@ -1,7 +1,7 @@
 //! The options of a running process, read from outside.
 //!
-//! What is in effect is in its memory. Where that does not tell (another allocator, no right, nothing allocated yet), and
-//! for a file that is tried, it is what the process was started with: its environment, and the config file as it is now.
+//! The values in effect are in its memory. If that does not tell (another allocator, no right, nothing allocated yet),
+//! and for a file that is tried, they are those of its start: its environment, and the config file as it is now.
 
 use super::effective::{Value, table, values, values_without_environment};
 use super::json;

@@ -172,7 +172,7 @@ fn ceph(daemon: &Daemon, alone: bool) -> Vec<String> {
     lines
 }
 
-/// What they use: of several the least and the most.
+/// Their use of resources: of several the least and the most.
 fn uses(group: &[&Daemon]) -> String {
     type Figure = (fn(&Daemon) -> Option<u64>, fn(&str, bool) -> String);
     fn things(number: &str, is_one: bool, thing: &str) -> String {

@@ -1,4 +1,4 @@
-//! What a check is, and what it can answer.
+//! A check, and the answers that it can give.
 //!
 //! A check is one declaration: when it applies, what it tests, why that matters and who says so. The text
 //! of a finding that depends on what was seen, and the commands that mend it, come from the test.
@@ -18,7 +18,7 @@ pub struct Check {
     pub id: &'static str,
     /// Of its findings, unless one says otherwise.
     pub severity: Severity,
-    /// What it looks for, as the end of "looks for ...".
+    /// The thing that it looks for, as the end of "looks for ...".
     pub looks_for: &'static str,
     pub test: Test,
     pub why: &'static str,
@@ -95,7 +95,7 @@ pub struct Finding {
     pub mend: Vec<String>,
 }
 
-/// What all checks together came to.
+/// The results of all checks together.
 #[derive(Default)]
 pub struct Findings {
     pub found: Vec<Finding>,

@@ -35,7 +35,7 @@ impl Daemon {
         lines
     }
 
-    /// What stops it for work on its disks; `starting` is its other half.
+    /// The command that stops it for work on its disks; `starting` is its other half.
     pub fn stopping(&self) -> String {
         let Some(service) = self.service() else { return self.by_hand("end it", "stop") };
         let stop = format!("sudo systemctl stop {service}");
@@ -78,7 +78,7 @@ impl Daemon {
         if self.role.is_gluster() { "docs/guides/gluster.md" } else { "docs/guides/ceph.md" }
     }
 
-    /// What gives it an option of ours at its next start, and starts it.
+    /// The commands that give it an option of ours at its next start, and start it.
     pub fn setting(&self, option: &str, value: &str) -> Vec<String> {
         let first = match self.service().filter(|_| !self.is_contained) {
             Some(service) => format!("sudo vcm enable {service} --option {option}={value}"),

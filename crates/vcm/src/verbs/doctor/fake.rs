@@ -208,7 +208,7 @@ impl Fake {
         findings.not_seen.iter().map(|unseen| unseen.line()).collect()
     }
 
-    /// What the check says about this machine.
+    /// The check's findings about this machine.
     pub fn findings(&self, check: &'static Check) -> Vec<String> {
         let findings = self.run(check);
         assert!(findings.not_seen.is_empty(), "{:?}", findings.not_seen);

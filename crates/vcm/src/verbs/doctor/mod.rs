@@ -112,7 +112,7 @@ fn ids_of(root: &Root, targets: &[String]) -> Result<Vec<i32>, Failure> {
     Ok(ids)
 }
 
-/// What `systemctl show --property MainPID` leads to where nothing runs.
+/// The message for what `systemctl show --property MainPID` gives where nothing runs.
 fn no_main_process(root: &Root, target: &str) -> String {
     if !systemd::is_running(root) {
         return "systemd does not run here, so systemctl knows no process: write 'ceph', 'gluster' or process ids".into();

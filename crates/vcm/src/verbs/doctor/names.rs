@@ -5,7 +5,7 @@ const RANGE: usize = 3;
 /// More names than that are not listed one by one.
 const MOST: usize = 6;
 
-/// `osd.0 to osd.23, osd.30`; where that is still long, the first, the last and how many there are.
+/// `osd.0 to osd.23, osd.30`; if that is still long, the first, the last and how many there are.
 pub fn names<'a>(labels: impl IntoIterator<Item = &'a str>) -> String {
     let mut labels: Vec<&str> = labels.into_iter().collect();
     labels.sort_by_key(|label| {

@@ -36,7 +36,7 @@ pub fn text(survey: &Survey, findings: &Findings, mut page: Page) -> String {
     page.into_text()
 }
 
-/// What was looked at, and what that came to.
+/// Writes what was looked at, and what that came to.
 fn put_totals(text: &mut Page, survey: &Survey, findings: &Findings) {
     if survey.daemons.is_empty() {
         text.line("No Ceph or GlusterFS daemon runs here. For another process: vcm doctor PID");
@@ -133,7 +133,7 @@ fn put_finding(text: &mut Page, survey: &Survey, findings: &[&Finding]) {
     put_mend(text, findings);
 }
 
-/// The lines that mend it, each once. Where they are many the first daemons' stand for all; those of one are never
+/// The lines that mend it, each once. If they are many, the first daemons' stand for all; those of one are never
 /// cut, since the last may start again what the first has stopped.
 fn put_mend(text: &mut Page, findings: &[&Finding]) {
     const MOST: usize = 8;

@@ -19,7 +19,7 @@ pub struct AllocatorSetting {
     pub name: String,
     /// `not known` where it depends on an environment that cannot be read.
     pub value: String,
-    /// What `auto` is for this process.
+    /// The value of `auto` for this process.
     pub comes_to: Option<String>,
     pub origin: String,
     /// Of ours.
@@ -51,7 +51,7 @@ pub struct Started<'a> {
 }
 
 pub const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
-/// What gperftools caches for all threads together unless it is told otherwise.
+/// The bytes that gperftools caches for all threads together unless it is told otherwise.
 pub const TCMALLOC_DEFAULT_BOUND: u64 = 32 << 20;
 
 /// The settings, and what the library would complain about.

@@ -1,4 +1,4 @@
-//! What the checks look at: the daemons, each with its allocator and settings, and the machine.
+//! The survey that the checks look at: the daemons, each with its allocator and settings, and the machine.
 //!
 //! Owns the looking: everything is read once, before the first check, and what could not be read is noted
 //! with the daemon.
@@ -21,7 +21,7 @@ use vcmalloc_core::options::OptionId;
 const NO_ENVIRONMENT: &str =
     "it is empty, in its memory too: the process was started without one, or cleared it";
 
-/// Where an OSD keeps its data unless it is told otherwise.
+/// The folder where an OSD keeps its data unless it is told otherwise.
 pub const OSD_DATA: &str = "/var/lib/ceph/osd/$cluster-$id";
 
 pub struct Survey {
@@ -32,7 +32,7 @@ pub struct Survey {
 pub struct Daemon {
     pub process: Process,
     pub role: Role,
-    /// What operators call it.
+    /// The name that operators give it.
     pub label: String,
     pub unit: Option<systemd::Unit>,
     pub unit_name: Option<String>,
@@ -48,7 +48,7 @@ pub struct Daemon {
     /// Entries of LD_PRELOAD that are not in the process.
     pub refused_preloads: Vec<Text>,
     pub settings: Vec<AllocatorSetting>,
-    /// What was wrong with the settings of our own library.
+    /// The faults in the settings of our own library.
     pub setting_warnings: Vec<String>,
     pub ceph: Option<CephSettings>,
     /// Bricks in this process, by the volumes that were attached to it.
@@ -160,7 +160,7 @@ impl Daemon {
         self.label.split_once('.').map_or("", |(_, id)| id)
     }
 
-    /// What an OSD keeps its data with, by the data's own note, else by the setting.
+    /// The store in which an OSD keeps its data, by the data's own note, else by the setting.
     pub fn object_store(&self) -> Option<String> {
         let note = self.process.as_seen_by_it(&self.data_folder().join("type"));
         let set = || self.ceph.as_ref()?.get("osd_objectstore").map(|set| set.value);
@@ -204,7 +204,7 @@ impl Daemon {
         why.map_or(seen.to_string(), |why| format!("the process {why}"))
     }
 
-    /// What can be said without looking into the process: what its program is linked with.
+    /// The answer without a look into the process: what its program is linked with.
     fn what_its_file_says(&self, root: &Root) -> String {
         let why = format!("its mapped files may not be read ({})", privileges::how_to_see_more());
         let named = self.command.first().map(|word| root.path(Path::new(word)));

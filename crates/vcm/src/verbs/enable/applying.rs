@@ -1,4 +1,4 @@
-//! What there is to do once the files are there, or gone: the commands that apply, prove and undo it.
+//! The steps once the files are there, or gone: the commands that apply, prove and undo it.
 //!
 //! Owns these texts. Nothing here is run.
 
@@ -12,7 +12,7 @@ pub struct Service<'a> {
     /// Without `.service`; with `@` at its end for all instances.
     pub name: &'a str,
     pub role: Role,
-    /// What it starts, for where systemd does not.
+    /// The command that it starts, for where systemd does not.
     pub command: String,
 }
 

@@ -4,8 +4,8 @@
 //! applying   the commands that apply, prove and undo it
 //! ```
 //!
-//! Which variables a unit gets is `unit_plan`'s, the files are `drop_in`'s: `vcm compare --systemd` has them too.
-//! Writes only files of its own, each at once or not at all; prints exactly what it wrote.
+//! The choice of a unit's variables is `unit_plan`'s, the files are `drop_in`'s: `vcm compare --systemd` has them
+//! too. Writes only files of its own, each at once or not at all; prints exactly what it wrote.
 
 mod applying;
 #[cfg(test)]

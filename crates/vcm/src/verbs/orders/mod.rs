@@ -91,7 +91,7 @@ fn can_make(process: &Process, setting: &str) -> Result<(), Failure> {
     Err(failure(process.id, &why))
 }
 
-/// What can be known to be wrong before anything is written.
+/// Finds what can be known to be wrong before anything is written.
 fn check(setting: &str) -> Result<(), Failure> {
     let told = |wrong: Vec<String>| wrong.join("\n").trim_start_matches("vcmalloc: ").to_owned();
     settings::variables_of(&[setting.to_owned()]).map_err(|wrong| Failure::new(FAILURE, told(wrong)))?;

@@ -67,19 +67,19 @@ fn wait(held: &Held, until: Option<Instant>, traced: &Traced) {
     let left = until.map_or(LONGEST_WAIT, |until| until.saturating_duration_since(Instant::now()));
     match held.comes_within(left) {
         Some(came) if came.number == libc::SIGCHLD => {}
-        // A terminal that goes away tells only who leads its session; what stopped goes on to hear of it.
+        // A terminal that goes away tells only who leads its session; a stopped program goes on to hear of it.
         Some(came) if came.number == libc::SIGHUP => {
             traced.signal(libc::SIGHUP);
             traced.signal(libc::SIGCONT);
         }
-        // What is typed has reached the command as well, and its profile is taken at its end.
+        // A signal of the terminal has reached the command as well, and its profile is taken at its end.
         Some(came) if came.by_kernel => {}
         Some(came) => traced.signal(came.number),
         None => {}
     }
 }
 
-/// What `vcm run` is given.
+/// The words that `vcm run` is given.
 fn run(arguments: &Arguments) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["run", "--option", "profile=on"].map(OsString::from).to_vec();
     if let Some(interval) = arguments.interval {

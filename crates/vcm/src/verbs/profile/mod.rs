@@ -76,7 +76,7 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
             Format::Gperftools => profile.to_gperftools().into_bytes(),
         };
         if path.as_os_str() == "-" {
-            // What is left of a line when the process ends would be written without a look at whether there was room.
+            // The rest of a line would be written when the process ends, without a look at whether there was room.
             let mut out = std::io::stdout().lock();
             return say::written(out.write_all(&bytes).and_then(|()| out.flush())).map(|_| ());
         }
@@ -114,7 +114,7 @@ fn about(profile: &Profile) -> String {
     format!("of what was allocated within {time}, {mean}")
 }
 
-/// What a reader of the figures should know.
+/// The facts that a reader of the figures should know.
 fn notes(profile: &Profile, chains: &[Chain]) -> Vec<String> {
     let mut notes = Vec::new();
     if chains.is_empty() {

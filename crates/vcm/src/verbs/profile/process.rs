@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(PartialEq)]
 enum End {
     Time,
-    /// Ctrl-C: what there is so far is wanted.
+    /// Ctrl-C: the profile so far is wanted.
     Interrupt,
     Signal(i32),
     Gone,

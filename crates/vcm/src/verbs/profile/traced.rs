@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
-/// What happened.
+/// Events of the traced program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// The program is at its end, and stands until it is let go.
@@ -43,7 +43,7 @@ impl Traced {
         unsafe {
             command.pre_exec(move || {
                 let id = libc::getpid().to_ne_bytes();
-                // Where we end before we say go, nobody holds the other end.
+                // If we end before we say go, nobody holds the other end.
                 libc::close(go_at);
                 let mut word = [0u8; 1];
                 let told = libc::write(tell_at, id.as_ptr().cast(), id.len()) == id.len() as isize;
@@ -75,7 +75,7 @@ impl Traced {
         self.program
     }
 
-    /// What has happened since, if anything has. Never waits.
+    /// The next event since, if there is one. Never waits.
     pub fn next(&mut self) -> Option<Event> {
         loop {
             let mut status = 0;
@@ -144,7 +144,7 @@ impl Traced {
     }
 }
 
-/// What stopped it is passed on; a stop of the terminal's lasts until SIGCONT.
+/// Passes on the signal that stopped it; a stop of the terminal's lasts until SIGCONT.
 fn go_on(id: i32, event: i32, signal: i32, request: libc::c_uint) {
     let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
     match event {

@@ -1,4 +1,4 @@
-//! What keeps a command from being recorded, as far as its file shows it.
+//! The hindrances to recording a command, as far as its file shows them.
 
 use vcm_foreign::Shown;
 use vcm_inspect::command::Command;

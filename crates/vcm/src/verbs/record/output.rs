@@ -40,7 +40,7 @@ fn tell_of_others(folder: &Path, begin: &OsStr) {
 
 pub struct Output {
     path: PathBuf,
-    /// What stands in its place until it is kept, and goes when it is not; none of a device or a pipe.
+    /// The file that stands in its place until it is kept, and goes when it is not; none of a device or a pipe.
     temporary: Option<TempPath>,
 }
 
@@ -66,7 +66,7 @@ impl Output {
         self.path.shown().to_string()
     }
 
-    /// What can be read again.
+    /// True if it can be read again.
     pub fn is_file(&self) -> bool {
         self.temporary.is_some()
     }

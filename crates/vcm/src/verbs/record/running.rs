@@ -48,7 +48,7 @@ enum End {
 pub struct Recorded {
     pub session: Session,
     pub output: Output,
-    /// What the tool ends with, where all else is well.
+    /// The code that the tool ends with, where all else is well.
     pub code: u8,
 }
 
@@ -105,7 +105,7 @@ pub fn record(
     say_begin(&begin.seen, arguments.length);
     let mut session = Session::new(memory, header, file);
     let end = rounds(&begin, &mut session, arguments.length, &held);
-    // What is still in the rings is read before they go.
+    // The events that are still in the rings are read before these go.
     session.finish();
     drop(begin);
     let code = told(id, &end);
@@ -194,7 +194,7 @@ impl Begin {
 impl Drop for Begin {
     fn drop(&mut self) {
         if let Some(rings) = self.rings.take().filter(|_| self.number != 0) {
-            // Where nobody obeys just now, or it is gone, it ends with the next event, or has ended.
+            // If nobody obeys just now, or the process is gone, the recording ends with the next event, or has ended.
             let _ = rings.end(&self.seen, self.number);
         }
     }

@@ -21,7 +21,7 @@ type Out = BufWriter<File>;
 pub struct Session {
     pub memory: Memory,
     drain: Drain,
-    /// What the header will say, and the file; until the process is seen.
+    /// The header to come, and the file; until the process is seen.
     waiting: Option<(Header, Out)>,
     ages: Option<Ages<Out>>,
     sampled: Option<Instant>,
@@ -145,7 +145,7 @@ impl Session {
         if !self.memory.is_remote() {
             self.memory.record(false);
         }
-        // What was taken before that is filled within this time, where the process goes on.
+        // A place that was taken before that is filled within this time, if the process goes on.
         std::thread::sleep(Duration::from_millis(20));
         self.round(false);
         self.round(true);

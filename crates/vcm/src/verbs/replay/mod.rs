@@ -28,7 +28,7 @@ use vcm_replay::director::How;
 use vcm_replay::survey::{Survey, survey};
 use vcm_trace::summarize;
 
-/// What a shell says of a program that SIGINT ended.
+/// The code by which a shell tells that SIGINT ended a program.
 const INTERRUPTED: u8 = 130;
 
 pub fn replay(arguments: &Replay) -> Outcome {

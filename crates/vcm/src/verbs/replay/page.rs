@@ -12,7 +12,7 @@ use vcm_trace::Summary;
 
 const TIME: &str = "time in the allocator";
 const PEAK: &str = "peak memory";
-/// What the chart of differences shows.
+/// The measures that the chart of differences shows.
 const DIFFERENCES: [&str; 5] = [TIME, PEAK, "mean memory", "memory at the end", "minor faults"];
 
 /// `summary`: of the trace, where it could be read once more.

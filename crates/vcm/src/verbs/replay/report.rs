@@ -34,7 +34,7 @@ pub fn text(table: &Table, rounds: &Rounds<'_>) -> String {
     text
 }
 
-/// What was replayed, and where.
+/// The trace that was replayed, and where.
 pub fn what(rounds: &Rounds<'_>) -> String {
     let (mut text, survey) = (String::new(), rounds.survey);
     _ = writeln!(
@@ -68,7 +68,7 @@ fn mode(rounds: &Rounds<'_>) -> String {
     }
 }
 
-/// What replaying itself takes: nanoseconds of processor time an event, and events a second of the clock.
+/// The cost of replaying itself: nanoseconds of processor time an event, and events a second of the clock.
 fn alone(rounds: &Rounds<'_>) -> Option<(f64, f64)> {
     let events = rounds.survey.events as f64;
     let each: Vec<f64> = rounds.null.values().map(|run| run.cpu_nanoseconds as f64 / events).collect();

@@ -84,7 +84,7 @@ impl Rounds<'_> {
         self.settle(table, found);
     }
 
-    /// What is left of each run when the run without an allocator of its round is taken off.
+    /// Takes off each run the run of its round without an allocator.
     fn settle(&mut self, table: &mut Table, found: BTreeMap<(usize, usize), Run>) {
         for ((place, round), run) in found {
             let (Some(runs), Some(null)) = (table.runs.get_mut(place), self.null.get(&round)) else {

@@ -75,7 +75,7 @@ pub fn run(arguments: Run) -> Outcome {
     supervise(child, watch, arguments.strict)
 }
 
-/// Where a filter would end the program for what the caches of virtual CPUs ask, it gets those under locks.
+/// If a filter would end the program for what the caches of virtual CPUs ask, the program gets those under locks.
 fn survive_filter(command: &mut Command) {
     let variable = settings::variable(FRONT);
     if env::var_os(&variable).is_some() {
@@ -129,7 +129,7 @@ fn weigh(arguments: &Run, name: &OsStr, findings: &[Finding]) -> Result<(), Fail
         if refuse {
             return Err(Failure::new(OWN_FAILURE, format!("{name} is not started: {}", finding.text())));
         }
-        // What prevents the preload is said when it has been seen to.
+        // A finding that prevents the preload is said when it has been seen to.
         if finding.weight != Weight::Prevents {
             let word = if finding.weight == Weight::Harmful { "warning" } else { "note" };
             say::line(&format!("vcm: {word}: {}", finding.text()));

@@ -105,7 +105,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The program has ended: what has not been said must be said now.
+    /// The program has ended: anything not said yet must be said now.
     pub fn ended(&mut self) {
         if let Phase::Waiting { .. } = self.phase {
             match self.proof.last_of(self.process.id) {

@@ -21,7 +21,7 @@ impl Answer {
         Answer { status: StatusCode::OK, kind, body: body.into(), headers: Vec::new() }
     }
 
-    /// What went wrong, in a line of text.
+    /// The answer that says what went wrong, in a line of text.
     pub fn refused(status: StatusCode, line: impl AsRef<str>) -> Self {
         let line = vcm_foreign::clean(line.as_ref()).replace(char::is_control, "?");
         Answer { status, ..Answer::of(TEXT, line + "\n") }

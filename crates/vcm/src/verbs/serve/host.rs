@@ -26,7 +26,7 @@ const COUNTING: Duration = Duration::from_secs(3);
 /// Of what has no figures, so many are named.
 const MOST_LINES: usize = 100;
 
-/// Rounds in which a process is passed over after its looks have failed so often: who begins may fail once or twice.
+/// Rounds in which a process is passed over after its looks have failed so often: a new process may fail once or twice.
 fn pause_after(failed: u32) -> u32 {
     if failed < 3 { 0 } else { 1 << (failed - 3).min(6) }
 }
@@ -58,12 +58,12 @@ impl Reason {
     ];
 }
 
-/// What a round found.
+/// The findings of a round.
 #[derive(Debug, Default)]
 pub struct Round {
     pub looks: Vec<Look>,
     pub unread: BTreeMap<Reason, u64>,
-    /// What is ours and has no figures, in words.
+    /// The processes that are ours and have no figures, in words.
     pub lines: Vec<String>,
     /// Looks that failed since the agent was started.
     pub failed: u64,
@@ -95,7 +95,7 @@ struct Entry {
 pub struct Host {
     patterns: Vec<Pattern>,
     entries: HashMap<i32, Entry>,
-    /// Where it stands what is looked at.
+    /// The board that says which process is looked at.
     board: &'static Board,
     failed: u64,
 }
@@ -237,7 +237,7 @@ impl Round {
     }
 
     fn cannot(&mut self, kind: ErrorKind) {
-        // What has no program is a kernel thread, or has ended.
+        // A process without a program is a kernel thread, or has ended.
         if kind == ErrorKind::PermissionDenied {
             *self.unread.entry(Reason::Forbidden).or_default() += 1;
         }

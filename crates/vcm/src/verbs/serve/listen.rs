@@ -1,4 +1,4 @@
-//! Where it listens: a port, or a unix socket that is taken away at the end.
+//! The place where it listens: a port, or a unix socket that is taken away at the end.
 
 use crate::cli::serve::Place;
 use std::fmt;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use vcm_foreign::Shown;
 
-/// Where it listens, whoever answers there.
+/// The place where it listens, whoever answers there.
 pub enum Bound {
     Port(std::net::TcpListener, SocketAddr),
     Socket(BlockingListener, SocketFile),
@@ -74,7 +74,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What is made meanwhile is this user's alone, from its first moment.
+/// Files that are made meanwhile are this user's alone, from their first moment.
 fn privately<T>(make: impl FnOnce() -> T) -> T {
     use nix::sys::stat::{Mode, umask};
     let before = umask(Mode::from_bits_truncate(0o177));
@@ -143,7 +143,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|facts| (facts.dev(), facts.ino()) == self.identity) {
-            // Where that fails the next one finds that nobody listens.
+            // If that fails, the next agent finds that nobody listens.
             let _ = fs::remove_file(&self.path);
         }
     }

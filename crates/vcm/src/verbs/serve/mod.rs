@@ -85,8 +85,8 @@ fn answer(
     ended.map(|()| 0).map_err(|line: String| Failure::new(FAILURE, line))
 }
 
-/// Two descriptors for each process are held, and 1024 are little: as many as may be, which root decides itself. Where there
-/// are no more, those that come last are counted and not shown.
+/// Two descriptors for each process are held, and 1024 are little: as many as may be, which root decides itself. If
+/// there are no more, the processes that come last are counted and not shown.
 fn raise_descriptors() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     const ENOUGH: u64 = 1 << 16;

@@ -9,7 +9,7 @@ use vcm_inspect::process::Process;
 use vcm_inspect::window::{Class, Ours, Resident, Seen, Snapshot, Watched};
 use vcmalloc_core::heap::Stats;
 
-/// What it is called, the same for as long as it lives.
+/// The identity of a process, the same for as long as it lives.
 #[derive(Debug)]
 pub struct Identity {
     pub pid: i32,
@@ -31,7 +31,7 @@ impl Identity {
     }
 }
 
-/// What it is called, as far as it can be told without its memory.
+/// The names of a process, as far as they can be told without its memory.
 pub fn names(process: &Process) -> (Role, Vec<std::ffi::OsString>, String) {
     let words = process.command_line().unwrap_or_default();
     let command = process.name().unwrap_or_default().printed();
@@ -77,7 +77,7 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// What it counted before stays.
+    /// Keeps what was counted before.
     pub fn anew(self) -> Self {
         Growing { before: self.shown, shown: self.shown }
     }
@@ -109,7 +109,7 @@ pub struct Row {
     watched: Watched,
     growing: Growing,
     torn_looks: u64,
-    /// Where its stack begins: another program has another one.
+    /// The start of its stack: another program has another one.
     stack: Option<u64>,
 }
 
@@ -144,7 +144,7 @@ impl Row {
         Ok((row, look))
     }
 
-    /// What the counters of the process go on from, where it has to be opened again.
+    /// The counts from which the process's counters go on, where it has to be opened again.
     pub fn growing_of(&self, process: &Process) -> Growing {
         let is_same = process.status_field(START_OF_STACK) == self.stack;
         if is_same { self.growing } else { self.growing.anew() }

@@ -1,7 +1,7 @@
 //! `/debug/pprof/heap` and `/debug/pprof/allocs`: a profile of one process, in pprof's format.
 //!
-//! Where the process takes one already it is read. Otherwise it is switched on for some seconds and off again, also
-//! where who asked has gone or the agent ends. There are few at a time, and one of each process.
+//! If the process takes one already, that is read. Otherwise it is switched on for some seconds and off again, also
+//! where the client has gone or the agent ends. There are few at a time, and one of each process.
 
 use super::answer::Answer;
 use super::host::wants;
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// What is wanted.
+/// The profile that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     kind: Kind,
@@ -131,10 +131,10 @@ impl Profiles {
         });
         let mut ending = self.ending.subscribe();
         let ends = async {
-            // What it gives is a lock, which nobody may hold while he waits.
+            // It gives a lock, which nobody may hold while he waits.
             let _ = ending.wait_for(|ends| *ends).await;
         };
-        // Where who asked goes away this is dropped, the wish with it, and the profile is switched off.
+        // If the client goes away, this is dropped, the wish with it, and the profile is switched off.
         tokio::select! {
             answer = &mut taken => answer.unwrap_or_else(|_| too_slow("the profile failed")),
             () = ends => {
@@ -214,7 +214,7 @@ fn why_not_on(pid: i32, why: String) -> String {
     }
 }
 
-/// What a reader of the profile should know.
+/// Notes what a reader of the profile should know.
 fn note(profile: &mut Profile, was_on: bool, off: Result<(), String>) {
     if !was_on {
         let seconds = profile.duration.as_secs_f64();

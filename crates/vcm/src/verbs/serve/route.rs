@@ -1,4 +1,4 @@
-//! Which answer a request gets.
+//! The answer that a request gets.
 
 use super::answer::{Answer, TEXT};
 use super::host::{Host, Round};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Who asks again within that time gets the same.
+/// A client that asks again within that time gets the same.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long somebody waits for a look at all processes. Prometheus waits 10 seconds.
 const PATIENCE: Duration = Duration::from_secs(9);
@@ -116,7 +116,7 @@ impl Agent {
         }
     }
 
-    /// A look at all processes. Those who ask at once get the same one.
+    /// A look at all processes. Clients that ask at once get the same one.
     async fn round(&self) -> Result<Arc<Round>, Answer> {
         let is_fresh = |round: &Arc<Round>| round.began.is_some_and(|began| began.elapsed() < FRESH);
         let look = async {
@@ -128,7 +128,7 @@ impl Agent {
             let found = spawn_blocking(move || match host.try_lock() {
                 Ok(mut host) => Some(host.round()),
                 Err(TryLockError::Poisoned(host)) => Some(host.into_inner().round()),
-                // One that somebody gave up to wait for is not through yet.
+                // A look that somebody gave up to wait for is not through yet.
                 Err(TryLockError::WouldBlock) => None,
             });
             let round = Arc::new(found.await.ok().flatten()?);
@@ -144,14 +144,14 @@ impl Agent {
         })
     }
 
-    /// What is switched on is switched off.
+    /// Switches off what is switched on.
     pub fn end(&self) {
         self.profiles.end();
     }
 }
 
-/// Whether another page than ours made a browser ask. A browser says so itself; who opens our own page from elsewhere
-/// (a link, a bookmark) may see it, and from there ask on.
+/// Whether another page than ours made a browser ask. A browser says so itself; a user who opens our own page from
+/// elsewhere (a link, a bookmark) may see it, and from there ask on.
 fn is_from_a_page(headers: &HeaderMap, path: &str) -> bool {
     let word = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Connections: how many there may be, how long each may take, and their end.
 //!
 //! One thread does all of it, and waits for nobody: looking at processes is done by others. A connection has one
-//! request. It has so long to send its head, and so long for all of it; who asks for a profile has its seconds more.
+//! request. It has so long to send its head, and so long for all of it; a profile has its seconds more.
 
 use super::answer::Answer;
 use super::listen::{Listener, Stream};
@@ -31,7 +31,7 @@ const ALL_WITHIN: Duration = Duration::from_secs(30);
 /// Answers under way when it is told to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// What ends it.
+/// The signals that end it.
 pub struct Stop {
     terminate: Signal,
     interrupt: Signal,
@@ -77,7 +77,7 @@ pub async fn serve(listener: &Listener, agent: Arc<Agent>, mut stop: Stop) {
     }
     agent.end();
     let all = async { while connections.join_next().await.is_some() {} };
-    // Who has not read the answer by then is cut off.
+    // A client that has not read the answer by then is cut off.
     let _ = timeout(LAST_ANSWERS, all).await;
 }
 
@@ -113,7 +113,7 @@ async fn one(stream: Box<dyn Stream>, agent: Arc<Agent>) {
     loop {
         let end = *until.borrow_and_update();
         tokio::select! {
-            // What went wrong is the client's affair: it is not there any more, or it was told.
+            // An error is the client's affair: it is not there any more, or it was told.
             _ = &mut connection => return,
             () = sleep_until(end) => return,
             _ = until.changed() => {}

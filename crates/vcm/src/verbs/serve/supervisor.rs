@@ -1,7 +1,7 @@
 //! The agent looks at what anybody may have made, so it is watched: one process listens and waits, another answers.
 //!
-//! A board that both have mapped names the process that is looked at. Where the looking child is ended by a signal
-//! (a panic, memory, somebody), the process that it looked at is put on a list, the next one leaves it alone, and those
+//! A board that both have mapped names the process that is looked at. If the looking child is ended by a signal (a
+//! panic, memory, somebody), the process that it looked at is put on a list, the next one leaves it alone, and those
 //! who wait for a connection notice nothing but a pause.
 
 use crate::say::{self, Outcome};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Looks that go on at once: a round, and profiles.
 const LOOKS: usize = 8;
-/// Processes that are left alone; those that came first are tried again.
+/// Processes that are left alone; the first ones are tried again.
 const MOST_FEARED: usize = 4096;
 /// A child that ends so soon is not started again at once.
 const SOON: Duration = Duration::from_secs(2);
@@ -65,7 +65,7 @@ impl Board {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Notes a look at a process; where there is no place it goes on unnoted.
+    /// Notes a look at a process; if there is no place, the look goes on unnoted.
     pub fn begin(&self, pid: i32, start: u64, most: Duration) -> Option<Look<'_>> {
         let pid = u64::from(pid.unsigned_abs());
         let free =
@@ -94,7 +94,7 @@ impl Board {
         self.feared.iter().any(is_it)
     }
 
-    /// The agent has ended: what it looked at is feared from now on. Told are their numbers.
+    /// The agent has ended: the processes that it looked at are feared from now on. Told are their numbers.
     fn note_end(&self) -> Vec<u64> {
         self.restarts.fetch_add(1, Ordering::Relaxed);
         let mut found = Vec::new();
@@ -126,7 +126,7 @@ pub fn hold_signals() -> SigSet {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD] {
         held.add(signal);
     }
-    // Where they cannot be held, they end it at once.
+    // If they cannot be held, they end it at once.
     let _ = held.thread_block();
     held
 }

@@ -1,4 +1,4 @@
-//! Who may ask: whoever sends the token that lies in a file.
+//! The right to ask: a client shows it by the token that lies in a file.
 
 use constant_time_eq::constant_time_eq;
 use std::io::Read;

@@ -82,7 +82,7 @@ impl Interrupt {
     fn hold() -> Self {
         let mut set = nix::sys::signal::SigSet::empty();
         set.add(nix::sys::signal::SIGINT);
-        // Where it cannot be held, Ctrl-C ends vcm at once.
+        // If it cannot be held, Ctrl-C ends vcm at once.
         let _ = set.thread_block();
         Interrupt(set)
     }

@@ -9,7 +9,7 @@ const LINES: u64 = 20;
 
 pub struct Rows {
     lines: u64,
-    /// What had been given back before.
+    /// The bytes that had been given back before.
     given_back: Option<u64>,
 }
 

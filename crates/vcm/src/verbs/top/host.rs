@@ -1,6 +1,6 @@
-//! The processes of this host on vcmalloc. Who there is is asked once a second at most, of every process. Each is looked
-//! into once for a start and a program, and again in its first rounds, as a library is not there yet while a process
-//! starts; then only what is ours is read.
+//! The processes of this host on vcmalloc. The list of all processes is read once a second at most. Each is looked into
+//! once for a start and a program, and again in its first rounds, as a library is not there yet while a process starts;
+//! then only those that are ours are read.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
@@ -50,7 +50,7 @@ pub struct Host {
     asked: Option<Instant>,
     /// Processes that one may not look into.
     pub hidden: usize,
-    /// What is ours and cannot be shown, in words.
+    /// The processes that are ours and cannot be shown, in words.
     pub unread: Vec<String>,
 }
 
@@ -184,7 +184,7 @@ impl Row {
         self.snapshot.stats.free_in_spans + self.snapshot.stats.dirty_free
     }
 
-    /// What the heap has in memory beyond what was asked for, in per cent of that.
+    /// The heap's memory beyond what was asked for, in per cent of that.
     pub fn overhead(&self) -> f64 {
         let beyond = self.snapshot.stats.resident.saturating_sub(self.requested());
         beyond as f64 * 100.0 / self.requested().max(1) as f64

@@ -1,4 +1,4 @@
-//! What a key does.
+//! The effects of keys.
 
 use super::table::View;
 use crate::cli::top::Column;

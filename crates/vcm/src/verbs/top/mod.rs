@@ -77,8 +77,8 @@ fn show(
     }
 }
 
-/// A signal that ends it gives the terminal back first: a thread waits for them. What comes from the terminal's keys
-/// is no signal while it is ours; SIGHUP is its end.
+/// A signal that ends it gives the terminal back first: a thread waits for them. The terminal's keys are no signals
+/// while it is ours; SIGHUP is its end.
 fn ended_by_signals() {
     use nix::sys::signal::{SigSet, Signal};
     let mut set = SigSet::empty();

@@ -1,4 +1,4 @@
-//! What the terminal shows: the list, one process, and the help.
+//! The picture on the terminal: the list, one process, and the help.
 
 use super::host::{Host, Row};
 use super::keys::{Page, SORTS, State};

@@ -91,7 +91,7 @@ fn joined(name: &str, cells: &[String; 11], width: usize) -> String {
     text.chars().take(width).collect()
 }
 
-/// What is not in the rows; nothing where all is.
+/// The processes that are not in the rows; nothing where all are.
 pub fn beyond(host: &Host) -> Vec<String> {
     let mut lines = host.unread.clone();
     let who = if nix::unistd::geteuid().is_root() { "root may not see here" } else { "only root can see" };

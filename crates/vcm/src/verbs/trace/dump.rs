@@ -23,7 +23,7 @@ pub fn dump(arguments: &Dump) -> Outcome {
     if reader.seek(from).map_err(refused)? {
         while lines.left > 0 && lines.written.is_ok() {
             let Some(epoch) = reader.next_epoch().map_err(|error| {
-                // What stands before the damage is shown first.
+                // The lines before the damage are shown first.
                 let _ = lines.out.flush();
                 refused(error)
             })?

@@ -1,4 +1,4 @@
-//! What each arm is for each unit: the files of its drop-in, or none, and whose malloc must be found then.
+//! The form of each arm for each unit: the files of its drop-in, or none, and whose malloc must be found then.
 
 use super::units::Service;
 use crate::arms::{self, OWN};
@@ -145,7 +145,7 @@ impl Side {
     }
 }
 
-/// Whose malloc the program has without any preload. One that brings its own, or is no program for this machine's
+/// Whose malloc the program has without any preload. A program that brings its own, or is none for this machine's
 /// loader, has what it has.
 fn by_itself(root: &Root, service: &Service, own: Option<PathBuf>) -> Expected {
     if let Some(own) = own {

@@ -112,7 +112,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Looks until the processes are on their arm; what they are on, where they are not.
+    /// Looks until the processes are on their arm, or tells what they are on.
     pub fn proved(&self, service: &Service, arm: &Arm, running: &Running) -> Result<Verdict, String> {
         let mut witness = Witness::default();
         let begin = Instant::now();

@@ -73,7 +73,7 @@ struct Turn<'a> {
     running: Running,
     since: Instant,
     looks: Vec<(f64, Memory)>,
-    /// What the user's lines said, each by its place.
+    /// The numbers that the user's lines said, each by its place.
     said: Vec<Vec<f64>>,
 }
 
@@ -122,7 +122,7 @@ impl Run<'_> {
         }
         self.pass(&mut turns, schedule.washout_seconds, "washout", None)?;
         let begin: Vec<Moment> = turns.iter().map(|turn| self.moment(turn)).collect();
-        // What was seen in the washout does not count.
+        // The figures of the washout do not count.
         turns.iter_mut().for_each(|turn| (turn.looks, turn.said) = (Vec::new(), Vec::new()));
         let between = (schedule.measured_seconds() / LOOKS).clamp(LEAST_BETWEEN, MOST_BETWEEN);
         self.pass(&mut turns, schedule.measured_seconds(), "measured", Some((between, state)))?;
@@ -197,7 +197,7 @@ impl Run<'_> {
         Ok(self.stop.check()?)
     }
 
-    /// Leaves every unit that was changed as it was. What could not be: unit and reason.
+    /// Leaves every unit that was changed as it was. Returns those that could not be: unit and reason.
     pub fn put_back(&self, state: &mut State) -> Vec<(String, String)> {
         let mut left = Vec::new();
         let changed: Vec<usize> = (0..self.services.len())
@@ -256,7 +256,7 @@ impl Run<'_> {
             }
             let waiting =
                 format!("{} is restarted as it was before when health allows: {complaint}", service.name());
-            // Whoever asked for the end is waiting for the prompt.
+            // The user who asked for the end is waiting for the prompt.
             if !std::mem::replace(&mut is_told, true) {
                 self.progress.say(&format!("vcm: {waiting}"));
             }

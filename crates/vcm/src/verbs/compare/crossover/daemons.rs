@@ -1,4 +1,4 @@
-//! What storage daemons count themselves: the OSD's perf counters over its admin socket, a node's bricks by
+//! The counts of storage daemons themselves: the OSD's perf counters over its admin socket, a node's bricks by
 //! `gluster volume profile`.
 
 use super::health::is_volume;
@@ -46,7 +46,7 @@ pub fn counted(role: Role, main: i32) -> Option<Counted> {
 }
 
 impl Counted {
-    /// What lies between, with the processor time that it took.
+    /// The work in between, with the processor time that it took.
     pub fn until(&self, later: &Counted, seconds: f64, cpu: f64) -> Vec<Reading> {
         let less = |name: &str, unit, value| Reading::new(name, unit, Better::Less, value);
         let more = |name: &str, unit, value| Reading::new(name, unit, Better::More, value);

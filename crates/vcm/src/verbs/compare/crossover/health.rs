@@ -12,7 +12,7 @@ use vcm_inspect::daemon::Role;
 /// A cluster that cannot be reached takes long to say so.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a restart brings for a while: never taken for known, even if it is there when a run begins.
+/// The complaints that a restart brings for a while: never taken for known, even if there when a run begins.
 const OF_RESTARTS: [&str; 7] = [
     "OSD_DOWN",
     "OSD_HOST_DOWN",
@@ -26,7 +26,7 @@ const OF_RESTARTS: [&str; 7] = [
 pub struct Health<'a> {
     /// The user's line for the shell.
     pub line: Option<&'a str>,
-    /// What Ceph complained of when the run began: it is none of ours.
+    /// Ceph's complaints when the run began: they are none of ours.
     pub known: &'a [String],
 }
 
@@ -73,7 +73,7 @@ impl Health<'_> {
     }
 }
 
-/// Those that must go before another daemon may be restarted.
+/// The checks that must go before another daemon may be restarted.
 fn new(checks: Vec<String>, known: &[String]) -> Vec<String> {
     let is_known = |check: &String| known.contains(check) && !OF_RESTARTS.contains(&check.as_str());
     checks.into_iter().filter(|check| !is_known(check)).collect()
@@ -119,7 +119,7 @@ fn of_ceph(text: &str) -> Option<Vec<String>> {
     Some(whole["checks"].as_object().map(|checks| checks.keys().cloned().collect()).unwrap_or_default())
 }
 
-/// Entries that a volume has still to heal. What is not replicated has none, and says so with a failure.
+/// Entries that a volume has still to heal. A volume that is not replicated has none, and says so with a failure.
 fn heals() -> Option<String> {
     let volumes = match manager::shell("gluster volume list", &[], PATIENCE) {
         Ok(ended) if ended.is_well => ended.output,

@@ -1,4 +1,4 @@
-//! What the processes of a unit use: looked at now, and what lies between two moments.
+//! The resources that the processes of a unit use: looked at now, and between two moments.
 //!
 //! Owns the sums over processes and threads. A control group counts those too that ended in between.
 
@@ -59,7 +59,7 @@ fn heap(id: i32) -> Option<[f64; 3]> {
     Some(sums.map(|bytes| bytes as f64))
 }
 
-/// What was counted up to a moment.
+/// The counts up to a moment.
 pub struct Moment {
     at: Instant,
     group_cpu: Option<f64>,

@@ -14,7 +14,7 @@ pub struct Manager {
     pub limit: Duration,
 }
 
-/// What systemd says of a unit.
+/// systemd's account of a unit.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     pub load: String,

@@ -77,7 +77,7 @@ pub fn crossover(arguments: &Compare) -> Outcome {
     begin(arguments, &root, &manager)
 }
 
-/// What must hold before anything else is looked at.
+/// Checks what must hold before anything else is looked at.
 fn able(root: &Root, may_change: bool) -> Result<(), Failure> {
     if !systemd::is_running(root) {
         return Err(refused("systemd does not run here (there is no /run/systemd/system), so there are no services to compare".to_owned()));
@@ -132,7 +132,7 @@ fn begin(arguments: &Compare, root: &Root, manager: &Manager) -> Outcome {
 }
 
 fn resume(arguments: &Compare, root: &Root, manager: &Manager, mut state: State) -> Outcome {
-    // What was typed then holds.
+    // The arguments of the first start hold.
     let then = Compare {
         allocators: state.wanted.arms.clone(),
         sweep: state.wanted.sweep.clone(),
@@ -151,7 +151,7 @@ fn resume(arguments: &Compare, root: &Root, manager: &Manager, mut state: State)
     let names: Vec<String> = state.units.iter().map(|before| before.unit.clone()).collect();
     let mut services = services(root, manager, &names)?;
     for (service, before) in services.iter_mut().zip(&state.units) {
-        // What lies there now may be the run's own.
+        // The files that lie there now may be the run's own.
         service.before = before.files.clone();
     }
     let fitted = fitted(root, &services, &sides, state.wanted.library.as_deref())?;

@@ -1,4 +1,4 @@
-//! What a run found, for a reader, for programs and for a browser; and its plan.
+//! The findings of a run, for a reader, for programs and for a browser; and its plan.
 
 use super::arms::{Fitted, Side};
 use super::health::Health;
@@ -19,7 +19,7 @@ use vcm_measure::tree::Memory;
 use vcm_measure::trial::Trial;
 use vcm_report::{Column, Page, Part};
 
-/// What the chart of differences shows besides what is judged.
+/// The measures that the chart of differences shows besides the judged ones.
 const CHARTED: [&str; 6] =
     [verdict::EACH, "CPU time", "RSS", "write latency", "read latency", "minor faults"];
 /// Told with --all only.
@@ -154,7 +154,7 @@ fn about(state: &State, table: &Table) -> String {
     )
 }
 
-/// What to write for an arm under these units, and the proof that it took.
+/// The lines to write for an arm under these units, and the proof that they took.
 fn applied(state: &State, sides: &[Side], runs: &Runs) -> (String, String) {
     let units: Vec<&str> = state.units.iter().map(|before| before.unit.as_str()).collect();
     let first = units.first().copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who is on which arm in which period, and how long that is. Nothing here looks at the machine.
+//! The arm of each unit in each period, and how long that is. Nothing here looks at the machine.
 
 use crate::cli::compare::Services;
 use crate::say::{Failure, NOT_UNDERSTOOD};
@@ -8,7 +8,7 @@ use vcm_measure::crossover;
 
 /// So many pairs are planned for where nobody says how many periods.
 const PAIRS: usize = 12;
-/// What a daemon needs to warm up, where nobody says so and the period is long enough.
+/// The time that a daemon needs to warm up, where nobody says so and the period is long enough.
 const WASHOUT: Duration = Duration::from_secs(600);
 /// A year and more means a mistake.
 const MOST_PERIODS: usize = 10_000;
@@ -37,7 +37,7 @@ impl Schedule {
                 let washout = given.washout.unwrap_or(WASHOUT).as_secs_f64().max(1e-9);
                 let fits =
                     |cycles: &usize| given.length.as_secs_f64() / (*cycles * arms) as f64 >= 2.0 * washout;
-                // Where even one cycle is short the washout is, by default.
+                // If even one cycle is short, the washout is too, by default.
                 (1..=wanted).rev().find(fits).unwrap_or(if given.washout.is_some() {
                     1
                 } else {
@@ -73,7 +73,7 @@ impl Schedule {
         crossover::order(self.arms, unit + cycle).get(period % self.arms).copied().unwrap_or(0)
     }
 
-    /// What a unit's cycle is called among rounds.
+    /// The number of a unit's cycle among rounds.
     pub fn round(&self, unit: usize, period: usize) -> usize {
         period / self.arms * self.units + unit
     }

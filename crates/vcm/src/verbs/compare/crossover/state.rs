@@ -1,5 +1,5 @@
-//! What a run must know to be resumed, and to leave the units as they were: a file that is written whole and synced
-//! before each step that it tells of.
+//! The state that a run needs to be resumed, and to leave the units as they were: a file that is written whole and
+//! synced before each step that it tells of.
 
 use super::schedule::{Schedule, is_time};
 use crate::drop_in::File;
@@ -24,13 +24,13 @@ pub struct State {
     pub boot: String,
     pub wanted: Wanted,
     pub schedule: Schedule,
-    /// What Ceph complained of before.
+    /// Ceph's complaints before.
     pub health_before: Vec<String>,
     pub units: Vec<Before>,
     pub finished: Vec<Vec<Kept>>,
 }
 
-/// What was typed.
+/// The arguments that were typed.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Wanted {
     pub arms: Vec<String>,

@@ -66,7 +66,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     Verdict::of(seen)
 }
 
-/// Where it was set decides how it goes.
+/// The place where it was set decides how it goes.
 fn reset(daemon: &Daemon, settings: &Settings, name: &str) -> Vec<String> {
     let (label, kind) = (&daemon.label, daemon.role.ceph_kind());
     match settings.get(name).map(|set| set.origin).as_deref() {

@@ -16,7 +16,7 @@ pub const CHECK: Check = Check {
 
 fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let warnings = &daemon.setting_warnings;
-    // What is in effect is known from its memory too, a wrong name is not.
+    // Values in effect are known from its memory too, a wrong name is not.
     let is_start_known = daemon.environment.is_some() || daemon.process.was_privileged();
     if warnings.is_empty() && !is_start_known && daemon.settings.iter().any(|set| set.own.is_some()) {
         return Verdict::NotSeen("its environment".into());
@@ -33,7 +33,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     Verdict::of(seen.collect())
 }
 
-/// Where it is mended, before the restart that follows.
+/// The place where it is mended, before the restart that follows.
 fn place(daemon: &Daemon, warning: &str) -> String {
     let variable = warning.strip_prefix("vcmalloc: ").and_then(|words| words.split(':').next());
     match variable {

@@ -19,7 +19,7 @@ pub const CHECK: Check = Check {
     },
 };
 
-/// What newer versions keep for each thread whatever the bound.
+/// The share that newer versions keep for each thread whatever the bound.
 const LEAST_SHARE: u64 = 512 << 10;
 /// A setting that serves so many threads is worth proposing; more needs another allocator.
 const MOST_BOUND: u64 = 1 << 30;
