@@ -162,8 +162,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "the_fast_paths_stay_on_while_it_is_recorded",
-        "self.front.stop(self.closed(0).as_ptr().expose_provenance());\n            // Where that",
-        "// Where that",
+        "self.front.stop(self.closed(0).as_ptr().expose_provenance());\n            // If that",
+        "// If that",
         "the_fast_paths_are_off_while_it_lasts",
     ),
     core(

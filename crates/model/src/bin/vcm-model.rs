@@ -19,7 +19,7 @@ static OWN: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 /// Steps of a copied pattern, at most.
 const MOST_STEPS: usize = 4_000_000;
 const CHECKED: [&str; 6] = ["storage", "larson", "prodcons", "starve", "mixedlife", "large"];
-const STEPPED_PEERS: [&str; 4] = ["storage", "larson", "prodcons", "starve"];
+const STEPPED_PEERS: [&str; 3] = ["storage", "larson", "prodcons"];
 /// Of each run that the prediction is held against.
 const SECONDS: &str = "1";
 const PAIRS: usize = 5;
