@@ -151,8 +151,10 @@ fn run<T: DeserializeOwned>(
     copies: usize,
     library: Option<&Path>,
 ) -> Result<T> {
-    let mut command = Command::new(std::env::current_exe()?);
     let stepped = if mode == "pair" { STEPPED_OF_PEERS } else { STEPPED };
+    // Stepping through the bytes of large blocks would take hours: such a row has no lines.
+    let mut command = Command::new("timeout");
+    command.arg(if matches!(mode, "walk" | "pair") { "60" } else { "600" }).arg(std::env::current_exe()?);
     command.arg(mode).arg(trace).args([cpus, copies, stepped].map(|number| number.to_string()));
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
