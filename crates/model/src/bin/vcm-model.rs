@@ -26,11 +26,13 @@ const PAIRS: usize = 5;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|mode| mode == "page") {
-        return write_page(&arguments[1..]);
+    match arguments.first().map(String::as_str) {
+        Some("page") => return write_page(&arguments[1..], Missing::Counted),
+        Some("show") => return write_page(&arguments[1..], Missing::LeftOut),
+        _ => (),
     }
     let [mode, trace, cpus, copies, rest @ ..] = arguments.as_slice() else {
-        bail!("vcm-model page BUILT KEPT PAGE CPUS TRACES [PATTERN...]; `make model` runs it");
+        bail!("vcm-model page|show BUILT KEPT PAGE CPUS TRACES [PATTERN...]; `make model` runs it");
     };
     let (cpus, copies) = (number(cpus)?, number(copies)?);
     let stepped = rest.first().map_or(Ok(0), |steps| number(steps))?;
@@ -57,12 +59,19 @@ fn say(what: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
+/// Rows that are not kept from an earlier run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Counted,
+    LeftOut,
+}
+
 /// BUILT: where the programs are. KEPT: recorded patterns, and rows that are not counted again (take them
 /// away for that). PAGE: its tables are replaced, what stands before the first of them stays. CPUS: 2,8,64.
 /// TRACES: a folder of daemons' traces.
-fn write_page(arguments: &[String]) -> Result<()> {
+fn write_page(arguments: &[String], missing: Missing) -> Result<()> {
     let [built, kept, page, cpus, traces, only @ ..] = arguments else {
-        bail!("vcm-model page BUILT KEPT PAGE CPUS TRACES [PATTERN...]");
+        bail!("vcm-model page|show BUILT KEPT PAGE CPUS TRACES [PATTERN...]");
     };
     let places = Places { built: built.into(), kept: kept.into() };
     std::fs::create_dir_all(&places.kept)?;
@@ -70,8 +79,12 @@ fn write_page(arguments: &[String]) -> Result<()> {
     let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let mut rows = Vec::new();
     let mut take = |name: &str, cpus: usize, count: &dyn Fn() -> Result<Row>| {
+        let kept = places.kept.join(format!("{name}-on-{cpus}.json"));
+        if missing == Missing::LeftOut && !kept.exists() {
+            return;
+        }
         eprintln!("{name} on {cpus} CPUs");
-        match kept_or(&places.kept.join(format!("{name}-on-{cpus}.json")), count) {
+        match kept_or(&kept, count) {
             Ok(row) => rows.push(row),
             Err(why) => eprintln!("{name} on {cpus} CPUs is left out: {why:#}"),
         }
@@ -89,7 +102,7 @@ fn write_page(arguments: &[String]) -> Result<()> {
         }
     }
     let checks = checks(&places, &rows);
-    let peers = peers(&places, &is_wanted);
+    let peers = peers(&places, missing, &is_wanted);
     let page = Path::new(page);
     let before = std::fs::read_to_string(page).unwrap_or_default();
     let head = before.split("\n## ").next().unwrap_or_default().trim_end();
@@ -147,7 +160,7 @@ fn checks(places: &Places, rows: &[Row]) -> Option<Checks> {
     Some(Checks { machine, each })
 }
 
-fn peers(places: &Places, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Peer> {
+fn peers(places: &Places, missing: Missing, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Peer> {
     let mut libraries: Vec<(String, Option<PathBuf>)> = vec![("glibc".to_owned(), None)];
     let debian = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
     let packaged = [
@@ -173,6 +186,9 @@ fn peers(places: &Places, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Peer> {
         {
             eprintln!("two threads of {} on {allocator}", pattern.name);
             let kept = places.kept.join(format!("{}-of-{}.json", pattern.name, allocator.replace(", ", "-")));
+            if missing == Missing::LeftOut && !kept.exists() {
+                continue;
+            }
             match kept_or(&kept, &|| pattern.pair(places, library.as_deref())) {
                 Ok(seen) => {
                     peers.push(Peer { allocator: allocator.clone(), pattern: pattern.name.to_owned(), seen });
