@@ -12,8 +12,6 @@ enum As {
     Written,
     /// The optimiser makes other calls of it than its source does.
     Optimised,
-    /// As the text of the optimised program's own functions.
-    Assembly,
 }
 
 /// Builds an example of the crate as cargo builds a program's, in a folder of its own: the features are not those of the libraries.
@@ -34,11 +32,9 @@ fn built(name: &str, features: &str, target: Option<&str>, how: As) -> PathBuf {
     if let Some(target) = target {
         cargo.args(["--target", target]);
     }
-    match how {
-        As::Written => &mut cargo,
-        As::Optimised => cargo.args(["--", "-C", "opt-level=3"]),
-        As::Assembly => cargo.args(["--", "-C", "opt-level=3", "-C", "codegen-units=1", "--emit=asm,link"]),
-    };
+    if let As::Optimised = how {
+        cargo.args(["--", "-C", "opt-level=3"]);
+    }
     let built = cargo.output().expect("cargo");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     folder.join(target.unwrap_or("")).join("debug/examples").join(name)
@@ -116,28 +112,6 @@ fn rusts_collections_of_every_alignment_run_on_every_form_of_the_crate() {
         let text = output_of(&built("collections", features, None, how));
         assert_eq!(text, "all collections are kept\n", "{features} {how:?}");
     }
-}
-
-/// The compiler crashed in crates whose own functions had one (`crates/exports/src/rust.rs`).
-#[test]
-fn no_function_of_a_program_has_a_restartable_sequence_in_it() {
-    if machine::is_other() || library::is_foreign() {
-        return;
-    }
-    let program = built("collections", "stats,profile", None, As::Assembly);
-    let files = std::fs::read_dir(program.parent().expect("a folder")).expect("it can be read");
-    let assembly: Vec<PathBuf> = files
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|end| end == "s"))
-        .collect();
-    let texts = assembly.iter().map(|path| std::fs::read_to_string(path).expect("text"));
-    let (mut calls, mut sequences) = (0, 0);
-    for text in texts {
-        calls += text.matches("alloc").count();
-        sequences += text.matches("__rseq_cs").count();
-    }
-    assert!(calls > 0, "{assembly:?}");
-    assert_eq!(sequences, 0, "{assembly:?}");
 }
 
 #[test]

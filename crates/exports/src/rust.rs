@@ -22,13 +22,10 @@ pub use vcmalloc_core::heap::Stats;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vcmalloc;
 
-// Not inlined: a restartable sequence leaves its assembly by a label, and LLVM 22 crashes where it optimises some functions of a
-// program that such a sequence came into (the tests of crossbeam-channel and rayon, as released).
-//
 // SAFETY: blocks are of the size and alignment that are asked for, belong to nobody else until they are freed, and
 // nothing here unwinds.
 unsafe impl GlobalAlloc for Vcmalloc {
-    #[inline(never)]
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let fast = match layout.align() {
             ..=MIN_ALIGN => blocks().allocate_fast(layout.size()),
@@ -40,7 +37,7 @@ unsafe impl GlobalAlloc for Vcmalloc {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let address = block.expose_provenance();
         let names_alignment = cfg!(hardened) && layout.align() > MIN_ALIGN;
@@ -49,7 +46,7 @@ unsafe impl GlobalAlloc for Vcmalloc {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         pointer(undisturbed(|| match layout.align() {
             ..=MIN_ALIGN => blocks().allocate_zeroed(1, layout.size()),
@@ -57,7 +54,7 @@ unsafe impl GlobalAlloc for Vcmalloc {
         }))
     }
 
-    #[inline(never)]
+    #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let address = block.expose_provenance();
         pointer(undisturbed(|| {

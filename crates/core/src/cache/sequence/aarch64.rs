@@ -138,36 +138,41 @@ impl Front {
 
     #[inline(always)]
     pub fn push(&self, class: SizeClass, block: usize) -> bool {
+        // A value and no label of the function: see x86-64's.
+        let pushed: u32;
         // SAFETY: as in `pop`.
         unsafe {
             sequence!(
                 self,
                 class,
                 [
-                    begin!("{refused}", ""),
+                    begin!("{done}f", "mov {pushed:w}, wzr"),
                     "ldr {top:w}, [{word}]",
                     "ldr {other:w}, [{word}, #4]",
                     "cmp {top:w}, {other:w}",
-                    "b.hs {refused}",
+                    "b.hs {done}f",
                     "add {slab}, {slab}, {top}",
                     // The block freed last, or the one before it, once more: the slow path looks closer.
                     "ldr {other}, [{slab}]",
                     "cmp {other}, {block}",
-                    "b.eq {refused}",
+                    "b.eq {done}f",
                     "ldur {other}, [{slab}, #-8]",
                     "cmp {other}, {block}",
-                    "b.eq {refused}",
+                    "b.eq {done}f",
                     "str {block}, [{slab}, #8]",
                     "add {top:w}, {top:w}, #8",
                     "stlr {top:w}, [{word}]",
                     "{end}:",
+                    "mov {pushed:w}, #1",
+                    "{done}:",
                 ],
                 other = out(reg) _,
+                pushed = out(reg) pushed,
                 block = in(reg) block,
-                refused = label { return false },
+                done = const label::DONE,
             );
         }
-        true
+        pushed != 0
     }
 
     /// Fills `out` from the block put last on; returns how many.
