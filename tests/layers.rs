@@ -123,23 +123,6 @@ fn upward_lines_are_found_in_every_form() {
     assert!(may_use("central", "cache").is_err() && may_use("options", "os").is_err());
 }
 
-/// The compiler crashes in some programs whose own functions such an assembly was inlined into (`cache/sequence/x86_64.rs`).
-#[test]
-fn no_assembly_leaves_by_a_label_of_its_function() {
-    let files =
-        ["crates/core/src", "crates/exports/src"].map(|folder| rust_files(&repository().join(folder)));
-    let texts = files.iter().flatten().map(|file| (file, fs::read_to_string(file).expect("it can be read")));
-    let (mut assemblies, mut leaving) = (0, Vec::new());
-    for (file, text) in texts {
-        assemblies += text.matches("asm!(").count();
-        if text.contains("= label {") {
-            leaving.push(file);
-        }
-    }
-    assert!(assemblies > 10, "{assemblies}");
-    assert!(leaving.is_empty(), "{leaving:?}");
-}
-
 /// The list of locks (`base/locks.rs`) would not know a second lock of one rank, and a child might not have it right.
 #[test]
 fn each_rank_of_the_list_of_locks_has_one_mutex() {

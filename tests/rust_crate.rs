@@ -114,6 +114,14 @@ fn rusts_collections_of_every_alignment_run_on_every_form_of_the_crate() {
     }
 }
 
+/// The compiler crashes in some programs into which it was: `packaging/linking/rust` compiles such ones.
+#[test]
+fn the_function_that_allocates_is_not_inlined_into_programs() {
+    let source = library::repository().join("crates/exports/src/rust.rs");
+    let text = std::fs::read_to_string(source).expect("it can be read");
+    assert!(text.contains("#[inline(never)]\n    unsafe fn alloc(&self"));
+}
+
 #[test]
 fn the_hardened_crate_stops_what_unsafe_code_does_wrong() {
     if machine::is_other() || library::is_foreign() {

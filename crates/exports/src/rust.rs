@@ -25,7 +25,9 @@ pub struct Vcmalloc;
 // SAFETY: blocks are of the size and alignment that are asked for, belong to nobody else until they are freed, and
 // nothing here unwinds.
 unsafe impl GlobalAlloc for Vcmalloc {
-    #[inline]
+    // Not inlined: LLVM 22 crashes where it optimises some programs that the sequence of `pop` came into (the tests of crossbeam-channel,
+    // rayon and `alloc`, as released). Its reason is not known; the other functions do no harm.
+    #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let fast = match layout.align() {
             ..=MIN_ALIGN => blocks().allocate_fast(layout.size()),

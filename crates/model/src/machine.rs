@@ -19,9 +19,11 @@ pub struct OfMachine {
     pub among_many: f64,
 }
 
+#[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);
 
+#[derive(Default)]
 struct Table {
     turn: Line,
     lines: [Line; LINES],
@@ -36,8 +38,7 @@ pub fn measure() -> Result<OfMachine> {
 /// Nanoseconds of one turn, in which so many lines are changed that the other one changed: of the tenth of
 /// the windows that nothing disturbed.
 fn turns(lines: usize) -> Result<f64> {
-    const LINE: Line = Line(AtomicU64::new(0));
-    let (table, ready) = (Table { turn: LINE, lines: [LINE; LINES] }, AtomicUsize::new(0));
+    let (table, ready) = (Table::default(), AtomicUsize::new(0));
     let play = |me: u64, mut note: Box<dyn FnMut() + '_>| {
         ready.fetch_add(1, Ordering::Relaxed);
         while ready.load(Ordering::Relaxed) < 2 {

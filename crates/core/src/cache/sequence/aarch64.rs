@@ -138,41 +138,36 @@ impl Front {
 
     #[inline(always)]
     pub fn push(&self, class: SizeClass, block: usize) -> bool {
-        // A value and no label of the function: see x86-64's.
-        let pushed: u32;
         // SAFETY: as in `pop`.
         unsafe {
             sequence!(
                 self,
                 class,
                 [
-                    begin!("{done}f", "mov {pushed:w}, wzr"),
+                    begin!("{refused}", ""),
                     "ldr {top:w}, [{word}]",
                     "ldr {other:w}, [{word}, #4]",
                     "cmp {top:w}, {other:w}",
-                    "b.hs {done}f",
+                    "b.hs {refused}",
                     "add {slab}, {slab}, {top}",
                     // The block freed last, or the one before it, once more: the slow path looks closer.
                     "ldr {other}, [{slab}]",
                     "cmp {other}, {block}",
-                    "b.eq {done}f",
+                    "b.eq {refused}",
                     "ldur {other}, [{slab}, #-8]",
                     "cmp {other}, {block}",
-                    "b.eq {done}f",
+                    "b.eq {refused}",
                     "str {block}, [{slab}, #8]",
                     "add {top:w}, {top:w}, #8",
                     "stlr {top:w}, [{word}]",
                     "{end}:",
-                    "mov {pushed:w}, #1",
-                    "{done}:",
                 ],
                 other = out(reg) _,
-                pushed = out(reg) pushed,
                 block = in(reg) block,
-                done = const label::DONE,
+                refused = label { return false },
             );
         }
-        pushed != 0
+        true
     }
 
     /// Fills `out` from the block put last on; returns how many.

@@ -142,41 +142,34 @@ impl Front {
 
     #[inline(always)]
     pub fn push(&self, class: SizeClass, block: usize) -> bool {
-        // The way out is a value and no label of the function: LLVM 22 crashes where it optimises some functions of a program that
-        // an assembly with a label of theirs was inlined into (the tests of crossbeam-channel and rayon, as released).
-        let top: u32;
         // SAFETY: as in `pop`.
         unsafe {
             sequence!(
                 self,
                 class,
                 [
-                    nothing!("{top:e}"),
-                    begin!("{nothing}b"),
+                    begin!("{refused}"),
                     "lea {word}, [{slab} + {class} * 8]",
                     "mov {top:e}, [{word}]",
                     "cmp {top:e}, [{word} + 4]",
-                    "jae {nothing}b",
+                    "jae {refused}",
                     // The block freed last, or the one before it, once more: the slow path looks closer.
                     "cmp [{slab} + {top}], {block}",
-                    "je {nothing}b",
+                    "je {refused}",
                     "cmp [{slab} + {top} - 8], {block}",
-                    "je {nothing}b",
+                    "je {refused}",
                     "mov [{slab} + {top} + 8], {block}",
                     "add {top:e}, 8",
                     "mov [{word}], {top:e}",
                     "{end}:",
-                    "{done}:",
                 ],
-                top = out(reg) top,
+                top = out(reg) _,
                 word = out(reg) _,
                 block = in(reg) block,
-                done = const label::DONE,
-                nothing = const label::NOTHING,
+                refused = label { return false },
             );
         }
-        // No entry lies at the beginning of a slab.
-        top != 0
+        true
     }
 
     /// Fills `out` from the block put last on; returns how many.
