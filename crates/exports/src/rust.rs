@@ -25,8 +25,8 @@ pub struct Vcmalloc;
 // SAFETY: blocks are of the size and alignment that are asked for, belong to nobody else until they are freed, and
 // nothing here unwinds.
 unsafe impl GlobalAlloc for Vcmalloc {
-    // Not inlined: LLVM 22 crashes where it optimises some programs that the sequence of `pop` came into (the tests of crossbeam-channel,
-    // rayon and `alloc`, as released). Its reason is not known; the other functions do no harm.
+    // Not inlined: LLVM 22 crashes where it optimises some programs that this function came into (the tests of crossbeam-channel, rayon
+    // and `alloc`, as released), with the sequence or without it. The other functions do no harm.
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let fast = match layout.align() {
