@@ -67,7 +67,7 @@ const MEASURE: Floors = &[
 ];
 
 const MODEL: Floors = &[
-    &["ticks", "seen", "lines"],
+    &["ticks", "seen", "lines", "machine"],
     &["counts"],
     &["system", "tape"],
     &["stepper", "no_stepper"],
