@@ -119,16 +119,16 @@ fn bounds(rows: &[Row], page: &mut String) {
             continue;
         };
         let (near, far) = (row.model(NEAR), row.model(FAR));
+        // The lock that is first where lines come from far; where they are near, another one may be.
         let first = far.centres.first();
-        let at =
-            |model: &Model| model.centres.first().map_or(f64::INFINITY, |first| model.saturates_at(first));
+        let at = |model: &Model| {
+            let same =
+                model.centres.iter().find(|centre| first.is_some_and(|first| first.name == centre.name));
+            same.map_or(f64::INFINITY, |centre| model.saturates_at(centre))
+        };
+        let both = saturation(at(&near), at(&far));
         let first = first.map_or_else(|| "none".to_owned(), what);
-        let _ = writeln!(
-            page,
-            "| {name} | {} | {first} | {} |",
-            bounds.join(" | "),
-            saturation(at(&near), at(&far))
-        );
+        let _ = writeln!(page, "| {name} | {} | {first} | {both} |", bounds.join(" | "));
     }
 }
 
@@ -323,4 +323,35 @@ pub fn raw(rows: &[Row]) -> Vec<Raw<'_>> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::{Lock, Ran};
+
+    /// Held long and seldom, and held shortly and often: which one is first depends on how far lines come.
+    #[test]
+    fn both_numbers_of_a_row_are_of_the_lock_that_it_names() {
+        let lock = |name: &str, taken: u64, nanoseconds: f64| Lock {
+            name: name.to_owned(),
+            bytes: 0,
+            address: taken,
+            taken,
+            nanoseconds,
+            asked: 0.0,
+            asked_nanoseconds: 0.0,
+            aside: 0,
+            aside_nanoseconds: 0.0,
+        };
+        let ran = |nanoseconds| Ran { calls: 1000, nanoseconds, ..Ran::default() };
+        let counted = Ran { locks: vec![lock("long", 10, 6000.0), lock("often", 100, 1000.0)], ..ran(0.0) };
+        let (timed, nothing) = (ran(100_000.0), ran(0.0));
+        let row = Row { pattern: "p".to_owned(), cpus: DETAILS_AT, counted, timed, nothing, seen: None };
+        let (near, far) = (row.model(NEAR), row.model(FAR));
+        assert_eq!((near.centres[0].name.as_str(), far.centres[0].name.as_str()), ("long", "often"));
+        let expected = saturation(near.saturates_at(&near.centres[1]), far.saturates_at(&far.centres[0]));
+        let page = markdown(&[row], None, &[]);
+        assert!(page.contains(&format!("| often | {expected} |")), "{page}");
+    }
 }

@@ -197,3 +197,15 @@ pub(super) fn residency(address: usize, pages: &mut [u8]) -> bool {
     // SAFETY: there is one byte for each page asked for.
     unsafe { libc::mincore(ptr::without_provenance_mut(address), length, pages.as_mut_ptr()) == 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs ask for many more addresses than they write to.
+    #[test]
+    fn a_heap_may_have_a_tebibyte_of_addresses_whatever_memory_the_machine_has() {
+        assert!(address_budget() >= 1 << 40);
+        assert!(address_range() >= address_budget());
+    }
+}
