@@ -61,11 +61,11 @@ fn turns(lines: usize) -> Result<f64> {
     let mut windows = Vec::with_capacity(WINDOWS);
     let stood = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            let stood = stand_on(1);
+            let stood = pin_to(1);
             play(1, Box::new(|| {}));
             stood
         });
-        let stood = stand_on(0);
+        let stood = pin_to(0);
         let mut began = Instant::now();
         play(
             0,
@@ -81,7 +81,7 @@ fn turns(lines: usize) -> Result<f64> {
     Ok(windows[WINDOWS / 10])
 }
 
-fn stand_on(cpu: usize) -> bool {
+fn pin_to(cpu: usize) -> bool {
     // SAFETY: a set of CPUs is a plain structure, and 0 is this thread.
     unsafe {
         let mut cpus: libc::cpu_set_t = std::mem::zeroed();
