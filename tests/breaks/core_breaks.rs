@@ -54,8 +54,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_block_keeps_its_key_when_a_slow_path_hands_it_out",
-        "(self.without_key(class, block), zeroed)",
-        "(block, zeroed)",
+        "self.keys.leave(class, self.engine.take(class, bytes))",
+        "crate::policy::Keys::new().leave(class, self.engine.take(class, bytes))",
         "no_block_carries_a_key_to_the_program",
     ),
     core(
@@ -66,8 +66,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_block_with_its_key_is_taken_for_freed_at_once",
-        "&& self.looks_freed(class, block) {\n            return Ok(());",
-        "&& self.looks_freed(class, block) && block == 0 {\n            return Ok(());",
+        "&& self.keys.looks_freed(class, block) {\n            return Ok(());",
+        "&& self.keys.looks_freed(class, block) && block == 0 {\n            return Ok(());",
         "a_live_block_that_carries_its_key_is_freed_and_serves_again",
     ),
     core(
@@ -144,7 +144,7 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "realloc_in_place_does_not_look_for_the_key",
-        "&& !self.looks_freed(class, address) =>",
+        "&& !self.keys.looks_freed(class, address) =>",
         "=>",
         "a_freed_block_is_not_resized_in_place_either",
     ),

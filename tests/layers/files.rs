@@ -1,20 +1,11 @@
-//! The files of one folder in an order: each may call methods of, and name, only those below it.
+//! Calls and names between the files of one folder, and the circles in them.
 //!
 //! A type whose methods are spread over many files has no imports between them, so a circle of calls is seen only
 //! here: `self.name(` and `Self::name` are looked up among the methods of the type whose `impl` they stand in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
-
-/// A folder's files, without `.rs`, from the bottom to the top, with spaces between. A folder in it stands for all of its files. Its root,
-/// `mod`, may name the types of all others: it puts them together.
-pub struct Order {
-    pub folder: &'static str,
-    /// How the crate names the folder.
-    pub module: &'static str,
-    pub files: &'static str,
-}
 
 /// A file's place in the folder and its text, as far as it is not for tests.
 pub struct Source {
@@ -34,52 +25,70 @@ struct Taken {
 pub fn sources(files: &[std::path::PathBuf], folder: &Path) -> Vec<Source> {
     let read = |file: &std::path::PathBuf| {
         let name = file.strip_prefix(folder).ok()?.with_extension("").to_str()?.to_string();
-        let is_test = name.split('/').any(|part| part == "tests" || part.ends_with("_tests"));
-        (!is_test).then(|| Source { name, text: code_of(&fs::read_to_string(file).unwrap()) })
+        (!is_test(file)).then(|| Source { name, text: code_of(&fs::read_to_string(file).unwrap()) })
     };
     files.iter().filter_map(read).collect()
 }
 
-/// The faults of the order, a line each: a file without a place, a place without a file, a step upward.
-pub fn problems(order: &Order, sources: &[Source]) -> Vec<String> {
-    let place = |name: &str| {
-        let mut files = order.files.split_whitespace();
-        files.clone().position(|file| name == file).or_else(|| files.position(|file| is_in(name, file)))
+/// Whether a file is compiled for tests only.
+pub fn is_test(file: &Path) -> bool {
+    let part = |part: std::path::Component| {
+        let part = part.as_os_str().to_string_lossy();
+        let name = part.strip_suffix(".rs").unwrap_or(&part);
+        name == "tests" || name.ends_with("_tests")
     };
-    let mut found: Vec<String> = order
-        .files
-        .split_whitespace()
-        .filter(|file| !sources.iter().any(|source| is_in(&source.name, file)))
-        .map(|file| format!("{}: there is no {file}", order.folder))
-        .collect();
+    file.components().skip_while(|part| part.as_os_str() != "src").any(part)
+}
+
+/// The circles among the files of a folder, a line each: which file takes what from which, all the way round. The root of a
+/// folder may name the types of all others: it puts them together. `module`: how the crate names the folder.
+pub fn circles(module: &str, sources: &[Source]) -> Vec<String> {
     let methods = methods_of(sources);
     let exports = exports_of(sources);
+    let mut arrows: BTreeMap<&str, Vec<(String, String)>> = BTreeMap::new();
     for source in sources {
         let mut taken = calls_in(source, &methods);
         if !is_root(&source.name) {
-            taken.extend(names_in(source, order, &exports, sources));
+            taken.extend(names_in(source, module, &exports, sources));
         }
-        let Some(own) = place(&source.name) else {
-            if !taken.is_empty() || methods.values().flatten().any(|(name, _)| *name == source.name) {
-                found.push(format!("{}/{}.rs has no place in the order", order.folder, source.name));
-            }
-            continue;
-        };
-        taken.sort_by_key(|taken| taken.line);
         for Taken { line, what, from } in taken {
-            let is_upward = |name: &String| place(name).is_some_and(|other| other > own);
-            if from.iter().all(is_upward) {
-                let from = from.join(" or ");
-                let name = &source.name;
-                found.push(format!("{}/{name}.rs:{line}: {what} is of {from}, above it", order.folder));
+            // A method that several files have may be of any of them.
+            if let [from] = from.as_slice() {
+                let words = format!("{}.rs:{line} takes {what} from {from}.rs", source.name);
+                arrows.entry(&source.name).or_default().push((from.clone(), words));
             }
+        }
+    }
+    let mut found = Vec::new();
+    for source in sources {
+        // A circle is told once, at the first of its files.
+        if let Some(way) =
+            way_round(&source.name, &arrows).filter(|way| way.iter().all(|(at, _)| *at >= source.name))
+        {
+            let steps: Vec<String> = way.into_iter().map(|(_, words)| words).collect();
+            found.push(format!("{module}: {}", steps.join(", ")));
         }
     }
     found
 }
 
-fn is_in(name: &str, file: &str) -> bool {
-    name == file || name.strip_prefix(file).is_some_and(|rest| rest.starts_with('/') && file != "mod")
+/// The shortest way from a file back to it.
+fn way_round(start: &str, arrows: &BTreeMap<&str, Vec<(String, String)>>) -> Option<Vec<(String, String)>> {
+    let mut ways: VecDeque<Vec<(String, String)>> = VecDeque::from([vec![]]);
+    let mut seen = BTreeSet::new();
+    while let Some(way) = ways.pop_front() {
+        let at = way.last().map_or(start, |(at, _)| at.as_str());
+        for step in arrows.get(at).into_iter().flatten() {
+            let longer = way.iter().cloned().chain([step.clone()]).collect();
+            if step.0 == start {
+                return Some(longer);
+            }
+            if seen.insert(step.0.clone()) {
+                ways.push_back(longer);
+            }
+        }
+    }
+    None
 }
 
 fn is_root(name: &str) -> bool {
@@ -87,7 +96,7 @@ fn is_root(name: &str) -> bool {
 }
 
 /// The text with as many lines, but without comments and without what is compiled for tests only.
-fn code_of(text: &str) -> String {
+pub fn code_of(text: &str) -> String {
     let (mut code, mut skipped, mut of_tests) = (String::new(), false, false);
     for line in text.lines() {
         let opens = of_tests && line.contains('{') && !line.ends_with("}");
@@ -204,7 +213,7 @@ fn exports_of(sources: &[Source]) -> HashMap<(String, String), String> {
 /// The parts of the folder that a file names by a path, in a `use` or elsewhere.
 fn names_in(
     source: &Source,
-    order: &Order,
+    module: &str,
     exports: &HashMap<(String, String), String>,
     sources: &[Source],
 ) -> Vec<Taken> {
@@ -213,7 +222,7 @@ fn names_in(
     let starts = [
         ("super::super::".to_string(), grandparent),
         ("super::".to_string(), parent),
-        (format!("{}::", order.module), ""),
+        (format!("{module}::"), ""),
     ];
     let mut taken = Vec::new();
     for (start, folder) in &starts {
@@ -302,7 +311,7 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 #[test]
-fn upward_calls_and_names_are_found_in_every_form() {
+fn calls_and_names_and_their_circles_are_found_in_every_form() {
     let source = |name: &str, text: &str| Source { name: name.to_string(), text: code_of(text) };
     let all = [
         source(
@@ -321,22 +330,24 @@ fn upward_calls_and_names_are_found_in_every_form() {
             "names",
             "use super::Kind;\nuse crate::part::{Both, high::{Kind}};\nlet x = super::high::f();\nuse crate::other::high;\n",
         ),
-        source("stray", "impl Both {\n    fn stray(&self) {}\n}\n"),
     ];
-    let order = |files| Order { folder: "part", module: "crate::part", files };
-    let upward = |from: &str, lines: &[(usize, &str)]| -> Vec<String> {
-        lines
-            .iter()
-            .map(|(line, what)| format!("part/{from}.rs:{line}: {what} is of high, above it"))
-            .collect()
-    };
-    let mut expected = vec!["part: there is no gone".to_string()];
-    expected.extend(upward("low", &[(4, "Both::high"), (5, "Both::high"), (7, "Both::high")]));
-    expected.extend(upward("names", &[(1, "Kind"), (2, "high::Kind"), (3, "high::f")]));
-    expected.push("part/stray.rs has no place in the order".to_string());
-    assert_eq!(problems(&order("mod gone low names high"), &all), expected);
     assert_eq!(
-        problems(&order("mod high low names stray"), &all),
-        ["part/high.rs:1: low::Thing is of low, above it", "part/high.rs:4: Both::low is of low, above it"]
+        circles("crate::part", &all),
+        ["crate::part: high.rs:4 takes Both::low from low.rs, low.rs:4 takes Both::high from high.rs",]
     );
+    let taken = |name: &str| {
+        let (methods, exports) = (methods_of(&all), exports_of(&all));
+        let source = all.iter().find(|source| source.name == name).unwrap();
+        let mut taken = calls_in(source, &methods);
+        taken.extend(names_in(source, "crate::part", &exports, &all));
+        taken.sort_by_key(|taken| taken.line);
+        taken.into_iter().map(|taken| (taken.line, taken.what, taken.from.join(" "))).collect::<Vec<_>>()
+    };
+    let of_high = |lines: &[(usize, &str)]| -> Vec<(usize, String, String)> {
+        lines.iter().map(|(line, what)| (*line, what.to_string(), "high".to_string())).collect()
+    };
+    let mut low = of_high(&[(4, "Both::high"), (5, "Both::high"), (7, "Both::high")]);
+    low.insert(0, (3, "Both::root".to_string(), "mod".to_string()));
+    assert_eq!(taken("low"), low);
+    assert_eq!(taken("names"), of_high(&[(1, "Kind"), (2, "high::Kind"), (3, "high::f")]));
 }

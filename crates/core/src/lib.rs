@@ -1,8 +1,12 @@
 //! The core of vcmalloc: a heap whose caches belong to virtual CPUs.
 //!
 //! ```text
-//!  heap       composition root: owns one of each layer below
-//!  watch      samples: guarded blocks, the live profile
+//!  hardened   the hardened policy: a heap that checks each block at each step
+//!  heap       composition root: the calls, through policy and observers into the engine
+//!  observe    observers: the live profile, probes, recordings
+//!  engine     blocks from caches and pages; the frame of slow paths; fork, signal handlers, the end for a misuse
+//!  policy     keys in freed blocks
+//!  sources    blocks in no span: guarded samples, blocks of no bytes, emergency memory
 //!  upkeep     what goes back to the system, and when; limits
 //!  cache      front: one slab of arrays for each virtual CPU
 //!  central    middle: transfer arrays and lists of spans, for each class
@@ -35,10 +39,8 @@ pub mod central {
     mod transfer;
 }
 #[cfg(loom)]
-pub mod heap {
-    mod process {
-        mod found;
-    }
+pub mod engine {
+    mod found;
 }
 #[cfg(loom)]
 pub mod os {
@@ -59,9 +61,15 @@ pub mod central;
 #[cfg(not(loom))]
 pub mod class;
 #[cfg(not(loom))]
+pub mod engine;
+#[cfg(not(loom))]
+pub mod hardened;
+#[cfg(not(loom))]
 pub mod heap;
 #[cfg(not(loom))]
 pub mod large;
+#[cfg(not(loom))]
+pub mod observe;
 #[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]
@@ -69,6 +77,8 @@ pub mod os;
 #[cfg(not(loom))]
 pub mod pages;
 #[cfg(not(loom))]
-pub mod upkeep;
+pub mod policy;
 #[cfg(not(loom))]
-pub mod watch;
+pub mod sources;
+#[cfg(not(loom))]
+pub mod upkeep;

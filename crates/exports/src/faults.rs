@@ -5,9 +5,9 @@ use super::{Blocks, actions, blocks, heap, unwind};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use vcmalloc_core::base::fault::Access;
+use vcmalloc_core::base::stack::Stack;
 use vcmalloc_core::options::OptionId;
 use vcmalloc_core::os::Interrupted;
-use vcmalloc_core::watch::Stack;
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 

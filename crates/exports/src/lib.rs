@@ -95,7 +95,7 @@ use vcmalloc_core::os::Linux;
 #[cfg(not(hardened))]
 type Policy = Heap<Linux>;
 #[cfg(hardened)]
-type Policy = vcmalloc_core::heap::Hardened<Linux>;
+type Policy = vcmalloc_core::hardened::Hardened<Linux>;
 
 #[cfg(not(hardened))]
 const BEFORE_GUARDS: Option<fn()> = Some(faults::catch);

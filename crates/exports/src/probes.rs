@@ -5,7 +5,7 @@
 //! Each is a function of its own that does nothing: a tracer reads the arguments where the calling convention has them.
 
 use core::sync::atomic::AtomicU16;
-use vcmalloc_core::watch::Probes;
+use vcmalloc_core::observe::Probes;
 
 /// How many tracers are attached, of both probes. The system counts here, in the memory of a page of the file that is
 /// mapped writable: so it is data, though it is 0.

@@ -10,7 +10,7 @@
 mod ages;
 mod clock;
 mod drain;
-#[path = "../../core/src/watch/recording/layout.rs"]
+#[path = "../../core/src/observe/recording/layout.rs"]
 #[allow(dead_code, reason = "the recorded process uses the rest")]
 mod layout;
 mod memory;

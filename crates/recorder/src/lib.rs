@@ -16,7 +16,7 @@
 #![cfg_attr(panic = "abort", no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
-#[path = "../../core/src/watch/recording/layout.rs"]
+#[path = "../../core/src/observe/recording/layout.rs"]
 #[allow(dead_code, reason = "the tool and the core use the rest")]
 mod layout;
 mod malloc;

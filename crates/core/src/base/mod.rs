@@ -10,6 +10,7 @@ pub mod locks;
 pub mod memory;
 pub mod noted;
 pub mod place;
+pub mod stack;
 pub mod sync;
 pub mod text;
 #[cfg(not(loom))]
@@ -17,6 +18,19 @@ pub mod ticks;
 
 /// The page size that structures are laid out for; the system's may be larger.
 pub const PAGE_BYTES: usize = 4096;
+
+/// Memory that a block is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fresh {
+    /// 0 where there is none.
+    pub address: usize,
+    /// It is known to read as zeros.
+    pub zeroed: bool,
+}
+
+impl Fresh {
+    pub const NONE: Fresh = Fresh { address: 0, zeroed: false };
+}
 
 #[inline(always)]
 pub const fn round_up(value: usize, to: usize) -> usize {

@@ -5,6 +5,7 @@ use super::slab_cache::SlabCache;
 use super::tables::WORD;
 use super::worth::{Miss, count_miss, moved_at_once, note_underflow};
 use super::{Below, Cache};
+use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::class::{MOST_BATCH, SizeClass};
@@ -103,9 +104,8 @@ impl<O: Os> Cache<O> {
         Ok(*first)
     }
 
-    /// A free block that is to read as zeros, and whether it is known to. One at a time: in a cache
-    /// it would not be known any more.
-    pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> (usize, bool) {
+    /// A free block that is to read as zeros. One at a time: in a cache it would not be known any more.
+    pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> Fresh {
         let cached = self.with_slab_cache(below.os, |cache| {
             cache.map_or(0, |cache| {
                 let block = cache.pop(class);
@@ -116,7 +116,10 @@ impl<O: Os> Cache<O> {
                 block
             })
         });
-        if cached != 0 { (cached, false) } else { below.central.take_one(below.os, below.pages, class) }
+        if cached != 0 {
+            return Fresh { address: cached, zeroed: false };
+        }
+        below.central.take_one(below.os, below.pages, class)
     }
 
     /// Takes a block for which the fast path found no place.

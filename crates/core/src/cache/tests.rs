@@ -189,7 +189,7 @@ fn a_class_of_calloc_gets_room_for_its_swings_too() {
         whole.os.clock.store(swing * 10_000, std::sync::atomic::Ordering::Relaxed);
         let blocks: Vec<_> = (0..200)
             .map(|_| match whole.cache.front.pop(class) {
-                0 => whole.cache.refill_zeroed(whole.below(), class).0,
+                0 => whole.cache.refill_zeroed(whole.below(), class).address,
                 block => block,
             })
             .collect();

@@ -15,7 +15,7 @@
 //!   in which a thread cannot be registered whose creator was, so an area that a new thread inherits from an
 //!   old one is a registered one again. A thread that takes back its registration itself, and goes on
 //!   allocating, breaks this rule.
-//! - A freed block of up to 64 bytes carries a key (`heap::paths::keyed`), stored and cleared inside the sequences: an interrupted
+//! - A freed block of up to 64 bytes carries a key (`policy::keys`), stored and cleared inside the sequences: an interrupted
 //!   one may leave a free block without its key, or a live one with it, and both are harmless.
 //! - A sequence may end in one store only, and these two have one descriptor: they end in the same
 //!   instruction.

@@ -2,6 +2,7 @@
 
 use super::Central;
 use super::lists::Taken;
+use crate::base::Fresh;
 use crate::base::chance::next_random;
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
@@ -82,20 +83,21 @@ impl<O: Os> Central<O> {
         taken
     }
 
-    /// One free block, 0 where there is no memory, and whether it is known to read as zeros.
-    pub fn take_one(&self, os: &O, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
+    /// One free block.
+    pub fn take_one(&self, os: &O, pages: &Pages<O>, class: SizeClass) -> Fresh {
         let mut one = [0];
         if let (1, [block]) = (self.array(os, class).take(&mut one), one) {
-            return (block, false);
+            return Fresh { address: block, zeroed: false };
         }
         let mut held = self.class(class).spans.lock();
         loop {
-            match held.take_one(pages, class) {
-                (0, _) => match self.open_span(os, pages, class, held) {
-                    Some(new) => held = new,
-                    None => return (0, false),
-                },
-                block => return block,
+            let block = held.take_one(pages, class);
+            if block.address != 0 {
+                return block;
+            }
+            match self.open_span(os, pages, class, held) {
+                Some(new) => held = new,
+                None => return Fresh::NONE,
             }
         }
     }

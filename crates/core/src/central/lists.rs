@@ -4,6 +4,7 @@
 //! The system is never asked with the lock of a class in hand. A span that a thread opens, or whose pages it gives back,
 //! is *away* meanwhile: in no list, so that nobody takes its blocks; blocks freed there come to it as ever.
 
+use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::locks::{Rank, Ranked};
 use crate::base::ticks::{Tick, Ticks};
@@ -80,15 +81,15 @@ impl SpanLists {
         Taken { blocks: count, reached }
     }
 
-    /// One free block, 0 where there is none, and whether it is known to read as zeros.
-    pub fn take_one<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass) -> (usize, bool) {
-        let Some(id) = self.fullest() else { return (0, false) };
+    /// One free block.
+    pub fn take_one<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass) -> Fresh {
+        let Some(id) = self.fullest() else { return Fresh::NONE };
         let zeroed = pages.span(id).next_reads_zero();
         let mut one = [0];
         // The fullest span serves, so this is the block that was looked at.
         self.take(pages, class, &mut one);
-        let [block] = one;
-        (block, zeroed)
+        let [address] = one;
+        Fresh { address, zeroed }
     }
 
     fn fullest(&self) -> Option<SpanId> {

@@ -210,14 +210,14 @@ fn single_blocks_are_other_blocks_and_zero_as_long_as_nobody_had_them() {
     let class = SizeClass::for_small(4096);
     let one = || middle.central.take_one(&middle.os, &middle.pages, class);
     let [first, second] = [one(), one()];
-    assert!(first.1 && second.1 && first.0 != second.0);
-    assert_eq!(middle.pages.class_of(second.0), class);
-    middle.give(class, &[first.0]).unwrap();
-    assert_eq!(one(), (first.0, false), "from the array");
-    middle.central.give_to_spans(&middle.pages, class, &[second.0]).unwrap();
-    assert_eq!(one(), (second.0, false), "from its span");
+    assert!(first.zeroed && second.zeroed && first.address != second.address);
+    assert_eq!(middle.pages.class_of(second.address), class);
+    middle.give(class, &[first.address]).unwrap();
+    assert_eq!(one(), crate::base::Fresh { zeroed: false, ..first }, "from the array");
+    middle.central.give_to_spans(&middle.pages, class, &[second.address]).unwrap();
+    assert_eq!(one(), crate::base::Fresh { zeroed: false, ..second }, "from its span");
     middle.os.refuse_after(Request::MapAt, 0);
-    while one().0 != 0 {}
+    while one().address != 0 {}
     middle.verify();
 }
 

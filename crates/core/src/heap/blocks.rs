@@ -7,8 +7,8 @@
 use super::Heap;
 use crate::base::fault::{Access, Maker, Misuse};
 use crate::class::MIN_ALIGN;
+use crate::observe::layout::Kind;
 use crate::os::Os;
-use crate::watch::layout::Kind;
 
 pub trait Blocks {
     type Os: Os;
@@ -227,6 +227,6 @@ impl<O: Os> Blocks for Heap<O> {
     fn check_copy(&self, _: usize, _: usize) {}
 
     fn explain(&self, address: usize, access: Access) -> Option<Misuse> {
-        self.empties.owns(address).then(|| self.empties.meaning_of(address, access))
+        self.sources.empties.owns(address).then(|| self.sources.empties.meaning_of(address, access))
     }
 }

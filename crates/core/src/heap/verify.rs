@@ -36,9 +36,9 @@ impl<O: Os> Heap<O> {
         };
         self.pages.each_reservation(&mut note);
         self.cache.each_mapping(&mut note);
-        self.emergency.each_mapping(&mut note);
+        self.sources.emergency.each_mapping(&mut note);
         self.profile.each_reservation(&mut note);
-        self.guards.each_reservation(&mut note);
+        self.sources.guards.each_reservation(&mut note);
         let (start, bytes) = self.probing.mapping();
         note(start, bytes);
         self.central.each_mapping(&mut note);
@@ -48,9 +48,14 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Goes into a slow path, and stays there until the value is dropped.
+    pub(crate) fn enter_for_test(&self) -> Option<impl Sized> {
+        self.engine.enter_slow_path(self)
+    }
+
     /// Takes every lock of the heap, inside a slow path, as threads that stay in the parent may have them.
     pub fn hold_for_test(&self) {
-        core::mem::forget(self.enter_slow_path());
+        core::mem::forget(self.enter_for_test());
         Rank::ALL.into_iter().for_each(|rank| self.each_lock(rank, &mut |lock| lock.hold()));
     }
 
@@ -65,7 +70,7 @@ impl<O: Os> Heap<O> {
         take(&self.starting);
         take(&self.upkeep.relieving);
         self.profile.each_lock(&mut take);
-        self.guards.each_lock(&mut take);
+        self.sources.guards.each_lock(&mut take);
         self.cache.each_lock(&mut take);
         self.central.each_lock(&mut take);
         self.pages.each_lock(&mut take);
@@ -82,6 +87,6 @@ impl<O: Os> Heap<O> {
     /// No other thread uses the heap.
     pub unsafe fn repair_for_test(&self) {
         // SAFETY: by the caller's promise.
-        unsafe { self.repair(!self.is_inside()) };
+        unsafe { self.engine.repair(self, !self.is_inside()) };
     }
 }

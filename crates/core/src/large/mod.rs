@@ -5,6 +5,7 @@
 
 mod zeros;
 
+use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::class::{SizeClass, UNIT_BYTES, UNIT_SHIFT};
@@ -33,13 +34,6 @@ pub struct Large {
     /// Addresses that were freed last: a second free of one of them is told from one of any address.
     freed: [AtomicUsize; REMEMBERED],
     frees: AtomicUsize,
-}
-
-/// A new large block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fresh {
-    pub address: usize,
-    pub zeroed: bool,
 }
 
 /// Units for a request; none where the count does not fit.

@@ -1,7 +1,8 @@
 //! The zeros of `calloc`, for the least memory and the fewest page faults: pages in memory are written, missing ones are
 //! left to the system.
 
-use super::{Fresh, Large};
+use super::Large;
+use crate::base::Fresh;
 use crate::base::round_up;
 use crate::class::LARGEST_BYTES;
 use crate::os::Os;

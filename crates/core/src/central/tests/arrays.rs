@@ -149,7 +149,7 @@ fn each_domain_has_arrays_of_its_own_and_takes_from_others_before_the_heap_grows
     assert_eq!(middle.give(class, &others), Ok(()));
     assert!(others.iter().all(|block| middle.central.transfers(class, *block)));
     run_in(7);
-    let (one, _) = middle.central.take_one(&middle.os, &middle.pages, class);
+    let one = middle.central.take_one(&middle.os, &middle.pages, class).address;
     assert!(!others.contains(&one), "nothing is left in this one, and there are free blocks in spans");
     middle.give(class, &[one]).unwrap();
     let taken = middle.central.budget.taken();

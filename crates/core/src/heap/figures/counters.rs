@@ -146,19 +146,19 @@ impl<O: Os> Heap<O> {
             }
         };
         self.central.each_mapping(&mut take_made);
-        let [_, slots] = self.guards.mappings();
-        let others = [slots, self.probing.mapping(), self.empties.notes()];
+        let [_, slots] = self.sources.guards.mappings();
+        let others = [slots, self.probing.mapping(), self.sources.empties.notes()];
         others.into_iter().for_each(|(start, bytes)| take_made(start, bytes));
     }
 
     /// Bytes of the pages that guarded blocks have, in memory or not.
     pub fn guarded_live(&self) -> u64 {
-        self.inside(|| self.guards.stats().bytes).unwrap_or_default()
+        self.inside(|| self.sources.guards.stats().bytes).unwrap_or_default()
     }
 
     /// Bytes of guarded blocks' pages that are in memory.
     pub fn guarded_bytes(&self) -> u64 {
-        match self.guards.mappings() {
+        match self.sources.guards.mappings() {
             [(_, 0), _] => 0,
             [(arena, bytes), _] => self.resident(arena, bytes),
         }
@@ -168,8 +168,8 @@ impl<O: Os> Heap<O> {
     pub fn owns(&self, address: usize) -> bool {
         self.pages.class_of(address) != SizeClass::NONE
             || self.is_guarded(address)
-            || self.empties.owns(address)
-            || self.emergency.bytes_of(address).is_some()
+            || self.sources.empties.owns(address)
+            || self.sources.emergency.bytes_of(address).is_some()
     }
 
     /// Calls `take` for every span and every free part, with no lock held: `take` may use the heap.

@@ -9,7 +9,8 @@
 
 use crate::base::sync::Ordering;
 use crate::class::{SizeClass, UNIT_BYTES};
-use crate::heap::{Heap, READY};
+use crate::engine::READY;
+use crate::heap::Heap;
 use crate::os::Os;
 use crate::pages::Mapping;
 use core::num::NonZeroU64;
@@ -153,7 +154,7 @@ impl<O: Os> Heap<O> {
 
     #[inline(never)]
     fn add_blocks(&self, stats: &mut Stats) {
-        let guards = self.guards.stats();
+        let guards = self.sources.guards.stats();
         let large = self.pages.stats().large.requested.saturating_sub(self.quarantined.large().requested);
         let mut requested = large + guards.requested;
         let tiers =

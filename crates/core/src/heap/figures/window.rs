@@ -6,13 +6,15 @@ use crate::base::place::{Place, Places};
 use crate::cache::{Cache, array_bases};
 use crate::central::Central;
 use crate::class::{CLASS_COUNT, TABLE_LEN, shape_of_index};
-use crate::heap::process::Orders;
-use crate::heap::{Heap, READY, Requested};
+use crate::engine::{READY, Requested};
+use crate::heap::Heap;
+use crate::heap::orders::Orders;
+use crate::observe::{Probing, Profile, Recording};
 use crate::options::Options;
 use crate::os::Os;
 use crate::pages::Pages;
+use crate::sources::Guards;
 use crate::upkeep::Upkeep;
-use crate::watch::{Guards, Probing, Profile, Recording};
 use core::mem::offset_of;
 
 pub const MAGIC: [u8; 8] = *b"vcm-wndw";
@@ -104,23 +106,23 @@ impl Window {
 
 impl<O: Os> Heap<O> {
     const PLACES: &'static Places = &{
-        let (requested, each) = (offset_of!(Self, requested), (size_of::<Requested>(), TABLE_LEN));
+        let (requested, each) = (offset_of!(Self, engine.requested), (size_of::<Requested>(), TABLE_LEN));
         let list = Places::new()
-            .one("heap.state", 4, offset_of!(Self, state))
+            .one("heap.state", 4, offset_of!(Self, engine.state))
             .constant("heap.state_ready", READY as usize)
             .many("class.requested_bytes", 8, requested + offset_of!(Requested, bytes), each)
             .many("class.requests", 8, requested + offset_of!(Requested, count), each);
-        let list = Pages::<O>::places(list, offset_of!(Self, pages));
-        let list = Central::<O>::places(list, offset_of!(Self, central));
-        let list = Cache::<O>::places(list, offset_of!(Self, cache));
-        let list = Upkeep::<O>::places(list, offset_of!(Self, upkeep));
-        let list = Guards::<O>::places(list, offset_of!(Self, guards));
+        let list = Pages::<O>::places(list, offset_of!(Self, engine.pages));
+        let list = Central::<O>::places(list, offset_of!(Self, engine.central));
+        let list = Cache::<O>::places(list, offset_of!(Self, engine.cache));
+        let list = Upkeep::<O>::places(list, offset_of!(Self, engine.upkeep));
+        let list = Guards::<O>::places(list, offset_of!(Self, engine.sources.guards));
         let list = Profile::<O>::places(list, offset_of!(Self, profile));
         let list = Probing::places(list, offset_of!(Self, probing));
         let list = Orders::places(list, offset_of!(Self, orders));
         let list = Recording::places(list, offset_of!(Self, recording));
         let list = Quarantined::places(list, offset_of!(Self, quarantined));
-        Options::places(list, offset_of!(Self, options))
+        Options::places(list, offset_of!(Self, engine.options))
     };
 }
 
@@ -263,7 +265,7 @@ mod tests {
         let tables = reader.place("cache.tables_at").offset + slots * reader.place("cache.slot_bytes").offset;
         named += tables.next_multiple_of(1 << 16);
         // Not counted by a reader outside: a page for each 2,048 blocks of no bytes.
-        named += heap.empties.notes().1 as u64;
+        named += heap.sources.empties.notes().1 as u64;
         let mut told = 0;
         heap.each_metadata(|_, bytes| told += bytes as u64);
         assert_eq!(named, told);

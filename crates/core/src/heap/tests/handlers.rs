@@ -47,7 +47,7 @@ fn the_child_of_a_handler_is_put_right_without_waiting_for_a_lock() {
     heap.inside(|| {
         witness::taken(Fake::mark, Rank::State);
         // SAFETY: nobody else uses the heap.
-        unsafe { heap.repair(false) };
+        unsafe { heap.engine.repair(&*heap, false) };
         witness::left(Fake::mark, Rank::State);
     });
     heap.free(heap.allocate(100));

@@ -1,8 +1,8 @@
 use crate::base::memory::{fill, holds};
 use crate::heap::*;
+use crate::observe::Probes;
 use crate::os::Linux;
 use crate::os::fake::Fake;
-use crate::watch::Probes;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const HOOKS: Hooks = Hooks { before_guards: Some(|| ()), unwind: |_| 0 };
@@ -107,7 +107,8 @@ fn what_realloc_leaves_where_it_is_counts_as_freed_and_allocated() {
 
 #[test]
 fn a_hardened_heap_knows_its_samples_where_they_lie_and_forgets_freed_ones() {
-    use crate::heap::{Blocks, Hardened};
+    use crate::hardened::Hardened;
+    use crate::heap::Blocks;
     let heap = Box::new(Hardened::with_hooks(Fake::default(), Hooks { before_guards: None, unwind: |_| 0 }));
     let before = heap.allocate(64);
     assert!(heap.heap().start_profile(1) && heap.heap().is_profiling());
@@ -127,7 +128,7 @@ fn a_hardened_heap_knows_its_samples_where_they_lie_and_forgets_freed_ones() {
     heap.free(before);
 
     // A signal handler interrupts a slow path, which may hold the lock of the profile.
-    let entry = heap.heap().enter_slow_path();
+    let entry = heap.heap().enter_for_test();
     heap.free(blocks[0]);
     let unseen = heap.allocate(100);
     drop(entry);

@@ -254,7 +254,7 @@ fn a_handler_inside_the_heap_leaves_it_to_the_thread_that_it_interrupted() {
     aim(&heap, &file);
     heap.set_option(b"hard_limit", b"16M").unwrap();
     come_by(&heap);
-    let entry = heap.enter_slow_path();
+    let entry = heap.enter_for_test();
     let below = heap.below_upkeep();
     assert!(heap.large.allocate(&heap.os, &heap.pages, 32 * MIB, 16).is_none());
     heap.upkeep.note_refusal(&below);
@@ -274,7 +274,7 @@ fn a_child_says_its_own() {
     assert_ne!(taken(&file), "");
     assert!(heap.upkeep.words.begin(), "a thread that stays in the parent is at it");
     // SAFETY: no other thread uses this heap.
-    unsafe { heap.repair(true) };
+    unsafe { heap.engine.repair(&*heap, true) };
     refuse(&heap);
     assert_ne!(taken(&file), "");
 }

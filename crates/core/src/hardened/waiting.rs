@@ -1,0 +1,67 @@
+//! Freed blocks on their way into quarantine, and out of it.
+//!
+//! Near a limit blocks above 48 KiB do not wait. They would be some MiB for each virtual
+//! CPU, of a heap that has to give back elsewhere for each of them, and takes a fault for each page of that.
+
+use super::{Hardened, MOST_SMALL};
+use crate::base::fault::Misuse;
+use crate::base::sync::Ordering;
+use crate::class::SizeClass;
+use crate::os::Os;
+
+/// Memory is short from this part of the soft limit on that is left, and no longer when so much of it is.
+const BEGINS: usize = 16;
+const ENDS: usize = 8;
+
+impl<O: Os> Hardened<O> {
+    /// Whether the heap is near its soft limit, or was and has not moved far away since. Asked for large blocks only: it takes
+    /// a lock.
+    #[inline(never)]
+    pub(super) fn is_short(&self) -> bool {
+        let Some(soft) = self.heap.pages.limits.soft() else { return false };
+        let was = self.was_short();
+        // If somebody holds the lock it is as it was.
+        let Some(Some(footprint)) = self.heap.inside(|| self.heap.pages.footprint_now()) else { return was };
+        let left = soft / if was { ENDS } else { BEGINS };
+        let is = footprint + left > soft;
+        if is != was {
+            self.short.store(is, Ordering::Relaxed);
+            if is {
+                self.empty_quarantine();
+            }
+        }
+        is
+    }
+
+    /// Puts a block that was cleared into quarantine.
+    #[inline(always)]
+    pub(super) fn let_wait(&self, start: usize, class: SizeClass) -> Result<(), Misuse> {
+        let (os, front) = (&self.heap.os, &self.heap.cache.front);
+        let leaving = match class.block_bytes() > MOST_SMALL && self.is_short() {
+            true => start,
+            false => self.quarantine.exchange(os, front, class, start),
+        };
+        if leaving == 0 {
+            self.heap.quarantined.count(class, true);
+        }
+        if leaving != 0 {
+            // Every block is looked at again when it is handed out. A block that without a budget would have had
+            // guards is looked at only then.
+            if class.block_bytes() <= MOST_SMALL {
+                self.is_untouched(leaving, class)?;
+            }
+            if !front.push(class, leaving) {
+                os.unseen(|| self.heap.free_slow(leaving));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn empty_quarantine(&self) {
+        self.quarantine.empty(&self.heap.os, |block| {
+            self.heap.quarantined.count(self.heap.pages.class_of(block), false);
+            self.heap.free(block);
+        });
+        self.empty_runs();
+    }
+}

@@ -1,0 +1,98 @@
+//! The ways of a block back: into the cache, and past it.
+
+use crate::base::fault::{Fault, Misuse};
+use crate::class::{SizeClass, TABLED_BYTES};
+use crate::heap::Heap;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// Takes a block back. 0 is no block and does nothing.
+    #[inline(always)]
+    pub fn free(&self, address: usize) {
+        if !self.free_fast(address) {
+            self.free_slow(address);
+        }
+    }
+
+    /// Does the work of `free` if the cache has a place; false otherwise.
+    #[inline(always)]
+    pub fn free_fast(&self, address: usize) -> bool {
+        match self.pages.class_of_allocated(address) {
+            Some(class) => self.keys.arrive(class, address, || self.cache.front.push(class, address)),
+            None => false,
+        }
+    }
+
+    /// Does the work of `free_fast` for a block that the caller says was asked for with `bytes`; false also if that
+    /// cannot be seen at once.
+    #[inline(always)]
+    pub fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
+        match self.pages.class_of_allocated(address) {
+            // A block that shrank in place may be larger than a new one of its size would be.
+            Some(class) if bytes <= TABLED_BYTES && SizeClass::tabled(bytes) <= class => {
+                self.keys.arrive(class, address, || self.cache.front.push(class, address))
+            }
+            _ => false,
+        }
+    }
+
+    /// Does the work of `free` if the cache has no place, or the address is not one of a block of a class. The steps of
+    /// `allocate_slow`, mirrored:
+    ///
+    /// 1. A thread without sequences looks into its cache under a lock, and into nothing else.
+    /// 2. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there leaves the block for
+    ///    later; in a process that aborts nothing is freed.
+    /// 3. The kind of the address decides the way: a block of a class, a large one, a guarded sample, emergency memory;
+    ///    or it is a misuse, and which one (`put_back`).
+    /// 4. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
+    ///    one whose last block this was goes back to the pages (`Cache::spill`).
+    /// 5. With no lock held any more, upkeep does what is due (`after_slow_path`).
+    /// 6. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
+    /// 7. A misuse ends the process here, where nothing is held (`obeyed`).
+    #[cold]
+    #[inline(never)]
+    pub fn free_slow(&self, address: usize) {
+        // The fast path is off.
+        if self.recording.is_on() && self.free_short(address) {
+            return;
+        }
+        let short_way = || match self.pages.class_of_allocated(address) {
+            Some(class) => self.keys.arrive(class, address, || self.cache.push_locked(class, address)),
+            None => false,
+        };
+        if address == 0 || (!self.is_aborting() && short_way()) {
+            return;
+        }
+        let outcome = self.in_slow_path(|| self.put_back(address));
+        match outcome {
+            Some(outcome) => self.obeyed(outcome),
+            None => self.free_in_emergency(address),
+        }
+    }
+
+    /// Takes back any block that the program was given. In a slow path.
+    pub(crate) fn put_back(&self, address: usize) -> Result<(), Misuse> {
+        // Blocks of classes are no samples.
+        if !self.pages.class_of(address).is_small() {
+            self.note_freed(address);
+        }
+        self.engine.give(address, |class| {
+            self.stop_if_freed(class, address)?;
+            self.keys.put(class, address);
+            Ok(())
+        })
+    }
+
+    /// Stops where a block was freed before. In a slow path.
+    pub(crate) fn stop_if_freed(&self, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        if !self.keys.looks_freed(class, block) {
+            return Ok(());
+        }
+        self.cache.look_for(self.below_cache(), class, block)?;
+        // Without the key by now: another thread was given the block meanwhile.
+        if !self.cache.is_free(self.below_cache(), class, block) && self.keys.looks_freed(class, block) {
+            return Ok(());
+        }
+        Err(Misuse { block: Some((block, class.block_bytes())), ..Misuse::at(Fault::DoubleFree, block) })
+    }
+}

@@ -1,0 +1,78 @@
+//! The size of a block, as it is or would be.
+
+use crate::base::fault::{Fault, Misuse};
+use crate::central::locate;
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass, UNIT_BYTES};
+use crate::engine::Owner;
+use crate::heap::Heap;
+use crate::options::OptionId;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// Stops the process unless the block at `address` can have been asked for with this size and alignment, or
+    /// nobody is to look.
+    #[inline]
+    pub fn check_size(&self, address: usize, bytes: usize, align: usize) {
+        if address != 0 && !self.fits(address, bytes, align) && self.sizes_count() {
+            self.abort_for(Misuse { block: self.block_of(address), ..Misuse::at(Fault::WrongSize, address) });
+        }
+    }
+
+    /// False where a free may say any size and alignment.
+    pub(crate) fn sizes_count(&self) -> bool {
+        self.options.is_on(OptionId::wrong_size_check)
+    }
+
+    pub(crate) fn fits(&self, address: usize, bytes: usize, align: usize) -> bool {
+        match self.owner_of(address) {
+            Owner::Class(class) => {
+                let meant = if align <= MIN_ALIGN {
+                    (bytes <= LARGEST_BYTES).then(|| SizeClass::for_small(bytes))
+                } else {
+                    SizeClass::for_aligned(bytes, align)
+                };
+                // A block that shrank in place may be larger than a new one of its size would be.
+                meant.is_some_and(|meant| meant <= class)
+            }
+            Owner::Large => self.large.usable(&self.pages, address).is_ok_and(|usable| bytes <= usable),
+            Owner::Source(source) => {
+                source.fits(address, bytes, &|asked| Self::block_bytes_for(asked, align))
+            }
+            // Not a block of ours: `free` says what it is.
+            Owner::Nobody => true,
+        }
+    }
+
+    /// Bytes that may be used at the start of the block at `address`, 0 for 0.
+    pub fn usable_bytes(&self, address: usize) -> usize {
+        if address == 0 {
+            return 0;
+        }
+        self.obeyed(match self.owner_of(address) {
+            Owner::Class(class) => return class.block_bytes(),
+            Owner::Large => self.large.usable(&self.pages, address),
+            Owner::Source(source) => source.bytes_at(address),
+            Owner::Nobody => Err(Misuse::at(self.foreign_fault(address), address).of_use()),
+        })
+    }
+
+    /// Bytes that a block for `bytes` would have.
+    pub fn block_bytes_for(bytes: usize, align: usize) -> usize {
+        match SizeClass::for_aligned(bytes, align.max(MIN_ALIGN)) {
+            Some(class) => class.block_bytes(),
+            None => bytes.checked_next_multiple_of(UNIT_BYTES).unwrap_or(0),
+        }
+    }
+
+    /// Start and bytes of the block that `address` lies in, as far as it can be known.
+    pub(crate) fn block_of(&self, address: usize) -> Option<(usize, usize)> {
+        match self.owner_of(address) {
+            Owner::Class(class) => match locate(&self.pages, class, address) {
+                Ok(_) => Some((address, class.block_bytes())),
+                Err(misuse) => misuse.block,
+            },
+            Owner::Source(source) => source.block_at(address),
+            Owner::Large | Owner::Nobody => None,
+        }
+    }
+}

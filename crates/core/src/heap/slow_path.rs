@@ -1,0 +1,52 @@
+//! The frame of the heap's slow paths: the engine's, and behind it what observers and orders from outside want.
+
+use super::Heap;
+use crate::os::Os;
+
+impl<O: Os> Heap<O> {
+    /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or the process
+    /// aborts.
+    #[inline]
+    pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let outcome = self.engine.slow_path(self, work);
+        self.see_to_words_if_due();
+        self.call_back_if_due();
+        self.obey_if_ordered();
+        self.look_at_probes();
+        outcome
+    }
+
+    /// For a request that is served by a short way: does what is due, where the fast path leaves requests to slow paths.
+    #[inline]
+    pub(crate) fn look_around(&self) {
+        if !self.cache.front.is_direct() && !self.is_aborting() {
+            self.look();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look(&self) {
+        if self.is_ready() && (self.orders.is_due() || self.upkeep.look(&self.below_upkeep())) {
+            self.in_slow_path(|| ());
+        }
+        self.cache.settle_direct();
+    }
+
+    /// Does what was asked from outside, if anything was. Called outside slow paths.
+    #[inline]
+    pub(crate) fn obey_if_ordered(&self) {
+        if self.orders.is_due() {
+            self.inside(|| self.obey_order());
+        }
+    }
+
+    /// Calls the program's function for memory pressure, if that is due.
+    #[inline]
+    pub(crate) fn call_back_if_due(&self) {
+        self.upkeep.callback.call_if_due(|| {
+            let in_memory = self.inside(|| self.pages.footprint()).unwrap_or(0);
+            (in_memory, self.pages.limits.soft().unwrap_or(0))
+        });
+    }
+}
