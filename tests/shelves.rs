@@ -1,5 +1,5 @@
-//! The shelves: a kept run or result is one that a page cites, links lead somewhere, and docs/results/README.md is
-//! what the pages say of themselves. RENEW_GOLDEN=1 writes that index.
+//! The shelves: a kept run or result is one that a page cites, links lead somewhere, decisions have their form, and the
+//! indexes of results and of decisions are what their pages say of themselves. RENEW_GOLDEN=1 writes both indexes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,6 +12,10 @@ use vcmalloc_tests::library::repository;
 const INDEX: &str = "docs/results/README.md";
 const RESULTS: &str = "docs/results";
 const RUNS: &str = "bench/runs";
+const DECISIONS: &str = "docs/decisions";
+/// Above this line the index of decisions is written by hand, below it is made.
+const MADE: &str =
+    "<!-- Below: made by `RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves`; do not edit. -->\n";
 
 #[test]
 fn every_link_leads_to_a_file_and_to_a_heading() {
@@ -63,14 +67,63 @@ fn every_kept_run_and_result_is_cited() {
 
 #[test]
 fn the_index_of_results_is_what_the_pages_say() {
-    let index = index(&files());
-    let path = repository().join(INDEX);
+    renew_or_compare(INDEX, &index(&files()));
+}
+
+#[test]
+fn the_index_of_decisions_is_what_the_records_say() {
+    let path = format!("{DECISIONS}/README.md");
+    let found = read(Path::new(&path));
+    let (by_hand, _) = found.split_once(MADE).unwrap_or_else(|| panic!("{path}: this line is gone: {MADE}"));
+    renew_or_compare(&path, &format!("{by_hand}{MADE}\n{}", index_of_decisions(&decisions(&files()))));
+}
+
+#[test]
+fn a_record_that_is_superseded_and_its_successor_link_to_each_other() {
+    let all = decisions(&files());
+    let mut lonely = Vec::new();
+    for record in &all {
+        for number in record.successors() {
+            let links_back = |next: &Decision| {
+                next.number == number
+                    && next.status.contains(&format!("[{}]({})", record.number, record.file))
+            };
+            if !all.iter().any(links_back) {
+                lonely.push(format!("{} names {number}, whose second line does not name it", record.file));
+            }
+        }
+    }
+    assert!(lonely.is_empty(), "{}", lonely.join("\n"));
+}
+
+#[test]
+fn a_decision_is_read_in_every_form() {
+    let whole = "# 0007: A title\n\n2026-11-21. Superseded in part\nby [0009](0009-b.md): why.\n\n**Question.** A?\n\n\
+                 **Options** (tried). B.\n\n**Choice.** It is\n`a.b` so. And more.\n";
+    let record = Decision::of("0007-a.md", whole);
+    assert_eq!(
+        (record.title.as_str(), record.successors(), record.line().as_str()),
+        ("A title", vec!["0009".to_owned()], "It is `a.b` so. Partly superseded: [0009](0009-b.md).")
+    );
+    let old = Decision::of(
+        "0008-c.md",
+        "# 0008: Old\n\n2026-11-22. Superseded by [0009](0009-b.md): why.\n\nIt was so.\n",
+    );
+    assert_eq!(old.line(), "superseded by [0009](0009-b.md).");
+    assert_eq!(
+        index_of_decisions(&[record, old]).lines().next_back(),
+        Some("No record has these numbers: 0001, 0002, 0003, 0004, 0005, 0006.")
+    );
+}
+
+fn renew_or_compare(name: &str, index: &str) {
+    let path = repository().join(name);
     if std::env::var_os("RENEW_GOLDEN").is_some() {
-        fs::write(&path, &index).expect("the index can be written");
+        fs::write(&path, index).expect("the index can be written");
     }
     assert!(
         fs::read_to_string(&path).unwrap_or_default() == index,
-        "{INDEX} is outdated; renew it: RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves"
+        "{name} is outdated; renew it: RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves"
     );
 }
 
@@ -240,4 +293,88 @@ fn in_short(answer: &str) -> String {
     let claims =
         sentences.find(|sentence| sentence.starts_with("Of ") && sentence.contains(" of this project"));
     claims.map_or_else(|| format!("{first}."), |claims| format!("{first}. {claims}."))
+}
+
+/// A record of docs/decisions.
+struct Decision {
+    file: String,
+    number: String,
+    title: String,
+    /// What stands behind the date.
+    status: String,
+    /// The first sentence of the choice; empty in a record that another one replaced.
+    choice: String,
+}
+
+impl Decision {
+    /// Panics where the record has not the form that docs/decisions/README.md asks for.
+    fn of(file: &str, text: &str) -> Self {
+        let mut parts = text.split("\n\n").map(|part| part.replace('\n', " "));
+        let mut part = |name: &str| parts.next().unwrap_or_else(|| panic!("{file}: no {name}"));
+        let title = part("title");
+        let (number, title) = title
+            .strip_prefix("# ")
+            .and_then(|title| title.split_once(": "))
+            .filter(|(number, _)| file.starts_with(&format!("{number}-")))
+            .unwrap_or_else(|| panic!("{file}: its first line is not `# NUMBER: Title`"));
+        let dated = part("date");
+        let (date, status) = dated.split_at_checked("2026-11-21".len()).unwrap_or_default();
+        let is_date = date.len() == 10 && date.chars().all(|letter| letter.is_ascii_digit() || letter == '-');
+        assert!(is_date, "{file}: its second line does not begin with a date");
+        let status = status.trim_start_matches(['.', ' ']).trim_end().to_owned();
+        let choice = if status.starts_with("Superseded by ") {
+            String::new()
+        } else {
+            let places = ["**Question", "**Options", "**Choice.** "].map(|head| {
+                text.find(&format!("\n\n{head}")).unwrap_or_else(|| panic!("{file}: no paragraph {head}"))
+            });
+            assert!(places.is_sorted(), "{file}: question, options and choice are not in this order");
+            let said = text[places[2]..].trim_start().trim_start_matches("**Choice.** ");
+            let said = said.split("\n\n").next().unwrap_or_default().trim_end().replace('\n', " ");
+            format!("{}.", said.split(". ").next().unwrap_or_default().trim_end_matches('.'))
+        };
+        Self { file: file.to_owned(), number: number.to_owned(), title: title.to_owned(), status, choice }
+    }
+
+    /// The records that replaced this one, or a part of it.
+    fn successors(&self) -> Vec<String> {
+        let named = self.status.split(". ").find(|sentence| sentence.starts_with("Superseded "));
+        let links = named.unwrap_or_default().split('[').skip(1);
+        links.filter_map(|link| link.split_once(']')).map(|(number, _)| number.to_owned()).collect()
+    }
+
+    /// What the index says of the record.
+    fn line(&self) -> String {
+        let sentences = self.status.split('[').skip(1).filter_map(|link| link.split_once(')'));
+        let links: Vec<String> = sentences
+            .map(|(link, _)| format!("[{link})"))
+            .filter(|link| self.successors().iter().any(|number| link.starts_with(&format!("[{number}]"))))
+            .collect();
+        match (self.choice.is_empty(), links.is_empty()) {
+            (true, _) => format!("superseded by {}.", links.join(", ")),
+            (false, true) => self.choice.clone(),
+            (false, false) => format!("{} Partly superseded: {}.", self.choice, links.join(", ")),
+        }
+    }
+}
+
+fn decisions(all: &BTreeSet<PathBuf>) -> Vec<Decision> {
+    let records = pages(all).filter(|page| page.parent() == Some(Path::new(DECISIONS)) && !is_front(page));
+    let name = |page: &Path| page.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    records.map(|page| Decision::of(&name(&page), &read(&page))).collect()
+}
+
+fn index_of_decisions(records: &[Decision]) -> String {
+    let mut text = String::new();
+    for record in records {
+        let _ = writeln!(text, "- [{}: {}]({}): {}", record.number, record.title, record.file, record.line());
+    }
+    let taken: BTreeSet<u32> = records.iter().filter_map(|record| record.number.parse().ok()).collect();
+    let last = taken.last().copied().unwrap_or_default();
+    let free: Vec<String> =
+        (1..last).filter(|number| !taken.contains(number)).map(|number| format!("{number:04}")).collect();
+    if !free.is_empty() {
+        let _ = writeln!(text, "\nNo record has these numbers: {}.", free.join(", "));
+    }
+    text
 }
