@@ -91,7 +91,7 @@ pub const BREAKS: &[Break] = &[
     core(
         "a_block_with_its_key_empties_the_caches",
         "if !self.cache.is_free(self.below_cache(), class, block)",
-        "self.upkeep.reclaim(&self.below_upkeep())?;\n        if !self.cache.is_free(self.below_cache(), class, block)",
+        "self.upkeep.drain_everything(&self.below_upkeep())?;\n        if !self.cache.is_free(self.below_cache(), class, block)",
         "live_blocks_that_carry_their_keys_are_freed_and_no_cache_is_emptied",
     ),
     core(
@@ -236,8 +236,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "every_run_is_called_zero",
-        "let zeroed = self.mark_used(blocks, number, mask);",
-        "let zeroed = self.mark_used(blocks, number, mask) || true;",
+        "let zeroed = self.mark_used(huge, number, mask);",
+        "let zeroed = self.mark_used(huge, number, mask) || true;",
         "memory_is_zeroed_until_it_was_used_once",
     ),
     core(
@@ -397,8 +397,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_node_of_the_index_is_not_renewed_over_a_gap",
-        "self.renew(blocks, last / GROUP, true);",
-        "self.renew(blocks, last / GROUP, false);",
+        "self.renew(huge, last / GROUP, true);",
+        "self.renew(huge, last / GROUP, false);",
         "rows_of_free_blocks_are_those_that_a_scan_finds",
     ),
     core(

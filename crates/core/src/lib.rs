@@ -32,7 +32,7 @@ compile_error!(
 pub mod base;
 
 // Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array,
-// budget, posted blocks, what the janitor found.
+// budget, delayed frees, a pending fault.
 #[cfg(loom)]
 pub mod central {
     mod budget;
@@ -40,7 +40,7 @@ pub mod central {
 }
 #[cfg(loom)]
 pub mod engine {
-    mod found;
+    mod pending_fault;
 }
 #[cfg(loom)]
 pub mod os {
@@ -51,7 +51,7 @@ pub mod os {
 }
 #[cfg(loom)]
 pub mod pages {
-    mod posted;
+    mod delayed;
 }
 
 #[cfg(not(loom))]

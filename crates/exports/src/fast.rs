@@ -1,4 +1,4 @@
-//! The functions that are called most, with their fast paths written whole: `vcmalloc_core::cache::whole`
+//! The functions that are called most, with their fast paths written whole: `vcmalloc_core::cache::fast_path`
 //! says how.
 //!
 //! Each leaves for the function of the same meaning in `malloc` or `cxx`, which does the whole work, the fast

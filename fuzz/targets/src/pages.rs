@@ -9,7 +9,7 @@ use vcmalloc_core::base::ticks::{Tick, Ticks};
 use vcmalloc_core::class::{SizeClass, UNIT_BYTES};
 use vcmalloc_core::os::Os;
 use vcmalloc_core::os::fake::{Fake, Request};
-use vcmalloc_core::pages::{BLOCK_BYTES, Pages, Place, SpanId};
+use vcmalloc_core::pages::{HUGE_PAGE_BYTES, Pages, Place, SpanId};
 
 use crate::support::steps;
 
@@ -115,7 +115,7 @@ impl Test {
             }
             Step::Grant => REQUESTS.iter().for_each(|request| self.system.grant(*request)),
             Step::Limits(blocks) => {
-                let hard = (blocks != 0).then_some(blocks as usize * BLOCK_BYTES);
+                let hard = (blocks != 0).then_some(blocks as usize * HUGE_PAGE_BYTES);
                 self.pages.limits.set(None, hard);
             }
             // SAFETY: there is one thread.
@@ -136,8 +136,8 @@ impl Test {
     }
 
     fn squat(&mut self, further: usize) {
-        let address = self.pages.address_of(0) + self.pages.mapped_bytes() + further * BLOCK_BYTES;
-        if self.squatted.len() < 16 && self.system.map_at(address, BLOCK_BYTES).is_ok() {
+        let address = self.pages.address_of(0) + self.pages.mapped_bytes() + further * HUGE_PAGE_BYTES;
+        if self.squatted.len() < 16 && self.system.map_at(address, HUGE_PAGE_BYTES).is_ok() {
             self.squatted.push(address);
         }
     }
@@ -168,5 +168,5 @@ pub fn run(input: &[u8]) {
     }
     test.pages.verify();
     test.pages.each_reservation(|start, bytes| test.system.unmap(start, bytes.max(1)));
-    test.squatted.iter().for_each(|address| test.system.unmap(*address, BLOCK_BYTES));
+    test.squatted.iter().for_each(|address| test.system.unmap(*address, HUGE_PAGE_BYTES));
 }

@@ -8,8 +8,8 @@ pub mod fault;
 pub mod locks;
 #[cfg(test)]
 pub mod memory;
-pub mod noted;
 pub mod place;
+pub mod relaxed;
 pub mod stack;
 pub mod sync;
 pub mod text;

@@ -1,6 +1,6 @@
 //! The janitor's time: points of its clock, and how many ticks lie between two of them.
 
-use super::noted::Number;
+use super::relaxed::Number;
 use super::sync::{AtomicU32, Ordering};
 use core::ops::Mul;
 

@@ -1,9 +1,9 @@
 //! Misses: the fast path found no block, or no place for one.
 
+use super::admission::{Miss, count_miss, moved_at_once, note_underflow};
 use super::slab::Slab;
 use super::slab_cache::SlabCache;
 use super::tables::WORD;
-use super::worth::{Miss, count_miss, moved_at_once, note_underflow};
 use super::{Below, Cache};
 use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};

@@ -5,8 +5,11 @@
 //! slab can be emptied from outside while its CPU runs. `upkeep` and `heap` call it; sits on `central`.
 
 mod adapt;
+mod admission;
 mod current;
 mod drain;
+#[cfg(target_arch = "x86_64")]
+mod fast_path;
 mod figures;
 mod fork;
 mod locked;
@@ -19,10 +22,7 @@ mod slab_cache;
 mod start;
 mod tables;
 mod turn;
-#[cfg(target_arch = "x86_64")]
-mod whole;
 mod window;
-mod worth;
 
 pub use drain::{Look, Stillness};
 pub use figures::CacheStats;

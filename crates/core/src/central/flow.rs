@@ -47,7 +47,7 @@ impl<O: Os> Central<O> {
             Some(rest) if !rest.is_empty() => {
                 let taken = self.take_from_spans(os, pages, class, rest);
                 // Before a page of a new block is there: a huge page comes in whole.
-                pages.grow_ahead(os);
+                pages.prefault(os);
                 if let Some((address, bytes)) = taken.reached
                     && !pages.is_newest_huge(address)
                 {

@@ -206,8 +206,8 @@ impl SpanLists {
     }
 
     /// Takes a span that was not touched for `ticks` out of its list and tells its idle pages, for these to be given back:
-    /// `end_tidy` brings it back. None where there are none. An empty span goes as a whole, at once.
-    pub fn begin_tidy<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> Option<Tidying> {
+    /// `end_subrelease` brings it back. None where there are none. An empty span goes as a whole, at once.
+    pub fn begin_subrelease<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> Option<Tidying> {
         let span = pages.span(id);
         let list = span.list.get();
         if list >= CLOSED || !is_idle(span.touched_at.get(), pages.clock.load(), ticks) {
@@ -219,7 +219,7 @@ impl SpanLists {
         }
         let idle = if span.may_have_idle_pages() { span.idle_pages() } else { 0 };
         if idle == 0 {
-            pages.note_tidy(id, span);
+            pages.note_subreleased(id, span);
             return None;
         }
         self.unlink(pages, id, list as usize);
@@ -230,7 +230,7 @@ impl SpanLists {
     }
 
     /// Puts a span back into its list, of whose idle pages these are `gone`.
-    pub fn end_tidy<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, tidying: Tidying, gone: u128) {
+    pub fn end_subrelease<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, subreleasing: Tidying, gone: u128) {
         let span = pages.span(id);
         // As in `arrive`.
         self.away = self.away.saturating_sub(1);
@@ -239,8 +239,8 @@ impl SpanLists {
         span.add_released(gone);
         pages.count_released(0, gone.count_ones() as usize * PAGE_BYTES);
         // Else blocks came back meanwhile, and may have left further pages idle.
-        if span.free.get() == tidying.free {
-            pages.note_tidy(id, span);
+        if span.free.get() == subreleasing.free {
+            pages.note_subreleased(id, span);
         }
         if gone != 0 {
             span.released_at.set(pages.clock.load());

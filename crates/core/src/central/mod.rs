@@ -187,10 +187,10 @@ impl<O: Os> Central<O> {
 
     /// Gives idle pages of a span back, if it is a span of blocks that nobody touched for `ticks`. Returns
     /// the bytes.
-    pub fn tidy_span(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> usize {
+    pub fn subrelease(&self, os: &O, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> usize {
         let span = pages.span(id);
         let class = span.class();
-        // Most spans are tidy or in use: those cost a look, not a lock.
+        // Most spans are no candidates or in use: those cost a look, not a lock.
         if !class.is_small() || !is_idle(span.touched_at.get(), pages.clock.load(), ticks) {
             return 0;
         }
@@ -199,10 +199,10 @@ impl<O: Os> Central<O> {
         if span.class() != class {
             return 0;
         }
-        let Some(tidying) = held.begin_tidy(pages, id, ticks) else { return 0 };
+        let Some(subreleasing) = held.begin_subrelease(pages, id, ticks) else { return 0 };
         drop(held);
-        let gone = lists::release_pages(os, pages, id, tidying.idle);
-        lists.lock().end_tidy(pages, id, tidying, gone);
+        let gone = lists::release_pages(os, pages, id, subreleasing.idle);
+        lists.lock().end_subrelease(pages, id, subreleasing, gone);
         gone.count_ones() as usize * PAGE_BYTES
     }
 

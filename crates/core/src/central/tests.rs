@@ -117,16 +117,16 @@ fn what_was_touched_since_it_was_tidy_is_looked_at_and_nothing_else() {
     let class = SizeClass::for_small(4096);
     let per_span = class.shape().blocks as usize;
     let blocks = middle.take(class, 40 * per_span);
-    let looked_at = || Vec::from_iter(middle.pages.untidy_in(0..middle.pages.span_count()));
+    let looked_at = || Vec::from_iter(middle.pages.candidates_in(0..middle.pages.span_count()));
     assert_eq!(looked_at().len(), 40);
     looked_at()
         .into_iter()
-        .for_each(|id| _ = middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(0)));
+        .for_each(|id| _ = middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(0)));
     assert_eq!(looked_at(), []);
     assert_eq!(middle.give(class, &blocks[21 * per_span..][..1]), Ok(()));
     let touched = middle.pages.span_of(blocks[21 * per_span]).unwrap();
     assert_eq!(looked_at(), [touched]);
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, touched, Ticks(0)), 4096);
+    assert_eq!(middle.central.subrelease(&middle.os, &middle.pages, touched, Ticks(0)), 4096);
     assert_eq!(looked_at(), []);
     middle.pages.verify();
 }
@@ -291,12 +291,12 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     middle.give(class, &freed).unwrap();
     let id = middle.pages.span_of(blocks[0]).unwrap();
     let half = class.shape().span_bytes() / 2;
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1)), 0, "touched in this tick");
+    assert_eq!(middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(1)), 0, "touched in this tick");
     middle.pages.clock.advance(Ticks(1));
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1)), half);
+    assert_eq!(middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(1)), half);
     assert_eq!(middle.pages.stats().released, half as u64);
     assert_eq!(
-        middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1)),
+        middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(1)),
         0,
         "nothing is left to give"
     );
@@ -308,7 +308,7 @@ fn pages_without_a_live_block_are_given_back_and_blocks_on_them_still_work() {
     }
     middle.give(class, &blocks).unwrap();
     middle.pages.clock.advance(Ticks(5));
-    middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1));
+    middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(1));
     assert_eq!(middle.pages.stats().spans_open, 0, "an empty span goes as a whole");
 }
 
@@ -322,7 +322,7 @@ fn idle_pages_go_back_wherever_in_the_span_they_lie() {
         middle.give(class, &blocks[kept..]).unwrap();
         middle.pages.clock.advance(Ticks(1));
         let id = middle.pages.span_of(blocks[0]).unwrap();
-        let given = middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(1));
+        let given = middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(1));
         assert_eq!(given, class.shape().span_bytes() - 4096, "all but page {}", kept - 1);
         assert_eq!(middle.pages.released_bytes(), given);
     }
@@ -348,8 +348,9 @@ fn what_threads_had_away_that_are_gone_is_listed_again_in_a_child() {
     let tidied = middle.pages.span_of(blocks[0]).unwrap();
     let gone = || {
         let lists = &middle.central.class(class).spans;
-        let tidying = lists.lock().begin_tidy(&middle.pages, tidied, Ticks(0)).expect("idle pages");
-        lists::release_pages(&middle.os, &middle.pages, tidied, tidying.idle);
+        let subreleasing =
+            lists.lock().begin_subrelease(&middle.pages, tidied, Ticks(0)).expect("idle pages");
+        lists::release_pages(&middle.os, &middle.pages, tidied, subreleasing.idle);
         lists.lock().leave();
         let opened = middle.pages.open_span(&middle.os, class).unwrap();
         lists.lock().leave();
@@ -391,9 +392,9 @@ fn a_span_of_which_blocks_come_back_while_its_pages_go_stays_whole_and_is_looked
     new.give(class, &blocks[3..6]).unwrap();
     let (middle, blocks) = MIDDLE.get_or_init(|| (new, blocks));
     let id = middle.pages.span_of(blocks[0]).unwrap();
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(0)), 3 * 4096);
+    assert_eq!(middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(0)), 3 * 4096);
     middle.verify();
     middle.pages.verify();
-    assert_eq!(Vec::from_iter(middle.pages.untidy_in(id.0..id.0 + 1)), [id], "block 0 left a page idle");
-    assert_eq!(middle.central.tidy_span(&middle.os, &middle.pages, id, Ticks(0)), 4096);
+    assert_eq!(Vec::from_iter(middle.pages.candidates_in(id.0..id.0 + 1)), [id], "block 0 left a page idle");
+    assert_eq!(middle.central.subrelease(&middle.os, &middle.pages, id, Ticks(0)), 4096);
 }

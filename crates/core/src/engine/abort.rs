@@ -26,7 +26,7 @@ impl<O: Os> Engine<O> {
     /// Ends the process where the janitor found that the program misused the heap.
     #[inline]
     pub(crate) fn abort_if_told(&self) {
-        if let Some(misuse) = self.found.take() {
+        if let Some(misuse) = self.pending_fault.take() {
             self.abort_for(misuse);
         }
     }

@@ -163,7 +163,7 @@ impl<O: Os> Engine<O> {
         self.pages.forget_returned(now);
         self.upkeep.forget_threads(now);
         self.pages.limits.free.set(0);
-        self.found.forget_teller();
+        self.pending_fault.forget_teller();
         above.begin_process();
         self.process.set(KNOWN);
     }

@@ -9,9 +9,9 @@ mod abort;
 mod deferred;
 mod emergency;
 mod fork;
-mod found;
 mod give;
 mod lending;
+mod pending_fault;
 mod reentry;
 mod slow_path;
 mod take;
@@ -36,7 +36,7 @@ use crate::upkeep::{self, Upkeep};
 use core::sync::atomic::AtomicU64;
 use deferred::Deferred;
 use fork::Process;
-use found::Found;
+use pending_fault::PendingFault;
 
 pub(crate) const NEW: u32 = 0;
 pub(crate) const READY: u32 = 1;
@@ -85,7 +85,7 @@ pub struct Engine<O: Os> {
     /// Options that were set where they could not take effect, a bit each.
     pub(crate) late_options: AtomicU32,
     pub(crate) upkeep: Upkeep<O>,
-    pub(crate) found: Found,
+    pub(crate) pending_fault: PendingFault,
     pub(crate) sources: Sources<O>,
     deferred: Deferred,
     pub(crate) process: Process,
@@ -117,7 +117,7 @@ impl<O: Os> Engine<O> {
                 TABLE_LEN],
             late_options: AtomicU32::new(0),
             upkeep: Upkeep::new(),
-            found: Found::new(),
+            pending_fault: PendingFault::new(),
             sources: Sources::new(),
             deferred: Deferred::new(),
             process: Process::new(),

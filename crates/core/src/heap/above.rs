@@ -21,7 +21,7 @@ impl<O: Os> Above for Heap<O> {
     }
 
     fn begin_process(&self) {
-        self.orders.forget();
+        self.mailbox.forget();
     }
 
     fn take_back_deferred(&self, block: usize) -> Result<(), Misuse> {

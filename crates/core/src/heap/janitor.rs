@@ -116,7 +116,7 @@ impl<O: Os> Heap<O> {
             self.speak_if_aside(aside);
             self.obey_if_ordered();
             self.look_at_probes();
-            let told = self.found.is_told();
+            let told = self.pending_fault.is_told();
             self.tick_by(rung, ticker);
             self.speak_if_aside(aside);
             if told {
@@ -127,7 +127,8 @@ impl<O: Os> Heap<O> {
                 self.call_back_if_due();
             }
             let is_wanted = || self.upkeep.words.are_due() || self.upkeep.words.are_near();
-            let keeps_awake = || !goes_on() || self.found.is_told() || self.orders.is_due() || is_wanted();
+            let keeps_awake =
+                || !goes_on() || self.pending_fault.is_told() || self.mailbox.is_due() || is_wanted();
             self.upkeep.sleep_if_quiet(keeps_awake);
         }
         thread.set_aside(false);
@@ -153,7 +154,7 @@ impl<O: Os> Heap<O> {
             return;
         }
         match self.upkeep.tick(&self.below_upkeep(), rung, ticker) {
-            Err(misuse) if ticker == Ticker::Aside => self.found.tell(misuse),
+            Err(misuse) if ticker == Ticker::Aside => self.pending_fault.tell(misuse),
             outcome => self.obeyed(outcome),
         }
     }

@@ -11,7 +11,7 @@ mod figures;
 mod frame;
 mod free;
 mod janitor;
-mod orders;
+mod mailbox;
 mod recording;
 mod requests;
 mod resize;
@@ -24,7 +24,6 @@ mod slow_path;
 mod start;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
-mod whole;
 mod words;
 
 pub use crate::base::stack::Stack;
@@ -41,8 +40,8 @@ use crate::os::{Mutex, Os};
 use crate::policy::Keys;
 use core::ops::Deref;
 use figures::Quarantined;
-use orders::Orders;
-use words::Speaker;
+use mailbox::Mailbox;
+use words::Writer;
 #[cfg(target_arch = "x86_64")]
 use {
     crate::cache::{Front, Sampling},
@@ -61,8 +60,8 @@ pub struct Heap<O: Os> {
     pub(crate) probing: Probing,
     recording: Recording,
     pub(crate) exporting: Mutex<Exporting, O>,
-    orders: Orders,
-    speaker: Speaker<O>,
+    mailbox: Mailbox,
+    writer: Writer<O>,
     pub(crate) quarantined: Quarantined,
 }
 
@@ -75,7 +74,7 @@ impl<O: Os> Deref for Heap<O> {
     }
 }
 
-/// Offsets of the words that the fast paths read, for those that are written whole (`cache::whole`).
+/// Offsets of the words that the fast paths read, for those that are written whole (`cache::fast_path`).
 #[cfg(target_arch = "x86_64")]
 impl<O: Os> Heap<O> {
     const FRONT: usize = offset_of!(Self, engine.cache.front);
@@ -122,8 +121,8 @@ impl<O: Os> Heap<O> {
             probing: Probing::new(),
             recording: Recording::new(),
             exporting: Mutex::new(Exporting),
-            orders: Orders::new(),
-            speaker: figures::write_last_words::<O>,
+            mailbox: Mailbox::new(),
+            writer: figures::write_last_words::<O>,
             quarantined: Quarantined::new(),
         }
     }

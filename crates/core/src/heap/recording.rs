@@ -135,7 +135,7 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn see_to_recording(&self) {
         self.inside(|| {
-            self.orders.alone(|| {
+            self.mailbox.alone(|| {
                 if self.recording.is_on() && self.recording.is_over(&self.os) {
                     self.end_recording();
                 }

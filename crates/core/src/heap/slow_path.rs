@@ -27,7 +27,7 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     fn look(&self) {
-        if self.is_ready() && (self.orders.is_due() || self.upkeep.look(&self.below_upkeep())) {
+        if self.is_ready() && (self.mailbox.is_due() || self.upkeep.look(&self.below_upkeep())) {
             self.in_slow_path(|| ());
         }
         self.cache.settle_direct();
@@ -36,7 +36,7 @@ impl<O: Os> Heap<O> {
     /// Does what was asked from outside, if anything was. Called outside slow paths.
     #[inline]
     pub(crate) fn obey_if_ordered(&self) {
-        if self.orders.is_due() {
+        if self.mailbox.is_due() {
             self.inside(|| self.obey_order());
         }
     }

@@ -46,7 +46,7 @@ impl<O: Os> Heap<O> {
             let below = self.below_upkeep();
             self.upkeep.start_bound(&below);
             self.upkeep.start_limits(&below);
-            self.pages.allow_ahead(self.options.is_on(OptionId::huge_pages));
+            self.pages.allow_prefault(self.options.is_on(OptionId::huge_pages));
             self.start_sampling();
         }
         started
@@ -89,7 +89,7 @@ impl<O: Os> Heap<O> {
                 self.obeyed(self.upkeep.read_limits(&self.below_upkeep()));
             }
             OptionId::cache_limit => self.obeyed(self.upkeep.change_bound(&self.below_upkeep())),
-            OptionId::huge_pages => self.pages.allow_ahead(self.options.is_on(id)),
+            OptionId::huge_pages => self.pages.allow_prefault(self.options.is_on(id)),
             OptionId::last_words => self.upkeep.renew_words(&self.below_upkeep()),
             OptionId::system_calls => self.apply_system_calls(),
             _ => {}

@@ -106,7 +106,7 @@ fn obeys_the_oracle<O: Os>(heap: &Heap<O>, steps: &[Step]) {
                     heap.free(address);
                 }
             }
-            Step::Reclaim => heap.reclaim(),
+            Step::Reclaim => heap.drain_everything(),
             Step::Limit(shift) => {
                 heap.set_option(b"cache_limit", (1u64 << shift).to_string().as_bytes()).unwrap();
                 assert!(heap.stats().cache_room <= 1 << shift);
@@ -116,7 +116,7 @@ fn obeys_the_oracle<O: Os>(heap: &Heap<O>, steps: &[Step]) {
     while let Some((address, _)) = oracle.pick(0) {
         heap.free(address);
     }
-    heap.reclaim();
+    heap.drain_everything();
     assert_eq!((heap.stats().live, heap.stats().vcpu_caches, heap.stats().transfer), (0, 0, 0));
 }
 
@@ -163,7 +163,7 @@ fn a_block_that_is_back_in_its_span_is_known_as_nobodys() {
     let block = heap.allocate(100);
     assert!(heap.pages.class_of_allocated(block).is_some());
     heap.free(block);
-    heap.reclaim();
+    heap.drain_everything();
     assert!(heap.pages.class_of_allocated(block).is_none());
 }
 
@@ -269,7 +269,7 @@ fn calloc_of_a_block_that_was_used_before_reads_as_zeros() {
             }
             blocks.iter().for_each(|block| heap.free(*block));
             heap.tick(true);
-            heap.reclaim();
+            heap.drain_everything();
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::options::{OptionId, PATH_BYTES};
 use crate::os::Os;
 
 /// Writes what is due for these reasons; the system's error where it cannot.
-pub type Speaker<O> = fn(&Heap<O>, u32) -> Result<(), u32>;
+pub type Writer<O> = fn(&Heap<O>, u32) -> Result<(), u32>;
 
 impl<O: Os> Heap<O> {
     /// At the end of a slow path, outside.
@@ -49,7 +49,7 @@ impl<O: Os> Heap<O> {
         }
         self.upkeep.look_if_asked(&self.below_upkeep());
         let reasons = words.reasons();
-        let outcome = if reasons == 0 { Ok(()) } else { (self.speaker)(self, reasons) };
+        let outcome = if reasons == 0 { Ok(()) } else { (self.writer)(self, reasons) };
         words.end::<O>(reasons, outcome);
     }
 

@@ -77,7 +77,7 @@ impl Large {
         if class != SizeClass::LARGE || pages.address_of(start) != address {
             return Err(fault(Fault::InteriorPointer));
         }
-        if pages.is_posted(id, address) {
+        if pages.is_delayed(id, address) {
             return Err(fault(Fault::DoubleFree));
         }
         Ok(id)

@@ -276,7 +276,7 @@ fn that_two_threads_free_the_same_large_block_is_told_once() {
             let other = scope.spawn(free);
             (free(), other.join().unwrap())
         });
-        // The next holder of the lock finds a block that was posted after the other thread had closed it.
+        // The next holder of the lock finds a block that was delayed after the other thread had closed it.
         pages.stats();
         let told = [mine, theirs, large.audit(&pages).is_ok()].iter().filter(|well| !**well).count();
         assert_eq!(told, 1, "{mine} {theirs}");

@@ -6,7 +6,7 @@ use crate::base::Fresh;
 use crate::base::round_up;
 use crate::class::LARGEST_BYTES;
 use crate::os::Os;
-use crate::pages::{BLOCK_BYTES, Pages};
+use crate::pages::{HUGE_PAGE_BYTES, Pages};
 
 /// From here on asking for fresh zero pages is cheaper than writing zeros to a block of a class, and callers of `calloc`
 /// rarely touch all.
@@ -43,7 +43,7 @@ impl Large {
 fn clear_pages<O: Os>(os: &O, first: usize, last: usize) -> bool {
     let (page, mut at, mut states) = (os.page_bytes().max(1), first, [0; PAGES]);
     while at < last {
-        let end = round_up(at + 1, BLOCK_BYTES).min(last);
+        let end = round_up(at + 1, HUGE_PAGE_BYTES).min(last);
         let Some(states) = states.get_mut(..((end - at) / page).clamp(1, PAGES)) else { return false };
         let bytes = states.len() * page;
         if !os.residency(at, states) || !clear_step(os, at, page, states) {

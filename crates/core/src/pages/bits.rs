@@ -1,12 +1,12 @@
 //! Runs of ones in 128-bit maps.
 
 /// Units in a 2 MiB block, and bits in its maps.
-pub const BLOCK_UNITS: u32 = 128;
+pub const HUGE_PAGE_UNITS: u32 = 128;
 
 /// Bits `start .. start + length`; `length` is at least 1 and the range ends at 128 at the latest.
 pub const fn mask(start: u32, length: u32) -> u128 {
-    debug_assert!(length >= 1 && start + length <= BLOCK_UNITS);
-    (u128::MAX >> (BLOCK_UNITS - length)) << start
+    debug_assert!(length >= 1 && start + length <= HUGE_PAGE_UNITS);
+    (u128::MAX >> (HUGE_PAGE_UNITS - length)) << start
 }
 
 /// The first place, at a multiple of `align` (a power of two), where `length` ones stand in a row.
@@ -22,14 +22,14 @@ pub fn find_run(map: u128, length: u32, align: u32) -> Option<u32> {
         shift *= 2;
     }
     let start = (starts & multiples_of(align)).trailing_zeros();
-    if start < BLOCK_UNITS { Some(start) } else { None }
+    if start < HUGE_PAGE_UNITS { Some(start) } else { None }
 }
 
 /// Ones at the multiples of `align`.
 fn multiples_of(align: u32) -> u128 {
     let mut map = 1;
     let mut reach = align;
-    while reach < BLOCK_UNITS {
+    while reach < HUGE_PAGE_UNITS {
         map |= map << reach;
         reach *= 2;
     }
@@ -67,7 +67,7 @@ pub fn each_run(map: u128, mut take: impl FnMut(u32, u32)) {
     let mut rest = map;
     while rest != 0 {
         let start = rest.trailing_zeros();
-        let length = (!(rest >> start)).trailing_zeros().min(BLOCK_UNITS - start);
+        let length = (!(rest >> start)).trailing_zeros().min(HUGE_PAGE_UNITS - start);
         take(start, length);
         rest &= !mask(start, length);
     }

@@ -2,7 +2,7 @@
 //!
 //! The lock is taken here: its holder has closed what was freed while others held it.
 
-use super::posted::Post;
+use super::delayed::Delay;
 use super::{CLOSED, Pages, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::base::ticks::Tick;
@@ -23,10 +23,12 @@ impl<O: Os> Pages<O> {
     pub fn close_span(&self, id: SpanId, at: Tick) {
         let mut state = match self.state.try_lock() {
             Some(state) => state,
-            None => match self.posted.post(self.posting(id, self.address_of(self.span(id).start.get()))) {
-                Post::Left | Post::Twice => return,
-                Post::Full => self.state.lock(),
-            },
+            None => {
+                match self.delayed.delay(self.delayed_free(id, self.address_of(self.span(id).start.get()))) {
+                    Delay::Left | Delay::Twice => return,
+                    Delay::Full => self.state.lock(),
+                }
+            }
         };
         self.settle(&mut state);
         self.close_under_lock(&mut state, id, at);
@@ -38,10 +40,10 @@ impl<O: Os> Pages<O> {
         if let Some(mut state) = self.state.try_lock() {
             return self.close_locked(&mut state, id, address, at);
         }
-        match self.posted.post(self.posting(id, address)) {
-            Post::Left => true,
-            Post::Twice => false,
-            Post::Full => self.close_locked(&mut self.state.lock(), id, address, at),
+        match self.delayed.delay(self.delayed_free(id, address)) {
+            Delay::Left => true,
+            Delay::Twice => false,
+            Delay::Full => self.close_locked(&mut self.state.lock(), id, address, at),
         }
     }
 
@@ -56,30 +58,31 @@ impl<O: Os> Pages<O> {
 
     /// Whether the large block at an address was freed and waits to be closed.
     #[inline]
-    pub fn is_posted(&self, id: SpanId, address: usize) -> bool {
-        self.posted.has_any() && self.posted.holds(self.posting(id, address))
+    pub fn is_delayed(&self, id: SpanId, address: usize) -> bool {
+        self.delayed.has_any() && self.delayed.holds(self.delayed_free(id, address))
     }
 
-    /// A large block as it is posted: its span, and where the caller says that it starts, one unit on, so that this
+    /// A large block as it is delayed: its span, and where the caller says that it starts, one unit on, so that this
     /// is never 0.
-    pub(super) fn posting(&self, id: SpanId, address: usize) -> u64 {
+    pub(super) fn delayed_free(&self, id: SpanId, address: usize) -> u64 {
         (u64::from(self.unit_of(address)) + 1) << u32::BITS | u64::from(id.0)
     }
 
     /// Closes what was freed while others held the lock.
     #[inline]
     pub(super) fn settle(&self, state: &mut Guard<'_, State, O>) {
-        if self.posted.has_any() {
-            self.close_posted(state);
+        if self.delayed.has_any() {
+            self.close_delayed(state);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn close_posted(&self, state: &mut Guard<'_, State, O>) {
+    fn close_delayed(&self, state: &mut Guard<'_, State, O>) {
         let at = self.clock.load();
-        for posting in self.posted.take() {
-            let (id, address) = (SpanId(posting as u32), self.address_of((posting >> u32::BITS) as u32 - 1));
+        for delayed_free in self.delayed.take() {
+            let (id, address) =
+                (SpanId(delayed_free as u32), self.address_of((delayed_free >> u32::BITS) as u32 - 1));
             let span = self.span(id);
             if self.is_large_at(state, id, address) {
                 self.close_under_lock(state, id, at);
@@ -87,16 +90,16 @@ impl<O: Os> Pages<O> {
                 self.close_under_lock(state, id, span.touched_at.get());
             } else {
                 // Two threads freed it at the same moment; one of them may have been told.
-                self.posted.freed_twice.store(address, Ordering::Relaxed);
+                self.delayed.freed_twice.store(address, Ordering::Relaxed);
             }
         }
     }
 
-    /// A large block that was posted although another thread had freed it at the same moment: the thread that
-    /// posted it was not told. Once.
+    /// A large block that was delayed although another thread had freed it at the same moment: the thread that
+    /// delayed it was not told. Once.
     pub fn take_freed_twice(&self) -> Option<usize> {
-        let address = self.posted.freed_twice.load(Ordering::Relaxed);
-        if address != 0 { Some(self.posted.freed_twice.swap(0, Ordering::Relaxed)) } else { None }
+        let address = self.delayed.freed_twice.load(Ordering::Relaxed);
+        if address != 0 { Some(self.delayed.freed_twice.swap(0, Ordering::Relaxed)) } else { None }
     }
 
     /// Whether the span is that of the large block that starts at an address. Both may have another owner
@@ -113,14 +116,14 @@ impl<O: Os> Pages<O> {
         self.released.fetch_sub(span.released_bytes(), Ordering::Relaxed);
         self.set_owner(start, units, SizeClass::NONE, SpanId::NONE, span.class() == SizeClass::LARGE);
         state.closed(span);
-        state.runs.put(&self.blocks, start, units, at);
+        state.runs.put(&self.huge, start, units, at);
         self.limits.free.note(state.runs.dirty_free as usize * UNIT_BYTES);
         self.recycle_span(state, id);
     }
 
     /// Makes a descriptor unused.
     pub(super) fn recycle_span(&self, state: &mut Guard<'_, State, O>, id: SpanId) {
-        self.set_untidy(id, false);
+        self.set_candidate(id, false);
         self.span(id).set_class(SizeClass::NONE);
         self.span(id).set_next(state.unused_spans);
         state.unused_spans = id;

@@ -1,6 +1,6 @@
 //! The counters of this layer, and walks over what it has.
 
-use super::{BLOCK_BYTES, BLOCK_UNITS, Pages, Span, SpanId, State};
+use super::{HUGE_PAGE_BYTES, HUGE_PAGE_UNITS, Pages, Span, SpanId, State};
 use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
 use crate::base::ticks::Tick;
@@ -62,13 +62,13 @@ impl<O: Os> Pages<O> {
         let state = self.lock();
         let unit = UNIT_BYTES as u64;
         PageStats {
-            mapped: state.runs.blocks as u64 * BLOCK_BYTES as u64 - state.runs.lost * unit,
+            mapped: state.runs.huge as u64 * HUGE_PAGE_BYTES as u64 - state.runs.lost * unit,
             used: state.runs.used * unit,
             dirty_free: state.runs.dirty_free * unit,
             spans_open: state.spans_open as u64,
             large: state.large,
             released: self.released.load(Ordering::Relaxed) as u64,
-            huge: self.huge_blocks.load(Ordering::Relaxed) as u64 * BLOCK_BYTES as u64,
+            huge: self.huge_backed.load(Ordering::Relaxed) as u64 * HUGE_PAGE_BYTES as u64,
         }
     }
 
@@ -85,7 +85,7 @@ impl<O: Os> Pages<O> {
 
     /// Bytes that the heap can have at most.
     pub fn range_bytes(&self) -> usize {
-        self.most_blocks.load(Ordering::Relaxed) as usize * BLOCK_BYTES
+        self.most_huge_pages.load(Ordering::Relaxed) as usize * HUGE_PAGE_BYTES
     }
 
     /// An upper bound of the bytes that the heap's blocks hold in memory.
@@ -202,25 +202,25 @@ impl<O: Os> Pages<O> {
     /// The free units of a 2 MiB block and those units of it that may hold memory; none past the last block.
     pub fn free_units_of(&self, number: u32) -> Option<(u128, u128)> {
         let state = self.lock();
-        if number >= state.runs.blocks {
+        if number >= state.runs.huge {
             return None;
         }
         // SAFETY: blocks belong to the holder of the state.
-        let block = unsafe { &*self.blocks.at(number as usize) };
+        let block = unsafe { &*self.huge.at(number as usize) };
         Some((block.free, block.dirty))
     }
 
     /// The next blocks of ours in a row from `from` on: the first and the one behind the last.
     pub(super) fn next_stretch(&self, from: u32) -> Option<(u32, u32)> {
         let state = self.lock();
-        let end = state.runs.blocks;
-        if state.runs.lost < u64::from(BLOCK_UNITS) {
+        let end = state.runs.huge;
+        if state.runs.lost < u64::from(HUGE_PAGE_UNITS) {
             return (from < end).then_some((from, end));
         }
-        let is_ours = |number: &u32| state.runs.is_ours(&self.blocks, *number);
+        let is_ours = |number: &u32| state.runs.is_ours(&self.huge, *number);
         let mut start = from;
         while start < end && !is_ours(&start) {
-            start += state.runs.stride(&self.blocks, start);
+            start += state.runs.stride(&self.huge, start);
         }
         // The lock is not held for long.
         let most = end.min(start.saturating_add(STRETCH_MOST));
@@ -231,7 +231,11 @@ impl<O: Os> Pages<O> {
     pub fn each_mapping(&self, mut take: impl FnMut(Mapping, usize, usize)) {
         let mut from = 0;
         while let Some((start, end)) = self.next_stretch(from) {
-            take(Mapping::Blocks, self.address_of(start * BLOCK_UNITS), (end - start) as usize * BLOCK_BYTES);
+            take(
+                Mapping::Blocks,
+                self.address_of(start * HUGE_PAGE_UNITS),
+                (end - start) as usize * HUGE_PAGE_BYTES,
+            );
             from = end;
         }
         for (start, bytes) in [
@@ -240,9 +244,9 @@ impl<O: Os> Pages<O> {
             self.allocated.range(),
             self.marks.range(),
             self.spans.range(),
-            self.untidy.range(),
-            self.blocks.entries.range(),
-            self.blocks.groups.range(),
+            self.candidates.range(),
+            self.huge.entries.range(),
+            self.huge.groups.range(),
         ] {
             if bytes > 0 {
                 take(Mapping::Metadata, start, bytes);

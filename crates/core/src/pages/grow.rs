@@ -3,7 +3,9 @@
 
 use super::place::Layout;
 use super::runs::Run;
-use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, BLOCK_UNITS, GRANULE_SHIFT, MARKS_PER_UNIT, Pages, State};
+use super::{
+    ALLOCATED_PER_UNIT, GRANULE_SHIFT, HUGE_PAGE_BYTES, HUGE_PAGE_UNITS, MARKS_PER_UNIT, Pages, State,
+};
 use crate::base::round_up;
 use crate::base::sync::Ordering;
 use crate::class::UNIT_SHIFT;
@@ -53,7 +55,7 @@ struct Tried {
 }
 
 /// The outcome of a look at the free runs.
-enum Found {
+enum PendingFault {
     Run(Run),
     /// The heap is to grow by so many blocks first.
     Needs(u32),
@@ -63,8 +65,8 @@ enum Found {
 impl<O: Os> Pages<O> {
     /// Finds a range for the heap and its tables, a shorter one where the system has none so long.
     pub fn start(&self, os: &O) -> bool {
-        let most = round_up(os.address_budget().max(LEAST_RANGE), BLOCK_BYTES);
-        let mut bytes = round_up(os.address_range().max(most), BLOCK_BYTES);
+        let most = round_up(os.address_budget().max(LEAST_RANGE), HUGE_PAGE_BYTES);
+        let mut bytes = round_up(os.address_range().max(most), HUGE_PAGE_BYTES);
         while bytes >= LEAST_RANGE {
             if (0..PLACES).any(|_| self.start_with(os, bytes, most.min(bytes))) {
                 // If every touched block became a huge page at once, small programs would hold 2
@@ -74,7 +76,7 @@ impl<O: Os> Pages<O> {
                 self.allow_huge_pages.store(rule != HugePages::Never, Ordering::Relaxed);
                 return true;
             }
-            bytes = round_up(bytes / 4, BLOCK_BYTES);
+            bytes = round_up(bytes / 4, HUGE_PAGE_BYTES);
         }
         false
     }
@@ -84,14 +86,14 @@ impl<O: Os> Pages<O> {
         let Some(range) = os.free_range(layout.bytes) else { return false };
         let base = layout.place(self, range.address, range.random);
         // The first entries at once: if somebody has their places, there are other places.
-        if !self.prepare_blocks(os, 0, 1) {
+        if !self.prepare_huge_pages(os, 0, 1) {
             self.stop(os);
             return false;
         }
         let mut state = self.state.lock();
-        state.runs.first_number = (base / BLOCK_BYTES) as u32;
+        state.runs.first_number = (base / HUGE_PAGE_BYTES) as u32;
         state.waiting = (range.random % WAITING_MOST) as u32;
-        self.most_blocks.store((most / BLOCK_BYTES) as u32, Ordering::Relaxed);
+        self.most_huge_pages.store((most / HUGE_PAGE_BYTES) as u32, Ordering::Relaxed);
         let class_of_zero = self.classes.range().0.wrapping_sub(base >> UNIT_SHIFT);
         self.class_of_unit.store(class_of_zero, Ordering::Relaxed);
         self.base.store(base, Ordering::Release);
@@ -104,8 +106,8 @@ impl<O: Os> Pages<O> {
         self.owners.stop(os);
         self.allocated.stop(os);
         self.spans.stop(os);
-        self.untidy.stop(os);
-        self.blocks.stop(os);
+        self.candidates.stop(os);
+        self.huge.stop(os);
         self.marks.stop(os);
     }
 
@@ -120,10 +122,10 @@ impl<O: Os> Pages<O> {
         let mut tried = Tried::default();
         loop {
             match self.find_run(&mut state, place, &mut tried) {
-                Found::Run(run) => return (state, Some(run)),
-                Found::Nothing => return (state, None),
-                Found::Needs(blocks) => {
-                    let before = state.runs.blocks;
+                PendingFault::Run(run) => return (state, Some(run)),
+                PendingFault::Nothing => return (state, None),
+                PendingFault::Needs(blocks) => {
+                    let before = state.runs.huge;
                     drop(state);
                     tried.is_refused = !self.grow(os, before, blocks);
                     state = self.lock();
@@ -132,35 +134,35 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn find_run(&self, state: &mut Guard<'_, State, O>, place: Place, tried: &mut Tried) -> Found {
+    fn find_run(&self, state: &mut Guard<'_, State, O>, place: Place, tried: &mut Tried) -> PendingFault {
         let Place { units, align, room } = place;
         if room > units {
             if !tried.room && self.is_worth_room(state, room) {
                 tried.room = true;
-                return Found::Needs(1);
+                return PendingFault::Needs(1);
             }
-            if let Some(run) = state.runs.take_with_room(&self.blocks, units, room) {
-                return Found::Run(run);
+            if let Some(run) = state.runs.take_with_room(&self.huge, units, room) {
+                return PendingFault::Run(run);
             }
             match self.find_long(state, units, tried) {
-                Found::Nothing => (),
+                PendingFault::Nothing => (),
                 found => return found,
             }
         }
-        if let Some(run) = state.runs.take(&self.blocks, units, align) {
-            return Found::Run(run);
+        if let Some(run) = state.runs.take(&self.huge, units, align) {
+            return PendingFault::Run(run);
         }
-        if state.runs.end_waiting(&self.blocks)
-            && let Some(run) = state.runs.take(&self.blocks, units, align)
+        if state.runs.end_waiting(&self.huge)
+            && let Some(run) = state.runs.take(&self.huge, units, align)
         {
-            return Found::Run(run);
+            return PendingFault::Run(run);
         }
         if tried.run > 0 && tried.is_refused || tried.run == MOST_TRIES {
-            return Found::Nothing;
+            return PendingFault::Nothing;
         }
         tried.run += 1;
-        let wanted = if align <= BLOCK_UNITS { Some(units.max(1)) } else { units.checked_add(align - 1) };
-        wanted.map_or(Found::Nothing, |wanted| Found::Needs(wanted.div_ceil(BLOCK_UNITS)))
+        let wanted = if align <= HUGE_PAGE_UNITS { Some(units.max(1)) } else { units.checked_add(align - 1) };
+        wanted.map_or(PendingFault::Nothing, |wanted| PendingFault::Needs(wanted.div_ceil(HUGE_PAGE_UNITS)))
     }
 
     /// Whether a block is to be added for the sake of `room` alone: if no run is twice as long, and all that is free is
@@ -168,27 +170,27 @@ impl<O: Os> Pages<O> {
     /// tables.
     fn is_worth_room(&self, state: &Guard<'_, State, O>, room: u32) -> bool {
         let runs = &state.runs;
-        room <= BLOCK_UNITS / 2
+        room <= HUGE_PAGE_UNITS / 2
             && runs.dirty_free < u64::from(room)
             && runs.is_well_used()
-            && !runs.has_run(&self.blocks, 2 * room)
+            && !runs.has_run(&self.huge, 2 * room)
     }
 
     /// A run of more than half a block that is likely to grow: with as much room behind it. If there is none, the heap
     /// gets longer, as long as its range is well used: units that are not touched cost addresses only.
-    fn find_long(&self, state: &mut Guard<'_, State, O>, units: u32, tried: &mut Tried) -> Found {
-        let Some(wide) = units.checked_mul(2).filter(|wide| *wide > BLOCK_UNITS) else {
-            return Found::Nothing;
+    fn find_long(&self, state: &mut Guard<'_, State, O>, units: u32, tried: &mut Tried) -> PendingFault {
+        let Some(wide) = units.checked_mul(2).filter(|wide| *wide > HUGE_PAGE_UNITS) else {
+            return PendingFault::Nothing;
         };
-        if let Some(run) = state.runs.take_with_double(&self.blocks, units) {
-            return Found::Run(run);
+        if let Some(run) = state.runs.take_with_double(&self.huge, units) {
+            return PendingFault::Run(run);
         }
         if tried.long || !state.runs.is_well_used() {
-            return Found::Nothing;
+            return PendingFault::Nothing;
         }
         tried.long = true;
-        let free = state.runs.free_at_end(&self.blocks);
-        Found::Needs(wide.div_ceil(BLOCK_UNITS).saturating_sub(free).max(1))
+        let free = state.runs.free_at_end(&self.huge);
+        PendingFault::Needs(wide.div_ceil(HUGE_PAGE_UNITS).saturating_sub(free).max(1))
     }
 
     /// Blocks that are missing behind a block that grows at the end of the heap, where nobody else is between: with them it
@@ -202,8 +204,8 @@ impl<O: Os> Pages<O> {
         more: u32,
     ) -> Option<u32> {
         let (next, long) = (start + units, u64::from(units) + u64::from(more));
-        let missing = next.checked_add(more)?.div_ceil(BLOCK_UNITS).saturating_sub(state.runs.blocks);
-        let is_last = || state.runs.are_free(&self.blocks, next, state.runs.blocks * BLOCK_UNITS - next);
+        let missing = next.checked_add(more)?.div_ceil(HUGE_PAGE_UNITS).saturating_sub(state.runs.huge);
+        let is_last = || state.runs.are_free(&self.huge, next, state.runs.huge * HUGE_PAGE_UNITS - next);
         (missing > 0 && state.runs.dirty_free < 2 * long && is_last()).then_some(missing)
     }
 
@@ -213,19 +215,19 @@ impl<O: Os> Pages<O> {
         let _growing = self.growing.lock();
         let (blocks, lost) = {
             let state = self.state.lock();
-            (state.runs.blocks, state.runs.lost)
+            (state.runs.huge, state.runs.lost)
         };
         if blocks != before {
             return true;
         }
-        let ours = blocks - (lost / u64::from(BLOCK_UNITS)) as u32;
-        let left = self.most_blocks.load(Ordering::Relaxed).saturating_sub(ours);
+        let ours = blocks - (lost / u64::from(HUGE_PAGE_UNITS)) as u32;
+        let left = self.most_huge_pages.load(Ordering::Relaxed).saturating_sub(ours);
         if needed > left {
             return false;
         }
         let (mut first, mut step) = (blocks, needed.max((blocks / 16).min(32)).min(left));
         loop {
-            match self.add_blocks(os, first, step) {
+            match self.add_huge_pages(os, first, step) {
                 Ok(()) => return true,
                 Err(_) if step > needed => step = needed,
                 Err(MapRefusal::Taken) => match self.pass_others(os, first, needed) {
@@ -237,20 +239,21 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn add_blocks(&self, os: &O, first: u32, count: u32) -> Result<(), MapRefusal> {
+    fn add_huge_pages(&self, os: &O, first: u32, count: u32) -> Result<(), MapRefusal> {
         if count > TRIED_FROM {
-            let (address, bytes) = (self.address_of(first * BLOCK_UNITS), count as usize * BLOCK_BYTES);
+            let (address, bytes) =
+                (self.address_of(first * HUGE_PAGE_UNITS), count as usize * HUGE_PAGE_BYTES);
             os.map_at(address, bytes)?;
             os.unmap(address, bytes);
         }
-        if !self.prepare_blocks(os, first, count) {
+        if !self.prepare_huge_pages(os, first, count) {
             return Err(MapRefusal::Exhausted);
         }
         self.map_blocks(os, first, count)
     }
 
     fn map_blocks(&self, os: &O, first: u32, count: u32) -> Result<(), MapRefusal> {
-        let (address, bytes) = (self.address_of(first * BLOCK_UNITS), count as usize * BLOCK_BYTES);
+        let (address, bytes) = (self.address_of(first * HUGE_PAGE_UNITS), count as usize * HUGE_PAGE_BYTES);
         os.map_at(address, bytes)?;
         os.name_pages(address, bytes, Purpose::Heap);
         if self.forbid_huge_pages.load(Ordering::Relaxed) {
@@ -258,38 +261,38 @@ impl<O: Os> Pages<O> {
         }
         // One long block has an owner in its first unit alone.
         if count <= TRIED_FROM {
-            self.touch_map(first * BLOCK_UNITS, count * BLOCK_UNITS);
+            self.touch_map(first * HUGE_PAGE_UNITS, count * HUGE_PAGE_UNITS);
         }
         let mut state = self.state.lock();
-        (0..count).for_each(|_| state.runs.add_block(&self.blocks));
+        (0..count).for_each(|_| state.runs.add_huge_page(&self.huge));
         let waiting = core::mem::take(&mut state.waiting);
-        state.runs.let_wait(&self.blocks, first, waiting);
+        state.runs.let_wait(&self.huge, first, waiting);
         self.note_grown(&mut state);
         Ok(())
     }
 
     /// Makes the tables long enough for `step` more blocks. Descriptors too, for the smallest spans: when the
     /// process has all the memory that it may have, what is free can still be cut anew.
-    fn prepare_blocks(&self, os: &O, blocks: u32, step: u32) -> bool {
+    fn prepare_huge_pages(&self, os: &O, blocks: u32, step: u32) -> bool {
         let after = blocks as usize + step as usize;
-        let units = after * BLOCK_UNITS as usize;
+        let units = after * HUGE_PAGE_UNITS as usize;
         let spans = units.min(self.spans.capacity());
-        after <= self.blocks.capacity()
+        after <= self.huge.capacity()
             && self.classes.ensure(os, units)
             && self.owners.ensure(os, units)
             && self.allocated.ensure(os, units * ALLOCATED_PER_UNIT)
             && (!self.keeps_marks() || self.marks.ensure(os, units * MARKS_PER_UNIT))
             && self.spans.ensure(os, spans)
-            && self.untidy.ensure(os, spans)
-            && self.blocks.ensure(os, after)
+            && self.candidates.ensure(os, spans)
+            && self.huge.ensure(os, after)
     }
 
     /// Passes over what others have mapped behind the heap, to where `needed` blocks in a row are free: so many blocks.
     fn pass_others(&self, os: &O, first: u32, needed: u32) -> Option<u32> {
         let last = self.last_place(first, needed)?;
         let is_free = |distance: u32| {
-            let address = self.address_of((first + distance) * BLOCK_UNITS);
-            let bytes = needed as usize * BLOCK_BYTES;
+            let address = self.address_of((first + distance) * HUGE_PAGE_UNITS);
+            let bytes = needed as usize * HUGE_PAGE_BYTES;
             os.map_at(address, bytes).map(|()| os.unmap(address, bytes)).is_ok()
         };
         nearest_free(last, is_free).filter(|distance| self.pass(os, first, *distance))
@@ -297,26 +300,26 @@ impl<O: Os> Pages<O> {
 
     /// How far from the next block the last place for `needed` blocks is.
     fn last_place(&self, first: u32, needed: u32) -> Option<u32> {
-        (self.blocks.capacity() as u32).checked_sub(first)?.checked_sub(needed).filter(|last| *last > 0)
+        (self.huge.capacity() as u32).checked_sub(first)?.checked_sub(needed).filter(|last| *last > 0)
     }
 
     /// Adds a gap of `count` blocks. Over it the tables can be read, but take no memory.
     fn pass(&self, os: &O, first: u32, count: u32) -> bool {
         let (first, after) = (first as usize, (first + count) as usize);
-        let units = after * BLOCK_UNITS as usize;
+        let units = after * HUGE_PAGE_UNITS as usize;
         let before =
             [self.classes.range().1, self.owners.range().1, self.allocated.range().1, self.marks.range().1];
-        let blocks = self.blocks.lengths();
-        let passed = self.blocks.ensure(os, first + 1)
+        let blocks = self.huge.lengths();
+        let passed = self.huge.ensure(os, first + 1)
             && self.classes.pass(os, units)
             && self.owners.pass(os, units)
             && self.allocated.pass(os, units * ALLOCATED_PER_UNIT)
             && (!self.keeps_marks() || self.marks.pass(os, units * MARKS_PER_UNIT))
-            && self.blocks.pass(os, after);
+            && self.huge.pass(os, after);
         // The entries in a step that both sides share.
-        if passed && self.prepare_blocks(os, after as u32, 0) {
+        if passed && self.prepare_huge_pages(os, after as u32, 0) {
             let mut state = self.state.lock();
-            state.runs.add_gap(&self.blocks, count);
+            state.runs.add_gap(&self.huge, count);
             self.note_grown(&mut state);
             return true;
         }
@@ -325,15 +328,15 @@ impl<O: Os> Pages<O> {
         self.owners.cut(os, owners);
         self.allocated.cut(os, allocated);
         self.marks.cut(os, marks);
-        self.blocks.cut(os, blocks);
+        self.huge.cut(os, blocks);
         false
     }
 
     pub(super) fn note_grown(&self, state: &mut State) {
-        let grown = state.runs.blocks as usize * BLOCK_BYTES;
+        let grown = state.runs.huge as usize * HUGE_PAGE_BYTES;
         self.grown_granules.store(grown >> GRANULE_SHIFT, Ordering::Release);
         self.grown.store(grown, Ordering::Release);
-        state.grown_blocks_most = state.runs.blocks;
+        state.grown_blocks_most = state.runs.huge;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::class::{SizeClass, UNIT_SHIFT};
 use crate::os::Os;
 use core::mem::offset_of;
 
-/// The offsets of the words that `class_of_allocated` reads, for `cache::whole`.
+/// The offsets of the words that `class_of_allocated` reads, for `cache::fast_path`.
 impl<O: Os> Pages<O> {
     pub const START: usize = offset_of!(Self, base);
     pub const GROWN_GRANULES: usize = offset_of!(Self, grown_granules);

@@ -5,25 +5,24 @@
 //! ours or not for certain, without reading it. `central` and `large` call it, with their own locks held if
 //! need be; sits on `class` and `os`.
 
-mod ahead;
-mod begun;
 pub mod bits;
-mod block_table;
+mod candidates;
 mod close;
+mod delayed;
 mod figures;
 mod grow;
+mod huge_pages;
 mod limits;
 mod map;
 mod open;
 mod place;
-mod posted;
+mod prefault;
 mod release;
 mod repair;
 mod runs;
 mod span;
 mod table;
 mod touch;
-mod untidy;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 mod window;
@@ -31,25 +30,25 @@ mod window;
 pub use figures::{LargeStats, Mapping, PageStats};
 pub use grow::Place;
 pub use limits::Limits;
-pub use runs::{Block, Run};
-pub use span::{CLOSED, OPENED, Span, SpanId, TIDIED, TIDY, is_idle};
+pub use runs::{HugePage, Run};
+pub use span::{CLOSED, OPENED, SUBRELEASED, Span, SpanId, TIDIED, is_idle};
 pub use table::Table;
 
 use crate::base::locks::{Growing, Rank, Ranked};
-use crate::base::noted::Noted;
+use crate::base::relaxed::RelaxedCell;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use crate::base::ticks::{AtomicTick, Tick};
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
 use crate::os::{Mutex, Os};
-use ahead::Ahead;
-use bits::BLOCK_UNITS;
-use block_table::BlockTable;
-use posted::Posted;
+use bits::HUGE_PAGE_UNITS;
+use delayed::DelayedFrees;
+use huge_pages::HugePages;
+use prefault::Prefault;
 use runs::Runs;
 
-pub const BLOCK_BYTES: usize = BLOCK_UNITS as usize * UNIT_BYTES;
+pub const HUGE_PAGE_BYTES: usize = HUGE_PAGE_UNITS as usize * UNIT_BYTES;
 
 const GRANULE_SHIFT: u32 = MIN_ALIGN.trailing_zeros();
 const ALLOCATED_BITS: usize = u32::BITS as usize;
@@ -80,14 +79,14 @@ pub struct Pages<O: Os> {
     marks: Table<AtomicU8>,
     spans: Table<Span>,
     /// Not zero: the span was touched since its idle pages went.
-    untidy: Table<Noted<u8>>,
-    blocks: BlockTable,
+    candidates: Table<RelaxedCell<u8>>,
+    huge: HugePages,
     /// Blocks that the heap may have; the range is longer.
-    most_blocks: AtomicU32,
+    most_huge_pages: AtomicU32,
     /// Held while the heap grows, over what is asked of the system. `State`'s lock is taken inside, for an instant.
     growing: Mutex<Growing, O>,
     state: Mutex<State, O>,
-    posted: Posted,
+    delayed: DelayedFrees,
     /// The heap's time in ticks, moved by whoever keeps it.
     pub clock: AtomicTick,
     pub limits: Limits,
@@ -99,8 +98,8 @@ pub struct Pages<O: Os> {
     too_soon_from: AtomicTick,
     /// The 2 MiB block that is looked at next for a huge page.
     next_collapse: AtomicU32,
-    huge_blocks: AtomicUsize,
-    ahead: Ahead,
+    huge_backed: AtomicUsize,
+    prefault: Prefault,
     /// Held while units are withheld, so that no fork loses them. It guards which.
     releasing: Mutex<Withheld, O>,
     /// The system would make huge pages by itself, and early: it is told not to.
@@ -179,9 +178,9 @@ impl<O: Os> Pages<O> {
             allocated: Table::new(),
             marks: Table::new(),
             spans: Table::new(),
-            untidy: Table::new(),
-            blocks: BlockTable::new(),
-            most_blocks: AtomicU32::new(0),
+            candidates: Table::new(),
+            huge: HugePages::new(),
+            most_huge_pages: AtomicU32::new(0),
             growing: Mutex::new(Growing),
             state: Mutex::new(State {
                 runs: Runs::new(),
@@ -193,15 +192,15 @@ impl<O: Os> Pages<O> {
                 grown_blocks_most: 0,
                 waiting: 0,
             }),
-            posted: Posted::new(),
+            delayed: DelayedFrees::new(),
             clock: AtomicTick::new(FIRST_TICK),
             limits: Limits::new(),
             released: AtomicUsize::new(0),
             came_back: AtomicU64::new(0),
             too_soon_from: AtomicTick::new(FIRST_TICK),
             next_collapse: AtomicU32::new(0),
-            huge_blocks: AtomicUsize::new(0),
-            ahead: Ahead::new(),
+            huge_backed: AtomicUsize::new(0),
+            prefault: Prefault::new(),
             releasing: Mutex::new(Withheld::NOTHING),
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),

@@ -29,7 +29,7 @@ impl<O: Os> Pages<O> {
         }
         let mut state = match self.state.lock_soon() {
             Some(state) => state,
-            None => match self.take_posted(class, place) {
+            None => match self.take_delayed(class, place) {
                 Some(id) => return Some((id, false)),
                 None => self.state.lock(),
             },
@@ -41,7 +41,7 @@ impl<O: Os> Pages<O> {
         let (mut state, run) = self.take_run(os, state, place);
         let run = run?;
         let Some((id, is_new)) = self.unused_span(&mut state) else {
-            state.runs.put(&self.blocks, run.start, units, self.clock.load());
+            state.runs.put(&self.huge, run.start, units, self.clock.load());
             return None;
         };
         let span = self.span(id);
@@ -50,10 +50,10 @@ impl<O: Os> Pages<O> {
         span.touched_at.set(self.clock.load());
         state.opened(span);
         self.limits.footprint.note(self.footprint_of(&state));
-        self.set_untidy(id, class.is_small());
+        self.set_candidate(id, class.is_small());
         let left_out = self.admit_to_dumps(&mut state, run.start, units);
         self.set_owner(run.start, units, class, id, class == SizeClass::LARGE);
-        self.note_begun(&mut state, run.start + units, class, place.room > units);
+        self.note_fresh(&mut state, run.start + units, class, place.room > units);
         drop(state);
         self.tell_dumps(os, left_out);
         if is_new {
@@ -68,24 +68,24 @@ impl<O: Os> Pages<O> {
     /// A large block that another thread has freed while the lock was taken, as it is now, and is long enough: with it a
     /// thread need not wait for a holder without a CPU. It keeps its length, so it may be a quarter longer than it has to.
     #[cold]
-    fn take_posted(&self, class: SizeClass, place: Place) -> Option<SpanId> {
+    fn take_delayed(&self, class: SizeClass, place: Place) -> Option<SpanId> {
         let Place { units, align: 1, room: 0 } = place else { return None };
         if class != SizeClass::LARGE {
             return None;
         }
-        let id_of = |posting: u64| SpanId(posting as u32);
-        let fits = |posting: u64| {
-            let span = self.span(id_of(posting));
+        let id_of = |delayed_free: u64| SpanId(delayed_free as u32);
+        let fits = |delayed_free: u64| {
+            let span = self.span(id_of(delayed_free));
             span.class() == SizeClass::LARGE
                 && (units..=units + units / LONGER_PART).contains(&span.units.get())
-                && self.posting(id_of(posting), self.address_of(span.start.get())) == posting
+                && self.delayed_free(id_of(delayed_free), self.address_of(span.start.get())) == delayed_free
         };
-        self.posted.take_one(fits).map(id_of)
+        self.delayed.take_one(fits).map(id_of)
     }
 
     #[cfg(test)]
-    pub fn take_posted_for_test(&self, place: Place) -> Option<SpanId> {
-        self.take_posted(SizeClass::LARGE, place)
+    pub fn take_delayed_for_test(&self, place: Place) -> Option<SpanId> {
+        self.take_delayed(SizeClass::LARGE, place)
     }
 
     /// The look at the hard limit under the lock: several threads may have passed the one without it.
@@ -102,7 +102,7 @@ impl<O: Os> Pages<O> {
             return Some((id, false));
         }
         let fresh = state.spans;
-        if fresh as usize >= self.spans.usable() || fresh as usize >= self.untidy.usable() {
+        if fresh as usize >= self.spans.usable() || fresh as usize >= self.candidates.usable() {
             return None;
         }
         state.spans += 1;
@@ -123,7 +123,7 @@ impl<O: Os> Pages<O> {
             return false;
         }
         if let Some(blocks) = self.missing_behind(&state, span.start.get(), span.units.get(), missing()) {
-            let before = state.runs.blocks;
+            let before = state.runs.huge;
             drop(state);
             self.grow(os, before, blocks);
             state = self.lock();
@@ -151,14 +151,14 @@ impl<O: Os> Pages<O> {
     /// Whether it could be, and what of it is left out of core files.
     fn extend(&self, state: &mut Guard<'_, State, O>, span: &Span, more: u32) -> (bool, Option<LeftOut>) {
         let (start, units) = (span.start.get(), span.units.get());
-        if !self.is_allowed(state, more) || state.runs.extend(&self.blocks, start, units, more).is_none() {
+        if !self.is_allowed(state, more) || state.runs.extend(&self.huge, start, units, more).is_none() {
             return (false, None);
         }
         span.units.set(units + more);
         self.limits.footprint.note(self.footprint_of(state));
         let left_out = self.admit_to_dumps(state, start + units, more);
         self.write_classes(start + units, more, SizeClass::LARGE);
-        self.note_begun(state, start + units + more, SizeClass::LARGE, false);
+        self.note_fresh(state, start + units + more, SizeClass::LARGE, false);
         (true, left_out)
     }
 
@@ -167,7 +167,7 @@ impl<O: Os> Pages<O> {
         if fewer > 0 {
             span.units.set(units);
             self.write_classes(first, fewer, SizeClass::NONE);
-            state.runs.put(&self.blocks, first, fewer, self.clock.load());
+            state.runs.put(&self.huge, first, fewer, self.clock.load());
         }
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Nothing of it is reserved: each grows from its beginning, and none can reach the next.
 
-use super::block_table::BlockTable;
-use super::runs::{Block, Group};
+use super::huge_pages::HugePages;
+use super::runs::{Group, HugePage};
 use super::table::STEP_BYTES;
-use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, MARKS_PER_UNIT, Pages, Span, Table};
-use crate::base::noted::Noted;
+use super::{ALLOCATED_PER_UNIT, HUGE_PAGE_BYTES, MARKS_PER_UNIT, Pages, Span, Table};
+use crate::base::relaxed::RelaxedCell;
 use crate::base::round_up;
 use crate::base::sync::{AtomicU8, AtomicU32};
 use crate::class::UNIT_SHIFT;
@@ -47,9 +47,9 @@ impl Layout {
     pub fn of(bytes: usize, most: usize) -> Layout {
         let spans = spans_for(most >> UNIT_SHIFT);
         // Not more than a sixteenth of a short range.
-        let between = MOST_BETWEEN.min(round_up(bytes / 16, BLOCK_BYTES));
+        let between = MOST_BETWEEN.min(round_up(bytes / 16, HUGE_PAGE_BYTES));
         let mut layout =
-            Layout { blocks: bytes / BLOCK_BYTES, units: bytes >> UNIT_SHIFT, spans, between, bytes: 0 };
+            Layout { blocks: bytes / HUGE_PAGE_BYTES, units: bytes >> UNIT_SHIFT, spans, between, bytes: 0 };
         layout.bytes = layout.heap_at() + between + bytes;
         layout
     }
@@ -61,16 +61,16 @@ impl Layout {
             at += bytes + GAP_BYTES;
             at - bytes - GAP_BYTES
         };
-        let [marks, classes, blocks, groups, untidy, owners, spans, allocated] = self.lengths();
+        let [marks, classes, blocks, groups, candidates, owners, spans, allocated] = self.lengths();
         pages.marks.start_at(next(marks), self.units * MARKS_PER_UNIT);
         pages.classes.start_at(next(classes), self.units);
-        pages.blocks.entries.start_at(next(blocks), self.blocks);
-        pages.blocks.groups.start_at(next(groups), BlockTable::groups_for(self.blocks));
-        pages.untidy.start_at(next(untidy), self.spans);
+        pages.huge.entries.start_at(next(blocks), self.blocks);
+        pages.huge.groups.start_at(next(groups), HugePages::groups_for(self.blocks));
+        pages.candidates.start_at(next(candidates), self.spans);
         pages.owners.start_at(next(owners), self.units);
         pages.spans.start_at(next(spans), self.spans);
         pages.allocated.start_at(next(allocated), self.units * ALLOCATED_PER_UNIT);
-        let between = (random >> 8) as usize % (self.between / BLOCK_BYTES).max(1) * BLOCK_BYTES;
+        let between = (random >> 8) as usize % (self.between / HUGE_PAGE_BYTES).max(1) * HUGE_PAGE_BYTES;
         address + self.heap_at() + between
     }
 
@@ -79,9 +79,9 @@ impl Layout {
         [
             Table::<AtomicU8>::bytes_for(self.units * MARKS_PER_UNIT),
             Table::<AtomicU8>::bytes_for(self.units),
-            Table::<Block>::bytes_for(self.blocks),
-            Table::<Group>::bytes_for(BlockTable::groups_for(self.blocks)),
-            Table::<Noted<u8>>::bytes_for(self.spans),
+            Table::<HugePage>::bytes_for(self.blocks),
+            Table::<Group>::bytes_for(HugePages::groups_for(self.blocks)),
+            Table::<RelaxedCell<u8>>::bytes_for(self.spans),
             Table::<AtomicU32>::bytes_for(self.units),
             Table::<Span>::bytes_for(self.spans),
             Table::<AtomicU32>::bytes_for(self.units * ALLOCATED_PER_UNIT),
@@ -89,6 +89,6 @@ impl Layout {
     }
 
     fn heap_at(&self) -> usize {
-        round_up(self.lengths().iter().map(|bytes| bytes + GAP_BYTES).sum(), BLOCK_BYTES)
+        round_up(self.lengths().iter().map(|bytes| bytes + GAP_BYTES).sum(), HUGE_PAGE_BYTES)
     }
 }

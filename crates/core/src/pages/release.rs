@@ -1,21 +1,23 @@
-//! Releasing free units to the system, huge pages under full blocks, and what core files contain.
+//! Releasing free units to the system, the kernel's huge pages under full ones, and what core files contain.
 //!
 //! The system is asked without the lock of the pages; the units are marked used meanwhile. `releasing` is
-//! held over each block, so that a fork never happens while units are withheld.
+//! held over each huge page, so that a fork never happens while units are withheld.
 
 use super::runs::Huge;
-use super::{ALLOCATED_PER_UNIT, BLOCK_BYTES, BLOCK_UNITS, MARKS_PER_UNIT, Pages, State, Withheld, bits};
+use super::{
+    ALLOCATED_PER_UNIT, HUGE_PAGE_BYTES, HUGE_PAGE_UNITS, MARKS_PER_UNIT, Pages, State, Withheld, bits,
+};
 use crate::base::PAGE_BYTES;
 use crate::base::sync::Ordering;
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::UNIT_BYTES;
 use crate::os::{Guard, Os};
 
-/// Blocks that may be left out of core files: each can cost two mappings of the process.
+/// Huge pages that may be left out of core files: each can cost two mappings of the process.
 const MOST_UNDUMPED: u32 = 1024;
-/// A block is dense where so many of its bytes are in memory: huge pages must not add to what the heap holds.
-const DENSE_BYTES: u64 = (BLOCK_BYTES - BLOCK_BYTES / 64) as u64;
-/// Blocks that are looked at for each that may get a huge page.
+/// A huge page is dense where so many of its bytes are in memory: huge pages must not add to what the heap holds.
+const DENSE_BYTES: u64 = (HUGE_PAGE_BYTES - HUGE_PAGE_BYTES / 64) as u64;
+/// Huge pages that are looked at for each that the kernel is asked to back by one of its own.
 const LOOKS_FOR_EACH_COLLAPSE: u32 = 2;
 /// Units whose bits in `allocated` fill a page.
 const UNITS_PER_PAGE_OF_BITS: u32 = (PAGE_BYTES / (ALLOCATED_PER_UNIT * size_of::<u32>())) as u32;
@@ -27,7 +29,7 @@ const LEAST_FOR_HUGE: u32 = 16;
 /// The memory that is to be released.
 #[derive(Clone, Copy)]
 struct Wish {
-    /// Of wholly free blocks only.
+    /// Of wholly free huge pages only.
     whole_only: bool,
     /// Bytes of free memory that stay.
     keep: usize,
@@ -35,17 +37,17 @@ struct Wish {
     ticks: Ticks,
 }
 
-/// Blocks that are left out of core files, and what lies between.
+/// Huge pages that are left out of core files, and what lies between.
 pub(super) struct LeftOut {
     first: u32,
     last: u32,
 }
 
-/// Blocks that are looked at while the lock is held.
+/// Huge pages that are looked at while the lock is held.
 const BLOCKS_PER_LOOK: u32 = 256;
 
 impl<O: Os> Pages<O> {
-    /// Releases the memory of units that have been free for `ticks`, whole empty blocks first, until at
+    /// Releases the memory of units that have been free for `ticks`, whole empty huge pages first, until at
     /// most `keep` bytes of free memory are left. Returns the bytes released.
     pub fn release(&self, os: &O, keep: usize, ticks: Ticks) -> usize {
         let mut released = 0;
@@ -53,18 +55,18 @@ impl<O: Os> Pages<O> {
             let wish = Wish { whole_only, keep, ticks };
             let mut from = 0;
             while let Some((number, found)) = self.next_to_release(from, wish) {
-                released += if found { self.release_block(os, number, wish) } else { 0 };
+                released += if found { self.release_huge_page(os, number, wish) } else { 0 };
                 from = number + 1;
             }
         }
         released
     }
 
-    /// The next block from `from` on that has something to release; false with one behind which the search goes
+    /// The next huge page from `from` on that has something to release; false with one behind which the search goes
     /// on: the lock is not held for long. None where there is no more to do.
     fn next_to_release(&self, from: u32, wish: Wish) -> Option<(u32, bool)> {
         let state = self.lock();
-        let end = state.runs.blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
+        let end = state.runs.huge.min(from.saturating_add(BLOCKS_PER_LOOK));
         if from >= end || state.runs.dirty_free as usize * UNIT_BYTES <= wish.keep {
             return None;
         }
@@ -73,30 +75,31 @@ impl<O: Os> Pages<O> {
             if self.has_what_is_wished(&state, number, wish) {
                 return Some((number, true));
             }
-            number += state.runs.stride(&self.blocks, number);
+            number += state.runs.stride(&self.huge, number);
         }
         Some((number - 1, false))
     }
 
     fn has_what_is_wished(&self, state: &Guard<'_, State, O>, number: u32, wish: Wish) -> bool {
         let age = self.clock.load().since(self.block_changed_at(state, number));
-        state.runs.dirty_of(&self.blocks, number) != 0
+        state.runs.dirty_of(&self.huge, number) != 0
             && age >= wish.ticks
-            && (!wish.whole_only || state.runs.is_unused(&self.blocks, number))
+            && (!wish.whole_only || state.runs.is_unused(&self.huge, number))
     }
 
     /// Releases the memory of units from `start` on that are free. Returns the bytes released.
     pub fn release_run(&self, os: &O, start: u32, units: u32) -> usize {
         let end = start + units;
         let of = |number: u32| {
-            let (first, last) = (start.max(number * BLOCK_UNITS), end.min((number + 1) * BLOCK_UNITS));
-            bits::mask(first % BLOCK_UNITS, last - first)
+            let (first, last) =
+                (start.max(number * HUGE_PAGE_UNITS), end.min((number + 1) * HUGE_PAGE_UNITS));
+            bits::mask(first % HUGE_PAGE_UNITS, last - first)
         };
-        let numbers = start / BLOCK_UNITS..=(end - 1) / BLOCK_UNITS;
+        let numbers = start / HUGE_PAGE_UNITS..=(end - 1) / HUGE_PAGE_UNITS;
         numbers.map(|number| self.release_in_block(os, number, of(number), |_| true)).sum()
     }
 
-    fn release_block(&self, os: &O, number: u32, wish: Wish) -> usize {
+    fn release_huge_page(&self, os: &O, number: u32, wish: Wish) -> usize {
         self.release_in_block(os, number, u128::MAX, |state| {
             state.runs.dirty_free as usize * UNIT_BYTES > wish.keep
                 && self.has_what_is_wished(state, number, wish)
@@ -115,33 +118,33 @@ impl<O: Os> Pages<O> {
         if !is_wished(&state) {
             return 0;
         }
-        let unused = of == u128::MAX && state.runs.is_unused(&self.blocks, number);
-        let (withheld, dirty) = state.runs.withhold_free(&self.blocks, number, of);
+        let unused = of == u128::MAX && state.runs.is_unused(&self.huge, number);
+        let (withheld, dirty) = state.runs.withhold_free(&self.huge, number, of);
         if dirty == 0 {
             return 0;
         }
         *held = Withheld { block: number, units: withheld };
-        // SAFETY: blocks belong to the holder of the state.
-        let in_part = !unused && unsafe { (*self.blocks.at(number as usize)).huge } == Huge::Yes;
+        // SAFETY: huge pages belong to the holder of the state.
+        let in_part = !unused && unsafe { (*self.huge.at(number as usize)).huge } == Huge::Yes;
         drop(state);
         if in_part {
-            os.split_huge(self.address_of(number * BLOCK_UNITS));
+            os.split_huge(self.address_of(number * HUGE_PAGE_UNITS));
         }
         self.release_units(os, &mut held, dirty, unused)
     }
 
     fn block_changed_at(&self, _held: &Guard<'_, State, O>, number: u32) -> Tick {
-        // SAFETY: blocks belong to the holder of the state.
-        unsafe { (*self.blocks.at(number as usize)).changed_at }
+        // SAFETY: huge pages belong to the holder of the state.
+        unsafe { (*self.huge.at(number as usize)).changed_at }
     }
 
-    /// Releases the dirty ones of a block's withheld units to the system and makes all of them free again.
+    /// Releases the dirty ones of a huge page's withheld units to the system and makes all of them free again.
     fn release_units(&self, os: &O, held: &mut Withheld, dirty: u128, unused: bool) -> usize {
         let Withheld { block: number, units: withheld } = *held;
         let (units_per_page, mut refused) = ((os.page_bytes() / UNIT_BYTES).max(1) as u32, dirty);
         // A system's page may be several units: only those that are withheld as a whole can go.
         bits::each_run(whole(withheld, dirty, units_per_page), |start, length| {
-            let address = self.address_of(number * BLOCK_UNITS + start);
+            let address = self.address_of(number * HUGE_PAGE_UNITS + start);
             if os.release(address, length as usize * UNIT_BYTES) {
                 refused &= !bits::mask(start, length);
             }
@@ -155,7 +158,7 @@ impl<O: Os> Pages<O> {
         }
         for (units, is_clean) in [(withheld & !refused, true), (refused, false)] {
             if units != 0 {
-                state.runs.return_withheld(&self.blocks, number, units, is_clean);
+                state.runs.return_withheld(&self.huge, number, units, is_clean);
             }
         }
         *held = Withheld::NOTHING;
@@ -169,34 +172,34 @@ impl<O: Os> Pages<O> {
             return;
         }
         bits::each_run(whole(withheld, dirty, UNITS_PER_PAGE_OF_BITS), |start, length| {
-            let first = self.allocated.at((number * BLOCK_UNITS + start) as usize * ALLOCATED_PER_UNIT);
+            let first = self.allocated.at((number * HUGE_PAGE_UNITS + start) as usize * ALLOCATED_PER_UNIT);
             os.release(first.addr(), (length / UNITS_PER_PAGE_OF_BITS) as usize * PAGE_BYTES);
         });
         if self.keeps_marks() {
             // A policy then says of a second free there that nobody has such a block, not that it was freed.
             bits::each_run(whole(withheld, dirty, UNITS_PER_PAGE_OF_MARKS), |start, length| {
-                let first = self.marks.at((number * BLOCK_UNITS + start) as usize * MARKS_PER_UNIT);
+                let first = self.marks.at((number * HUGE_PAGE_UNITS + start) as usize * MARKS_PER_UNIT);
                 os.release(first.addr(), (length / UNITS_PER_PAGE_OF_MARKS) as usize * PAGE_BYTES);
             });
         }
     }
 
     fn leave_out_of_dumps(&self, os: &O, number: u32) -> bool {
-        os.set_dumped(self.address_of(number * BLOCK_UNITS), BLOCK_BYTES, false)
+        os.set_dumped(self.address_of(number * HUGE_PAGE_UNITS), HUGE_PAGE_BYTES, false)
     }
 
     fn note_released(&self, _held: &mut Guard<'_, State, O>, number: u32, unused: bool, undumped: bool) {
-        // SAFETY: blocks belong to the holder of the state.
-        let block = unsafe { &mut *self.blocks.at(number as usize) };
+        // SAFETY: huge pages belong to the holder of the state.
+        let block = unsafe { &mut *self.huge.at(number as usize) };
         block.undumped |= undumped;
         block.released_at = self.clock.load();
         if block.huge == Huge::Yes {
-            self.huge_blocks.fetch_sub(1, Ordering::Relaxed);
+            self.huge_backed.fetch_sub(1, Ordering::Relaxed);
         }
         block.huge = if unused { Huge::No } else { Huge::Broken };
     }
 
-    /// Notes that the blocks of a run change, and which of them `tell_dumps` is to let into core files again.
+    /// Notes that the huge pages of a run change, and which of them `tell_dumps` is to let into core files again.
     pub(super) fn admit_to_dumps(
         &self,
         _held: &mut Guard<'_, State, O>,
@@ -204,9 +207,9 @@ impl<O: Os> Pages<O> {
         units: u32,
     ) -> Option<LeftOut> {
         let mut left_out: Option<LeftOut> = None;
-        for number in start / BLOCK_UNITS..=(start + units - 1) / BLOCK_UNITS {
-            // SAFETY: blocks belong to the holder of the state.
-            let block = unsafe { &mut *self.blocks.at(number as usize) };
+        for number in start / HUGE_PAGE_UNITS..=(start + units - 1) / HUGE_PAGE_UNITS {
+            // SAFETY: huge pages belong to the holder of the state.
+            let block = unsafe { &mut *self.huge.at(number as usize) };
             block.changed_at = self.clock.load();
             if core::mem::take(&mut block.undumped) {
                 left_out =
@@ -216,7 +219,7 @@ impl<O: Os> Pages<O> {
         left_out
     }
 
-    /// Lets blocks into core files that a run of the caller lies in. The system is asked once, whatever lies between, and
+    /// Lets huge pages into core files that a run of the caller lies in. The system is asked once, whatever lies between, and
     /// without the lock.
     #[inline]
     pub(super) fn tell_dumps(&self, os: &O, left_out: Option<LeftOut>) {
@@ -228,25 +231,25 @@ impl<O: Os> Pages<O> {
     #[cold]
     #[inline(never)]
     fn ask_for_dumps(&self, os: &O, first: u32, last: u32) {
-        let bytes = (last + 1 - first) as usize * BLOCK_BYTES;
-        if os.set_dumped(self.address_of(first * BLOCK_UNITS), bytes, true) {
+        let bytes = (last + 1 - first) as usize * HUGE_PAGE_BYTES;
+        if os.set_dumped(self.address_of(first * HUGE_PAGE_UNITS), bytes, true) {
             return;
         }
         // To be tried again with the next run there.
         let _held = self.lock();
         for number in first..=last {
-            // SAFETY: blocks belong to the holder of the state.
-            unsafe { (*self.blocks.at(number as usize)).undumped = true };
+            // SAFETY: huge pages belong to the holder of the state.
+            unsafe { (*self.huge.at(number as usize)).undumped = true };
         }
     }
 
-    /// Notes that pages inside a used block were released: its huge page, if it had one, is in pieces.
+    /// Notes that pages inside a used huge page were released: the kernel's, if it had one, is in pieces.
     pub fn note_broken(&self, unit: u32) {
         let _held = self.lock();
-        // SAFETY: blocks belong to the holder of the state.
-        let block = unsafe { &mut *self.blocks.at((unit / BLOCK_UNITS) as usize) };
+        // SAFETY: huge pages belong to the holder of the state.
+        let block = unsafe { &mut *self.huge.at((unit / HUGE_PAGE_UNITS) as usize) };
         if block.huge == Huge::Yes {
-            self.huge_blocks.fetch_sub(1, Ordering::Relaxed);
+            self.huge_backed.fetch_sub(1, Ordering::Relaxed);
         }
         block.huge = Huge::Broken;
     }
@@ -256,24 +259,26 @@ impl<O: Os> Pages<O> {
         self.allow_huge_pages.load(Ordering::Relaxed)
     }
 
-    /// Puts up to `most` dense blocks that have been full for `ticks` onto huge pages; returns how many.
-    /// Looks at a few blocks each time, one after the other: to ask the system what is in memory takes some
-    /// microseconds a block.
+    /// Puts up to `most` dense huge pages that have been full for `ticks` onto the kernel's; returns how many.
+    /// Looks at a few huge pages each time, one after the other: to ask the system what is in memory takes some
+    /// microseconds a huge page.
     pub fn collapse_dense(&self, os: &O, most: u32, ticks: Ticks) -> u32 {
         let mut done = 0;
         for _ in 0..LOOKS_FOR_EACH_COLLAPSE * most {
             let Some(number) = self.next_full_since(ticks) else { break };
-            let address = self.address_of(number * BLOCK_UNITS);
-            if os.resident_bytes(address, BLOCK_BYTES).is_none_or(|resident| (resident as u64) < DENSE_BYTES)
+            let address = self.address_of(number * HUGE_PAGE_UNITS);
+            if os
+                .resident_bytes(address, HUGE_PAGE_BYTES)
+                .is_none_or(|resident| (resident as u64) < DENSE_BYTES)
             {
                 continue;
             }
             // A thread that takes or frees blocks there meanwhile is not disturbed: the contents stay.
-            let huge = os.collapse(address, BLOCK_BYTES);
+            let huge = os.collapse(address, HUGE_PAGE_BYTES);
             let _held = self.lock();
-            // SAFETY: blocks belong to the holder of the state.
-            unsafe { (*self.blocks.at(number as usize)).huge = if huge { Huge::Yes } else { Huge::Broken } };
-            self.huge_blocks.fetch_add(usize::from(huge), Ordering::Relaxed);
+            // SAFETY: huge pages belong to the holder of the state.
+            unsafe { (*self.huge.at(number as usize)).huge = if huge { Huge::Yes } else { Huge::Broken } };
+            self.huge_backed.fetch_add(usize::from(huge), Ordering::Relaxed);
             done += 1;
             if done == most {
                 break;
@@ -282,14 +287,14 @@ impl<O: Os> Pages<O> {
         done
     }
 
-    /// The next block in turn that could have a huge page; none in the rest of this round.
+    /// The next one in turn that the kernel could back by a huge page; none in the rest of this round.
     fn next_full_since(&self, ticks: Ticks) -> Option<u32> {
         let state = self.lock();
-        let (blocks, from) = (state.runs.blocks, self.next_collapse.load(Ordering::Relaxed));
+        let (blocks, from) = (state.runs.huge, self.next_collapse.load(Ordering::Relaxed));
         let end = blocks.min(from.saturating_add(BLOCKS_PER_LOOK));
         let mut number = from;
         while number < end && !self.is_full_since(&state, number, ticks) {
-            number += state.runs.stride(&self.blocks, number);
+            number += state.runs.stride(&self.huge, number);
         }
         let found = (number < end).then_some(number);
         let next = found.map_or(number, |number| number + 1);
@@ -298,8 +303,8 @@ impl<O: Os> Pages<O> {
     }
 
     fn is_full_since(&self, _held: &Guard<'_, State, O>, number: u32, ticks: Ticks) -> bool {
-        // SAFETY: blocks belong to the holder of the state.
-        let block = unsafe { &*self.blocks.at(number as usize) };
+        // SAFETY: huge pages belong to the holder of the state.
+        let block = unsafe { &*self.huge.at(number as usize) };
         let age = self.clock.load().since(block.changed_at);
         block.free == 0 && block.dirty != 0 && block.huge == Huge::No && age >= ticks
     }
@@ -308,7 +313,7 @@ impl<O: Os> Pages<O> {
 /// Of the groups of so many units, a power of two, those that are withheld as a whole and have something
 /// dirty.
 fn whole(withheld: u128, dirty: u128, group: u32) -> u128 {
-    let groups = (0..BLOCK_UNITS / group.max(1)).map(|number| bits::mask(number * group, group));
+    let groups = (0..HUGE_PAGE_UNITS / group.max(1)).map(|number| bits::mask(number * group, group));
     groups.filter(|units| withheld & units == *units && dirty & units != 0).fold(0, |all, units| all | units)
 }
 

@@ -5,7 +5,7 @@
 //! written last when a span opens and first when one closes. Free runs, counters and the list of unused
 //! descriptors follow from it. Memory that was on its way at that instant becomes free, or stays unused.
 
-use super::bits::BLOCK_UNITS;
+use super::bits::HUGE_PAGE_UNITS;
 use super::{LargeStats, Pages, Span, SpanId, State, Withheld};
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
@@ -19,7 +19,7 @@ impl<O: Os> Pages<O> {
     /// All threads that could hold the locks, but this one, stayed in the parent process.
     pub unsafe fn repair(&self, outermost: bool) {
         if outermost {
-            self.posted.forget_threads();
+            self.delayed.forget_threads();
         }
         // SAFETY: by the caller's promise. It guards nothing: blocks count once they are mapped.
         unsafe { self.growing.take_over(outermost) };
@@ -64,7 +64,7 @@ impl<O: Os> Pages<O> {
     pub(super) fn rebuild(&self, state: &mut State) {
         // Blocks count once they are there: the units in them are ours.
         self.note_grown(state);
-        state.runs.unlist_all(&self.blocks);
+        state.runs.unlist_all(&self.huge);
         self.keep_withheld(state);
         state.unused_spans = SpanId::NONE;
         state.spans_open = 0;
@@ -77,7 +77,7 @@ impl<O: Os> Pages<O> {
             if self.is_open(state, id, span) {
                 state.opened(span);
                 released += span.released_bytes();
-                state.runs.claim(&self.blocks, span.start.get(), span.units.get());
+                state.runs.claim(&self.huge, span.start.get(), span.units.get());
                 if span.class() == SizeClass::LARGE {
                     // It may have been growing or shrinking.
                     self.write_classes(span.start.get(), span.units.get(), SizeClass::LARGE);
@@ -90,7 +90,7 @@ impl<O: Os> Pages<O> {
         }
         self.clear_map_of_free_units(state);
         self.released.store(released, Ordering::Relaxed);
-        self.huge_blocks.store(state.runs.relist(&self.blocks), Ordering::Relaxed);
+        self.huge_backed.store(state.runs.relist(&self.huge), Ordering::Relaxed);
     }
 
     /// Units that this thread itself withholds, in work that a signal handler interrupted, are free when that ends.
@@ -98,14 +98,14 @@ impl<O: Os> Pages<O> {
         if self.releasing.is_own() {
             // SAFETY: this thread holds the mutex, and changes what it guards only with the state locked.
             let Withheld { block, units } = unsafe { *self.releasing.as_ptr() };
-            state.runs.claim_in(&self.blocks, block, units);
+            state.runs.claim_in(&self.huge, block, units);
         }
     }
 
     fn is_open(&self, state: &State, id: SpanId, span: &Span) -> bool {
         let (class, start, units) = (span.class(), span.start.get(), span.units.get());
         let end = start as u64 + units as u64;
-        if class == SizeClass::NONE || units == 0 || end > state.runs.blocks as u64 * BLOCK_UNITS as u64 {
+        if class == SizeClass::NONE || units == 0 || end > state.runs.huge as u64 * HUGE_PAGE_UNITS as u64 {
             return false;
         }
         // A large span is known by its first unit.
@@ -124,13 +124,13 @@ impl<O: Os> Pages<O> {
 
     fn clear_map_of_free_units(&self, state: &State) {
         let mut number = 0;
-        while number < state.runs.blocks {
+        while number < state.runs.huge {
             // SAFETY: blocks belong to the holder of the state.
-            let free = unsafe { (*self.blocks.at(number as usize)).free };
+            let free = unsafe { (*self.huge.at(number as usize)).free };
             super::bits::each_run(free, |start, units| {
-                self.write_classes(number * BLOCK_UNITS + start, units, SizeClass::NONE);
+                self.write_classes(number * HUGE_PAGE_UNITS + start, units, SizeClass::NONE);
             });
-            number += state.runs.stride(&self.blocks, number);
+            number += state.runs.stride(&self.huge, number);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Free runs of units in 2 MiB blocks: the fullest block that can serve a request serves it.
+//! Free runs of units in huge pages: the fullest huge page that can serve a request serves it.
 //!
-//! A block is listed by its longest free run. The shortest run that is long enough comes from a block that is
-//! fuller than most, so emptier blocks drain and can be given back whole.
+//! A huge page is listed by its longest free run. The shortest run that is long enough comes from a huge page that is
+//! fuller than most, so emptier huge pages drain and can be given back whole.
 
 mod gaps;
 mod index;
@@ -10,20 +10,20 @@ mod take;
 
 pub use index::{GROUP, Group};
 
-use super::bits::{self, BLOCK_UNITS};
+use super::bits::{self, HUGE_PAGE_UNITS};
 use crate::base::ticks::Tick;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 pub const BLOCK_NONE: u32 = u32::MAX;
 
-/// One 2 MiB block. All fields belong to the lock of the pages. A block that is all zero is not ours.
+/// One huge page. All fields belong to the lock of the pages. A huge page that is all zero is not ours.
 #[repr(C, align(64))]
-pub struct Block {
+pub struct HugePage {
     /// Units that are ours and belong to no span.
     pub free: u128,
     /// Units that may hold memory: used once and not given back since.
     pub dirty: u128,
-    /// In the first block of a gap: how many blocks it has.
+    /// In the first huge page of a gap: how many huge pages it has.
     next: u32,
     previous: u32,
     /// The list that it is in: the length of its longest free run, or CLEAN.
@@ -37,11 +37,11 @@ pub struct Block {
     pub huge: Huge,
 }
 
-/// The state of huge pages under a block, as far as it is known.
+/// The kernel's backing of a huge page, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Huge {
-    /// The block is not ours: somebody else had mapped something there, or before or behind it.
+    /// The huge page is not ours: somebody else had mapped something there, or before or behind it.
     Foreign = 0,
     No,
     Yes,
@@ -49,8 +49,8 @@ pub enum Huge {
     Broken,
 }
 
-impl Block {
-    const FOREIGN: Block = Block {
+impl HugePage {
+    const FOREIGN: HugePage = HugePage {
         free: 0,
         dirty: 0,
         next: BLOCK_NONE,
@@ -63,8 +63,8 @@ impl Block {
     };
 }
 
-/// The list of blocks that are wholly free and hold no memory.
-const CLEAN: usize = BLOCK_UNITS as usize + 1;
+/// The list of huge pages that are wholly free and hold no memory.
+const CLEAN: usize = HUGE_PAGE_UNITS as usize + 1;
 const LISTS: usize = CLEAN + 1;
 
 /// A run of free units that was found, and whether its memory is known to read as zeros.
@@ -74,16 +74,16 @@ pub struct Run {
     pub zeroed: bool,
 }
 
-/// The lists of blocks by free run, over a table of blocks that somebody else owns.
+/// The lists of huge pages by free run, over a table of huge pages that somebody else owns.
 pub struct Runs {
     heads: [u32; LISTS],
-    /// Bit n - 1: list n has a block.
+    /// Bit n - 1: list n has a huge page.
     occupied: u128,
-    /// Blocks in the table; all of them are mapped, or lie in a gap.
-    pub blocks: u32,
-    /// The number of the block that lies at address 0: whole blocks are aligned by their addresses.
+    /// Huge pages in the table; all of them are mapped, or lie in a gap.
+    pub huge: u32,
+    /// The number of the huge page that lies at address 0: whole huge pages are aligned by their addresses.
     pub first_number: u32,
-    /// The first units of a block of ours that wait until all others are used: a block and how many.
+    /// The first units of a huge page of ours that wait until all others are used: a huge page and how many.
     waiting: (u32, u32),
     /// Units that are free and may hold memory.
     pub dirty_free: u64,
@@ -94,19 +94,19 @@ pub struct Runs {
     /// Units that came into use although they had been given back not before `too_soon_from`, ever.
     pub came_back: u64,
     pub too_soon_from: Tick,
-    /// The first of the wholly free blocks without memory that came into use since somebody asked last.
-    begun: Option<u32>,
+    /// The first of the wholly free huge pages without memory that came into use since somebody asked last.
+    fresh: Option<u32>,
     /// The least of `dirty_free` since somebody asked last: nobody needed so much.
     low: u64,
 }
 
-/// How the lists reach their blocks.
+/// How the lists reach their huge pages.
 ///
 /// # Safety
-/// `block` returns, for every number below `Runs::blocks`, a block that only the holder of the lists uses; `group` the same
+/// `huge page` returns, for every number below `Runs::huge pages`, a huge page that only the holder of the lists uses; `group` the same
 /// for its number in groups.
-pub unsafe trait Blocks {
-    fn block(&self, number: u32) -> *mut Block;
+pub unsafe trait HugeTable {
+    fn huge_page(&self, number: u32) -> *mut HugePage;
     fn group(&self, number: u32) -> *mut Group;
 }
 
@@ -115,7 +115,7 @@ impl Runs {
         Runs {
             heads: [BLOCK_NONE; LISTS],
             occupied: 0,
-            blocks: 0,
+            huge: 0,
             first_number: 0,
             waiting: (0, 0),
             dirty_free: 0,
@@ -124,115 +124,115 @@ impl Runs {
             came_back: 0,
             // Later than "never".
             too_soon_from: Tick(1),
-            begun: None,
+            fresh: None,
             low: 0,
         }
     }
 
     // The exclusive right comes from the trait's promise, which the compiler cannot see.
     #[allow(clippy::mut_from_ref)]
-    fn of(blocks: &impl Blocks, number: u32) -> &mut Block {
+    fn of(huge: &impl HugeTable, number: u32) -> &mut HugePage {
         // SAFETY: by the trait's promise; one reference lives at a time in each function below.
-        unsafe { &mut *blocks.block(number) }
+        unsafe { &mut *huge.huge_page(number) }
     }
 
-    /// Adds the next block of the table: free and clean.
-    pub fn add_block(&mut self, blocks: &impl Blocks) {
-        let number = self.blocks;
-        *Self::of(blocks, number) = Block { free: u128::MAX, huge: Huge::No, ..Block::FOREIGN };
+    /// Adds the next huge page of the table: free and clean.
+    pub fn add_huge_page(&mut self, huge: &impl HugeTable) {
+        let number = self.huge;
+        *Self::of(huge, number) = HugePage { free: u128::MAX, huge: Huge::No, ..HugePage::FOREIGN };
         self.count_blocks(1);
-        self.insert(blocks, number);
+        self.insert(huge, number);
     }
 
     /// After their entry: a child that is made between knows nothing of them.
     fn count_blocks(&mut self, count: u32) {
         compiler_fence(Ordering::Release);
-        self.blocks += count;
+        self.huge += count;
         compiler_fence(Ordering::Release);
     }
 
     /// Makes a used run free. Its memory may have been written: it counts as dirty.
-    pub fn put(&mut self, blocks: &impl Blocks, start: u32, units: u32, now: Tick) {
+    pub fn put(&mut self, huge: &impl HugeTable, start: u32, units: u32, now: Tick) {
         each_part(start, units, |number, mask| {
-            self.remove(blocks, number);
-            let block = Self::of(blocks, number);
-            block.free |= mask;
-            block.changed_at = now;
+            self.remove(huge, number);
+            let huge_page = Self::of(huge, number);
+            huge_page.free |= mask;
+            huge_page.changed_at = now;
             self.used -= mask.count_ones() as u64;
             self.dirty_free += mask.count_ones() as u64;
-            self.insert(blocks, number);
+            self.insert(huge, number);
         });
     }
 
-    /// True if no unit of the block is in use.
-    pub fn is_unused(&self, blocks: &impl Blocks, number: u32) -> bool {
-        Self::of(blocks, number).free == u128::MAX
+    /// True if no unit of the huge page is in use.
+    pub fn is_unused(&self, huge: &impl HugeTable, number: u32) -> bool {
+        Self::of(huge, number).free == u128::MAX
     }
 
-    /// Bytes of free memory that a block may hold.
-    pub fn dirty_of(&self, blocks: &impl Blocks, number: u32) -> u128 {
-        let block = Self::of(blocks, number);
-        block.dirty & block.free
+    /// Bytes of free memory that a huge page may hold.
+    pub fn dirty_of(&self, huge: &impl HugeTable, number: u32) -> u128 {
+        let huge_page = Self::of(huge, number);
+        huge_page.dirty & huge_page.free
     }
 
-    /// Marks the free ones of some units of a block as used if any may hold memory, so that those can be given back
+    /// Marks the free ones of some units of a huge page as used if any may hold memory, so that those can be given back
     /// outside the lock. Returns the units withheld and those of them that may hold memory.
-    pub fn withhold_free(&mut self, blocks: &impl Blocks, number: u32, of: u128) -> (u128, u128) {
-        let block = Self::of(blocks, number);
-        let (free, dirty) = (block.free & of, block.dirty & block.free & of);
+    pub fn withhold_free(&mut self, huge: &impl HugeTable, number: u32, of: u128) -> (u128, u128) {
+        let huge_page = Self::of(huge, number);
+        let (free, dirty) = (huge_page.free & of, huge_page.dirty & huge_page.free & of);
         if dirty == 0 {
             return (0, 0);
         }
-        self.mark_used(blocks, number, free);
+        self.mark_used(huge, number, free);
         (free, dirty)
     }
 
     /// Ends `withhold_free`: the units are free again, and clean if the system took them.
-    pub fn return_withheld(&mut self, blocks: &impl Blocks, number: u32, mask: u128, clean: bool) {
-        self.remove(blocks, number);
-        let block = Self::of(blocks, number);
-        block.free |= mask;
+    pub fn return_withheld(&mut self, huge: &impl HugeTable, number: u32, mask: u128, clean: bool) {
+        self.remove(huge, number);
+        let huge_page = Self::of(huge, number);
+        huge_page.free |= mask;
         if clean {
-            block.dirty &= !mask;
+            huge_page.dirty &= !mask;
         }
         self.used -= mask.count_ones() as u64;
-        self.dirty_free += (block.dirty & mask).count_ones() as u64;
-        self.insert(blocks, number);
+        self.dirty_free += (huge_page.dirty & mask).count_ones() as u64;
+        self.insert(huge, number);
         self.note_low();
     }
 
     /// Marks units used that the program will have, and looks whether it gets memory that it just lost.
-    fn take_units(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
-        let block = Self::of(blocks, number);
-        if block.free == u128::MAX && block.dirty == 0 {
-            self.begun = self.begun.or(Some(number));
+    fn take_units(&mut self, huge: &impl HugeTable, number: u32, mask: u128) -> bool {
+        let huge_page = Self::of(huge, number);
+        if huge_page.free == u128::MAX && huge_page.dirty == 0 {
+            self.fresh = self.fresh.or(Some(number));
         }
-        if block.released_at.is_since(self.too_soon_from) {
-            // Some of these may never have been used: in the newest blocks only.
-            self.came_back += (mask & !block.dirty).count_ones() as u64;
+        if huge_page.released_at.is_since(self.too_soon_from) {
+            // Some of these may never have been used: in the newest huge pages only.
+            self.came_back += (mask & !huge_page.dirty).count_ones() as u64;
         }
-        let zeroed = self.mark_used(blocks, number, mask);
+        let zeroed = self.mark_used(huge, number, mask);
         self.note_low();
         zeroed
     }
 
-    /// The first block that came into use without any memory since this was asked last.
-    pub fn take_begun(&mut self) -> Option<u32> {
-        self.begun.take()
+    /// The first huge page that came into use without any memory since this was asked last.
+    pub fn take_fresh(&mut self) -> Option<u32> {
+        self.fresh.take()
     }
 
-    /// Notes that a block of ours is one huge page now: its free units hold memory too.
-    pub fn note_whole(&mut self, blocks: &impl Blocks, number: u32) {
-        self.remove(blocks, number);
-        let block = Self::of(blocks, number);
-        let more = (block.free & !block.dirty).count_ones() as u64;
-        if block.released_at.is_since(self.too_soon_from) {
+    /// Notes that a huge page of ours is one huge page now: its free units hold memory too.
+    pub fn note_whole(&mut self, huge: &impl HugeTable, number: u32) {
+        self.remove(huge, number);
+        let huge_page = Self::of(huge, number);
+        let more = (huge_page.free & !huge_page.dirty).count_ones() as u64;
+        if huge_page.released_at.is_since(self.too_soon_from) {
             self.came_back += more;
         }
         self.dirty_free += more;
-        block.dirty = u128::MAX;
-        block.huge = Huge::Yes;
-        self.insert(blocks, number);
+        huge_page.dirty = u128::MAX;
+        huge_page.huge = Huge::Yes;
+        self.insert(huge, number);
     }
 
     fn note_low(&mut self) {
@@ -246,35 +246,35 @@ impl Runs {
 
     /// Returns true if every unit of the part was clean. Used units count as dirty from now on.
     #[inline(never)]
-    fn mark_used(&mut self, blocks: &impl Blocks, number: u32, mask: u128) -> bool {
-        self.remove(blocks, number);
-        let block = Self::of(blocks, number);
-        debug_assert!(block.free & mask == mask);
-        let was_dirty = block.dirty & mask;
-        block.free &= !mask;
-        block.dirty |= mask;
+    fn mark_used(&mut self, huge: &impl HugeTable, number: u32, mask: u128) -> bool {
+        self.remove(huge, number);
+        let huge_page = Self::of(huge, number);
+        debug_assert!(huge_page.free & mask == mask);
+        let was_dirty = huge_page.dirty & mask;
+        huge_page.free &= !mask;
+        huge_page.dirty |= mask;
         self.used += mask.count_ones() as u64;
         self.dirty_free -= was_dirty.count_ones() as u64;
-        self.insert(blocks, number);
+        self.insert(huge, number);
         was_dirty == 0
     }
 
-    fn insert(&mut self, blocks: &impl Blocks, number: u32) {
-        let block = Self::of(blocks, number);
-        let longest = bits::longest_run(block.free) as usize;
-        let list = if block.free == u128::MAX && block.dirty == 0 { CLEAN } else { longest };
-        block.list = list as u8;
-        block.previous = BLOCK_NONE;
-        let is_free = block.free == u128::MAX;
-        self.note_free(blocks, number, is_free);
-        let block = Self::of(blocks, number);
+    fn insert(&mut self, huge: &impl HugeTable, number: u32) {
+        let huge_page = Self::of(huge, number);
+        let longest = bits::longest_run(huge_page.free) as usize;
+        let list = if huge_page.free == u128::MAX && huge_page.dirty == 0 { CLEAN } else { longest };
+        huge_page.list = list as u8;
+        huge_page.previous = BLOCK_NONE;
+        let is_free = huge_page.free == u128::MAX;
+        self.note_free(huge, number, is_free);
+        let huge_page = Self::of(huge, number);
         if list == 0 {
             return;
         }
         let Some(head) = self.heads.get_mut(list) else { return };
-        block.next = *head;
+        huge_page.next = *head;
         if *head != BLOCK_NONE {
-            Self::of(blocks, *head).previous = number;
+            Self::of(huge, *head).previous = number;
         }
         *head = number;
         if list != CLEAN {
@@ -282,17 +282,17 @@ impl Runs {
         }
     }
 
-    fn remove(&mut self, blocks: &impl Blocks, number: u32) {
-        let block = Self::of(blocks, number);
-        let (list, next, previous) = (block.list as usize, block.next, block.previous);
+    fn remove(&mut self, huge: &impl HugeTable, number: u32) {
+        let huge_page = Self::of(huge, number);
+        let (list, next, previous) = (huge_page.list as usize, huge_page.next, huge_page.previous);
         if list == 0 {
             return;
         }
         if next != BLOCK_NONE {
-            Self::of(blocks, next).previous = previous;
+            Self::of(huge, next).previous = previous;
         }
         if previous != BLOCK_NONE {
-            Self::of(blocks, previous).next = next;
+            Self::of(huge, previous).next = next;
         } else if let Some(head) = self.heads.get_mut(list) {
             *head = next;
             if next == BLOCK_NONE && list != CLEAN {
@@ -302,13 +302,13 @@ impl Runs {
     }
 }
 
-/// Calls `part` with each block that a run touches and the mask of its units there.
+/// Calls `part` with each huge page that a run touches and the mask of its units there.
 fn each_part(start: u32, units: u32, mut part: impl FnMut(u32, u128)) {
     let (mut at, mut left) = (start, units);
     while left > 0 {
-        let inside = at % BLOCK_UNITS;
-        let length = left.min(BLOCK_UNITS - inside);
-        part(at / BLOCK_UNITS, bits::mask(inside, length));
+        let inside = at % HUGE_PAGE_UNITS;
+        let length = left.min(HUGE_PAGE_UNITS - inside);
+        part(at / HUGE_PAGE_UNITS, bits::mask(inside, length));
         at += length;
         left -= length;
     }

@@ -5,7 +5,7 @@
 
 use crate::base::PAGE_BYTES;
 use crate::base::fault::Fault;
-use crate::base::noted::Noted;
+use crate::base::relaxed::RelaxedCell;
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::{MOST_BLOCKS, SizeClass, UNIT_BYTES};
 
@@ -27,11 +27,11 @@ pub const TIDIED: u8 = OPENED - 1;
 pub const CLOSED: u8 = OPENED - 2;
 
 /// A span whose idle pages are all gone.
-pub const TIDY: Tick = Tick(u32::MAX);
+pub const SUBRELEASED: Tick = Tick(u32::MAX);
 
 /// Whether a span has idle pages to give back, as far as time goes: nobody touched it for `ticks`.
 pub fn is_idle(touched_at: Tick, now: Tick, ticks: Ticks) -> bool {
-    touched_at != TIDY && now.since(touched_at) >= ticks
+    touched_at != SUBRELEASED && now.since(touched_at) >= ticks
 }
 
 /// One span. Its numbers belong to the lock of its class, those of a large or unused span to the lock of the
@@ -39,29 +39,29 @@ pub fn is_idle(touched_at: Tick, now: Tick, ticks: Ticks) -> bool {
 #[repr(C, align(64))]
 pub struct Span {
     /// Neighbours in the class's list, or in the list of unused spans.
-    next: Noted<u32>,
-    previous: Noted<u32>,
+    next: RelaxedCell<u32>,
+    previous: RelaxedCell<u32>,
     /// First unit of the run, counted from the heap's base.
-    pub start: Noted<u32>,
-    pub units: Noted<u32>,
+    pub start: RelaxedCell<u32>,
+    pub units: RelaxedCell<u32>,
     /// NONE while unused.
-    class: Noted<u8>,
+    class: RelaxedCell<u8>,
     /// The list of its class that it is in, or why it is in none.
-    pub list: Noted<u8>,
+    pub list: RelaxedCell<u8>,
     /// Free blocks: the ones in `free_bits`.
-    pub free: Noted<u32>,
+    pub free: RelaxedCell<u32>,
     /// The tick when a block was last taken or put, or TIDY.
-    pub touched_at: Noted<Tick>,
+    pub touched_at: RelaxedCell<Tick>,
     /// Blocks at the end that were never taken, in memory that read as zeros when the span was opened.
-    fresh: Noted<u32>,
+    fresh: RelaxedCell<u32>,
     /// Bytes that the caller of a large allocation asked for when it had its units last.
-    pub requested: Noted<usize>,
+    pub requested: RelaxedCell<usize>,
     /// The tick when pages of it were given back last.
-    pub released_at: Noted<Tick>,
+    pub released_at: RelaxedCell<Tick>,
     /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span; the low
     /// half first.
-    released: [Noted<u64>; 2],
-    free_bits: [Noted<u64>; WORDS],
+    released: [RelaxedCell<u64>; 2],
+    free_bits: [RelaxedCell<u64>; WORDS],
 }
 
 impl Span {
@@ -172,7 +172,7 @@ impl Span {
     /// Whether the block that is taken next reads as zeros: nobody ever had it, or its pages were given back
     /// since.
     pub fn next_reads_zero(&self) -> bool {
-        let next = self.free_bits.iter().map(Noted::get).enumerate().find(|(_, word)| *word != 0);
+        let next = self.free_bits.iter().map(RelaxedCell::get).enumerate().find(|(_, word)| *word != 0);
         next.is_some_and(|(word_index, word)| {
             let index = word_index * 64 + word.trailing_zeros() as usize;
             let pages = pages_of_block(self.class(), index);

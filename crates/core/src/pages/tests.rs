@@ -92,23 +92,23 @@ fn a_refused_mapping_is_an_answer_and_the_next_try_succeeds() {
 #[test]
 fn what_is_free_can_be_cut_into_the_smallest_spans_when_the_system_gives_nothing_more() {
     let (os, pages) = pages();
-    let (large, _) = pages.open_large(&os, Place::of(64 * BLOCK_UNITS), 0).unwrap();
+    let (large, _) = pages.open_large(&os, Place::of(64 * HUGE_PAGE_UNITS), 0).unwrap();
     pages.close_span(large, Tick(0));
     os.refuse_after(Request::MapAt, 0);
     os.refuse_after(Request::Commit, 0);
     let spans = (0..).map_while(|_| pages.open_span(&os, SizeClass::for_small(16)));
-    assert_eq!(spans.count(), 64 * BLOCK_UNITS as usize);
+    assert_eq!(spans.count(), 64 * HUGE_PAGE_UNITS as usize);
 }
 
 #[test]
 fn a_place_that_is_taken_is_skipped() {
     let (os, pages) = pages();
     let base = pages.address_of(0);
-    assert_eq!(os.map_at(base, BLOCK_BYTES), Ok(()));
+    assert_eq!(os.map_at(base, HUGE_PAGE_BYTES), Ok(()));
     let id = pages.open_span(&os, SizeClass::for_small(64)).unwrap();
-    assert_eq!(address(&pages, id), base + BLOCK_BYTES);
+    assert_eq!(address(&pages, id), base + HUGE_PAGE_BYTES);
     assert_eq!(pages.class_of(base), SizeClass::NONE);
-    assert_eq!(pages.stats().mapped, BLOCK_BYTES as u64);
+    assert_eq!(pages.stats().mapped, HUGE_PAGE_BYTES as u64);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn the_range_is_an_end_that_is_reported() {
     let pages = Pages::new();
     assert!(pages.start(&os));
     let mut opened = 0;
-    while pages.open_large(&os, Place::of(BLOCK_UNITS), 0).is_some() {
+    while pages.open_large(&os, Place::of(HUGE_PAGE_UNITS), 0).is_some() {
         opened += 1;
     }
     assert_eq!(opened, 32);
@@ -142,11 +142,11 @@ fn one_block_can_have_the_whole_range_and_so_can_the_smallest_spans() {
 #[test]
 fn a_block_that_grows_into_what_is_left_out_of_core_files_lets_it_in_again() {
     let (os, pages) = pages();
-    let [id, gone] = [BLOCK_UNITS; 2].map(|units| pages.open_large(&os, Place::of(units), 0).unwrap().0);
+    let [id, gone] = [HUGE_PAGE_UNITS; 2].map(|units| pages.open_large(&os, Place::of(units), 0).unwrap().0);
     pages.close_span(gone, Tick(0));
     pages.release(&os, 0, Ticks(0));
     let left_out = os.asked(Request::SetDumped);
-    assert!(pages.resize_large(&os, id, address(&pages, id), BLOCK_UNITS + 2, 0));
+    assert!(pages.resize_large(&os, id, address(&pages, id), HUGE_PAGE_UNITS + 2, 0));
     assert_eq!((left_out, os.asked(Request::SetDumped)), (1, 2));
 }
 
@@ -316,7 +316,7 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
     // This thread would wait for itself.
     assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], Tick(0))));
     assert!(!pages.close_large(blocks[3], starts[3], Tick(0)), "freed twice");
-    assert_eq!([15, 16].map(|at| pages.is_posted(blocks[at], starts[at])), [true, false]);
+    assert_eq!([15, 16].map(|at| pages.is_delayed(blocks[at], starts[at])), [true, false]);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], Tick(0)));
         assert_eq!(pages.class_of(starts[16]), SizeClass::LARGE);
@@ -333,11 +333,11 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
 fn a_large_block_that_two_threads_freed_at_one_moment_is_closed_once_and_known() {
     let (os, pages) = pages();
     let id = pages.open_large(&os, Place::of(30), 0).unwrap().0;
-    let (start, posting) = (address(&pages, id), pages.posting(id, address(&pages, id)));
+    let (start, delayed_free) = (address(&pages, id), pages.delayed_free(id, address(&pages, id)));
     assert!(pages.close_large(id, start, Tick(0)));
     // The other thread looked before that, and saw the lock taken.
-    assert_eq!(pages.posted.post(posting), posted::Post::Left);
-    assert!(pages.is_posted(id, start));
+    assert_eq!(pages.delayed.delay(delayed_free), delayed::Delay::Left);
+    assert!(pages.is_delayed(id, start));
     pages.stats();
     assert_eq!(pages.take_freed_twice(), Some(start));
     pages.verify();
@@ -395,7 +395,7 @@ fn of_two_threads_that_free_a_large_block_one_is_told_or_the_pages_know() {
 #[test]
 fn a_long_block_that_comes_and_goes_takes_no_memory_for_owners_of_its_units() {
     let (os, pages) = pages();
-    let (id, _) = pages.open_large(&os, Place::of(512 * BLOCK_UNITS), 0).unwrap();
+    let (id, _) = pages.open_large(&os, Place::of(512 * HUGE_PAGE_UNITS), 0).unwrap();
     pages.close_span(id, Tick(0));
     let (address, bytes) = pages.owners.range();
     assert!(bytes >= 256 << 10, "a word for each unit");
@@ -415,11 +415,11 @@ fn a_large_block_that_was_freed_while_the_lock_is_taken_serves_who_cannot_have_t
             pages.close_large(long, long_start, Tick(9)) && pages.close_large(short, short_start, Tick(9))
         );
         assert_eq!(pages.open_large(&os, Place::of(90), 1_400_000), Some((long, false)));
-        assert!(!pages.is_posted(long, long_start) && pages.is_posted(short, short_start));
+        assert!(!pages.is_delayed(long, long_start) && pages.is_delayed(short, short_start));
         // Not one that is too short, and not twice.
-        assert_eq!(pages.take_posted_for_test(Place::of(21)), None);
-        assert_eq!(pages.take_posted_for_test(Place::of(90)), None);
-        assert_eq!(pages.take_posted_for_test(Place { align: 2, ..Place::of(20) }), None);
+        assert_eq!(pages.take_delayed_for_test(Place::of(21)), None);
+        assert_eq!(pages.take_delayed_for_test(Place::of(90)), None);
+        assert_eq!(pages.take_delayed_for_test(Place { align: 2, ..Place::of(20) }), None);
     };
     std::thread::scope(|scope| scope.spawn(meanwhile).join()).unwrap();
     // SAFETY: held above.

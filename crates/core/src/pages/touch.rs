@@ -1,7 +1,7 @@
 //! Memory of the tables that is brought in before a lock is taken under which it is written to: a page fault is no
 //! work for a holder that others wait for.
 
-use super::bits::BLOCK_UNITS;
+use super::bits::HUGE_PAGE_UNITS;
 use super::{ALLOCATED_PER_UNIT, Pages, Span, SpanId};
 use crate::base::PAGE_BYTES;
 use crate::base::sync::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ impl<O: Os> Pages<O> {
                 self.classes.shared(unit as usize).fetch_or(0, Ordering::Relaxed);
                 self.owners.shared(unit as usize).fetch_or(0, Ordering::Relaxed);
             }
-            unit += units_per_page.min(BLOCK_UNITS * 8);
+            unit += units_per_page.min(HUGE_PAGE_UNITS * 8);
         }
     }
 

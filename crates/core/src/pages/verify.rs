@@ -1,7 +1,7 @@
 //! The invariants of the pages, true whenever nobody holds their lock. For tests.
 
-use super::bits::BLOCK_UNITS;
-use super::{LargeStats, Pages, SpanId, TIDY};
+use super::bits::HUGE_PAGE_UNITS;
+use super::{LargeStats, Pages, SUBRELEASED, SpanId};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
 
@@ -9,7 +9,7 @@ impl<O: Os> Pages<O> {
     /// Panics where the structures contradict each other.
     pub fn verify(&self) {
         let state = self.lock();
-        state.runs.verify(&self.blocks);
+        state.runs.verify(&self.huge);
         let (mut open, mut open_units, mut released, mut large) = (0, 0, 0, LargeStats::NONE);
         for id in (0..state.spans).map(SpanId) {
             let span = self.span(id);
@@ -23,8 +23,8 @@ impl<O: Os> Pages<O> {
             if class == SizeClass::LARGE {
                 large.add(span);
             }
-            let touched = class.is_small() && span.touched_at.get() != TIDY;
-            assert!(!touched || self.is_untidy(id), "the janitor looks at what was touched");
+            let touched = class.is_small() && span.touched_at.get() != SUBRELEASED;
+            assert!(!touched || self.is_candidate(id), "the janitor looks at what was touched");
             assert_eq!(self.span_of(self.address_of(start)), Some(id), "the map names the span");
             for unit in start..start + units {
                 assert_eq!(self.class_of(self.address_of(unit)), class, "unit {unit}");
@@ -34,11 +34,11 @@ impl<O: Os> Pages<O> {
         assert_eq!(large, state.large, "what large blocks hold is counted");
         assert_eq!(released, self.released_bytes(), "what was given back inside spans is counted");
         let mut mapped = 0;
-        for number in state.runs.numbers_of_ours(&self.blocks) {
+        for number in state.runs.numbers_of_ours(&self.huge) {
             // SAFETY: blocks belong to the holder of the state.
-            let block = unsafe { &*self.blocks.at(number as usize) };
-            for inside in 0..BLOCK_UNITS {
-                let class = self.class_of(self.address_of(number * BLOCK_UNITS + inside));
+            let block = unsafe { &*self.huge.at(number as usize) };
+            for inside in 0..HUGE_PAGE_UNITS {
+                let class = self.class_of(self.address_of(number * HUGE_PAGE_UNITS + inside));
                 let unused = block.free | state.runs.waiting_of(number);
                 let used = unused >> inside & 1 == 0;
                 assert_eq!(class != SizeClass::NONE, used, "unit {inside} of block {number}");
@@ -52,7 +52,7 @@ impl<O: Os> Pages<O> {
             id = self.span(id).next();
         }
         assert_eq!(unused + open, state.spans, "each descriptor is open or in the list");
-        assert_eq!(self.mapped_bytes(), state.runs.blocks as usize * BLOCK_UNITS as usize * UNIT_BYTES);
+        assert_eq!(self.mapped_bytes(), state.runs.huge as usize * HUGE_PAGE_UNITS as usize * UNIT_BYTES);
     }
 
     /// Address and bytes of the range as far as it was grown, and of the tables with what they only reserved.
@@ -60,8 +60,8 @@ impl<O: Os> Pages<O> {
         let mut number = 0;
         while let Some((start, end)) = self.next_stretch(number) {
             take(
-                self.address_of(start * BLOCK_UNITS),
-                (end - start) as usize * UNIT_BYTES * BLOCK_UNITS as usize,
+                self.address_of(start * HUGE_PAGE_UNITS),
+                (end - start) as usize * UNIT_BYTES * HUGE_PAGE_UNITS as usize,
             );
             number = end;
         }
@@ -71,9 +71,9 @@ impl<O: Os> Pages<O> {
             self.allocated.reservation(),
             self.marks.reservation(),
             self.spans.reservation(),
-            self.untidy.reservation(),
-            self.blocks.entries.reservation(),
-            self.blocks.groups.reservation(),
+            self.candidates.reservation(),
+            self.huge.entries.reservation(),
+            self.huge.groups.reservation(),
         ];
         tables.into_iter().for_each(|(start, bytes)| take(start, bytes));
     }

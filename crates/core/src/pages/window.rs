@@ -1,9 +1,9 @@
 //! The places of this layer's numbers, for readers outside the process (docs/design/window.md).
 
-use super::runs::{Block, Group, Runs};
-use super::{BLOCK_BYTES, LargeStats, Limits, Pages, Span, State, Table, Withheld};
-use crate::base::noted::Noted;
+use super::runs::{Group, HugePage, Runs};
+use super::{HUGE_PAGE_BYTES, LargeStats, Limits, Pages, Span, State, Table, Withheld};
 use crate::base::place::{Places, Within};
+use crate::base::relaxed::RelaxedCell;
 use crate::base::sync::{AtomicU8, AtomicU32};
 use crate::class::UNIT_BYTES;
 use crate::os::{Mutex, Os};
@@ -18,24 +18,24 @@ impl<O: Os> Pages<O> {
             .one("pages.base", 8, at + offset_of!(Self, base))
             .one("pages.grown", 8, at + offset_of!(Self, grown))
             .one("pages.released", 8, at + offset_of!(Self, released))
-            .one("pages.huge_blocks", 8, at + offset_of!(Self, huge_blocks))
+            .one("pages.huge_blocks", 8, at + offset_of!(Self, huge_backed))
             .one("pages.clock", 4, at + offset_of!(Self, clock))
             .one("pages.releasing_lock", 4, at + offset_of!(Self, releasing) + Mutex::<Withheld, O>::STATE)
             .one("limits.soft", 8, limits + offset_of!(Limits, soft))
             .one("limits.hard", 8, limits + offset_of!(Limits, hard))
             .constant("unit.bytes", UNIT_BYTES)
-            .constant("block.bytes", BLOCK_BYTES)
-            .constant("block.entry_bytes", size_of::<Block>())
+            .constant("block.bytes", HUGE_PAGE_BYTES)
+            .constant("block.entry_bytes", size_of::<HugePage>())
             // 0: not ours.
-            .inside(Within::Block, "block.huge", 1, offset_of!(Block, huge));
+            .inside(Within::Block, "block.huge", 1, offset_of!(HugePage, huge));
         let list = Table::<AtomicU8>::places(list, "classes", at + offset_of!(Self, classes));
         let list = Table::<AtomicU32>::places(list, "owners", at + offset_of!(Self, owners));
         let list = Table::<AtomicU32>::places(list, "allocated", at + offset_of!(Self, allocated));
         let list = Table::<AtomicU8>::places(list, "marks", at + offset_of!(Self, marks));
         let list = Table::<Span>::places(list, "spans", at + offset_of!(Self, spans));
-        let list = Table::<Noted<u8>>::places(list, "untidy", at + offset_of!(Self, untidy));
-        let list = Table::<Block>::places(list, "blocks", at + offset_of!(Self, blocks.entries));
-        Table::<Group>::places(list, "groups", at + offset_of!(Self, blocks.groups))
+        let list = Table::<RelaxedCell<u8>>::places(list, "untidy", at + offset_of!(Self, candidates));
+        let list = Table::<HugePage>::places(list, "blocks", at + offset_of!(Self, huge.entries));
+        Table::<Group>::places(list, "groups", at + offset_of!(Self, huge.groups))
     }
 
     const fn places_of_state(list: Places, lock: usize) -> Places {
@@ -43,7 +43,7 @@ impl<O: Os> Pages<O> {
         let (runs, large) = (state + offset_of!(State, runs), state + offset_of!(State, large));
         list.one("pages.lock", 4, lock + Mutex::<State, O>::STATE)
             .one("pages.spans_open", 4, state + offset_of!(State, spans_open))
-            .one("pages.blocks", 4, runs + offset_of!(Runs, blocks))
+            .one("pages.blocks", 4, runs + offset_of!(Runs, huge))
             .one("pages.units_used", 8, runs + offset_of!(Runs, used))
             .one("pages.units_dirty", 8, runs + offset_of!(Runs, dirty_free))
             .one("pages.units_lost", 8, runs + offset_of!(Runs, lost))

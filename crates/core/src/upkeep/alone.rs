@@ -139,7 +139,7 @@ impl<O: Os> Upkeep<O> {
         if holding.free > stays {
             let portion = LEAST_PORTION.max(2 * dirty.saturating_sub(before));
             self.give_at_once(below, dirty, stays.max(dirty.saturating_sub(portion)));
-            self.tidy_at_once(below, stays, holding.free.saturating_sub(dirty));
+            self.subrelease_at_once(below, stays, holding.free.saturating_sub(dirty));
         }
         let dirty = below.pages.dirty_free_bytes();
         self.alone.judged.store(dirty, Ordering::Relaxed);
@@ -169,9 +169,9 @@ impl<O: Os> Upkeep<O> {
         }
     }
 
-    fn tidy_at_once(&self, below: &Below<'_, O>, kept: usize, in_spans: usize) {
+    fn subrelease_at_once(&self, below: &Below<'_, O>, kept: usize, in_spans: usize) {
         if in_spans > self.alone.spans_from.load(Ordering::Relaxed).max(kept) {
-            let (gone, is_over) = self.tidy_portion(below);
+            let (gone, is_over) = self.subrelease_portion(below);
             if is_over {
                 let left = in_spans.saturating_sub(gone);
                 self.alone.spans_from.store(left + left / 8, Ordering::Relaxed);
@@ -193,7 +193,7 @@ impl<O: Os> Upkeep<O> {
     /// everything does. No more than came back: if one thread fills while another frees, the rest still goes.
     fn wanted_again(&self, below: &Below<'_, O>) -> usize {
         let (alone, now) = (&self.alone, below.pages.clock.load());
-        let came_back = below.pages.came_back(self.patience.too_soon_from(now));
+        let came_back = below.pages.came_back(self.decay.too_soon_from(now));
         let given = alone.given.load(Ordering::Relaxed);
         let back = came_back.saturating_sub(alone.came_back.load(Ordering::Relaxed));
         let is_patient = alone.is_patient(now);
@@ -233,7 +233,7 @@ impl<O: Os> Upkeep<O> {
 
     /// At the end of a tick: whether looks go on. They end where no more is free than may stay, and where nothing goes
     /// although it had the time.
-    pub(super) fn settle_waiting(&self, below: &Below<'_, O>, now: Tick, gone: usize, patience: Ticks) {
+    pub(super) fn settle_waiting(&self, below: &Below<'_, O>, now: Tick, gone: usize, decay: Ticks) {
         if self.thread.is_running() {
             return;
         }
@@ -247,7 +247,7 @@ impl<O: Os> Upkeep<O> {
             return self.alone.left.store(left, Ordering::Relaxed);
         }
         let is_done = holding.free <= holding.retained;
-        if is_done || now.since(self.alone.gave_at.load()) > patience {
+        if is_done || now.since(self.alone.gave_at.load()) > decay {
             self.end_waiting(below, if is_done { 0 } else { holding.free });
         }
     }

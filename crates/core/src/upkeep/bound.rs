@@ -94,7 +94,7 @@ impl<O: Os> Upkeep<O> {
             if !self.is_over_bound(below) {
                 break;
             }
-            self.reclaim(below)?;
+            self.drain_everything(below)?;
             if !self.is_over_bound(below) || refused() != before || below.cache.is_interrupted() {
                 break;
             }
@@ -105,6 +105,6 @@ impl<O: Os> Upkeep<O> {
 
     /// Empties the caches where a lower bound found some of them in use.
     pub(super) fn keep_bound_at_tick(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        if self.is_over_bound(below) { self.reclaim(below) } else { Ok(()) }
+        if self.is_over_bound(below) { self.drain_everything(below) } else { Ok(()) }
     }
 }

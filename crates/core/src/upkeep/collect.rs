@@ -13,7 +13,7 @@ const WASTED_PART: usize = 32;
 impl<O: Os> Upkeep<O> {
     /// Brings everything that is cached back to its spans.
     #[inline(never)]
-    pub fn reclaim(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+    pub fn drain_everything(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
         if !below.cache.drain(below.of_cache())? {
             self.fences_refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -45,14 +45,14 @@ impl<O: Os> Upkeep<O> {
 
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
     #[inline(never)]
-    pub(super) fn tidy_spans(&self, below: &Below<'_, O>, ticks: Ticks) -> usize {
-        let tidy = |id| below.central.tidy_span(below.os, below.pages, id, ticks);
-        below.pages.untidy_in(0..below.pages.span_count()).map(tidy).sum()
+    pub(super) fn subrelease_spans(&self, below: &Below<'_, O>, ticks: Ticks) -> usize {
+        let tidy = |id| below.central.subrelease(below.os, below.pages, id, ticks);
+        below.pages.candidates_in(0..below.pages.span_count()).map(tidy).sum()
     }
 
     /// Releases what no block needs; returns the bytes.
     pub fn release_idle(&self, below: &Below<'_, O>) -> usize {
-        let released = self.tidy_spans(below, Ticks(0)) + below.pages.release(below.os, 0, Ticks(0));
+        let released = self.subrelease_spans(below, Ticks(0)) + below.pages.release(below.os, 0, Ticks(0));
         self.count_released(released);
         released
     }
@@ -60,14 +60,14 @@ impl<O: Os> Upkeep<O> {
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
     #[inline(never)]
     pub fn relieve(&self, below: &Below<'_, O>) -> Result<usize, Misuse> {
-        self.reclaim(below)?;
+        self.drain_everything(below)?;
         Ok(self.release_idle(below))
     }
 
     /// Brings everything back that can come back, but `keep` bytes of whole free units: spans' idle pages have no keeper.
     pub fn release(&self, below: &Below<'_, O>, keep: usize) -> Result<usize, Misuse> {
-        self.reclaim(below)?;
-        Ok(self.tidy_spans(below, Ticks(0)) + below.pages.release(below.os, keep, Ticks(0)))
+        self.drain_everything(below)?;
+        Ok(self.subrelease_spans(below, Ticks(0)) + below.pages.release(below.os, keep, Ticks(0)))
     }
 
     /// Releases up to `most` bytes of free memory outside spans, which nothing has to be stopped or searched for;

@@ -11,8 +11,8 @@ mod bound;
 mod callback;
 mod collect;
 mod condense;
+mod decay;
 mod limits;
-mod patience;
 mod relief;
 mod retain;
 mod shed;
@@ -40,8 +40,8 @@ use crate::os::{Mutex, Os};
 use crate::pages::Pages;
 use alone::Alone;
 use condense::Condensing;
+use decay::Decay;
 use limits::Group;
-use patience::Patience;
 use relief::Relief;
 use retain::Retain;
 use shed::Shedding;
@@ -71,7 +71,7 @@ pub struct Upkeep<O: Os> {
     schedule: Schedule,
     alone: Alone,
     condensing: Condensing,
-    patience: Patience,
+    decay: Decay,
     retain: Retain,
     pub(crate) shedding: Shedding,
     group: Group,
@@ -108,7 +108,7 @@ impl<O: Os> Upkeep<O> {
             schedule: Schedule::new(),
             alone: Alone::new(),
             condensing: Condensing::new(),
-            patience: Patience::new(),
+            decay: Decay::new(),
             retain: Retain::new(),
             shedding: Shedding::new(),
             group: Group::new(),
@@ -143,7 +143,7 @@ impl<O: Os> Upkeep<O> {
         self.callback.forget_thread();
         self.words.begin_anew();
         // It is another program's work, mostly: the lessons from the parent do not hold for it.
-        self.patience.forget(now);
+        self.decay.forget(now);
         self.alone.forget();
     }
 

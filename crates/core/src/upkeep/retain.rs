@@ -7,7 +7,7 @@ use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::options::{AUTO, OptionId, Options, encode_percent, percent_of};
 use crate::os::Os;
 
-/// Nothing waits where free memory exceeds this part of what lives, and these bytes: patience has a price in
+/// Nothing waits where free memory exceeds this part of what lives, and these bytes: a longer decay has a price in
 /// memory, and ends where that would be too high.
 const PATIENT_PART: usize = 2;
 const PATIENT_BYTES: usize = 16 << 20;
@@ -55,7 +55,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Whether there is more free memory than patience is worth.
+    /// Whether there is more free memory than a longer decay is worth.
     pub fn is_plenty(&self) -> bool {
         self.unwanted() > self.most
     }
@@ -86,7 +86,7 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// The free memory that a tick leaves: as much as is to be retained, and as was needed in the last ticks.
-    /// How many of those grows with the patience. If nothing `waits`, at most what is wanted is needed.
+    /// How many of those grows with the decay's factor. If nothing `waits`, at most what is wanted is needed.
     pub(super) fn kept_bytes(
         &self,
         below: &Below<'_, O>,

@@ -70,7 +70,7 @@ impl<O: Os> Upkeep<O> {
     /// Gives back the idle pages of some spans, and some of the free memory beyond `kept` bytes; true when all
     /// spans had their turn and no such memory is left, or where the system takes none.
     fn shed_portion(&self, below: &Below<'_, O>, kept: usize) -> bool {
-        let (in_spans, spans_are_done) = self.tidy_next_spans(below);
+        let (in_spans, spans_are_done) = self.subrelease_next(below);
         let dirty = below.pages.dirty_free_bytes();
         let released =
             below.pages.release(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
@@ -81,12 +81,12 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Gives back the idle pages of the next spans in turn: the bytes, and whether all had their turn.
-    fn tidy_next_spans(&self, below: &Below<'_, O>) -> (usize, bool) {
+    fn subrelease_next(&self, below: &Below<'_, O>) -> (usize, bool) {
         let (spans, from) = (below.pages.span_count(), self.shedding.from.load(Ordering::Relaxed));
         let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
         let (mut in_spans, mut count) = (0, 0);
-        for id in below.pages.untidy_in(from..end) {
-            in_spans += below.central.tidy_span(below.os, below.pages, id, Ticks(0));
+        for id in below.pages.candidates_in(from..end) {
+            in_spans += below.central.subrelease(below.os, below.pages, id, Ticks(0));
             count += 1;
             if count == SPANS_PER_PORTION {
                 end = id.0 + 1;
@@ -98,12 +98,12 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// The idle pages of some spans, one thread at a time; true where all had their turn, or another thread is at it.
-    pub(super) fn tidy_portion(&self, below: &Below<'_, O>) -> (usize, bool) {
+    pub(super) fn subrelease_portion(&self, below: &Below<'_, O>) -> (usize, bool) {
         let under_way = &self.shedding.is_under_way;
         if under_way.swap(true, Ordering::Acquire) {
             return (0, true);
         }
-        let (bytes, is_over) = self.tidy_next_spans(below);
+        let (bytes, is_over) = self.subrelease_next(below);
         if is_over {
             self.shedding.from.store(0, Ordering::Relaxed);
         }

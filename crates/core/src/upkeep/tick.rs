@@ -8,7 +8,7 @@ use crate::cache::Stillness;
 use crate::class::SizeClass;
 use crate::options::{OptionId, Options};
 use crate::os::Os;
-use crate::upkeep::patience::Seen;
+use crate::upkeep::decay::Seen;
 
 /// Ticks in one `release_delay`.
 const TICKS_PER_DELAY: u32 = 4;
@@ -82,7 +82,7 @@ struct Round {
     /// Something happened since the last one.
     rung: bool,
     holding: Holding,
-    /// More is free than patience is worth.
+    /// More is free than a longer decay is worth.
     plenty: bool,
     /// Memory that was used a moment ago may stay.
     waits: bool,
@@ -151,7 +151,7 @@ impl<O: Os> Upkeep<O> {
         if below.pages.limits.footprint.is_passed() {
             self.shed(below);
         }
-        below.pages.grow_ahead(below.os);
+        below.pages.prefault(below.os);
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl<O: Os> Upkeep<O> {
         self.schedule.count.fetch_add(1, Ordering::Relaxed);
         let holding = self.holding_at_tick(below, rung);
         let plenty = holding.is_plenty();
-        let factor = if plenty { 1 } else { self.patience.factor() };
+        let factor = if plenty { 1 } else { self.decay.factor() };
         Round { now, rung, holding, plenty, waits: rung && !plenty, factor }
     }
 
@@ -261,7 +261,7 @@ impl<O: Os> Upkeep<O> {
 
     /// Returns the bytes that went to the system.
     fn release_at_tick(&self, below: &Below<'_, O>, round: &Round) -> usize {
-        let released = self.tidy_spans(below, round.ticks_in_spans())
+        let released = self.subrelease_spans(below, round.ticks_in_spans())
             + below.pages.release(
                 below.os,
                 self.kept_bytes(below, round.holding, round.waits, round.factor),
@@ -274,7 +274,7 @@ impl<O: Os> Upkeep<O> {
 
     /// Whether memory waits longer than `release_delay` because the program keeps wanting it again.
     pub fn is_patient(&self) -> bool {
-        self.patience.factor() > 1
+        self.decay.factor() > 1
     }
 
     /// For the janitor's thread: sleeps until something happens, where everything that can go has gone and nothing
@@ -288,9 +288,9 @@ impl<O: Os> Upkeep<O> {
 
     fn learn(&self, below: &Below<'_, O>, round: &Round, released: usize) {
         let Round { now, rung, .. } = *round;
-        let came_back = below.pages.came_back(self.patience.too_soon_from(now));
+        let came_back = below.pages.came_back(self.decay.too_soon_from(now));
         let (work, released) = (below.cache.work(), released as u64);
-        self.patience.note(Seen { now, rung, work, released, came_back, delay: DELAY });
+        self.decay.note(Seen { now, rung, work, released, came_back, delay: DELAY });
     }
 
     #[inline(never)]

@@ -25,7 +25,7 @@ const STEP: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The word of a rung bell (`os/bell.rs`).
 const RUNG: u32 = 1;
-/// The kind of an order, as the heap reads it (`heap/orders.rs`).
+/// The kind of an order, as the heap reads it (`heap/mailbox.rs`).
 const SET: u32 = 1;
 
 pub enum Order<'a> {

@@ -188,7 +188,7 @@ impl<O: Os> Heap<O> {
         while let Some(Some((free, dirty))) = self.inside(|| self.pages.free_units_of(number)) {
             for (units, state) in [(free & dirty, RangeState::Free), (free & !dirty, RangeState::GivenBack)] {
                 bits::each_run(units, |start, length| {
-                    let address = self.pages.address_of(number * bits::BLOCK_UNITS + start);
+                    let address = self.pages.address_of(number * bits::HUGE_PAGE_UNITS + start);
                     take(Range { address, bytes: length as usize * UNIT_BYTES, state });
                 });
             }

@@ -144,7 +144,7 @@ impl<O: Os> Heap<O> {
         stats.huge = pages.huge;
         let done = self.upkeep.done();
         stats.fences_refused = done.fences_refused;
-        stats.huge_stall = done.huge_stall + self.pages.nanoseconds_ahead();
+        stats.huge_stall = done.huge_stall + self.pages.prefault_nanoseconds();
         stats.ticks = done.ticks;
         stats.given_back = done.given_back;
         stats.memory_limit = self.pages.limits.soft().unwrap_or(0) as u64;

@@ -8,7 +8,7 @@ use crate::central::Central;
 use crate::class::{CLASS_COUNT, TABLE_LEN, shape_of_index};
 use crate::engine::{READY, Requested};
 use crate::heap::Heap;
-use crate::heap::orders::Orders;
+use crate::heap::mailbox::Mailbox;
 use crate::observe::{Probing, Profile, Recording};
 use crate::options::Options;
 use crate::os::Os;
@@ -119,7 +119,7 @@ impl<O: Os> Heap<O> {
         let list = Guards::<O>::places(list, offset_of!(Self, engine.sources.guards));
         let list = Profile::<O>::places(list, offset_of!(Self, profile));
         let list = Probing::places(list, offset_of!(Self, probing));
-        let list = Orders::places(list, offset_of!(Self, orders));
+        let list = Mailbox::places(list, offset_of!(Self, mailbox));
         let list = Recording::places(list, offset_of!(Self, recording));
         let list = Quarantined::places(list, offset_of!(Self, quarantined));
         Options::places(list, offset_of!(Self, engine.options))

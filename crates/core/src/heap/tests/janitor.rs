@@ -197,7 +197,7 @@ fn idle_pages_in_spans_wait_for_the_delay_where_free_memory_is_no_plenty() {
         let goes = |_: &usize| {
             // As many slow paths at each tick, or it would rest.
             free(&heap, fill(&heap, 600, 2048));
-            heap.reclaim();
+            heap.drain_everything();
             heap.tick(true);
             heap.stats().released > 3 * MIB as u64
         };

@@ -103,14 +103,14 @@ fn free_blocks_in_spans_beyond_retain_go_before_the_delay_is_over() {
     let gone_after_two_ticks = |survivor: usize| {
         let heap = heap();
         let blocks = fill(&heap, 40_000, 1024);
-        heap.reclaim();
+        heap.drain_everything();
         heap.tick(true);
         for (index, block) in blocks.iter().enumerate() {
             if index % survivor != 0 {
                 heap.free(*block);
             }
         }
-        heap.reclaim();
+        heap.drain_everything();
         (0..2).for_each(|_| heap.tick(true));
         heap.stats().released
     };
@@ -126,7 +126,7 @@ fn what_large_blocks_need_again_and_again_stays_however_much_that_is_while_the_p
                 free(&heap, fill(&heap, (64 * MIB) / bytes, bytes));
                 // Many large blocks one after the other are no need for many.
                 (0..100).for_each(|_| free(&heap, fill(&heap, 1, MIB)));
-                heap.reclaim();
+                heap.drain_everything();
                 heap.tick(true);
             }
             heap.stats().given_back

@@ -15,11 +15,11 @@ fn free_but(heap: &Heap<Fake>, blocks: &[usize], survivor: usize) {
 fn sparse(survivor: usize) -> Box<Heap<Fake>> {
     let heap = heap();
     let blocks = fill(&heap, 64 << 10, 1024);
-    heap.reclaim();
+    heap.drain_everything();
     // From now on only growth gives something back.
     heap.tick(true);
     free_but(&heap, &blocks, survivor);
-    heap.reclaim();
+    heap.drain_everything();
     heap
 }
 

@@ -125,10 +125,10 @@ fn what_a_janitor_aside_comes_upon_ends_a_thread_of_the_program() {
     for _ in 0..20 {
         heap.tick_by(true, Ticker::Aside);
     }
-    assert!(heap.found.is_told());
+    assert!(heap.pending_fault.is_told());
     let program = std::thread::spawn(|| heap.allocate(3 << 20));
     assert!(program.join().is_err(), "stopped");
-    assert!(heap.is_aborting() && !heap.found.is_told());
+    assert!(heap.is_aborting() && !heap.pending_fault.is_told());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn what_relief_comes_upon_in_a_tick_aside_ends_a_thread_of_the_program_too() {
     }
     // The first tick was at the first slow path; relief, at every second one, looks before the cache has stood still.
     heap.tick_by(true, Ticker::Aside);
-    assert!(heap.found.is_told() && !heap.is_aborting());
+    assert!(heap.pending_fault.is_told() && !heap.is_aborting());
     let program = std::thread::spawn(|| heap.allocate(3 << 20));
     assert!(program.join().is_err(), "stopped");
 }

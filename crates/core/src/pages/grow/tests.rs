@@ -75,7 +75,7 @@ fn the_heap_goes_on_behind_what_others_map_however_long_that_is() {
             pages.open_large(&os, Place { align: 128, ..Place::of(3000) }, 0).is_some(),
             "not in front of the gap"
         );
-        let (start, bytes) = pages.blocks.entries.range();
+        let (start, bytes) = pages.huge.entries.range();
         let resident = os.resident_bytes(start, bytes).unwrap();
         assert!(resident < MIB, "{resident} bytes say that {gib} GiB are not ours");
         pages.verify();
@@ -111,8 +111,8 @@ fn where_a_table_cannot_grow_the_heap_refuses_and_goes_on_when_it_can() {
         |pages| pages.allocated.range(),
         |pages| pages.marks.range(),
         |pages| pages.spans.range(),
-        |pages| pages.untidy.range(),
-        |pages| pages.blocks.entries.range(),
+        |pages| pages.candidates.range(),
+        |pages| pages.huge.entries.range(),
     ];
     for (number, place) in places.into_iter().enumerate() {
         let (os, mut pages) = (Fake::default(), Pages::new());
@@ -157,15 +157,15 @@ fn the_first_units_wait_until_the_others_are_used() {
         let first = address(&pages, pages.open_span(&os, class).unwrap());
         assert_eq!(first, pages.address_of(0) + waiting * UNIT_BYTES);
         pages.verify();
-        let spans = (1..BLOCK_UNITS).filter(|_| pages.open_span(&os, class).is_some()).count();
+        let spans = (1..HUGE_PAGE_UNITS).filter(|_| pages.open_span(&os, class).is_some()).count();
         assert_eq!(
             (spans, pages.mapped_bytes()),
-            (BLOCK_UNITS as usize - 1, BLOCK_BYTES),
+            (HUGE_PAGE_UNITS as usize - 1, HUGE_PAGE_BYTES),
             "they are not lost"
         );
         pages.verify();
         let (_os, pages) = pages_with(|os| os.random_of_range.store(random, Ordering::Relaxed));
-        let (id, _) = pages.open_large(&os, Place::of(BLOCK_UNITS), 0).unwrap();
+        let (id, _) = pages.open_large(&os, Place::of(HUGE_PAGE_UNITS), 0).unwrap();
         assert_eq!(address(&pages, id), pages.address_of(0), "a request that needs them has them");
         pages.verify();
     }
@@ -189,7 +189,7 @@ enum Step {
     Open(u32),
     Small,
     Close(usize),
-    Others { ahead: usize, blocks: usize },
+    Others { prefault: usize, blocks: usize },
     OthersGo,
     Release,
     Refuse(u64),
@@ -201,7 +201,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (1u32..700).prop_map(Step::Open),
         3 => Just(Step::Small),
         4 => any::<usize>().prop_map(Step::Close),
-        3 => (0usize..40, 1usize..300).prop_map(|(ahead, blocks)| Step::Others { ahead, blocks }),
+        3 => (0usize..40, 1usize..300).prop_map(|(prefault, blocks)| Step::Others { prefault, blocks }),
         1 => Just(Step::OthersGo),
         1 => Just(Step::Release),
         1 => (0u64..12).prop_map(Step::Refuse),
@@ -236,10 +236,10 @@ proptest! {
                         pages.close_span(id, Tick(0));
                     }
                 }
-                Step::Others { ahead, blocks } => {
-                    let start = pages.address_of(0) + pages.mapped_bytes() + ahead * BLOCK_BYTES;
-                    if os.map_zeros_at(start, blocks * BLOCK_BYTES).is_ok() {
-                        others.push((start, blocks * BLOCK_BYTES));
+                Step::Others { prefault, blocks } => {
+                    let start = pages.address_of(0) + pages.mapped_bytes() + prefault * HUGE_PAGE_BYTES;
+                    if os.map_zeros_at(start, blocks * HUGE_PAGE_BYTES).is_ok() {
+                        others.push((start, blocks * HUGE_PAGE_BYTES));
                     }
                 }
                 Step::OthersGo => others.pop().into_iter().for_each(|(start, bytes)| os.unmap(start, bytes)),

@@ -64,13 +64,13 @@ fn a_run_that_was_taken_for_nothing_and_units_that_were_withheld_are_free_again(
     let (os, pages) = pages();
     let (id, _) = pages.open_large(&os, Place::of(100), 0).unwrap();
     pages.close_span(id, Tick(0));
-    pages.state.lock().runs.take(&pages.blocks, 40, 1).unwrap();
+    pages.state.lock().runs.take(&pages.huge, 40, 1).unwrap();
     repaired(&pages);
     assert_eq!(pages.stats().used, 0);
     std::thread::scope(|scope| {
         let gone = scope.spawn(|| {
             pages.releasing.hold();
-            pages.state.lock().runs.withhold_free(&pages.blocks, 0, u128::MAX)
+            pages.state.lock().runs.withhold_free(&pages.huge, 0, u128::MAX)
         });
         assert_ne!(gone.join().unwrap().1, 0);
     });
@@ -96,7 +96,7 @@ fn a_large_span_that_was_growing_is_large_all_over() {
 fn a_block_that_is_not_ours_stays_so() {
     use crate::os::Os;
     let (os, pages) = pages();
-    assert_eq!(os.map_at(pages.address_of(0), crate::pages::BLOCK_BYTES), Ok(()));
+    assert_eq!(os.map_at(pages.address_of(0), crate::pages::HUGE_PAGE_BYTES), Ok(()));
     let id = pages.open_span(&os, SizeClass::for_small(64)).unwrap();
     let before = pages.stats();
     repaired(&pages);
@@ -110,8 +110,8 @@ fn what_was_mapped_just_now_is_known_to_be_ours() {
     let id = pages.open_span(&os, SizeClass::for_small(64)).unwrap();
     let granules = pages.grown_granules.load(Ordering::Relaxed);
     // The thread that is gone added a block and has not told of it.
-    pages.state.lock().runs.add_block(&pages.blocks);
-    assert!(pages.blocks.ensure(&os, 2) && pages.classes.ensure(&os, 256) && pages.owners.ensure(&os, 256));
+    pages.state.lock().runs.add_huge_page(&pages.huge);
+    assert!(pages.huge.ensure(&os, 2) && pages.classes.ensure(&os, 256) && pages.owners.ensure(&os, 256));
     repaired(&pages);
     assert_eq!(pages.grown_granules.load(Ordering::Relaxed), 2 * granules);
     pages.close_span(id, Tick(0));
@@ -121,7 +121,7 @@ fn what_was_mapped_just_now_is_known_to_be_ours() {
 fn a_gap_that_was_counted_in_part_is_counted_anew() {
     use crate::os::Os;
     let (os, pages) = pages();
-    assert_eq!(os.map_at(pages.address_of(0), crate::pages::BLOCK_BYTES), Ok(()));
+    assert_eq!(os.map_at(pages.address_of(0), crate::pages::HUGE_PAGE_BYTES), Ok(()));
     let id = pages.open_span(&os, SizeClass::for_small(64)).unwrap();
     let before = pages.stats();
     pages.state.lock().runs.lost = 0;
@@ -135,10 +135,10 @@ fn huge_pages_are_counted_anew() {
     let (os, pages) = pages();
     let (id, _) = pages.open_large(&os, Place::of(1), 0).unwrap();
     // SAFETY: no other thread uses the pages.
-    unsafe { (*pages.blocks.at(0)).huge = crate::pages::runs::Huge::Yes };
-    pages.huge_blocks.store(7, Ordering::Relaxed);
+    unsafe { (*pages.huge.at(0)).huge = crate::pages::runs::Huge::Yes };
+    pages.huge_backed.store(7, Ordering::Relaxed);
     repaired(&pages);
-    assert_eq!(pages.huge_blocks.load(Ordering::Relaxed), 1);
+    assert_eq!(pages.huge_backed.load(Ordering::Relaxed), 1);
     pages.close_span(id, Tick(0));
 }
 

@@ -1,27 +1,27 @@
-//! Rows of wholly free blocks, found in a time that hardly grows with the heap.
+//! Rows of wholly free huge pages, found in a time that hardly grows with the heap.
 //!
-//! A bit for each block, in groups of 64. Over the groups lies a binary tree whose nodes say of their range how many
-//! free blocks it begins and ends with and how many lie in a row at most, as in a segment tree for the longest run. Nodes
+//! A bit for each huge page, in groups of 64. Over the groups lies a binary tree whose nodes say of their range how many
+//! free huge pages it begins and ends with and how many lie in a row at most, as in a segment tree for the longest run. Nodes
 //! are numbered in order: node `m`, a multiple of 2^k and of no higher power, covers 2^k groups on both sides of the
-//! beginning of group `m`. So the tree grows with the heap and no node moves. Blocks behind the last one are not free.
+//! beginning of group `m`. So the tree grows with the heap and no node moves. Huge pages behind the last one are not free.
 //!
-//! A block that becomes wholly free, or is so no more, changes one bit and the nodes above it as far as they change.
+//! A huge page that becomes wholly free, or is so no more, changes one bit and the nodes above it as far as they change.
 
-use super::{Blocks, Runs};
+use super::{HugeTable, Runs};
 use crate::pages::bits;
 
-/// Blocks of a group.
+/// Huge pages of a group.
 pub const GROUP: u32 = u64::BITS;
 
-/// A group of blocks, and the node of its number. All zero: nothing is free.
+/// A group of huge pages, and the node of its number. All zero: nothing is free.
 #[repr(C)]
 pub struct Group {
-    /// Bit n: the block is wholly free.
+    /// Bit n: the huge page is wholly free.
     free: u64,
     node: Free,
 }
 
-/// Free blocks of a range.
+/// Free huge pages of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Free {
     /// At its beginning.
@@ -43,9 +43,9 @@ impl Free {
         }
     }
 
-    /// Of two ranges of so many blocks each.
-    fn join(self, next: Free, blocks: u32) -> Free {
-        let through = |own: u32, beyond: u32| if own == blocks { own + beyond } else { own };
+    /// Of two ranges of so many huge pages each.
+    fn join(self, next: Free, huge: u32) -> Free {
+        let through = |own: u32, beyond: u32| if own == huge { own + beyond } else { own };
         Free {
             before: through(self.before, next.before),
             after: through(next.after, self.after),
@@ -61,29 +61,25 @@ fn level_of(group: u32) -> u32 {
 
 impl Runs {
     fn groups(&self) -> u32 {
-        self.blocks.div_ceil(GROUP)
+        self.huge.div_ceil(GROUP)
     }
 
     // The exclusive right comes from the trait's promise, which the compiler cannot see.
     #[allow(clippy::mut_from_ref)]
-    fn group(blocks: &impl Blocks, number: u32) -> &mut Group {
+    fn group(huge: &impl HugeTable, number: u32) -> &mut Group {
         // SAFETY: by the trait's promise; one reference lives at a time in each function below.
-        unsafe { &mut *blocks.group(number) }
+        unsafe { &mut *huge.group(number) }
     }
 
     /// Of the range of 2^`level` groups from `first` on, a multiple of that.
-    fn free_in(&self, blocks: &impl Blocks, first: u32, level: u32) -> Free {
+    fn free_in(&self, huge: &impl HugeTable, first: u32, level: u32) -> Free {
         let Some(below) = level.checked_sub(1) else {
-            return if first < self.groups() {
-                Free::of(Self::group(blocks, first).free)
-            } else {
-                Free::NONE
-            };
+            return if first < self.groups() { Free::of(Self::group(huge, first).free) } else { Free::NONE };
         };
         // If the heap ends before the middle, there is no node yet, and nothing is free from there on.
         match first + (1 << below) {
-            middle if middle < self.groups() => Self::group(blocks, middle).node,
-            _ => Free { after: 0, ..self.free_in(blocks, first, below) },
+            middle if middle < self.groups() => Self::group(huge, middle).node,
+            _ => Free { after: 0, ..self.free_in(huge, first, below) },
         }
     }
 
@@ -92,27 +88,27 @@ impl Runs {
         self.groups().next_power_of_two().trailing_zeros()
     }
 
-    /// Notes whether a block is wholly free.
+    /// Notes whether a huge page is wholly free.
     #[inline]
-    pub(super) fn note_free(&mut self, blocks: &impl Blocks, number: u32, is_free: bool) {
-        let (group, bit) = (Self::group(blocks, number / GROUP), 1 << (number % GROUP));
+    pub(super) fn note_free(&mut self, huge: &impl HugeTable, number: u32, is_free: bool) {
+        let (group, bit) = (Self::group(huge, number / GROUP), 1 << (number % GROUP));
         if (group.free & bit != 0) != is_free {
             group.free ^= bit;
-            self.renew(blocks, number / GROUP, false);
+            self.renew(huge, number / GROUP, false);
         }
     }
 
     /// Makes the nodes above a group right, up to the first that was so; with `all` those behind it too.
-    pub(super) fn renew(&mut self, blocks: &impl Blocks, group: u32, all: bool) {
+    pub(super) fn renew(&mut self, huge: &impl HugeTable, group: u32, all: bool) {
         for level in 0..self.top() {
             let middle = (group >> (level + 1) << (level + 1)) + (1 << level);
             if middle >= self.groups() {
                 continue;
             }
             let first = middle - (1 << level);
-            let [before, behind] = [first, middle].map(|first| self.free_in(blocks, first, level));
+            let [before, behind] = [first, middle].map(|first| self.free_in(huge, first, level));
             let now = before.join(behind, GROUP << level);
-            let node = &mut Self::group(blocks, middle).node;
+            let node = &mut Self::group(huge, middle).node;
             if *node == now && !all {
                 return;
             }
@@ -120,22 +116,21 @@ impl Runs {
         }
     }
 
-    /// Begins a repair: no block is free.
-    pub(super) fn forget_free(&mut self, blocks: &impl Blocks) {
-        (0..self.groups())
-            .for_each(|group| *Self::group(blocks, group) = Group { free: 0, node: Free::NONE });
+    /// Begins a repair: no huge page is free.
+    pub(super) fn forget_free(&mut self, huge: &impl HugeTable) {
+        (0..self.groups()).for_each(|group| *Self::group(huge, group) = Group { free: 0, node: Free::NONE });
     }
 
-    /// The first of so many wholly free blocks in a row, from one on.
-    pub(super) fn free_row(&self, blocks: &impl Blocks, from: u32, count: u32) -> Option<u32> {
+    /// The first of so many wholly free huge pages in a row, from one on.
+    pub(super) fn free_row(&self, huge: &impl HugeTable, from: u32, count: u32) -> Option<u32> {
         let (mut group, mut start, mut length) = (from / GROUP, from, 0);
         // Of the first group what lies before does not count.
         let mut hidden = !(u64::MAX << (from % GROUP));
         let mut level = 0;
         while group < self.groups() {
             let free = match level {
-                0 => Free::of(Self::group(blocks, group).free & !hidden),
-                level => self.free_in(blocks, group, level),
+                0 => Free::of(Self::group(huge, group).free & !hidden),
+                level => self.free_in(huge, group, level),
             };
             if length == 0 {
                 start = group * GROUP;
@@ -145,7 +140,7 @@ impl Runs {
             }
             if free.longest >= count {
                 if level == 0 {
-                    let map = Self::group(blocks, group).free & !hidden;
+                    let map = Self::group(huge, group).free & !hidden;
                     return bits::find_run(map.into(), count, 1).map(|at| group * GROUP + at);
                 }
                 level -= 1;
@@ -165,15 +160,15 @@ impl Runs {
         None
     }
 
-    /// How many blocks at the end are wholly free.
-    pub fn free_at_end(&self, blocks: &impl Blocks) -> u32 {
+    /// How many huge pages at the end are wholly free.
+    pub fn free_at_end(&self, huge: &impl HugeTable) -> u32 {
         let Some(last) = self.groups().checked_sub(1) else { return 0 };
-        let behind = last * GROUP + GROUP - self.blocks;
-        let mut free = (Self::group(blocks, last).free << behind).leading_ones();
+        let behind = last * GROUP + GROUP - self.huge;
+        let mut free = (Self::group(huge, last).free << behind).leading_ones();
         let mut group = if free == GROUP - behind { last } else { 0 };
         while group > 0 {
             let level = level_of(group);
-            let here = self.free_in(blocks, group - (1 << level), level).after;
+            let here = self.free_in(huge, group - (1 << level), level).after;
             free += here;
             group = if here == GROUP << level { group - (1 << level) } else { 0 };
         }
@@ -183,19 +178,19 @@ impl Runs {
 
 #[cfg(any(test, feature = "fake-os"))]
 impl Runs {
-    /// Whether a block is noted as wholly free.
-    pub(super) fn is_noted_free(&self, blocks: &impl Blocks, number: u32) -> bool {
-        Self::group(blocks, number / GROUP).free >> (number % GROUP) & 1 == 1
+    /// Whether a huge page is noted as wholly free.
+    pub(super) fn is_noted_free(&self, huge: &impl HugeTable, number: u32) -> bool {
+        Self::group(huge, number / GROUP).free >> (number % GROUP) & 1 == 1
     }
 
     /// Panics where a node contradicts its groups.
-    pub(super) fn verify_index(&self, blocks: &impl Blocks) {
+    pub(super) fn verify_index(&self, huge: &impl HugeTable) {
         for middle in 1..self.groups() {
             let level = level_of(middle);
             let [before, behind] =
-                [middle - (1 << level), middle].map(|first| self.free_in(blocks, first, level));
+                [middle - (1 << level), middle].map(|first| self.free_in(huge, first, level));
             let right = before.join(behind, GROUP << level);
-            assert_eq!(Self::group(blocks, middle).node, right, "node {middle}");
+            assert_eq!(Self::group(huge, middle).node, right, "node {middle}");
         }
     }
 }

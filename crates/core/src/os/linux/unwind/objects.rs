@@ -7,7 +7,7 @@ use core::ops::Range;
 
 /// glibc's `struct dl_find_object` (`<dlfcn.h>`) of this machine.
 #[repr(C)]
-struct Found {
+struct PendingFault {
     flags: u64,
     start: usize,
     end: usize,
@@ -34,11 +34,11 @@ impl FindObject {
     }
 
     fn object_of(self, address: usize) -> Option<Object> {
-        type Find = unsafe extern "C" fn(usize, *mut Found) -> c_int;
+        type Find = unsafe extern "C" fn(usize, *mut PendingFault) -> c_int;
         // SAFETY: by the promise of `new`.
         let find = unsafe { core::mem::transmute::<*const c_void, Find>(self.0) };
         // SAFETY: numbers alone.
-        let mut found: Found = unsafe { core::mem::zeroed() };
+        let mut found: PendingFault = unsafe { core::mem::zeroed() };
         // SAFETY: a place for the answer.
         let is_found = unsafe { find(address, &mut found) } == 0;
         if !is_found || found.tables == 0 {

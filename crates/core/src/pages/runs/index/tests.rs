@@ -1,28 +1,28 @@
 use super::super::tests::{Table, unused_table};
-use super::super::{BLOCK_UNITS, Tick};
+use super::super::{HUGE_PAGE_UNITS, Tick};
 use super::*;
 use proptest::prelude::*;
 
-/// A heap of rows of blocks, each of ours or a gap.
+/// A heap of rows of huge pages, each of ours or a gap.
 fn heap(rows: &[(bool, u32)]) -> (Table, Runs) {
-    let table = unused_table(rows.iter().map(|(_, blocks)| *blocks as usize).sum());
+    let table = unused_table(rows.iter().map(|(_, huge)| *huge as usize).sum());
     let mut runs = Runs::new();
     for (is_ours, count) in rows {
         match is_ours {
-            true => (0..*count).for_each(|_| runs.add_block(&table)),
+            true => (0..*count).for_each(|_| runs.add_huge_page(&table)),
             false => runs.add_gap(&table, *count),
         }
     }
     (table, runs)
 }
 
-fn is_free(blocks: &Table, runs: &Runs, number: u32) -> bool {
-    runs.is_unused(blocks, number)
+fn is_free(huge: &Table, runs: &Runs, number: u32) -> bool {
+    runs.is_unused(huge, number)
 }
 
-fn row_by_hand(blocks: &Table, runs: &Runs, from: u32, count: u32) -> Option<u32> {
-    (from..runs.blocks)
-        .find(|first| (*first..first + count).all(|at| at < runs.blocks && is_free(blocks, runs, at)))
+fn row_by_hand(huge: &Table, runs: &Runs, from: u32, count: u32) -> Option<u32> {
+    (from..runs.huge)
+        .find(|first| (*first..first + count).all(|at| at < runs.huge && is_free(huge, runs, at)))
 }
 
 proptest! {
@@ -32,42 +32,44 @@ proptest! {
         changes in prop::collection::vec((0u32..2000, 1u32..150), 0..40),
         looks in prop::collection::vec((0u32..2100, 1u32..300), 1..20),
     ) {
-        let (blocks, mut runs) = heap(&rows);
-        runs.verify(&blocks);
+        let (huge, mut runs) = heap(&rows);
+        runs.verify(&huge);
         for (first, count) in changes {
             // In use where it was free, free where it was in use.
-            for number in first..(first + count).min(runs.blocks) {
-                let (start, ours) = (number * BLOCK_UNITS, runs.is_ours(&blocks, number));
-                if ours && is_free(&blocks, &runs, number) {
-                    runs.take_at_for_test(&blocks, start + 3, 1);
+            for number in first..(first + count).min(runs.huge) {
+                let (start, ours) = (number * HUGE_PAGE_UNITS, runs.is_ours(&huge, number));
+                if ours && is_free(&huge, &runs, number) {
+                    runs.take_at_for_test(&huge, start + 3, 1);
                 } else if ours {
-                    runs.put(&blocks, start + 3, 1, Tick(1));
+                    runs.put(&huge, start + 3, 1, Tick(1));
                 }
             }
         }
-        runs.verify(&blocks);
+        runs.verify(&huge);
         for (from, count) in looks {
-            prop_assert_eq!(runs.free_row(&blocks, from, count), row_by_hand(&blocks, &runs, from, count));
+            prop_assert_eq!(runs.free_row(&huge, from, count), row_by_hand(&huge, &runs, from, count));
         }
-        let at_end = (0..runs.blocks).rev().take_while(|number| is_free(&blocks, &runs, *number)).count();
-        prop_assert_eq!(runs.free_at_end(&blocks), at_end as u32);
-        runs.unlist_all(&blocks);
-        runs.relist(&blocks);
-        runs.verify(&blocks);
+        let at_end = (0..runs.huge).rev().take_while(|number| is_free(&huge, &runs, *number)).count();
+        prop_assert_eq!(runs.free_at_end(&huge), at_end as u32);
+        runs.unlist_all(&huge);
+        runs.relist(&huge);
+        runs.verify(&huge);
     }
 }
 
 #[test]
 fn a_long_run_is_found_with_as_few_looks_in_a_large_heap_as_in_a_small_one() {
     let looks = |count: u32| {
-        let (blocks, mut runs) = heap(&[(true, count)]);
-        // Every second block is in use, and the last four are free.
-        (0..count - 4).step_by(2).for_each(|number| runs.take_at_for_test(&blocks, number * BLOCK_UNITS, 1));
-        let before = blocks.looks.get();
-        let run = runs.take(&blocks, 3 * BLOCK_UNITS, 1).expect("four are free in a row");
-        assert_eq!(run.start / BLOCK_UNITS, count - 5, "with the one before them");
-        runs.put(&blocks, run.start, 3 * BLOCK_UNITS, Tick(1));
-        blocks.looks.get() - before
+        let (huge, mut runs) = heap(&[(true, count)]);
+        // Every second huge page is in use, and the last four are free.
+        (0..count - 4)
+            .step_by(2)
+            .for_each(|number| runs.take_at_for_test(&huge, number * HUGE_PAGE_UNITS, 1));
+        let before = huge.looks.get();
+        let run = runs.take(&huge, 3 * HUGE_PAGE_UNITS, 1).expect("four are free in a row");
+        assert_eq!(run.start / HUGE_PAGE_UNITS, count - 5, "with the one before them");
+        runs.put(&huge, run.start, 3 * HUGE_PAGE_UNITS, Tick(1));
+        huge.looks.get() - before
     };
     let [small, large] = [500, 200_000].map(looks);
     assert!(large < small + 300, "{small} looks at 500 blocks, {large} at 200,000");
@@ -75,11 +77,11 @@ fn a_long_run_is_found_with_as_few_looks_in_a_large_heap_as_in_a_small_one() {
 
 #[test]
 fn an_aligned_run_is_found_where_only_its_own_blocks_are_free() {
-    let (blocks, mut runs) = heap(&[(true, 100)]);
+    let (huge, mut runs) = heap(&[(true, 100)]);
     (0..100).filter(|number| ![64, 65].contains(number)).for_each(|number| {
-        runs.take_at_for_test(&blocks, number * BLOCK_UNITS, 1);
+        runs.take_at_for_test(&huge, number * HUGE_PAGE_UNITS, 1);
     });
-    let run = runs.take(&blocks, 2 * BLOCK_UNITS, 64 * BLOCK_UNITS);
-    assert_eq!(run.map(|run| run.start / BLOCK_UNITS), Some(64));
-    assert_eq!(runs.take(&blocks, 2 * BLOCK_UNITS, 1), None);
+    let run = runs.take(&huge, 2 * HUGE_PAGE_UNITS, 64 * HUGE_PAGE_UNITS);
+    assert_eq!(run.map(|run| run.start / HUGE_PAGE_UNITS), Some(64));
+    assert_eq!(runs.take(&huge, 2 * HUGE_PAGE_UNITS, 1), None);
 }

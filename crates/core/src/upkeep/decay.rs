@@ -1,4 +1,4 @@
-//! How long idle memory waits before it goes back: longer while the program shows that it wants it again
+//! Decay: how long idle memory waits before it goes back, longer while the program shows that it wants it again
 //! soon.
 //!
 //! Each page that comes into use shortly after it was released cost a system call, a page fault and 4 KiB
@@ -27,7 +27,7 @@ const REST_PART: u64 = 16;
 const REST_TICKS: u32 = 4;
 
 /// The delay as it was learned. One thread at a time calls `note`; others may read.
-pub struct Patience {
+pub struct Decay {
     doublings: AtomicU32,
     /// The tick of the last change: memory released before says nothing about the delay as it is now.
     changed_at: AtomicTick,
@@ -54,9 +54,9 @@ pub struct Seen {
     pub delay: Ticks,
 }
 
-impl Patience {
+impl Decay {
     pub const fn new() -> Self {
-        Patience {
+        Decay {
             doublings: AtomicU32::new(0),
             changed_at: AtomicTick::new(Tick(0)),
             rested: AtomicU32::new(0),
@@ -141,7 +141,7 @@ mod tests {
 
     /// A program: its work in a tick is added up as the heap does.
     struct Program {
-        patience: Patience,
+        decay: Decay,
         seen: Seen,
     }
 
@@ -149,7 +149,7 @@ mod tests {
         fn new() -> Self {
             let seen =
                 Seen { now: Tick(1000), rung: true, work: 0, released: 0, came_back: 0, delay: Ticks(4) };
-            Program { patience: Patience::new(), seen }
+            Program { decay: Decay::new(), seen }
         }
 
         fn tick(&mut self, work: u64, released: u64, came_back: u64) -> u32 {
@@ -157,8 +157,8 @@ mod tests {
             (seen.now, seen.released) = (seen.now.after(Ticks(1)), released);
             seen.work += work;
             seen.came_back += came_back;
-            self.patience.note(self.seen);
-            self.patience.factor()
+            self.decay.note(self.seen);
+            self.decay.factor()
         }
     }
 
@@ -167,7 +167,7 @@ mod tests {
         let mut program = Program::new();
         let factors: Vec<u32> = (0..8).map(|_| program.tick(1000, MIB, MIB)).collect();
         assert_eq!(factors, [2, 4, 8, 16, 32, 32, 32, 32]);
-        assert_eq!(program.patience.too_soon_from(program.seen.now), program.seen.now);
+        assert_eq!(program.decay.too_soon_from(program.seen.now), program.seen.now);
     }
 
     #[test]
@@ -182,11 +182,11 @@ mod tests {
         let mut program = Program::new();
         (0..2).for_each(|_| _ = program.tick(1000, MIB, MIB));
         let until_less = |program: &mut Program| {
-            let before = program.patience.factor();
+            let before = program.decay.factor();
             (1..1000).find(|_| program.tick(1000, 0, 0) < before)
         };
         assert_eq!((until_less(&mut program), until_less(&mut program)), (Some(64), Some(32)));
-        assert_eq!(program.patience.factor(), 1);
+        assert_eq!(program.decay.factor(), 1);
     }
 
     #[test]
@@ -202,10 +202,10 @@ mod tests {
 
     #[test]
     fn what_went_before_the_last_change_or_long_ago_may_come_back() {
-        let patience = Patience::new();
-        patience.change_to(1, Tick(1000));
+        let decay = Decay::new();
+        decay.change_to(1, Tick(1000));
         assert_eq!(
-            (patience.too_soon_from(Tick(1010)), patience.too_soon_from(Tick(2000))),
+            (decay.too_soon_from(Tick(1010)), decay.too_soon_from(Tick(2000))),
             (Tick(1000), Tick(2000).before(SOON_TICKS))
         );
     }

@@ -10,23 +10,23 @@ const TOLD: u32 = 2;
 const TAKEN: u32 = 3;
 
 /// The first misuse that was found; the process ends with it.
-pub struct Found {
+pub struct PendingFault {
     state: AtomicU32,
     misuse: UnsafeCell<MaybeUninit<Misuse>>,
 }
 
 // SAFETY: written by the one thread that makes it TELLING, read by the one that makes it TAKEN.
-unsafe impl Sync for Found {}
+unsafe impl Sync for PendingFault {}
 
-impl Found {
+impl PendingFault {
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Found { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
+        PendingFault { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
     #[cfg(loom)]
     pub fn new() -> Self {
-        Found { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
+        PendingFault { state: AtomicU32::new(NOTHING), misuse: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
     fn moves(&self, from: u32, to: u32) -> bool {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_first_misuse_is_taken_by_one() {
-        let found = Found::new();
+        let found = PendingFault::new();
         assert!(!found.is_told() && found.take().is_none());
         found.tell(Misuse::at(Fault::DoubleFree, 16));
         found.tell(Misuse::at(Fault::DoubleFree, 32));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_misuse_is_told_although_the_teller_before_stayed_in_the_parent() {
-        let found = Found::new();
+        let found = PendingFault::new();
         found.state.store(TELLING, Ordering::Relaxed);
         found.forget_teller();
         found.tell(Misuse::at(Fault::DoubleFree, 16));
@@ -96,7 +96,7 @@ mod loom_tests {
     #[test]
     fn loom_who_takes_a_misuse_sees_all_of_it() {
         loom::model(|| {
-            let found = Arc::new(Found::new());
+            let found = Arc::new(PendingFault::new());
             let teller = found.clone();
             let thread = loom::thread::spawn(move || teller.tell(Misuse::at(Fault::DoubleFree, 16)));
             let taken = found.take();

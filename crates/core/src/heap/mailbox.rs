@@ -36,7 +36,7 @@ const NO_MEMORY: u32 = 6;
 const NOT_BY_THIS_POLICY: u32 = 7;
 
 /// The letter box.
-pub struct Orders {
+pub struct Mailbox {
     asked: AtomicU32,
     done: AtomicU32,
     kind: AtomicU32,
@@ -48,9 +48,9 @@ pub struct Orders {
     text: [AtomicU8; TEXT_BYTES],
 }
 
-impl Orders {
+impl Mailbox {
     pub const fn new() -> Self {
-        Orders {
+        Mailbox {
             asked: AtomicU32::new(0),
             done: AtomicU32::new(0),
             kind: AtomicU32::new(0),
@@ -98,19 +98,19 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     pub(crate) fn obey_order(&self) {
-        let orders = &self.orders;
-        orders.alone(|| {
-            let asked = orders.asked.load(Ordering::Acquire);
-            if asked != orders.done.load(Ordering::Relaxed) {
-                let result = self.obey(orders.kind.load(Ordering::Relaxed));
-                orders.result.store(result, Ordering::Relaxed);
-                orders.done.store(asked, Ordering::Release);
+        let mailbox = &self.mailbox;
+        mailbox.alone(|| {
+            let asked = mailbox.asked.load(Ordering::Acquire);
+            if asked != mailbox.done.load(Ordering::Relaxed) {
+                let result = self.obey(mailbox.kind.load(Ordering::Relaxed));
+                mailbox.result.store(result, Ordering::Relaxed);
+                mailbox.done.store(asked, Ordering::Release);
             }
         });
     }
 
     fn obey(&self, kind: u32) -> u32 {
-        let (bytes, below) = (&self.orders.bytes, self.below_upkeep());
+        let (bytes, below) = (&self.mailbox.bytes, self.below_upkeep());
         let wanted = bytes.load(Ordering::Relaxed) as usize;
         let released = match kind {
             SET => return self.set_as_ordered(),
@@ -132,10 +132,10 @@ impl<O: Os> Heap<O> {
 
     fn record_as_ordered(&self) -> u32 {
         let mut numbers = [0; 4 * size_of::<u64>()];
-        if self.orders.length.load(Ordering::Relaxed) as usize != numbers.len() {
+        if self.mailbox.length.load(Ordering::Relaxed) as usize != numbers.len() {
             return BAD_VALUE;
         }
-        numbers.iter_mut().zip(&self.orders.text).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+        numbers.iter_mut().zip(&self.mailbox.text).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
         let (numbers, _) = numbers.as_chunks();
         let [clock, sample, patience, number_at] = *numbers else { return BAD_VALUE };
         let [clock, sample, patience, number_at] =
@@ -149,7 +149,7 @@ impl<O: Os> Heap<O> {
         };
         match self.begin_recording(&wanted) {
             Ok(number) => {
-                self.orders.bytes.store(number.into(), Ordering::Relaxed);
+                self.mailbox.bytes.store(number.into(), Ordering::Relaxed);
                 DONE
             }
             Err(NotRecorded::Already) => RECORDED_ALREADY,
@@ -160,8 +160,8 @@ impl<O: Os> Heap<O> {
 
     fn set_as_ordered(&self) -> u32 {
         let mut text = [0; TEXT_BYTES];
-        text.iter_mut().zip(&self.orders.text).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
-        let length = self.orders.length.load(Ordering::Relaxed) as usize;
+        text.iter_mut().zip(&self.mailbox.text).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+        let length = self.mailbox.length.load(Ordering::Relaxed) as usize;
         let Some(text) = text.get(..length) else { return BAD_VALUE };
         let Some(middle) = text.iter().position(|byte| *byte == b'=') else { return BAD_VALUE };
         let (name, value) = text.split_at(middle);
@@ -189,19 +189,19 @@ mod tests {
     use crate::os::fake::Fake;
 
     fn order(heap: &Heap<Fake>, kind: u32, bytes: u64, text: &str) {
-        let orders = &heap.orders;
-        orders.kind.store(kind, Ordering::Relaxed);
-        orders.bytes.store(bytes, Ordering::Relaxed);
-        orders.length.store(text.len() as u32, Ordering::Relaxed);
-        orders.text.iter().zip(text.bytes()).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
-        orders.asked.fetch_add(1, Ordering::Release);
+        let mailbox = &heap.mailbox;
+        mailbox.kind.store(kind, Ordering::Relaxed);
+        mailbox.bytes.store(bytes, Ordering::Relaxed);
+        mailbox.length.store(text.len() as u32, Ordering::Relaxed);
+        mailbox.text.iter().zip(text.bytes()).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
+        mailbox.asked.fetch_add(1, Ordering::Release);
     }
 
     /// A slow path, after which orders are looked at.
     fn come_by(heap: &Heap<Fake>) -> u32 {
         heap.free(heap.allocate(1 << 20));
-        assert!(!heap.orders.is_due());
-        heap.orders.result.load(Ordering::Relaxed)
+        assert!(!heap.mailbox.is_due());
+        heap.mailbox.result.load(Ordering::Relaxed)
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
             assert_eq!(come_by(&heap), result, "{text}");
         }
         order(&heap, SET, 0, "cache_limit=1M");
-        heap.orders.length.store(100_000, Ordering::Relaxed);
+        heap.mailbox.length.store(100_000, Ordering::Relaxed);
         assert_eq!(come_by(&heap), BAD_VALUE);
     }
 
@@ -260,7 +260,7 @@ mod tests {
         let heap = Box::new(Heap::new(Fake::default()));
         heap.free(heap.allocate(1 << 20));
         order(&heap, SET, 0, "cache_limit=3M");
-        heap.orders.forget();
+        heap.mailbox.forget();
         heap.free(heap.allocate(1 << 20));
         assert_eq!(heap.options.origin(OptionId::cache_limit), Origin::Default);
     }

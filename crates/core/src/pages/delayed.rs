@@ -15,7 +15,7 @@ const PLACES: usize = 2;
 /// Blocks that are to be closed, as numbers that are not 0. On cache lines of their own, which nobody writes to as long as
 /// the lock is free when it is needed.
 #[repr(align(128))]
-pub struct Posted {
+pub struct DelayedFrees {
     /// Blocks that are here or about to be: never less than are.
     count: AtomicUsize,
     places: [AtomicU64; PLACES],
@@ -25,18 +25,18 @@ pub struct Posted {
 
 /// The outcome of posting a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Post {
+pub enum Delay {
     Left,
-    /// No place: not posted.
+    /// No place: not delayed.
     Full,
     /// It is there already: freed twice.
     Twice,
 }
 
-impl Posted {
+impl DelayedFrees {
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Posted {
+        DelayedFrees {
             count: AtomicUsize::new(0),
             places: [const { AtomicU64::new(0) }; PLACES],
             freed_twice: AtomicUsize::new(0),
@@ -45,7 +45,7 @@ impl Posted {
 
     #[cfg(loom)]
     pub fn new() -> Self {
-        Posted {
+        DelayedFrees {
             count: AtomicUsize::new(0),
             places: [(); PLACES].map(|()| AtomicU64::new(0)),
             freed_twice: AtomicUsize::new(0),
@@ -54,9 +54,9 @@ impl Posted {
 
     /// Any thread may call that owns the block, or wrongly thinks so.
     #[cold]
-    pub fn post(&self, block: u64) -> Post {
+    pub fn delay(&self, block: u64) -> Delay {
         if self.holds(block) {
-            return Post::Twice;
+            return Delay::Twice;
         }
         // Before the block is there, so that who takes it finds it counted.
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -66,10 +66,10 @@ impl Posted {
                 && place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_ok()
         };
         if self.places.iter().any(leave) {
-            return Post::Left;
+            return Delay::Left;
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
-        Post::Full
+        Delay::Full
     }
 
     /// Whether a block is there. For its owner, who sees whatever was before the block became his: no earlier post
@@ -87,7 +87,7 @@ impl Posted {
         }
     }
 
-    /// True where something was posted, or is about to be.
+    /// True where something was delayed, or is about to be.
     #[inline]
     pub fn has_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0
@@ -99,7 +99,7 @@ impl Posted {
             let block = place.load(Ordering::Relaxed);
             if block != 0
                 && fits(block)
-                // Acquire pairs with the Release in `post`.
+                // Acquire pairs with the Release in `delay`.
                 && place.compare_exchange(block, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 self.count.fetch_sub(1, Ordering::Relaxed);
@@ -129,35 +129,38 @@ mod tests {
 
     #[test]
     fn what_was_posted_is_taken_once_and_no_more_than_there_are_places() {
-        let posted = Posted::new();
-        assert!(!posted.has_any());
+        let delayed = DelayedFrees::new();
+        assert!(!delayed.has_any());
         for number in 1..=PLACES as u64 {
-            assert_eq!(posted.post(number), Post::Left);
+            assert_eq!(delayed.delay(number), Delay::Left);
         }
-        assert_eq!((posted.post(PLACES as u64 + 1), posted.post(3)), (Post::Full, Post::Twice));
-        assert!(posted.has_any());
-        assert!(posted.take().eq(1..=PLACES as u64));
-        assert!(!posted.has_any() && posted.take().next().is_none());
-        assert_eq!(posted.post(3), Post::Left, "it is a new block by now");
+        assert_eq!((delayed.delay(PLACES as u64 + 1), delayed.delay(3)), (Delay::Full, Delay::Twice));
+        assert!(delayed.has_any());
+        assert!(delayed.take().eq(1..=PLACES as u64));
+        assert!(!delayed.has_any() && delayed.take().next().is_none());
+        assert_eq!(delayed.delay(3), Delay::Left, "it is a new block by now");
     }
 
     #[test]
     fn one_that_fits_is_taken_by_one() {
-        let posted = Posted::new();
-        posted.post(5);
-        posted.post(7);
-        assert_eq!(posted.take_one(|block| block > 7), None);
-        assert_eq!((posted.take_one(|block| block > 5), posted.take_one(|block| block > 5)), (Some(7), None));
-        assert!(posted.take().eq([5]) && !posted.has_any());
+        let delayed = DelayedFrees::new();
+        delayed.delay(5);
+        delayed.delay(7);
+        assert_eq!(delayed.take_one(|block| block > 7), None);
+        assert_eq!(
+            (delayed.take_one(|block| block > 5), delayed.take_one(|block| block > 5)),
+            (Some(7), None)
+        );
+        assert!(delayed.take().eq([5]) && !delayed.has_any());
     }
 
     #[test]
     fn a_child_forgets_a_thread_that_was_about_to_post() {
-        let posted = Posted::new();
-        posted.post(5);
-        posted.count.fetch_add(1, Ordering::Relaxed);
-        posted.forget_threads();
-        assert!(posted.take().eq([5]) && !posted.has_any());
+        let delayed = DelayedFrees::new();
+        delayed.delay(5);
+        delayed.count.fetch_add(1, Ordering::Relaxed);
+        delayed.forget_threads();
+        assert!(delayed.take().eq([5]) && !delayed.has_any());
     }
 }
 
@@ -171,27 +174,27 @@ mod loom_tests {
     fn race(
         blocks: [u64; 2],
         takes_meanwhile: bool,
-        check: impl Fn([Post; 2], Vec<u64>) + Send + Sync + 'static,
+        check: impl Fn([Delay; 2], Vec<u64>) + Send + Sync + 'static,
     ) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {
-            let posted = Arc::new(Posted::new());
+            let delayed = Arc::new(DelayedFrees::new());
             let threads = blocks.map(|block| {
-                let posted = posted.clone();
-                loom::thread::spawn(move || posted.post(block))
+                let delayed = delayed.clone();
+                loom::thread::spawn(move || delayed.delay(block))
             });
             let mut taken = Vec::new();
             // Not one look alone: loom would not try it at each instant.
             while takes_meanwhile && taken.is_empty() {
                 loom::thread::yield_now();
-                taken.extend(posted.take());
+                taken.extend(delayed.take());
             }
             let heard = threads.map(|thread| thread.join().unwrap());
-            let left = heard.iter().filter(|post| **post == Post::Left).count();
-            assert!(posted.has_any() || taken.len() >= left, "nothing is there unseen");
-            taken.extend(posted.take());
-            assert!(!posted.has_any());
+            let left = heard.iter().filter(|delay| **delay == Delay::Left).count();
+            assert!(delayed.has_any() || taken.len() >= left, "nothing is there unseen");
+            taken.extend(delayed.take());
+            assert!(!delayed.has_any());
             taken.sort_unstable();
             check(heard, taken);
         });
@@ -200,20 +203,20 @@ mod loom_tests {
     #[test]
     fn loom_each_block_that_was_posted_is_taken_once() {
         race([16, 32], true, |heard, taken| {
-            assert_eq!((heard, taken), ([Post::Left; 2], vec![16, 32]));
+            assert_eq!((heard, taken), ([Delay::Left; 2], vec![16, 32]));
         });
     }
 
     #[test]
     fn loom_a_block_that_two_threads_want_is_had_by_one() {
         loom::model(|| {
-            let posted = Arc::new(Posted::new());
-            posted.post(16);
-            let other = posted.clone();
+            let delayed = Arc::new(DelayedFrees::new());
+            delayed.delay(16);
+            let other = delayed.clone();
             let thread = loom::thread::spawn(move || other.take_one(|_| true));
-            let taken = posted.take().count();
+            let taken = delayed.take().count();
             assert_eq!(taken + usize::from(thread.join().unwrap().is_some()), 1);
-            assert!(!posted.has_any());
+            assert!(!delayed.has_any());
         });
     }
 
@@ -221,7 +224,7 @@ mod loom_tests {
     fn loom_of_two_threads_that_post_one_block_one_is_told_or_both_are_taken() {
         for takes_meanwhile in [false, true] {
             race([16, 16], takes_meanwhile, |heard, taken| {
-                let told = heard.iter().filter(|post| **post == Post::Twice).count();
+                let told = heard.iter().filter(|delay| **delay == Delay::Twice).count();
                 assert_eq!((told < 2, taken.len()), (true, 2 - told));
             });
         }
@@ -230,13 +233,13 @@ mod loom_tests {
     #[test]
     fn loom_who_takes_a_block_comes_after_who_posted_it() {
         loom::model(|| {
-            let shared = Arc::new((Posted::new(), UnsafeCell::new(0)));
+            let shared = Arc::new((DelayedFrees::new(), UnsafeCell::new(0)));
             let other = shared.clone();
             // SAFETY: the thread that has the block uses it. Loom looks.
             let write = |block: &UnsafeCell<u32>| block.with_mut(|block| unsafe { *block += 1 });
             let thread = loom::thread::spawn(move || {
                 write(&other.1);
-                other.0.post(16)
+                other.0.delay(16)
             });
             while shared.0.take().map(|_| write(&shared.1)).count() == 0 {
                 loom::thread::yield_now();

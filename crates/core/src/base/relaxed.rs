@@ -38,7 +38,7 @@ numbers! {
     usize = AtomicUsize;
 }
 
-impl Noted<u32> {
+impl RelaxedCell<u32> {
     /// Writes the number that is there. Any thread may call.
     pub fn touch(&self) {
         self.0.fetch_or(0, Ordering::Relaxed);
@@ -47,9 +47,9 @@ impl Noted<u32> {
 
 /// A number. All its bits may be zero at first.
 #[repr(transparent)]
-pub struct Noted<T: Number>(T::Cell);
+pub struct RelaxedCell<T: Number>(T::Cell);
 
-impl<T: Number> Noted<T> {
+impl<T: Number> RelaxedCell<T> {
     #[inline(always)]
     pub fn get(&self) -> T {
         T::load(&self.0)
