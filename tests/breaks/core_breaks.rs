@@ -78,32 +78,32 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_block_with_its_key_is_not_looked_for_in_the_transfer_array",
-        "found = found || below.central.transfers(class, block);",
+        "found = found || store.central.transfers(class, block);",
         "",
         "a_block_that_was_freed_is_found_wherever_it_lies",
     ),
     core(
         "a_block_with_its_key_is_not_looked_for_in_its_span",
-        "found || below.pages.class_of_allocated(block) != Some(class)",
+        "found || store.pages.class_of_allocated(block) != Some(class)",
         "found",
         "a_block_that_was_freed_is_found_wherever_it_lies",
     ),
     core(
         "a_block_with_its_key_empties_the_caches",
-        "if !self.cache.is_free(self.below_cache(), class, block)",
-        "self.upkeep.drain_everything(&self.below_upkeep())?;\n        if !self.cache.is_free(self.below_cache(), class, block)",
+        "if !self.cache.is_free(&self.store, class, block)",
+        "self.upkeep.drain_everything(&self.floors)?;\n        if !self.cache.is_free(&self.store, class, block)",
         "live_blocks_that_carry_their_keys_are_freed_and_no_cache_is_emptied",
     ),
     core(
         "what_nothing_can_serve_is_relieved_for",
-        "let could_help = self.upkeep.could_help(&self.below_upkeep(), bytes, align);",
-        "let could_help = self.upkeep.could_help(&self.below_upkeep(), bytes, align) || bytes > 0;",
+        "let could_help = self.upkeep.could_help(&self.floors, bytes, align);",
+        "let could_help = self.upkeep.could_help(&self.floors, bytes, align) || bytes > 0;",
         "a_request_that_cannot_be_had_costs_the_others_nothing",
     ),
     core(
         "what_the_caches_hold_counts_for_no_large_block",
-        "could_have(in_spans) && could_have(self.free_in_small(below).min(in_spans))",
-        "could_have(in_spans) && could_have(self.free_in_small(below).min(0))",
+        "could_have(in_spans) && could_have(self.free_in_small(floors).min(in_spans))",
+        "could_have(in_spans) && could_have(self.free_in_small(floors).min(0))",
         "a_large_block_is_had_where_small_ones_have_to_leave_the_caches",
     ),
     core(
@@ -298,7 +298,7 @@ pub const BREAKS: &[Break] = &[
     // cache
     core(
         "a_slab_is_emptied_without_a_fence",
-        "let stopped = cpus == 0 || below.os.fence_sequences();",
+        "let stopped = cpus == 0 || store.os.fence_sequences();",
         "let stopped = true;",
         "a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen",
     ),
@@ -311,7 +311,7 @@ pub const BREAKS: &[Break] = &[
     core(
         "the_fence_comes_before_the_freezing",
         "        let mut outcome = Ok(());\n        self.each_made(|slot, slab| {\n            if has_something(",
-        "        let mut outcome = Ok(());\n        if cpus > 0 {\n            below.os.fence_sequences();\n        }\n        \
+        "        let mut outcome = Ok(());\n        if cpus > 0 {\n            store.os.fence_sequences();\n        }\n        \
          self.each_made(|slot, slab| {\n            if has_something(",
         "a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen",
     ),
@@ -409,8 +409,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "the_cpus_are_asked_for_once",
-        "if below.cache.is_share_settled.load(Ordering::Relaxed) && !self.is_bound_closed() {\n            self.learn_cpus(below);",
-        "if below.cache.is_share_settled.load(Ordering::Relaxed) && self.is_bound_closed() {\n            self.learn_cpus(below);",
+        "if floors.cache.is_share_settled.load(Ordering::Relaxed) && !self.is_bound_closed() {\n            self.learn_cpus(floors);",
+        "if floors.cache.is_share_settled.load(Ordering::Relaxed) && self.is_bound_closed() {\n            self.learn_cpus(floors);",
         "the_bound_follows_the_cpus_up_and_down_while_the_process_runs",
     ),
     core(

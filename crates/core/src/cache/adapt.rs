@@ -4,7 +4,7 @@
 use super::admission::{Miss, ask_again, forget_half, is_worth_room, may_help, need_of};
 use super::slab::{SMALL_BLOCKS, Slab, Word, most_cached};
 use super::slab_cache::SlabCache;
-use super::{Below, Cache};
+use super::{Cache, Store};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::class::{MOST_BATCH, SizeClass};
@@ -29,7 +29,7 @@ impl<O: Os> Cache<O> {
     /// Allows more blocks of `class` in this cache; false where it stays as it is.
     pub(super) fn grow(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         miss: Miss,
@@ -42,7 +42,7 @@ impl<O: Os> Cache<O> {
             0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
             _ => (capacity + by).min(most_cached(class)),
         };
-        if target > SMALL_BLOCKS && below.central.condenses(class) {
+        if target > SMALL_BLOCKS && store.central.condenses(class) {
             return Ok(false);
         }
         if target <= capacity || !may_help(slab, class, capacity, miss) {
@@ -52,10 +52,10 @@ impl<O: Os> Cache<O> {
         if miss == Miss::Underflow && target > SMALL_BLOCKS && underflows < UNDERFLOWS_BEFORE_BIG {
             return Ok(false);
         }
-        if target > SMALL_BLOCKS && !self.has_big_arrays(below.os, slab) {
+        if target > SMALL_BLOCKS && !self.has_big_arrays(&store.os, slab) {
             return Ok(false);
         }
-        let room = self.room(below, slab);
+        let room = self.room(store, slab);
         // As much as there is room for.
         let target = match (target - capacity) * class.block_bytes() {
             bytes if bytes <= room => target,
@@ -64,23 +64,23 @@ impl<O: Os> Cache<O> {
         let bytes = (target - capacity) * class.block_bytes();
         if bytes == 0 {
             ask_again(slab, class, miss);
-            self.look_for_room(below, cache, class)?;
+            self.look_for_room(store, cache, class)?;
             return Ok(false);
         }
         // The small array is not worth a look at the clock.
-        let worth = target <= SMALL_BLOCKS || is_worth_room(below, slab, class, capacity);
-        if !worth || !self.take_room(below, cache, bytes) {
+        let worth = target <= SMALL_BLOCKS || is_worth_room(store, slab, class, capacity);
+        if !worth || !self.take_room(store, cache, bytes) {
             return Ok(false);
         }
         let done = if word == Word::UNSET {
             cache.replace(class, word, Word::empty_small(class, target))
         } else if word.is_small() && target > SMALL_BLOCKS {
-            self.move_to_big(below, cache, class, target)?
+            self.move_to_big(store, cache, class, target)?
         } else {
             cache.replace(class, word, word.with_capacity(class, target))
         };
         if !done {
-            self.give_room(below, cache, bytes);
+            self.give_room(store, cache, bytes);
         }
         Ok(done)
     }
@@ -88,7 +88,7 @@ impl<O: Os> Cache<O> {
     /// Moves a class from its small array to its big one: empties it, changes the word, fills it again.
     fn move_to_big(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         target: usize,
@@ -101,33 +101,33 @@ impl<O: Os> Cache<O> {
         blocks.reverse();
         let kept = cache.push_batch(class, blocks);
         if let Some(over @ [_, ..]) = blocks.get(kept..) {
-            below.central.give(below.os, below.pages, class, over)?;
+            store.central.give(&store.os, &store.pages, class, over)?;
         }
         Ok(done)
     }
 
     /// Bytes that this cache may still have. A look: without room, nobody writes what all CPUs read.
-    fn room(&self, below: Below<'_, O>, slab: Slab) -> usize {
+    fn room(&self, store: &Store<O>, slab: Slab) -> usize {
         let granted = slab.info().granted.load(Ordering::Relaxed);
         let own = self.share.load(Ordering::Relaxed).saturating_sub(granted);
-        own.min(below.central.budget.room())
+        own.min(store.central.budget.room())
     }
 
-    fn take_room(&self, below: Below<'_, O>, cache: &dyn SlabCache, bytes: usize) -> bool {
+    fn take_room(&self, store: &Store<O>, cache: &dyn SlabCache, bytes: usize) -> bool {
         let slab = cache.slab();
         let granted = &slab.info().granted;
         let share = self.share.load(Ordering::Relaxed);
         let before = granted.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= share && below.central.budget.take(bytes);
+        let fits = before.saturating_add(bytes) <= share && store.central.budget.take(bytes);
         if !fits {
             granted.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
     }
 
-    fn give_room(&self, below: Below<'_, O>, cache: &dyn SlabCache, bytes: usize) {
+    fn give_room(&self, store: &Store<O>, cache: &dyn SlabCache, bytes: usize) {
         cache.slab().info().granted.fetch_sub(bytes, Ordering::Relaxed);
-        below.central.budget.give(bytes);
+        store.central.budget.give(bytes);
     }
 
     /// Now and then, takes room from the class that needs it least, if that is clearly less than the one that
@@ -135,7 +135,7 @@ impl<O: Os> Cache<O> {
     /// classes can better.
     fn look_for_room(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         cache: &dyn SlabCache,
         wanting: SizeClass,
     ) -> Result<(), Misuse> {
@@ -156,11 +156,11 @@ impl<O: Os> Cache<O> {
             let other = need_of(slab, class);
             (least, need) = if other < need { (class, other) } else { (least, need) };
         }
-        if least == wanting { Ok(()) } else { self.shrink(below, cache, least) }
+        if least == wanting { Ok(()) } else { self.shrink(store, cache, least) }
     }
 
     /// Halves the capacity of a class; blocks that lose their place go to the middle.
-    fn shrink(&self, below: Below<'_, O>, cache: &dyn SlabCache, class: SizeClass) -> Result<(), Misuse> {
+    fn shrink(&self, store: &Store<O>, cache: &dyn SlabCache, class: SizeClass) -> Result<(), Misuse> {
         let word = cache.slab().read(class);
         let capacity = word.capacity(class);
         let target = capacity / 2;
@@ -170,10 +170,10 @@ impl<O: Os> Cache<O> {
         let word = cache.slab().read(class);
         let target = target.max(word.len(class));
         if target < word.capacity(class) && cache.replace(class, word, word.with_capacity(class, target)) {
-            self.give_room(below, cache, (word.capacity(class) - target) * class.block_bytes());
+            self.give_room(store, cache, (word.capacity(class) - target) * class.block_bytes());
         }
         match batch.get(..count) {
-            Some(blocks @ [_, ..]) => below.central.give(below.os, below.pages, class, blocks),
+            Some(blocks @ [_, ..]) => store.central.give(&store.os, &store.pages, class, blocks),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 //! back.
 
 use super::slab::{Slab, Word};
-use super::{Below, Cache};
+use super::{Cache, Store};
 use crate::base::fault::Misuse;
 use crate::base::locks as lock;
 use crate::base::sync::{Ordering, pause};
@@ -72,17 +72,17 @@ fn has_something(slab: Slab, which: Which) -> bool {
 impl<O: Os> Cache<O> {
     /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the
     /// system refused to stop the sequences: then only slabs under locks were emptied.
-    pub fn drain(&self, below: Below<'_, O>) -> Result<bool, Misuse> {
-        let at = below.pages.clock.load();
+    pub fn drain(&self, store: &Store<O>) -> Result<bool, Misuse> {
+        let at = store.pages.clock.load();
         let _held = self.freezer.lock();
-        self.drain_slots(below, |_| Which::ALL, |_| at)
+        self.drain_slots(store, |_| Which::ALL, |_| at)
     }
 
     /// Returns blocks and room of what nobody has used for so many ticks, of which each call is one; `since` tells from
     /// which tick on blocks count as free that stood still for so long.
     pub fn drain_still(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         patience: Stillness,
         since: impl Fn(Ticks) -> Tick,
     ) -> Result<Look, Misuse> {
@@ -92,7 +92,7 @@ impl<O: Os> Cache<O> {
             moved |= slab.note_words();
             any_still |= has_something(slab, patience.of(slab));
         });
-        let stopped = !any_still || self.drain_slots(below, |slab| patience.of(slab), since)?;
+        let stopped = !any_still || self.drain_slots(store, |slab| patience.of(slab), since)?;
         Ok(Look { moved, refused: !stopped })
     }
 
@@ -100,7 +100,7 @@ impl<O: Os> Cache<O> {
     /// left alone. The caller holds the freezer.
     fn drain_slots(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         which: impl Fn(Slab) -> Which,
         since: impl Fn(Ticks) -> Tick,
     ) -> Result<bool, Misuse> {
@@ -112,7 +112,7 @@ impl<O: Os> Cache<O> {
             }
         });
         // After the fence no sequence that saw one of these slabs is under way, so they are ours alone.
-        let stopped = cpus == 0 || below.os.fence_sequences();
+        let stopped = cpus == 0 || store.os.fence_sequences();
         self.each_made(|slot, slab| {
             if self.in_use(slot).load(Ordering::Relaxed) == slab.0 {
                 return;
@@ -120,10 +120,10 @@ impl<O: Os> Cache<O> {
             let which = which(slab);
             if slot < cpus {
                 if stopped {
-                    outcome = outcome.and(self.empty(below, slab, which, since(which.ticks)));
+                    outcome = outcome.and(self.empty(store, slab, which, since(which.ticks)));
                 }
             } else if let Some(_held) = self.patient_lock(slot) {
-                outcome = outcome.and(self.empty(below, slab, which, since(which.ticks)));
+                outcome = outcome.and(self.empty(store, slab, which, since(which.ticks)));
             }
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
@@ -153,7 +153,7 @@ impl<O: Os> Cache<O> {
 
     /// Puts slabs in use again whose emptying stopped half-way, without the blocks that were in them: some of
     /// those are back in their spans already. The caller holds the freezer.
-    pub(super) fn thaw(&self, below: Below<'_, O>) {
+    pub(super) fn thaw(&self, store: &Store<O>) {
         let base = self.base.load(Ordering::Relaxed);
         self.each_made(|slot, slab| {
             if self.in_use(slot).load(Ordering::Relaxed) != base {
@@ -161,13 +161,13 @@ impl<O: Os> Cache<O> {
             }
             // The room of what was set up, not all that was granted: a thread that this child's handler
             // interrupted may have some in its hands, and use it.
-            classes(slab).for_each(|class| unset(below, slab, class));
+            classes(slab).for_each(|class| unset(store, slab, class));
             self.in_use(slot).store(slab.0, Ordering::Release);
         });
     }
 
     /// Empties these classes of a slab. Nobody else uses it.
-    fn empty(&self, below: Below<'_, O>, slab: Slab, which: Which, at: Tick) -> Result<(), Misuse> {
+    fn empty(&self, store: &Store<O>, slab: Slab, which: Which, at: Tick) -> Result<(), Misuse> {
         let mut outcome = Ok(());
         for class in classes(slab).filter(|class| which.has(slab, *class)) {
             let word = slab.read(class);
@@ -175,19 +175,19 @@ impl<O: Os> Cache<O> {
             // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.
             let blocks = unsafe { core::slice::from_raw_parts(first, word.len(class)) };
             if !blocks.is_empty() {
-                outcome = outcome.and(below.central.return_blocks(below.pages, class, blocks, at));
+                outcome = outcome.and(store.central.return_blocks(&store.pages, class, blocks, at));
             }
-            unset(below, slab, class);
+            unset(store, slab, class);
         }
-        slab.forget_big_arrays(below.os);
+        slab.forget_big_arrays(&store.os);
         outcome
     }
 }
 
 /// Forgets the array of a class and gives its room back. Nobody else uses the slab.
-fn unset<O: Os>(below: Below<'_, O>, slab: Slab, class: SizeClass) {
+fn unset<O: Os>(store: &Store<O>, slab: Slab, class: SizeClass) {
     let bytes = slab.read(class).capacity(class) * class.block_bytes();
     slab.write(class, Word::UNSET);
     slab.info().granted.fetch_sub(bytes, Ordering::Relaxed);
-    below.central.budget.give(bytes);
+    store.central.budget.give(bytes);
 }

@@ -4,7 +4,7 @@ use super::admission::{Miss, count_miss, moved_at_once, note_underflow};
 use super::slab::Slab;
 use super::slab_cache::SlabCache;
 use super::tables::WORD;
-use super::{Below, Cache};
+use super::{Cache, Store};
 use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -49,12 +49,12 @@ impl<O: Os> Cache<O> {
     }
 
     /// A free block for a fast path that found none; 0 where there is no memory.
-    pub fn refill(&self, below: Below<'_, O>, class: SizeClass) -> Result<usize, Misuse> {
-        self.with_slab_cache(below.os, |cache| match cache {
-            Some(cache) => self.refill_slab(below, cache, class),
+    pub fn refill(&self, store: &Store<O>, class: SizeClass) -> Result<usize, Misuse> {
+        self.with_slab_cache(&store.os, |cache| match cache {
+            Some(cache) => self.refill_slab(store, cache, class),
             None => {
                 let mut one = [0];
-                below.central.take(below.os, below.pages, class, &mut one);
+                store.central.take(&store.os, &store.pages, class, &mut one);
                 let [block] = one;
                 Ok(block)
             }
@@ -63,7 +63,7 @@ impl<O: Os> Cache<O> {
 
     fn refill_slab(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
     ) -> Result<usize, Misuse> {
@@ -73,24 +73,24 @@ impl<O: Os> Cache<O> {
         }
         count_one(&cache.slab().info().underflows);
         count_miss(cache.slab(), class);
-        self.grow(below, cache, class, Miss::Underflow)?;
+        self.grow(store, cache, class, Miss::Underflow)?;
         let room = cache.slab().read(class).capacity(class);
         match moved_at_once(class, room) {
-            wanted @ ..=FEW => self.refill_batch::<FEW>(below, cache, class, wanted),
-            wanted => self.refill_batch::<MOST_BATCH>(below, cache, class, wanted),
+            wanted @ ..=FEW => self.refill_batch::<FEW>(store, cache, class, wanted),
+            wanted => self.refill_batch::<MOST_BATCH>(store, cache, class, wanted),
         }
     }
 
     fn refill_batch<const MOST: usize>(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         wanted: usize,
     ) -> Result<usize, Misuse> {
         let mut batch = [0; MOST];
         let Some(out) = batch.get_mut(..wanted) else { return Ok(0) };
-        let count = below.central.take(below.os, below.pages, class, out);
+        let count = store.central.take(&store.os, &store.pages, class, out);
         let Some((first, rest)) = out.get_mut(..count).and_then(|taken| taken.split_first_mut()) else {
             return Ok(0);
         };
@@ -99,14 +99,14 @@ impl<O: Os> Cache<O> {
         rest.reverse();
         let kept = cache.push_batch(class, rest);
         if let Some(over @ [_, ..]) = rest.get(kept..) {
-            below.central.give(below.os, below.pages, class, over)?;
+            store.central.give(&store.os, &store.pages, class, over)?;
         }
         Ok(*first)
     }
 
     /// A free block that is to read as zeros. One at a time: in a cache it would not be known any more.
-    pub fn refill_zeroed(&self, below: Below<'_, O>, class: SizeClass) -> Fresh {
-        let cached = self.with_slab_cache(below.os, |cache| {
+    pub fn refill_zeroed(&self, store: &Store<O>, class: SizeClass) -> Fresh {
+        let cached = self.with_slab_cache(&store.os, |cache| {
             cache.map_or(0, |cache| {
                 let block = cache.pop(class);
                 if block == 0 {
@@ -119,27 +119,27 @@ impl<O: Os> Cache<O> {
         if cached != 0 {
             return Fresh { address: cached, zeroed: false };
         }
-        below.central.take_one(below.os, below.pages, class)
+        store.central.take_one(&store.os, &store.pages, class)
     }
 
     /// Takes a block for which the fast path found no place.
-    pub fn spill(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
-        self.with_slab_cache(below.os, |cache| match cache {
-            Some(cache) => self.spill_slab(below, cache, class, block),
-            None => below.central.give(below.os, below.pages, class, &[block]),
+    pub fn spill(&self, store: &Store<O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        self.with_slab_cache(&store.os, |cache| match cache {
+            Some(cache) => self.spill_slab(store, cache, class, block),
+            None => store.central.give(&store.os, &store.pages, class, &[block]),
         })
     }
 
     /// Stops where a block is one of the two that this thread's cache took last.
-    pub fn look_for(&self, below: Below<'_, O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
-        self.with_slab_cache(below.os, |cache| {
+    pub fn look_for(&self, store: &Store<O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        self.with_slab_cache(&store.os, |cache| {
             cache.map_or(Ok(()), |cache| freed_just_now(cache.slab(), class, block))
         })
     }
 
     fn spill_slab(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         block: usize,
@@ -150,18 +150,18 @@ impl<O: Os> Cache<O> {
         }
         count_one(&cache.slab().info().overflows);
         count_miss(cache.slab(), class);
-        if self.grow(below, cache, class, Miss::Overflow)? && cache.push(class, block) {
+        if self.grow(store, cache, class, Miss::Overflow)? && cache.push(class, block) {
             return Ok(());
         }
         match moved_at_once(class, cache.slab().read(class).capacity(class)) {
-            wanted @ ..FEW => self.spill_batch::<FEW>(below, cache, class, block, wanted),
-            wanted => self.spill_batch::<MOST_BATCH>(below, cache, class, block, wanted.min(MOST_BATCH - 1)),
+            wanted @ ..FEW => self.spill_batch::<FEW>(store, cache, class, block, wanted),
+            wanted => self.spill_batch::<MOST_BATCH>(store, cache, class, block, wanted.min(MOST_BATCH - 1)),
         }
     }
 
     fn spill_batch<const MOST: usize>(
         &self,
-        below: Below<'_, O>,
+        store: &Store<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         block: usize,
@@ -178,7 +178,7 @@ impl<O: Os> Cache<O> {
             }
             count + 1
         };
-        below.central.give(below.os, below.pages, class, batch.get(..count).unwrap_or(&[]))
+        store.central.give(&store.os, &store.pages, class, batch.get(..count).unwrap_or(&[]))
     }
 
     /// Does the work of malloc's fast path, for a heap whose fast path is off.

@@ -34,31 +34,14 @@ pub use window::array_bases;
 
 use crate::base::locks::Freezer;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use crate::central::Central;
+use crate::central::Store;
 use crate::os::{Mutex, Os};
-use crate::pages::Pages;
 
 /// The part of the budget that slabs may take together; the rest is for transfer arrays.
 const SLAB_SHARE: (usize, usize) = (3, 4);
 /// Slabs under locks where threads without sequences live beside others.
 const EXTRA_LOCKED: usize = 4;
 const MOST_LOCKED: usize = 32;
-
-/// The layers below, as a slow path needs them.
-pub struct Below<'a, O: Os> {
-    pub os: &'a O,
-    pub pages: &'a Pages<O>,
-    pub central: &'a Central<O>,
-}
-
-// Three references: derived, these would ask for an `O` that can be copied.
-impl<O: Os> Clone for Below<'_, O> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<O: Os> Copy for Below<'_, O> {}
 
 /// The kind of cache that threads use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,14 +10,20 @@ use std::sync::atomic::AtomicBool;
 mod fences;
 
 struct Whole<O: Os> {
-    os: O,
-    pages: Pages<O>,
-    central: Central<O>,
+    store: Store<O>,
     cache: Cache<O>,
 }
 
+impl<O: Os> std::ops::Deref for Whole<O> {
+    type Target = Store<O>;
+
+    fn deref(&self) -> &Store<O> {
+        &self.store
+    }
+}
+
 fn whole<O: Os>(os: O, limit: usize) -> Whole<O> {
-    let whole = Whole { os, pages: Pages::new(), central: Central::new(), cache: Cache::new() };
+    let whole = Whole { store: Store::new(os), cache: Cache::new() };
     assert!(whole.pages.start(&whole.os));
     whole.central.start(&whole.os);
     assert!(whole.cache.start(&whole.os, false));
@@ -27,20 +33,16 @@ fn whole<O: Os>(os: O, limit: usize) -> Whole<O> {
 }
 
 impl<O: Os> Whole<O> {
-    fn below(&self) -> Below<'_, O> {
-        Below { os: &self.os, pages: &self.pages, central: &self.central }
-    }
-
     fn allocate(&self, class: SizeClass) -> usize {
         match self.cache.front.pop(class) {
-            0 => self.cache.refill(self.below(), class).unwrap(),
+            0 => self.cache.refill(&self.store, class).unwrap(),
             block => block,
         }
     }
 
     fn free(&self, class: SizeClass, block: usize) {
         if !self.cache.front.push(class, block) {
-            self.cache.spill(self.below(), class, block).unwrap();
+            self.cache.spill(&self.store, class, block).unwrap();
         }
     }
 
@@ -62,7 +64,7 @@ fn blocks_come_back_to_the_same_cpu<O: Os>(whole: &Whole<O>) {
     assert_eq!(whole.live_blocks(class), 200);
     first.iter().for_each(|block| whole.free(class, *block));
     assert_eq!(whole.live_blocks(class), 0);
-    whole.cache.drain(whole.below()).unwrap();
+    whole.cache.drain(&whole.store).unwrap();
     SizeClass::all().for_each(|class| whole.central.drain(&whole.pages, class, usize::MAX).unwrap());
     assert_eq!((whole.central.budget.taken(), whole.cached_bytes()), (0, 0));
     assert_eq!(whole.central.stats(class).free_blocks, class.shape().blocks as u64);
@@ -86,12 +88,12 @@ fn a_class_that_nobody_uses_gives_its_blocks_back_while_another_is_in_use() {
             ages.borrow_mut().push(ticks);
             Tick(7)
         };
-        looks.push(whole.cache.drain_still(whole.below(), patience, since).unwrap());
+        looks.push(whole.cache.drain_still(&whole.store, patience, since).unwrap());
     }
     let moved = Look { moved: true, refused: false };
     assert_eq!((ages.into_inner(), looks), (vec![Ticks(4)], vec![moved; 6]), "frozen once");
     assert_ne!(whole.cache.cached_blocks(busy), 0);
-    (0..3).for_each(|_| _ = whole.cache.drain_still(whole.below(), patience, |_| Tick(7)).unwrap());
+    (0..3).for_each(|_| _ = whole.cache.drain_still(&whole.store, patience, |_| Tick(7)).unwrap());
     assert_eq!(whole.cached_bytes(), 0, "nobody uses the cache");
 }
 
@@ -103,7 +105,7 @@ fn a_class_does_not_age_before_it_is_used() {
     for _ in 0..4 {
         whole
             .cache
-            .drain_still(whole.below(), Stillness { slab: Ticks(200), class: Ticks(200), anyhow: 0 }, |_| {
+            .drain_still(&whole.store, Stillness { slab: Ticks(200), class: Ticks(200), anyhow: 0 }, |_| {
                 Tick(7)
             })
             .unwrap();
@@ -119,13 +121,13 @@ fn room_in_the_hands_of_an_interrupted_thread_stays_taken_in_a_child_that_puts_i
     let (class, bytes) = (SizeClass::for_small(100), 7 * 112);
     let block = whole.allocate(class);
     whole.free(class, block);
-    let below = whole.below();
+    let store = &whole.store;
     whole.cache.each_made(|slot, slab| {
         assert!(whole.central.budget.take(bytes));
         slab.info().granted.fetch_add(bytes, Ordering::Relaxed);
         whole.cache.in_use(slot).store(whole.cache.base.load(Ordering::Relaxed), Ordering::Release);
     });
-    whole.cache.thaw(below);
+    whole.cache.thaw(store);
     assert_eq!((whole.cache.stats().granted, whole.central.budget.taken()), (bytes as u64, bytes));
 }
 
@@ -189,7 +191,7 @@ fn a_class_of_calloc_gets_room_for_its_swings_too() {
         whole.os.clock.store(swing * 10_000, std::sync::atomic::Ordering::Relaxed);
         let blocks: Vec<_> = (0..200)
             .map(|_| match whole.cache.front.pop(class) {
-                0 => whole.cache.refill_zeroed(whole.below(), class).address,
+                0 => whole.cache.refill_zeroed(&whole.store, class).address,
                 block => block,
             })
             .collect();
@@ -281,14 +283,14 @@ fn threads_on_all_cpus_share_no_block_while_another_drains() {
     let impatient = Stillness { slab: Ticks(1), class: Ticks(1), anyhow: 0 };
     for round in 0..400 {
         match round % 2 {
-            0 => _ = whole.cache.drain(whole.below()).unwrap(),
-            _ => _ = whole.cache.drain_still(whole.below(), impatient, |_| Tick(7)).unwrap(),
+            0 => _ = whole.cache.drain(&whole.store).unwrap(),
+            _ => _ = whole.cache.drain_still(&whole.store, impatient, |_| Tick(7)).unwrap(),
         }
         std::thread::sleep(std::time::Duration::from_micros(500));
     }
     stop.store(true, Ordering::Relaxed);
     workers.into_iter().for_each(|worker| worker.join().unwrap());
-    whole.cache.drain(whole.below()).unwrap();
+    whole.cache.drain(&whole.store).unwrap();
     assert_eq!(whole.cache.stats().granted, 0);
     for class in SizeClass::all() {
         assert_eq!(whole.live_blocks(class), 0);
@@ -336,7 +338,7 @@ fn a_block_freed_again_at_once_is_found<O: Os>(whole: &Whole<O>) {
 
 /// False where the thread moved to another virtual CPU between two frees: then it is found when both come back.
 fn is_found_at_the_call<O: Os>(whole: &Whole<O>) -> bool {
-    let found_late = || whole.cache.drain(whole.below()).is_err();
+    let found_late = || whole.cache.drain(&whole.store).is_err();
     let class = SizeClass::for_small(64);
     let (first, second) = (whole.allocate(class), whole.allocate(class));
     // Taken out of the cache, so that it has room: a full one would send the block where everybody looks.
@@ -344,7 +346,7 @@ fn is_found_at_the_call<O: Os>(whole: &Whole<O>) -> bool {
     whole.free(class, first);
     let free_again = |block| match whole.cache.front.push(class, block) {
         true => Ok(()),
-        false => whole.cache.spill(whole.below(), class, block),
+        false => whole.cache.spill(&whole.store, class, block),
     };
     match free_again(first) {
         Err(misuse) => assert_eq!((misuse.fault, misuse.frees_between), (Fault::DoubleFree, Some(0))),
@@ -386,7 +388,7 @@ fn a_closed_cache_shows_nothing_but_the_empty_slab_even_to_sequences_that_do_not
     let slots = cache.slots.load(Ordering::Relaxed);
     cache.stop();
     // A thread that was emptying a slab when the cache was closed puts it back into use.
-    whole.cache.drain(whole.below()).unwrap();
+    whole.cache.drain(&whole.store).unwrap();
     let shown = (0..slots).map(|slot| cache.front.shown(slot)).collect::<HashSet<_>>();
     assert_eq!(shown, HashSet::from([cache.base.load(Ordering::Relaxed)]));
     assert_eq!(cache.front.pop(class), 0);

@@ -34,6 +34,19 @@ use lists::SpanLists;
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
 
+/// The middle and the floors below it: blocks of classes come from here, and go back here.
+pub struct Store<O: Os> {
+    pub os: O,
+    pub pages: Pages<O>,
+    pub central: Central<O>,
+}
+
+impl<O: Os> Store<O> {
+    pub const fn new(os: O) -> Self {
+        Store { os, pages: Pages::new(), central: Central::new() }
+    }
+}
+
 /// The middle of a heap. Any thread may call.
 pub struct Central<O: Os> {
     pub budget: Budget,

@@ -180,7 +180,7 @@ impl<O: Os> Engine<O> {
                 Rank::Relieving => self.upkeep.relieving.take_over(outermost),
                 Rank::Exporting | Rank::Profile => above.repair(rank, outermost),
                 Rank::Guards => self.sources.guards.repair(outermost),
-                Rank::Freezer => self.cache.repair_freezer(self.below_cache(), outermost),
+                Rank::Freezer => self.cache.repair_freezer(&self.store, outermost),
                 Rank::Slab => self.cache.repair_slabs(outermost && self.is_new_thread()),
                 Rank::Transfer => self.central.repair_transfers(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),

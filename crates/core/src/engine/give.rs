@@ -39,7 +39,7 @@ impl<O: Os> Engine<O> {
             Owner::Class(class) => match self.pages.class_of_allocated(address) {
                 Some(found) if found == class => {
                     arriving(class)?;
-                    self.cache.spill(self.below_cache(), class, address)
+                    self.cache.spill(&self.store, class, address)
                 }
                 _ => Err(self.central.not_allocated(&self.pages, class, address)),
             },

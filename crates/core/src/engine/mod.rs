@@ -1,6 +1,6 @@
 //! The engine: blocks from the caches and the pages, and the frame in which all slow work is done.
 //!
-//! Owns one of each floor below, the sources of blocks that are in no span, and what is known of the process: its
+//! Owns one of each floor below, each of which derefs to what lies under it, the sources of blocks that are in no span, and what is known of the process: its
 //! children, its signal handlers, its end. `heap` calls it, after it has asked policy and observers. Promises that a slow
 //! path is entered once a thread, that a child finds its heap whole, and that a misuse ends the process where no lock is
 //! held. The engine knows neither keys nor observers: `Above` is all that it asks of the floors above.
@@ -24,15 +24,13 @@ use crate::base::fault::Misuse;
 use crate::base::locks::{Rank, Starting};
 use crate::base::stack::{Stack, Trace};
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::cache::{self, Cache, FrontKind, FrontReason};
-use crate::central::Central;
+use crate::cache::{FrontKind, FrontReason};
 use crate::class::TABLE_LEN;
-use crate::large::Large;
-use crate::options::{OptionId, Options};
+use crate::options::OptionId;
 use crate::os::{Mutex, Os};
-use crate::pages::Pages;
 use crate::sources::Sources;
-use crate::upkeep::{self, Upkeep};
+use crate::upkeep::{Floors, Upkeep};
+use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
 use deferred::Deferred;
 use fork::Process;
@@ -71,13 +69,8 @@ pub struct Hooks {
 
 /// Any thread may call any method. An engine must not move after its first use.
 pub struct Engine<O: Os> {
-    pub(crate) cache: Cache<O>,
-    pub(crate) pages: Pages<O>,
+    pub(crate) floors: Floors<O>,
     pub(crate) state: AtomicU32,
-    pub(crate) os: O,
-    pub(crate) central: Central<O>,
-    pub(crate) large: Large,
-    pub options: Options,
     pub(crate) starting: Mutex<Starting, O>,
     /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the waste inside
     /// blocks.
@@ -102,16 +95,20 @@ pub(crate) struct Requested {
     pub count: AtomicU64,
 }
 
+impl<O: Os> Deref for Engine<O> {
+    type Target = Floors<O>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Floors<O> {
+        &self.floors
+    }
+}
+
 impl<O: Os> Engine<O> {
     pub(crate) const fn new(os: O, hooks: Option<Hooks>) -> Self {
         Engine {
-            cache: Cache::new(),
-            pages: Pages::new(),
+            floors: Floors::new(os),
             state: AtomicU32::new(NEW),
-            os,
-            central: Central::new(),
-            large: Large::new(),
-            options: Options::new(),
             starting: Mutex::new(Starting),
             requested: [const { Requested { bytes: AtomicU64::new(0), count: AtomicU64::new(0) } };
                 TABLE_LEN],
@@ -133,22 +130,6 @@ impl<O: Os> Engine<O> {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.state.load(Ordering::Relaxed) == READY
-    }
-
-    pub(crate) fn below_cache(&self) -> cache::Below<'_, O> {
-        cache::Below { os: &self.os, pages: &self.pages, central: &self.central }
-    }
-
-    #[inline]
-    pub(crate) fn below_upkeep(&self) -> upkeep::Below<'_, O> {
-        upkeep::Below {
-            os: &self.os,
-            options: &self.options,
-            pages: &self.pages,
-            central: &self.central,
-            large: &self.large,
-            cache: &self.cache,
-        }
     }
 
     /// The kind of cache that threads use.

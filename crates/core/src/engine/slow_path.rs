@@ -13,7 +13,7 @@ impl<O: Os> Engine<O> {
         let outcome = self.frame(above, || {
             let outcome = work();
             if self.is_ready() {
-                self.obeyed(self.upkeep.after_slow_path(&self.below_upkeep()));
+                self.obeyed(self.upkeep.after_slow_path(&self.floors));
             }
             outcome
         });

@@ -17,15 +17,14 @@ const REQUESTS_PER_SAMPLE: u64 = 4;
 impl<O: Os> Engine<O> {
     /// A block of a class for a request of `bytes`.
     pub(crate) fn take(&self, class: SizeClass, bytes: usize) -> Leaving {
-        let refill =
-            || Fresh { address: self.obeyed(self.cache.refill(self.below_cache(), class)), zeroed: false };
+        let refill = || Fresh { address: self.obeyed(self.cache.refill(&self.store, class)), zeroed: false };
         Leaving::new(self.take_by(class, bytes, refill).address)
     }
 
     /// The same, all of whose bytes read as zeros: without writing to memory that is known to. No block of a class that has
     /// keys.
     pub(crate) fn take_zeroed(&self, class: SizeClass, bytes: usize) -> usize {
-        let fresh = self.take_by(class, bytes, || self.cache.refill_zeroed(self.below_cache(), class));
+        let fresh = self.take_by(class, bytes, || self.cache.refill_zeroed(&self.store, class));
         if fresh.address != 0 {
             self.large.clear(&self.os, &self.pages, fresh, bytes);
         }
@@ -33,7 +32,7 @@ impl<O: Os> Engine<O> {
     }
 
     fn take_by(&self, class: SizeClass, bytes: usize, attempt: impl Fn() -> Fresh) -> Fresh {
-        self.upkeep.settle_bound_if_needed(&self.below_upkeep());
+        self.upkeep.settle_bound_if_needed(&self.floors);
         self.learn_limits();
         // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
         let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
@@ -51,7 +50,7 @@ impl<O: Os> Engine<O> {
         self.relieve();
         let taken = attempt();
         if taken.address == 0 {
-            self.upkeep.note_refusal(&self.below_upkeep());
+            self.upkeep.note_refusal(&self.floors);
         }
         taken
     }
@@ -63,10 +62,10 @@ impl<O: Os> Engine<O> {
         self.learn_limits();
         let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
         attempt().or_else(|| {
-            let could_help = self.upkeep.could_help(&self.below_upkeep(), bytes, align);
+            let could_help = self.upkeep.could_help(&self.floors, bytes, align);
             let taken = if could_help { self.attempt_relieved(attempt) } else { None };
             if taken.is_none() {
-                self.upkeep.note_refusal(&self.below_upkeep());
+                self.upkeep.note_refusal(&self.floors);
             }
             taken
         })
@@ -80,13 +79,13 @@ impl<O: Os> Engine<O> {
     /// Reads the limits once when the heap is no longer small.
     #[inline]
     pub(crate) fn learn_limits(&self) {
-        self.obeyed(self.upkeep.learn_limits(&self.below_upkeep()));
+        self.obeyed(self.upkeep.learn_limits(&self.floors));
     }
 
     /// Brings everything back that can come back, now.
     #[cold]
     #[inline(never)]
     fn relieve(&self) {
-        self.obeyed(self.upkeep.relieve(&self.below_upkeep()));
+        self.obeyed(self.upkeep.relieve(&self.floors));
     }
 }

@@ -19,7 +19,6 @@ use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::base::{PAGE_BYTES, round_up};
-use crate::engine::Engine;
 use crate::os::Os;
 use core::cell::Cell;
 use core::ptr::with_exposed_provenance_mut as at_mut;
@@ -53,7 +52,7 @@ impl<O: Os> Hardened<O> {
     /// A run with as much free memory behind it as it takes itself, which is nobody's: any block may take
     /// it. None if that is near a limit.
     fn place_with_room(&self, layout: Layout) -> Option<Fresh> {
-        let Engine { os, pages, large, .. } = &self.heap.engine;
+        let (os, pages, large) = (&self.heap.os, &self.heap.pages, &self.heap.large);
         let room = layout.total.min(MOST_ROOM);
         let after = pages.footprint() + layout.total + room;
         let fits = |limit: Option<usize>| limit.is_none_or(|limit| after <= limit);

@@ -105,7 +105,7 @@ impl<O: Os> Hardened<O> {
     }
 
     const fn over(mut heap: Heap<O>) -> Self {
-        heap.engine.pages.keep_marks();
+        heap.engine.floors.store.pages.keep_marks();
         Hardened {
             heap,
             secret: AtomicU64::new(0),

@@ -88,9 +88,9 @@ impl<O: Os> Heap<O> {
         if !self.keys.looks_freed(class, block) {
             return Ok(());
         }
-        self.cache.look_for(self.below_cache(), class, block)?;
+        self.cache.look_for(&self.store, class, block)?;
         // Without the key by now: another thread was given the block meanwhile.
-        if !self.cache.is_free(self.below_cache(), class, block) && self.keys.looks_freed(class, block) {
+        if !self.cache.is_free(&self.store, class, block) && self.keys.looks_freed(class, block) {
             return Ok(());
         }
         Err(Misuse { block: Some((block, class.block_bytes())), ..Misuse::at(Fault::DoubleFree, block) })

@@ -89,10 +89,10 @@ impl<O: Os> Heap<O> {
         }
         if self.is_started() {
             self.inside(|| {
-                let below = self.below_upkeep();
-                self.upkeep.settle_bound(&below);
+                let below = &self.floors;
+                self.upkeep.settle_bound(below);
                 self.learn_for_samples();
-                self.obeyed(self.upkeep.learn_limits_alone(&below));
+                self.obeyed(self.upkeep.learn_limits_alone(below));
             });
         }
         self.upkeep.thread.meet_others()
@@ -153,7 +153,7 @@ impl<O: Os> Heap<O> {
         if !self.is_started() {
             return;
         }
-        match self.upkeep.tick(&self.below_upkeep(), rung, ticker) {
+        match self.upkeep.tick(&self.floors, rung, ticker) {
             Err(misuse) if ticker == Ticker::Aside => self.pending_fault.tell(misuse),
             outcome => self.obeyed(outcome),
         }

@@ -110,7 +110,7 @@ impl<O: Os> Heap<O> {
     }
 
     fn obey(&self, kind: u32) -> u32 {
-        let (bytes, below) = (&self.mailbox.bytes, self.below_upkeep());
+        let (bytes, below) = (&self.mailbox.bytes, &self.floors);
         let wanted = bytes.load(Ordering::Relaxed) as usize;
         let released = match kind {
             SET => return self.set_as_ordered(),
@@ -122,8 +122,8 @@ impl<O: Os> Heap<O> {
                 return DONE;
             }
             RELEASE | RELEASE_ALL if !self.is_started() => 0,
-            RELEASE => self.upkeep.release_free(&below, wanted),
-            RELEASE_ALL => self.obeyed(self.upkeep.release(&below, 0)),
+            RELEASE => self.upkeep.release_free(below, wanted),
+            RELEASE_ALL => self.obeyed(self.upkeep.release(below, 0)),
             _ => return UNKNOWN_ORDER,
         };
         bytes.store(released as u64, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl<O: Os> Heap<O> {
         match self.options.set(name, value.get(1..).unwrap_or_default(), Origin::Api) {
             Ok(OptionId::memory_limit | OptionId::hard_limit) => {
                 if self.is_started() {
-                    self.obeyed(self.upkeep.obey_limits(&self.below_upkeep()));
+                    self.obeyed(self.upkeep.obey_limits(&self.floors));
                 }
                 DONE
             }

@@ -77,9 +77,9 @@ impl<O: Os> Deref for Heap<O> {
 /// Offsets of the words that the fast paths read, for those that are written whole (`cache::fast_path`).
 #[cfg(target_arch = "x86_64")]
 impl<O: Os> Heap<O> {
-    const FRONT: usize = offset_of!(Self, engine.cache.front);
-    const SAMPLING: usize = offset_of!(Self, engine.cache.sampling);
-    const PAGES: usize = offset_of!(Self, engine.pages);
+    const FRONT: usize = offset_of!(Self, engine.floors.cache.front);
+    const SAMPLING: usize = offset_of!(Self, engine.floors.cache.sampling);
+    const PAGES: usize = offset_of!(Self, engine.floors.store.pages);
     pub const CPUS: usize = Self::FRONT + Front::CPUS;
     pub const AREA: usize = Self::FRONT + Front::AREA;
     pub const INDEX: usize = Self::FRONT + Front::INDEX;

@@ -82,14 +82,14 @@ impl<O: Os> Heap<O> {
 impl<O: Os> Heap<O> {
     /// Brings everything that is cached back to its spans. For threads in slow paths.
     pub fn drain_everything(&self) {
-        self.obeyed(self.upkeep.drain_everything(&self.below_upkeep()));
+        self.obeyed(self.upkeep.drain_everything(&self.floors));
     }
 
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes
     /// given.
     pub fn release(&self, keep: usize) -> usize {
         self.in_slow_path(|| match self.is_started() {
-            true => self.obeyed(self.upkeep.release(&self.below_upkeep(), keep)),
+            true => self.obeyed(self.upkeep.release(&self.floors, keep)),
             false => 0,
         })
         .unwrap_or(0)
@@ -98,7 +98,7 @@ impl<O: Os> Heap<O> {
     /// Gives back up to `most` bytes of free memory outside spans, which nothing has to be stopped or
     /// searched for. Returns the bytes.
     pub fn release_free(&self, most: usize) -> usize {
-        self.in_slow_path(|| self.upkeep.release_free(&self.below_upkeep(), most)).unwrap_or(0)
+        self.in_slow_path(|| self.upkeep.release_free(&self.floors, most)).unwrap_or(0)
     }
 
     /// Brings every cached block back to its span, which finds blocks that were freed twice.
@@ -114,7 +114,7 @@ impl<O: Os> Heap<O> {
     /// after ours free goes to its span at once, where a second free is seen at the call.
     pub fn audit_for_good(&self) {
         if self.is_started() {
-            self.upkeep.close_bound(&self.below_upkeep());
+            self.upkeep.close_bound(&self.floors);
         }
         self.audit();
     }

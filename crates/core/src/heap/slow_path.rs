@@ -27,7 +27,7 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     fn look(&self) {
-        if self.is_ready() && (self.mailbox.is_due() || self.upkeep.look(&self.below_upkeep())) {
+        if self.is_ready() && (self.mailbox.is_due() || self.upkeep.look(&self.floors)) {
             self.in_slow_path(|| ());
         }
         self.cache.settle_direct();

@@ -43,9 +43,9 @@ impl<O: Os> Heap<O> {
         let started = self.engine.start_floors(|| self.start_keys());
         self.state.store(if started { READY } else { FAILED }, Ordering::Release);
         if started {
-            let below = self.below_upkeep();
-            self.upkeep.start_bound(&below);
-            self.upkeep.start_limits(&below);
+            let below = &self.floors;
+            self.upkeep.start_bound(below);
+            self.upkeep.start_limits(below);
             self.pages.allow_prefault(self.options.is_on(OptionId::huge_pages));
             self.start_sampling();
         }
@@ -64,7 +64,7 @@ impl<O: Os> Heap<O> {
 
     pub fn setup(&self) -> Setup {
         let usable_cpus = self.os.usable_cpus(self.cache.cpus_seen());
-        self.upkeep.settle_bound(&self.below_upkeep());
+        self.upkeep.settle_bound(&self.floors);
         Setup { front: self.cache.kind(), cache_limit: self.central.budget.limit(), usable_cpus }
     }
 
@@ -86,11 +86,11 @@ impl<O: Os> Heap<O> {
         self.apply_sampling_option(id);
         match id {
             OptionId::memory_limit | OptionId::hard_limit => {
-                self.obeyed(self.upkeep.read_limits(&self.below_upkeep()));
+                self.obeyed(self.upkeep.read_limits(&self.floors));
             }
-            OptionId::cache_limit => self.obeyed(self.upkeep.change_bound(&self.below_upkeep())),
+            OptionId::cache_limit => self.obeyed(self.upkeep.change_bound(&self.floors)),
             OptionId::huge_pages => self.pages.allow_prefault(self.options.is_on(id)),
-            OptionId::last_words => self.upkeep.renew_words(&self.below_upkeep()),
+            OptionId::last_words => self.upkeep.renew_words(&self.floors),
             OptionId::system_calls => self.apply_system_calls(),
             _ => {}
         }
@@ -99,9 +99,9 @@ impl<O: Os> Heap<O> {
     /// Asks the system for what the heap may need to know later.
     pub(crate) fn learn_now(&self) {
         self.os.learn();
-        self.upkeep.settle_bound(&self.below_upkeep());
+        self.upkeep.settle_bound(&self.floors);
         self.learn_for_samples();
-        self.upkeep.learn_group_once(&self.below_upkeep());
+        self.upkeep.learn_group_once(&self.floors);
     }
 
     /// Asks for what may be needed now, for the last time, if the option says so.

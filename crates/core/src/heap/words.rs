@@ -47,7 +47,7 @@ impl<O: Os> Heap<O> {
         if !words.are_due() || self.is_aborting() || !words.begin() {
             return;
         }
-        self.upkeep.look_if_asked(&self.below_upkeep());
+        self.upkeep.look_if_asked(&self.floors);
         let reasons = words.reasons();
         let outcome = if reasons == 0 { Ok(()) } else { (self.writer)(self, reasons) };
         words.end::<O>(reasons, outcome);

@@ -5,7 +5,7 @@
 //! slow path comes by each time when some bytes were asked for, with a look at a cheap clock: light traffic then does
 //! the ticks that a janitor would do. Nothing of this costs a fast path anything while nothing waits.
 
-use super::{Below, Upkeep};
+use super::{Floors, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{AtomicTick, Tick, Ticks};
 use crate::options::{AUTO, OptionId};
@@ -96,56 +96,56 @@ impl Alone {
 impl<O: Os> Upkeep<O> {
     /// In a slow path of any kind: sets when the next request comes without need. Returns the cheap clock, while something
     /// waits.
-    pub(super) fn pace(&self, below: &Below<'_, O>) -> Option<u64> {
+    pub(super) fn pace(&self, floors: &Floors<O>) -> Option<u64> {
         if !self.alone.waits() {
             return None;
         }
         if self.thread.is_running() {
-            self.end_waiting(below, 0);
+            self.end_waiting(floors, 0);
             return None;
         }
-        let now = below.os.roughly_now();
+        let now = floors.os.roughly_now();
         if self.alone.looked_at.swap(now, Ordering::Relaxed) != now {
-            self.look_after(below, 1);
+            self.look_after(floors, 1);
         }
         Some(now)
     }
 
     /// For a request that came without need: in a busy program the next one comes later.
-    pub(super) fn pace_request(&self, below: &Below<'_, O>) -> Option<u64> {
-        let now = self.pace(below)?;
+    pub(super) fn pace_request(&self, floors: &Floors<O>) -> Option<u64> {
+        let now = self.pace(floors)?;
         let between = self.alone.between.load(Ordering::Relaxed) * 2;
-        self.look_after(below, between.min(MOST_BETWEEN_LOOKS));
+        self.look_after(floors, between.min(MOST_BETWEEN_LOOKS));
         Some(now)
     }
 
-    fn look_after(&self, below: &Below<'_, O>, bytes: u64) {
+    fn look_after(&self, floors: &Floors<O>, bytes: u64) {
         self.alone.between.store(bytes, Ordering::Relaxed);
-        below.cache.look_every(bytes);
+        floors.cache.look_every(bytes);
     }
 
     /// Does what is due after a slow path, every so often, where frees made memory free and while some waits.
     #[cold]
     #[inline(never)]
-    pub(super) fn judge(&self, below: &Below<'_, O>) {
-        let holding = self.holding_now(below);
+    pub(super) fn judge(&self, floors: &Floors<O>) {
+        let holding = self.holding_now(floors);
         if !self.alone.waits() && holding.free > holding.retained.max(self.left_in_vain()) {
-            self.begin_waiting(below);
+            self.begin_waiting(floors);
         }
-        let kept = self.kept_at_once(below);
-        let dirty = below.pages.dirty_free_bytes();
+        let kept = self.kept_at_once(floors);
+        let dirty = floors.pages.dirty_free_bytes();
         let before = self.alone.judged.swap(dirty, Ordering::Relaxed);
-        let stays = if holding.free > kept { kept + self.wanted_again(below) } else { kept };
+        let stays = if holding.free > kept { kept + self.wanted_again(floors) } else { kept };
         if holding.free > stays {
             let portion = LEAST_PORTION.max(2 * dirty.saturating_sub(before));
-            self.give_at_once(below, dirty, stays.max(dirty.saturating_sub(portion)));
-            self.subrelease_at_once(below, stays, holding.free.saturating_sub(dirty));
+            self.give_at_once(floors, dirty, stays.max(dirty.saturating_sub(portion)));
+            self.subrelease_at_once(floors, stays, holding.free.saturating_sub(dirty));
         }
-        let dirty = below.pages.dirty_free_bytes();
+        let dirty = floors.pages.dirty_free_bytes();
         self.alone.judged.store(dirty, Ordering::Relaxed);
         // Up to what may stay nothing is done, and beyond it at each step.
         let next = if dirty < kept { holding.retained.clamp(dirty, kept) } else { dirty };
-        below.pages.limits.free.set(next + STEP);
+        floors.pages.limits.free.set(next + STEP);
     }
 
     fn left_in_vain(&self) -> usize {
@@ -156,44 +156,44 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// So much free memory may stay as it becomes free; more where an option says so.
-    fn kept_at_once(&self, below: &Below<'_, O>) -> usize {
-        match below.options.get(OptionId::retain) {
+    fn kept_at_once(&self, floors: &Floors<O>) -> usize {
+        match floors.options.get(OptionId::retain) {
             AUTO => KEPT,
-            _ => self.holding_now(below).retained.max(KEPT),
+            _ => self.holding_now(floors).retained.max(KEPT),
         }
     }
 
-    fn give_at_once(&self, below: &Below<'_, O>, dirty: usize, kept: usize) {
+    fn give_at_once(&self, floors: &Floors<O>, dirty: usize, kept: usize) {
         if dirty > kept {
-            self.count_gone(below, below.pages.release(below.os, kept, Ticks(0)));
+            self.count_gone(floors, floors.pages.release(&floors.os, kept, Ticks(0)));
         }
     }
 
-    fn subrelease_at_once(&self, below: &Below<'_, O>, kept: usize, in_spans: usize) {
+    fn subrelease_at_once(&self, floors: &Floors<O>, kept: usize, in_spans: usize) {
         if in_spans > self.alone.spans_from.load(Ordering::Relaxed).max(kept) {
-            let (gone, is_over) = self.subrelease_portion(below);
+            let (gone, is_over) = self.subrelease_portion(floors);
             if is_over {
                 let left = in_spans.saturating_sub(gone);
                 self.alone.spans_from.store(left + left / 8, Ordering::Relaxed);
             }
-            self.count_gone(below, gone);
+            self.count_gone(floors, gone);
         }
     }
 
-    fn count_gone(&self, below: &Below<'_, O>, bytes: usize) {
+    fn count_gone(&self, floors: &Floors<O>, bytes: usize) {
         if bytes > 0 {
             self.count_released(bytes);
             self.shedding.note_shed(bytes);
             self.alone.given.fetch_add(bytes as u64, Ordering::Relaxed);
-            self.alone.given_at.store(below.pages.clock.load());
+            self.alone.given_at.store(floors.pages.clock.load());
         }
     }
 
     /// The bytes that stay because the program took as many again of what had gone as it became free: they wait for ticks, as
     /// everything does. No more than came back: if one thread fills while another frees, the rest still goes.
-    fn wanted_again(&self, below: &Below<'_, O>) -> usize {
-        let (alone, now) = (&self.alone, below.pages.clock.load());
-        let came_back = below.pages.came_back(self.decay.too_soon_from(now));
+    fn wanted_again(&self, floors: &Floors<O>) -> usize {
+        let (alone, now) = (&self.alone, floors.pages.clock.load());
+        let came_back = floors.pages.came_back(self.decay.too_soon_from(now));
         let given = alone.given.load(Ordering::Relaxed);
         let back = came_back.saturating_sub(alone.came_back.load(Ordering::Relaxed));
         let is_patient = alone.is_patient(now);
@@ -219,26 +219,26 @@ impl<O: Os> Upkeep<O> {
         wanted
     }
 
-    fn begin_waiting(&self, below: &Below<'_, O>) {
-        self.alone.gave_at.store(below.pages.clock.load());
+    fn begin_waiting(&self, floors: &Floors<O>) {
+        self.alone.gave_at.store(floors.pages.clock.load());
         self.alone.waits.store(true, Ordering::Relaxed);
-        self.look_after(below, 1);
+        self.look_after(floors, 1);
     }
 
-    fn end_waiting(&self, below: &Below<'_, O>, left: usize) {
+    fn end_waiting(&self, floors: &Floors<O>, left: usize) {
         self.alone.left.store(left, Ordering::Relaxed);
         self.alone.waits.store(false, Ordering::Relaxed);
-        below.cache.look_every(0);
+        floors.cache.look_every(0);
     }
 
     /// At the end of a tick: whether looks go on. They end where no more is free than may stay, and where nothing goes
     /// although it had the time.
-    pub(super) fn settle_waiting(&self, below: &Below<'_, O>, now: Tick, gone: usize, decay: Ticks) {
+    pub(super) fn settle_waiting(&self, floors: &Floors<O>, now: Tick, gone: usize, decay: Ticks) {
         if self.thread.is_running() {
             return;
         }
-        let holding = self.holding_now(below);
-        below.pages.limits.free.set(holding.retained.min(KEPT));
+        let holding = self.holding_now(floors);
+        floors.pages.limits.free.set(holding.retained.min(KEPT));
         if gone > 0 {
             self.alone.gave_at.store(now);
         }
@@ -248,7 +248,7 @@ impl<O: Os> Upkeep<O> {
         }
         let is_done = holding.free <= holding.retained;
         if is_done || now.since(self.alone.gave_at.load()) > decay {
-            self.end_waiting(below, if is_done { 0 } else { holding.free });
+            self.end_waiting(floors, if is_done { 0 } else { holding.free });
         }
     }
 }

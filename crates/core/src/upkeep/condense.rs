@@ -4,7 +4,7 @@
 //! Caches serve a program that works in batches wholly by themselves. Then no block reaches a span, and what lives stays
 //! scattered over as many pages as the peak had.
 
-use super::{Below, Upkeep};
+use super::{Floors, Upkeep};
 use crate::base::sync::{AtomicU32, Ordering};
 use crate::base::ticks::Tick;
 use crate::class::{SizeClass, TABLE_LEN};
@@ -56,22 +56,22 @@ impl Condensing {
 
 impl<O: Os> Upkeep<O> {
     /// Says of each class whether it condenses until the next tick; those whose caches are to be emptied for it now, a bit each.
-    pub(super) fn choose_condensing(&self, below: &Below<'_, O>, now: Tick) -> u128 {
-        let has_much = below.central.free_in_spans() >= LEAST_FREE;
+    pub(super) fn choose_condensing(&self, floors: &Floors<O>, now: Tick) -> u128 {
+        let has_much = floors.central.free_in_spans() >= LEAST_FREE;
         let mut begin = 0;
         for class in SizeClass::all() {
-            let condenses = has_much && self.is_sparse(below, class, now);
-            let before = below.central.condenses(class);
+            let condenses = has_much && self.is_sparse(floors, class, now);
+            let before = floors.central.condenses(class);
             if condenses != before {
-                below.central.condense(class, condenses);
+                floors.central.condense(class, condenses);
                 begin |= u128::from(condenses) << class.index();
             }
         }
         begin
     }
 
-    fn is_sparse(&self, below: &Below<'_, O>, class: SizeClass, now: Tick) -> bool {
-        let stats = below.central.stats(class);
+    fn is_sparse(&self, floors: &Floors<O>, class: SizeClass, now: Tick) -> bool {
+        let stats = floors.central.stats(class);
         let (free, all) = (stats.free_blocks, stats.spans * u64::from(class.shape().blocks));
         free as usize * class.block_bytes() >= LEAST_FREE
             && free > all.saturating_sub(free)

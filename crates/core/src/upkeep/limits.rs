@@ -2,7 +2,7 @@
 //!
 //! The limits themselves are kept by `pages`, which asks before memory comes into use.
 
-use super::{Below, Upkeep};
+use super::{Floors, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::options::{AUTO, OptionId, percent_of};
 use crate::os::{MemoryGroup, Os};
@@ -68,85 +68,85 @@ impl Group {
 impl<O: Os> Upkeep<O> {
     /// Sets the limits of a heap that has just started. Unless one is a share of what the cgroup allows, that is read by
     /// the first tick: it takes a dozen system calls, too many for a process that hardly allocates.
-    pub fn start_limits(&self, below: &Below<'_, O>) {
+    pub fn start_limits(&self, floors: &Floors<O>) {
         let limits = [OptionId::memory_limit, OptionId::hard_limit];
-        let asked = limits.into_iter().any(|id| percent_of(below.options.get(id)).is_some());
-        self.set_limits(below, if asked { below.os.memory_group(false).unwrap_or(None) } else { None });
+        let asked = limits.into_iter().any(|id| percent_of(floors.options.get(id)).is_some());
+        self.set_limits(floors, if asked { floors.os.memory_group(false).unwrap_or(None) } else { None });
     }
 
     /// Reads what the cgroup allows, if nobody has.
-    pub fn learn_group_once(&self, below: &Below<'_, O>) {
+    pub fn learn_group_once(&self, floors: &Floors<O>) {
         if self.group.is_to_be_read() {
-            self.learn_group(below);
+            self.learn_group(floors);
         }
     }
 
     /// Reads what the cgroup allows. Memory that it could give up counts as free, but to ask for that is dearer: only
     /// where the heap would be over its limit without. So is what the heap holds and nobody has written.
-    pub(super) fn learn_group(&self, below: &Below<'_, O>) {
-        let Ok(group) = below.os.memory_group(false) else {
-            return self.set_limits(below, self.known_group(below));
+    pub(super) fn learn_group(&self, floors: &Floors<O>) {
+        let Ok(group) = floors.os.memory_group(false) else {
+            return self.set_limits(floors, self.known_group(floors));
         };
-        self.set_limits(below, group);
-        if is_over(below) {
-            let footprint = below.pages.footprint();
-            let untouched = below.os.own_memory().map_or(0, |own| footprint.saturating_sub(own));
+        self.set_limits(floors, group);
+        if is_over(floors) {
+            let footprint = floors.pages.footprint();
+            let untouched = floors.os.own_memory().map_or(0, |own| footprint.saturating_sub(own));
             self.group.untouched.store(untouched, Ordering::Relaxed);
             if group.is_some()
-                && let Ok(group) = below.os.memory_group(true)
+                && let Ok(group) = floors.os.memory_group(true)
             {
-                self.set_limits(below, group);
+                self.set_limits(floors, group);
             }
         }
     }
 
     /// The cgroup as it was when it could be read.
-    pub(super) fn known_group(&self, below: &Below<'_, O>) -> Option<MemoryGroup> {
+    pub(super) fn known_group(&self, floors: &Floors<O>) -> Option<MemoryGroup> {
         let (limit, others) =
             (self.group.limit.load(Ordering::Relaxed), self.group.others.load(Ordering::Relaxed));
-        (limit > 0).then(|| MemoryGroup { limit, in_use: others + self.own_footprint(below) })
+        (limit > 0).then(|| MemoryGroup { limit, in_use: others + self.own_footprint(floors) })
     }
 
     /// The bytes of this heap that the cgroup counts: blocks that nobody wrote are not among them.
-    pub(super) fn own_footprint(&self, below: &Below<'_, O>) -> usize {
-        let footprint = below.pages.footprint();
+    pub(super) fn own_footprint(&self, floors: &Floors<O>) -> usize {
+        let footprint = floors.pages.footprint();
         footprint - self.group.untouched.load(Ordering::Relaxed).min(footprint)
     }
 
     /// Whether last words are still to be written when the end is near.
-    pub(super) fn wants_words(&self, below: &Below<'_, O>) -> bool {
-        below.options.get(OptionId::last_words) != 0 && self.words.are_awaited()
+    pub(super) fn wants_words(&self, floors: &Floors<O>) -> bool {
+        floors.options.get(OptionId::last_words) != 0 && self.words.are_awaited()
     }
 
     /// The footprint from which on its cgroup is to be watched, others in it as they are.
-    fn end_for(&self, below: &Below<'_, O>, limit: usize, others: usize) -> Option<usize> {
-        let untouched = below.pages.footprint().saturating_sub(self.own_footprint(below));
-        self.wants_words(below).then(|| (part(limit, WATCHED_PERCENT) + untouched).saturating_sub(others))
+    fn end_for(&self, floors: &Floors<O>, limit: usize, others: usize) -> Option<usize> {
+        let untouched = floors.pages.footprint().saturating_sub(self.own_footprint(floors));
+        self.wants_words(floors).then(|| (part(limit, WATCHED_PERCENT) + untouched).saturating_sub(others))
     }
 
-    pub(super) fn set_limits(&self, below: &Below<'_, O>, group: Option<MemoryGroup>) {
+    pub(super) fn set_limits(&self, floors: &Floors<O>, group: Option<MemoryGroup>) {
         // A share is one of what this process may use.
         let bytes_of = |amount: u64| match percent_of(amount) {
             Some(percent) => {
-                let memory = group.map_or_else(|| below.os.memory_bytes(), |group| group.limit);
+                let memory = group.map_or_else(|| floors.os.memory_bytes(), |group| group.limit);
                 memory / 100 * percent as usize
             }
             None => amount as usize,
         };
-        let limit_by = |id: OptionId, auto: Option<usize>| match below.options.get(id) {
+        let limit_by = |id: OptionId, auto: Option<usize>| match floors.options.get(id) {
             AUTO => auto,
             amount => Some(bytes_of(amount)).filter(|limit| *limit > 0),
         };
-        let others = group.map_or(0, |group| group.in_use.saturating_sub(self.own_footprint(below)));
+        let others = group.map_or(0, |group| group.in_use.saturating_sub(self.own_footprint(floors)));
         self.group.limit.store(group.map_or(0, |group| group.limit), Ordering::Relaxed);
         self.group.others.store(others, Ordering::Relaxed);
-        below.pages.limits.set_end(group.and_then(|group| self.end_for(below, group.limit, others)));
+        floors.pages.limits.set_end(group.and_then(|group| self.end_for(floors, group.limit, others)));
         let auto = group.map(|group| limit_beside(others, group.limit));
-        below.pages.limits.set(limit_by(OptionId::memory_limit, auto), limit_by(OptionId::hard_limit, None));
+        floors.pages.limits.set(limit_by(OptionId::memory_limit, auto), limit_by(OptionId::hard_limit, None));
     }
 }
 
 /// Whether the heap holds more than its soft limit.
-pub fn is_over<O: Os>(below: &Below<'_, O>) -> bool {
-    below.pages.limits.soft().is_some_and(|soft| below.pages.footprint() > soft)
+pub fn is_over<O: Os>(floors: &Floors<O>) -> bool {
+    floors.pages.limits.soft().is_some_and(|soft| floors.pages.footprint() > soft)
 }

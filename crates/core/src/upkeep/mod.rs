@@ -32,14 +32,14 @@ pub use words::{AHEAD, NEAR, REFUSED, Words};
 use crate::base::locks::Relieving;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::ticks::Tick;
-use crate::cache::{self, Cache};
-use crate::central::Central;
+use crate::cache::Cache;
+use crate::central::Store;
 use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
-use crate::pages::Pages;
 use alone::Alone;
 use condense::Condensing;
+use core::ops::Deref;
 use decay::Decay;
 use limits::Group;
 use relief::Relief;
@@ -47,19 +47,26 @@ use retain::Retain;
 use shed::Shedding;
 use tick::Schedule;
 
-/// The layers below, of one heap. Started: without their tables there is nothing to keep up.
-pub struct Below<'a, O: Os> {
-    pub os: &'a O,
-    pub options: &'a Options,
-    pub pages: &'a Pages<O>,
-    pub central: &'a Central<O>,
-    pub large: &'a Large,
-    pub cache: &'a Cache<O>,
+/// The floors of one heap below upkeep, which owns what is about to be kept up. Started: without their tables there is nothing.
+pub struct Floors<O: Os> {
+    pub store: Store<O>,
+    pub cache: Cache<O>,
+    pub large: Large,
+    pub options: Options,
 }
 
-impl<'a, O: Os> Below<'a, O> {
-    fn of_cache(&self) -> cache::Below<'a, O> {
-        cache::Below { os: self.os, pages: self.pages, central: self.central }
+impl<O: Os> Floors<O> {
+    pub const fn new(os: O) -> Self {
+        Floors { store: Store::new(os), cache: Cache::new(), large: Large::new(), options: Options::new() }
+    }
+}
+
+impl<O: Os> Deref for Floors<O> {
+    type Target = Store<O>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Store<O> {
+        &self.store
     }
 }
 

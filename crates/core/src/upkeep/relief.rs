@@ -3,7 +3,7 @@
 //! Step by step: to try at each slow path would be all that a heap does which has nothing left to give.
 
 use super::limits::is_over;
-use super::{Below, Ticker, Upkeep};
+use super::{Floors, Ticker, Upkeep};
 use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::os::Os;
@@ -44,19 +44,19 @@ impl Relief {
 impl<O: Os> Upkeep<O> {
     /// Reads the cgroup and sets the limits that follow from it and from the options.
     #[inline(never)]
-    pub fn read_limits(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        self.learn_group(below);
-        self.relieve_if_over(below)
+    pub fn read_limits(&self, floors: &Floors<O>) -> Result<(), Misuse> {
+        self.learn_group(floors);
+        self.relieve_if_over(floors)
     }
 
     /// The same for an option that was changed from outside, by whichever thread comes by: a thread that may not open
     /// files goes by the cgroup as it was read last.
-    pub fn obey_limits(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+    pub fn obey_limits(&self, floors: &Floors<O>) -> Result<(), Misuse> {
         if self.may_open_files() {
-            return self.read_limits(below);
+            return self.read_limits(floors);
         }
-        self.set_limits(below, self.known_group(below));
-        self.relieve_if_over(below)
+        self.set_limits(floors, self.known_group(floors));
+        self.relieve_if_over(floors)
     }
 
     /// Whether this thread may open a file, which nobody else has asked for.
@@ -64,48 +64,48 @@ impl<O: Os> Upkeep<O> {
         self.thread.is_aside() || self.thread.may_open_files(Ticker::Program)
     }
 
-    fn relieve_if_over(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+    fn relieve_if_over(&self, floors: &Floors<O>) -> Result<(), Misuse> {
         // Somebody may have written meanwhile what relief was put off for.
         if self.relief.is_put_off.swap(false, Ordering::Relaxed) {
             self.relief.at.store(0, Ordering::Relaxed);
         }
-        if is_over(below) { self.relieve_if_grown(below) } else { Ok(()) }
+        if is_over(floors) { self.relieve_if_grown(floors) } else { Ok(()) }
     }
 
     /// Reads the limits once when the heap is no longer small, without waiting for the first tick: a process
     /// can fill its cgroup in less time.
     #[inline]
-    pub fn learn_limits(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        if below.pages.mapped_bytes() >= SMALL_HEAP && !self.group.is_known() {
-            return self.learn_limits_alone(below);
+    pub fn learn_limits(&self, floors: &Floors<O>) -> Result<(), Misuse> {
+        if floors.pages.mapped_bytes() >= SMALL_HEAP && !self.group.is_known() {
+            return self.learn_limits_alone(floors);
         }
         Ok(())
     }
 
     /// Reads the limits once, however small the heap is: before the process has a second thread, in whose way an open
     /// file could be.
-    pub fn learn_limits_alone(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        if self.group.is_to_be_read() { self.read_limits(below) } else { Ok(()) }
+    pub fn learn_limits_alone(&self, floors: &Floors<O>) -> Result<(), Misuse> {
+        if self.group.is_to_be_read() { self.read_limits(floors) } else { Ok(()) }
     }
 
     /// Relieves the heap where it has grown by a step since the last time, or waits for the thread that does. Over the
     /// limit with nothing left to give, each slow path would otherwise try again for nothing.
     #[cold]
     #[inline(never)]
-    pub fn relieve_if_grown(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        if !self.is_relief_due(below) {
-            below.pages.limits.forget_passed();
+    pub fn relieve_if_grown(&self, floors: &Floors<O>) -> Result<(), Misuse> {
+        if !self.is_relief_due(floors) {
+            floors.pages.limits.forget_passed();
             return Ok(());
         }
         let held = self.relieving.lock();
         // Growth past the limit from here on is seen anew, and its thread waits for this one.
-        below.pages.limits.forget_passed();
-        if self.is_halted.load(Ordering::Relaxed) || !self.is_relief_due(below) || self.is_put_off(below) {
+        floors.pages.limits.forget_passed();
+        if self.is_halted.load(Ordering::Relaxed) || !self.is_relief_due(floors) || self.is_put_off(floors) {
             return Ok(());
         }
         let (outcome, was_enough) =
-            if self.lets_go(below) { (Ok(0), false) } else { self.relieve_by_step(below) };
-        self.begin_step(below, below.pages.footprint(), None);
+            if self.lets_go(floors) { (Ok(0), false) } else { self.relieve_by_step(floors) };
+        self.begin_step(floors, floors.pages.footprint(), None);
         if !was_enough {
             self.callback.make_due();
         }
@@ -114,15 +114,15 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Relieves the heap; and whether what lay outside the caches brought it below its limit.
-    fn relieve_by_step(&self, below: &Below<'_, O>) -> (Result<usize, Misuse>, bool) {
+    fn relieve_by_step(&self, floors: &Floors<O>) -> (Result<usize, Misuse>, bool) {
         // That first: if it makes room for a step of growth, the caches stay as they are.
-        self.release_idle(below);
-        let was_enough = !is_over(below);
-        let outcome = if has_room_for_a_step(below) { Ok(0) } else { self.relieve(below) };
+        self.release_idle(floors);
+        let was_enough = !is_over(floors);
+        let outcome = if has_room_for_a_step(floors) { Ok(0) } else { self.relieve(floors) };
         let Relief { steps, steps_left, .. } = &self.relief;
         // If the heap is still over its limit there is little to be had: relief is tried less and less often.
         let next =
-            if is_over(below) { (2 * steps.load(Ordering::Relaxed) + 1).min(MOST_STEPS - 1) } else { 0 };
+            if is_over(floors) { (2 * steps.load(Ordering::Relaxed) + 1).min(MOST_STEPS - 1) } else { 0 };
         steps.store(next, Ordering::Relaxed);
         steps_left.store(next, Ordering::Relaxed);
         (outcome, was_enough)
@@ -130,21 +130,22 @@ impl<O: Os> Upkeep<O> {
 
     /// Whether a step of growth is let go without relief, because the last one brought little. Never where the heap
     /// has fallen since, where by now there is more to be had, and near the end of what the cgroup allows.
-    fn lets_go(&self, below: &Below<'_, O>) -> bool {
+    fn lets_go(&self, floors: &Floors<O>) -> bool {
         let Relief { steps, steps_left: left, at, .. } = &self.relief;
-        let (footprint, steps_left) = (below.pages.footprint(), left.load(Ordering::Relaxed));
-        let step = relief_step(below, footprint);
+        let (footprint, steps_left) = (floors.pages.footprint(), left.load(Ordering::Relaxed));
+        let step = relief_step(floors, footprint);
         let has_grown = footprint as u64 >= at.load(Ordering::Relaxed);
-        let is_little = below.pages.dirty_free_bytes() / (steps.load(Ordering::Relaxed) as usize + 1) <= step;
+        let is_little =
+            floors.pages.dirty_free_bytes() / (steps.load(Ordering::Relaxed) as usize + 1) <= step;
         let room =
-            self.known_group(below).map_or(usize::MAX, |group| group.limit.saturating_sub(group.in_use));
+            self.known_group(floors).map_or(usize::MAX, |group| group.limit.saturating_sub(group.in_use));
         let lets_go = steps_left > 0 && has_grown && is_little && room / STEPS_OF_ROOM >= step;
         left.store(if lets_go { steps_left - 1 } else { 0 }, Ordering::Relaxed);
         lets_go
     }
 
-    fn begin_step(&self, below: &Below<'_, O>, from: usize, length: Option<usize>) {
-        let length = length.unwrap_or_else(|| relief_step(below, from));
+    fn begin_step(&self, floors: &Floors<O>, from: usize, length: Option<usize>) {
+        let length = length.unwrap_or_else(|| relief_step(floors, from));
         self.relief.from.store(from as u64, Ordering::Relaxed);
         self.relief.at.store((from + length) as u64, Ordering::Relaxed);
     }
@@ -152,40 +153,40 @@ impl<O: Os> Upkeep<O> {
     /// Whether so much of what the heap holds was never written that less than the limit is in memory; then relief
     /// waits until the heap has grown by half of what is missing, or the limits are read again. Memory taken since
     /// these were read does not count: a new block is about to be written.
-    fn is_put_off(&self, below: &Below<'_, O>) -> bool {
-        let in_memory = if self.may_open_files() { below.os.own_memory() } else { None };
-        let (Some(soft), Some(in_memory)) = (below.pages.limits.soft(), in_memory) else {
+    fn is_put_off(&self, floors: &Floors<O>) -> bool {
+        let in_memory = if self.may_open_files() { floors.os.own_memory() } else { None };
+        let (Some(soft), Some(in_memory)) = (floors.pages.limits.soft(), in_memory) else {
             return false;
         };
-        let footprint = below.pages.footprint();
+        let footprint = floors.pages.footprint();
         let untouched = self.group.note_untouched(footprint.saturating_sub(in_memory));
         let missing = soft.saturating_sub(footprint - untouched);
-        if missing < relief_step(below, footprint - untouched) {
+        if missing < relief_step(floors, footprint - untouched) {
             return false;
         }
         self.relief.is_put_off.store(true, Ordering::Relaxed);
-        self.begin_step(below, footprint, Some(missing / 2));
+        self.begin_step(floors, footprint, Some(missing / 2));
         true
     }
 
     /// Whether the heap has grown by a step since the last one began, or fallen by as much.
-    fn is_relief_due(&self, below: &Below<'_, O>) -> bool {
+    fn is_relief_due(&self, floors: &Floors<O>) -> bool {
         let (at, from, footprint) = (
             self.relief.at.load(Ordering::Relaxed) as usize,
             self.relief.from.load(Ordering::Relaxed) as usize,
-            below.pages.footprint(),
+            floors.pages.footprint(),
         );
-        footprint >= at || footprint + relief_step(below, footprint) <= from
+        footprint >= at || footprint + relief_step(floors, footprint) <= from
     }
 }
 
 /// A part of the limit; of what the heap holds where that is more: a heap far over its limit would otherwise do little
 /// else.
-fn relief_step<O: Os>(below: &Below<'_, O>, footprint: usize) -> usize {
-    below.pages.limits.soft().unwrap_or(0).max(footprint) / RELIEF_STEP
+fn relief_step<O: Os>(floors: &Floors<O>, footprint: usize) -> usize {
+    floors.pages.limits.soft().unwrap_or(0).max(footprint) / RELIEF_STEP
 }
 
-fn has_room_for_a_step<O: Os>(below: &Below<'_, O>) -> bool {
-    let footprint = below.pages.footprint();
-    footprint + relief_step(below, footprint) <= below.pages.limits.soft().unwrap_or(0)
+fn has_room_for_a_step<O: Os>(floors: &Floors<O>) -> bool {
+    let footprint = floors.pages.footprint();
+    footprint + relief_step(floors, footprint) <= floors.pages.limits.soft().unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 //!
 //! `tick` asks each time, `shed` while the heap grows. Nothing here gives anything back.
 
-use super::{Below, Upkeep};
+use super::{Floors, Upkeep};
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::options::{AUTO, OptionId, Options, encode_percent, percent_of};
 use crate::os::Os;
@@ -67,35 +67,29 @@ impl Holding {
 
 impl<O: Os> Upkeep<O> {
     /// The heap's holding at a tick. `at_work`: something happened since the last one.
-    pub(super) fn holding_at_tick(&self, below: &Below<'_, O>, at_work: bool) -> Holding {
-        let swing = below.pages.large_swing();
+    pub(super) fn holding_at_tick(&self, floors: &Floors<O>, at_work: bool) -> Holding {
+        let swing = floors.pages.large_swing();
         let before = self.retain.large_swing.swap(swing, Ordering::Relaxed);
-        self.holding(below, if at_work { swing.max(before) } else { 0 })
+        self.holding(floors, if at_work { swing.max(before) } else { 0 })
     }
 
     /// The heap's holding between two ticks, in a program at work.
-    pub(crate) fn holding_now(&self, below: &Below<'_, O>) -> Holding {
-        let swing = self.retain.large_swing.load(Ordering::Relaxed).max(below.pages.large_swing_now());
-        self.holding(below, swing)
+    pub(crate) fn holding_now(&self, floors: &Floors<O>) -> Holding {
+        let swing = self.retain.large_swing.load(Ordering::Relaxed).max(floors.pages.large_swing_now());
+        self.holding(floors, swing)
     }
 
-    fn holding(&self, below: &Below<'_, O>, swing: usize) -> Holding {
-        let (free, live) = free_and_live(below);
+    fn holding(&self, floors: &Floors<O>, swing: usize) -> Holding {
+        let (free, live) = free_and_live(floors);
         let most = live / PATIENT_PART + PATIENT_BYTES;
-        Holding { free, live, wanted: 2 * swing, most, retained: retained_bytes(below.options, live) }
+        Holding { free, live, wanted: 2 * swing, most, retained: retained_bytes(&floors.options, live) }
     }
 
     /// The free memory that a tick leaves: as much as is to be retained, and as was needed in the last ticks.
     /// How many of those grows with the decay's factor. If nothing `waits`, at most what is wanted is needed.
-    pub(super) fn kept_bytes(
-        &self,
-        below: &Below<'_, O>,
-        holding: Holding,
-        waits: bool,
-        factor: u32,
-    ) -> usize {
+    pub(super) fn kept_bytes(&self, floors: &Floors<O>, holding: Holding, waits: bool, factor: u32) -> usize {
         let (keep, Holding { retained, wanted, .. }) = (&self.retain, holding);
-        let low = below.pages.low_water() as u64;
+        let low = floors.pages.low_water() as u64;
         let excess = keep.excess.load(Ordering::Relaxed).min(low);
         let waited = keep.excess_ticks.load(Ordering::Relaxed) + 1;
         let is_over = waited >= factor.max(UNNEEDED_TICKS);
@@ -105,7 +99,7 @@ impl<O: Os> Upkeep<O> {
             (true, false) => usize::MAX,
             (false, false) => retained.max(wanted),
             (_, true) => {
-                let needed = below.pages.dirty_free_bytes().saturating_sub(excess as usize);
+                let needed = floors.pages.dirty_free_bytes().saturating_sub(excess as usize);
                 retained.max(if waits { needed } else { needed.min(wanted) })
             }
         }
@@ -113,8 +107,8 @@ impl<O: Os> Upkeep<O> {
 }
 
 /// Free memory outside caches, and what is left of the heap without it.
-fn free_and_live<O: Os>(below: &Below<'_, O>) -> (usize, usize) {
-    let (pages, in_spans) = (below.pages.stats(), below.central.free_in_spans());
+fn free_and_live<O: Os>(floors: &Floors<O>) -> (usize, usize) {
+    let (pages, in_spans) = (floors.pages.stats(), floors.central.free_in_spans());
     let in_memory = in_spans.saturating_sub(pages.released as usize);
     (pages.dirty_free as usize + in_memory, (pages.used as usize).saturating_sub(in_spans))
 }

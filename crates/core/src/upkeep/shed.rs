@@ -2,7 +2,7 @@
 //!
 //! After slow paths `shed` is called where the footprint passed a watermark; each tick moves the watermark.
 
-use super::{Below, Upkeep};
+use super::{Floors, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::ticks::Ticks;
 use crate::os::Os;
@@ -52,28 +52,28 @@ impl<O: Os> Upkeep<O> {
     /// is small against that of the growth; and in portions, so that no caller of malloc waits for all of it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn shed(&self, below: &Below<'_, O>) {
+    pub(crate) fn shed(&self, floors: &Floors<O>) {
         let under_way = &self.shedding.is_under_way;
         if under_way.load(Ordering::Relaxed) || under_way.swap(true, Ordering::Acquire) {
             return;
         }
-        let holding = self.holding_now(below);
+        let holding = self.holding_now(floors);
         // Memory that may be retained need not go, however plenty it is.
         let is_too_much = holding.is_plenty() && holding.unwanted() > holding.retained;
-        if !is_too_much || self.shed_portion(below, holding.retained.max(holding.wanted)) {
+        if !is_too_much || self.shed_portion(floors, holding.retained.max(holding.wanted)) {
             self.shedding.from.store(0, Ordering::Relaxed);
-            self.watch_growth(below, holding.live);
+            self.watch_growth(floors, holding.live);
         }
         under_way.store(false, Ordering::Release);
     }
 
     /// Gives back the idle pages of some spans, and some of the free memory beyond `kept` bytes; true when all
     /// spans had their turn and no such memory is left, or where the system takes none.
-    fn shed_portion(&self, below: &Below<'_, O>, kept: usize) -> bool {
-        let (in_spans, spans_are_done) = self.subrelease_next(below);
-        let dirty = below.pages.dirty_free_bytes();
+    fn shed_portion(&self, floors: &Floors<O>, kept: usize) -> bool {
+        let (in_spans, spans_are_done) = self.subrelease_next(floors);
+        let dirty = floors.pages.dirty_free_bytes();
         let released =
-            below.pages.release(below.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
+            floors.pages.release(&floors.os, kept.max(dirty.saturating_sub(BYTES_PER_PORTION)), Ticks(0));
         self.count_released(in_spans + released);
         self.shedding.note_shed(in_spans + released);
         let is_refused = released == 0 && dirty > kept;
@@ -81,12 +81,12 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Gives back the idle pages of the next spans in turn: the bytes, and whether all had their turn.
-    fn subrelease_next(&self, below: &Below<'_, O>) -> (usize, bool) {
-        let (spans, from) = (below.pages.span_count(), self.shedding.from.load(Ordering::Relaxed));
+    fn subrelease_next(&self, floors: &Floors<O>) -> (usize, bool) {
+        let (spans, from) = (floors.pages.span_count(), self.shedding.from.load(Ordering::Relaxed));
         let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
         let (mut in_spans, mut count) = (0, 0);
-        for id in below.pages.candidates_in(from..end) {
-            in_spans += below.central.subrelease(below.os, below.pages, id, Ticks(0));
+        for id in floors.pages.candidates_in(from..end) {
+            in_spans += floors.central.subrelease(&floors.os, &floors.pages, id, Ticks(0));
             count += 1;
             if count == SPANS_PER_PORTION {
                 end = id.0 + 1;
@@ -98,12 +98,12 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// The idle pages of some spans, one thread at a time; true where all had their turn, or another thread is at it.
-    pub(super) fn subrelease_portion(&self, below: &Below<'_, O>) -> (usize, bool) {
+    pub(super) fn subrelease_portion(&self, floors: &Floors<O>) -> (usize, bool) {
         let under_way = &self.shedding.is_under_way;
         if under_way.swap(true, Ordering::Acquire) {
             return (0, true);
         }
-        let (bytes, is_over) = self.subrelease_next(below);
+        let (bytes, is_over) = self.subrelease_next(floors);
         if is_over {
             self.shedding.from.store(0, Ordering::Relaxed);
         }
@@ -112,8 +112,8 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Has `shed` called when the heap has grown by a step from now.
-    pub(crate) fn watch_growth(&self, below: &Below<'_, O>, live: usize) {
+    pub(crate) fn watch_growth(&self, floors: &Floors<O>, live: usize) {
         let step = (live / GROWTH_PART).max(LEAST_GROWTH);
-        below.pages.limits.footprint.set(below.pages.footprint() + step);
+        floors.pages.limits.footprint.set(floors.pages.footprint() + step);
     }
 }

@@ -1,6 +1,6 @@
 //! The janitor's work in a tick, and when a tick is due.
 
-use super::{Below, Holding, Ticker, Upkeep};
+use super::{Floors, Holding, Ticker, Upkeep};
 use crate::base::fault::Misuse;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::ticks::{Tick, Ticks};
@@ -135,42 +135,42 @@ pub fn nanoseconds(options: &Options) -> u64 {
 impl<O: Os> Upkeep<O> {
     /// Does what is due after a slow path whose work is done, with no lock held.
     #[inline]
-    pub fn after_slow_path(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+    pub fn after_slow_path(&self, floors: &Floors<O>) -> Result<(), Misuse> {
         self.thread.ring();
         // With a thread for it nobody counts: a count that all CPUs write would cost more than what it is
         // for.
         if !self.thread.is_running() {
-            self.after_slow_path_alone(below)?;
+            self.after_slow_path_alone(floors)?;
         }
-        if below.pages.limits.is_passed() {
-            self.relieve_if_grown(below)?;
+        if floors.pages.limits.is_passed() {
+            self.relieve_if_grown(floors)?;
         }
-        if below.pages.limits.take_near_end() {
-            self.note_growth_to_end(below);
+        if floors.pages.limits.take_near_end() {
+            self.note_growth_to_end(floors);
         }
-        if below.pages.limits.footprint.is_passed() {
-            self.shed(below);
+        if floors.pages.limits.footprint.is_passed() {
+            self.shed(floors);
         }
-        below.pages.prefault(below.os);
+        floors.pages.prefault(&floors.os);
         Ok(())
     }
 
     /// The work of a janitor that is not there.
-    fn after_slow_path_alone(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
+    fn after_slow_path_alone(&self, floors: &Floors<O>) -> Result<(), Misuse> {
         let looks = self.schedule.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVENTS_PER_LOOK);
-        if looks || self.pace(below).is_some_and(|now| self.is_tick_due(now)) {
-            self.tick_if_due(below)?;
+        if looks || self.pace(floors).is_some_and(|now| self.is_tick_due(now)) {
+            self.tick_if_due(floors)?;
         }
-        if looks || below.pages.limits.free.is_passed() {
-            self.judge(below);
+        if looks || floors.pages.limits.free.is_passed() {
+            self.judge(floors);
         }
         Ok(())
     }
 
     /// For a request that came to the slow path without need: whether a tick is due. Cheap.
     #[inline]
-    pub fn look(&self, below: &Below<'_, O>) -> bool {
-        self.pace_request(below).is_some_and(|now| self.is_tick_due(now))
+    pub fn look(&self, floors: &Floors<O>) -> bool {
+        self.pace_request(floors).is_some_and(|now| self.is_tick_due(now))
     }
 
     fn is_tick_due(&self, now: u64) -> bool {
@@ -178,45 +178,45 @@ impl<O: Os> Upkeep<O> {
     }
 
     /// Does a tick if the last one was long enough ago: the janitor's work where it has no thread.
-    fn tick_if_due(&self, below: &Below<'_, O>) -> Result<(), Misuse> {
-        let (now, next) = (below.os.now(), &self.schedule.next);
+    fn tick_if_due(&self, floors: &Floors<O>) -> Result<(), Misuse> {
+        let (now, next) = (floors.os.now(), &self.schedule.next);
         let due = next.load(Ordering::Relaxed);
-        let after = now.saturating_add(nanoseconds(below.options));
+        let after = now.saturating_add(nanoseconds(&floors.options));
         if now >= due && next.compare_exchange(due, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            return self.tick(below, true, Ticker::Program);
+            return self.tick(floors, true, Ticker::Program);
         }
         Ok(())
     }
 
     /// One tick. `rung`: something happened since the last one.
-    pub fn tick(&self, below: &Below<'_, O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
+    pub fn tick(&self, floors: &Floors<O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
         if self.schedule.is_under_way.swap(true, Ordering::Acquire) {
             return Ok(());
         }
-        let outcome = self.tick_alone(below, rung, ticker);
+        let outcome = self.tick_alone(floors, rung, ticker);
         self.schedule.is_under_way.store(false, Ordering::Release);
         outcome
     }
 
-    fn tick_alone(&self, below: &Below<'_, O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
-        let round = self.begin_tick(below, rung);
+    fn tick_alone(&self, floors: &Floors<O>, rung: bool, ticker: Ticker) -> Result<(), Misuse> {
+        let round = self.begin_tick(floors, rung);
         let mut first = First { goes_on: ticker == Ticker::Aside, misuse: None };
-        let moved = self.empty_what_is_still(below, &round, &mut first)?;
-        let released = self.release_at_tick(below, &round);
+        let moved = self.empty_what_is_still(floors, &round, &mut first)?;
+        let released = self.release_at_tick(floors, &round);
         let shed = self.shedding.take_shed();
-        self.learn(below, &round, released + shed);
-        self.settle_waiting(below, round.now, released + shed, Ticks(QUIET_TICKS) * round.factor);
-        self.watch_growth(below, round.holding.live);
-        self.make_huge_pages(below);
+        self.learn(floors, &round, released + shed);
+        self.settle_waiting(floors, round.now, released + shed, Ticks(QUIET_TICKS) * round.factor);
+        self.watch_growth(floors, round.holding.live);
+        self.make_huge_pages(floors);
         if round.now.0.is_multiple_of(TICKS_PER_LOOK_OUTSIDE) && self.thread.may_open_files(ticker) {
             if round.now.0.is_multiple_of(TICKS_PER_LOOK_AT_CPUS) {
-                self.learn_cpus_at_tick(below);
+                self.learn_cpus_at_tick(floors);
             }
-            first.of(self.read_limits(below))?;
-            if below.os.is_under_pressure() {
-                first.of(self.relieve(below))?;
+            first.of(self.read_limits(floors))?;
+            if floors.os.is_under_pressure() {
+                first.of(self.relieve(floors))?;
             }
-            self.look_for_end(below);
+            self.look_for_end(floors);
         }
         match rung || moved {
             true => self.schedule.quiet.store(0, Ordering::Relaxed),
@@ -225,10 +225,10 @@ impl<O: Os> Upkeep<O> {
         first.misuse.map_or(Ok(()), Err)
     }
 
-    fn begin_tick(&self, below: &Below<'_, O>, rung: bool) -> Round {
-        let now = below.pages.clock.advance(Ticks(1));
+    fn begin_tick(&self, floors: &Floors<O>, rung: bool) -> Round {
+        let now = floors.pages.clock.advance(Ticks(1));
         self.schedule.count.fetch_add(1, Ordering::Relaxed);
-        let holding = self.holding_at_tick(below, rung);
+        let holding = self.holding_at_tick(floors, rung);
         let plenty = holding.is_plenty();
         let factor = if plenty { 1 } else { self.decay.factor() };
         Round { now, rung, holding, plenty, waits: rung && !plenty, factor }
@@ -237,37 +237,37 @@ impl<O: Os> Upkeep<O> {
     /// Brings back what nobody used in caches and transfer arrays. True where something in a cache has moved.
     fn empty_what_is_still(
         &self,
-        below: &Below<'_, O>,
+        floors: &Floors<O>,
         round: &Round,
         first: &mut First,
     ) -> Result<bool, Misuse> {
         let slab = STILL_TICKS * round.factor;
-        let anyhow = self.choose_condensing(below, round.now);
+        let anyhow = self.choose_condensing(floors, round.now);
         let still = Stillness { slab, class: if round.plenty { STILL_TICKS } else { round.delay() }, anyhow };
         let free_since = |ticks| round.free_since(ticks);
-        let look = first.of(below.cache.drain_still(below.of_cache(), still, free_since))?;
+        let look = first.of(floors.cache.drain_still(&floors.store, still, free_since))?;
         self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
-        first.of(self.keep_bound_at_tick(below))?;
-        first.of(below.large.audit(below.pages))?;
+        first.of(self.keep_bound_at_tick(floors))?;
+        first.of(floors.large.audit(&floors.pages))?;
         for class in SizeClass::all() {
             if anyhow >> class.index() & 1 != 0 {
-                first.of(below.central.drain(below.pages, class, usize::MAX))?;
+                first.of(floors.central.drain(&floors.pages, class, usize::MAX))?;
             }
-            first.of(below.central.trim(below.pages, class, round.free_since(Ticks(1))))?;
-            below.central.forget_array(below.os, class, slab);
+            first.of(floors.central.trim(&floors.pages, class, round.free_since(Ticks(1))))?;
+            floors.central.forget_array(&floors.os, class, slab);
         }
         Ok(look.moved)
     }
 
     /// Returns the bytes that went to the system.
-    fn release_at_tick(&self, below: &Below<'_, O>, round: &Round) -> usize {
-        let released = self.subrelease_spans(below, round.ticks_in_spans())
-            + below.pages.release(
-                below.os,
-                self.kept_bytes(below, round.holding, round.waits, round.factor),
+    fn release_at_tick(&self, floors: &Floors<O>, round: &Round) -> usize {
+        let released = self.subrelease_spans(floors, round.ticks_in_spans())
+            + floors.pages.release(
+                &floors.os,
+                self.kept_bytes(floors, round.holding, round.waits, round.factor),
                 Ticks(0),
             )
-            + below.pages.release(below.os, 0, round.delay());
+            + floors.pages.release(&floors.os, 0, round.delay());
         self.count_released(released);
         released
     }
@@ -286,24 +286,24 @@ impl<O: Os> Upkeep<O> {
         }
     }
 
-    fn learn(&self, below: &Below<'_, O>, round: &Round, released: usize) {
+    fn learn(&self, floors: &Floors<O>, round: &Round, released: usize) {
         let Round { now, rung, .. } = *round;
-        let came_back = below.pages.came_back(self.decay.too_soon_from(now));
-        let (work, released) = (below.cache.work(), released as u64);
+        let came_back = floors.pages.came_back(self.decay.too_soon_from(now));
+        let (work, released) = (floors.cache.work(), released as u64);
         self.decay.note(Seen { now, rung, work, released, came_back, delay: DELAY });
     }
 
     #[inline(never)]
-    fn make_huge_pages(&self, below: &Below<'_, O>) {
-        if !below.options.is_on(OptionId::huge_pages) || !below.pages.may_have_huge_pages() {
+    fn make_huge_pages(&self, floors: &Floors<O>) {
+        if !floors.options.is_on(OptionId::huge_pages) || !floors.pages.may_have_huge_pages() {
             return;
         }
-        let before = below.os.now();
+        let before = floors.os.now();
         if before < self.schedule.next_collapse.load(Ordering::Relaxed) {
             return;
         }
-        if below.pages.collapse_dense(below.os, COLLAPSES_PER_TICK, WARM_TICKS) > 0 {
-            let took = below.os.now() - before;
+        if floors.pages.collapse_dense(&floors.os, COLLAPSES_PER_TICK, WARM_TICKS) > 0 {
+            let took = floors.os.now() - before;
             self.schedule.huge_stall.fetch_add(took, Ordering::Relaxed);
             self.schedule.next_collapse.store(before + took * TIMES_UNTIL_NEXT_COLLAPSE, Ordering::Relaxed);
         }

@@ -4,7 +4,7 @@
 //! Here it is seen; `heap` writes them, outside of slow paths.
 
 use super::limits::{END_PERCENT, WATCHED_PERCENT, part};
-use super::{Below, Upkeep};
+use super::{Floors, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::options::OptionId;
 use crate::os::{MemoryGroup, Os, Wait};
@@ -149,64 +149,64 @@ impl Words {
 
 impl<O: Os> Upkeep<O> {
     /// Memory was refused: by the hard limit, or by the system, which is no reason.
-    pub fn note_refusal(&self, below: &Below<'_, O>) {
-        if below.pages.limits.take_refused() && below.options.get(OptionId::last_words) != 0 {
+    pub fn note_refusal(&self, floors: &Floors<O>) {
+        if floors.pages.limits.take_refused() && floors.options.get(OptionId::last_words) != 0 {
             self.words.note(REFUSED);
         }
     }
 
     /// The option was set: earlier words went to another path, or to none.
-    pub fn renew_words(&self, below: &Below<'_, O>) {
+    pub fn renew_words(&self, floors: &Floors<O>) {
         self.words.begin_anew();
-        self.set_limits(below, self.known_group(below));
+        self.set_limits(floors, self.known_group(floors));
     }
 
     /// Looks whether the end is near: by the cgroup as it is now, if this thread may open files.
-    pub(super) fn look_for_end(&self, below: &Below<'_, O>) {
-        let known = self.known_group(below).filter(|_| self.wants_words(below));
+    pub(super) fn look_for_end(&self, floors: &Floors<O>) {
+        let known = self.known_group(floors).filter(|_| self.wants_words(floors));
         let is_beyond = |percent| known.is_some_and(|group| group.in_use >= part(group.limit, percent));
         self.words.is_watched.store(is_beyond(WATCHED_PERCENT), Ordering::Relaxed);
         if !is_beyond(WATCHED_PERCENT) {
             return;
         }
         // Without what the group could give up: files that are cached end nobody.
-        let exact = if self.may_open_files() { below.os.memory_group(true).unwrap_or(None) } else { None };
+        let exact = if self.may_open_files() { floors.os.memory_group(true).unwrap_or(None) } else { None };
         match exact {
             Some(group) if group.in_use >= part(group.limit, END_PERCENT) => self.words.note(NEAR),
-            Some(group) if group.in_use + self.unwritten(below) < group.limit => (),
+            Some(group) if group.in_use + self.unwritten(floors) < group.limit => (),
             None if !is_beyond(END_PERCENT) => (),
             _ => self.words.note(AHEAD),
         }
     }
 
     /// The cgroup, as well as this thread may know it.
-    pub fn group_now(&self, below: &Below<'_, O>) -> Option<MemoryGroup> {
-        let read = if self.may_open_files() { below.os.memory_group(true) } else { Ok(None) };
-        read.unwrap_or(None).or_else(|| self.known_group(below))
+    pub fn group_now(&self, floors: &Floors<O>) -> Option<MemoryGroup> {
+        let read = if self.may_open_files() { floors.os.memory_group(true) } else { Ok(None) };
+        read.unwrap_or(None).or_else(|| self.known_group(floors))
     }
 
     /// Bytes that the heap has taken since limits were read, and nobody has written yet.
-    fn unwritten(&self, below: &Below<'_, O>) -> usize {
-        let own = below.os.own_memory();
-        own.map_or(0, |own| self.own_footprint(below).saturating_sub(own))
+    fn unwritten(&self, floors: &Floors<O>) -> usize {
+        let own = floors.os.own_memory();
+        own.map_or(0, |own| self.own_footprint(floors).saturating_sub(own))
     }
 
     /// The heap grew to where its cgroup is watched.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_growth_to_end(&self, below: &Below<'_, O>) {
-        let limit = self.known_group(below).map_or(0, |group| group.limit);
-        if limit == 0 || !self.wants_words(below) {
-            return below.pages.limits.set_end(None);
+    pub(super) fn note_growth_to_end(&self, floors: &Floors<O>) {
+        let limit = self.known_group(floors).map_or(0, |group| group.limit);
+        if limit == 0 || !self.wants_words(floors) {
+            return floors.pages.limits.set_end(None);
         }
-        below.pages.limits.set_end(Some(below.pages.footprint() + limit / LOOKS_IN_LIMIT));
+        floors.pages.limits.set_end(Some(floors.pages.footprint() + limit / LOOKS_IN_LIMIT));
         self.words.note(LOOK);
     }
 
     /// For who sees to what is due: looks, if that was asked for.
-    pub fn look_if_asked(&self, below: &Below<'_, O>) {
+    pub fn look_if_asked(&self, floors: &Floors<O>) {
         if self.words.due.load(Ordering::Acquire) & LOOK != 0 {
-            self.look_for_end(below);
+            self.look_for_end(floors);
         }
     }
 }

@@ -21,7 +21,7 @@ thread_local! {
 fn look(request: Request) {
     if request == Request::Fence {
         // SAFETY: set below by this thread, in a test that outlives its calls.
-        let Whole { os, cache, .. } = unsafe { &*LOOKED_AT.get() };
+        let Whole { store: Store { os, .. }, cache } = unsafe { &*LOOKED_AT.get() };
         // As a thread would that comes to a virtual CPU of which nobody has a slab.
         let slot = cache.slots.load(Ordering::Relaxed) - 1;
         cache.make(os, slot);
@@ -69,11 +69,11 @@ fn cached(whole: &Whole<Fake>) -> u64 {
 fn a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen() {
     let Some((whole, blocks)) = filled() else { return };
     let fence = |blocks| Seen { blocks, in_reach: 0 };
-    assert_eq!(whole.cache.drain(whole.below()), Ok(true));
+    assert_eq!(whole.cache.drain(&whole.store), Ok(true));
     assert_eq!((FENCES.take(), cached(&whole)), (vec![fence(blocks)], 0), "one fence for all slabs");
     let blocks = fill(&whole);
     let now = Stillness { slab: Ticks(0), class: Ticks(0), anyhow: 0 };
-    assert!(!whole.cache.drain_still(whole.below(), now, |_| Tick(7)).unwrap().refused);
+    assert!(!whole.cache.drain_still(&whole.store, now, |_| Tick(7)).unwrap().refused);
     assert_eq!((FENCES.take(), cached(&whole)), (vec![fence(blocks)], 0));
 }
 
@@ -81,7 +81,7 @@ fn a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen() {
 fn where_the_fence_is_refused_slabs_of_virtual_cpus_stay_full_and_in_use() {
     let Some((whole, blocks)) = filled() else { return };
     whole.os.refuse_after(Request::Fence, 0);
-    assert_eq!(whole.cache.drain(whole.below()), Ok(false));
+    assert_eq!(whole.cache.drain(&whole.store), Ok(false));
     assert_eq!((FENCES.take().len(), cached(&whole)), (1, blocks));
     whole.cache.each_made(|slot, slab| assert_eq!(whole.cache.in_use(slot).load(Ordering::Relaxed), slab.0));
 }
@@ -90,7 +90,7 @@ fn where_the_fence_is_refused_slabs_of_virtual_cpus_stay_full_and_in_use() {
 #[test]
 fn who_needs_a_slab_while_others_are_emptied_does_not_wait_and_has_it_afterwards() {
     let Some((whole, _)) = filled() else { return };
-    assert_eq!(whole.cache.drain(whole.below()), Ok(true));
+    assert_eq!(whole.cache.drain(&whole.store), Ok(true));
     assert_eq!(FENCES.take().len(), 1, "somebody needed one meanwhile");
     let slot = whole.cache.slots.load(Ordering::Relaxed) - 1;
     whole.cache.make(&whole.os, slot);

@@ -124,7 +124,7 @@ impl<O: Os> Heap<O> {
                 put_str(sink, "\n");
             }
         };
-        let group = self.upkeep.group_now(&self.below_upkeep());
+        let group = self.upkeep.group_now(&self.floors);
         put("process, own memory: ", self.os.own_memory());
         put("control group, in use: ", group.map(|group| group.in_use));
         put("control group, limit: ", group.map(|group| group.limit));

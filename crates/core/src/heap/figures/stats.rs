@@ -125,7 +125,7 @@ impl<O: Os> Heap<O> {
             return stats;
         }
         // The caller is to see the bound that will hold, not the one before there was use for more.
-        self.upkeep.settle_bound(&self.below_upkeep());
+        self.upkeep.settle_bound(&self.floors);
         let (cache, pages, budget) = (self.cache.stats(), self.pages.stats(), &self.central.budget);
         let quarantined = self.quarantined.large();
         stats.large_blocks = pages.large.blocks.saturating_sub(quarantined.blocks);

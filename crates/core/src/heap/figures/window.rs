@@ -112,9 +112,9 @@ impl<O: Os> Heap<O> {
             .constant("heap.state_ready", READY as usize)
             .many("class.requested_bytes", 8, requested + offset_of!(Requested, bytes), each)
             .many("class.requests", 8, requested + offset_of!(Requested, count), each);
-        let list = Pages::<O>::places(list, offset_of!(Self, engine.pages));
-        let list = Central::<O>::places(list, offset_of!(Self, engine.central));
-        let list = Cache::<O>::places(list, offset_of!(Self, engine.cache));
+        let list = Pages::<O>::places(list, offset_of!(Self, engine.floors.store.pages));
+        let list = Central::<O>::places(list, offset_of!(Self, engine.floors.store.central));
+        let list = Cache::<O>::places(list, offset_of!(Self, engine.floors.cache));
         let list = Upkeep::<O>::places(list, offset_of!(Self, engine.upkeep));
         let list = Guards::<O>::places(list, offset_of!(Self, engine.sources.guards));
         let list = Profile::<O>::places(list, offset_of!(Self, profile));
@@ -122,7 +122,7 @@ impl<O: Os> Heap<O> {
         let list = Mailbox::places(list, offset_of!(Self, mailbox));
         let list = Recording::places(list, offset_of!(Self, recording));
         let list = Quarantined::places(list, offset_of!(Self, quarantined));
-        Options::places(list, offset_of!(Self, engine.options))
+        Options::places(list, offset_of!(Self, engine.floors.options))
     };
 }
 

@@ -24,7 +24,7 @@ fn a_bound_that_was_asked_for_stays_whatever_cpus_there_are() {
     let heap = heap();
     heap.setup();
     heap.options.set(b"cache_limit", b"5M", Origin::Api).unwrap();
-    heap.upkeep.change_bound(&heap.below_upkeep()).unwrap();
+    heap.upkeep.change_bound(&heap.floors).unwrap();
     heap.os().usable_cpus.store(8, Relaxed);
     quiet_ticks(&heap, TICKS);
     assert_eq!(heap.central.budget.limit(), 5 << 20);

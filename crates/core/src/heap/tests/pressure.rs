@@ -130,7 +130,7 @@ fn over_the_soft_limit_the_program_is_told_at_each_step_of_growth_and_anew_after
         let before = STEPS.load(Relaxed);
         free(&heap, blocks.split_off(blocks.len() - freed));
         // Freed memory is still in memory until it is given back.
-        heap.upkeep.release_idle(&heap.below_upkeep());
+        heap.upkeep.release_idle(&heap.floors);
         blocks.extend((0..count).map(|_| heap.allocate(MIB / 2)));
         STEPS.load(Relaxed) - before
     };
@@ -178,7 +178,7 @@ fn page_cache_of_the_group_is_not_what_others_hold() {
     heap.os().group_in_use.store(100 * MIB, Relaxed);
     let limit = |cache: usize| {
         heap.os().group_cache.store(cache, Relaxed);
-        heap.upkeep.read_limits(&heap.below_upkeep()).unwrap();
+        heap.upkeep.read_limits(&heap.floors).unwrap();
         heap.stats().memory_limit / MIB as u64
     };
     assert_eq!(limit(0), 50);
@@ -201,7 +201,7 @@ fn blocks_that_nobody_has_written_do_not_pass_the_soft_limit() {
     assert_eq!((given_back(), UNTOUCHED.load(Relaxed)), (before, 0), "half of it is not in memory");
     let told_with = |in_memory: usize| {
         heap.os().own_memory.store(in_memory, Relaxed);
-        heap.upkeep.read_limits(&heap.below_upkeep()).unwrap();
+        heap.upkeep.read_limits(&heap.floors).unwrap();
         heap.call_back_if_due();
         UNTOUCHED.load(Relaxed)
     };
@@ -364,7 +364,7 @@ fn what_relief_gives_back_is_counted_in_spans_and_beside_them() {
     go.extend(fill(&heap, 3, MIB));
     free(&heap, go);
     let before = heap.pages.footprint();
-    let given = heap.upkeep.relieve(&heap.below_upkeep()).unwrap();
+    let given = heap.upkeep.relieve(&heap.floors).unwrap();
     assert_eq!((heap.pages.footprint() + given, heap.stats().given_back), (before, given as u64));
     assert!(heap.stats().released > MIB as u64 && given > 4 * MIB);
     free(&heap, stay);
@@ -397,7 +397,7 @@ fn a_limit_that_falls_to_what_is_held_is_not_passed() {
     fill(&heap, 8, MIB);
     let told_at = |limit: usize| {
         heap.set_option(b"memory_limit", limit.to_string().as_bytes()).unwrap();
-        heap.upkeep.read_limits(&heap.below_upkeep()).unwrap();
+        heap.upkeep.read_limits(&heap.floors).unwrap();
         heap.call_back_if_due();
         READ.load(Relaxed)
     };

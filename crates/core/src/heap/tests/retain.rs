@@ -146,12 +146,12 @@ fn how_much_may_be_free_follows_from_what_lives_and_what_swings() {
     let heap = heap();
     let blocks = fill(&heap, 64, MIB);
     heap.tick(true);
-    let holding = heap.upkeep.holding_now(&heap.below_upkeep());
+    let holding = heap.upkeep.holding_now(&heap.floors);
     assert!((64 * MIB..66 * MIB).contains(&holding.live), "{}", holding.live);
     assert_eq!((holding.most, holding.wanted), (holding.live / 2 + 16 * MIB, 0));
     assert_eq!(holding.retained, holding.live / 100 * 25);
     free(&heap, blocks);
-    let holding = heap.upkeep.holding_now(&heap.below_upkeep());
+    let holding = heap.upkeep.holding_now(&heap.floors);
     assert!((64 * MIB..66 * MIB).contains(&holding.free), "{}", holding.free);
     assert_eq!((holding.wanted, holding.retained), (128 * MIB, 8 * MIB));
     assert!(!holding.is_plenty(), "large blocks may want it again");

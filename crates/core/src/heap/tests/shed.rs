@@ -37,7 +37,7 @@ fn with_free_runs() -> Box<Heap<Fake>> {
 /// Sheds a portion; returns the bytes that it gave back.
 fn portion(heap: &Heap<Fake>) -> usize {
     let before = heap.stats().given_back;
-    heap.upkeep.shed(&heap.below_upkeep());
+    heap.upkeep.shed(&heap.floors);
     (heap.stats().given_back - before) as usize
 }
 
@@ -67,7 +67,7 @@ fn where_the_system_takes_nothing_a_growing_heap_asks_once_a_step() {
 #[test]
 fn idle_pages_go_in_portions_until_no_more_is_plenty() {
     let heap = sparse(64);
-    let free = |heap: &Heap<Fake>| heap.upkeep.holding_now(&heap.below_upkeep()).free;
+    let free = |heap: &Heap<Fake>| heap.upkeep.holding_now(&heap.floors).free;
     let most_at_once = SPANS_PER_PORTION as usize * (64 << 10) + BYTES_PER_PORTION;
     let portions: Vec<usize> = (0..40).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
     assert!(portions.iter().all(|bytes| *bytes <= most_at_once), "{portions:?}");
@@ -87,7 +87,7 @@ fn free_runs_go_in_portions_too() {
     heap.os.grant(Request::Release);
     let portions: Vec<usize> = (0..100).map(|_| portion(&heap)).take_while(|bytes| *bytes > 0).collect();
     assert!(portions.iter().all(|bytes| *bytes <= 2 * BYTES_PER_PORTION), "{portions:?}");
-    let holding = heap.upkeep.holding_now(&heap.below_upkeep());
+    let holding = heap.upkeep.holding_now(&heap.floors);
     assert!(holding.free <= holding.most && holding.free + 2 * BYTES_PER_PORTION > holding.most);
 }
 
@@ -106,7 +106,7 @@ fn it_is_looked_at_again_when_the_heap_has_grown_by_a_step() {
     // Somebody is at it, so what is due stays due.
     heap.upkeep.shedding.is_under_way.store(true, Ordering::Relaxed);
     let is_due = |bytes: usize| {
-        heap.upkeep.watch_growth(&heap.below_upkeep(), bytes);
+        heap.upkeep.watch_growth(&heap.floors, bytes);
         let start = heap.pages.footprint();
         let grown = || heap.pages.footprint() - start;
         while !heap.pages.limits.footprint.is_passed() {
@@ -128,13 +128,13 @@ fn once_it_has_begun_it_goes_on_until_no_more_is_plenty() {
         fill(&heap, 1, 2 * MIB);
     }
     heap.upkeep.shedding.is_under_way.store(false, Ordering::Relaxed);
-    assert!(heap.upkeep.holding_now(&heap.below_upkeep()).free > 64 * MIB);
+    assert!(heap.upkeep.holding_now(&heap.floors).free > 64 * MIB);
     for _ in 0..1000 {
         if heap.pages.limits.footprint.is_passed() {
-            heap.upkeep.shed(&heap.below_upkeep());
+            heap.upkeep.shed(&heap.floors);
         }
     }
-    let holding = heap.upkeep.holding_now(&heap.below_upkeep());
+    let holding = heap.upkeep.holding_now(&heap.floors);
     assert!(holding.free <= holding.most, "{} of {} bytes", holding.free, holding.most);
 }
 

@@ -255,9 +255,9 @@ fn a_handler_inside_the_heap_leaves_it_to_the_thread_that_it_interrupted() {
     heap.set_option(b"hard_limit", b"16M").unwrap();
     come_by(&heap);
     let entry = heap.enter_for_test();
-    let below = heap.below_upkeep();
+    let below = &heap.floors;
     assert!(heap.large.allocate(&heap.os, &heap.pages, 32 * MIB, 16).is_none());
-    heap.upkeep.note_refusal(&below);
+    heap.upkeep.note_refusal(below);
     come_by(&heap);
     assert_eq!(taken(&file), "");
     drop(entry);
