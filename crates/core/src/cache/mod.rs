@@ -6,7 +6,6 @@
 
 mod adapt;
 mod admission;
-mod current;
 mod drain;
 #[cfg(target_arch = "x86_64")]
 mod fast_path;
@@ -21,16 +20,14 @@ mod slab;
 mod slab_cache;
 mod start;
 mod tables;
-mod turn;
-mod window;
 
 pub use drain::{Look, Stillness};
 pub use figures::CacheStats;
+pub use figures::array_bases;
 pub use sampling::Sampling;
 pub use sequence::Front;
+pub use sequence::{NOT_EXCHANGED, Turn};
 pub use slab::most_cached;
-pub use turn::{NOT_EXCHANGED, Turn};
-pub use window::array_bases;
 
 use crate::base::locks::Freezer;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! The tables of slabs, and which slab is this thread's.
 
-use super::current::Current;
 use super::locked::Locked;
 use super::slab::{MAPPED, SLAB_BYTES, SLAB_HEAD_BYTES, Slab, USED};
+use super::slab_cache::Current;
 use super::slab_cache::SlabCache;
 use super::{Cache, FrontReason};
 use crate::base::locks as lock;

@@ -14,22 +14,23 @@ mod places;
 mod transfer;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
-mod window;
-
+#[cfg(any(test, feature = "fake-os"))]
+use crate::os::AnyLock;
 pub use budget::Budget;
 pub use lists::locate;
 
 use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Misuse};
+use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::{Tick, Ticks};
 use crate::class::{SizeClass, TABLE_LEN};
-#[cfg(any(test, feature = "fake-os"))]
-use crate::os::AnyLock;
 use crate::os::{Guard, MOST_DOMAINS, Mutex, Os, Purpose};
 use crate::pages::{Pages, SpanId, is_idle};
 use arrays::{Array, Domains};
+use core::mem::offset_of;
 use lists::SpanLists;
+use transfer::Transfer;
 
 /// Blocks that leave an array in one go when it is emptied.
 const DRAIN_BATCH: usize = 64;
@@ -275,6 +276,34 @@ impl<O: Os> Central<O> {
             // It is counted under the locks of the classes.
             pages.recount_released();
         }
+    }
+}
+
+/// The places of its numbers, for readers outside the process (docs/design/window.md).
+impl<O: Os> Central<O> {
+    /// Adds the places of a middle that lies so far in the heap.
+    pub(crate) const fn places(list: Places, at: usize) -> Places {
+        let each = (size_of::<Class<O>>(), TABLE_LEN);
+        let first = at + offset_of!(Self, classes);
+        let (array, spans) = (first + offset_of!(Class<O>, array), first + offset_of!(Class<O>, spans));
+        let (cached, transfer) = (offset_of!(Array<O>, cached), offset_of!(Array<O>, transfer));
+        let rows = at + offset_of!(Self, domains) + offset_of!(Domains, rows);
+        let of_spans = spans + Mutex::<SpanLists, O>::VALUE;
+        let budget = at + offset_of!(Self, budget);
+        list.many("class.transfer", 4, array + cached, each)
+            .many("class.transfer_lock", 4, array + transfer + Mutex::<Transfer, O>::STATE, each)
+            .many("class.free", 8, of_spans + offset_of!(SpanLists, free_blocks), each)
+            .many("class.spans", 8, of_spans + offset_of!(SpanLists, spans), each)
+            .many("class.spans_lock", 4, spans + Mutex::<SpanLists, O>::STATE, each)
+            .one("transfer.arrays", 8, at + offset_of!(Self, arrays))
+            .constant("transfer.arrays_bytes", places::ALL_BYTES)
+            .many("transfer.rows", 8, rows, (size_of::<usize>(), MOST_DOMAINS))
+            .constant("transfer.row_bytes", Domains::row_bytes::<O>())
+            .constant("transfer.row_stride", size_of::<Array<O>>())
+            .constant("transfer.row_cached", cached)
+            .one("budget.limit", 8, budget + offset_of!(Budget, limit))
+            .one("budget.taken", 8, budget + offset_of!(Budget, taken))
+            .one("budget.most_taken", 8, budget + offset_of!(Budget, most_taken))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::frame::{self, FRONT};
 use super::states::State;
 use super::{Hardened, Live};
-use crate::base::fault::{Fault, Maker, Misuse};
+use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::base::sync::Ordering;
 use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
 use crate::options::OptionId;
@@ -186,5 +186,24 @@ pub(super) fn place_of(user: usize, class: SizeClass, state: State) -> usize {
     match state {
         State::LiveBehind => user + class.block_bytes() - FRONT,
         _ => user - FRONT,
+    }
+}
+
+impl<O: Os> Hardened<O> {
+    /// `Blocks::explain`.
+    pub(super) fn meaning_of(&self, address: usize, access: Access) -> Option<Misuse> {
+        if self.heap.sources.empties.owns(address) {
+            return Some(self.heap.sources.empties.meaning_of(address, access));
+        }
+        if access == Access::Execute {
+            let is_ours = self.offset_of(address) < self.heap.pages.mapped_bytes();
+            let block = self.around(address, self.heap.pages.class_of(address));
+            return is_ours.then(|| Misuse { block, ..Misuse::at(Fault::Jump, address) });
+        }
+        let Some(live) = self.live_in_run(address)? else {
+            return Some(Misuse::at(Fault::UseAfterFree, address));
+        };
+        let fault = if address < live.user { Fault::BeforeStart(access) } else { Fault::PastEnd(access) };
+        Some(Misuse { address, ..self.about(fault, &live) })
     }
 }

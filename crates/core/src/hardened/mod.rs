@@ -10,7 +10,6 @@ mod allocate;
 mod blocks;
 mod budget;
 mod copies;
-mod explain;
 mod fast;
 mod frame;
 mod guarded;

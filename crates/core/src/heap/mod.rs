@@ -18,7 +18,6 @@ mod resize;
 mod sample;
 mod sampling;
 mod settings;
-mod short;
 mod sizes;
 mod slow_path;
 mod start;

@@ -6,11 +6,12 @@
 
 mod path;
 mod value;
-
 pub use path::PATH_BYTES;
 pub use value::{AUTO, BadValue, Kind, encode_percent, percent_of};
 
+use crate::base::place::{Places, Within};
 use crate::base::text::{self, Sink};
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// The description of an option, known without asking a running heap.
@@ -367,9 +368,27 @@ pub const TOOL_VARIABLES: [&str; 4] = ["VCM_CONFIG", "VCM_RUN_PROOF", "VCM_LIBRA
 
 mod file;
 mod foreign;
-mod window;
 pub use file::{FILE_ROOM, NAME_BYTES, Setting, each_setting, part_to_read};
 pub use foreign::{FOREIGN, Foreign, set_by};
+
+/// The places of the values, for readers outside the process (docs/design/window.md).
+impl Options {
+    /// Adds each option's value and origin, and the texts of paths, of options that lie so far in the heap.
+    pub(crate) const fn places(mut list: Places, at: usize) -> Places {
+        let (values, origins) = (at + offset_of!(Self, values), at + offset_of!(Self, origins));
+        let mut index = 0;
+        while index < OPTION_COUNT {
+            let name = SPECS[index].name;
+            list = list.put("option.", name, Within::Heap, 8, values + 8 * index, (0, 1));
+            list = list.put("origin.", name, Within::Heap, 1, origins + index, (0, 1));
+            if matches!(SPECS[index].kind, Kind::Path) {
+                list = path::Paths::places(list, name, at + offset_of!(Self, paths));
+            }
+            index += 1;
+        }
+        list
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,6 @@
 
 mod arena;
 mod places;
-mod repair;
-mod wide;
 
 use super::Source;
 use super::slot::{LIVE, Slot};

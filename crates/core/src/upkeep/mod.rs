@@ -18,7 +18,6 @@ mod retain;
 mod shed;
 mod thread;
 mod tick;
-mod window;
 mod words;
 
 pub use callback::Callback;
@@ -30,6 +29,7 @@ pub use tick::nanoseconds;
 pub use words::{AHEAD, NEAR, REFUSED, Words};
 
 use crate::base::locks::Relieving;
+use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::ticks::Tick;
 use crate::cache::Cache;
@@ -39,6 +39,7 @@ use crate::options::Options;
 use crate::os::{Mutex, Os};
 use alone::Alone;
 use condense::Condensing;
+use core::mem::offset_of;
 use core::ops::Deref;
 use decay::Decay;
 use limits::Group;
@@ -156,5 +157,19 @@ impl<O: Os> Upkeep<O> {
 
     fn count_released(&self, bytes: usize) {
         self.given_back.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// The places of its numbers, for readers outside the process (docs/design/window.md).
+impl<O: Os> Upkeep<O> {
+    /// Adds the places of an upkeep that lies so far in the heap.
+    pub(crate) const fn places(list: Places, at: usize) -> Places {
+        let schedule = at + offset_of!(Self, schedule);
+        let list = Thread::<O>::places(list, at + offset_of!(Self, thread));
+        list.one("upkeep.waits", 1, at + offset_of!(Self, alone) + Alone::WAITS)
+            .one("upkeep.ticks", 8, schedule + offset_of!(Schedule, count))
+            .one("upkeep.huge_stall", 8, schedule + offset_of!(Schedule, huge_stall))
+            .one("upkeep.fences_refused", 8, at + offset_of!(Self, fences_refused))
+            .one("upkeep.given_back", 8, at + offset_of!(Self, given_back))
     }
 }

@@ -11,8 +11,8 @@
 
 #![expect(named_asm_labels, reason = "each is a number: see `label`")]
 
-use super::super::turn::{NOT_EXCHANGED, Turn};
 use super::{Front, label};
+use super::{NOT_EXCHANGED, Turn};
 use crate::base::sync::Ordering;
 use crate::cache::slab::{Slab, Word};
 use crate::class::SizeClass;

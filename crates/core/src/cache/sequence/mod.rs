@@ -19,11 +19,11 @@
 mod aarch64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
+#[cfg(target_arch = "x86_64")]
+use core::mem::offset_of;
 
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::class::{LARGEST_BYTES, SizeClass, TABLED_BYTES};
-#[cfg(target_arch = "x86_64")]
-use core::mem::offset_of;
 
 /// The words that the sequences need. Zeroed means "no sequences": every operation fails.
 pub struct Front {
@@ -166,3 +166,14 @@ impl Front {
 #[cold]
 #[inline(always)]
 fn cold() {}
+
+/// The answer of `Front::exchange` if it did nothing: no address of a block.
+pub const NOT_EXCHANGED: usize = 1;
+
+/// The word that counts exchanges: its place in its shard, its value, and its next one.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    pub at: usize,
+    pub now: usize,
+    pub next: usize,
+}

@@ -1,12 +1,13 @@
 //! Address space and pages.
 
-use super::super::{FreeRange, MapRefusal};
+use super::super::{FreeRange, MapRefusal, Moved};
+use super::thread::error_number;
 use crate::base::round_up;
 use core::ffi::CStr;
 use core::ptr;
 use libc::{
     MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, PROT_NONE, PROT_READ,
-    PROT_WRITE,
+    PROT_WRITE, c_void,
 };
 
 /// The addresses of heaps: behind the shadow memory of sanitizers, SPDK's windows (from 0x2000_0000_0000 up) and what
@@ -196,6 +197,36 @@ pub(super) fn residency(address: usize, pages: &mut [u8]) -> bool {
     let length = pages.len() * page_bytes();
     // SAFETY: there is one byte for each page asked for.
     unsafe { libc::mincore(ptr::without_provenance_mut(address), length, pages.as_mut_ptr()) == 0 }
+}
+
+pub(super) fn move_pages(from: usize, to: usize, bytes: usize) -> Moved {
+    if !(from | to | bytes).is_multiple_of(page_bytes().max(1)) {
+        return Moved::Nothing;
+    }
+    if !is_one_mapping(from, bytes) {
+        return Moved::Several;
+    }
+    let (old, new) = (ptr::without_provenance_mut(from), ptr::without_provenance_mut::<c_void>(to));
+    // SAFETY: both ranges are the caller's; DONTUNMAP keeps the old one mapped, so nobody can slip in there.
+    if unsafe { libc::mremap(old, bytes, bytes, MOVE_FLAGS, new) == new } {
+        return Moved::All;
+    }
+    // The mapping at the target may be gone. Then all of it is: it is unmapped in one piece.
+    match map_at(to, bytes) {
+        Ok(()) | Err(MapRefusal::Taken) => Moved::Nothing,
+        Err(MapRefusal::Exhausted) => Moved::Hole,
+    }
+}
+
+/// Asks for so much more that it cannot be granted: the range would reach over the program's arguments, which lie above
+/// all that is ours. The kernel refuses a range that is not one mapping first, and for another reason.
+fn is_one_mapping(from: usize, bytes: usize) -> bool {
+    // SAFETY: getauxval only reads the auxiliary vector.
+    let above = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize & !(page_bytes() - 1);
+    let Some(longer) = above.checked_sub(from).filter(|longer| *longer > bytes) else { return false };
+    // SAFETY: the range is the caller's, and without leave to move it stays as it is.
+    let answer = unsafe { libc::mremap(ptr::without_provenance_mut(from), bytes, longer + page_bytes(), 0) };
+    answer == libc::MAP_FAILED && matches!(error_number(), libc::ENOMEM | libc::EAGAIN)
 }
 
 #[cfg(test)]

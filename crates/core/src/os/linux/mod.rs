@@ -13,7 +13,6 @@ mod huge;
 mod kernel;
 mod lending;
 mod memory;
-mod moves;
 mod process;
 mod registration;
 mod sequences;

@@ -7,7 +7,7 @@ use super::super::{
 use super::allowed::Ask;
 #[cfg(target_arch = "aarch64")]
 use super::kernel;
-use super::{Linux, background, cgroup, chance, cpus, files, huge, memory, moves, process, stack, thread};
+use super::{Linux, background, cgroup, chance, cpus, files, huge, memory, process, stack, thread};
 use super::{lending, registration, sequences};
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::text::Sink;
@@ -171,7 +171,7 @@ impl Os for Linux {
     }
 
     fn move_pages(&self, from: usize, to: usize, bytes: usize) -> Moved {
-        if self.may(Ask::Move) { moves::move_pages(from, to, bytes) } else { Moved::Nothing }
+        if self.may(Ask::Move) { memory::move_pages(from, to, bytes) } else { Moved::Nothing }
     }
 
     fn residency(&self, address: usize, pages: &mut [u8]) -> bool {
