@@ -23,6 +23,12 @@ const WAITER: u32 = 4;
 const LOOKS: u32 = 48;
 #[cfg(loom)]
 const LOOKS: u32 = 0;
+/// A thread that was woken looks longer before it sleeps again: meanwhile nobody else is woken, and no unlock is a system
+/// call. One thread at a time is woken for a mutex.
+#[cfg(not(loom))]
+const LOOKS_WHEN_WOKEN: u32 = 256;
+#[cfg(loom)]
+const LOOKS_WHEN_WOKEN: u32 = 1;
 
 /// How a thread waits for a word to change.
 pub trait Wait {
@@ -164,6 +170,9 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
             let state = self.state.fetch_and(!WOKEN, Ordering::Relaxed) & !WOKEN;
             if state & HELD != 0 {
                 W::wait(&self.wakes, ticket);
+                if self.take_when_woken() {
+                    return;
+                }
             } else if self
                 .state
                 .compare_exchange(state, (state | HELD) - WAITER, Ordering::Acquire, Ordering::Relaxed)
@@ -172,6 +181,29 @@ impl<T: Ranked, W: Wait> Mutex<T, W> {
                 return self.holder.store(W::mark(), Ordering::Relaxed);
             }
         }
+    }
+
+    /// For a waiter that was woken, and looks for a while before it sleeps again.
+    fn take_when_woken(&self) -> bool {
+        for _ in 0..LOOKS_WHEN_WOKEN {
+            let state = self.state.load(Ordering::Relaxed);
+            if state & HELD != 0 {
+                pause();
+            } else if self
+                .state
+                .compare_exchange(
+                    state,
+                    ((state | HELD) & !WOKEN) - WAITER,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+            {
+                self.holder.store(W::mark(), Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 //! The heap's own limits on what it holds in memory.
 
-use super::Pages;
+use super::{Pages, State};
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::ticks::Ticks;
-use crate::os::Os;
+use crate::os::{Guard, Os};
 
 const NONE: usize = usize::MAX;
 
@@ -73,6 +73,12 @@ impl Limits {
         self.hard.store(hard.unwrap_or(NONE), Ordering::Relaxed);
     }
 
+    /// The soft one, the hard one, and that from which on the end is looked for.
+    #[inline]
+    fn all(&self) -> [usize; 3] {
+        [&self.soft, &self.hard, &self.end].map(|limit| limit.load(Ordering::Relaxed))
+    }
+
     pub fn soft(&self) -> Option<usize> {
         Some(self.soft.load(Ordering::Relaxed)).filter(|limit| *limit != NONE)
     }
@@ -108,11 +114,17 @@ impl Limits {
 }
 
 impl<O: Os> Pages<O> {
+    /// Whether with `more` bytes in use the heap would be past one of its limits: then `fits_limits` says what comes of it.
+    #[inline]
+    pub(super) fn comes_to_a_limit(&self, state: &Guard<'_, State, O>, more: usize) -> bool {
+        let [soft, hard, end] = self.limits.all();
+        self.footprint_of(state).saturating_add(more) > soft.min(hard).min(end)
+    }
+
     /// Tells whether `more` bytes may come into use; gives free memory back first where the hard limit would be
     /// passed. That the soft one would be is only noted: the heap is relieved by steps, not at each call.
     pub(super) fn fits_limits(&self, os: &O, more: usize) -> bool {
-        let [soft, hard, end] = [&self.limits.soft, &self.limits.hard, &self.limits.end]
-            .map(|limit| limit.load(Ordering::Relaxed));
+        let [soft, hard, end] = self.limits.all();
         let least = soft.min(hard).min(end);
         if least == NONE || !self.would_pass(least, more) {
             return true;

@@ -24,7 +24,7 @@ impl<O: Os> Pages<O> {
     fn open(&self, os: &O, class: SizeClass, place: Place, requested: usize) -> Option<(SpanId, bool)> {
         let units = place.units;
         let bytes = units as usize * UNIT_BYTES;
-        if bytes > self.range_bytes() || !self.fits_limits(os, bytes) {
+        if bytes > self.range_bytes() {
             return None;
         }
         let mut state = match self.state.lock_soon() {
@@ -35,6 +35,14 @@ impl<O: Os> Pages<O> {
             },
         };
         self.settle(&mut state);
+        // With the lock in hand: to take it for this look alone would be every third time that it is taken.
+        if self.comes_to_a_limit(&state, bytes) {
+            drop(state);
+            if !self.fits_limits(os, bytes) {
+                return None;
+            }
+            state = self.lock();
+        }
         if !self.is_allowed(&state, units) {
             return None;
         }

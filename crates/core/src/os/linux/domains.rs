@@ -9,8 +9,8 @@ use core::ffi::CStr;
 
 /// CPUs beyond are taken for neighbours of the first one.
 const MOST_CPUS: usize = 2048;
-/// CPUs of a domain, at most.
-const MOST_TOGETHER: usize = 16;
+/// CPUs of a domain, at most: the array of a class is full with the hand-off of 8. More where there would be too many domains.
+const MOST_TOGETHER: usize = 4;
 /// Domains beyond share the numbers.
 pub const MOST_DOMAINS: usize = 32;
 const LONGEST_LIST: usize = 1024;
@@ -65,6 +65,8 @@ impl Domains {
         list_of(c"/sys/devices/system/cpu/online", &mut |first, last| {
             mark(&mut online, first, last.saturating_add(1))
         });
+        let cpus = online.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+        let together = cpus.div_ceil(MOST_DOMAINS).max(MOST_TOGETHER);
         for cpu in (0..MOST_CPUS).filter(|cpu| has(&online, *cpu)) {
             if has(&seen, cpu) {
                 continue;
@@ -87,7 +89,7 @@ impl Domains {
             if !is_told || sharers == 0 {
                 break;
             }
-            let count = sharers.div_ceil(MOST_TOGETHER);
+            let count = sharers.div_ceil(together);
             for (first, end) in parts {
                 mark(&mut seen, first, end);
                 self.part(first, end, domains, count);
@@ -152,13 +154,15 @@ mod tests {
     fn cpus_that_share_a_cache_are_one_domain_and_each_domain_is_asked_for_once() {
         let domains = learnt(&[
             ("online", "0-15\n"),
-            ("cpu0/cache/index3/shared_cpu_list", "0-3,8-11\n"),
-            ("cpu4/cache/index3/shared_cpu_list", "4-7,12-15\n"),
+            ("cpu0/cache/index3/shared_cpu_list", "0-1,8-9\n"),
+            ("cpu2/cache/index3/shared_cpu_list", "2-3,10-11\n"),
+            ("cpu4/cache/index3/shared_cpu_list", "4-7\n"),
+            ("cpu12/cache/index3/shared_cpu_list", "12-15\n"),
         ]);
         assert!(domains.are_known() && domains.are_several());
         assert_eq!(
-            [0, 3, 8, 11, 4, 7, 12, 15, 16, 9999].map(|cpu| domains.of(cpu)),
-            [0, 0, 0, 0, 1, 1, 1, 1, 0, 0]
+            [0, 1, 8, 9, 2, 11, 4, 7, 12, 15, 16, 9999].map(|cpu| domains.of(cpu)),
+            [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 0, 0]
         );
     }
 
@@ -171,8 +175,18 @@ mod tests {
         ]);
         let of = |cpu| domains.of(cpu);
         assert!((0..128).all(|cpu| of(cpu) == of(cpu ^ 64)), "siblings");
-        assert_eq!([0, 7, 8, 31, 32, 39, 63].map(of), [0, 0, 1, 3, 4, 4, 7]);
-        assert!((0..8).all(|domain| (0..128).filter(|cpu| of(*cpu) == domain).count() == 16));
+        assert_eq!([0, 1, 2, 31, 32, 33, 34, 63].map(of), [0, 0, 1, 15, 16, 16, 17, 31]);
+        assert!((0..32).all(|domain| (0..128).filter(|cpu| of(*cpu) == domain).count() == 4));
+    }
+
+    #[test]
+    fn a_domain_has_more_cpus_where_there_would_be_too_many_domains() {
+        let domains = learnt(&[
+            ("online", "0-511\n"),
+            ("cpu0/cache/index3/shared_cpu_list", "0-255\n"),
+            ("cpu256/cache/index3/shared_cpu_list", "256-511\n"),
+        ]);
+        assert_eq!([0, 15, 16, 255, 256, 511].map(|cpu| domains.of(cpu)), [0, 0, 1, 15, 16, 31]);
     }
 
     #[test]
