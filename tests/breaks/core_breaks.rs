@@ -54,8 +54,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_block_keeps_its_key_when_a_slow_path_hands_it_out",
-        "self.keys.leave(class, self.engine.take(class, bytes))",
-        "crate::policy::Keys::new().leave(class, self.engine.take(class, bytes))",
+        "self.keys.leave(class, self.engine.take(inside, class, bytes))",
+        "crate::policy::Keys::new().leave(class, self.engine.take(inside, class, bytes))",
         "no_block_carries_a_key_to_the_program",
     ),
     core(

@@ -3,6 +3,7 @@
 //! Owns no state; promises no allocation and no system call of its own; every layer may call it; sits on
 //! nothing.
 
+pub mod ceilings;
 pub mod chance;
 pub mod fault;
 pub mod locks;

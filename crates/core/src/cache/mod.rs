@@ -38,7 +38,6 @@ use crate::os::{Mutex, Os};
 const SLAB_SHARE: (usize, usize) = (3, 4);
 /// Slabs under locks where threads without sequences live beside others.
 const EXTRA_LOCKED: usize = 4;
-const MOST_LOCKED: usize = 32;
 
 /// The kind of cache that threads use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,7 @@
 //! When an allocation is a sample: bytes are counted against random intervals.
 
 use super::Cache;
+use crate::base::ceilings::SAMPLING_CELLS;
 use crate::base::chance::{exponential, next_random};
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::os::Os;
@@ -8,10 +9,7 @@ use crate::os::Os;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicI64;
 
-/// Counters, one for each virtual CPU; beyond so many they share them. A power of two, for the sequences in `whole`. A
-/// counter that nobody counted in is not written.
-const CELLS: usize = 256;
-const _: () = assert!(CELLS.is_power_of_two() && size_of::<Cell>().is_power_of_two());
+const _: () = assert!(SAMPLING_CELLS.is_power_of_two() && size_of::<Cell>().is_power_of_two());
 /// While nothing is sampled, cells look at the mean every so many bytes.
 const IDLE_BYTES: u64 = 16 << 20;
 
@@ -26,7 +24,7 @@ pub struct Sampling {
     reasons: AtomicU32,
     /// Bytes between two looks around, while those are wanted.
     look: AtomicU64,
-    cells: [Cell; CELLS],
+    cells: [Cell; SAMPLING_CELLS],
 }
 
 /// Samples are wanted with the right weights.
@@ -49,7 +47,7 @@ struct Cell {
 impl Sampling {
     pub const COUNTS_EACH: usize = offset_of!(Sampling, counts_each);
     pub const CELLS_LEFT: usize = offset_of!(Sampling, cells) + offset_of!(Cell, left);
-    pub const LAST_CELL: usize = CELLS - 1;
+    pub const LAST_CELL: usize = SAMPLING_CELLS - 1;
     pub const CELL_SHIFT: u32 = size_of::<Cell>().ilog2();
 }
 
@@ -62,7 +60,7 @@ impl Sampling {
             look: AtomicU64::new(0),
             cells: [const {
                 Cell { left: AtomicI64::new(0), random: AtomicU64::new(0), beyond: AtomicI64::new(0) }
-            }; CELLS],
+            }; SAMPLING_CELLS],
         }
     }
 
@@ -85,7 +83,7 @@ impl Sampling {
 
     /// Counts a request of `bytes` in a cell; true where it ends the interval.
     fn count(&self, slot: usize, bytes: usize) -> bool {
-        let Some(cell) = self.cells.get(slot % CELLS) else { return false };
+        let Some(cell) = self.cells.get(slot % SAMPLING_CELLS) else { return false };
         let left = cell.left.load(Ordering::Relaxed);
         // Absurd requests are refused later.
         let bytes = bytes.clamp(1, 1 << 60) as i64;
@@ -98,7 +96,7 @@ impl Sampling {
 
     /// Counts bytes that nobody will ask about one by one; the next request ends the interval if they do.
     fn spend(&self, slot: usize, bytes: usize) {
-        if let Some(cell) = self.cells.get(slot % CELLS) {
+        if let Some(cell) = self.cells.get(slot % SAMPLING_CELLS) {
             let left = cell.left.load(Ordering::Relaxed);
             let after = left.saturating_sub(bytes.min(1 << 60) as i64);
             if left != 0 {

@@ -1,7 +1,8 @@
 //! Start of the caches, and their end in a process that aborts.
 
 use super::tables::EMPTY_BYTES;
-use super::{Cache, EXTRA_LOCKED, FrontKind, FrontReason, MOST_LOCKED};
+use super::{Cache, EXTRA_LOCKED, FrontKind, FrontReason};
+use crate::base::ceilings::LOCKED_SLABS;
 use crate::base::sync::Ordering;
 use crate::os::{IndexKind, NoSequences, Os, Purpose, SequenceArea};
 
@@ -29,7 +30,7 @@ impl<O: Os> Cache<O> {
         let cpus = if area.is_some() { os.possible_cpus() } else { 0 };
         // All threads use these where our own registration turns out to be another's business.
         let is_sure = reason == FrontReason::Libc;
-        let under_locks = if is_sure { EXTRA_LOCKED } else { (os.usable_cpus(0) * 2).min(MOST_LOCKED) };
+        let under_locks = if is_sure { EXTRA_LOCKED } else { (os.usable_cpus(0) * 2).min(LOCKED_SLABS) };
         let slots = cpus + under_locks;
         let bytes = Self::table_bytes(slots);
         let Some(base) = os.reserve(bytes) else { return false };

@@ -1,15 +1,14 @@
 //! Blocks that signal handlers freed inside a slow path of their own thread: they are freed when the next slow path ends.
 
+use crate::base::ceilings::DEFERRED_FREES;
 use crate::base::sync::{AtomicUsize, Ordering, update};
 
-/// Blocks that wait without memory for a note of them.
-const PLACES: usize = 64;
 /// A note of each further one, in emergency memory, has two words: the block, and the note made before.
 const NOTE_BYTES: usize = 2 * size_of::<usize>();
 
 /// Blocks that signal handlers freed inside slow paths. Any thread may call anything at any time, a handler too.
 pub struct Deferred {
-    places: [AtomicUsize; PLACES],
+    places: [AtomicUsize; DEFERRED_FREES],
     /// The last note, from which a chain leads to the others. In memory of their own and not in the blocks: a block
     /// that is freed twice would close the chain to a ring, and what is freed need not be a block.
     notes: AtomicUsize,
@@ -19,7 +18,7 @@ pub struct Deferred {
 impl Deferred {
     pub const fn new() -> Self {
         Deferred {
-            places: [const { AtomicUsize::new(0) }; PLACES],
+            places: [const { AtomicUsize::new(0) }; DEFERRED_FREES],
             notes: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
         }
@@ -117,7 +116,7 @@ mod tests {
         (os.panics, os.quiet) = (true, true);
         let heap = Box::new(Heap::new(os));
         let block = heap.allocate(300_000);
-        let others: Vec<usize> = (0..PLACES).map(|_| heap.allocate(300_000)).collect();
+        let others: Vec<usize> = (0..DEFERRED_FREES).map(|_| heap.allocate(300_000)).collect();
         let entry = heap.enter_for_test();
         others.iter().chain([&block, &block]).for_each(|block| heap.free(*block));
         drop(entry);

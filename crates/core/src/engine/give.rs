@@ -1,6 +1,6 @@
 //! Takes a block back: the work inside a slow path of free; and whose block it is.
 
-use super::Engine;
+use super::{Engine, Inside};
 use crate::base::fault::{Fault, Misuse};
 use crate::class::SizeClass;
 use crate::os::Os;
@@ -32,6 +32,7 @@ impl<O: Os> Engine<O> {
     /// Takes back any block that the program was given. `arriving` is asked of a block of a class that its span gave out.
     pub(crate) fn give(
         &self,
+        _: Inside<'_>,
         address: usize,
         arriving: impl FnOnce(SizeClass) -> Result<(), Misuse>,
     ) -> Result<(), Misuse> {

@@ -18,6 +18,7 @@ mod take;
 
 pub(crate) use give::Owner;
 pub use lending::Lent;
+pub use reentry::Inside;
 pub use take::LARGEST_REQUEST;
 
 use crate::base::fault::Misuse;
@@ -53,7 +54,7 @@ pub trait Above {
     /// Forgets what the parent process was about to do.
     fn begin_process(&self);
     /// Takes back a block that a signal handler had to leave.
-    fn take_back_deferred(&self, address: usize) -> Result<(), Misuse>;
+    fn take_back_deferred(&self, inside: Inside<'_>, address: usize) -> Result<(), Misuse>;
     /// Lets an option take effect that a signal handler set.
     fn apply(&self, id: OptionId);
 }

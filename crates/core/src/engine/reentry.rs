@@ -22,6 +22,16 @@ pub struct Entry {
     stays: PhantomData<*const ()>,
 }
 
+/// This thread is in a slow path of a heap that does not abort: it may take locks. What needs that asks for it.
+#[derive(Clone, Copy)]
+pub struct Inside<'a>(PhantomData<&'a Entry>);
+
+impl Entry {
+    pub(super) fn inside(&self) -> Inside<'_> {
+        Inside(PhantomData)
+    }
+}
+
 impl Drop for Entry {
     fn drop(&mut self) {
         // A handler that comes now finds the thread inside, or its locks free.

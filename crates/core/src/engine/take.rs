@@ -1,6 +1,6 @@
 //! Hands a block out: the work inside a slow path of malloc.
 
-use super::Engine;
+use super::{Engine, Inside};
 use crate::base::Fresh;
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
@@ -13,27 +13,33 @@ pub const LARGEST_REQUEST: usize = isize::MAX as usize;
 /// Of so many requests that reach the slow path one counts as a sample of what is asked for.
 const REQUESTS_PER_SAMPLE: u64 = 4;
 
-/// All of it in slow paths of an engine that has started.
+/// All of it in an engine that has started.
 impl<O: Os> Engine<O> {
     /// A block of a class for a request of `bytes`.
-    pub(crate) fn take(&self, class: SizeClass, bytes: usize) -> Leaving {
+    pub(crate) fn take(&self, inside: Inside<'_>, class: SizeClass, bytes: usize) -> Leaving {
         let refill = || Fresh { address: self.obeyed(self.cache.refill(&self.store, class)), zeroed: false };
-        Leaving::new(self.take_by(class, bytes, refill).address)
+        Leaving::new(self.take_by(inside, class, bytes, refill).address)
     }
 
     /// The same, all of whose bytes read as zeros: without writing to memory that is known to. No block of a class that has
     /// keys.
-    pub(crate) fn take_zeroed(&self, class: SizeClass, bytes: usize) -> usize {
-        let fresh = self.take_by(class, bytes, || self.cache.refill_zeroed(&self.store, class));
+    pub(crate) fn take_zeroed(&self, inside: Inside<'_>, class: SizeClass, bytes: usize) -> usize {
+        let fresh = self.take_by(inside, class, bytes, || self.cache.refill_zeroed(&self.store, class));
         if fresh.address != 0 {
             self.large.clear(&self.os, &self.pages, fresh, bytes);
         }
         fresh.address
     }
 
-    fn take_by(&self, class: SizeClass, bytes: usize, attempt: impl Fn() -> Fresh) -> Fresh {
+    fn take_by(
+        &self,
+        inside: Inside<'_>,
+        class: SizeClass,
+        bytes: usize,
+        attempt: impl Fn() -> Fresh,
+    ) -> Fresh {
         self.upkeep.settle_bound_if_needed(&self.floors);
-        self.learn_limits();
+        self.learn_limits(inside);
         // Some of the requests tell as much as all, and do not make CPUs wait for each other's counts.
         let sampled = self.cache.underflows_here().is_multiple_of(REQUESTS_PER_SAMPLE);
         if let Some(sample) = self.requested.get(class.index()).filter(|_| sampled) {
@@ -55,11 +61,11 @@ impl<O: Os> Engine<O> {
         taken
     }
 
-    pub(crate) fn take_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
+    pub(crate) fn take_large(&self, inside: Inside<'_>, bytes: usize, align: usize) -> Option<Fresh> {
         if bytes > LARGEST_REQUEST {
             return None;
         }
-        self.learn_limits();
+        self.learn_limits(inside);
         let attempt = || self.large.allocate(&self.os, &self.pages, bytes, align);
         attempt().or_else(|| {
             let could_help = self.upkeep.could_help(&self.floors, bytes, align);
@@ -78,7 +84,7 @@ impl<O: Os> Engine<O> {
 
     /// Reads the limits once when the heap is no longer small.
     #[inline]
-    pub(crate) fn learn_limits(&self) {
+    pub(crate) fn learn_limits(&self, _: Inside<'_>) {
         self.obeyed(self.upkeep.learn_limits(&self.floors));
     }
 

@@ -15,6 +15,7 @@ use super::states::State;
 use super::zeros;
 use super::{Hardened, Live, drawn};
 use crate::base::Fresh;
+use crate::base::ceilings::FENCED_BLOCKS;
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -23,8 +24,6 @@ use crate::os::Os;
 use core::cell::Cell;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 
-/// Each fenced run can cost two mappings, of which a process may have 65,530.
-pub(super) const MOST_FENCED: usize = 12 << 10;
 /// Freed runs that wait, and the longest that does.
 const WAITING: usize = 32;
 const LONGEST_WAITING: usize = 4 << 20;
@@ -81,9 +80,9 @@ impl<O: Os> Hardened<O> {
         let layout = layout.shifted(reused.map_or(further, |(_, further)| further));
         let fresh = match reused {
             Some((address, _)) => Some(Some(Fresh { address, zeroed: false })),
-            None => self.heap.in_slow_path(|| {
+            None => self.heap.in_slow_path(|inside| {
                 let placed = if growing { self.place_with_room(layout) } else { None };
-                placed.or_else(|| self.heap.allocate_large(layout.total, layout.align))
+                placed.or_else(|| self.heap.allocate_large(inside, layout.total, layout.align))
             }),
         };
         let Some(fresh) = fresh else {
@@ -148,7 +147,7 @@ impl<O: Os> Hardened<O> {
     /// The guards of a run hold no memory, so they do not count for limits; between them there may be some.
     fn note_guards(&self, run: usize, layout: Layout) {
         let pages = &self.heap.pages;
-        self.heap.inside(|| {
+        self.heap.inside(|_| {
             pages.note_gone(run, 0, layout.body, true);
             pages.note_gone(run, layout.body, layout.guard, false);
             pages.note_gone(run, layout.guard, self.run_bytes(run), true);
@@ -157,7 +156,7 @@ impl<O: Os> Hardened<O> {
 
     fn fence(&self, run: usize, layout: Layout) -> bool {
         let bytes = self.run_bytes(run);
-        if self.fenced.fetch_add(1, Ordering::Relaxed) >= MOST_FENCED {
+        if self.fenced.fetch_add(1, Ordering::Relaxed) >= FENCED_BLOCKS {
             self.fenced.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
@@ -222,7 +221,7 @@ impl<O: Os> Hardened<O> {
             self.heap.free(run);
         } else if bytes <= longest() && self.heap.os.close_pages(run, bytes) {
             if is_gone {
-                self.heap.inside(|| self.heap.pages.note_gone(run, 0, bytes, true));
+                self.heap.inside(|_| self.heap.pages.note_gone(run, 0, bytes, true));
             }
             self.heap.count_large_quarantined(run, true);
             let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;

@@ -88,7 +88,7 @@ impl<O: Os> Hardened<O> {
             return block;
         }
         self.heap
-            .in_slow_path(|| self.heap.allocate_class(class, bytes))
+            .in_slow_path(|inside| self.heap.allocate_class(inside, class, bytes))
             .unwrap_or_else(|| self.heap.allocate_in_emergency(bytes, align))
     }
 }

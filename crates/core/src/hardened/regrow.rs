@@ -27,7 +27,7 @@ impl<O: Os> Hardened<O> {
     /// Notes that a part of a live block's run holds no memory, or that it may.
     fn note_gone(&self, live: &Live, start: usize, end: usize, gone: bool) {
         let (run, _) = self.run_of(live);
-        self.heap.inside(|| self.heap.pages.note_gone(run, start - run, end - run, gone));
+        self.heap.inside(|_| self.heap.pages.note_gone(run, start - run, end - run, gone));
     }
 
     /// Lets a live block end later, where its run is long enough or the memory behind it is free; its guard
@@ -41,7 +41,7 @@ impl<O: Os> Hardened<O> {
         let (total, had) = (guard + os.page_bytes() - run, self.run_bytes(run));
         if total > had {
             let extend = || self.heap.large.resize_in_place(os, &self.heap.pages, run, total) == Ok(true);
-            if self.heap.in_slow_path(extend) != Some(true) {
+            if self.heap.in_slow_path(|_| extend()) != Some(true) {
                 return false;
             }
             if live.frame.fenced {

@@ -1,6 +1,6 @@
 //! Freed runs whose guards the system does not open: kept until it does, and used again as they are meanwhile.
 
-use super::guarded::MOST_FENCED;
+use crate::base::ceilings::FENCED_BLOCKS;
 use crate::base::sync::{AtomicUsize, Ordering};
 
 /// In a place that somebody is writing.
@@ -8,9 +8,9 @@ const BUSY: usize = 1;
 
 /// The runs: no more than can have guards. Zeroed there are none.
 pub struct Stuck {
-    runs: [AtomicUsize; MOST_FENCED],
+    runs: [AtomicUsize; FENCED_BLOCKS],
     /// The place of the guards in each, in the caller's words; 0 if the whole run is closed.
-    guards: [AtomicUsize; MOST_FENCED],
+    guards: [AtomicUsize; FENCED_BLOCKS],
     /// At least as many as there are, and places from the start that were ever used.
     count: AtomicUsize,
     used: AtomicUsize,
@@ -19,8 +19,8 @@ pub struct Stuck {
 impl Stuck {
     pub const fn new() -> Self {
         Stuck {
-            runs: [const { AtomicUsize::new(0) }; MOST_FENCED],
-            guards: [const { AtomicUsize::new(0) }; MOST_FENCED],
+            runs: [const { AtomicUsize::new(0) }; FENCED_BLOCKS],
+            guards: [const { AtomicUsize::new(0) }; FENCED_BLOCKS],
             count: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
         }

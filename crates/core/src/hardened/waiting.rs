@@ -21,7 +21,7 @@ impl<O: Os> Hardened<O> {
         let Some(soft) = self.heap.pages.limits.soft() else { return false };
         let was = self.was_short();
         // If somebody holds the lock it is as it was.
-        let Some(Some(footprint)) = self.heap.inside(|| self.heap.pages.footprint_now()) else { return was };
+        let Some(Some(footprint)) = self.heap.inside(|_| self.heap.pages.footprint_now()) else { return was };
         let left = soft / if was { ENDS } else { BEGINS };
         let is = footprint + left > soft;
         if is != was {

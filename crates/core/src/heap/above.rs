@@ -3,7 +3,7 @@
 use super::Heap;
 use crate::base::fault::Misuse;
 use crate::base::locks::Rank;
-use crate::engine::Above;
+use crate::engine::{Above, Inside};
 use crate::heap::sampling::FORGOTTEN;
 use crate::options::OptionId;
 use crate::os::Os;
@@ -24,13 +24,13 @@ impl<O: Os> Above for Heap<O> {
         self.mailbox.forget();
     }
 
-    fn take_back_deferred(&self, block: usize) -> Result<(), Misuse> {
+    fn take_back_deferred(&self, inside: Inside<'_>, block: usize) -> Result<(), Misuse> {
         // A block of the hardened policy begins at a multiple; `put_back` looks at all else that a program frees.
         if self.pages.keeps_marks() && block & FORGOTTEN != 0 {
             self.profile.remove(block & !FORGOTTEN);
             return Ok(());
         }
-        self.put_back(block)
+        self.put_back(inside, block)
     }
 
     fn apply(&self, id: OptionId) {

@@ -75,11 +75,11 @@ impl<O: Os> Heap<O> {
                 return block;
             }
         }
-        self.in_slow_path(|| {
+        self.in_slow_path(|inside| {
             if bytes <= LARGEST_BYTES {
-                self.allocate_class(SizeClass::for_small(bytes), bytes)
+                self.allocate_class(inside, SizeClass::for_small(bytes), bytes)
             } else {
-                self.allocate_large(bytes, MIN_ALIGN).map_or(0, |fresh| fresh.address)
+                self.allocate_large(inside, bytes, MIN_ALIGN).map_or(0, |fresh| fresh.address)
             }
         })
         .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
@@ -135,9 +135,9 @@ impl<O: Os> Heap<O> {
                 return block;
             }
         }
-        self.in_slow_path(|| match class {
-            Some(class) => self.allocate_class(class, bytes),
-            None => self.allocate_large(bytes, align).map_or(0, |fresh| fresh.address),
+        self.in_slow_path(|inside| match class {
+            Some(class) => self.allocate_class(inside, class, bytes),
+            None => self.allocate_large(inside, bytes, align).map_or(0, |fresh| fresh.address),
         })
         .unwrap_or_else(|| self.allocate_in_emergency(bytes, align))
     }
@@ -200,9 +200,11 @@ impl<O: Os> Heap<O> {
             return sample;
         }
         let class = SizeClass::for_small(bytes);
-        self.in_slow_path(|| if self.is_started() { self.engine.take_zeroed(class, bytes) } else { 0 })
-            // Emergency memory is zero.
-            .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
+        self.in_slow_path(
+            |inside| if self.is_started() { self.engine.take_zeroed(inside, class, bytes) } else { 0 },
+        )
+        // Emergency memory is zero.
+        .unwrap_or_else(|| self.allocate_in_emergency(bytes, MIN_ALIGN))
     }
 
     #[cold]
@@ -213,7 +215,7 @@ impl<O: Os> Heap<O> {
             self.note_large(fresh.address, bytes);
             fresh.address
         };
-        self.in_slow_path(|| self.allocate_large(bytes, align).map_or(0, cleared))
+        self.in_slow_path(|inside| self.allocate_large(inside, bytes, align).map_or(0, cleared))
             // Emergency memory is zero.
             .unwrap_or_else(|| self.allocate_in_emergency(bytes, align))
     }

@@ -2,6 +2,7 @@
 
 use crate::base::fault::{Fault, Misuse};
 use crate::class::{SizeClass, TABLED_BYTES};
+use crate::engine::Inside;
 use crate::heap::Heap;
 use crate::os::Os;
 
@@ -63,7 +64,7 @@ impl<O: Os> Heap<O> {
         if address == 0 || (!self.is_aborting() && short_way()) {
             return;
         }
-        let outcome = self.in_slow_path(|| self.put_back(address));
+        let outcome = self.in_slow_path(|inside| self.put_back(inside, address));
         match outcome {
             Some(outcome) => self.obeyed(outcome),
             None => self.free_in_emergency(address),
@@ -78,21 +79,21 @@ impl<O: Os> Heap<O> {
         !self.is_aborting() && self.pages.class_of_allocated(address).is_some_and(is_put)
     }
 
-    /// Takes back any block that the program was given. In a slow path.
-    pub(crate) fn put_back(&self, address: usize) -> Result<(), Misuse> {
+    /// Takes back any block that the program was given.
+    pub(crate) fn put_back(&self, inside: Inside<'_>, address: usize) -> Result<(), Misuse> {
         // Blocks of classes are no samples.
         if !self.pages.class_of(address).is_small() {
             self.note_freed(address);
         }
-        self.engine.give(address, |class| {
-            self.stop_if_freed(class, address)?;
+        self.engine.give(inside, address, |class| {
+            self.stop_if_freed(inside, class, address)?;
             self.keys.put(class, address);
             Ok(())
         })
     }
 
-    /// Stops where a block was freed before. In a slow path.
-    pub(crate) fn stop_if_freed(&self, class: SizeClass, block: usize) -> Result<(), Misuse> {
+    /// Stops where a block was freed before.
+    pub(crate) fn stop_if_freed(&self, _: Inside<'_>, class: SizeClass, block: usize) -> Result<(), Misuse> {
         if !self.keys.looks_freed(class, block) {
             return Ok(());
         }

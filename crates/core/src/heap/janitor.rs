@@ -72,7 +72,7 @@ impl<O: Os> Heap<O> {
     /// belongs to one process.
     pub fn look_at_process(&self) {
         self.process.look_for_fork(&self.os);
-        self.inside(|| ());
+        self.inside(|_| ());
     }
 
     /// Does for its process what the library around this heap does once: one thread at a time.
@@ -88,7 +88,7 @@ impl<O: Os> Heap<O> {
             return false;
         }
         if self.is_started() {
-            self.inside(|| {
+            self.inside(|_| {
                 let below = &self.floors;
                 self.upkeep.settle_bound(below);
                 self.learn_for_samples();

@@ -134,7 +134,7 @@ impl<O: Os> Heap<O> {
     #[cold]
     #[inline(never)]
     fn see_to_recording(&self) {
-        self.inside(|| {
+        self.inside(|_| {
             self.mailbox.alone(|| {
                 if self.recording.is_on() && self.recording.is_over(&self.os) {
                     self.end_recording();

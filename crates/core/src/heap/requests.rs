@@ -12,7 +12,7 @@ impl<O: Os> Heap<O> {
     /// Sets an option of the running heap. Lowering `cache_limit` empties the caches before this returns.
     pub fn set_option(&self, name: &[u8], value: &[u8]) -> Result<(), Refused> {
         let id = self.options.set(name, value, Origin::Api)?;
-        if self.inside(|| self.apply_option(id)).is_none() {
+        if self.inside(|_| self.apply_option(id)).is_none() {
             // A signal handler that interrupted a slow path: it takes effect when that ends.
             // Release and Acquire: the thread that takes the bit sees the value.
             self.late_options.fetch_or(1 << id as u32, Ordering::Release);
@@ -23,14 +23,14 @@ impl<O: Os> Heap<O> {
     /// Learns all that depends on asking the system, before a filter of system calls stands in the way.
     pub fn learn_all(&self) {
         if self.is_started() {
-            self.inside(|| self.learn_now());
+            self.inside(|_| self.learn_now());
         }
     }
 
     /// When the library is loaded: asks for what may be needed, for the last time, if the option says so.
     pub fn after_load(&self) {
         if self.is_started() {
-            self.inside(|| self.apply_system_calls());
+            self.inside(|_| self.apply_system_calls());
         }
     }
 
@@ -54,22 +54,22 @@ impl<O: Os> Heap<O> {
     /// there is no memory for its tables, in a heap without samples, and in a signal handler that interrupted
     /// the heap.
     pub fn start_profile(&self, interval: u64) -> bool {
-        self.inside(|| self.is_started() && self.begin_profile(interval)).unwrap_or(false)
+        self.inside(|_| self.is_started() && self.begin_profile(interval)).unwrap_or(false)
     }
 
     /// All zeros in a signal handler that interrupted the heap.
     pub fn profile_stats(&self) -> ProfileStats {
-        self.inside(|| self.profile.stats()).unwrap_or_default()
+        self.inside(|_| self.profile.stats()).unwrap_or_default()
     }
 
     /// Calls `take` for each sampled block in use. No lock is held in the call, so it may allocate and free.
     pub fn each_live_sample(&self, take: impl FnMut(&LiveSample)) {
-        self.profile.each_live(|look| _ = self.inside(look), take);
+        self.profile.each_live(|look| _ = self.inside(|_| look()), take);
     }
 
     /// Writes the profile as gperftools' heap profiler does.
     pub fn put_profile(&self, sink: &mut dyn Sink) {
-        self.profile.put(&self.os, sink, |look| _ = self.inside(look));
+        self.profile.put(&self.os, sink, |look| _ = self.inside(|_| look()));
     }
 
     /// Writes the profile to a new file; false where it cannot be made.
@@ -88,7 +88,7 @@ impl<O: Os> Heap<O> {
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes
     /// given.
     pub fn release(&self, keep: usize) -> usize {
-        self.in_slow_path(|| match self.is_started() {
+        self.in_slow_path(|_| match self.is_started() {
             true => self.obeyed(self.upkeep.release(&self.floors, keep)),
             false => 0,
         })
@@ -98,12 +98,12 @@ impl<O: Os> Heap<O> {
     /// Gives back up to `most` bytes of free memory outside spans, which nothing has to be stopped or
     /// searched for. Returns the bytes.
     pub fn release_free(&self, most: usize) -> usize {
-        self.in_slow_path(|| self.upkeep.release_free(&self.floors, most)).unwrap_or(0)
+        self.in_slow_path(|_| self.upkeep.release_free(&self.floors, most)).unwrap_or(0)
     }
 
     /// Brings every cached block back to its span, which finds blocks that were freed twice.
     pub fn audit(&self) {
-        self.in_slow_path(|| {
+        self.in_slow_path(|_| {
             if self.is_started() {
                 self.drain_everything();
             }

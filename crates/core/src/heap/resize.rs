@@ -1,6 +1,7 @@
 //! realloc, also with an alignment, and resizing without moving.
 
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use crate::engine::Inside;
 use crate::heap::{Heap, LARGEST_REQUEST};
 use crate::os::Os;
 
@@ -90,7 +91,7 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn keep(&self, address: usize, align: usize, bytes: usize) -> usize {
         if !self.pages.class_of(address).is_small() {
-            self.in_slow_path(|| self.note_resized(address, bytes));
+            self.in_slow_path(|_| self.note_resized(address, bytes));
             return address;
         }
         let sample = if self.sample_is_due(bytes, align) { self.allocate_sample(bytes, align) } else { 0 };
@@ -134,7 +135,7 @@ impl<O: Os> Heap<O> {
         if self.pages.class_of_allocated(address) != Some(class) {
             self.abort_for(self.central.not_allocated(&self.pages, class, address));
         } else if self.keys.looks_freed(class, address) {
-            let outcome = self.in_slow_path(|| self.stop_if_freed(class, address));
+            let outcome = self.in_slow_path(|inside| self.stop_if_freed(inside, class, address));
             outcome.into_iter().for_each(|outcome| self.obeyed(outcome));
         }
     }
@@ -154,11 +155,11 @@ impl<O: Os> Heap<O> {
         if self.is_watched() {
             return self.allocate(bytes);
         }
-        let grown = || {
+        let grown = |inside: Inside<'_>| {
             if !self.is_started() || self.grows_in_turns(bytes) {
                 return 0;
             }
-            self.learn_limits();
+            self.learn_limits(inside);
             self.large.allocate_growing(&self.os, &self.pages, bytes).map_or(0, |fresh| fresh.address)
         };
         match self.in_slow_path(grown) {
@@ -181,7 +182,7 @@ impl<O: Os> Heap<O> {
         if self.pages.class_of(address) != SizeClass::LARGE || bytes <= GROWS_ON_FROM {
             return false;
         }
-        let outcome = self.in_slow_path(|| {
+        let outcome = self.in_slow_path(|_| {
             let resized = self.large.resize_in_place(&self.os, &self.pages, address, bytes);
             if resized == Ok(true) {
                 self.note_resized(address, bytes);

@@ -41,7 +41,7 @@ impl<O: Os> Heap<O> {
     /// Starts the heap if it is new, so that its options are known.
     fn begin(&self) {
         if self.state.load(Ordering::Relaxed) == NEW && self.hooks.is_some() {
-            self.in_slow_path(|| self.is_started());
+            self.in_slow_path(|_| self.is_started());
         }
     }
 
@@ -66,11 +66,11 @@ impl<O: Os> Heap<O> {
         if !guarded && !self.is_watched() {
             return 0;
         }
-        self.in_slow_path(|| {
+        self.in_slow_path(|inside| {
             // A tracer looks for itself who called.
             let stack = if guarded || self.is_profiling() { self.here() } else { Stack::EMPTY };
             let block = if guarded { self.allocate_guarded(bytes, align, stack) } else { None };
-            let own_run = || self.allocate_large(bytes, align).map(|fresh| fresh.address);
+            let own_run = || self.allocate_large(inside, bytes, align).map(|fresh| fresh.address);
             let block = if self.is_watched() { block.or_else(own_run) } else { block };
             if let Some(address) = block {
                 let counted = self.counted_bytes(bytes, align);
@@ -176,7 +176,7 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn note_sample(&self, address: usize, bytes: usize) {
         // A handler that interrupted a slow path has emergency memory, of which nothing is written down.
-        self.in_slow_path(|| {
+        self.in_slow_path(|_| {
             if self.is_profiling() {
                 self.write_down(address, Size { bytes, counted: bytes }, &self.here());
             }
@@ -193,7 +193,7 @@ impl<O: Os> Heap<O> {
     /// A block of a policy was freed, in no slow path: it may have been a sample.
     #[inline]
     pub(crate) fn note_taken_back(&self, address: usize) {
-        if self.profile.may_hold(address) && self.inside(|| self.profile.remove(address)).is_none() {
+        if self.profile.may_hold(address) && self.inside(|_| self.profile.remove(address)).is_none() {
             // The lock may be this thread's own, which a handler interrupted.
             self.defer(address | FORGOTTEN);
         }

@@ -1,13 +1,14 @@
 //! The frame of the heap's slow paths: the engine's, and behind it what observers and orders from outside want.
 
 use super::Heap;
+use crate::engine::Inside;
 use crate::os::Os;
 
 impl<O: Os> Heap<O> {
     /// Does the work of a slow path, and what is due after it; none where this thread is in one already, or the process
     /// aborts.
     #[inline]
-    pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce(Inside<'_>) -> R) -> Option<R> {
         let outcome = self.engine.slow_path(self, work);
         self.see_to_words_if_due();
         self.call_back_if_due();
@@ -28,7 +29,7 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn look(&self) {
         if self.is_ready() && (self.mailbox.is_due() || self.upkeep.look(&self.floors)) {
-            self.in_slow_path(|| ());
+            self.in_slow_path(|_| ());
         }
         self.cache.settle_direct();
     }
@@ -37,7 +38,7 @@ impl<O: Os> Heap<O> {
     #[inline]
     pub(crate) fn obey_if_ordered(&self) {
         if self.mailbox.is_due() {
-            self.inside(|| self.obey_order());
+            self.inside(|_| self.obey_order());
         }
     }
 
@@ -45,7 +46,7 @@ impl<O: Os> Heap<O> {
     #[inline]
     pub(crate) fn call_back_if_due(&self) {
         self.upkeep.callback.call_if_due(|| {
-            let in_memory = self.inside(|| self.pages.footprint()).unwrap_or(0);
+            let in_memory = self.inside(|_| self.pages.footprint()).unwrap_or(0);
             (in_memory, self.pages.limits.soft().unwrap_or(0))
         });
     }

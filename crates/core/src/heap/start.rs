@@ -4,7 +4,7 @@ use crate::base::Fresh;
 use crate::base::sync::Ordering;
 use crate::cache::FrontKind;
 use crate::class::SizeClass;
-use crate::engine::{ABORTING, FAILED, NEW, READY};
+use crate::engine::{ABORTING, FAILED, Inside, NEW, READY};
 use crate::heap::Heap;
 use crate::options::OptionId;
 use crate::os::Os;
@@ -52,14 +52,14 @@ impl<O: Os> Heap<O> {
         started
     }
 
-    /// A block of a class for a request of `bytes`. In a slow path.
-    pub(crate) fn allocate_class(&self, class: SizeClass, bytes: usize) -> usize {
-        if self.is_started() { self.keys.leave(class, self.engine.take(class, bytes)) } else { 0 }
+    /// A block of a class for a request of `bytes`.
+    pub(crate) fn allocate_class(&self, inside: Inside<'_>, class: SizeClass, bytes: usize) -> usize {
+        if self.is_started() { self.keys.leave(class, self.engine.take(inside, class, bytes)) } else { 0 }
     }
 
-    /// A run of its own for a request of `bytes`. In a slow path.
-    pub(crate) fn allocate_large(&self, bytes: usize, align: usize) -> Option<Fresh> {
-        if self.is_started() { self.engine.take_large(bytes, align) } else { None }
+    /// A run of its own for a request of `bytes`.
+    pub(crate) fn allocate_large(&self, inside: Inside<'_>, bytes: usize, align: usize) -> Option<Fresh> {
+        if self.is_started() { self.engine.take_large(inside, bytes, align) } else { None }
     }
 
     pub fn setup(&self) -> Setup {

@@ -78,7 +78,7 @@ impl<O: Os> Heap<O> {
 
     /// Does `work` as a signal handler that interrupted a slow path.
     pub fn inside_for_test(&self, work: impl FnOnce()) {
-        self.inside(work);
+        self.inside(|_| work());
     }
 
     /// Puts the heap right as in a child process: for tests, whose other threads have ended.

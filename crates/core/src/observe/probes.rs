@@ -4,6 +4,7 @@
 //! Two functions of the library do nothing; a tracer stops at them and reads their arguments. `free` is told of
 //! announced blocks only, so that these are remembered: their addresses, in buckets of a cache line.
 
+use crate::base::ceilings::ANNOUNCED_SAMPLES;
 use crate::base::chance::sampled_chance;
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -11,12 +12,10 @@ use crate::os::{Os, Purpose};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU16;
 
-/// At the default interval of 512 KiB so many live samples stand for 32 GiB.
-const PLACES: usize = 1 << 16;
-const BUCKETS: usize = PLACES / BUCKET_PLACES;
+const BUCKETS: usize = ANNOUNCED_SAMPLES / BUCKET_PLACES;
 /// Places that an address may be in.
 const BUCKET_PLACES: usize = 8;
-const BYTES: usize = PLACES * size_of::<AtomicUsize>();
+const BYTES: usize = ANNOUNCED_SAMPLES * size_of::<AtomicUsize>();
 
 /// The parts of a library that tracers use.
 #[derive(Clone, Copy)]
@@ -248,12 +247,12 @@ mod tests {
         probing.allocated(&os, 0x1000, 1000, 1 << 19);
         assert_eq!(told(), [], "no table");
         os.grant(Request::Map);
-        for number in 1..=PLACES + 1 {
+        for number in 1..=ANNOUNCED_SAMPLES + 1 {
             probing.allocated(&os, number << 4, 1, 1);
         }
         let placed = told();
-        assert!((PLACES / 2..=PLACES).contains(&placed.len()), "{}", placed.len());
-        (1..=PLACES + 1).for_each(|number| probing.freed(number << 4));
+        assert!((ANNOUNCED_SAMPLES / 2..=ANNOUNCED_SAMPLES).contains(&placed.len()), "{}", placed.len());
+        (1..=ANNOUNCED_SAMPLES + 1).for_each(|number| probing.freed(number << 4));
         assert_eq!(told().len(), placed.len());
         assert_eq!(probing.announced.load(Ordering::Relaxed), 0);
     }

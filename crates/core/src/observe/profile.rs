@@ -15,6 +15,8 @@ mod tally;
 mod text;
 mod window;
 
+use crate::base::ceilings::PROFILE_SAMPLES;
+use crate::base::ceilings::PROFILE_STACKS;
 use crate::base::locks::{Rank, Ranked};
 use crate::base::stack::Stack;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -26,10 +28,6 @@ pub use reading::{LiveSample, ProfileStats};
 use tally::Record;
 pub use tally::{OfStack, Size, Tally};
 
-/// Live samples, at most. Once half of them are in use, the interval doubles with each further sixteenth: at first 512 KiB, all
-/// stand for 4 TiB. A sample weighs by the interval that it was drawn at, so figures stay right on average.
-const MOST_RECORDS: usize = 1 << 18;
-const MOST_STACKS: usize = 1 << 15;
 /// Of the second half, each of these parts is for an interval twice as long.
 const STEPS_PER_TABLE: u64 = 16;
 /// Tables as small as this are still worth having.
@@ -129,9 +127,9 @@ impl<O: Os> Profile<O> {
     }
 
     fn reserve(&self, os: &O) -> bool {
-        let mut records = MOST_RECORDS;
+        let mut records = PROFILE_SAMPLES;
         while records >= LEAST_RECORDS {
-            let stacks = records * MOST_STACKS / MOST_RECORDS;
+            let stacks = records * PROFILE_STACKS / PROFILE_SAMPLES;
             let heads = records / 4;
             let started = self.records.start(os, records)
                 && self.stacks.start(os, stacks)

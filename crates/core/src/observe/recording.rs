@@ -7,6 +7,7 @@
 
 pub mod layout;
 
+use crate::base::ceilings::RECORDING_RINGS;
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::os::{Os, Purpose};
@@ -17,8 +18,6 @@ use layout::{Header, Kind, LOW, Ring, Slot};
 const BYTES: usize = 64 << 20;
 const MOST_SLOTS: usize = 1 << 16;
 const LEAST_SLOTS: usize = 1 << 12;
-/// Virtual CPUs beyond so many share rings. They are numbered densely where the kernel can do that.
-const MOST_RINGS: usize = 64;
 /// A thread waits so long for room at most, and then goes on unrecorded: this is somebody's daemon.
 const LONGEST_WAIT_NANOSECONDS: u64 = 100_000_000;
 const PAUSE_NANOSECONDS: u64 = 200_000;
@@ -220,7 +219,7 @@ impl Recording {
 
     #[cold]
     fn map<O: Os>(&self, os: &O) -> Option<&Header> {
-        let rings = os.possible_cpus().clamp(1, MOST_RINGS);
+        let rings = os.possible_cpus().clamp(1, RECORDING_RINGS);
         let slots = 1 << (BYTES / rings / size_of::<Slot>()).clamp(LEAST_SLOTS, MOST_SLOTS).ilog2();
         let page = os.page_bytes().max(1);
         let bytes = layout::bytes(rings as u32, slots).next_multiple_of(page);

@@ -114,7 +114,7 @@ impl<O: Os> Pages<O> {
         let span = self.span(id);
         let (start, units) = (span.start.get(), span.units.get());
         self.released.fetch_sub(span.released_bytes(), Ordering::Relaxed);
-        self.set_owner(start, units, SizeClass::NONE, SpanId::NONE, span.class() == SizeClass::LARGE);
+        self.strike_from_map(state, id);
         state.closed(span);
         state.runs.put(&self.huge, start, units, at);
         self.limits.free.note(state.runs.dirty_free as usize * UNIT_BYTES);

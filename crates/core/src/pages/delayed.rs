@@ -4,13 +4,8 @@
 //! it first. With many more threads than CPUs the holder of a lock may not run for a while, and each thread
 //! that waited to free would hold a long block all that time.
 
+use crate::base::ceilings::DELAYED_FREES;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
-
-/// Blocks that can wait. Beyond that who frees waits too.
-#[cfg(not(loom))]
-const PLACES: usize = 32;
-#[cfg(loom)]
-const PLACES: usize = 2;
 
 /// Blocks that are to be closed, as numbers that are not 0. On cache lines of their own, which nobody writes to as long as
 /// the lock is free when it is needed.
@@ -18,7 +13,7 @@ const PLACES: usize = 2;
 pub struct DelayedFrees {
     /// Blocks that are here or about to be: never less than are.
     count: AtomicUsize,
-    places: [AtomicU64; PLACES],
+    places: [AtomicU64; DELAYED_FREES],
     /// The address of a block that was found here although it had been freed; 0 for none.
     pub freed_twice: AtomicUsize,
 }
@@ -38,7 +33,7 @@ impl DelayedFrees {
     pub const fn new() -> Self {
         DelayedFrees {
             count: AtomicUsize::new(0),
-            places: [const { AtomicU64::new(0) }; PLACES],
+            places: [const { AtomicU64::new(0) }; DELAYED_FREES],
             freed_twice: AtomicUsize::new(0),
         }
     }
@@ -47,7 +42,7 @@ impl DelayedFrees {
     pub fn new() -> Self {
         DelayedFrees {
             count: AtomicUsize::new(0),
-            places: [(); PLACES].map(|()| AtomicU64::new(0)),
+            places: [(); DELAYED_FREES].map(|()| AtomicU64::new(0)),
             freed_twice: AtomicUsize::new(0),
         }
     }
@@ -131,12 +126,12 @@ mod tests {
     fn what_was_posted_is_taken_once_and_no_more_than_there_are_places() {
         let delayed = DelayedFrees::new();
         assert!(!delayed.has_any());
-        for number in 1..=PLACES as u64 {
+        for number in 1..=DELAYED_FREES as u64 {
             assert_eq!(delayed.delay(number), Delay::Left);
         }
-        assert_eq!((delayed.delay(PLACES as u64 + 1), delayed.delay(3)), (Delay::Full, Delay::Twice));
+        assert_eq!((delayed.delay(DELAYED_FREES as u64 + 1), delayed.delay(3)), (Delay::Full, Delay::Twice));
         assert!(delayed.has_any());
-        assert!(delayed.take().eq(1..=PLACES as u64));
+        assert!(delayed.take().eq(1..=DELAYED_FREES as u64));
         assert!(!delayed.has_any() && delayed.take().next().is_none());
         assert_eq!(delayed.delay(3), Delay::Left, "it is a new block by now");
     }

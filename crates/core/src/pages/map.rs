@@ -1,10 +1,10 @@
 //! The map of addresses: the class of the blocks at one, its span, and whether a block that was given out
 //! starts there.
 
-use super::{ALLOCATED_BITS, BYTES_PER_MARK, GRANULE_SHIFT, Pages, Span, SpanId, Table};
+use super::{ALLOCATED_BITS, BYTES_PER_MARK, GRANULE_SHIFT, Pages, Span, SpanId, State, Table};
 use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::class::{SizeClass, UNIT_SHIFT};
-use crate::os::Os;
+use crate::os::{Guard, Os};
 use core::mem::offset_of;
 
 /// The offsets of the words that `class_of_allocated` reads, for `cache::fast_path`.
@@ -134,6 +134,22 @@ impl<O: Os> Pages<O> {
                 }
             }
         });
+    }
+
+    /// Makes a span known: what an open span has is written before its place in the map, which says that it is open. A child that
+    /// is made in between finds units that nobody owns, and its repair (`repair`) makes them free.
+    pub(super) fn enter_in_map(&self, _: &mut Guard<'_, State, O>, id: SpanId) {
+        let span = self.span(id);
+        let class = span.class();
+        self.set_owner(span.start.get(), span.units.get(), class, id, class == SizeClass::LARGE);
+    }
+
+    /// Makes a span unknown, before anything else of it is given up: a child that is made in between never finds a span
+    /// open whose units are free.
+    pub(super) fn strike_from_map(&self, _: &mut Guard<'_, State, O>, id: SpanId) {
+        let span = self.span(id);
+        let is_large = span.class() == SizeClass::LARGE;
+        self.set_owner(span.start.get(), span.units.get(), SizeClass::NONE, SpanId::NONE, is_large);
     }
 
     /// Says whose units these are; `is_large`: they are those of a large block, or were.

@@ -60,7 +60,7 @@ impl<O: Os> Pages<O> {
         self.limits.footprint.note(self.footprint_of(&state));
         self.set_candidate(id, class.is_small());
         let left_out = self.admit_to_dumps(&mut state, run.start, units);
-        self.set_owner(run.start, units, class, id, class == SizeClass::LARGE);
+        self.enter_in_map(&mut state, id);
         self.note_fresh(&mut state, run.start + units, class, place.room > units);
         drop(state);
         self.tell_dumps(os, left_out);

@@ -6,6 +6,7 @@
 //! more slowly, from a part of the memory, and then not at all.
 
 use super::Source;
+use crate::base::ceilings::EMERGENCY_ARENAS;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::round_up;
 use crate::base::stack::Trace;
@@ -13,7 +14,6 @@ use crate::base::sync::{AtomicUsize, Ordering, update};
 use crate::class::MIN_ALIGN;
 use crate::os::{Os, Purpose};
 
-const ARENAS: usize = 16;
 const ARENA_BYTES: usize = 4 << 20;
 /// Before a block stand its size and, while it is in use, its address.
 const HEADER: usize = MIN_ALIGN;
@@ -51,15 +51,15 @@ fn word_at(address: usize) -> *mut usize {
 }
 
 /// The bytes that threads other than the one that aborts may take meanwhile, together.
-const OTHERS_BYTES: usize = ARENAS / 2 * ARENA_BYTES;
+const OTHERS_BYTES: usize = EMERGENCY_ARENAS / 2 * ARENA_BYTES;
 /// Their calls take a millisecond at first, and twice as long after each such part.
 const OTHERS_STEP: usize = OTHERS_BYTES / 8;
 const MILLISECOND: u64 = 1_000_000;
 
 /// Arenas are made when first needed.
 pub struct Emergency {
-    bases: [AtomicUsize; ARENAS],
-    uses: [AtomicUsize; ARENAS],
+    bases: [AtomicUsize; EMERGENCY_ARENAS],
+    uses: [AtomicUsize; EMERGENCY_ARENAS],
     /// Bytes that other threads took in a process that aborts.
     by_others: AtomicUsize,
 }
@@ -67,8 +67,8 @@ pub struct Emergency {
 impl Emergency {
     pub const fn new() -> Self {
         Emergency {
-            bases: [const { AtomicUsize::new(0) }; ARENAS],
-            uses: [const { AtomicUsize::new(0) }; ARENAS],
+            bases: [const { AtomicUsize::new(0) }; EMERGENCY_ARENAS],
+            uses: [const { AtomicUsize::new(0) }; EMERGENCY_ARENAS],
             by_others: AtomicUsize::new(0),
         }
     }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((emergency.bytes_of(first), emergency.bytes_of(second)), (Some(100), Some(50)));
         assert_eq!(emergency.allocate(&os, ARENA_BYTES, 16), 0);
         let many = (0..40).filter(|_| emergency.allocate(&os, ARENA_BYTES / 2, 16) != 0).count();
-        assert_eq!(many, ARENAS, "one in each arena, then nothing");
+        assert_eq!(many, EMERGENCY_ARENAS, "one in each arena, then nothing");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! used again only after all others. No lock, and nothing half done: each step is one exchange of one note.
 
 use super::Source;
+use crate::base::ceilings::EMPTY_BLOCKS;
 use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::base::stack::Trace;
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -12,9 +13,8 @@ use crate::class::MIN_ALIGN;
 use crate::os::Os;
 use core::sync::atomic::AtomicU16;
 
-const BLOCKS: usize = 1 << 18;
-const RANGE_BYTES: usize = BLOCKS * MIN_ALIGN;
-const NOTE_BYTES: usize = BLOCKS * size_of::<AtomicU16>();
+const RANGE_BYTES: usize = EMPTY_BLOCKS * MIN_ALIGN;
+const NOTE_BYTES: usize = EMPTY_BLOCKS * size_of::<AtomicU16>();
 /// If so many in a row are in use, the next is an ordinary block.
 const LOOKS: usize = 64;
 
@@ -69,7 +69,7 @@ impl Empties {
         (0..LOOKS).find_map(|_| {
             let turn = self.turn.fetch_add(step, Ordering::Relaxed);
             // A step is a power of two.
-            let index = (turn.wrapping_add(step - 1) & !(step - 1)) % BLOCKS;
+            let index = (turn.wrapping_add(step - 1) & !(step - 1)) % EMPTY_BLOCKS;
             let note = note(base, index)?;
             let before = note.load(Ordering::Relaxed);
             let is_free = before & LIVE == 0;
@@ -179,7 +179,7 @@ impl<O: Os> Source<O> for Empties {
 fn note<'a>(base: usize, index: usize) -> Option<&'a AtomicU16> {
     let place = base + RANGE_BYTES + index * size_of::<AtomicU16>();
     // SAFETY: the notes of a range are mapped before anybody knows its base, and stay as long as the heap.
-    (base != 0 && index < BLOCKS).then(|| unsafe { &*core::ptr::with_exposed_provenance(place) })
+    (base != 0 && index < EMPTY_BLOCKS).then(|| unsafe { &*core::ptr::with_exposed_provenance(place) })
 }
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
         assert!(empties.owns(first) && empties.take_back(empties.inspect(first).unwrap()).is_ok());
         assert_eq!(empties.inspect(first).err().map(|misuse| misuse.fault), Some(Fault::DoubleFree));
         let mut seen = std::collections::HashSet::from([first]);
-        for _ in 1..BLOCKS {
+        for _ in 1..EMPTY_BLOCKS {
             let block = empties.make(&os, 1).unwrap();
             assert!(block.is_multiple_of(MIN_ALIGN) && seen.insert(block));
         }

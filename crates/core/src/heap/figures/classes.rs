@@ -20,7 +20,7 @@ pub struct ClassStats {
 impl<O: Os> Heap<O> {
     /// The blocks of one class; none in a signal handler that interrupted the heap.
     pub fn class_stats(&self, class: SizeClass) -> ClassStats {
-        self.inside(|| self.class_stats_inside(class)).unwrap_or_default()
+        self.inside(|_| self.class_stats_inside(class)).unwrap_or_default()
     }
 
     #[inline(never)]
@@ -43,7 +43,7 @@ impl<O: Os> Heap<O> {
 
     /// Bytes of a class's spans that are in memory.
     pub(crate) fn resident_of(&self, class: SizeClass) -> u64 {
-        self.inside(|| self.resident_inside(class)).unwrap_or(0)
+        self.inside(|_| self.resident_inside(class)).unwrap_or(0)
     }
 
     #[inline(never)]

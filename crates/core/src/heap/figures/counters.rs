@@ -83,7 +83,7 @@ pub enum RangeState {
 // not wait for it. In a handler that interrupted the heap itself these figures are zeros.
 impl<O: Os> Heap<O> {
     pub fn committed(&self) -> Committed {
-        let pages = self.inside(|| self.pages.stats()).unwrap_or_default();
+        let pages = self.inside(|_| self.pages.stats()).unwrap_or_default();
         Committed {
             mapped: pages.mapped,
             in_spans: pages.used,
@@ -108,7 +108,7 @@ impl<O: Os> Heap<O> {
     }
 
     pub fn tiers(&self) -> Tiers {
-        self.inside(|| self.sum_of_classes(|_, _| ())).unwrap_or_default()
+        self.inside(|_| self.sum_of_classes(|_, _| ())).unwrap_or_default()
     }
 
     /// Goes over the classes, and calls `also` with what each of them holds.
@@ -153,7 +153,7 @@ impl<O: Os> Heap<O> {
 
     /// Bytes of the pages that guarded blocks have, in memory or not.
     pub fn guarded_live(&self) -> u64 {
-        self.inside(|| self.sources.guards.stats().bytes).unwrap_or_default()
+        self.inside(|_| self.sources.guards.stats().bytes).unwrap_or_default()
     }
 
     /// Bytes of guarded blocks' pages that are in memory.
@@ -174,7 +174,7 @@ impl<O: Os> Heap<O> {
 
     /// Calls `take` for every span and every free part, with no lock held: `take` may use the heap.
     pub fn each_range(&self, mut take: impl FnMut(Range)) {
-        let spans = self.inside(|| self.pages.span_count()).unwrap_or(0);
+        let spans = self.inside(|_| self.pages.span_count()).unwrap_or(0);
         for (_, span) in self.pages.open_spans(spans) {
             let bytes = span.units.get() as usize * UNIT_BYTES;
             let in_use = match span.class().is_small() {
@@ -185,7 +185,7 @@ impl<O: Os> Heap<O> {
             take(Range { address: self.pages.address_of(span.start.get()), bytes, state });
         }
         let mut number = 0;
-        while let Some(Some((free, dirty))) = self.inside(|| self.pages.free_units_of(number)) {
+        while let Some(Some((free, dirty))) = self.inside(|_| self.pages.free_units_of(number)) {
             for (units, state) in [(free & dirty, RangeState::Free), (free & !dirty, RangeState::GivenBack)] {
                 bits::each_run(units, |start, length| {
                     let address = self.pages.address_of(number * bits::HUGE_PAGE_UNITS + start);

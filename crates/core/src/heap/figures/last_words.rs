@@ -71,7 +71,7 @@ impl<O: Os> Heap<O> {
 
     fn put_last_words(&self, sink: &mut dyn Sink, reasons: u32) {
         let is_on = self.is_profiling();
-        let within = |look: &mut dyn FnMut()| _ = self.inside(look);
+        let within = |look: &mut dyn FnMut()| _ = self.inside(|_| look());
         self.profile.put_head(sink, is_on, within);
         let mut comment = Comment { sink, is_begun: false };
         self.put_reason(&mut comment, reasons);

@@ -115,7 +115,7 @@ impl<O: Os> Heap<O> {
     /// Takes the picture. Asks the system which pages are in memory: about 10 ns a page. All zeros in a
     /// signal handler that interrupted the heap, whose locks its own thread may hold.
     pub fn stats(&self) -> Stats {
-        self.inside(|| self.stats_inside()).unwrap_or_default()
+        self.inside(|_| self.stats_inside()).unwrap_or_default()
     }
 
     #[inline(never)]

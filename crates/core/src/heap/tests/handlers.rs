@@ -16,7 +16,7 @@ fn no_call_of_a_handler_waits_for_a_lock() {
     let old: Vec<usize> = SIZES.into_iter().map(|bytes| heap.allocate(bytes)).collect();
     old.iter().zip(SIZES).for_each(|(block, bytes)| fill(*block, bytes, 1));
     heap.os.is_handler.store(true, Relaxed);
-    heap.inside(|| {
+    heap.inside(|_| {
         // As if the interrupted work had the last lock of all: waiting for any stops this process.
         witness::taken(Fake::mark, Rank::State);
         for (block, from) in old.iter().zip(SIZES) {
@@ -44,7 +44,7 @@ fn no_call_of_a_handler_waits_for_a_lock() {
 #[test]
 fn the_child_of_a_handler_is_put_right_without_waiting_for_a_lock() {
     let heap = heap();
-    heap.inside(|| {
+    heap.inside(|_| {
         witness::taken(Fake::mark, Rank::State);
         // SAFETY: nobody else uses the heap.
         unsafe { heap.engine.repair(&*heap, false) };

@@ -296,7 +296,7 @@ fn a_child_calls_back_although_a_thread_of_its_parent_was_in_the_function_when_i
 fn an_option_set_in_a_handler_inside_a_slow_path_takes_effect_when_that_ends() {
     let heap = heap();
     heap.allocate(1);
-    heap.inside(|| {
+    heap.inside(|_| {
         heap.set_option(b"hard_limit", b"40M").unwrap();
         heap.set_option(b"cache_limit", b"5M").unwrap();
     });

@@ -133,7 +133,7 @@ fn a_hardened_heap_knows_its_samples_where_they_lie_and_forgets_freed_ones() {
     let unseen = heap.allocate(100);
     drop(entry);
     heap.free(unseen);
-    heap.heap().inside(|| ());
+    heap.heap().inside(|_| ());
     assert_eq!(seen().len(), sizes.len() - 1);
     blocks[1..].iter().for_each(|block| heap.free(*block));
     assert_eq!((heap.heap().profile_stats().live_samples, heap.heap().profile_stats().live_bytes), (0, 0));

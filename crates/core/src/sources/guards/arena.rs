@@ -1,15 +1,14 @@
 //! The arena of guarded samples: how many slots it may have, and its memory.
 
-#[cfg(any(test, feature = "fake-os"))]
-use crate::os::AnyLock;
-
 use super::{Guards, NOBODY, WIDE_BYTES, WIDE_SLOTS};
+use crate::base::ceilings::GUARDED_SAMPLES;
 use crate::base::stack::Trace;
 use crate::base::sync::Ordering;
+#[cfg(any(test, feature = "fake-os"))]
+use crate::os::AnyLock;
 use crate::os::{Os, Purpose};
 use crate::sources::slot::LIVE;
 
-const MOST_SLOTS: usize = 256;
 /// Slots where nothing is known about the system's limit on mappings.
 const FEW_SLOTS: usize = 32;
 /// At most this part of a process's mappings; a slot can cost two.
@@ -84,7 +83,7 @@ fn slots_allowed<O: Os>(os: &O) -> usize {
         Some(most) => (most / MAPPINGS_SHARE).saturating_sub(1) / MAPPINGS_PER_SLOT,
         None => FEW_SLOTS,
     }
-    .min(MOST_SLOTS)
+    .min(GUARDED_SAMPLES)
 }
 
 impl<O: Os> Guards<O> {
