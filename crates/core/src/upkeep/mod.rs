@@ -1,10 +1,21 @@
 //! Upkeep: gives back memory that nobody uses, and keeps the heap within its limits.
 //! docs/design/memory-comes-back.md tells the whole.
 //!
-//! Owns the heap's ticks, what was learned from the program, how limits are kept, and the state of the janitor's
-//! thread. Promises that idle memory goes back to the system and that limits hold. `heap` calls it, after slow paths
-//! and from the janitor's thread, with no lock held; a misuse of the heap that it comes upon is returned, for `heap`
-//! to act on. Sits on `cache`, `large`, `central`, `pages` and `options`.
+//! Release in ten lines:
+//! - `retain` says how much free memory may stay: a part of what lives, what large blocks swing by, what the last ticks needed.
+//! - `decay` says how long memory waits: `release_delay`, up to 32 times as long while a program soon wants it again; not at
+//!   all where more is free than half of what lives and 16 MiB.
+//! - Three moments look. A *tick* (`tick`), four in a delay: memory older than the delay goes, and what is beyond `retain`.
+//!   *Growth* (`shed`): a heap that grows although it holds plenty gives back in portions, so that no caller waits for all.
+//!   A *free* without a janitor (`alone`): beyond 16 MiB memory goes in the free itself, since nothing may follow it.
+//! - Each of them takes wholly free huge pages first, then free units, then idle pages of spans in use (subrelease).
+//! - `condense` lets blocks that swing through caches go to the fullest spans, so that the others empty.
+//! - `relief`: at a limit, under pressure and where an allocation fails everything goes at once.
+//!
+//! Owns the heap's ticks, what was learned from the program, how limits are kept, and the state of the janitor's thread.
+//! Promises that idle memory goes back to the system and that limits hold. `engine` and `heap` call it, after slow paths and
+//! from the janitor's thread, with no lock held; a misuse of the heap that it comes upon is returned, for `engine` to act on.
+//! Sits on `cache`, `large`, `central`, `pages` and `options`.
 
 mod alone;
 mod bound;
