@@ -27,14 +27,16 @@ fn sources(folder: &Path) -> String {
 
 fn exists(suite: &str, name: &str) -> bool {
     let tests = repository().join("tests");
-    let function = |text: String| text.contains(&format!("fn {name}("));
+    let function = |text: String| is_test(&text, name);
     let listed = |file: &str| read(&tests.join(file)).contains(&format!("\"{name}\""));
     match suite {
         "misuse" => listed("misuse/suite.rs") || listed("misuse.rs"),
         "robustness" => listed("robustness/suite.rs"),
         "serve" => function(read(&tests.join("serve.rs"))) || function(sources(&tests.join("serve"))),
         "foreign" | "guards" | "last_words" | "orders" | "profile" | "record_running" | "window"
-        | "preemption" | "musl" | "rust_crate" => function(read(&tests.join(format!("{suite}.rs")))),
+        | "preemption" | "musl" | "rust_crate" | "layers" | "symbols" => {
+            function(read(&tests.join(format!("{suite}.rs"))))
+        }
         "core" => function(sources(&repository().join("crates/core/src"))),
         // Their cases are listed by `CASE(name)` in one program for each kind of behaviour.
         "probes" => fs::read_dir(tests.join("probes"))
@@ -50,6 +52,15 @@ fn exists(suite: &str, name: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a text has a test function of this name: attributes and comments stand between `#[test]` and it.
+fn is_test(text: &str, name: &str) -> bool {
+    text.match_indices(&format!("fn {name}(")).any(|(at, _)| {
+        let before = text[..at].lines().rev().map(str::trim);
+        let is_between = |line: &&str| line.is_empty() || line.starts_with("#[") || line.starts_with("///");
+        before.take_while(is_between).any(|line| line == "#[test]")
+    })
 }
 
 /// The `suite::name` in a line.
@@ -76,4 +87,6 @@ fn every_promise_names_tests_that_exist() {
 fn a_name_that_is_no_test_is_found() {
     assert_eq!(named("| x | `misuse::y`, `core::z` | plain `word` |"), [("misuse", "y"), ("core", "z")]);
     assert!(!exists("misuse", "no_such_crime") && !exists("nowhere", "double_free_at_once"));
+    assert!(is_test("#[test]\n/// Why.\nfn name() {", "name"));
+    assert!(!is_test("fn name() {", "name") && !is_test("#[test]\nfn other() {}\n\nfn name() {", "name"));
 }
