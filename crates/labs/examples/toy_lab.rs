@@ -5,6 +5,7 @@
 
 use anyhow::{Result, bail};
 use std::time::Duration;
+use vcm_inspect::usage::Usage;
 use vcm_labs::engine::cell::Cell;
 use vcm_labs::engine::experiment::*;
 use vcm_labs::engine::lab::{For, Lab, Setting, Values, nothing_to_check};
@@ -13,9 +14,8 @@ use vcm_labs::engine::request::Request;
 use vcm_labs::engine::results::Row;
 use vcm_labs::engine::run::{Ending, act};
 use vcm_labs::engine::session::Session;
-use vcm_labs::engine::stop::is_stopped;
 use vcm_labs::engine::understood::is_not_understood;
-use vcm_labs::engine::usage::Usage;
+use vcm_measure::stop::is_stopped;
 use vcm_measure::tell;
 
 const SMALL: Point =

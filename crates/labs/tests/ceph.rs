@@ -90,7 +90,7 @@ fn act_elsewhere(action: &str, folder: &Path, fault: Option<&str>) -> bool {
     command.args(["--exact", "child", "--nocapture"]).env(CHILD, format!("{action} {}", folder.display()));
     command.current_dir(folder);
     if let Some(fault) = fault {
-        command.env(vcm_labs::engine::stop::FAULT_VARIABLE, fault);
+        command.env(vcm_measure::stop::FAULT_VARIABLE, fault);
     }
     command.status().expect("this program can be started").success()
 }

@@ -3,13 +3,13 @@
 //! Owns the proof that a pid is still the process that was started. Promises never to signal any other. The
 //! journal and `process` use it.
 
-use super::stop::Stop;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
+use vcm_measure::stop::Stop;
 
 type Variables = Vec<(OsString, OsString)>;
 

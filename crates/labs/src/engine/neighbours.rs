@@ -1,6 +1,6 @@
 //! Whether daemons or files of a kind are on this machine that no lab has made.
 
-use super::usage::mark_of;
+use super::marked::mark_of;
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;

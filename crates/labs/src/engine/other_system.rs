@@ -7,7 +7,6 @@
 use super::packages;
 use super::session::Session;
 use super::space;
-use super::stop::is_stopped;
 use super::undo::{Undo, is_mounted};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
@@ -16,6 +15,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vcm_measure::stop::is_stopped;
 
 /// The room that such a system takes, with its daemons in it.
 const SYSTEM_MIB: u64 = 1200;

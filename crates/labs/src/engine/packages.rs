@@ -125,7 +125,7 @@ pub fn agreed(session: &Session) -> bool {
 
 /// The first thing that went wrong: without a network apt says it once for each file.
 fn shortened(error: anyhow::Error, command: &str) -> anyhow::Error {
-    if super::stop::is_stopped(&error) {
+    if vcm_measure::stop::is_stopped(&error) {
         return error;
     }
     let said = format!("{error:#}");

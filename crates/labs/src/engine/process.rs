@@ -287,6 +287,18 @@ fn raise_open_files(wanted: u64) {
     }
 }
 
+/// The limit of open files that a child may be given, if so many are wanted.
+pub fn open_files_possible(wanted: u64) -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    if hard >= wanted {
+        return hard;
+    }
+    // Raising the hard limit takes a capability that root in a container may lack: a trial in a child tells.
+    let trial = std::process::Command::new("sh").args(["-c", &format!("ulimit -Hn {wanted}")]).output();
+    if trial.is_ok_and(|trial| trial.status.success()) { wanted } else { hard }
+}
+
 impl Process {
     pub fn pid(&self) -> i32 {
         self.identity.pid

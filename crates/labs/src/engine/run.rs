@@ -7,16 +7,16 @@ use super::experiment::{Control, Experiment, Point};
 use super::journal;
 use super::lab::{ACTIONS, Lab, Tool, check_settings, with_defaults};
 use super::plan::{Choice, cells};
-use super::progress::Progress;
 use super::request::{Request, check_flags, check_library, check_places};
 use super::results::{Results, Row, SCHEMA};
 use super::session::{Session, complain};
-use super::stop::{Stop, is_stopped};
 use super::understood::{self, NotUnderstood};
 use super::{page, space, verdict};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
 use vcm_measure::machine::{Machine, package_version};
+use vcm_measure::progress::Progress;
+use vcm_measure::stop::{Stop, is_stopped};
 use vcm_measure::tell;
 
 /// How an action ended, if it did not fail.

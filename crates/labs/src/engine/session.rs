@@ -5,9 +5,7 @@
 //! `process` and `packages` add what can be made, started and installed.
 
 use super::journal::{Found, Journal, Leftovers};
-use super::progress::Progress;
 use super::request::Request;
-use super::stop::Stop;
 use super::understood;
 use super::undo::Undo;
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vcm_measure::allocators::{Places, Ready};
+use vcm_measure::progress::Progress;
+use vcm_measure::stop::Stop;
 use vcm_measure::tell;
 
 pub struct Session {

@@ -6,10 +6,9 @@
 
 use super::helpers::Helpers;
 use super::release;
-use crate::engine::process::{Output, Process};
+use crate::engine::marked::daemons_of;
+use crate::engine::process::{Output, Process, open_files_possible};
 use crate::engine::session::Session;
-use crate::engine::stop::is_stopped;
-use crate::engine::usage::{self, Usage};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -17,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vcm_inspect::daemon::Role;
+use vcm_inspect::usage::Usage;
 use vcm_measure::allocators::Ready;
+use vcm_measure::stop::is_stopped;
 use vcm_measure::tell::counted;
 
 /// The command line tool refuses 127.0.0.1 and "localhost" for bricks, and takes this.
@@ -266,7 +267,7 @@ impl Cluster {
 
     /// The processes that serve bricks.
     pub fn bricks(&self) -> Vec<i32> {
-        usage::daemons_of(Role::Glusterfsd, self.daemon.pid())
+        daemons_of(Role::Glusterfsd, self.daemon.pid())
     }
 
     pub fn usage(&self) -> Result<Usage> {
@@ -312,7 +313,7 @@ fn start(session: &Session, place: &Place, shape: &Shape, allocator: &Ready) -> 
     let Place { directory, root, helpers, network } = *place;
     let wanted = DESCRIPTORS_A_BRICK * shape.bricks() + 1000;
     let mut preloads: Vec<String> = Vec::new();
-    if shape.multiplex && usage::open_files_possible(wanted) < wanted {
+    if shape.multiplex && open_files_possible(wanted) < wanted {
         session.note(format!(
             "This machine does not let a process open {wanted} files, so the 256 directories that a brick holds open \
              are virtual here (a preload in the bricks). It allocates nothing."

@@ -23,10 +23,10 @@ use crate::engine::request::{Request, check_library};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use crate::engine::understood::NotUnderstood;
-use crate::engine::usage::{Heap, Usage};
 use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Kept, Shape};
 use vcm_inspect::daemon::Role;
+use vcm_inspect::usage::{Heap, Usage};
 use vcm_measure::tell;
 
 pub static LAB: Lab = Lab {

@@ -13,7 +13,6 @@ use crate::engine::other_system::{self, Wanted};
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use crate::engine::space;
-use crate::engine::stop::is_stopped;
 use crate::engine::throttle;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
@@ -24,6 +23,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use vcm_inspect::ceph::socket::{LONG, Question, ask};
 use vcm_measure::allocators::Ready;
+use vcm_measure::stop::is_stopped;
 use vcm_measure::tell::counted;
 
 /// Below the ephemeral ports, away from Ceph's own 3300 and 6789 to 7300.

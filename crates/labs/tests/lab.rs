@@ -1,10 +1,10 @@
-//! `vcm lab` as it is typed. No daemon is started here: that is `make labs-test`.
+//! `vcm-lab` as it is typed. No daemon is started here: that is `make labs-test`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn lab(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vcm")).arg("lab").args(words).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_vcm-lab")).args(words).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -65,6 +65,21 @@ fn a_place_or_a_library_that_is_not_there_is_refused_before_anything_is_installe
 }
 
 #[test]
+fn what_cannot_be_meant_ends_with_2_and_starts_nothing() {
+    let ground = tempfile::tempdir().unwrap();
+    let state = ground.path().join("state");
+    let code = |words: &[&str]| {
+        lab(&[&["ceph"], words, &["--no-install", "--state", state.to_str().unwrap()]].concat()).status.code()
+    };
+    assert_eq!(code(&["thread-cash"]), Some(2));
+    assert_eq!(code(&["thread-cache", "--allocators", "foo"]), Some(2));
+    assert_eq!(code(&["up", "--osds", "0"]), Some(2));
+    assert_eq!(code(&["run", "--pool", "x"]), Some(2));
+    assert!(!state.exists());
+    assert_eq!(code(&["run", "--seconds", "10"]), Some(1), "no cluster is up");
+}
+
+#[test]
 fn down_where_nothing_is_up_is_no_failure() {
     let state = tempfile::tempdir().unwrap();
     let output = lab(&["gluster", "down", "--state", state.path().to_str().unwrap()]);
@@ -100,20 +115,21 @@ fn is_built() -> bool {
 
 const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/libvcmalloc.so");
 
-/// The folder that `make install` fills, with this build's vcm.
+/// The folder that `make install` fills, with this build's vcm-lab.
 fn installed(below: &Path) -> PathBuf {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut make = Command::new("make");
     let destination = format!("DESTDIR={}", below.display());
     make.args(["--silent", "-C", root, "install", "PREFIX=/opt/x", &destination]);
-    make.env("VCM_TOOL", env!("CARGO_BIN_EXE_vcm"));
+    // No test asks this vcm.
+    make.env("VCM_TOOL", env!("CARGO_BIN_EXE_vcm-lab")).env("VCM_LAB_TOOL", env!("CARGO_BIN_EXE_vcm-lab"));
     let made = make.output().unwrap();
     assert!(made.status.success(), "{}", text(&made.stderr));
     below.join("opt/x")
 }
 
 #[test]
-fn an_installed_vcm_finds_the_stand_in_for_ceph_and_misses_it_before_anything_is_downloaded() {
+fn an_installed_vcm_lab_finds_the_stand_in_for_ceph_and_misses_it_before_anything_is_downloaded() {
     if !is_built() {
         return;
     }
@@ -121,8 +137,8 @@ fn an_installed_vcm_finds_the_stand_in_for_ceph_and_misses_it_before_anything_is
     let prefix = installed(ground.path());
     let place = |name: &str| ground.path().join(name).display().to_string();
     let run = |words: &[&str]| {
-        let mut vcm = Command::new(prefix.join("bin/vcm"));
-        vcm.args(["lab", "ceph"]).args(words).args(["--no-install", "--state", &place("state")]);
+        let mut vcm = Command::new(prefix.join("bin/vcm-lab"));
+        vcm.arg("ceph").args(words).args(["--no-install", "--state", &place("state")]);
         vcm.args(["--work", &place("work"), "--cache", &place("cache")]);
         // It stops where it would begin.
         vcm.env("VCM_LABS_FAULT", "signal:1").env_remove("VCM_LIBRARY").output().unwrap()
@@ -148,8 +164,8 @@ fn the_results_name_what_the_library_says_of_itself() {
     if !is_built() {
         return;
     }
-    let mut vcm = Command::new(env!("CARGO_BIN_EXE_vcm"));
-    let said = vcm.args(["lab", "library-version"]).env("LD_PRELOAD", LIBRARY).output().unwrap();
+    let mut vcm = Command::new(env!("CARGO_BIN_EXE_vcm-lab"));
+    let said = vcm.arg("library-version").env("LD_PRELOAD", LIBRARY).output().unwrap();
     assert!(said.status.success(), "{}", text(&said.stderr));
     assert!(text(&said.stdout).starts_with(env!("CARGO_PKG_VERSION")), "{}", text(&said.stdout));
 }
