@@ -123,8 +123,10 @@ const LABS: Floors = &[
     // The parts of a run, and how it is undone.
     &["engine::beside", "engine::space", "engine::understood"],
     &["engine::identity", "engine::request"],
+    &["engine::marked"],
     &["engine::undo"],
-    &["engine::journal", "engine::marked"],
+    &["engine::journal"],
+    &["engine::namespaces"],
     &["engine::session", "engine::neighbours"],
     &["engine::process", "engine::ground"],
     &["engine::packages", "engine::throttle"],

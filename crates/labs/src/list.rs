@@ -24,7 +24,7 @@ pub fn as_json() -> Outcome {
 
 /// With `long` what each asks and what its reports found; a report that several rerun is told once.
 pub fn as_text(long: bool) -> Outcome {
-    let mut page = Page::new();
+    let mut page = Page::of_terminal();
     let mut told: Vec<&Report> = Vec::new();
     for lab in LABS {
         page.paragraph("", &format!("{}: {}", lab.name, lab.what));

@@ -43,7 +43,7 @@ fn has_something(place: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::undo::MARK_VARIABLE;
+    use super::super::marked::MARK_VARIABLE;
     use super::*;
     use std::process::{Command, Stdio};
 

@@ -74,12 +74,13 @@ fn refuse(session: &Session, command: &str) -> Result<()> {
 fn install<'a>(session: &'a Session, names: &[&str]) -> super::process::Program<'a> {
     let program =
         session.command("apt-get").args(["--quiet", "install", "--no-install-recommends"]).args(names);
-    program.env("DEBIAN_FRONTEND", "noninteractive").limit(Duration::from_secs(1800))
+    program.outside().env("DEBIAN_FRONTEND", "noninteractive").limit(Duration::from_secs(1800))
 }
 
 /// apt's plan in words; its lists are renewed first, as an old one names files that are gone.
 fn plan(session: &Session, names: &[&str], command: &str) -> Result<String> {
-    let update = session.command("apt-get").args(["--quiet", "update"]).limit(Duration::from_secs(1800));
+    let update =
+        session.command("apt-get").args(["--quiet", "update"]).outside().limit(Duration::from_secs(1800));
     update.run().map_err(|error| shortened(error, command))?;
     let asked = install(session, names).arg("--assume-no").output()?;
     if asked.stdout.contains("newly installed") {

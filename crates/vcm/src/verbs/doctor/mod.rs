@@ -60,7 +60,7 @@ pub fn doctor(arguments: &Doctor) -> Outcome {
     let text = if arguments.json {
         json::text(&survey, &findings).map_err(|error| cannot(format!("cannot write JSON: {error}")))?
     } else {
-        report::text(&survey, &findings, Page::new())
+        report::text(&survey, &findings, Page::of_terminal())
     };
     say::result(&text)?;
     if !arguments.targets.is_empty() && survey.without_allocator().next().is_some() {
