@@ -30,6 +30,8 @@ pub struct Record {
     pub holder: Option<Identity>,
     /// Processes do not outlive the boot they were started in.
     boot: String,
+    /// The numbers of processes are those of this PID namespace.
+    namespace: PathBuf,
     /// The run in words, for messages.
     pub what: String,
     /// The things are to stay when the run ends (`up`): only `down` undoes them.
@@ -64,6 +66,7 @@ impl Journal {
             owner: Identity::own(),
             holder: None,
             boot: boot(),
+            namespace: namespace(),
             what: what.to_owned(),
             kept: false,
             lasting: Vec::new(),
@@ -239,8 +242,13 @@ impl Record {
         let _ = fs::remove_file(self.path.with_extension("new"));
     }
 
+    /// Seen from another namespace, in a container or by nsenter, nobody can be known to have ended.
+    fn is_elsewhere(&self) -> bool {
+        self.namespace != namespace()
+    }
+
     pub fn owner_is_alive(&self) -> bool {
-        self.boot == boot() && self.owner.is_alive()
+        self.boot == boot() && (self.is_elsewhere() || self.owner.is_alive())
     }
 
     /// A run that is still going on, or a cluster that was left up. After another boot there is neither.
@@ -250,11 +258,15 @@ impl Record {
 
     /// With its namespaces a cluster is gone.
     pub fn is_up(&self) -> bool {
-        self.kept && self.boot == boot() && self.holder.is_none_or(|holder| holder.is_alive())
+        let holds = |holder: Identity| self.is_elsewhere() || holder.is_alive();
+        self.kept && self.boot == boot() && self.holder.is_none_or(holds)
     }
 
-    /// Another user's processes could not be seen by their mark, let alone ended.
+    /// Another user's processes could not be seen by their mark, let alone ended, nor those of another namespace.
     pub fn check_rights(&self) -> Result<()> {
+        if self.boot == boot() && self.is_elsewhere() {
+            bail!("`{}` was started in another PID namespace; undo it there", self.what);
+        }
         let user = nix::unistd::geteuid();
         let owner = fs::metadata(&self.path).map_or(user.as_raw(), |metadata| metadata.uid());
         if !user.is_root() && owner != user.as_raw() {
@@ -312,6 +324,10 @@ fn refused(error: std::io::Error, what: &str, path: &Path) -> Error {
 
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn namespace() -> PathBuf {
+    fs::read_link("/proc/self/ns/pid").unwrap_or_default()
 }
 
 fn random_word() -> Result<String> {

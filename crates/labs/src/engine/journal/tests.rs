@@ -90,6 +90,8 @@ fn a_kept_cluster_is_up_as_long_as_its_namespaces_and_after_a_boot_only_its_file
     assert!(!old.is_up() && !old.is_live());
     assert!(old.replay().is_empty());
     assert!(!made.exists() && first.is_alive());
+    let elsewhere = Record { namespace: "pid:[1]".into(), holder: None, ..kept.clone() };
+    assert!(elsewhere.is_up() && elsewhere.owner_is_alive() && elsewhere.check_rights().is_err());
     assert!(kept.replay().is_empty());
     assert!(!kept.is_up() && !first.is_alive());
     let _ = child.wait();
