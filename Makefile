@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build lab libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -34,6 +34,10 @@ build: libraries ## libvcmalloc.so, .a, -hardened.so, -hardened.a, libtcmalloc*.
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
 	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
 
+# Labs ship beside vcm and not in it: apt, mounts and clusters are no business of a host that serves.
+lab: setup-build ## the labs' own program vcm-lab, in target/release; 'vcm lab' starts it
+	$(CARGO) build --release -p vcm-labs --bin vcm-lab
+
 libraries: setup-build
 	$(CARGO) build --release -p vcmalloc-shared -p vcmalloc-static
 	$(CARGO) build --release -p vcmalloc-hardened -p vcmalloc-hardened-static
@@ -45,7 +49,7 @@ libraries: setup-build
 	$(CARGO) build --release -p vcm-recorder
 
 # As root, after 'make build'. packaging/install says what goes where.
-install: ## vcm, the libraries and what links them into PREFIX (/usr/local), LIBDIR (PREFIX/lib); DESTDIR is put before
+install: ## vcm, vcm-lab where it was built, the libraries and what links them into PREFIX (/usr/local), LIBDIR (PREFIX/lib); DESTDIR is put before
 	@$(INSTALL)
 	$(RENEW_LOADER_CACHE)
 
@@ -94,7 +98,7 @@ model: setup-demo build ## what locks would let many CPUs do: counted with the s
 	$(TARGET)/release/vcm-model page $(TARGET)/release $(TARGET)/model docs/results/model.md $(CPUS) $(or $(TRACES),$(TARGET)/traces)
 
 # Not a part of `make test`: it takes minutes and installs daemons. Ends with 3 if the controls were not seen.
-labs-test: build ## a real Gluster cluster on glibc and vcmalloc, quick; as root
+labs-test: build lab ## a real Gluster cluster on glibc and vcmalloc, quick; as root
 	$(TARGET)/release/vcm lab gluster detach --quick --allocators glibc,vcmalloc
 
 # Not a part of `make test`: it installs daemons and a browser, and takes some ten minutes. As root.

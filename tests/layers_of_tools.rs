@@ -9,10 +9,11 @@ use vcmalloc_tests::library::repository;
 /// Floors from the bottom to the top. A name stands for a file, or for a folder whose files are not told apart.
 type Floors = &'static [&'static [&'static str]];
 
-const CRATES: [(&str, Floors); 12] = [
+const CRATES: [(&str, Floors); 13] = [
     ("crates/foreign/src", FOREIGN),
     ("crates/bounds/src", BOUNDS),
     ("crates/inspect/src", INSPECT),
+    ("crates/front/src", FRONT),
     ("crates/measure/src", MEASURE),
     ("crates/model/src", MODEL),
     ("crates/profile/src", PROFILE),
@@ -31,6 +32,8 @@ const BOUNDS: Floors = &[&["pages"], &["best_fit", "lifetimes", "pools"], &["bou
 const RECORD: Floors =
     &[&["clock", "layout"], &["rings"], &["remote"], &["memory"], &["drain"], &["ages"], &["lib"]];
 
+const FRONT: Floors = &[&["manual", "page", "say"], &["library"], &["lib"]];
+
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
     &["process", "machine", "command", "dependencies", "systemd"],
@@ -46,6 +49,8 @@ const INSPECT: Floors = &[
     &["window::orders", "window::samples"],
     &["window::watched", "window::recording"],
     &["window"],
+    &["ceph::latency", "usage"],
+    &["ceph::counters"],
     &["lib"],
 ];
 
@@ -57,8 +62,8 @@ const PROFILE: Floors = &[
 ];
 
 const MEASURE: Floors = &[
-    &["child", "machine", "nearest", "statistics", "tell", "turns"],
-    &["allocators", "paired", "spoken", "tree"],
+    &["child", "machine", "nearest", "statistics", "stop", "tell", "turns"],
+    &["allocators", "paired", "progress", "spoken", "tree"],
     &["arm", "crossover"],
     &["stamp"],
     &["witness"],
@@ -116,10 +121,12 @@ const BENCH: Floors = &[
 
 const LABS: Floors = &[
     // The parts of a run, and how it is undone.
-    &["engine::stop", "engine::beside", "engine::progress", "engine::space", "engine::understood"],
+    &["engine::beside", "engine::space", "engine::understood"],
     &["engine::identity", "engine::request"],
+    &["engine::marked"],
     &["engine::undo"],
-    &["engine::journal", "engine::usage"],
+    &["engine::journal"],
+    &["engine::namespaces"],
     &["engine::session", "engine::neighbours"],
     &["engine::process", "engine::ground"],
     &["engine::packages", "engine::throttle"],
@@ -133,8 +140,7 @@ const LABS: Floors = &[
     &["engine::page"],
     &["engine::run"],
     &["engine"],
-    &["ceph::look::latency", "ceph::look::sampling", "ceph::look::found"],
-    &["ceph::look::counters"],
+    &["ceph::look::sampling", "ceph::look::found"],
     &["ceph::look"],
     &["ceph::cluster::store"],
     &["ceph::cluster::release", "ceph::cluster::monitor", "ceph::cluster::osd"],
@@ -154,14 +160,16 @@ const LABS: Floors = &[
     &["gluster"],
     &["gluster::detach", "gluster::multiplex", "gluster::pools"],
     &["lib"],
+    &["arguments", "list"],
+    &["main"],
 ];
 
 const VCM: Floors = &[
-    &["amount", "page", "say", "config_file", "proof", "signals"],
+    &["amount", "config_file", "proof", "signals"],
     &["child"],
     &["whole_file"],
     &["settings", "restart", "trace_file", "drop_in"],
-    &["automatic", "library", "cli", "table"],
+    &["automatic", "cli", "table"],
     &["findings", "arms", "sandbox", "words"],
     &["unit_plan"],
     &["html::origin"],

@@ -1,5 +1,5 @@
 //! Says which build of vcm this is.
 
 fn main() {
-    vcmalloc_version::tell(&["core", "inspect", "labs", "measure", "trace", "vcm"]);
+    vcmalloc_version::tell(&["core", "front", "inspect", "measure", "trace", "vcm"]);
 }

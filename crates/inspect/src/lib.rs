@@ -4,6 +4,7 @@
 //! daemon  allocator      which daemon a process is, whose malloc it gets; ceph: what it answers at its admin socket
 //! loaded  variables  start  readable  condition  resources  pressure  block      parts of a running process
 //! process  machine  command  dependencies  systemd  privileges  elf    a process, a machine, a file
+//! usage                  time and memory of processes at a moment
 //! window                 the statistics of a process on vcmalloc, from its memory
 //! root                   where the machine's files are: the real root, or a folder that stands for one
 //! ```
@@ -30,5 +31,6 @@ pub mod start;
 pub mod systemd;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod usage;
 pub mod variables;
 pub mod window;

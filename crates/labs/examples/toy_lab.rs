@@ -5,6 +5,7 @@
 
 use anyhow::{Result, bail};
 use std::time::Duration;
+use vcm_inspect::usage::Usage;
 use vcm_labs::engine::cell::Cell;
 use vcm_labs::engine::experiment::*;
 use vcm_labs::engine::lab::{For, Lab, Setting, Values, nothing_to_check};
@@ -13,9 +14,8 @@ use vcm_labs::engine::request::Request;
 use vcm_labs::engine::results::Row;
 use vcm_labs::engine::run::{Ending, act};
 use vcm_labs::engine::session::Session;
-use vcm_labs::engine::stop::is_stopped;
 use vcm_labs::engine::understood::is_not_understood;
-use vcm_labs::engine::usage::Usage;
+use vcm_measure::stop::is_stopped;
 use vcm_measure::tell;
 
 const SMALL: Point =
@@ -115,10 +115,8 @@ impl Cluster {
     fn up(session: &Session, cell: &Cell) -> Result<Cluster> {
         let ground = session.directory().join(format!("ground-{}", cell.text("bytes")));
         session.make_directory(&ground)?;
-        let mut network = None;
-        if nix::unistd::geteuid().is_root() {
+        if session.outside().is_some() {
             session.mount_tmpfs(&ground, "size=8m")?;
-            network = Some(session.own_network()?);
             let image = session.directory().join(format!("image-{}", cell.text("bytes")));
             session.make_file(&image, 1 << 20)?;
             session.loop_device(&image)?;
@@ -126,7 +124,7 @@ impl Cluster {
         session.step("starting")?;
         let program =
             started_on(session, "sleep").arg("1000").allocator(&session.allocator(cell.allocator())?);
-        let sleeper = program.network(network.as_ref()).start("sleeper")?;
+        let sleeper = program.start("sleeper")?;
         started_on(session, "sh").args(["-c", "setsid sleep 1001 & exit 0"]).start("background")?;
         session.command("true").run()?;
         sleeper.check()?;
@@ -153,6 +151,7 @@ static LAB: Lab = Lab {
     }],
     check: nothing_to_check,
     lives_here: || std::env::var("TOY_LIVES_HERE").ok(),
+    elsewhere: None,
     up: |session| {
         started_on(session, "sleep").arg("1002").start("kept")?;
         session.keep(&session.directory())

@@ -6,10 +6,10 @@
 //!   LABS ── Lab "gluster" ── Experiment "detach": one readable declaration
 //!     |                                     |
 //!   engine: plans the cells, runs them, collects rows, judges controls, writes the pages;
-//!           whatever is made or started is in the undo journal before it exists
+//!           all of it in namespaces of its own; files are in the undo journal before they exist
 //! ```
 //!
-//! A lab uses `engine`, never another lab. `vcm` is the caller.
+//! A lab uses `engine`, never another lab. `vcm-lab` (`main`, `arguments`, `list`) is the caller.
 
 pub mod ceph;
 pub mod engine;

@@ -4,9 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs this test binary again as `vcm lab ceph up`, so that a fault ends that process and not the tests.
-const CHILD: &str = "VCM_LABS_TEST_ACT";
-
 fn can_run() -> bool {
     // SAFETY: asks for a number.
     let root = unsafe { libc::geteuid() } == 0;
@@ -16,23 +13,6 @@ fn can_run() -> bool {
         eprintln!("skipped: needs root, ceph-mon, ceph-osd, ceph-common and linux-perf");
     }
     root && there
-}
-
-fn request(action: &str, folder: &Path) -> vcm_labs::engine::request::Request {
-    let settings: &[(&str, &str)] = match action {
-        "up" => &[("osds", "1"), ("store", "memstore")],
-        "down" => &[],
-        _ => &[("seconds", "1")],
-    };
-    vcm_labs::engine::request::Request {
-        action: action.to_owned(),
-        allocators: if action == "up" { vec!["glibc".to_owned()] } else { Vec::new() },
-        no_install: true,
-        state: folder.join("state"),
-        work: folder.join("work"),
-        settings: settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-        ..Default::default()
-    }
 }
 
 /// As an operator points the lab at a cluster of his own.
@@ -50,7 +30,7 @@ fn conf(folder: &Path) -> PathBuf {
 
 /// The objects in the pool, in all namespaces, but for what `up` itself wrote to see that it answers.
 fn objects(folder: &Path) -> Vec<String> {
-    let mut rados = Command::new("rados");
+    let mut rados = inside(folder, "rados");
     rados.arg("-c").arg(conf(folder)).args(["--pool", "bench", "--all", "ls"]);
     let said = rados.output().expect("rados can be started");
     assert!(said.status.success());
@@ -58,41 +38,47 @@ fn objects(folder: &Path) -> Vec<String> {
     text.lines().filter(|line| line.contains("vcm-lab")).map(str::to_owned).collect()
 }
 
-/// Does nothing unless `act_elsewhere` started it.
-#[test]
-fn child() {
-    let Ok(said) = std::env::var(CHILD) else { return };
-    let (action, folder) = said.split_once(' ').expect("an action and a folder");
-    let lab = vcm_labs::LABS.iter().find(|lab| lab.name == "ceph").expect("the Ceph lab");
-    let folder = Path::new(folder);
-    let request = match action {
-        RUN_ON_IT => {
-            let mut request = request("run", folder);
-            let here = [("conf", conf(folder).display().to_string()), ("pool", "bench".to_owned())];
-            request.settings.extend(here.map(|(name, value)| (name.to_owned(), value)));
-            request
-        }
-        JOURNAL_TEST => request(".", folder),
-        action => request(action, folder),
-    };
-    let ending = match action {
-        JOURNAL_TEST => vcm_labs::engine::run::act_tool(vcm_labs::TOOLS[0], request),
-        _ => vcm_labs::engine::run::act(lab, request),
-    };
-    if let Err(error) = &ending {
-        eprintln!("{error:#}");
-    }
-    std::process::exit(if ending.is_ok() { 0 } else { 1 });
+/// The first process of the cluster's namespaces.
+fn holder(folder: &Path) -> String {
+    let journals = std::fs::read_dir(folder.join("state")).expect("the state").flatten();
+    let mut texts = journals.filter_map(|file| std::fs::read(file.path()).ok());
+    let found = texts.find_map(|text| {
+        let journal: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        journal["holder"]["pid"].as_i64()
+    });
+    found.expect("a cluster that is up").to_string()
+}
+
+/// A command that sees what the cluster sees.
+fn inside(folder: &Path, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &holder(folder), "-a", program]);
+    command
 }
 
 fn act_elsewhere(action: &str, folder: &Path, fault: Option<&str>) -> bool {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "child", "--nocapture"]).env(CHILD, format!("{action} {}", folder.display()));
+    let program = env!("CARGO_BIN_EXE_vcm-lab");
+    let mut command = if action == RUN_ON_IT { inside(folder, program) } else { Command::new(program) };
+    match action {
+        "up" => command.args(["ceph", "up", "--osds", "1", "--store", "memstore", "--allocators", "glibc"]),
+        RUN_ON_IT => {
+            command.args(["ceph", "run", "--seconds", "1", "--pool", "bench", "--conf"]).arg(conf(folder))
+        }
+        "run" => command.args(["ceph", "run", "--seconds", "1"]),
+        JOURNAL_TEST => command.args(["journal-test", ".", "--seconds", "1"]),
+        action => command.args(["ceph", action]),
+    };
+    command
+        .arg("--no-install")
+        .arg("--state")
+        .arg(folder.join("state"))
+        .arg("--work")
+        .arg(folder.join("work"));
     command.current_dir(folder);
     if let Some(fault) = fault {
-        command.env(vcm_labs::engine::stop::FAULT_VARIABLE, fault);
+        command.env(vcm_measure::stop::FAULT_VARIABLE, fault);
     }
-    command.status().expect("this program can be started").success()
+    command.status().expect("vcm-lab can be started").success()
 }
 
 /// The folder of a lab's state and its clusters. A cluster that an assertion leaves up goes down with it.

@@ -199,16 +199,19 @@ impl Places {
             Library::Debian { files, linked, package } => {
                 let linked = linked.filter(|_| self.for_daemons);
                 let found = linked.iter().chain(files).find_map(|file| self.in_a_library_folder(file));
-                (found, format!("apt-get install {package}"))
+                (found, format!("Debian's package {package} has it"))
             }
-            Library::Built(name) => (self.there(self.built_peer(name)), format!("vcm-bench peers {name}")),
-            Library::Ours => {
-                (self.there(self.ours.clone()), "cargo build --release -p vcmalloc-shared".to_owned())
+            Library::Built(name) => {
+                (self.there(self.built_peer(name)), format!("get it with `vcm-bench peers {name}`"))
             }
+            Library::Ours => (
+                self.there(self.ours.clone()),
+                "get it with `cargo build --release -p vcmalloc-shared`".to_owned(),
+            ),
         };
         match (found, &self.root) {
             (Some(library), _) => ready(Some(library)),
-            (None, None) => bail!("{} is missing; get it with `{remedy}`", allocator.name),
+            (None, None) => bail!("{} is missing; {remedy}", allocator.name),
             (None, Some(root)) => {
                 let package = allocator.package().unwrap_or("unknown");
                 bail!("{} is missing in {}: package {package}", allocator.name, root.display())

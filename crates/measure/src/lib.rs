@@ -8,6 +8,7 @@
 //!   machine (where it was) ─► a page ◄─ statistics, paired, crossover (things that take turns while they run)
 //! ```
 //!
+//! `stop` and `progress` are what a long run needs of its terminal: a way to end it, and a view of how far it is.
 //! `spoken` reads what load programs print, `stamp` says what an allocator is, `nearest` suggests names, `tell` is how
 //! text leaves a program. tests/layers_of_tools.rs has the order of the files.
 
@@ -18,9 +19,11 @@ pub mod crossover;
 pub mod machine;
 pub mod nearest;
 pub mod paired;
+pub mod progress;
 pub mod spoken;
 pub mod stamp;
 pub mod statistics;
+pub mod stop;
 pub mod tell;
 pub mod tree;
 pub mod trial;

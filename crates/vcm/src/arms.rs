@@ -1,8 +1,8 @@
 //! Allocators as they are typed: by name, by path, or those that are found.
 
-use crate::library;
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use std::path::Path;
+use vcm_front::library;
+use vcm_front::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use vcm_measure::allocators::{self, Places};
 use vcm_measure::arm::{Arm, Expected};
 

@@ -3,7 +3,6 @@
 //! Owns the signal mask and the dispositions while a child runs; promises that the child starts with those
 //! that we were started with.
 
-use crate::say;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -14,6 +13,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
+use vcm_front::say;
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
 

@@ -8,7 +8,6 @@ pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod enable;
-pub mod lab;
 pub mod orders;
 pub mod profile;
 pub mod record;
@@ -18,7 +17,7 @@ pub mod stat;
 pub mod top;
 pub mod trace;
 
-use crate::{say, settings};
+use crate::settings;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -26,6 +25,7 @@ use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use vcm_front::say;
 use vcmalloc_core::options::SPECS;
 
 const EXAMPLES: &str = "\
@@ -84,7 +84,7 @@ pub enum Verb {
     Config(Config),
     Check(check::Check),
     Compare(Box<compare::Compare>),
-    Lab(lab::LabVerb),
+    Lab(Lab),
     Doctor(doctor::Doctor),
     Enable(enable::Enable),
     Disable(enable::Disable),
@@ -153,6 +153,18 @@ pub struct Config {
     /// Print the reference page of all options
     #[arg(long, hide = true, conflicts_with_all = ["pid", "file", "program", "json"])]
     pub markdown: bool,
+}
+
+/// Rerun the storage world's allocator reports on real daemons, on this machine: the program vcm-lab
+#[derive(Args)]
+#[command(
+    disable_help_flag = true,
+    override_usage = "vcm lab <list|LAB EXPERIMENT|LAB up|run|down> [OPTIONS]"
+)]
+pub struct Lab {
+    /// What `vcm-lab` is given
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
+    pub arguments: Vec<OsString>,
 }
 
 /// Print the completion script for a shell.

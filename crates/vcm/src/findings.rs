@@ -3,9 +3,9 @@
 //! Owns the messages: each says what was seen, why it matters and what to do. `vcm run` and `vcm enable` decide
 //! what follows; the looking is that of `vcm-inspect`.
 
-use crate::library::{self, Library};
 use std::path::{Path, PathBuf};
 use vcm_foreign::Shown;
+use vcm_front::library::{self, Library};
 use vcm_inspect::allocator;
 use vcm_inspect::command::Command;
 use vcm_inspect::dependencies;

@@ -4,7 +4,6 @@
 //! cli         what can be typed; knows every verb's arguments and does nothing but hand them over
 //! verbs/      one module a verb: run, config, check, compare, stat, top, profile, serve, set, release, doctor, enable, lab, record, trace, bounds, replay, man, completions
 //! findings    what keeps a program from running on vcmalloc, in words
-//! library     where libvcmalloc.so is
 //! proof       what the library says when a program starts on it
 //! automatic   what `auto` comes to
 //! config_file what the library would read of its config file
@@ -16,13 +15,11 @@
 //! child       a command as the shell would start it: signals passed on, its end as ours
 //! table       what a comparison measured; words, how that is told
 //! html        pages for a browser; whole_file, files that are whole or as they were
-//! page        text that fits the terminal
 //! signals     what must not end us meanwhile
-//! say         how a message, a failure and an exit code look
 //! ```
 //!
 //! A verb may use everything below `verbs/`, and no other verb. Looking at files, processes, daemons and the machine
-//! without changing them is the crate `vcm-inspect`.
+//! without changing them is the crate `vcm-inspect`; messages, pages of text and the library's place are `vcm-front`.
 
 mod amount;
 mod arms;
@@ -33,12 +30,9 @@ mod config_file;
 mod drop_in;
 mod findings;
 mod html;
-mod library;
-mod page;
 mod proof;
 mod restart;
 mod sandbox;
-mod say;
 mod settings;
 mod signals;
 mod table;
@@ -51,6 +45,7 @@ mod words;
 use clap::Parser;
 use cli::{Cli, Verb};
 use std::process::ExitCode;
+use vcm_front::say;
 
 fn main() -> ExitCode {
     // Before anything is allocated: the heap of this process is the one that is measured.
@@ -68,7 +63,7 @@ fn main() -> ExitCode {
         Verb::Config(arguments) => verbs::config::config(arguments),
         Verb::Check(arguments) => verbs::check::check(&arguments),
         Verb::Compare(arguments) => verbs::compare::compare(*arguments),
-        Verb::Lab(arguments) => verbs::lab::lab(arguments),
+        Verb::Lab(arguments) => verbs::lab::lab(&arguments),
         Verb::Doctor(arguments) => verbs::doctor::doctor(&arguments),
         Verb::Enable(arguments) => verbs::enable::enable(&arguments),
         Verb::Disable(arguments) => verbs::enable::disable(&arguments),

@@ -2,7 +2,7 @@
 //!
 //! Owns those commands; `vcm doctor` proposes them and `vcm enable` prints them.
 
-use crate::say;
+use vcm_front::say;
 use vcm_inspect::daemon::Role;
 
 /// The question to a cluster before one of its daemons stops: it fails if data would not be available then.

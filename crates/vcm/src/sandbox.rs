@@ -3,9 +3,9 @@
 //! Owns the refusals: each says what was seen, why the preload would have no effect or do harm, and what to do. Nothing is
 //! written where one holds.
 
-use crate::say::{FAILURE, Failure};
 use crate::settings;
 use std::path::{Path, PathBuf};
+use vcm_front::say::{FAILURE, Failure};
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::Unit;
 use vcm_inspect::systemd::filter::{Answer, Filter};
@@ -90,7 +90,7 @@ fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
         )));
     }
     // If everybody found it, the stand-in would take TCMalloc's place in every program.
-    let folder = if file.starts_with(crate::library::STAND_IN_PREFIX) {
+    let folder = if file.starts_with(vcm_front::library::STAND_IN_PREFIX) {
         "/usr/local/lib/vcmalloc"
     } else {
         "/usr/local/lib"

@@ -17,7 +17,6 @@ use vcmalloc_core::options::{
     UNCHANGED, VARIABLE_PREFIX, each_setting, part_to_read, put_refusal, put_value,
 };
 
-pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
 pub const PROOF_VARIABLE: &str = "VCM_RUN_PROOF";
 pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
 

@@ -1,11 +1,11 @@
 //! Traces as files: one to read is opened, one to write gets its name only when it is whole.
 
-use crate::say::{FAILURE, Failure};
 use crate::whole_file;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use vcm_foreign::Shown;
+use vcm_front::say::{FAILURE, Failure};
 use vcm_trace::{Error, Reader};
 
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];

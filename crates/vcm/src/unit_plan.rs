@@ -6,12 +6,12 @@
 
 use crate::drop_in::{self, File, Place};
 use crate::findings::{self, Start, Weight};
-use crate::library::{self, Library};
 use crate::sandbox;
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::settings;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use vcm_front::library::{self, Library};
+use vcm_front::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use vcm_inspect::command;
 use vcm_inspect::dependencies;
 use vcm_inspect::elf::{self, Depth, Look};

@@ -1,10 +1,10 @@
 //! Files that are written whole or not at all.
 
-use crate::say::{FAILURE, Failure};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use vcm_foreign::Shown;
+use vcm_front::say::{FAILURE, Failure};
 
 /// Finds out that a file can be made, before anything is measured for minutes.
 pub fn look(path: &Path) -> Result<(), Failure> {

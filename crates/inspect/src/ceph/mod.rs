@@ -3,11 +3,14 @@
 //! ```text
 //! socket   the daemon's own answer, over its admin socket
 //! conf     ceph.conf, when the socket cannot be reached
+//! counters the work of an OSD between two moments, and its cost;  latency  its histograms
 //! ```
 //!
 //! Owns the order of the two and the defaults that hold where neither says anything.
 
 pub mod conf;
+pub mod counters;
+pub mod latency;
 pub mod socket;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,6 @@ use super::cluster::release::CLUSTER_PACKAGES;
 use super::cluster::shape::{Shape, Store};
 use super::load::Load;
 use super::load::rados_bench::Bench;
-use super::look::counters::{Moment, Work};
 use super::look::found::{Found, found};
 use super::settings::{self, OWN_ID};
 use crate::engine::neighbours;
@@ -23,6 +22,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use vcm_inspect::ceph::counters::{Moment, Work};
 use vcm_inspect::daemon::Role;
 use vcm_measure::child;
 use vcm_measure::tell;
@@ -52,8 +52,9 @@ pub fn up(session: &Session) -> Result<()> {
     cluster.keep();
     session.progress().end();
     tell::result(&format!(
-        "up, with pool '{POOL}'. Ceph's own tools reach it by\n    export CEPH_CONF={}\n\
+        "up, with pool '{POOL}'. Ceph's own tools reach it by\n    {}env CEPH_CONF={} ceph status\n\
          vcm lab ceph run     loads it and shows what each OSD used\nvcm lab ceph down    ends it\n",
+        session.entering(),
         cluster.client.conf.display()
     ))
 }
@@ -67,7 +68,7 @@ pub fn run(session: &Session) -> Result<()> {
     if osds.is_empty() {
         session.say("no OSD of that cluster runs on this machine: only the client's side is shown");
     }
-    let name = format!("vcm-lab-{}", session.journal().header().mark);
+    let name = format!("vcm-lab-{}", session.journal().mark());
     let mut objects = Objects { client: &client, pool: &pool, namespace: &name, whole: false };
     let seconds = session.number("seconds")?;
     let mut steps = Vec::new();

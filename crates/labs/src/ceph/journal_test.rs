@@ -105,7 +105,7 @@ fn target(session: &Session, place: PathBuf) -> Result<PathBuf> {
     if !place.is_dir() {
         return Ok(place);
     }
-    let file = place.join(format!("vcm-{}-journal-test", session.journal().header().mark));
+    let file = place.join(format!("vcm-{}-journal-test", session.journal().mark()));
     session.make_file(&file, SIZE_MIB << 20)?;
     // A journal's blocks are there before it is used; otherwise the file system's own records are measured.
     session.step("writing the file once")?;

@@ -36,6 +36,7 @@ pub static LAB: Lab = Lab {
     settings: settings::SETTINGS,
     check: settings::check,
     lives_here: existing::lives_here,
+    elsewhere: Some("conf"),
     up: existing::up,
     run: existing::run,
 };

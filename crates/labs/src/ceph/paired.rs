@@ -7,18 +7,18 @@ use super::cluster::Cluster;
 use super::cluster::osd::Osd;
 use super::cluster::shape::Shape;
 use super::load::Load;
-use super::look::counters::{Moment, Work};
 use super::look::sampling::{self, Looked};
 use crate::engine::beside::beside;
 use crate::engine::cell::Cell;
 use crate::engine::experiment::Measure;
 use crate::engine::results::Row;
 use crate::engine::session::Session;
-use crate::engine::usage::Heap;
 use anyhow::{Context, Result, bail};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use vcm_inspect::ceph::counters::{Moment, Work};
+use vcm_inspect::usage::Heap;
 
 pub const fn measure(
     name: &'static str,

@@ -1,34 +1,36 @@
-//! The ground a cluster stands on: directories, mounts, loop devices, a network of its own.
+//! The ground a cluster stands on: directories, mounts, loop devices.
 //!
 //! Promises that each is in the journal before it exists, and that nothing that was there before is ever
 //! undone.
 
 use super::session::Session;
-use super::undo::{Undo, is_mounted};
+use super::undo::{Lasting, Undo};
 use anyhow::{Context, Result, bail};
 use nix::mount::{MsFlags, mount};
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 impl Session {
     /// A new directory; it must not be there yet.
     pub fn make_directory(&self, path: &Path) -> Result<()> {
-        self.make(path, Undo::RemoveDirectory { path: path.to_owned() })
+        self.make(Lasting::Directory(path.to_owned()))
     }
 
-    fn make(&self, path: &Path, undo: Undo) -> Result<()> {
+    fn make(&self, lasting: Lasting) -> Result<()> {
+        let path = lasting.path().to_owned();
+        let path = path.as_path();
         self.check()?;
         if fs::symlink_metadata(path).is_ok() {
             bail!("{} is there already", path.display());
         }
-        let number = self.journal().add(undo)?;
+        self.journal().add(Undo::Remove(lasting))?;
         match fs::create_dir(path) {
             Ok(()) => Ok(()),
             Err(error) => {
                 // Somebody else may have been quicker; then it is theirs.
-                self.journal().forget(number)?;
+                self.journal().forget_last()?;
                 let hint = match error.kind() {
                     ErrorKind::PermissionDenied => "; run as root, or name another place with --work DIR",
                     _ => "",
@@ -53,12 +55,12 @@ impl Session {
     pub fn ensure_shared_directory(&self, path: &Path) -> Result<()> {
         let from_above: Vec<&Path> = path.ancestors().collect();
         let mut missing = from_above.into_iter().rev().filter(|place| !place.is_dir());
-        missing.try_for_each(|place| self.make(place, Undo::RemoveEmptyDirectory { path: place.to_owned() }))
+        missing.try_for_each(|place| self.make(Lasting::EmptyDirectory(place.to_owned())))
     }
 
     /// A control group; the processes in it must have ended when it goes.
     pub fn make_group(&self, path: &Path) -> Result<()> {
-        self.make(path, Undo::RemoveEmptyDirectory { path: path.to_owned() })
+        self.make(Lasting::EmptyDirectory(path.to_owned()))
     }
 
     /// A file system in memory on an existing directory.
@@ -80,21 +82,17 @@ impl Session {
 
     fn mounting(&self, path: &Path) -> Result<()> {
         self.check()?;
-        if is_mounted(path) {
-            bail!("something is mounted on {} already", path.display());
-        }
-        self.journal().add(Undo::Unmount { path: path.to_owned() })?;
+        self.journal().add(Undo::Unmount(path.to_owned()))?;
         Ok(())
     }
 
-    /// A block device on a file, without the page cache between them where the file system allows it.
+    /// A block device on a file, without the page cache between them where the file system allows it. The kernel takes
+    /// it away when nobody has it open any more.
     pub fn loop_device(&self, backing: &Path) -> Result<PathBuf> {
-        let backing = backing.canonicalize().with_context(|| format!("no {}", backing.display()))?;
-        self.journal().add(Undo::DetachLoop { backing: backing.clone() })?;
-        let losetup = || self.command("losetup").args(["--find", "--show"]);
-        let direct = losetup().arg("--direct-io=on").arg(&backing).output()?;
-        let output = if direct.status.success() { direct } else { losetup().arg(&backing).run()? };
-        Ok(PathBuf::from(output.stdout.trim()))
+        let (path, device) = loop_device(backing)
+            .with_context(|| format!("cannot make a loop device on {}; run as root", backing.display()))?;
+        self.journal().add(Undo::CloseLoop(device))?;
+        Ok(path)
     }
 
     /// A file of this size, with its blocks, that goes at the end.
@@ -103,43 +101,42 @@ impl Session {
         if path.exists() {
             bail!("{} is there already", path.display());
         }
-        self.journal().add(Undo::RemoveFile { path: path.to_owned() })?;
+        self.journal().add(Undo::Remove(Lasting::File(path.to_owned())))?;
         let file = File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
         let length = i64::try_from(bytes).context("too large")?;
         nix::fcntl::posix_fallocate(&file, 0, length)
             .with_context(|| format!("no {} MiB for {}", bytes >> 20, path.display()))
     }
-
-    /// A network with nothing but a loopback device: fixed ports are free in it, and nobody can look in. It
-    /// goes with the last process in it.
-    pub fn own_network(&self) -> Result<Arc<File>> {
-        self.check()?;
-        // Namespaces belong to threads; this one is thrown away.
-        let maker = std::thread::spawn(|| -> Result<File> {
-            nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
-            raise_loopback()?;
-            Ok(File::open("/proc/thread-self/ns/net")?)
-        });
-        let made = maker.join().unwrap_or_else(|_| bail!("the thread that makes it failed"));
-        made.map(Arc::new)
-            .context("cannot make a network namespace; run as root, outside an unprivileged container")
-    }
 }
 
-fn raise_loopback() -> Result<()> {
-    // SAFETY: a socket of our own, and a request that is valid for the call.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l' as libc::c_char;
-        request.ifr_name[1] = b'o' as libc::c_char;
-        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-        let done = libc::ioctl(socket, libc::SIOCSIFFLAGS, &request);
+fn loop_device(backing: &Path) -> Result<(PathBuf, File)> {
+    const GET_FREE: libc::c_ulong = 0x4c82;
+    const CONFIGURE: libc::c_ulong = 0x4c0a;
+    const AUTOCLEAR_AND_DIRECT: u32 = 4 | 16;
+    /// `struct loop_config` of linux/loop.h: the file's descriptor, a block size, `struct loop_info64`.
+    const WORDS: usize = 304 / 4;
+    const FLAGS: usize = 2 + (5 * 8 + 3 * 4) / 4;
+    let file = File::options().read(true).write(true).open(backing)?;
+    let control = File::options().read(true).write(true).open("/dev/loop-control")?;
+    loop {
+        // SAFETY: the request takes no argument.
+        let number = unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE) };
+        if number < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        let path = PathBuf::from(format!("/dev/loop{number}"));
+        let device = File::options().read(true).write(true).open(&path)?;
+        let mut configuration = [0u32; WORDS];
+        configuration[0] = file.as_raw_fd() as u32;
+        configuration[FLAGS] = AUTOCLEAR_AND_DIRECT;
+        // SAFETY: the kernel reads so many words of ours.
+        if unsafe { libc::ioctl(device.as_raw_fd(), CONFIGURE, configuration.as_mut_ptr()) } == 0 {
+            return Ok((path, device));
+        }
         let error = std::io::Error::last_os_error();
-        libc::close(socket);
-        if done != 0 {
-            return Err(error).context("cannot raise the loopback device");
+        // Somebody else was quicker.
+        if error.raw_os_error() != Some(libc::EBUSY) {
+            return Err(error.into());
         }
     }
-    Ok(())
 }

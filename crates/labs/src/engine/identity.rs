@@ -3,15 +3,11 @@
 //! Owns the proof that a pid is still the process that was started. Promises never to signal any other. The
 //! journal and `process` use it.
 
-use super::stop::Stop;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
-use vcm_inspect::process::{self, Process};
-use vcm_inspect::root::Root;
-
-type Variables = Vec<(OsString, OsString)>;
+use vcm_inspect::process::Process;
+use vcm_measure::stop::Stop;
 
 /// Pids are used again; a pid and its start time (in clock ticks since boot) are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,41 +83,6 @@ impl Identity {
     }
 }
 
-/// Every process whose environment at its start held this variable with this mark or a part of it
-/// (`mark.part`).
-pub fn marked(variable: &str, mark: &str) -> Vec<Identity> {
-    let part = format!("{mark}.");
-    let is_mark = |value: &OsString| value == mark || value.as_encoded_bytes().starts_with(part.as_bytes());
-    let holds = |pid: &i32| {
-        let environment = environment_of(&Process::new(*pid));
-        environment.iter().any(|(name, value)| name == variable && is_mark(value))
-    };
-    let own = std::process::id() as i32;
-    let all = process::all(&Root::real()).into_iter();
-    all.filter(|pid| *pid != own && holds(pid)).filter_map(Identity::of).collect()
-}
-
-/// A process shows no environment for the moment in which it becomes another program; that moment is waited
-/// for.
-fn environment_of(process: &Process) -> Variables {
-    for _ in 0..5 {
-        match process.environment() {
-            Ok(environment) if environment.is_empty() && may_be_starting(process) => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            environment => return environment.unwrap_or_default(),
-        }
-    }
-    Variables::new()
-}
-
-/// Not a zombie and not a thread of the kernel: those never have one.
-fn may_be_starting(process: &Process) -> bool {
-    const FLAGS: usize = 6;
-    const KERNEL_THREAD: u64 = 0x0020_0000;
-    process.is_alive() && process.status_field(FLAGS).is_some_and(|flags| flags & KERNEL_THREAD == 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,16 +114,5 @@ mod tests {
         let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
         let _ = child.stdout.as_mut().unwrap().read(&mut [0; 1]).unwrap();
         child
-    }
-
-    #[test]
-    fn a_marked_process_is_found_and_its_parent_is_not() {
-        let mut child = Command::new("sleep").arg("60").env("LABS_TEST_MARK", "a7.1").spawn().unwrap();
-        assert!(marked("LABS_TEST_MARK", "a").is_empty(), "a mark is not found by its beginning");
-        let found = marked("LABS_TEST_MARK", "a7");
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].pid, child.id() as i32);
-        assert!(found[0].end(Duration::from_secs(5)));
-        let _ = child.wait();
     }
 }

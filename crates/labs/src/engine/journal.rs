@@ -1,180 +1,168 @@
-//! The undo journal: what has to be undone, on disk, before it is made.
+//! The undo journal: the files that a run makes, on disk before they are made, and the processes that go first.
 //!
-//! Owns one file a run in the state directory, a JSON object a line: the header, then `Made` and `Undone`. It
-//! has its name once the header is in it, so that nobody finds one without. Promises that what `add` returned
-//! for is undone in reverse order by `undo_to`, by the panic hook, or by a later `replay` if this process was
-//! killed. The file is gone when nothing is left to undo. `session` is the only writer of a live journal;
-//! `replay` reads those of runs that are dead.
+//! Owns one file a run in the state directory, written whole. Namespaces undo all else when their first process ends;
+//! where the system refuses them, processes are found by the run's mark. Promises that what `add` returned for is
+//! undone in reverse order by `undo_to`, or, of what outlives processes, by `replay` if this one was killed. The file
+//! is gone when nothing is left to undo. `session` is the only writer of a live journal.
 
 use super::identity::Identity;
-use super::undo::Undo;
-use anyhow::{Context, Result, bail};
+use super::marked;
+use super::undo::{Lasting, Undo};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// The first line: whose journal this is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
-    pub lab: String,
-    pub mark: String,
-    /// The run that writes it; while it lives nobody else may undo its things.
+/// The text of the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    #[serde(skip)]
+    path: PathBuf,
+    /// Everything that the run starts carries it.
+    mark: String,
+    /// The process that waits for the run; while it lives nobody else may undo its things.
     pub owner: Identity,
-    /// Processes and mounts do not outlive the boot they were made in.
-    pub boot: String,
+    /// The first process of the run's namespaces, as the machine sees it. None where they are refused.
+    pub holder: Option<Identity>,
+    /// Processes do not outlive the boot they were started in.
+    boot: String,
+    /// The numbers of processes are those of this PID namespace.
+    namespace: PathBuf,
     /// The run in words, for messages.
     pub what: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Line {
-    Header(Header),
-    Made {
-        number: u64,
-        undo: Undo,
-    },
-    Undone {
-        number: u64,
-    },
     /// The things are to stay when the run ends (`up`): only `down` undoes them.
-    Kept,
+    pub kept: bool,
+    lasting: Vec<Lasting>,
 }
 
+/// That of a run, with what it undoes itself while it lives.
 pub struct Journal {
     path: PathBuf,
-    header: Header,
+    mark: String,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    file: File,
-    made: Vec<(u64, Undo)>,
-    /// Could not be undone; the end of the run tries again.
-    stuck: Vec<(u64, Undo)>,
-    next: u64,
-    kept: bool,
+    record: Record,
+    /// With what could not be undone yet.
+    made: Vec<Undo>,
+    parts: u64,
     ended: bool,
 }
 
-/// The steps that could not be undone, and why.
-pub type Leftovers = Vec<(Undo, anyhow::Error)>;
-
 impl Journal {
-    /// A new journal; its first entry ends all that carries the mark.
+    /// A new journal; its first step ends all that carries the mark.
     pub fn begin(state: &Path, lab: &str, what: &str) -> Result<Journal> {
-        make_state_directory(state)?;
+        fs::create_dir_all(state).map_err(|error| refused(error, "cannot make", state))?;
         let mark = format!("{lab}-{}", random_word()?);
         let path = state.join(format!("{mark}.journal"));
-        let unfinished = state.join(format!("{mark}.new"));
-        let file = OpenOptions::new().create_new(true).append(true).open(&unfinished);
-        let file = file.map_err(|error| refused(error, "cannot write the undo journal", &path))?;
-        let header = Header {
-            lab: lab.to_owned(),
+        let record = Record {
+            path: path.clone(),
             mark: mark.clone(),
             owner: Identity::own(),
+            holder: None,
             boot: boot(),
+            namespace: namespace(),
             what: what.to_owned(),
+            kept: false,
+            lasting: Vec::new(),
         };
-        let (made, stuck) = (Vec::new(), Vec::new());
-        let inner = Inner { file, made, stuck, next: 0, kept: false, ended: false };
-        let journal = Journal { path, header: header.clone(), inner: Mutex::new(inner) };
-        let begun = journal.lock().write(&Line::Header(header));
-        let begun = begun.and_then(|()| Ok(fs::rename(&unfinished, &journal.path)?));
-        if let Err(error) = begun {
-            let _ = fs::remove_file(&unfinished);
-            return Err(error).with_context(|| format!("cannot write {}", journal.path.display()));
-        }
-        journal.add(Undo::EndMarked { mark })?;
-        Ok(journal)
+        record.write().map_err(|error| refused(error, "cannot write the undo journal", &path))?;
+        let made = vec![Undo::EndMarked(mark.clone())];
+        Ok(Journal { path, mark, inner: Mutex::new(Inner { record, made, parts: 0, ended: false }) })
     }
 
-    pub fn header(&self) -> &Header {
-        &self.header
+    pub fn mark(&self) -> &str {
+        &self.mark
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// To be called before the thing is made. The number names the entry.
-    pub fn add(&self, undo: Undo) -> Result<u64> {
+    pub fn holder(&self) -> Option<Identity> {
+        self.lock().record.holder
+    }
+
+    pub fn set_holder(&self, holder: Identity) -> Result<()> {
         let mut inner = self.lock();
-        let number = inner.next;
-        inner.write(&Line::Made { number, undo: undo.clone() })?;
-        if undo.outlives_boot() {
-            // The thing may be on the disk after a crash of the machine; so must be what undoes it.
-            inner.file.sync_data().context("cannot write the undo journal")?;
-        }
-        inner.next += 1;
-        inner.made.push((number, undo));
-        Ok(number)
-    }
-
-    /// The thing was not made after all, or was undone by other means.
-    pub fn forget(&self, number: u64) -> Result<()> {
-        let mut inner = self.lock();
-        inner.made.retain(|(made, _)| *made != number);
-        inner.write(&Line::Undone { number })
-    }
-
-    /// The mark of one started process and all that it starts; registered, so it may be started now.
-    pub fn add_part(&self) -> Result<String> {
-        let part = format!("{}.{}", self.header.mark, self.place());
-        self.add(Undo::EndMarked { mark: part.clone() })?;
-        Ok(part)
-    }
-
-    /// The mark of commands that somebody waits for.
-    pub fn errand_mark(&self) -> String {
-        errand_mark(&self.header)
-    }
-
-    /// A place in the journal to come back to with `undo_to`.
-    pub fn place(&self) -> u64 {
-        self.lock().next
-    }
-
-    /// Undoes what was added since `place`, latest first, and goes on over failures.
-    pub fn undo_to(&self, place: u64) -> Leftovers {
-        let mut leftovers = Leftovers::new();
-        loop {
-            let last = self.lock().made.pop_if(|(number, _)| *number >= place);
-            let Some((number, undo)) = last else { return leftovers };
-            match undo.act() {
-                Ok(()) => drop(self.lock().write(&Line::Undone { number })),
-                Err(error) => {
-                    self.lock().stuck.push((number, undo.clone()));
-                    leftovers.push((undo, error));
-                }
-            }
-        }
+        inner.record.holder = Some(holder);
+        inner.save()
     }
 
     /// From now on the things outlive this process.
     pub fn keep(&self) -> Result<()> {
         let mut inner = self.lock();
-        inner.kept = true;
-        inner.write(&Line::Kept)
+        inner.record.kept = true;
+        inner.save()
+    }
+
+    /// To be called before the thing is made.
+    pub fn add(&self, undo: Undo) -> Result<()> {
+        let mut inner = self.lock();
+        inner.made.push(undo);
+        let done = inner.renew();
+        if done.is_err() {
+            inner.made.pop();
+        }
+        done
+    }
+
+    /// What was added last was not made after all.
+    pub fn forget_last(&self) -> Result<()> {
+        let mut inner = self.lock();
+        inner.made.pop();
+        inner.renew()
+    }
+
+    /// The mark of one started process and all that it starts; noted, so it may be started now.
+    pub fn add_part(&self) -> Result<String> {
+        let mut inner = self.lock();
+        inner.parts += 1;
+        let part = format!("{}.{}", self.mark, inner.parts);
+        inner.made.push(Undo::EndMarked(part.clone()));
+        Ok(part)
+    }
+
+    /// The mark of commands that somebody waits for.
+    pub fn errand_mark(&self) -> String {
+        format!("{}.errand", self.mark)
+    }
+
+    /// A place in the journal to come back to with `undo_to`.
+    pub fn place(&self) -> usize {
+        self.lock().made.len()
+    }
+
+    /// Undoes what was added since `place`, latest first, and goes on over failures: the end of the run tries again.
+    pub fn undo_to(&self, place: usize) -> Result<()> {
+        let mut inner = self.lock();
+        let place = place.min(inner.made.len());
+        let (mut stuck, mut failures) = (Vec::new(), Vec::new());
+        for undo in inner.made.split_off(place).into_iter().rev() {
+            if let Err(error) = undo.act() {
+                stuck.insert(0, undo);
+                failures.push(error);
+            }
+        }
+        inner.made.append(&mut stuck);
+        // A file that is named and gone already does no harm, so a full disk does none.
+        let _ = inner.renew();
+        complain(failures)
     }
 
     /// Undoes everything. The file stays if something could not be undone, for `down`.
-    pub fn end(&self) -> Leftovers {
-        end_errands(&self.header);
-        let mut inner = self.lock();
-        let stuck = std::mem::take(&mut inner.stuck);
-        inner.made.extend(stuck);
-        inner.made.sort_by_key(|(number, _)| *number);
-        inner.ended = true;
-        drop(inner);
-        let leftovers = self.undo_to(0);
-        if leftovers.is_empty() {
-            let _ = fs::remove_file(&self.path);
-        }
-        leftovers
+    pub fn end(&self) -> Result<()> {
+        // They have no step of their own, and must not hold what is undone first.
+        let _ = marked::end(&self.errand_mark());
+        self.lock().ended = true;
+        self.undo_to(0)?;
+        self.lock().record.forget();
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -185,66 +173,82 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         let inner = self.lock();
-        let is_over = inner.kept || inner.ended;
+        let is_over = inner.record.kept || inner.ended;
         drop(inner);
         if !is_over {
-            self.end();
+            let _ = self.end();
         }
     }
 }
 
 impl Inner {
-    fn write(&mut self, line: &Line) -> Result<()> {
-        let mut text = serde_json::to_string(line)?;
-        text.push('\n');
-        let whole = self.file.metadata()?.len();
-        let written = self.file.write_all(text.as_bytes());
-        if written.is_err() {
-            // Half a line on a full disk would spoil the next, which is written when there is room again.
-            let _ = self.file.set_len(whole);
-        }
-        written.context("cannot write the undo journal")
-    }
-}
-
-/// A journal that another run has left.
-#[derive(Debug)]
-pub struct Found {
-    pub path: PathBuf,
-    pub header: Header,
-    pub kept: bool,
-    pub made: Vec<(u64, Undo)>,
-}
-
-impl Found {
-    pub fn read(path: &Path) -> Result<Found> {
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Found::parse(path, &text)
-    }
-
-    fn parse(path: &Path, text: &str) -> Result<Found> {
-        // A last line without an end was being written when the run was killed: its thing was not made yet.
-        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let mut lines = whole.lines();
-        let Some(Ok(Line::Header(header))) = lines.next().map(serde_json::from_str) else {
-            bail!("{} is not an undo journal", path.display());
-        };
-        let mut found = Found { path: path.to_owned(), header, kept: false, made: Vec::new() };
-        for line in lines {
-            let damaged =
-                || format!("{} is damaged; undo what it names by hand and remove it", path.display());
-            match serde_json::from_str(line).with_context(damaged)? {
-                Line::Made { number, undo } => found.made.push((number, undo)),
-                Line::Undone { number } => found.made.retain(|(made, _)| *made != number),
-                Line::Kept => found.kept = true,
-                Line::Header(_) => bail!("{} has two headers", path.display()),
+    /// Writes what outlives processes, if that is not what is written already. What lies in a directory that goes
+    /// whole needs no line of its own.
+    fn renew(&mut self) -> Result<()> {
+        let mut lasting: Vec<Lasting> = Vec::new();
+        for undo in &self.made {
+            let Undo::Remove(one) = undo else { continue };
+            let holds =
+                |above: &Lasting| matches!(above, Lasting::Directory(path) if one.path().starts_with(path));
+            if !lasting.iter().any(holds) {
+                lasting.push(one.clone());
             }
         }
-        Ok(found)
+        if lasting == self.record.lasting {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.record.lasting, lasting);
+        self.save().inspect_err(|_| self.record.lasting = before)
+    }
+
+    fn save(&self) -> Result<()> {
+        self.record.write().context("cannot write the undo journal")
+    }
+}
+
+/// The steps that could not be undone, as an error that says how to go on.
+pub fn complain(failures: Vec<Error>) -> Result<()> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let list: String = failures.iter().map(|error| format!("\n    {error:#}")).collect();
+    bail!("could not undo everything; `vcm lab ... down` tries again:{list}")
+}
+
+impl Record {
+    pub fn read(path: &Path) -> Result<Record> {
+        let text = fs::read(path).map_err(|error| refused(error, "cannot read", path))?;
+        let record = serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "{} is not an undo journal; look for what a lab left by hand and remove it",
+                path.display()
+            )
+        })?;
+        Ok(Record { path: path.to_owned(), ..record })
+    }
+
+    /// Whole or as before, also on a full disk and after a power failure.
+    fn write(&self) -> std::io::Result<()> {
+        let unfinished = self.path.with_extension("new");
+        let text = serde_json::to_vec(self)?;
+        let file = File::create(&unfinished);
+        let written = file.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_data()));
+        let done = written.and_then(|()| fs::rename(&unfinished, &self.path));
+        done.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+    }
+
+    fn forget(&self) {
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(self.path.with_extension("new"));
+    }
+
+    /// Seen from another namespace, in a container or by nsenter, nobody can be known to have ended.
+    fn is_elsewhere(&self) -> bool {
+        self.namespace != namespace()
     }
 
     pub fn owner_is_alive(&self) -> bool {
-        self.header.boot == boot() && self.header.owner.is_alive()
+        self.boot == boot() && (self.is_elsewhere() || self.owner.is_alive())
     }
 
     /// A run that is still going on, or a cluster that was left up. After another boot there is neither.
@@ -252,101 +256,78 @@ impl Found {
         self.owner_is_alive() || self.is_up()
     }
 
+    /// With its namespaces a cluster is gone.
     pub fn is_up(&self) -> bool {
-        self.kept && self.header.boot == boot()
+        let holds = |holder: Identity| self.is_elsewhere() || holder.is_alive();
+        self.kept && self.boot == boot() && self.holder.is_none_or(holds)
     }
 
-    /// Another user's processes could not be seen by their mark, let alone ended.
+    /// Another user's processes could not be seen by their mark, let alone ended, nor those of another namespace.
     pub fn check_rights(&self) -> Result<()> {
+        if self.boot == boot() && self.is_elsewhere() {
+            bail!("`{}` was started in another PID namespace; undo it there", self.what);
+        }
         let user = nix::unistd::geteuid();
         let owner = fs::metadata(&self.path).map_or(user.as_raw(), |metadata| metadata.uid());
         if !user.is_root() && owner != user.as_raw() {
-            bail!("`{}` was started by another user; run this as root to undo it", self.header.what);
+            bail!("`{}` was started by another user; run this as root to undo it", self.what);
         }
         Ok(())
     }
 
     /// Undoes all of it and removes the file, unless something stays.
-    pub fn replay(&self) -> Leftovers {
-        self.replay_telling(|_| {})
-    }
-
-    /// Undoes all of it as `replay` does, and says each thing before: a daemon may take its time to end.
-    pub fn replay_telling(&self, tell: impl Fn(&Undo)) -> Leftovers {
-        let same_boot = self.header.boot == boot();
-        if same_boot {
-            end_errands(&self.header);
-        }
-        let mut leftovers = Leftovers::new();
-        for (_, undo) in self.made.iter().rev() {
-            if !same_boot && !undo.outlives_boot() {
-                continue;
+    pub fn replay(&self) -> Vec<Error> {
+        let mut failures = Vec::new();
+        if self.boot == boot() {
+            // All in the namespaces end with their first process.
+            if self.holder.is_some_and(|holder| !holder.end(Duration::ZERO)) {
+                failures.push(anyhow!("the first process of the lab's namespaces does not end"));
             }
-            tell(undo);
-            if let Err(error) = undo.act() {
-                leftovers.push((undo.clone(), error));
-            }
+            failures.extend(marked::end(&self.mark).err());
         }
-        if leftovers.is_empty() {
-            let _ = fs::remove_file(&self.path);
+        failures.extend(self.lasting.iter().rev().filter_map(|lasting| lasting.remove().err()));
+        if failures.is_empty() {
+            self.forget();
         }
-        leftovers
+        failures
     }
 }
 
-/// The journals of a lab that are in the state directory; an empty file is one that a power failure has
-/// emptied.
-pub fn found(state: &Path, lab: &str) -> Result<Vec<Found>> {
-    let mut journals = Vec::new();
+/// The journals of a lab that are in the state directory.
+pub fn found(state: &Path, lab: &str) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
     for entry in fs::read_dir(state).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with(&format!("{lab}-")) {
-            continue;
-        }
-        if name.ends_with(".new") && Found::read(&path).is_ok_and(|found| !found.owner_is_alive()) {
-            // Killed before it had its name; nothing was made yet.
+        let is_ending = |end: &str| name.starts_with(&format!("{lab}-")) && name.ends_with(end);
+        if is_ending(".new") && Record::read(&path).is_ok_and(|record| !record.owner_is_alive()) {
+            // Killed before it had its name.
             let _ = fs::remove_file(&path);
-        }
-        if !name.ends_with(".journal") {
-            continue;
-        }
-        match fs::read_to_string(&path) {
-            Ok(text) if text.contains('\n') => journals.push(Found::parse(&path, &text)?),
-            Ok(_) => drop(fs::remove_file(&path)),
-            // Its run has just ended.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            // It may be whole: another user's, of a run that goes on.
-            Err(error) => return Err(refused(error, "cannot read", &path)),
+        } else if is_ending(".journal") {
+            match Record::read(&path) {
+                // Its run has just ended.
+                Err(_) if !path.exists() => {}
+                record => records.push(record?),
+            }
         }
     }
-    Ok(journals)
+    Ok(records)
 }
 
-fn make_state_directory(state: &Path) -> Result<()> {
-    fs::create_dir_all(state).map_err(|error| refused(error, "cannot make", state))
-}
-
-fn refused(error: std::io::Error, what: &str, path: &Path) -> anyhow::Error {
+fn refused(error: std::io::Error, what: &str, path: &Path) -> Error {
     let hint = match error.kind() {
         ErrorKind::PermissionDenied => "; run it as root, or name another place with --state DIR",
         _ => "",
     };
-    anyhow::Error::new(error).context(format!("{what} {}{hint}", path.display()))
-}
-
-fn errand_mark(header: &Header) -> String {
-    format!("{}.errand", header.mark)
-}
-
-/// They have no entry of their own, and must not hold what is undone first. An errand that stays is found by
-/// the last entry.
-fn end_errands(header: &Header) {
-    let _ = Undo::EndMarked { mark: errand_mark(header) }.act();
+    Error::new(error).context(format!("{what} {}{hint}", path.display()))
 }
 
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn namespace() -> PathBuf {
+    fs::read_link("/proc/self/ns/pid").unwrap_or_default()
 }
 
 fn random_word() -> Result<String> {

@@ -21,6 +21,8 @@ pub struct Lab {
     /// Names what of this kind lives on this machine and is not the lab's, in a few words: beside it nothing is
     /// installed without being told to.
     pub lives_here: fn() -> Option<String>,
+    /// The setting that points `run` at a cluster that is not the lab's.
+    pub elsewhere: Option<&'static str>,
     /// Brings a cluster up and leaves it; `down` is the journal's work.
     pub up: fn(&Session) -> Result<()>,
     /// Puts load on the cluster that is up (or that the settings point at) and prints what is measured.

@@ -1,6 +1,6 @@
 //! Whether daemons or files of a kind are on this machine that no lab has made.
 
-use super::usage::mark_of;
+use super::marked::mark_of;
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
@@ -43,7 +43,7 @@ fn has_something(place: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::undo::MARK_VARIABLE;
+    use super::super::marked::MARK_VARIABLE;
     use super::*;
     use std::process::{Command, Stdio};
 

@@ -7,8 +7,7 @@
 use super::packages;
 use super::session::Session;
 use super::space;
-use super::stop::is_stopped;
-use super::undo::{Undo, is_mounted};
+use super::undo::{Lasting, Undo};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
@@ -16,6 +15,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vcm_measure::stop::is_stopped;
 
 /// The room that such a system takes, with its daemons in it.
 const SYSTEM_MIB: u64 = 1200;
@@ -132,9 +132,7 @@ fn make(session: &Session, suite: &str, system: &Path) -> Result<()> {
     for half_made in [system.to_owned(), with_suffix(system, ".new")] {
         if half_made.exists() {
             session.say(&format!("{} is half made: removing it", half_made.display()));
-            let proc = half_made.join("proc");
-            Undo::Unmount { path: proc }.act()?;
-            Undo::RemoveDirectory { path: half_made }.act()?;
+            Lasting::Directory(half_made).remove()?;
         }
     }
     space::check_place(&session.request().cache, SYSTEM_MIB, &format!("Debian {suite}"), "--cache DIR")?;
@@ -148,13 +146,13 @@ fn make(session: &Session, suite: &str, system: &Path) -> Result<()> {
     session.step(&format!("setting up Debian {suite}"))?;
     let new = with_suffix(system, ".new");
     let made = session.scope(|session| {
-        session.journal().add(Undo::RemoveDirectory { path: new.clone() })?;
-        session.journal().add(Undo::Unmount { path: new.join("proc") })?;
+        session.journal().add(Undo::Remove(Lasting::Directory(new.clone())))?;
+        session.journal().add(Undo::Unmount(new.join("proc")))?;
         let own = bootstrap(session, suite, &new, &mirror(session)?);
         let done = match own {
             Err(error) if !is_stopped(&error) => {
                 session.say(&format!("that mirror does not have it: trying {ARCHIVE}"));
-                Undo::RemoveDirectory { path: new.clone() }.act()?;
+                Lasting::Directory(new.clone()).remove()?;
                 bootstrap(session, suite, &new, ARCHIVE)
             }
             other => other,
@@ -168,7 +166,7 @@ fn make(session: &Session, suite: &str, system: &Path) -> Result<()> {
 
 fn bootstrap(session: &Session, suite: &str, new: &Path, mirror: &str) -> Result<()> {
     let program = session.command("debootstrap").arg("--variant=minbase").arg(suite).arg(new).arg(mirror);
-    proxied(session, program)?.limit(AN_HOUR).run().map(drop)
+    proxied(session, program)?.outside().limit(AN_HOUR).run().map(drop)
 }
 
 /// This machine's own package source, for it is the one that can be reached.
@@ -202,13 +200,10 @@ fn install(session: &Session, system: &Path, packages: &[&str]) -> Result<()> {
     fs::set_permissions(&policy, fs::Permissions::from_mode(0o755))?;
     session.scope(|session| {
         for folder in ["/proc", "/dev"] {
-            let place = system.join(&folder[1..]);
-            if !is_mounted(&place) {
-                session.bind(Path::new(folder), &place)?;
-            }
+            session.bind(Path::new(folder), &system.join(&folder[1..]))?;
         }
         let inside = |program: &str, words: &[&str]| {
-            let program = session.command(program).args(words).root(Some(system)).limit(AN_HOUR);
+            let program = session.command(program).args(words).root(Some(system)).outside().limit(AN_HOUR);
             proxied(session, program.env("DEBIAN_FRONTEND", "noninteractive"))?.run()
         };
         // An earlier run may have been stopped between unpacking and configuring.
@@ -255,7 +250,7 @@ pub fn enter(session: &Session, system: &Path, root: &Path, layers: &Path, share
     let (upper, work) = (layers.join("written"), layers.join("work"));
     fs::create_dir(&upper)?;
     fs::create_dir(&work)?;
-    session.journal().add(Undo::Unmount { path: root.to_owned() })?;
+    session.journal().add(Undo::Unmount(root.to_owned()))?;
     let options =
         format!("lowerdir={},upperdir={},workdir={}", system.display(), upper.display(), work.display());
     mount(Some("vcm-lab"), root, Some("overlay"), MsFlags::empty(), Some(options.as_str()))

@@ -74,12 +74,13 @@ fn refuse(session: &Session, command: &str) -> Result<()> {
 fn install<'a>(session: &'a Session, names: &[&str]) -> super::process::Program<'a> {
     let program =
         session.command("apt-get").args(["--quiet", "install", "--no-install-recommends"]).args(names);
-    program.env("DEBIAN_FRONTEND", "noninteractive").limit(Duration::from_secs(1800))
+    program.outside().env("DEBIAN_FRONTEND", "noninteractive").limit(Duration::from_secs(1800))
 }
 
 /// apt's plan in words; its lists are renewed first, as an old one names files that are gone.
 fn plan(session: &Session, names: &[&str], command: &str) -> Result<String> {
-    let update = session.command("apt-get").args(["--quiet", "update"]).limit(Duration::from_secs(1800));
+    let update =
+        session.command("apt-get").args(["--quiet", "update"]).outside().limit(Duration::from_secs(1800));
     update.run().map_err(|error| shortened(error, command))?;
     let asked = install(session, names).arg("--assume-no").output()?;
     if asked.stdout.contains("newly installed") {
@@ -125,7 +126,7 @@ pub fn agreed(session: &Session) -> bool {
 
 /// The first thing that went wrong: without a network apt says it once for each file.
 fn shortened(error: anyhow::Error, command: &str) -> anyhow::Error {
-    if super::stop::is_stopped(&error) {
+    if vcm_measure::stop::is_stopped(&error) {
         return error;
     }
     let said = format!("{error:#}");

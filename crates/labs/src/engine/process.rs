@@ -1,12 +1,12 @@
 //! Starting programs: short errands that are waited for, and daemons.
 //!
 //! Owns how a lab's child is set up: a clean environment with the lab's mark, a session of its own (Ctrl-C at
-//! the terminal reaches only the lab), no stdin, and, where asked for, a chroot, a network namespace, an
+//! the terminal reaches only the lab), no stdin, and, where asked for, a chroot, the machine's network, an
 //! allocator. Promises that a stop ends an errand at once. Made by `Session::command`.
 
 use super::identity::Identity;
+use super::marked::MARK_VARIABLE;
 use super::session::Session;
-use super::undo::{MARK_VARIABLE, Undo};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,8 +105,9 @@ impl<'a> Program<'a> {
         self
     }
 
-    pub fn network(mut self, network: Option<&Arc<File>>) -> Self {
-        self.network = network.cloned();
+    /// In the machine's network, where the run has another: for what fetches something.
+    pub fn outside(mut self) -> Self {
+        self.network = self.session.outside().cloned();
         self
     }
 
@@ -194,8 +195,6 @@ impl<'a> Program<'a> {
         let (stdout, stderr) = (open()?, open()?);
         let mark = session.journal().add_part()?;
         let identity = self.spawn(&mark, stdout, stderr)?;
-        // Found by its mark already, unless it writes over its environment.
-        session.journal().add(Undo::EndProcess { name: name.to_owned(), identity })?;
         Ok(Process { name: name.to_owned(), identity, log })
     }
 
@@ -285,6 +284,18 @@ fn raise_open_files(wanted: u64) {
         let hard = getrlimit(Resource::Nofile).maximum;
         let _ = setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard });
     }
+}
+
+/// The limit of open files that a child may be given, if so many are wanted.
+pub fn open_files_possible(wanted: u64) -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    if hard >= wanted {
+        return hard;
+    }
+    // Raising the hard limit takes a capability that root in a container may lack: a trial in a child tells.
+    let trial = std::process::Command::new("sh").args(["-c", &format!("ulimit -Hn {wanted}")]).output();
+    if trial.is_ok_and(|trial| trial.status.success()) { wanted } else { hard }
 }
 
 impl Process {

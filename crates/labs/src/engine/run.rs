@@ -1,22 +1,22 @@
 //! From a request to an ending: the actions of a lab, and the loop over an experiment's cells.
 //!
-//! Owns the order of things: look, refuse or go on; prepare; cells; verdict; pages; undo. `vcm` calls `act`.
+//! Owns the order of things: look, refuse or go on; prepare; cells; verdict; pages; undo. `vcm-lab` calls `act`.
 
 use super::cell::Cell;
 use super::experiment::{Control, Experiment, Point};
-use super::journal;
+use super::journal::{self, Journal, Record, complain};
 use super::lab::{ACTIONS, Lab, Tool, check_settings, with_defaults};
+use super::namespaces::{self, Wanted};
 use super::plan::{Choice, cells};
-use super::progress::Progress;
 use super::request::{Request, check_flags, check_library, check_places};
 use super::results::{Results, Row, SCHEMA};
-use super::session::{Session, complain};
-use super::stop::{Stop, is_stopped};
+use super::session::Session;
 use super::understood::{self, NotUnderstood};
 use super::{page, space, verdict};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
 use vcm_measure::machine::{Machine, package_version};
+use vcm_measure::stop::{Stop, is_stopped};
 use vcm_measure::tell;
 
 /// How an action ended, if it did not fail.
@@ -30,8 +30,8 @@ pub enum Ending {
 /// So many cells in a row may fail; after that the machine is at fault, not the cell.
 const FAILURES_IN_A_ROW: usize = 3;
 
+/// Comes back in another process than it was called in, where something is run: see `namespaces`.
 pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
-    let stop = Stop::on_signals()?;
     let request = request.grounded()?;
     check_settings(lab.settings, lab.name, &request)?;
     let experiment = match ACTIONS.contains(&request.action.as_str()) {
@@ -60,7 +60,12 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
     clear_stale(lab, &request)?;
     let action = request.action.clone();
     let request = with_defaults(lab.settings, request);
-    let session = Session::begin(lab.name, lab.lives_here, request, stop)?;
+    let wanted = match action.as_str() {
+        "up" => Wanted::Own { stays: true },
+        "run" => of_cluster(lab, &request)?,
+        _ => Wanted::Own { stays: false },
+    };
+    let session = begin(lab, request, wanted)?;
     let done = match (experiment, chosen) {
         (Some(experiment), Some(choice)) => perform(&session, experiment, &choice),
         _ if action == "up" => {
@@ -90,18 +95,34 @@ fn publish_again(request: &Request, experiment: &Experiment, from: &std::path::P
 
 /// A tool's way: no experiment, no cluster, the same care.
 pub fn act_tool(tool: &'static Tool, request: Request) -> Result<Ending> {
-    let stop = Stop::on_signals()?;
     let request = request.grounded()?;
     check_settings(tool.settings, tool.name, &request)?;
     (tool.check)(&request)?;
     check_places(&request)?;
     clear_stale(tool.lab, &request)?;
     let request = with_defaults(tool.settings, request);
-    let session = Session::begin(tool.lab.name, tool.lab.lives_here, request, stop)?;
+    let session = begin(tool.lab, request, Wanted::Own { stays: false })?;
     match (tool.run)(&session) {
         Ok(()) => session.end().map(|()| Ending::Done),
         Err(error) => fail(&session, error),
     }
+}
+
+fn begin(lab: &'static Lab, request: Request, wanted: Wanted) -> Result<Session> {
+    // Nobody else is seen from inside.
+    let lives_here = (lab.lives_here)();
+    let journal = Journal::begin(&request.state, lab.name, &request.action)?;
+    let outside = namespaces::enter(&journal, wanted)?;
+    Session::begin(lab.name, lives_here, request, (journal, outside), Stop::on_signals()?)
+}
+
+/// The namespaces of the lab's cluster, unless the settings point at somebody else's.
+fn of_cluster(lab: &Lab, request: &Request) -> Result<Wanted> {
+    if lab.elsewhere.is_some_and(|setting| request.settings.contains_key(setting)) {
+        return Ok(Wanted::None);
+    }
+    let up = journal::found(&request.state, lab.name)?.into_iter().find(Record::is_up);
+    Ok(up.and_then(|found| found.holder).map_or(Wanted::None, Wanted::Of))
 }
 
 fn fail(session: &Session, error: anyhow::Error) -> Result<Ending> {
@@ -123,12 +144,12 @@ fn clear_stale(lab: &Lab, request: &Request) -> Result<()> {
                 lab.name
             );
         }
-        if found.is_live() && found.header.what == "up" && request.action == "up" {
-            bail!("a {} cluster is being brought up by pid {}", lab.name, found.header.owner.pid);
+        if found.is_live() && found.what == "up" && request.action == "up" {
+            bail!("a {} cluster is being brought up by pid {}", lab.name, found.owner.pid);
         }
         if !found.is_live() {
             found.check_rights()?;
-            let what = &found.header.what;
+            let what = &found.what;
             tell::line(&format!("undoing what an earlier run left (`{what}`, it was ended from outside)"));
             complain(found.replay())?;
         }
@@ -145,7 +166,7 @@ fn down(lab: &Lab, request: &Request) -> Result<Ending> {
         journals.into_iter().partition(|found| !found.kept && found.owner_is_alive());
     // Looked at before anything is undone: a run may be using the cluster that is up. An experiment has its own.
     for found in &running {
-        let (what, owner) = (&found.header.what, found.header.owner.pid);
+        let (what, owner) = (&found.what, found.owner.pid);
         if over.is_empty() || ["up", "run"].contains(&what.as_str()) {
             bail!(
                 "`{what}` is running (pid {owner}); stop it with Ctrl-C or `kill {owner}`, it cleans up itself"
@@ -154,13 +175,11 @@ fn down(lab: &Lab, request: &Request) -> Result<Ending> {
         tell::line(&format!("`{what}` (pid {owner}) goes on: its cluster is its own"));
     }
     over.iter().try_for_each(|found| found.check_rights())?;
-    let progress = Progress::new();
     let mut failed = Vec::new();
     for found in over {
-        progress.say(&format!("undoing {} things of `{}`", found.made.len(), found.header.what));
-        failed.extend(found.replay_telling(|undo| progress.passing(&undo.tell())));
+        tell::line(&format!("undoing `{}`", found.what));
+        failed.extend(found.replay());
     }
-    progress.end();
     complain(failed)?;
     Ok(Ending::Done)
 }

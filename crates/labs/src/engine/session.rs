@@ -4,24 +4,26 @@
 //! undone when it ends, in whatever way. Given to every function of a declaration; `ground`,
 //! `process` and `packages` add what can be made, started and installed.
 
-use super::journal::{Found, Journal, Leftovers};
-use super::progress::Progress;
+use super::journal::Journal;
+use super::namespaces::Outside;
 use super::request::Request;
-use super::stop::Stop;
 use super::understood;
-use super::undo::Undo;
+use super::undo::{Lasting, Undo};
 use anyhow::{Context, Result, anyhow, bail};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vcm_measure::allocators::{Places, Ready};
-use vcm_measure::tell;
+use vcm_measure::progress::Progress;
+use vcm_measure::stop::Stop;
 
 pub struct Session {
     lab: &'static str,
-    lives_here: fn() -> Option<String>,
+    lives_here: Option<String>,
+    outside: Outside,
     request: Request,
     stop: Stop,
     journal: Journal,
@@ -40,7 +42,7 @@ struct State {
 
 struct Fixture {
     key: String,
-    place: u64,
+    place: usize,
     value: Arc<dyn Any + Send + Sync>,
 }
 
@@ -48,18 +50,17 @@ impl Session {
     /// `lives_here` says what of the lab's kind is on this machine and not the lab's.
     pub fn begin(
         lab: &'static str,
-        lives_here: fn() -> Option<String>,
+        lives_here: Option<String>,
         request: Request,
+        (journal, outside): (Journal, Outside),
         stop: Stop,
     ) -> Result<Session> {
         stop.check()?;
-        undo_in_a_panic();
-        let journal = Journal::begin(&request.state, lab, &request.action)?;
-        live().push(journal.path().to_owned());
-        let directory = request.work.join(format!("vcm-lab-{}", journal.header().mark));
+        let directory = request.work.join(format!("vcm-lab-{}", journal.mark()));
         let session = Session {
             lab,
             lives_here,
+            outside,
             request,
             stop,
             journal,
@@ -77,8 +78,19 @@ impl Session {
         self.lab
     }
 
-    pub fn lives_here(&self) -> Option<String> {
-        (self.lives_here)()
+    pub fn lives_here(&self) -> Option<&str> {
+        self.lives_here.as_deref()
+    }
+
+    /// The machine's network, where the run has another.
+    pub fn outside(&self) -> Option<&Arc<File>> {
+        self.outside.as_ref()
+    }
+
+    /// The words before a command that is to see what the run sees; none where it sees what everybody does.
+    pub fn entering(&self) -> String {
+        let holder = self.journal.holder();
+        holder.map_or(String::new(), |holder| format!("nsenter -t {} -a ", holder.pid))
     }
 
     pub fn request(&self) -> &Request {
@@ -208,7 +220,7 @@ impl Session {
         self.state().scopes += 1;
         let done = work(self);
         self.state().scopes -= 1;
-        let undone = complain(self.journal.undo_to(place));
+        let undone = self.journal.undo_to(place);
         let done = done?;
         undone?;
         Ok(done)
@@ -237,7 +249,7 @@ impl Session {
                 Ok(value)
             }
             Err(error) => {
-                let _ = complain(self.journal.undo_to(place));
+                let _ = self.journal.undo_to(place);
                 Err(error)
             }
         }
@@ -248,13 +260,13 @@ impl Session {
         let Some(Fixture { place, value, .. }) = fixture else { return Ok(()) };
         // It may know a quicker way to end what it is made of than to ask each part.
         drop(value);
-        complain(self.journal.undo_to(place))
+        self.journal.undo_to(place)
     }
 
     /// Leaves everything as it is, for `run` and `down`; `cluster` is what `kept` gives back.
     pub fn keep<T: serde::Serialize>(&self, cluster: &T) -> Result<()> {
         let path = self.cluster_file();
-        self.journal.add(Undo::RemoveFile { path: path.clone() })?;
+        self.journal.add(Undo::Remove(Lasting::File(path.clone())))?;
         std::fs::write(&path, serde_json::to_vec(cluster)?)
             .with_context(|| format!("cannot write {}", path.display()))?;
         self.journal.keep()
@@ -274,41 +286,6 @@ impl Session {
     pub fn end(&self) -> Result<()> {
         self.progress.end();
         self.state().fixture = None;
-        let ended = complain(self.journal.end());
-        live().retain(|path| path != self.journal.path());
-        ended
+        self.journal.end()
     }
-}
-
-/// The steps that could not be undone, as an error that says how to go on.
-pub fn complain(leftovers: Leftovers) -> Result<()> {
-    if leftovers.is_empty() {
-        return Ok(());
-    }
-    let tell = |(undo, error): &(Undo, anyhow::Error)| format!("\n    {}: {error:#}", undo.tell());
-    let list: String = leftovers.iter().map(tell).collect();
-    bail!("could not undo everything; `vcm lab ... down` tries again:{list}")
-}
-
-/// The journals that a panic has to replay: the process aborts, so nothing is dropped.
-fn live() -> MutexGuard<'static, Vec<PathBuf>> {
-    static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn undo_in_a_panic() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            before(panic);
-            // From disk: the thread that panicked may hold the journal's lock.
-            let paths = std::mem::take(&mut *live());
-            for found in paths.iter().filter_map(|path| Found::read(path).ok()) {
-                if let Err(error) = complain(found.replay()) {
-                    tell::line(&format!("{error:#}"));
-                }
-            }
-        }));
-    });
 }

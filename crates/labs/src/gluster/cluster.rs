@@ -1,23 +1,22 @@
-//! One glusterd with its bricks, in a network of its own, on a tmpfs of its own.
+//! One glusterd with its bricks, on a tmpfs of its own.
 //!
-//! Owns how they are started, spoken to and looked at. Promises that everything listens in the lab's own
-//! network and that what Gluster drops into /run/gluster and /var/lib/glusterd is seen by nobody else and
+//! Owns how they are started, spoken to and looked at. Promises that what Gluster drops into /run/gluster and /var/lib/glusterd is seen by nobody else and
 //! goes with the daemons.
 
 use super::helpers::Helpers;
 use super::release;
-use crate::engine::process::{Output, Process};
+use crate::engine::marked::daemons_of;
+use crate::engine::process::{Output, Process, open_files_possible};
 use crate::engine::session::Session;
-use crate::engine::stop::is_stopped;
-use crate::engine::usage::{self, Usage};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vcm_inspect::daemon::Role;
+use vcm_inspect::usage::Usage;
 use vcm_measure::allocators::Ready;
+use vcm_measure::stop::is_stopped;
 use vcm_measure::tell::counted;
 
 /// The command line tool refuses 127.0.0.1 and "localhost" for bricks, and takes this.
@@ -42,7 +41,6 @@ pub struct Shape {
 pub struct Cluster {
     pub shape: Shape,
     directory: PathBuf,
-    network: Arc<File>,
     helpers: Helpers,
     daemon: Process,
     /// The other system that the daemons live in.
@@ -55,7 +53,6 @@ pub struct Kept {
     pub shape: Shape,
     pub directory: PathBuf,
     pub daemon: Process,
-    pub mark: String,
     pub root: Option<PathBuf>,
 }
 
@@ -104,12 +101,10 @@ impl Cluster {
                 (Some(root), helpers, allocator)
             }
         };
-        let network = session.own_network()?;
         fs::write(directory.join("glusterd.vol"), configuration(&directory))?;
-        let place =
-            Place { directory: &directory, root: root.as_deref(), helpers: &helpers, network: &network };
+        let place = Place { directory: &directory, root: root.as_deref(), helpers: &helpers };
         let daemon = start(session, &place, &shape, &allocator)?;
-        let cluster = Cluster { shape, directory, network, helpers, daemon, root };
+        let cluster = Cluster { shape, directory, helpers, daemon, root };
         cluster.wait_for_daemon(session)?;
         cluster.make_volumes(session)?;
         cluster.start(session, 1..=cluster.shape.volumes)?;
@@ -120,32 +115,29 @@ impl Cluster {
     /// The cluster that `up` left.
     pub fn again(session: &Session, kept: Kept) -> Result<Cluster> {
         kept.daemon.check()?;
-        let network =
-            File::open(format!("/proc/{}/ns/net", kept.daemon.pid())).context("glusterd is gone")?;
         let helpers = match &kept.root {
             None => Helpers::compile(session)?,
             Some(root) => Helpers::compile_below(session, root, &kept.directory)?,
         };
-        let (directory, network) = (kept.directory, Arc::new(network));
-        Ok(Cluster { shape: kept.shape, directory, network, helpers, daemon: kept.daemon, root: kept.root })
+        let Kept { shape, directory, daemon, root } = kept;
+        Ok(Cluster { shape, directory, helpers, daemon, root })
     }
 
-    pub fn kept(&self, session: &Session) -> Kept {
+    pub fn kept(&self) -> Kept {
         Kept {
             shape: self.shape.clone(),
             directory: self.directory.clone(),
             daemon: self.daemon.clone(),
-            mark: session.journal().header().mark.clone(),
             root: self.root.clone(),
         }
     }
 
     /// The command by which an operator speaks to this glusterd.
-    pub fn typed(&self) -> String {
+    pub fn typed(&self, session: &Session) -> String {
         let socket = self.directory.join("glusterd.socket");
-        let pid = self.daemon.pid();
-        let root = if self.root.is_some() { format!(" --root=/proc/{pid}/root") } else { String::new() };
-        format!("nsenter -t {pid} -n{root} gluster --glusterd-sock={} volume list", socket.display())
+        let root = self.root.as_ref().map_or(String::new(), |root| format!("chroot {} ", root.display()));
+        let enter = session.entering();
+        format!("{enter}{root}gluster --glusterd-sock={} volume list", socket.display())
     }
 
     fn cli(&self, session: &Session, words: &[&str]) -> Result<Output> {
@@ -168,7 +160,7 @@ impl Cluster {
             .arg("--mode=script")
             .arg(format!("--glusterd-sock={}", socket.display()))
             .arg(format!("--log-file={}", log.display()));
-        program.args(words).network(Some(&self.network)).limit(Duration::from_secs(300)).run()
+        program.args(words).limit(Duration::from_secs(300)).run()
     }
 
     fn wait_for_daemon(&self, session: &Session) -> Result<()> {
@@ -259,14 +251,14 @@ impl Cluster {
         session.step(&format!("load: {files} files over {}", counted(volumes, "volume")))?;
         let program = session.command(&self.helpers.load).root(self.root.as_deref()).arg(HOST);
         let program = program.args([volumes, files, bytes].map(|number| number.to_string()));
-        let program = program.arg(self.directory.join("log/load.log")).network(Some(&self.network));
+        let program = program.arg(self.directory.join("log/load.log"));
         let output = program.limit(Duration::from_secs(1200)).run()?;
         serde_json::from_str(&output.stdout).context("the load's result cannot be read")
     }
 
     /// The processes that serve bricks.
     pub fn bricks(&self) -> Vec<i32> {
-        usage::daemons_of(Role::Glusterfsd, self.daemon.pid())
+        daemons_of(Role::Glusterfsd, self.daemon.pid())
     }
 
     pub fn usage(&self) -> Result<Usage> {
@@ -305,14 +297,13 @@ struct Place<'a> {
     directory: &'a Path,
     root: Option<&'a Path>,
     helpers: &'a Helpers,
-    network: &'a Arc<File>,
 }
 
 fn start(session: &Session, place: &Place, shape: &Shape, allocator: &Ready) -> Result<Process> {
-    let Place { directory, root, helpers, network } = *place;
+    let Place { directory, root, helpers } = *place;
     let wanted = DESCRIPTORS_A_BRICK * shape.bricks() + 1000;
     let mut preloads: Vec<String> = Vec::new();
-    if shape.multiplex && usage::open_files_possible(wanted) < wanted {
+    if shape.multiplex && open_files_possible(wanted) < wanted {
         session.note(format!(
             "This machine does not let a process open {wanted} files, so the 256 directories that a brick holds open \
              are virtual here (a preload in the bricks). It allocates nothing."
@@ -346,7 +337,6 @@ fn start(session: &Session, place: &Place, shape: &Shape, allocator: &Ready) -> 
         .env("LD_PRELOAD", &helpers.glusterd_children)
         .env("LAB_BRICK_ENVIRONMENT", environment.join("\n"))
         .env("LAB_SLEEP_MILLISECONDS", SLEEP_MILLISECONDS)
-        .network(Some(network))
         .own_mount("/run/gluster")
         // Whatever its working directory is, it makes directories there too (`ss_brick`, `geo-replication`).
         .own_mount("/var/lib/glusterd")

@@ -23,10 +23,10 @@ use crate::engine::request::{Request, check_library};
 use crate::engine::results::Row;
 use crate::engine::session::Session;
 use crate::engine::understood::NotUnderstood;
-use crate::engine::usage::{Heap, Usage};
 use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Kept, Shape};
 use vcm_inspect::daemon::Role;
+use vcm_inspect::usage::{Heap, Usage};
 use vcm_measure::tell;
 
 pub static LAB: Lab = Lab {
@@ -36,6 +36,7 @@ pub static LAB: Lab = Lab {
     settings: SETTINGS,
     check,
     lives_here,
+    elsewhere: None,
     up,
     run,
 };
@@ -145,16 +146,15 @@ fn up(session: &Session) -> Result<()> {
     let packages = PACKAGES.iter().map(|package| (package.name.to_owned(), package.why.to_owned()));
     session.packages(&packages.collect::<Vec<_>>())?;
     let cluster = Cluster::up(session, "cluster", shape, name)?;
-    let (kept, usage) = (cluster.kept(session), cluster.usage()?);
+    let (kept, usage) = (cluster.kept(), cluster.usage()?);
     session.keep(&kept)?;
     tell::result(&format!(
-        "{} bricks on {name}, pids {:?}, {:.1} MiB resident\nin {}\nspeak to it: {}\n\
+        "{} bricks on {name}, {:.1} MiB resident\nin {}\nspeak to it: {}\n\
          next: `vcm lab gluster run`, then `vcm lab gluster down`\n",
         kept.shape.bricks(),
-        cluster.bricks(),
         usage.rss_mib,
         kept.directory.display(),
-        cluster.typed()
+        cluster.typed(session)
     ))
 }
 

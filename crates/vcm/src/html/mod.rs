@@ -11,10 +11,10 @@ pub mod traced;
 
 pub use origin::{name, origin};
 
-use crate::say::{self, Failure};
 use crate::whole_file;
 use std::path::Path;
 use vcm_foreign::Shown;
+use vcm_front::say::{self, Failure};
 use vcm_report::Page;
 
 /// Writes the page where one is wanted, and says where it is.

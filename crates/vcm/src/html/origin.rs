@@ -1,8 +1,8 @@
 //! Parts of every page: who is drawn in which colour, and where it comes from.
 
-use crate::say;
 use std::time::SystemTime;
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcm_measure::allocators;
 use vcm_measure::machine::Machine;
 use vcm_report::chart::Name;

@@ -1,8 +1,8 @@
 //! `vcm completions SHELL`.
 
 use crate::cli::{Cli, Completions};
-use crate::say::{self, Outcome};
 use clap::CommandFactory;
+use vcm_front::say::{self, Outcome};
 
 pub fn completions(arguments: &Completions) -> Outcome {
     let mut script = Vec::new();

@@ -2,14 +2,15 @@
 
 use crate::cli::{Cli, Man};
 use crate::config_file::{CONFIG_VARIABLE, default_path};
-use crate::say::{FAILURE, Failure, Outcome};
-use crate::settings::{LIBRARY_VARIABLE, PROOF_VARIABLE};
+use crate::settings::PROOF_VARIABLE;
 use clap::{Command, CommandFactory};
-use clap_mangen::roff::{Roff, bold, roman};
 use std::fs;
 use std::io;
 use std::path::Path;
 use vcm_foreign::Shown;
+use vcm_front::library::LIBRARY_VARIABLE;
+use vcm_front::manual::{note, page, section};
+use vcm_front::say::{FAILURE, Failure, Outcome};
 
 pub fn man(arguments: &Man) -> Outcome {
     write_pages(&arguments.dir)
@@ -32,7 +33,8 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     // `vcm help` has no page of its own.
     let whole = page(tool.clone().disable_help_subcommand(true), &[files(), environment(), see_also(&tool)])?;
     let mut pages = vec![("vcm.1".to_string(), whole)];
-    for verb in tool.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+    // `vcm-lab` is a program with a page of its own.
+    for verb in tool.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "lab") {
         let name = format!("vcm-{}", verb.get_name());
         let command = verb.clone().name(name.clone()).bin_name(format!("vcm {}", verb.get_name()));
         // For the page's foot; only the tool itself takes --version.
@@ -40,70 +42,6 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
         pages.push((format!("{name}.1"), page(command, &[])?));
     }
     Ok(pages)
-}
-
-/// The page of a command, with more sections before its version.
-fn page(command: Command, more: &[String]) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut text)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let mut page = String::new();
-    for section in text.split_inclusive('\n').fold(Vec::<String>::new(), by_section) {
-        match section.lines().next() {
-            // clap_mangen's own leaves out `--` and the names of values.
-            Some(".SH SYNOPSIS") => page += &synopsis(command.clone()),
-            Some(".SH SUBCOMMANDS") if command.get_name() != "vcm" => page += &subcommands(&command),
-            // Lines of examples and exit codes stay lines.
-            Some(".SH EXTRA") => page += &(section.replacen('\n', "\n.nf\n", 1) + ".fi\n"),
-            Some(".SH VERSION") => {
-                page.extend(more.iter().map(String::as_str));
-                page += &section;
-            }
-            _ => page += &section,
-        }
-    }
-    Ok(page.into_bytes())
-}
-
-fn by_section(mut sections: Vec<String>, line: &str) -> Vec<String> {
-    match sections.last_mut() {
-        Some(last) if !line.starts_with(".SH ") => last.push_str(line),
-        _ => sections.push(line.to_string()),
-    }
-    sections
-}
-
-fn synopsis(mut command: Command) -> String {
-    let usage = command.render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ").to_string();
-    Roff::new().control("SH", ["SYNOPSIS"]).text([bold(usage)]).to_roff()
-}
-
-/// Subcommands that have no pages of their own.
-fn subcommands(command: &Command) -> String {
-    let entries: Vec<(String, String)> = command
-        .get_subcommands()
-        .filter(|entry| !entry.is_hide_set())
-        .map(|entry| {
-            let name = format!("{} {}", command.get_bin_name().unwrap_or_default(), entry.get_name());
-            (name, entry.get_about().map(ToString::to_string).unwrap_or_default())
-        })
-        .collect();
-    let example = entries.last().map_or("", |(name, _)| name);
-    section("SUBCOMMANDS", &entries) + &paragraph(&format!("'{example} --help' lists the arguments of one."))
-}
-
-fn section(title: &str, entries: &[(impl AsRef<str>, impl AsRef<str>)]) -> String {
-    let mut roff = Roff::new();
-    roff.control("SH", [title]);
-    for (term, meaning) in entries {
-        roff.control("TP", []).text([bold(term.as_ref())]).text([roman(meaning.as_ref())]);
-    }
-    roff.to_roff()
-}
-
-fn paragraph(text: &str) -> String {
-    Roff::new().control("PP", []).text([roman(text)]).to_roff()
 }
 
 fn files() -> String {
@@ -150,7 +88,7 @@ fn see_also(tool: &Command) -> String {
     let verbs = tool.get_subcommands().filter(|verb| !verb.is_hide_set());
     let pages: Vec<String> = verbs.map(|verb| format!("vcm-{}(1)", verb.get_name())).collect();
     let text = format!("{}, ld.so(8), systemd.unit(5)", pages.join(", "));
-    Roff::new().control("SH", ["SEE ALSO"]).text([roman(text)]).to_roff()
+    note("SEE ALSO", &text)
 }
 
 #[cfg(test)]
@@ -166,7 +104,8 @@ mod tests {
                 page.split([' ', '\n', ',']).filter(|word| word.starts_with("vcm") && word.ends_with("(1)"))
             {
                 let wanted = word.replace("(1)", ".1");
-                assert!(pages.iter().any(|(other, _)| *other == wanted), "{name}: {word}");
+                let is_there = pages.iter().any(|(other, _)| *other == wanted);
+                assert!(is_there || wanted == "vcm-lab.1", "{name}: {word}");
             }
             assert_eq!(page.contains("--version"), name == "vcm.1", "{name}");
         }

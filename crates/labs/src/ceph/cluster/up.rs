@@ -13,7 +13,6 @@ use crate::engine::other_system::{self, Wanted};
 use crate::engine::process::Process;
 use crate::engine::session::Session;
 use crate::engine::space;
-use crate::engine::stop::is_stopped;
 use crate::engine::throttle;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
@@ -24,6 +23,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use vcm_inspect::ceph::socket::{LONG, Question, ask};
 use vcm_measure::allocators::Ready;
+use vcm_measure::stop::is_stopped;
 use vcm_measure::tell::counted;
 
 /// Below the ephemeral ports, away from Ceph's own 3300 and 6789 to 7300.
@@ -161,7 +161,7 @@ impl Cluster {
         let is_on_disk = number < self.shape.osds - self.shape.in_memory;
         let Some(operations) = self.shape.disk_operations.filter(|_| is_on_disk) else { return Ok(None) };
         let cluster = self.directory.file_name().unwrap_or_default().to_string_lossy();
-        let name = format!("vcm-{}-{cluster}-osd-{number}", session.journal().header().mark);
+        let name = format!("vcm-{}-{cluster}-osd-{number}", session.journal().mark());
         throttle::group(session, &name, &self.directory, operations).map(Some)
     }
 
@@ -253,7 +253,7 @@ fn free_ports() -> Result<u16> {
 
 /// The OSDs' journals where they are not beside the data, and stores in memory.
 fn make_elsewhere(session: &Session, shape: &Shape, directory: &Path) -> Result<Vec<Elsewhere>> {
-    let mark = &session.journal().header().mark;
+    let mark = session.journal().mark();
     let make = |number: usize| -> Result<Elsewhere> {
         let journal = match shape.journal {
             JournalPlace::Same => None,

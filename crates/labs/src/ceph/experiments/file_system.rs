@@ -9,7 +9,6 @@ use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::file_system::{self, MetadataServer};
 use crate::ceph::load::Load;
 use crate::ceph::load::files::Files;
-use crate::ceph::look::counters::cpu_seconds;
 use crate::ceph::paired::measure;
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
@@ -18,9 +17,10 @@ use crate::engine::experiment::{
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
-use crate::engine::usage::{Heap, Usage};
 use anyhow::{Result, bail};
 use std::time::Duration;
+use vcm_inspect::ceph::counters::cpu_seconds;
+use vcm_inspect::usage::{Heap, Usage};
 
 /// `mds_cache_memory_limit` for each inode: an MDS needs two to three times that, so it has to choose.
 const LIMIT_AN_INODE: u64 = 1024;

@@ -11,7 +11,6 @@ use crate::ceph::gateway::{self, KEY, SECRET};
 use crate::ceph::load::Load;
 use crate::ceph::load::files::Files;
 use crate::ceph::load::s3::S3;
-use crate::ceph::look::counters::Work;
 use crate::ceph::paired::{measure, moments};
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
@@ -21,6 +20,7 @@ use crate::engine::results::Row;
 use crate::engine::session::Session;
 use crate::engine::throttle;
 use anyhow::{Context, Result};
+use vcm_inspect::ceph::counters::Work;
 
 const ON_DISK: usize = 3;
 const IN_MEMORY: usize = 2;

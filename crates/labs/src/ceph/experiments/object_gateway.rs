@@ -6,7 +6,6 @@ use crate::ceph::cluster::shape::{Shape, Store};
 use crate::ceph::gateway::{self, Gateway, KEY, SECRET};
 use crate::ceph::load::Load;
 use crate::ceph::load::s3::S3;
-use crate::ceph::look::counters::cpu_seconds;
 use crate::ceph::paired::measure;
 use crate::engine::cell::Cell;
 use crate::engine::experiment::{
@@ -15,8 +14,9 @@ use crate::engine::experiment::{
 };
 use crate::engine::results::Row;
 use crate::engine::session::Session;
-use crate::engine::usage::Usage;
 use anyhow::{Result, bail};
+use vcm_inspect::ceph::counters::cpu_seconds;
+use vcm_inspect::usage::Usage;
 
 pub static OBJECT_GATEWAY: Experiment = Experiment {
     name: "object-gateway",

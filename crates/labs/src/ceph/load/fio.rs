@@ -4,13 +4,13 @@
 
 use super::Load;
 use crate::ceph::cluster::monitor::Client;
-use crate::ceph::look::latency::Histogram;
 use crate::engine::process::Program;
 use crate::engine::session::Session;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
+use vcm_inspect::ceph::latency::Histogram;
 
 #[derive(Clone, Debug)]
 pub struct Job {

@@ -1,7 +1,5 @@
-//! Looking at one daemon from outside, of any cluster on this machine: `counters` (perf dump), their histograms
-//! (`latency`), perf (`sampling`), and which process is which OSD (`found`).
+//! Looking at one daemon from outside, of any cluster on this machine: perf (`sampling`), and which process is which OSD
+//! (`found`). Its own counters and their histograms are `vcm-inspect`'s.
 
-pub mod counters;
 pub mod found;
-pub mod latency;
 pub mod sampling;

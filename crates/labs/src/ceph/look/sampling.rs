@@ -74,7 +74,7 @@ pub fn begin(session: &Session, pids: &[i32], seconds: u64) -> Result<Option<Sam
     let perf = perf.arg("-o").arg(&file).args(["--", "sleep", &seconds.to_string()]);
     match perf.start("perf") {
         Ok(process) => Ok(Some(Sampling { process, file })),
-        Err(error) if crate::engine::stop::is_stopped(&error) => Err(error),
+        Err(error) if vcm_measure::stop::is_stopped(&error) => Err(error),
         Err(error) => {
             session.note(format!("No share of the allocator: {error:#}"));
             Ok(None)

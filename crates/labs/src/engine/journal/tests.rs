@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::undo::MARK_VARIABLE;
+use crate::engine::marked::MARK_VARIABLE;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -7,72 +7,49 @@ fn state() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn only(state: &Path) -> Found {
+fn only(state: &Path) -> Record {
     let mut all = found(state, "toy").unwrap();
     assert_eq!(all.len(), 1);
     all.remove(0)
 }
 
+fn remove(lasting: fn(PathBuf) -> Lasting, path: &Path) -> Undo {
+    Undo::Remove(lasting(path.to_owned()))
+}
+
 #[test]
-fn what_was_made_last_is_undone_first() {
+fn what_was_made_last_is_undone_first_and_what_was_made_before_a_place_stays() {
     let state = state();
-    let outer = state.path().join("a/outer");
+    let (before, outer) = (state.path().join("before"), state.path().join("outer"));
     let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    fs::create_dir(state.path().join("a")).unwrap();
-    journal.add(Undo::RemoveFile { path: outer.clone() }).unwrap();
-    journal.add(Undo::RemoveDirectory { path: outer.clone() }).unwrap();
+    journal.add(remove(Lasting::File, &before)).unwrap();
+    fs::write(&before, "").unwrap();
+    let place = journal.place();
+    journal.add(remove(Lasting::File, &outer)).unwrap();
+    journal.add(remove(Lasting::Directory, &outer)).unwrap();
     fs::create_dir(&outer).unwrap();
     // The other way round, removing a directory as a file would fail.
-    assert!(journal.end().is_empty());
-    assert!(!outer.exists());
-    assert!(!journal.path().exists());
-}
-
-#[test]
-fn undoing_to_a_place_leaves_what_was_made_before() {
-    let state = state();
-    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    let (before, after) = (state.path().join("before"), state.path().join("after"));
-    for path in [&before, &after] {
-        fs::write(path, "").unwrap();
-    }
-    journal.add(Undo::RemoveFile { path: before.clone() }).unwrap();
-    let place = journal.place();
-    journal.add(Undo::RemoveFile { path: after.clone() }).unwrap();
-    assert!(journal.undo_to(place).is_empty());
-    assert!(before.exists() && !after.exists());
-    assert_eq!(only(state.path()).made.len(), 2, "the mark and the file before");
+    journal.undo_to(place).unwrap();
+    assert!(before.exists() && !outer.exists());
+    assert_eq!(only(state.path()).lasting, [Lasting::File(before.clone())]);
     drop(journal);
     assert!(!before.exists(), "dropping a journal undoes the rest");
+    assert!(found(state.path(), "toy").unwrap().is_empty());
 }
 
 #[test]
-fn a_failure_to_undo_is_told_and_the_rest_is_undone() {
+fn a_failure_to_undo_is_told_and_the_rest_is_undone_and_the_end_tries_again() {
     let state = state();
-    let file = state.path().join("file");
-    fs::write(&file, "").unwrap();
+    let (file, folder) = (state.path().join("file"), state.path().join("folder"));
     let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    journal.add(Undo::RemoveFile { path: file.clone() }).unwrap();
-    journal.add(Undo::RemoveDirectory { path: "/usr".into() }).unwrap();
-    let leftovers = journal.end();
-    assert_eq!(leftovers.len(), 1);
-    assert!(!file.exists());
-    assert!(journal.path().exists(), "kept for a later attempt");
-}
-
-#[test]
-fn what_could_not_be_undone_in_between_is_tried_again_at_the_end() {
-    let state = state();
-    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    let (place, folder) = (journal.place(), state.path().join("folder"));
     // Not a directory, so not what was made: it stays as long as it is there.
-    fs::write(&folder, "").unwrap();
-    journal.add(Undo::RemoveDirectory { path: folder.clone() }).unwrap();
-    assert_eq!(journal.undo_to(place).len(), 1);
-    assert_eq!(journal.end().len(), 1, "still there, and still told");
-    assert!(journal.path().exists(), "kept for a later attempt");
+    [&file, &folder].into_iter().for_each(|path| fs::write(path, "").unwrap());
+    journal.add(remove(Lasting::File, &file)).unwrap();
+    journal.add(remove(Lasting::Directory, &folder)).unwrap();
+    assert!(journal.undo_to(0).is_err() && !file.exists());
+    assert!(journal.end().is_err() && journal.path().exists(), "kept for a later attempt");
     fs::remove_file(&folder).unwrap();
-    assert!(journal.end().is_empty());
+    journal.end().unwrap();
     assert!(!journal.path().exists());
 }
 
@@ -82,41 +59,52 @@ fn the_journal_of_a_killed_run_is_replayed_from_disk() {
     let made = state.path().join("made");
     fs::create_dir(&made).unwrap();
     let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    journal.add(Undo::RemoveDirectory { path: made.clone() }).unwrap();
+    journal.add(remove(Lasting::Directory, &made)).unwrap();
     let part = journal.add_part().unwrap();
     let mut process = Command::new("sleep").arg("60").env(MARK_VARIABLE, part).spawn().unwrap();
     let child = Identity::of(process.id() as i32).unwrap();
     std::mem::forget(journal);
-    // Killed while it wrote: half a line.
-    let path = only(state.path()).path;
-    OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"made\":{\"num").unwrap();
     let killed = only(state.path());
     assert!(killed.owner_is_alive(), "this test is the owner");
     assert!(killed.replay().is_empty());
-    assert!(!made.exists() && !path.exists());
+    assert!(!made.exists() && !killed.path.exists());
     assert!(!child.is_alive());
     let _ = process.wait();
 }
 
 #[test]
-fn after_a_boot_only_files_and_directories_are_undone() {
+fn a_kept_cluster_is_up_as_long_as_its_namespaces_and_after_a_boot_only_its_files_are_undone() {
     let state = state();
     let made = state.path().join("made");
     fs::create_dir(&made).unwrap();
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-    let identity = Identity::of(child.id() as i32).unwrap();
-    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    journal.add(Undo::RemoveDirectory { path: made.clone() }).unwrap();
-    journal.add(Undo::EndProcess { name: "sleep".into(), identity }).unwrap();
-    std::mem::forget(journal);
-    let mut old = only(state.path());
-    old.header.boot = "another".into();
-    assert!(!old.owner_is_alive());
+    let first = Identity::of(child.id() as i32).unwrap();
+    let journal = Journal::begin(state.path(), "toy", "up").unwrap();
+    journal.add(remove(Lasting::Directory, &made)).unwrap();
+    journal.set_holder(first).unwrap();
+    journal.keep().unwrap();
+    drop(journal);
+    let kept = only(state.path());
+    assert!(kept.is_up() && kept.is_live() && made.exists());
+    let old = Record { boot: "another".into(), ..kept.clone() };
+    assert!(!old.is_up() && !old.is_live());
     assert!(old.replay().is_empty());
-    assert!(!made.exists());
-    assert!(identity.is_alive());
-    child.kill().unwrap();
+    assert!(!made.exists() && first.is_alive());
+    let elsewhere = Record { namespace: "pid:[1]".into(), holder: None, ..kept.clone() };
+    assert!(elsewhere.is_up() && elsewhere.owner_is_alive() && elsewhere.check_rights().is_err());
+    assert!(kept.replay().is_empty());
+    assert!(!kept.is_up() && !first.is_alive());
     let _ = child.wait();
+}
+
+#[test]
+fn what_lies_in_a_directory_that_goes_whole_is_not_written_down() {
+    let state = state();
+    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
+    let folder = Lasting::Directory(state.path().join("run"));
+    journal.add(Undo::Remove(folder.clone())).unwrap();
+    journal.add(remove(Lasting::File, &folder.path().join("file"))).unwrap();
+    assert_eq!(only(state.path()).lasting, [folder]);
 }
 
 #[test]
@@ -148,35 +136,6 @@ fn a_journal_that_may_not_be_read_is_named_and_left_alone() {
     assert!(journal.path().exists());
 }
 
-#[test]
-fn kept_things_stay_when_the_run_ends() {
-    let state = state();
-    let made = state.path().join("made");
-    fs::create_dir(&made).unwrap();
-    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    journal.add(Undo::RemoveDirectory { path: made.clone() }).unwrap();
-    journal.keep().unwrap();
-    drop(journal);
-    assert!(made.exists());
-    let kept = only(state.path());
-    assert!(kept.kept);
-    assert!(kept.replay().is_empty());
-    assert!(!made.exists());
-}
-
-#[test]
-fn after_a_boot_no_cluster_is_up() {
-    let state = state();
-    let journal = Journal::begin(state.path(), "toy", "up").unwrap();
-    journal.keep().unwrap();
-    std::mem::forget(journal);
-    let mut kept = only(state.path());
-    assert!(kept.is_up() && kept.is_live());
-    kept.header.boot = "another".into();
-    assert!(!kept.is_up() && !kept.is_live(), "so it is undone like that of a killed run");
-    assert!(kept.replay().is_empty());
-}
-
 /// On a disk of its own that is seen by the calling thread only. Without root there is none.
 fn on_a_disk_of(bytes: &str, test: impl FnOnce(&Path) + Send) {
     use nix::mount::{MsFlags, mount};
@@ -198,30 +157,17 @@ fn on_a_disk_of(bytes: &str, test: impl FnOnce(&Path) + Send) {
 
 #[test]
 fn a_full_disk_leaves_a_journal_that_can_be_read() {
-    on_a_disk_of("8k", |disk| {
+    on_a_disk_of("16k", |disk| {
         let journal = Journal::begin(disk, "toy", "test").unwrap();
         let ballast = disk.join("ballast");
         fs::write(&ballast, [0; 4096]).unwrap();
-        let add = || journal.add(Undo::RemoveFile { path: disk.join("x".repeat(100)) });
-        let fitting = (0..100).take_while(|_| add().is_ok()).count();
-        assert!((1..100).contains(&fitting), "{fitting}");
+        let add = |number: usize| journal.add(remove(Lasting::File, &disk.join(format!("{number:0100}"))));
+        let fitting = (0..200).take_while(|number| add(*number).is_ok()).count();
+        assert!((1..200).contains(&fitting), "{fitting}");
+        assert_eq!(only(disk).lasting.len(), fitting, "as it was before");
         fs::remove_file(ballast).unwrap();
-        add().unwrap();
-        assert_eq!(only(disk).made.len(), 1 + fitting + 1, "the mark, what fitted, and the last");
-        assert!(journal.end().is_empty());
+        add(200).unwrap();
+        assert_eq!(only(disk).lasting.len(), fitting + 1);
+        journal.end().unwrap();
     });
-}
-
-#[test]
-fn a_journal_without_its_name_is_nobody_elses_while_its_run_lives() {
-    let state = state();
-    let journal = Journal::begin(state.path(), "toy", "test").unwrap();
-    let unfinished = journal.path().with_extension("new");
-    fs::copy(journal.path(), &unfinished).unwrap();
-    assert_eq!(found(state.path(), "toy").unwrap().len(), 1);
-    assert!(unfinished.exists());
-    let text = fs::read_to_string(&unfinished).unwrap().replace(&boot(), "another");
-    fs::write(&unfinished, text).unwrap();
-    assert_eq!(found(state.path(), "toy").unwrap().len(), 1);
-    assert!(!unfinished.exists(), "its run was killed");
 }

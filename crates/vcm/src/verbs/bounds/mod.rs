@@ -6,12 +6,12 @@ mod report;
 
 use crate::cli::bounds::Bounds as Arguments;
 use crate::html;
-use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self, wrong};
 use std::fmt::Write;
 use std::io::{IsTerminal, Write as _, stderr};
 use vcm_bounds::{Bounds, Figures, RULES, bounds as follow};
 use vcm_foreign::Shown;
+use vcm_front::say::{self, FAILURE, Outcome, line};
 
 pub fn bounds(arguments: &Arguments) -> Outcome {
     // A fault of the file itself is told with its reason.

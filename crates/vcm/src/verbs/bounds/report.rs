@@ -3,10 +3,10 @@
 use super::resident;
 use crate::amount::amount;
 use crate::html::{self, origin};
-use crate::say;
 use std::path::Path;
 use vcm_bounds::{Bounds, Figures, RULES, Rule};
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcm_report::chart::{Axis, Bar, Better, Chart, Form, Group, Name, Series};
 use vcm_report::{Cell, Colour, Column, Page, Part, Row, Table};
 use vcm_trace::Header;

@@ -4,9 +4,7 @@
 
 use super::{Verdict, process};
 use crate::findings::{self, Start};
-use crate::library::{self, Library};
 use crate::proof::{Line, Proof};
-use crate::say;
 use crate::settings::PROOF_VARIABLE;
 use crate::signals::Held;
 use nix::sys::signal::{SigmaskHow, Signal, killpg, sigprocmask};
@@ -18,6 +16,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vcm_foreign::Shown;
+use vcm_front::library::{self, Library};
+use vcm_front::say;
 use vcm_inspect::allocator;
 use vcm_inspect::command::{self, Command as Target, Missing};
 use vcm_inspect::elf::Look;

@@ -13,7 +13,7 @@ mod process;
 mod unit;
 
 use crate::cli::check::{Check, Target};
-use crate::say::{self, NOT_UNDERSTOOD, Outcome};
+use vcm_front::say::{self, NOT_UNDERSTOOD, Outcome};
 use vcm_inspect::allocator;
 
 /// Not on vcmalloc, or only in part.

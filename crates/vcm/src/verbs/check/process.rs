@@ -1,10 +1,10 @@
 //! A running process, judged by what it has mapped and in which order the loader looked there.
 
 use super::Verdict;
-use crate::say;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 use vcm_foreign::{Shown, Text};
+use vcm_front::say;
 use vcm_inspect::allocator::{self, Allocator, Answer, Certainty};
 use vcm_inspect::loaded::{self, Loaded};
 use vcm_inspect::process::Process;

@@ -1,9 +1,9 @@
 //! How an arm is put under a service for good, and the command that proves it.
 
-use crate::say;
 use crate::table::Runs;
 use std::ffi::OsString;
 use vcm_foreign::Shown;
+use vcm_front::say;
 
 /// The lines to write, and the proof.
 pub fn applied(runs: &Runs, command: &[OsString]) -> (String, String) {

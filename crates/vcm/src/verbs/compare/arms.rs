@@ -2,8 +2,8 @@
 
 use crate::arms::{BY_THEMSELVES, OWN, add, arm, found_by_themselves};
 use crate::cli::compare::Compare;
-use crate::say::{Failure, NOT_UNDERSTOOD};
 use crate::settings;
+use vcm_front::say::{Failure, NOT_UNDERSTOOD};
 use vcm_measure::arm::Arm;
 
 /// The arms in their order. Of those that were not asked for the missing are named on stderr.

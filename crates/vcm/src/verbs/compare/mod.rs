@@ -22,14 +22,14 @@ mod verdict;
 
 use crate::cli::compare::Compare;
 use crate::html;
-use crate::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use crate::table::Table;
 use std::env;
 use vcm_foreign::Shown;
+use vcm_front::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use vcm_inspect::command;
-use vcm_labs::engine::progress::Progress;
-use vcm_labs::engine::stop::Stop;
+use vcm_measure::progress::Progress;
 use vcm_measure::spoken::{Better, Pattern, Regex};
+use vcm_measure::stop::Stop;
 use vcm_measure::tree;
 use vcm_measure::trial::{self, Failed, Job, Ready, Service};
 use vcm_measure::turns;

@@ -6,10 +6,10 @@ use super::report::DETAILS;
 use super::verdict;
 use crate::html::compared::Compared;
 use crate::html::origin;
-use crate::say;
 use crate::table::Table;
 use std::path::Path;
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcm_measure::trial::{Job, Ready};
 use vcm_report::{Page, Part};
 

@@ -3,7 +3,6 @@
 use super::json;
 use crate::automatic::{self, Automatic};
 use crate::config_file::ConfigFile;
-use crate::say::{self, Outcome};
 use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -11,6 +10,7 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use vcm_foreign::Shown;
+use vcm_front::say::{self, Outcome};
 use vcmalloc_core::options::{OptionId, Origin, spec};
 
 /// A value in effect; the names of the fields are a promise to readers of the JSON.

@@ -7,10 +7,10 @@ mod process;
 
 use crate::cli::Config;
 use crate::config_file;
-use crate::say::{self, FAILURE, Failure, Outcome};
 use serde::Serialize;
 use std::path::Path;
 use vcm_foreign::Shown;
+use vcm_front::say::{self, FAILURE, Failure, Outcome};
 
 pub fn config(arguments: Config) -> Outcome {
     if arguments.markdown {

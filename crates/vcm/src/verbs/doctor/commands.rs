@@ -2,8 +2,9 @@
 //! in a container, or started by hand.
 
 use super::survey::Daemon;
-use crate::{restart, say};
+use crate::restart;
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcm_inspect::daemon::Role;
 
 impl Daemon {

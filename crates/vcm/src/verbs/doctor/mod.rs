@@ -25,10 +25,10 @@ mod settings;
 mod survey;
 
 use crate::cli::doctor::{Doctor, Severity};
-use crate::page::Page;
-use crate::say::{self, Failure, Outcome};
 use std::time::Duration;
 use survey::{Survey, daemons_on};
+use vcm_front::page::Page;
+use vcm_front::say::{self, Failure, Outcome};
 use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
@@ -60,7 +60,7 @@ pub fn doctor(arguments: &Doctor) -> Outcome {
     let text = if arguments.json {
         json::text(&survey, &findings).map_err(|error| cannot(format!("cannot write JSON: {error}")))?
     } else {
-        report::text(&survey, &findings, Page::new())
+        report::text(&survey, &findings, Page::of_terminal())
     };
     say::result(&text)?;
     if !arguments.targets.is_empty() && survey.without_allocator().next().is_some() {

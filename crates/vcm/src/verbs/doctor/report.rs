@@ -7,7 +7,7 @@ use super::blocks::{counted, head, put, put_daemons, titles};
 use super::check::{Check, Finding, Findings, Severity, Unseen};
 use super::names::names;
 use super::survey::{Daemon, Survey};
-use crate::page::Page;
+use vcm_front::page::Page;
 use vcm_inspect::daemon::Role;
 
 pub fn list(checks: &[&Check]) -> String {

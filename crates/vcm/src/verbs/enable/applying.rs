@@ -2,7 +2,8 @@
 //!
 //! Owns these texts. Nothing here is run.
 
-use crate::{restart, say};
+use crate::restart;
+use vcm_front::say;
 use vcm_inspect::daemon::Role;
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::{self, Unit};

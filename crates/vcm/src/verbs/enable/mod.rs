@@ -14,11 +14,11 @@ mod tests;
 use crate::cli::enable::{Disable, Enable};
 use crate::drop_in::{self, Found, Place, foreign};
 use crate::restart;
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use crate::unit_plan::{Plan, Wanted, no_unit};
 use applying::Service;
 use std::fmt::Write;
 use std::path::Path;
+use vcm_front::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::{self, NoUnit, Unit};
 

@@ -3,10 +3,10 @@
 //! How it is asked is `vcm-inspect`'s (`window::orders`); here are words and exit codes.
 
 use crate::cli::orders::{Release, Set};
-use crate::say::{self, FAILURE, Failure, Outcome};
 use crate::settings;
 use std::path::Path;
 use vcm_foreign::Shown;
+use vcm_front::say::{self, FAILURE, Failure, Outcome};
 use vcm_inspect::process::Process;
 use vcm_inspect::window::orders::{Answer, Order, Refusal, Why, give};
 use vcm_inspect::window::{self, Seen};

@@ -3,13 +3,13 @@
 use super::traced::{Event, Traced};
 use crate::child::Program;
 use crate::cli::profile::Profile as Arguments;
-use crate::say::{self, Failure, OWN_FAILURE};
 use crate::signals::Held;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+use vcm_front::say::{self, Failure, OWN_FAILURE};
 use vcm_inspect::process::Process;
 use vcm_inspect::window::Seen;
 use vcm_inspect::window::orders::{self, Order};

@@ -10,12 +10,12 @@ mod process;
 mod traced;
 
 use crate::cli::profile::{Format, Profile as Arguments};
-use crate::page;
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, OWN_FAILURE, Outcome};
 use crate::whole_file;
 use std::io::Write;
 use std::path::Path;
 use vcm_foreign::{Shown, file};
+use vcm_front::page;
+use vcm_front::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, OWN_FAILURE, Outcome};
 use vcm_profile::{Chain, Measure, Profile, Shape};
 
 /// No profile that was saved is longer.

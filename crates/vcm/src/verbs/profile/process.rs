@@ -1,9 +1,9 @@
 //! A profile of a process that runs: switched on, waited for, read, switched off.
 
 use crate::cli::profile::Profile as Arguments;
-use crate::say::{self, FAILURE, Failure};
 use crate::signals::Held;
 use std::time::{Duration, Instant};
+use vcm_front::say::{self, FAILURE, Failure};
 use vcm_inspect::window::{self, Seen};
 use vcm_profile::{Measure, Profile, Switched};
 

@@ -14,8 +14,6 @@ mod session;
 
 use crate::child::{self, Child, Event, Program};
 use crate::cli::record::Record;
-use crate::library;
-use crate::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
 use crate::{html, trace_file};
 use output::Output;
 use session::Session;
@@ -26,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant, SystemTime};
 use vcm_foreign::Shown;
+use vcm_front::library;
+use vcm_front::say::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, line};
 use vcm_inspect::command::{self, Missing};
 use vcm_inspect::root::Root;
 use vcm_record::{Memory, VARIABLE};

@@ -1,6 +1,5 @@
 //! The file of a recording, which has its name once there is something to keep.
 
-use crate::say::line;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -10,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 use vcm_foreign::{Shown, file};
+use vcm_front::say::line;
 
 /// The ending of the name of a recording that goes on.
 const PARTIAL: &str = ".partial";

@@ -3,11 +3,11 @@
 use super::output::Output;
 use super::session::Session;
 use crate::cli::record::Record;
-use crate::say::{self, Failure, OWN_FAILURE, line};
 use crate::signals::Held;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use vcm_front::say::{self, Failure, OWN_FAILURE, line};
 use vcm_inspect::process::Process;
 use vcm_inspect::window::recording::{Begun, Rings, Wanted};
 use vcm_inspect::window::{self, Seen};

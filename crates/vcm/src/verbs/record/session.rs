@@ -1,12 +1,12 @@
 //! One recording: from the memory that is shared into the file, a round at a time.
 
-use crate::say::line;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vcm_foreign::Shown;
+use vcm_front::say::line;
 use vcm_inspect::allocator;
 use vcm_inspect::process::Process;
 use vcm_record::{Ages, Drain, Memory, Seen};

@@ -5,13 +5,13 @@
 //! in its place.
 
 use crate::findings::Finding;
-use crate::library::Library;
 use crate::proof::{Line, Proof};
-use crate::say;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vcm_foreign::Shown;
+use vcm_front::library::Library;
+use vcm_front::say;
 use vcm_inspect::process::{Process, descendants};
 
 /// A program that has not loaded the library by then has not been told to.

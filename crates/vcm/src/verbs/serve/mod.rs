@@ -27,10 +27,10 @@ mod supervisor;
 mod token;
 
 use crate::cli::serve::{Place, Serve};
-use crate::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 use listen::Bound;
 use std::sync::Arc;
 use std::time::Duration;
+use vcm_front::say::{self, FAILURE, Failure, NOT_UNDERSTOOD, Outcome};
 
 /// Threads that look at processes, or wait for a profile. More requests than that are refused before.
 const WORKERS: usize = 16;

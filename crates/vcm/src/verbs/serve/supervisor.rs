@@ -4,7 +4,6 @@
 //! panic, memory, somebody), the process that it looked at is put on a list, the next one leaves it alone, and those
 //! who wait for a connection notice nothing but a pause.
 
-use crate::say::{self, Outcome};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -12,6 +11,7 @@ use nix::unistd::{ForkResult, Pid, fork};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use vcm_front::say::{self, Outcome};
 
 /// Looks that go on at once: a round, and profiles.
 const LOOKS: usize = 8;

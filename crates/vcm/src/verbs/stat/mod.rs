@@ -5,8 +5,8 @@ mod page;
 mod rows;
 
 use crate::cli::stat::Stat;
-use crate::say::{self, FAILURE, Failure, Outcome};
 use std::time::{Duration, Instant};
+use vcm_front::say::{self, FAILURE, Failure, Outcome};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::window::{self, Seen, Snapshot, Watched};
 

@@ -13,13 +13,13 @@ mod screen;
 mod table;
 
 use crate::cli::top::Top;
-use crate::say::{self, FAILURE, Failure, Outcome};
 use host::Host;
 use keys::State;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use table::View;
+use vcm_front::say::{self, FAILURE, Failure, Outcome};
 
 /// Wide enough for all columns where nobody tells the width.
 const WIDTH: usize = 120;

@@ -2,10 +2,10 @@
 
 use super::{files, nanoseconds, wrong};
 use crate::cli::trace::Dump;
-use crate::say::{self, Outcome};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use vcm_front::say::{self, Outcome};
 use vcm_trace::{Event, Object, StreamId, Timed, in_order};
 
 pub fn dump(arguments: &Dump) -> Outcome {

@@ -2,11 +2,11 @@
 
 use crate::cli::trace::Info;
 use crate::html;
-use crate::say::{self, FAILURE, Outcome, line};
 use crate::trace_file::{self as files, wrong};
 use serde_json::json;
 use std::fmt::Write;
 use vcm_foreign::Shown;
+use vcm_front::say::{self, FAILURE, Outcome, line};
 use vcm_trace::{Header, Summary, summarize};
 
 pub fn info(arguments: &Info) -> Outcome {

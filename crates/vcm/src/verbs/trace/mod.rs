@@ -6,10 +6,10 @@ mod dump;
 mod info;
 
 use crate::cli::trace::{Act, Cut, Format, Import, TraceVerb};
-use crate::say::{Failure, NOT_UNDERSTOOD, Outcome, line};
 use crate::trace_file::{self as files, wrong};
 use std::time::Duration;
 use vcm_foreign::Shown;
+use vcm_front::say::{Failure, NOT_UNDERSTOOD, Outcome, line};
 use vcm_trace::{Header, Part, Writer, art, gperftools};
 
 pub fn trace(verb: TraceVerb) -> Outcome {

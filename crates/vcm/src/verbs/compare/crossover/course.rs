@@ -10,14 +10,14 @@ use super::manager::{self, last_line};
 use super::schedule::span;
 use super::state::{Kept, Number, State};
 use super::units::Service;
-use crate::say::Failure;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vcm_front::say::Failure;
 use vcm_inspect::systemd::{self, NoUnit};
-use vcm_labs::engine::progress::Progress;
-use vcm_labs::engine::stop::Stop;
+use vcm_measure::progress::Progress;
 use vcm_measure::spoken::{Better, Reading};
 use vcm_measure::statistics::{maximum, median};
+use vcm_measure::stop::Stop;
 
 /// The memory is looked at so often in a window, but not more often than the least nor more rarely than the most.
 const LOOKS: f64 = 200.0;
@@ -39,11 +39,7 @@ impl From<String> for Cut {
 
 impl From<anyhow::Error> for Cut {
     fn from(error: anyhow::Error) -> Self {
-        if vcm_labs::engine::stop::is_stopped(&error) {
-            Cut::Stopped
-        } else {
-            Cut::Because(format!("{error:#}"))
-        }
+        if vcm_measure::stop::is_stopped(&error) { Cut::Stopped } else { Cut::Because(format!("{error:#}")) }
     }
 }
 

@@ -5,10 +5,10 @@ use super::health::is_volume;
 use super::manager;
 use crate::verbs::compare::verdict::EACH;
 use std::time::Duration;
+use vcm_inspect::ceph::counters;
 use vcm_inspect::ceph::socket::{self, LONG, Question, ask};
 use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
-use vcm_labs::ceph::look::counters;
 use vcm_measure::spoken::{Better, Reading};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use vcm_inspect::ceph::counters::cpu_seconds;
 use vcm_inspect::daemon::Role;
 use vcm_inspect::process::{self, Process};
 use vcm_inspect::root::Root;
 use vcm_inspect::window::Seen;
-use vcm_labs::ceph::look::counters::cpu_seconds;
 use vcm_measure::spoken::{Better, Reading};
 
 /// Of /proc/PID/stat behind the name.

@@ -22,7 +22,6 @@ mod units;
 
 use crate::cli::compare::Compare;
 use crate::html;
-use crate::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use arms::{Fitted, Side};
 use change::Machine;
 use course::{Cut, Run};
@@ -33,10 +32,11 @@ use state::{Before, State, Wanted};
 use std::path::Path;
 use std::time::Duration;
 use units::Service;
+use vcm_front::say::{self, FAILURE, Failure, INTERRUPTED, NOT_UNDERSTOOD, Outcome};
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd;
-use vcm_labs::engine::progress::Progress;
-use vcm_labs::engine::stop::Stop;
+use vcm_measure::progress::Progress;
+use vcm_measure::stop::Stop;
 
 /// A unit could not be left as it was.
 const NOT_PUT_BACK: u8 = 3;

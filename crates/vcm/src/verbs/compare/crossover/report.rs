@@ -7,12 +7,12 @@ use super::state::{Kept, Number, State};
 use super::units::Service;
 use crate::html::compared::Compared;
 use crate::html::origin;
-use crate::say;
 use crate::table::{Runs, Table};
 use crate::verbs::compare::{advice, json, verdict};
 use crate::words::{block, notes};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
+use vcm_front::say;
 use vcm_measure::crossover;
 use vcm_measure::machine::Machine;
 use vcm_measure::tree::Memory;
@@ -22,6 +22,8 @@ use vcm_report::{Column, Page, Part};
 /// The measures that the chart of differences shows besides the judged ones.
 const CHARTED: [&str; 6] =
     [verdict::EACH, "CPU time", "RSS", "write latency", "read latency", "minor faults"];
+/// Told until a run on a real service has shown a difference that was planted there.
+const EXPERIMENTAL: &str = "Experimental: no run on a real service has shown a planted difference yet, only tests of services made for it.";
 /// Told with --all only.
 const DETAILS: [&str; 8] = [
     "PSS",
@@ -70,7 +72,7 @@ pub fn plan(
     let total = schedule.period_seconds * schedule.periods() as f64;
     let restarts = schedule.periods() * schedule.units;
     let mut text = format!(
-        "{} units, {} arms, {} periods of {}: {} and what the restarts take, until {} at the earliest.\n\
+        "{EXPERIMENTAL}\n\n{} units, {} arms, {} periods of {}: {} and what the restarts take, until {} at the earliest.\n\
          {restarts} restarts, and one more of each unit at the end, which leaves it as it is now. In each period the units are\n\
          restarted one after the other; {} after the last one count for nothing, then {} are measured.\n\
          Before each restart and after it: {}.\n\n",
@@ -201,7 +203,7 @@ pub fn text(table: &Table, sides: &[Side], state: &State, all: bool) -> String {
     let finished = table.finished();
     let mut text = String::new();
     if let [first, others @ ..] = finished.as_slice() {
-        text += &format!("{}\n{}\n", about(state, table), Machine::this());
+        text += &format!("{EXPERIMENTAL}\n{}\n{}\n", about(state, table), Machine::this());
         for measure in
             table.measures().iter().filter(|measure| all || !DETAILS.contains(&measure.name.as_str()))
         {
@@ -240,6 +242,7 @@ pub fn as_json(table: &Table, sides: &[Side], state: &State, is_whole: bool) -> 
         "units": state.units.iter().map(|before| &before.unit).collect::<Vec<_>>(),
         "machine": Machine::this(),
         "stopped": !is_whole,
+        "experimental": true,
         "schedule": {
             "cycles": schedule.cycles,
             "period_seconds": schedule.period_seconds,
@@ -257,7 +260,7 @@ pub fn page(table: &Table, sides: &[Side], state: &State, is_whole: bool) -> Pag
     let compared = Compared::new(table);
     let judged = verdict::judged(table);
     let advised = advice::advised(table, |runs| applied(state, sides, runs));
-    let mut outcome: Vec<String> = Vec::new();
+    let mut outcome: Vec<String> = vec![EXPERIMENTAL.to_owned()];
     match &advised {
         Some(advised) => {
             outcome.push(advised.sentence.clone());

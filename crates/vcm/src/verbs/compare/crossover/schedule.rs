@@ -1,9 +1,9 @@
 //! The arm of each unit in each period, and how long that is. Nothing here looks at the machine.
 
 use crate::cli::compare::Services;
-use crate::say::{Failure, NOT_UNDERSTOOD};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use vcm_front::say::{Failure, NOT_UNDERSTOOD};
 use vcm_measure::crossover;
 
 /// So many pairs are planned for where nobody says how many periods.

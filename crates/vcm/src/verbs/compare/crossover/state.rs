@@ -3,12 +3,12 @@
 
 use super::schedule::{Schedule, is_time};
 use crate::drop_in::File;
-use crate::say::{FAILURE, Failure};
 use crate::whole_file;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use vcm_front::say::{FAILURE, Failure};
 use vcm_inspect::process::Process;
 use vcm_measure::spoken::{Better, Reading};
 use vcm_measure::stamp::Stamp;

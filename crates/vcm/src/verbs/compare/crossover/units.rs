@@ -2,10 +2,10 @@
 
 use super::manager::Manager;
 use crate::drop_in::{self, Found, Place, foreign};
-use crate::say::{FAILURE, Failure, NOT_UNDERSTOOD};
 use crate::unit_plan::no_unit;
 use nix::unistd::{AccessFlags, access};
 use std::path::{Path, PathBuf};
+use vcm_front::say::{FAILURE, Failure, NOT_UNDERSTOOD};
 use vcm_inspect::daemon::Role;
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::{self, Unit};

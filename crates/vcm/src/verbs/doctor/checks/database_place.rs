@@ -1,9 +1,9 @@
 //! BlueStore's database on a turning disk.
 
-use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcm_inspect::block;
 
 pub const CHECK: Check = Check {

@@ -1,10 +1,10 @@
 //! FileStore's journal: on the data's disk, on a turning disk, or in memory.
 
-use crate::say;
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, OSD_DATA, Survey};
 use std::path::PathBuf;
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcm_inspect::block::{self, Place};
 
 pub const CHECK: Check = Check {

@@ -1,9 +1,9 @@
 //! FileStore's journal against the rule for its size.
 
 use super::journal_place::{is_filestore, journal_file, journal_place};
-use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, osd};
 use crate::verbs::doctor::survey::{Daemon, Survey};
+use vcm_front::say;
 
 pub const CHECK: Check = Check {
     id: "journal-size",

@@ -1,10 +1,10 @@
 //! A place for last words that will not get any, which would be noticed when they are wanted.
 
-use crate::say;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use std::path::Path;
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcmalloc_core::options::OptionId;
 
 pub const CHECK: Check = Check {

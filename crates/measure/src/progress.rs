@@ -3,11 +3,11 @@
 //! Before the cells are known (packages, another Debian, a cluster by itself) there is no share to show: what is
 //! being done, and for how long.
 
+use crate::tell::line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use vcm_measure::tell::line;
 
 const BEFORE_CELLS: &str = "{spinner} {elapsed_precise} {wide_msg}";
 const CELLS: &str = "[{bar:24}] {pos}/{len} {elapsed_precise} {wide_msg}";

@@ -4,13 +4,15 @@
 //! failure that lists the places.
 
 use crate::say::{Failure, OWN_FAILURE};
-use crate::settings::LIBRARY_VARIABLE;
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use vcm_foreign::Shown;
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::root::Root;
+
+/// Names the library to preload, for `vcm run` and the labs.
+pub const LIBRARY_VARIABLE: &str = "VCM_LIBRARY";
 
 /// The name that a program was linked with first: a name in a unit must outlive the package for developers, which
 /// alone has the other. An archive of old may have the other alone.

@@ -15,7 +15,7 @@ pub struct Page {
 }
 
 impl Page {
-    pub fn new() -> Self {
+    pub fn of_terminal() -> Self {
         Self::of_width(terminal_width().unwrap_or(WIDTH))
     }
 

@@ -5,13 +5,13 @@
 //! this machine.
 
 use super::latency::Histogram;
-use crate::engine::usage::Usage;
+use super::socket::{LONG, Question, ask};
+use crate::usage::Usage;
 use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::path::Path;
-use vcm_inspect::ceph::socket::{LONG, Question, ask};
 
 /// One OSD at one moment.
 #[derive(Clone, Debug)]

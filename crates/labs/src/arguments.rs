@@ -1,11 +1,12 @@
-//! The arguments of `vcm lab`: made from the labs' own declarations, so a new lab, tool or setting
+//! The arguments of `vcm-lab`: made from the labs' own declarations, so a new lab, tool or setting
 //! needs no change here.
 
-use crate::say;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use vcm_foreign::Shown;
+use vcm_front::say;
 use vcm_labs::engine::lab::{ACTIONS, Lab, Setting, Tool};
 use vcm_labs::engine::request::{DEFAULT_CACHE, DEFAULT_STATE, DEFAULT_WORK, Request};
 use vcm_labs::{LABS, TOOLS};
@@ -19,16 +20,7 @@ Examples:
 
 Exit status: 0 done, 1 failed, 2 not understood, 3 void (the controls were not seen), 130 interrupted";
 
-/// Rerun the storage world's allocator reports on real daemons, on this machine.
-#[derive(Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
-#[command(override_usage = "vcm lab <list|LAB EXPERIMENT|LAB up|run|down> [OPTIONS]")]
-pub struct LabVerb {
-    #[command(flatten)]
-    pub chosen: Chosen,
-}
-
-/// The subcommand of `vcm lab`.
+/// What is asked for.
 pub enum Chosen {
     List {
         json: bool,
@@ -36,6 +28,9 @@ pub enum Chosen {
     },
     /// Of the library that this process runs on, for the results.
     LibraryVersion,
+    Completions(Shell),
+    /// The manual page, into a folder.
+    Manual(PathBuf),
     Act {
         lab: &'static Lab,
         request: Box<Request>,
@@ -48,51 +43,55 @@ pub enum Chosen {
     },
 }
 
-impl Args for Chosen {
-    fn augment_args(command: Command) -> Command {
-        let list = Command::new("list")
-            .about("List the labs, their experiments and the reports behind them")
-            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
-            .arg(
-                Arg::new("long")
-                    .long("long")
-                    .action(ArgAction::SetTrue)
-                    .help("With what each asks and what was found"),
-            );
-        let command = command.subcommand(Command::new("library-version").hide(true));
-        let command = command.subcommand(list).disable_help_subcommand(true);
-        let command = LABS.iter().fold(command, |command, lab| command.subcommand(lab_command(lab)));
-        TOOLS.iter().fold(command, |command, tool| command.subcommand(tool_command(tool)))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
+/// As it is typed, by way of `vcm`.
+pub fn command() -> Command {
+    let list = Command::new("list")
+        .about("List the labs, their experiments and the reports behind them")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
+        .arg(
+            Arg::new("long")
+                .long("long")
+                .action(ArgAction::SetTrue)
+                .help("With what each asks and what was found"),
+        );
+    let shell = Arg::new("shell").required(true).value_parser(value_parser!(Shell));
+    let folder = Arg::new("dir").long("dir").required(true).value_parser(value_parser!(PathBuf));
+    let command = Command::new("vcm-lab")
+        .bin_name("vcm lab")
+        .version(env!("VCMALLOC_VERSION"))
+        .about("Rerun the storage world's allocator reports on real daemons, on this machine")
+        .after_help(EXAMPLES)
+        .override_usage("vcm lab <list|LAB EXPERIMENT|LAB up|run|down> [OPTIONS]")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .disable_version_flag(true)
+        .subcommand(Command::new("library-version").hide(true))
+        .subcommand(Command::new("completions").hide(true).arg(shell))
+        .subcommand(Command::new("man").hide(true).arg(folder))
+        .subcommand(list);
+    let command = LABS.iter().fold(command, |command, lab| command.subcommand(lab_command(lab)));
+    TOOLS.iter().fold(command, |command, tool| command.subcommand(tool_command(tool)))
 }
 
-impl FromArgMatches for Chosen {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let Some((name, matches)) = matches.subcommand() else {
-            return Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand));
-        };
+impl Chosen {
+    pub fn of(matches: &ArgMatches) -> Option<Chosen> {
+        let (name, matches) = matches.subcommand()?;
         let library = |matches: &ArgMatches| matches.get_one::<PathBuf>("library").cloned();
         if let Some(lab) = LABS.iter().find(|lab| lab.name == name) {
             let request = Box::new(request(matches, lab.settings));
-            return Ok(Chosen::Act { lab, request, library: library(matches) });
+            return Some(Chosen::Act { lab, request, library: library(matches) });
         }
         if let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) {
             let request = Box::new(request(matches, tool.settings));
-            return Ok(Chosen::Use { tool, request, library: library(matches) });
+            return Some(Chosen::Use { tool, request, library: library(matches) });
         }
-        if name == "library-version" {
-            return Ok(Chosen::LibraryVersion);
-        }
-        Ok(Chosen::List { json: matches.get_flag("json"), long: matches.get_flag("long") })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
+        Some(match name {
+            "library-version" => Chosen::LibraryVersion,
+            "completions" => Chosen::Completions(*matches.get_one("shell")?),
+            "man" => Chosen::Manual(matches.get_one::<PathBuf>("dir")?.clone()),
+            _ => Chosen::List { json: matches.get_flag("json"), long: matches.get_flag("long") },
+        })
     }
 }
 
@@ -189,7 +188,10 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
     let values: BTreeMap<String, String> =
         settings.iter().filter_map(|setting| Some((setting.name.to_owned(), text(setting.name)?))).collect();
     Request {
-        command: say::typed(std::env::args_os().map(|word| own_name(word.shown().printed()))),
+        command: format!(
+            "vcm lab {}",
+            say::typed(std::env::args_os().skip(1).map(|word| word.shown().printed()))
+        ),
         action: text("action").unwrap_or_default(),
         quick: !flag("full"),
         repetitions: matches.try_get_one::<u32>("repeat").ok().flatten().copied(),
@@ -207,22 +209,17 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
     }
 }
 
-/// The tool by its name wherever it lies.
-fn own_name(word: String) -> String {
-    if word.ends_with("/vcm") { "vcm".to_owned() } else { word }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Verb};
-    use clap::Parser;
 
     fn parsed(words: &[&str]) -> Option<Chosen> {
-        match Cli::try_parse_from([&["vcm", "lab"], words].concat()).ok()?.verb {
-            Verb::Lab(verb) => Some(verb.chosen),
-            _ => None,
-        }
+        Chosen::of(&command().try_get_matches_from([&["vcm-lab"], words].concat()).ok()?)
+    }
+
+    #[test]
+    fn no_two_arguments_have_the_same_name() {
+        command().debug_assert();
     }
 
     #[test]

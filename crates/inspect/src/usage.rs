@@ -2,12 +2,9 @@
 //!
 //! Promises to fail for a process that is gone, never to report zeros for it.
 
-use super::identity::marked;
-use super::undo::MARK_VARIABLE;
+use crate::process::Process;
+use crate::window::Seen;
 use anyhow::{Context, Result};
-use vcm_inspect::daemon::Role;
-use vcm_inspect::process::Process;
-use vcm_inspect::window::Seen;
 
 /// The usage of a process, or of several together, at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -122,32 +119,6 @@ impl Usage {
 fn ticks_per_second() -> f64 {
     // SAFETY: asks for a constant.
     (unsafe { libc::sysconf(libc::_SC_CLK_TCK) }) as f64
-}
-
-/// The daemons of this role that a process of a lab, or what it started, has started.
-pub fn daemons_of(role: Role, starter: i32) -> Vec<i32> {
-    let Some(mark) = mark_of(starter) else { return Vec::new() };
-    let is = |pid: i32| Role::of_process(&Process::new(pid)) == role;
-    let pids = marked(MARK_VARIABLE, &mark).into_iter().filter(|identity| identity.is_alive());
-    pids.map(|identity| identity.pid).filter(|pid| is(*pid)).collect()
-}
-
-/// The lab's mark in a process's environment.
-pub fn mark_of(pid: i32) -> Option<String> {
-    let variables = Process::new(pid).environment().ok()?;
-    variables.into_iter().find(|(name, _)| name == MARK_VARIABLE)?.1.into_string().ok()
-}
-
-/// The limit of open files that a child may be given, if so many are wanted.
-pub fn open_files_possible(wanted: u64) -> u64 {
-    use rustix::process::{Resource, getrlimit};
-    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    if hard >= wanted {
-        return hard;
-    }
-    // Raising the hard limit takes a capability that root in a container may lack: a trial in a child tells.
-    let trial = std::process::Command::new("sh").args(["-c", &format!("ulimit -Hn {wanted}")]).output();
-    if trial.is_ok_and(|trial| trial.status.success()) { wanted } else { hard }
 }
 
 #[cfg(test)]
