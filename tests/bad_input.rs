@@ -147,7 +147,7 @@ fn a_process_on_another_allocator_is_told_which_one_by_every_verb() {
         found += 1;
     }
     if found == 0 {
-        eprintln!("not tested: none of jemalloc, TCMalloc and mimalloc is installed");
+        vcmalloc_tests::skip!("none of jemalloc, TCMalloc and mimalloc is installed");
     }
 }
 

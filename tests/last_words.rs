@@ -97,7 +97,7 @@ fn shown_by_pprof(ground: Ground, file: &Path) -> Option<String> {
     match Command::new("google-pprof").arg("--text").arg(program(ground)).arg(file).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) => {
-            eprintln!("skipped: google-pprof: {error}");
+            vcmalloc_tests::skip!("google-pprof: {error}");
             None
         }
     }
@@ -120,7 +120,7 @@ fn names_the_leak(ground: Ground, folder: &Path) {
 /// A group of each version that this machine has; says which it has not.
 fn groups(bytes: u64) -> Vec<Group> {
     let made = [Version::One, Version::Two].map(|version| Group::new(version, bytes));
-    made.into_iter().filter_map(|made| made.map_err(|why| eprintln!("skipped: {why}")).ok()).collect()
+    made.into_iter().filter_map(|made| made.map_err(|why| vcmalloc_tests::skip!("{why}")).ok()).collect()
 }
 
 fn killed_in(group: &Group, command: &mut Command) {
@@ -188,7 +188,7 @@ fn a_setuid_program_writes_nothing_wherever_its_user_points_it() {
     let Some(group) = groups(GROUP_BYTES).pop() else { return };
     // SAFETY: asks for a number.
     if unsafe { libc::geteuid() } != 0 {
-        return eprintln!("skipped: only root can start a setuid program as somebody else");
+        return vcmalloc_tests::skip!("only root can start a setuid program as somebody else");
     }
     for (mode, is_written) in [(0o755, true), (0o4755, false)] {
         let folder = folder();
@@ -361,7 +361,7 @@ fn a_full_disk_keeps_the_old_words_and_what_there_was_room_for() {
     let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(folder.path()).output();
     let made = mount(&["-t", "tmpfs", "-o", "size=8k,mode=755", "tmpfs"]);
     if !made.as_ref().is_ok_and(|made| made.status.success()) {
-        return eprintln!("skipped: no disk of two pages can be mounted here: {made:?}");
+        return vcmalloc_tests::skip!("no disk of two pages can be mounted here: {made:?}");
     }
     let path = folder.path().join("words");
     fs::write(&path, "old words").expect("a file");

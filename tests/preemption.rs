@@ -27,7 +27,7 @@ mod tests {
         let found = read(&path);
         if found.sequences.is_empty() {
             assert!(library::is_foreign(), "the library has no section __rseq_cs, or an empty one");
-            eprintln!("skipped: {} has no restartable sequences", path.display());
+            vcmalloc_tests::skip!("{} has no restartable sequences", path.display());
             return None;
         }
         Some(found)
@@ -49,7 +49,7 @@ mod tests {
         match tracer::torture(library, setting) {
             Ok(reached) => Some(Ok(reached)),
             Err(tracer::Stopped::NoBreakpoints(error)) => {
-                eprintln!("skipped: this machine grants no hardware breakpoints ({error})");
+                vcmalloc_tests::skip!("this machine grants no hardware breakpoints ({error})");
                 None
             }
             Err(tracer::Stopped::Failed(error)) => Some(Err(error)),
@@ -118,7 +118,7 @@ mod tests {
             match tracer::stops_at(&library, function.start, 10 * CALLS_EACH) {
                 // The C library's own calls come to it.
                 Ok(stops) => assert!((1..=2 * CALLS_EACH).contains(&stops), "{name}: {stops} stops"),
-                Err(tracer::Stopped::NoBreakpoints(error)) => return eprintln!("skipped: {error}"),
+                Err(tracer::Stopped::NoBreakpoints(error)) => return vcmalloc_tests::skip!("{error}"),
                 Err(tracer::Stopped::Failed(error)) => panic!("{name}: {error}"),
             }
         }

@@ -112,7 +112,7 @@ fn prove(probe: &Probe, on: On) -> Result<(), String> {
     match control {
         Outcome::Failed(said) => return Err(format!("on glibc too: {said}")),
         Outcome::Skipped(reason) => {
-            eprintln!("{}::{} is skipped: {reason}", probe.program, probe.name);
+            vcmalloc_tests::skip!("{}::{}: {reason}", probe.program, probe.name);
             return Ok(());
         }
         Outcome::Passed if on == On::Glibc => return Ok(()),

@@ -165,7 +165,7 @@ fn shown_by(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(tool).args(arguments).output() {
         Ok(output) => output,
         Err(_) => {
-            eprintln!("not tested: {tool} is not installed");
+            vcmalloc_tests::skip!("{tool} is not installed");
             return None;
         }
     };
@@ -377,7 +377,7 @@ fn a_process_that_cannot_be_profiled_is_refused_in_a_line() {
         ("there-is-no-such-name", "no process is called"),
     ] {
         if target == "2" && fs::read_to_string("/proc/2/comm").ok().as_deref() != Some("kthreadd\n") {
-            eprintln!("not tested: 2 is no kernel thread here, as in a container");
+            vcmalloc_tests::skip!("2 is no kernel thread here, as in a container");
             continue;
         }
         let refused = output(&[target, "--for", "10m"]);

@@ -168,7 +168,7 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_page_can_be_read_narrow_and_wide_on_light_and_on_dark_ground() {
     let Some(browser) = Browser::found() else {
-        eprintln!("not tested: there is no chromium here ('apt-get install chromium' brings it)");
+        vcmalloc_tests::skip!("there is no chromium here ('apt-get install chromium' brings it)");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -204,7 +204,7 @@ fn assert_is_readable(seen: &Seen, place: &str, width: u32, is_dark: bool) {
 #[test]
 fn what_the_browser_finds_is_found_where_it_is_planted() {
     let Some(browser) = Browser::found() else {
-        eprintln!("not tested: there is no chromium here ('apt-get install chromium' brings it)");
+        vcmalloc_tests::skip!("there is no chromium here ('apt-get install chromium' brings it)");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -232,7 +232,7 @@ fn what_the_browser_finds_is_found_where_it_is_planted() {
 #[test]
 fn a_click_sorts_a_table_and_a_key_moves_the_cursor() {
     let Some(browser) = Browser::found() else {
-        eprintln!("not tested: there is no chromium here ('apt-get install chromium' brings it)");
+        vcmalloc_tests::skip!("there is no chromium here ('apt-get install chromium' brings it)");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

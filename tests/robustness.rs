@@ -61,7 +61,7 @@ fn prove(allocator: &Allocator, case: &Case) -> Result<(), String> {
     let repetitions = repetitions()?;
     for _ in 0..if open == Some(Fails::Sometimes) { 0 } else { repetitions } {
         match (attempt(allocator, case, Effort::Daily, PATIENCE)?, open) {
-            (Outcome::Skipped(reason), _) => eprintln!("{} is skipped: {reason}", case.name),
+            (Outcome::Skipped(reason), _) => vcmalloc_tests::skip!("{}: {reason}", case.name),
             (Outcome::Failed { how, said }, None) => return Err(format!("{how}\n{said}")),
             (Outcome::Passed, Some(_)) => {
                 return Err("it works now; take it off KNOWN_OPEN in robustness/suite.rs".into());

@@ -157,7 +157,9 @@ fn a_static_program_of_musl_is_on_it_with_virtual_cpus() {
     let asked = Command::new("rustc").args(["--target", MUSL, "--print", "target-libdir"]).output();
     let folder = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok());
     if !folder.is_some_and(|folder| std::path::Path::new(folder.trim()).is_dir()) {
-        return eprintln!("skipped: Rust's library for {MUSL} is not installed (rustup target add {MUSL})");
+        return vcmalloc_tests::skip!(
+            "Rust's library for {MUSL} is not installed (rustup target add {MUSL})"
+        );
     }
     let text = output_of(&example("halves", "override,stats", Some(MUSL)));
     assert!(text.starts_with("rust true c true c++ true\n"), "{text}");
