@@ -2,9 +2,9 @@
 //! docs/design/memory-comes-back.md tells the whole.
 //!
 //! Owns the heap's ticks, what was learned from the program, how limits are kept, and the state of the janitor's
-//! thread. Promises that idle memory goes back to the system and that limits hold. `heap` calls it, after slow paths
-//! and from the janitor's thread, with no lock held; a misuse of the heap that it comes upon is returned, for `heap`
-//! to act on. Sits on `cache`, `large`, `central`, `pages` and `options`.
+//! thread. Promises that idle memory goes back to the system and that limits hold. `engine` calls it after slow
+//! paths, `heap` from the janitor's thread, with no lock held; a misuse of the heap that it comes upon is returned, for
+//! them to act on. Sits on `cache`, `large`, `central`, `pages` and `options`.
 
 mod alone;
 mod bound;
