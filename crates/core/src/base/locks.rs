@@ -2,7 +2,7 @@
 //!
 //! A lock has its place here by its rank, which the type of what it guards says: a mutex without one does not compile.
 //! Debug builds stop a thread that takes a lock out of order (`os/witness.rs`). A child process puts the locks right
-//! from the last to the first (`Heap::repair`), and a lock that is not thought of there does not compile either.
+//! from the last to the first (`Engine::repair`), and a lock that is not thought of there does not compile either.
 //! docs/design/fork.md shows the list.
 
 macro_rules! locks {

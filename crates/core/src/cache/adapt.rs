@@ -1,5 +1,5 @@
 //! Capacities follow misses: a class that finds nothing or no place gets room where that is worth it
-//! (`worth`), taken from the budget or from classes that need it less.
+//! (`admission`), taken from the budget or from classes that need it less.
 
 use super::admission::{Miss, ask_again, forget_half, is_worth_room, may_help, need_of};
 use super::slab::{SMALL_BLOCKS, Slab, Word, most_cached};

@@ -2,7 +2,7 @@
 //!
 //! Owns one slab for each virtual CPU that was ever used, and a few under locks for threads without
 //! restartable sequences. Promises that cached blocks never exceed the room taken from the budget, and that a
-//! slab can be emptied from outside while its CPU runs. `upkeep` and `heap` call it; sits on `central`.
+//! slab can be emptied from outside while its CPU runs. `upkeep`, `engine` and `heap` call it; sits on `central`.
 
 mod adapt;
 mod admission;

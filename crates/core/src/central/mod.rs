@@ -3,7 +3,7 @@
 //! Owns, for each class, a transfer array (whole batches change hands in it) and the lists of spans with free
 //! blocks; and the budget that bounds all cached bytes. Promises that a block is handed out by one caller
 //! only and that a double or interior free is found at the latest when the block comes back to its span.
-//! `cache` and `heap` call it; sits on `pages`.
+//! `cache`, `upkeep`, `engine` and `heap` call it; sits on `pages`.
 
 mod arrays;
 mod budget;

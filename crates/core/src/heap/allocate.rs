@@ -46,13 +46,13 @@ impl<O: Os> Heap<O> {
     /// 3. The thread is noted as inside (`in_slow_path`). A signal handler that interrupted it there, and any in a process
     ///    that aborts, gets emergency memory instead.
     /// 4. The first call of all starts the heap; then the caches' bound and the limits are learned, where the heap has
-    ///    become large enough to ask for them (`take_of_class`).
+    ///    become large enough to ask for them (`Engine::take`).
     /// 5. The cache looks once more, since the thread may be on another CPU by now; it asks for room, and takes a
     ///    batch from the transfer array, else from spans, of which the pages may have to make one (`Cache::refill`).
     /// 6. If that gave nothing, all that is cached or idle comes back, and step 5 is tried once more (`relieve`); for a
     ///    large block only where it could be had then (`Upkeep::could_help`).
     /// 7. With no lock held any more, upkeep does what is due: a tick, relief, a portion of what is too much
-    ///    (`after_slow_path`).
+    ///    (`Upkeep::after_slow_path`).
     /// 8. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
     #[cold]
     #[inline(never)]

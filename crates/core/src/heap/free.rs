@@ -47,7 +47,7 @@ impl<O: Os> Heap<O> {
     ///    or it is a misuse, and which one (`put_back`).
     /// 4. The cache looks once more; it asks for room, and gives a batch to the transfer array, else to the spans, of which
     ///    one whose last block this was goes back to the pages (`Cache::spill`).
-    /// 5. With no lock held any more, upkeep does what is due (`after_slow_path`).
+    /// 5. With no lock held any more, upkeep does what is due (`Upkeep::after_slow_path`).
     /// 6. The thread is outside again, frees what handlers had to leave, and tells the program of a passed limit.
     /// 7. A misuse ends the process here, where nothing is held (`obeyed`).
     #[cold]

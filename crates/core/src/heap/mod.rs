@@ -1,7 +1,7 @@
 //! The heap: an engine, its policy, its observers, and the calls that go through them.
 //!
-//! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports` and tests
-//! call it; sits on all other layers. "The life of a malloc and a free" in docs/design tells
+//! Owns everything; nothing else of vcmalloc is global. Promises what malloc promises. `exports`, `hardened`
+//! and tests call it; sits on all other layers but `hardened`. "The life of a malloc and a free" in docs/design tells
 //! the story.
 
 mod above;

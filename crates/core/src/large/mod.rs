@@ -1,7 +1,7 @@
 //! Allocations above the largest class: runs of whole units.
 //!
-//! Owns no memory; promises that a large block starts at a unit and keeps its contents when resized. `heap`
-//! calls it; sits on `pages`.
+//! Owns no memory; promises that a large block starts at a unit and keeps its contents when resized. `engine`
+//! and `heap` call it; sits on `pages`.
 
 mod zeros;
 

@@ -1,7 +1,7 @@
-//! Large blocks that were freed while another thread held the pages' lock.
+//! Large blocks and spans that were freed while another thread held the pages' lock.
 //!
-//! A thread that frees one does not wait for the lock: it posts the block, and the next holder of the lock closes
-//! it first. With many more threads than CPUs the holder of a lock may not run for a while, and each thread
+//! A thread that frees one does not wait for the lock: its free is delayed, and the next holder of the lock closes
+//! the block first. With many more threads than CPUs the holder of a lock may not run for a while, and each thread
 //! that waited to free would hold a long block all that time.
 
 use crate::base::ceilings::DELAYED_FREES;

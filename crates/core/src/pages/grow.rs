@@ -1,4 +1,4 @@
-//! The heap's range of addresses: found at the start, then grown upwards in whole 2 MiB blocks, around what others
+//! The heap's range of addresses: found at the start, then grown upwards in whole huge pages, around what others
 //! mapped there.
 
 use super::place::Layout;

@@ -1,9 +1,9 @@
 //! The back: address space, the page map, spans and the heap of free units.
 //!
-//! Owns the heap's range of addresses, mapped upwards in whole 2 MiB blocks around what others have mapped there; the page map (one byte a unit:
-//! the class of its blocks); the table of spans; the free runs. Promises that an address is recognised as
-//! ours or not for certain, without reading it. `central` and `large` call it, with their own locks held if
-//! need be; sits on `class` and `os`.
+//! Owns the heap's range of addresses, mapped upwards in whole huge pages around what others have mapped there; the page map
+//! (one byte a unit: the class of its blocks); the table of spans; the free runs. Promises that an address is recognised as
+//! ours or not for certain, without reading it. Every layer above calls it, `central` with the lock of a class
+//! held if need be; sits on `class` and `os`.
 
 pub mod bits;
 mod candidates;
