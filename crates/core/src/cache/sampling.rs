@@ -42,7 +42,7 @@ struct Cell {
     beyond: AtomicI64,
 }
 
-/// Offsets of the words that the sequences in `whole` count in.
+/// Offsets of the words that the sequences in `fast_path` count in.
 #[cfg(target_arch = "x86_64")]
 impl Sampling {
     pub const COUNTS_EACH: usize = offset_of!(Sampling, counts_each);

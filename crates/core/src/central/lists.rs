@@ -11,7 +11,7 @@ use crate::base::ticks::{Tick, Ticks};
 use crate::base::{PAGE_BYTES, round_up};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
-use crate::pages::{CLOSED, OPENED, Pages, Span, SpanId, TIDIED, bits, is_idle};
+use crate::pages::{CLOSED, OPENED, Pages, SUBRELEASING, Span, SpanId, bits, is_idle};
 
 pub const LISTS: usize = 9;
 
@@ -170,7 +170,7 @@ impl SpanLists {
         if freed > 0 {
             pages.touch(id, span, at);
             self.free_blocks += freed;
-            if span.list.get() == TIDIED {
+            if span.list.get() == SUBRELEASING {
                 self.free_away += freed;
             } else {
                 self.relist(pages, id);
@@ -207,7 +207,12 @@ impl SpanLists {
 
     /// Takes a span that was not touched for `ticks` out of its list and tells its idle pages, for these to be given back:
     /// `end_subrelease` brings it back. None where there are none. An empty span goes as a whole, at once.
-    pub fn begin_subrelease<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, ticks: Ticks) -> Option<Tidying> {
+    pub fn begin_subrelease<O: Os>(
+        &mut self,
+        pages: &Pages<O>,
+        id: SpanId,
+        ticks: Ticks,
+    ) -> Option<Subreleasing> {
         let span = pages.span(id);
         let list = span.list.get();
         if list >= CLOSED || !is_idle(span.touched_at.get(), pages.clock.load(), ticks) {
@@ -223,14 +228,20 @@ impl SpanLists {
             return None;
         }
         self.unlink(pages, id, list as usize);
-        span.list.set(TIDIED);
+        span.list.set(SUBRELEASING);
         self.away += 1;
         self.free_away += span.free.get() as usize;
-        Some(Tidying { idle, free: span.free.get() })
+        Some(Subreleasing { idle, free: span.free.get() })
     }
 
     /// Puts a span back into its list, of whose idle pages these are `gone`.
-    pub fn end_subrelease<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, subreleasing: Tidying, gone: u128) {
+    pub fn end_subrelease<O: Os>(
+        &mut self,
+        pages: &Pages<O>,
+        id: SpanId,
+        subreleasing: Subreleasing,
+        gone: u128,
+    ) {
         let span = pages.span(id);
         // As in `arrive`.
         self.away = self.away.saturating_sub(1);
@@ -265,7 +276,7 @@ impl SpanLists {
             span.recount();
             self.spans += 1;
             self.free_blocks += span.free.get() as usize;
-            if stays && list == TIDIED {
+            if stays && list == SUBRELEASING {
                 self.free_away += span.free.get() as usize;
                 continue;
             }
@@ -335,7 +346,7 @@ impl SpanLists {
 }
 
 /// A span whose idle pages are being given back.
-pub struct Tidying {
+pub struct Subreleasing {
     /// 4 KiB each, from the start of the span.
     pub idle: u128,
     /// Its free blocks when that began.

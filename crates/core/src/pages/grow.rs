@@ -55,7 +55,7 @@ struct Tried {
 }
 
 /// The outcome of a look at the free runs.
-enum PendingFault {
+enum Look {
     Run(Run),
     /// The heap is to grow by so many blocks first.
     Needs(u32),
@@ -122,9 +122,9 @@ impl<O: Os> Pages<O> {
         let mut tried = Tried::default();
         loop {
             match self.find_run(&mut state, place, &mut tried) {
-                PendingFault::Run(run) => return (state, Some(run)),
-                PendingFault::Nothing => return (state, None),
-                PendingFault::Needs(blocks) => {
+                Look::Run(run) => return (state, Some(run)),
+                Look::Nothing => return (state, None),
+                Look::Needs(blocks) => {
                     let before = state.runs.huge;
                     drop(state);
                     tried.is_refused = !self.grow(os, before, blocks);
@@ -134,35 +134,35 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn find_run(&self, state: &mut Guard<'_, State, O>, place: Place, tried: &mut Tried) -> PendingFault {
+    fn find_run(&self, state: &mut Guard<'_, State, O>, place: Place, tried: &mut Tried) -> Look {
         let Place { units, align, room } = place;
         if room > units {
             if !tried.room && self.is_worth_room(state, room) {
                 tried.room = true;
-                return PendingFault::Needs(1);
+                return Look::Needs(1);
             }
             if let Some(run) = state.runs.take_with_room(&self.huge, units, room) {
-                return PendingFault::Run(run);
+                return Look::Run(run);
             }
             match self.find_long(state, units, tried) {
-                PendingFault::Nothing => (),
+                Look::Nothing => (),
                 found => return found,
             }
         }
         if let Some(run) = state.runs.take(&self.huge, units, align) {
-            return PendingFault::Run(run);
+            return Look::Run(run);
         }
         if state.runs.end_waiting(&self.huge)
             && let Some(run) = state.runs.take(&self.huge, units, align)
         {
-            return PendingFault::Run(run);
+            return Look::Run(run);
         }
         if tried.run > 0 && tried.is_refused || tried.run == MOST_TRIES {
-            return PendingFault::Nothing;
+            return Look::Nothing;
         }
         tried.run += 1;
         let wanted = if align <= HUGE_PAGE_UNITS { Some(units.max(1)) } else { units.checked_add(align - 1) };
-        wanted.map_or(PendingFault::Nothing, |wanted| PendingFault::Needs(wanted.div_ceil(HUGE_PAGE_UNITS)))
+        wanted.map_or(Look::Nothing, |wanted| Look::Needs(wanted.div_ceil(HUGE_PAGE_UNITS)))
     }
 
     /// Whether a block is to be added for the sake of `room` alone: if no run is twice as long, and all that is free is
@@ -178,19 +178,19 @@ impl<O: Os> Pages<O> {
 
     /// A run of more than half a block that is likely to grow: with as much room behind it. If there is none, the heap
     /// gets longer, as long as its range is well used: units that are not touched cost addresses only.
-    fn find_long(&self, state: &mut Guard<'_, State, O>, units: u32, tried: &mut Tried) -> PendingFault {
+    fn find_long(&self, state: &mut Guard<'_, State, O>, units: u32, tried: &mut Tried) -> Look {
         let Some(wide) = units.checked_mul(2).filter(|wide| *wide > HUGE_PAGE_UNITS) else {
-            return PendingFault::Nothing;
+            return Look::Nothing;
         };
         if let Some(run) = state.runs.take_with_double(&self.huge, units) {
-            return PendingFault::Run(run);
+            return Look::Run(run);
         }
         if tried.long || !state.runs.is_well_used() {
-            return PendingFault::Nothing;
+            return Look::Nothing;
         }
         tried.long = true;
         let free = state.runs.free_at_end(&self.huge);
-        PendingFault::Needs(wide.div_ceil(HUGE_PAGE_UNITS).saturating_sub(free).max(1))
+        Look::Needs(wide.div_ceil(HUGE_PAGE_UNITS).saturating_sub(free).max(1))
     }
 
     /// Blocks that are missing behind a block that grows at the end of the heap, where nobody else is between: with them it

@@ -31,7 +31,7 @@ pub use figures::{LargeStats, Mapping, PageStats};
 pub use grow::Place;
 pub use limits::Limits;
 pub use runs::{HugePage, Run};
-pub use span::{CLOSED, OPENED, SUBRELEASED, Span, SpanId, TIDIED, is_idle};
+pub use span::{CLOSED, OPENED, SUBRELEASED, SUBRELEASING, Span, SpanId, is_idle};
 pub use table::Table;
 
 use crate::base::locks::{Growing, Rank, Ranked};
@@ -58,7 +58,7 @@ const ALLOCATED_PER_UNIT: usize = (UNIT_BYTES >> GRANULE_SHIFT) / ALLOCATED_BITS
 pub const BYTES_PER_MARK: usize = 2 * MIN_ALIGN;
 /// Bytes of `marks` for a unit.
 const MARKS_PER_UNIT: usize = UNIT_BYTES / BYTES_PER_MARK;
-/// Time begins late enough for "long ago" to be in it: TIDY is no time.
+/// Time begins late enough for "long ago" to be in it: SUBRELEASED is no time.
 const FIRST_TICK: Tick = Tick(1000);
 
 /// The back of a heap. Any thread may call.

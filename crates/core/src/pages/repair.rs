@@ -49,7 +49,7 @@ impl<O: Os> Pages<O> {
             }
         }
         if outermost {
-            // Posted blocks are closed before classes count their spans.
+            // Delayed frees are closed before classes count their spans.
             drop(self.lock());
         }
     }

@@ -22,7 +22,7 @@ impl SpanId {
 /// In place of the number of a list: a thread has opened the span, and its class does not know it yet.
 pub const OPENED: u8 = u8::MAX;
 /// A thread gives pages of the span back, and its class knows it.
-pub const TIDIED: u8 = OPENED - 1;
+pub const SUBRELEASING: u8 = OPENED - 1;
 /// The span is empty, its class does not know it any more, and the page heap is about to take its units.
 pub const CLOSED: u8 = OPENED - 2;
 
@@ -50,7 +50,7 @@ pub struct Span {
     pub list: RelaxedCell<u8>,
     /// Free blocks: the ones in `free_bits`.
     pub free: RelaxedCell<u32>,
-    /// The tick when a block was last taken or put, or TIDY.
+    /// The tick when a block was last taken or put, or SUBRELEASED.
     pub touched_at: RelaxedCell<Tick>,
     /// Blocks at the end that were never taken, in memory that read as zeros when the span was opened.
     fresh: RelaxedCell<u32>,

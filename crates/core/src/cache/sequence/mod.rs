@@ -61,7 +61,7 @@ mod label {
     pub const NOTHING: u32 = 668;
 }
 
-/// Offsets of a front's words, for the sequences in `whole`.
+/// Offsets of a front's words, for the sequences in `fast_path`.
 #[cfg(target_arch = "x86_64")]
 impl Front {
     pub const CPUS: usize = offset_of!(Front, cpus);
