@@ -143,6 +143,7 @@ impl<O: Os> Central<O> {
     }
 
     /// Adds a span to a class, whose lock is left meanwhile; none where there is no memory.
+    #[inline]
     fn open_span<'a>(
         &'a self,
         os: &O,

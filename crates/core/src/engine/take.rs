@@ -48,17 +48,20 @@ impl<O: Os> Engine<O> {
             sample.bytes.store(sample.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
             sample.count.store(sample.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        let taken = attempt();
-        if taken.address != 0 {
-            return taken;
+        let mut is_relieved = false;
+        loop {
+            let taken = attempt();
+            if taken.address != 0 {
+                return taken;
+            }
+            if is_relieved {
+                self.upkeep.note_refusal(&self.floors);
+                return taken;
+            }
+            // With the caches' blocks back in their spans there may be a span after all.
+            self.relieve();
+            is_relieved = true;
         }
-        // With the caches' blocks back in their spans there may be a span after all.
-        self.relieve();
-        let taken = attempt();
-        if taken.address == 0 {
-            self.upkeep.note_refusal(&self.floors);
-        }
-        taken
     }
 
     pub(crate) fn take_large(&self, inside: Inside<'_>, bytes: usize, align: usize) -> Option<Fresh> {

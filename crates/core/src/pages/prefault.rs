@@ -121,6 +121,9 @@ impl<O: Os> Pages<O> {
         if !with_room && self.is_worth_it(state, count) {
             // A program that writes anything to a block of a page or less has its page.
             let is_dense = class.is_small() && class.block_bytes() <= PAGE_BYTES;
+            if is_dense && self.is_little() {
+                return;
+            }
             let how = if is_dense { DENSE } else { count };
             self.prefault.fresh.store(u64::from(first) << u32::BITS | u64::from(how), Ordering::Relaxed);
         }
@@ -162,7 +165,7 @@ impl<O: Os> Pages<O> {
     fn look_at_fresh(&self, os: &O) {
         let fresh = self.prefault.fresh.swap(0, Ordering::Relaxed);
         let (first, count) = ((fresh >> u32::BITS) as u32, fresh as u32);
-        if count == 0 || self.is_little() && count == DENSE || self.prefault.is_paused() {
+        if count == 0 || self.prefault.is_paused() {
             return;
         }
         let granted = if count == DENSE { 1 } else { self.granted(os, first, count) };

@@ -96,10 +96,13 @@ impl Alone {
 impl<O: Os> Upkeep<O> {
     /// In a slow path of any kind: sets when the next request comes without need. Returns the cheap clock, while something
     /// waits.
+    #[inline]
     pub(super) fn pace(&self, floors: &Floors<O>) -> Option<u64> {
-        if !self.alone.waits() {
-            return None;
-        }
+        if self.alone.waits() { self.pace_while_waiting(floors) } else { None }
+    }
+
+    #[inline(never)]
+    fn pace_while_waiting(&self, floors: &Floors<O>) -> Option<u64> {
         if self.thread.is_running() {
             self.end_waiting(floors, 0);
             return None;
