@@ -43,7 +43,7 @@ pub(crate) const FAILED: u32 = 2;
 /// The program misused the heap: it is not touched any more, and the process runs its crash handler.
 pub(crate) const ABORTING: u32 = 3;
 
-/// What the engine asks of the floors above it.
+/// The requests of the engine to the floors above it.
 pub trait Above {
     /// Puts right what is under their lock of this rank, in a child process; the locks of later ranks are right already.
     ///

@@ -22,7 +22,7 @@ pub struct Entry {
     stays: PhantomData<*const ()>,
 }
 
-/// This thread is in a slow path of a heap that does not abort: it may take locks. What needs that asks for it.
+/// This thread is in a slow path of a heap that does not abort: it may take locks. A function that takes locks asks for it.
 #[derive(Clone, Copy)]
 pub struct Inside<'a>(PhantomData<&'a Entry>);
 

@@ -51,7 +51,7 @@ use {
 };
 
 /// A heap. A new one is ready to use: the first allocation starts it. Any thread may call any method; a heap
-/// must not move after its first use. What its engine can be asked, it can be asked.
+/// must not move after its first use. The methods of its engine are its own.
 pub struct Heap<O: Os> {
     pub(crate) engine: Engine<O>,
     pub(crate) keys: Keys,
