@@ -1,4 +1,4 @@
-//! Orders from outside the process: a letter box in the heap, which `vcm set` and `vcm release` write through
+//! Orders from outside the process: a mailbox in the heap, which `vcm set` and `vcm release` write through
 //! `/proc/PID/mem` (docs/design/orders.md).
 //!
 //! The tool fills the letter in, then counts `asked` on; a thread at the end of a slow path, or the janitor, does what
@@ -35,7 +35,7 @@ const RECORDED_ALREADY: u32 = 5;
 const NO_MEMORY: u32 = 6;
 const NOT_BY_THIS_POLICY: u32 = 7;
 
-/// The letter box.
+/// The mailbox.
 pub struct Mailbox {
     asked: AtomicU32,
     done: AtomicU32,

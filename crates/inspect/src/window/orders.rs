@@ -1,6 +1,6 @@
 //! Asks a running process for something: an option of its heap, or memory back (docs/design/orders.md).
 //!
-//! The order is written into the letter box of its heap. The process itself obeys it, at the end of a slow path or in
+//! The order is written into the mailbox of its heap. The process itself obeys it, at the end of a slow path or in
 //! its janitor. A janitor that sleeps is woken by letting its wait begin anew: its thread alone is stopped for an
 //! instant, and no signal is sent. Only the tool that traces that thread writes, so two of us take turns.
 
@@ -50,7 +50,7 @@ pub enum Answer {
     Refused(Refusal),
 }
 
-/// Why nobody looks into the letter box.
+/// Why nobody looks into the mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// By a signal, a debugger, or the freezer of its control group.
