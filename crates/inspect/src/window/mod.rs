@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! recording   the rings of a process that is recorded while it runs
-//! orders      asks a process for something, through its letter box
+//! orders      asks a process for something, through its mailbox
 //! watched     looks again and again that cost little
 //! samples     what its live profile has
 //! seen        which process is meant, and why it cannot be seen
