@@ -84,8 +84,12 @@ impl Large {
     }
 
     pub fn free<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
+        self.end(pages, address, true)
+    }
+
+    fn end<O: Os>(&self, pages: &Pages<O>, address: usize, may_be_kept: bool) -> Result<(), Misuse> {
         let id = self.find(pages, address)?;
-        if !pages.close_large(id, address, pages.clock.load()) {
+        if !pages.close_large(id, address, pages.clock.load(), may_be_kept) {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
         // Not one step: if two threads take the same turn one address is forgotten, and a locked
@@ -110,7 +114,7 @@ impl Large {
                 && os.resident_bytes(address, bytes).is_some_and(|there| there < bytes / SPARSE_PART)
         };
         let sparse = run.filter(is_sparse);
-        self.free(pages, address)?;
+        self.end(pages, address, sparse.is_none())?;
         if let Some((start, units)) = sparse {
             pages.release_run(os, start, units);
         }

@@ -10,11 +10,12 @@ use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
 
 impl<O: Os> Pages<O> {
-    /// Takes the lock, and first closes what was freed while others had it.
+    /// Takes the lock, and first closes what was freed while others had it and what is kept.
     #[inline]
     pub(super) fn lock(&self) -> Guard<'_, State, O> {
         let mut state = self.state.lock();
         self.settle(&mut state);
+        self.close_kept(&mut state);
         state
     }
 
@@ -34,13 +35,22 @@ impl<O: Os> Pages<O> {
         self.close_under_lock(&mut state, id, at);
     }
 
-    /// Closes the span of the large block at an address; false where another thread has done so since the
-    /// caller looked. It does not wait for the lock: if that is taken, its next holder closes the block.
-    pub fn close_large(&self, id: SpanId, address: usize, at: Tick) -> bool {
+    /// Ends the large block at an address; false where another thread has done so since the caller looked. The block is
+    /// kept for the next request, if it `may_be_kept` and there is room; else its span is closed. That does not wait for
+    /// the lock: if it is taken, its next holder closes the block.
+    pub fn close_large(&self, id: SpanId, address: usize, at: Tick, may_be_kept: bool) -> bool {
+        let block = self.delayed_free(id, address);
+        if may_be_kept && !(self.delayed.has_any() && self.delayed.holds(block)) {
+            match self.keep(id, block) {
+                Delay::Left => return true,
+                Delay::Twice => return false,
+                Delay::Full => {}
+            }
+        }
         if let Some(mut state) = self.state.try_lock() {
             return self.close_locked(&mut state, id, address, at);
         }
-        match self.delayed.delay(self.delayed_free(id, address)) {
+        match self.delayed.delay(block) {
             Delay::Left => true,
             Delay::Twice => false,
             Delay::Full => self.close_locked(&mut self.state.lock(), id, address, at),
@@ -59,7 +69,8 @@ impl<O: Os> Pages<O> {
     /// Whether the large block at an address was freed and waits to be closed.
     #[inline]
     pub fn is_delayed(&self, id: SpanId, address: usize) -> bool {
-        self.delayed.has_any() && self.delayed.holds(self.delayed_free(id, address))
+        let block = || self.delayed_free(id, address);
+        self.delayed.has_any() && self.delayed.holds(block()) || self.kept.holds(block())
     }
 
     /// A large block as it is delayed: its span, and where the caller says that it starts, one unit on, so that this
@@ -80,19 +91,32 @@ impl<O: Os> Pages<O> {
     #[inline(never)]
     fn close_delayed(&self, state: &mut Guard<'_, State, O>) {
         let at = self.clock.load();
-        for delayed_free in self.delayed.take() {
-            let (id, address) =
-                (SpanId(delayed_free as u32), self.address_of((delayed_free >> u32::BITS) as u32 - 1));
-            let span = self.span(id);
-            if self.is_large_at(state, id, address) {
-                self.close_under_lock(state, id, at);
-            } else if span.class().is_small() && span.list.get() == CLOSED {
-                self.close_under_lock(state, id, span.touched_at.get());
-            } else {
-                // Two threads freed it at the same moment; one of them may have been told.
-                self.delayed.freed_twice.store(address, Ordering::Relaxed);
-            }
+        self.delayed.take().for_each(|block| self.close_freed(state, block, at));
+    }
+
+    /// Closes what waited, delayed or kept.
+    pub(super) fn close_freed(&self, state: &mut Guard<'_, State, O>, block: u64, at: Tick) {
+        let (id, address) = (SpanId(block as u32), self.address_of((block >> u32::BITS) as u32 - 1));
+        let span = self.span(id);
+        if self.is_large_at(state, id, address) {
+            self.close_under_lock(state, id, at);
+        } else if span.class().is_small() && span.list.get() == CLOSED {
+            self.close_under_lock(state, id, span.touched_at.get());
+        } else {
+            // Two threads freed it at the same moment; one of them may have been told.
+            self.note_freed_twice(address);
         }
+    }
+
+    pub(super) fn note_freed_twice(&self, address: usize) {
+        self.delayed.freed_twice.store(address, Ordering::Relaxed);
+    }
+
+    /// Closes a block that was taken from where it waited, and does not serve.
+    #[cold]
+    pub(super) fn close_taken(&self, block: u64) {
+        let mut state = self.state.lock();
+        self.close_freed(&mut state, block, self.clock.load());
     }
 
     /// A large block that was delayed although another thread had freed it at the same moment: the thread that

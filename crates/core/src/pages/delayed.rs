@@ -48,7 +48,6 @@ impl DelayedFrees {
     }
 
     /// Any thread may call that owns the block, or wrongly thinks so.
-    #[cold]
     pub fn delay(&self, block: u64) -> Delay {
         if self.holds(block) {
             return Delay::Twice;
@@ -69,7 +68,6 @@ impl DelayedFrees {
 
     /// Whether a block is there. For its owner, who sees whatever was before the block became his: no earlier post
     /// of it. (After a post of his own the block may have another owner, who may post it too.)
-    #[cold]
     pub fn holds(&self, block: u64) -> bool {
         self.places.iter().any(|place| place.load(Ordering::Relaxed) == block)
     }

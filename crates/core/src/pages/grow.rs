@@ -157,6 +157,11 @@ impl<O: Os> Pages<O> {
         {
             return Look::Run(run);
         }
+        if self.close_kept(state)
+            && let Some(run) = state.runs.take(&self.huge, units, align)
+        {
+            return Look::Run(run);
+        }
         if tried.run > 0 && tried.is_refused || tried.run == MOST_TRIES {
             return Look::Nothing;
         }

@@ -12,6 +12,7 @@ mod delayed;
 mod figures;
 mod grow;
 mod huge_pages;
+mod kept;
 mod limits;
 mod map;
 mod open;
@@ -29,6 +30,7 @@ mod window;
 
 pub use figures::{LargeStats, Mapping, PageStats};
 pub use grow::Place;
+pub use kept::LEAST_KEPT;
 pub use limits::Limits;
 pub use runs::{HugePage, Run};
 pub use span::{CLOSED, OPENED, SUBRELEASED, SUBRELEASING, Span, SpanId, is_idle};
@@ -45,6 +47,7 @@ use crate::os::{Mutex, Os};
 use bits::HUGE_PAGE_UNITS;
 use delayed::DelayedFrees;
 use huge_pages::HugePages;
+use kept::Kept;
 use prefault::Prefault;
 use runs::Runs;
 
@@ -87,6 +90,7 @@ pub struct Pages<O: Os> {
     growing: Mutex<Growing, O>,
     state: Mutex<State, O>,
     delayed: DelayedFrees,
+    pub(crate) kept: Kept,
     /// The heap's time in ticks, moved by whoever keeps it.
     pub clock: AtomicTick,
     pub limits: Limits,
@@ -193,6 +197,7 @@ impl<O: Os> Pages<O> {
                 waiting: 0,
             }),
             delayed: DelayedFrees::new(),
+            kept: Kept::new(),
             clock: AtomicTick::new(FIRST_TICK),
             limits: Limits::new(),
             released: AtomicUsize::new(0),

@@ -27,6 +27,9 @@ impl<O: Os> Pages<O> {
         if bytes > self.range_bytes() {
             return None;
         }
+        if let Some(id) = self.take_kept(class, place) {
+            return Some((id, false));
+        }
         let mut state = match self.state.lock_soon() {
             Some(state) => state,
             None => match self.take_delayed(class, place) {
@@ -88,7 +91,13 @@ impl<O: Os> Pages<O> {
                 && (units..=units + units / LONGER_PART).contains(&span.units.get())
                 && self.delayed_free(id_of(delayed_free), self.address_of(span.start.get())) == delayed_free
         };
-        self.delayed.take_one(fits).map(id_of)
+        let block = self.delayed.take_one(fits)?;
+        // It may have been had, resized and freed by others since the look.
+        if !fits(block) {
+            self.close_taken(block);
+            return None;
+        }
+        Some(id_of(block))
     }
 
     #[cfg(test)]

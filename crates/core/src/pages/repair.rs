@@ -20,6 +20,7 @@ impl<O: Os> Pages<O> {
     pub unsafe fn repair(&self, outermost: bool) {
         if outermost {
             self.delayed.forget_threads();
+            self.kept.forget_threads();
         }
         // SAFETY: by the caller's promise. It guards nothing: blocks count once they are mapped.
         unsafe { self.growing.take_over(outermost) };

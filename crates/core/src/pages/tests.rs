@@ -189,14 +189,14 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     let (os, pages) = pages();
     let closed_twice = |what: &str, id, start| {
         let before = pages.stats();
-        assert!(!pages.close_large(id, start, Tick(0)), "{what}");
+        assert!(!pages.close_large(id, start, Tick(0), false), "{what}");
         assert!(!pages.resize_large(&os, id, start, 20, 1), "{what}");
         assert_eq!(pages.stats(), before, "{what}");
         pages.verify();
     };
     let neighbours: Vec<_> = (0..3).map(|_| pages.open_large(&os, Place::of(30), 0).unwrap().0).collect();
     let (id, start) = (neighbours[1], address(&pages, neighbours[1]));
-    assert!(pages.close_large(id, start, Tick(0)));
+    assert!(pages.close_large(id, start, Tick(0), false));
     closed_twice("free units", id, start);
     assert_eq!(pages.stats().used, 60 * UNIT_BYTES as u64);
     // A span of blocks has the descriptor and the place now.
@@ -209,7 +209,7 @@ fn a_large_span_that_another_thread_has_closed_meanwhile_is_not_closed_again() {
     let (there, _) = pages.open_large(&os, Place::of(30), 0).unwrap();
     assert_eq!((elsewhere, address(&pages, there)), (id, start));
     closed_twice("another large block", id, start);
-    assert!(pages.close_large(there, start, Tick(0)));
+    assert!(pages.close_large(there, start, Tick(0), false));
 }
 
 #[test]
@@ -314,17 +314,17 @@ fn a_large_block_that_is_freed_while_somebody_holds_the_lock_is_closed_by_who_ta
     let starts: Vec<_> = blocks.iter().map(|id| address(&pages, *id)).collect();
     let held = pages.state.lock();
     // This thread would wait for itself.
-    assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], Tick(0))));
-    assert!(!pages.close_large(blocks[3], starts[3], Tick(0)), "freed twice");
+    assert!((0..16).all(|at| pages.close_large(blocks[at], starts[at], Tick(0), false)));
+    assert!(!pages.close_large(blocks[3], starts[3], Tick(0), false), "freed twice");
     assert_eq!([15, 16].map(|at| pages.is_delayed(blocks[at], starts[at])), [true, false]);
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], Tick(0)));
+        let waits = scope.spawn(|| pages.close_large(blocks[16], starts[16], Tick(0), false));
         assert_eq!(pages.class_of(starts[16]), SizeClass::LARGE);
         drop(held);
         assert!(waits.join().unwrap());
     });
     assert_eq!(pages.stats().large.blocks, 3);
-    assert!(!pages.close_large(blocks[3], starts[3], Tick(0)), "freed twice");
+    assert!(!pages.close_large(blocks[3], starts[3], Tick(0), false), "freed twice");
     assert_eq!(pages.take_freed_twice(), None);
     pages.verify();
 }
@@ -334,7 +334,7 @@ fn a_large_block_that_two_threads_freed_at_one_moment_is_closed_once_and_known()
     let (os, pages) = pages();
     let id = pages.open_large(&os, Place::of(30), 0).unwrap().0;
     let (start, delayed_free) = (address(&pages, id), pages.delayed_free(id, address(&pages, id)));
-    assert!(pages.close_large(id, start, Tick(0)));
+    assert!(pages.close_large(id, start, Tick(0), false));
     // The other thread looked before that, and saw the lock taken.
     assert_eq!(pages.delayed.delay(delayed_free), delayed::Delay::Left);
     assert!(pages.is_delayed(id, start));
@@ -352,7 +352,7 @@ fn large_blocks_that_threads_open_and_close_beside_each_other_are_each_theirs_al
             let (start, bytes) = (address(&pages, id), 20 * UNIT_BYTES);
             fill(start, bytes, mark);
             assert!(holds(start, bytes, mark), "round {round}");
-            assert!(pages.close_large(id, start, Tick(0)), "round {round}");
+            assert!(pages.close_large(id, start, Tick(0), false), "round {round}");
         }
     };
     std::thread::scope(|scope| {
@@ -376,7 +376,7 @@ fn of_two_threads_that_free_a_large_block_one_is_told_or_the_pages_know() {
         let done = std::thread::scope(|scope| {
             let free = || {
                 begin.wait();
-                pages.close_large(id, start, Tick(0))
+                pages.close_large(id, start, Tick(0), false)
             };
             let frees = [scope.spawn(free), scope.spawn(free)];
             begin.wait();
@@ -412,7 +412,8 @@ fn a_large_block_that_was_freed_while_the_lock_is_taken_serves_who_cannot_have_t
     pages.state.hold();
     let meanwhile = || {
         assert!(
-            pages.close_large(long, long_start, Tick(9)) && pages.close_large(short, short_start, Tick(9))
+            pages.close_large(long, long_start, Tick(9), false)
+                && pages.close_large(short, short_start, Tick(9), false)
         );
         assert_eq!(pages.open_large(&os, Place::of(90), 1_400_000), Some((long, false)));
         assert!(!pages.is_delayed(long, long_start) && pages.is_delayed(short, short_start));

@@ -8,6 +8,7 @@ use crate::cache::Stillness;
 use crate::class::SizeClass;
 use crate::options::{OptionId, Options};
 use crate::os::Os;
+use crate::pages::LEAST_KEPT;
 use crate::upkeep::decay::Seen;
 
 /// Ticks in one `release_delay`.
@@ -127,6 +128,10 @@ impl First {
     }
 }
 
+/// Large blocks that were freed a moment ago may be kept between two ticks up to this part of what lives, and so many bytes.
+const KEPT_PART: usize = 16;
+const MOST_KEPT: usize = 64 << 20;
+
 /// How long there is between two ticks.
 pub fn nanoseconds(options: &Options) -> u64 {
     options.get(OptionId::release_delay) / TICKS_PER_DELAY as u64
@@ -230,6 +235,11 @@ impl<O: Os> Upkeep<O> {
         self.schedule.count.fetch_add(1, Ordering::Relaxed);
         let holding = self.holding_at_tick(floors, rung);
         let plenty = holding.is_plenty();
+        floors.pages.kept.set_most(if self.thread.is_running() {
+            (holding.live / KEPT_PART).clamp(LEAST_KEPT, MOST_KEPT)
+        } else {
+            LEAST_KEPT
+        });
         let factor = if plenty { 1 } else { self.decay.factor() };
         Round { now, rung, holding, plenty, waits: rung && !plenty, factor }
     }

@@ -1,0 +1,228 @@
+//! Large blocks that were freed a moment ago, for the next request that one of them fits: no lock, no free run to be looked
+//! for, no word of the page map to be written.
+//!
+//! Such a block is open in the page map and counted as in use; to the program it is free, and a second free of it is known. A
+//! tick, a look at the figures, a limit and a heap that is about to grow close all of them: whoever takes the lock by
+//! `Pages::lock`. They are bounded by places and by bytes (docs/decisions/0118).
+
+use super::delayed::{Delay, DelayedFrees};
+use super::grow::Place;
+use super::{Pages, SpanId, State};
+use crate::base::sync::{AtomicUsize, Ordering, update};
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::os::{Guard, Os};
+
+/// A block that serves has at most this part more than was asked for.
+const LONGER_PART: u32 = 8;
+/// A block has at most this part of the bytes that all may have.
+const BLOCK_PART: usize = 4;
+/// The bytes that all may have, before upkeep has said so and where it has no thread to look after them.
+pub const LEAST_KEPT: usize = 4 << 20;
+
+pub struct Kept {
+    frees: DelayedFrees,
+    bytes: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Kept {
+    pub const fn new() -> Self {
+        Kept { frees: DelayedFrees::new(), bytes: AtomicUsize::new(0), most: AtomicUsize::new(LEAST_KEPT) }
+    }
+
+    pub fn set_most(&self, bytes: usize) {
+        self.most.store(bytes, Ordering::Relaxed);
+    }
+
+    fn count(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A program that resizes a block which another of its threads frees may have changed its length: never below nothing.
+    fn discount(&self, bytes: usize) {
+        let _ =
+            update(&self.bytes, Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_sub(bytes)));
+    }
+
+    #[inline]
+    pub fn holds(&self, block: u64) -> bool {
+        self.frees.has_any() && self.frees.holds(block)
+    }
+
+    /// In a forked child: no thread is about to put or take one.
+    pub fn forget_threads(&self) {
+        self.frees.forget_threads();
+    }
+}
+
+impl<O: Os> Pages<O> {
+    /// Keeps a large block that its owner frees; `Full` where it is to be closed.
+    pub(super) fn keep(&self, id: SpanId, block: u64) -> Delay {
+        let kept = &self.kept;
+        let bytes = self.span(id).units.get() as usize * UNIT_BYTES;
+        let most = kept.most.load(Ordering::Relaxed);
+        // The hardened policy wants no run again that it has just given back.
+        let is_too_much =
+            bytes > most / BLOCK_PART || kept.bytes.load(Ordering::Relaxed).saturating_add(bytes) > most;
+        if is_too_much || self.keeps_marks() {
+            return if kept.holds(block) { Delay::Twice } else { Delay::Full };
+        }
+        // Before the block is there, so that a thread that takes it finds it counted.
+        kept.count(bytes);
+        let outcome = kept.frees.delay(block);
+        if outcome != Delay::Left {
+            kept.discount(bytes);
+        }
+        outcome
+    }
+
+    /// A kept block for a request of this place. It keeps its length and what was asked for it.
+    #[inline]
+    pub(super) fn take_kept(&self, class: SizeClass, place: Place) -> Option<SpanId> {
+        let Place { units, align: 1, room: 0 } = place else { return None };
+        if class != SizeClass::LARGE || !self.kept.frees.has_any() {
+            return None;
+        }
+        let id_of = |block: u64| SpanId(block as u32);
+        let fits = |block: u64| {
+            let span = self.span(id_of(block));
+            (units..=units + units / LONGER_PART).contains(&span.units.get())
+                && self.delayed_free(id_of(block), self.address_of(span.start.get())) == block
+        };
+        let block = self.kept.frees.take_one(fits)?;
+        let id = id_of(block);
+        self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
+        if self.kept.frees.holds(block) {
+            // Two threads freed it at the same moment, and none was told. It is nobody's any more.
+            self.note_freed_twice(self.address_of(self.span(id).start.get()));
+            return None;
+        }
+        // It may have been had, resized and freed by others since the look.
+        if !fits(block) {
+            self.close_taken(block);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Closes all kept blocks; false where there are none.
+    #[inline]
+    pub(super) fn close_kept(&self, state: &mut Guard<'_, State, O>) -> bool {
+        self.kept.frees.has_any() && self.close_kept_ones(state)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_kept_ones(&self, state: &mut Guard<'_, State, O>) -> bool {
+        let at = self.clock.load();
+        let mut any = false;
+        for block in self.kept.frees.take() {
+            any = true;
+            let id = SpanId(block as u32);
+            self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
+            self.close_freed(state, block, at);
+        }
+        any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ticks::Tick;
+    use crate::large::Large;
+    use crate::os::Linux;
+
+    fn started() -> (Linux, Pages<Linux>, Large) {
+        let (os, pages) = (Linux::new(), Pages::new());
+        assert!(pages.start(&os));
+        (os, pages, Large::new())
+    }
+
+    fn is_empty(pages: &Pages<Linux>) -> bool {
+        !pages.kept.frees.has_any() && pages.kept.bytes.load(Ordering::Relaxed) == 0
+    }
+
+    #[test]
+    fn a_freed_block_serves_the_next_request_that_it_fits_and_the_lock_is_not_taken() {
+        let (os, pages, large) = started();
+        let block = large.allocate(&os, &pages, 800_000, 16).unwrap().address;
+        large.free(&pages, block).unwrap();
+        pages.each_lock(&mut |lock| lock.hold());
+        let next = large.allocate(&os, &pages, 790_000, 16).map(|fresh| (fresh.address, fresh.zeroed));
+        assert_eq!(next, Some((block, false)));
+        large.free(&pages, block).unwrap();
+        assert_eq!(large.free(&pages, block).unwrap_err().fault, crate::base::fault::Fault::DoubleFree);
+        // SAFETY: held above by this thread.
+        pages.each_lock(&mut |lock| unsafe { lock.release() });
+        // Too short for a block that is an eighth longer, and aligned ones are looked for.
+        let others = [600_000, 900_000].map(|bytes| large.allocate(&os, &pages, bytes, 16).unwrap().address);
+        assert!(!others.contains(&block));
+        pages.verify();
+    }
+
+    #[test]
+    fn kept_blocks_have_at_most_their_bytes_and_a_look_at_the_pages_closes_them() {
+        let (os, pages, large) = started();
+        let take = |bytes| large.allocate(&os, &pages, bytes, 16).unwrap().address;
+        let blocks: Vec<usize> = (0..40).map(|_| take(400_000)).collect();
+        let long = take(2 * LEAST_KEPT / BLOCK_PART);
+        blocks.iter().chain([&long]).for_each(|block| large.free(&pages, *block).unwrap());
+        let bytes = pages.kept.bytes.load(Ordering::Relaxed);
+        assert!((LEAST_KEPT / 2..=LEAST_KEPT).contains(&bytes), "{bytes}");
+        assert_eq!(pages.stats().large.blocks, 0);
+        assert!(is_empty(&pages));
+        pages.verify();
+    }
+
+    #[test]
+    fn a_heap_that_would_grow_uses_what_is_kept_first() {
+        let (os, pages, large) = started();
+        let take = |bytes| large.allocate(&os, &pages, bytes, 16).unwrap().address;
+        let blocks: Vec<usize> = (0..4).map(|_| take(900_000)).collect();
+        let mapped = pages.mapped_bytes();
+        blocks.iter().for_each(|block| large.free(&pages, *block).unwrap());
+        take(1_800_000);
+        assert_eq!(pages.mapped_bytes(), mapped);
+    }
+
+    #[test]
+    fn a_child_closes_what_its_parent_kept() {
+        let (os, pages, large) = started();
+        let block = large.allocate(&os, &pages, 400_000, 16).unwrap().address;
+        large.free(&pages, block).unwrap();
+        // SAFETY: no other thread uses the pages.
+        unsafe { pages.repair(true) };
+        assert!(is_empty(&pages));
+        assert_eq!(pages.stats().large.blocks, 0);
+        pages.clock.advance(crate::base::ticks::Ticks(1));
+        assert!(pages.clock.load().is_since(Tick(0)));
+        pages.verify();
+    }
+
+    #[test]
+    fn threads_that_free_and_take_large_blocks_have_each_block_once() {
+        let (os, pages, large) = started();
+        std::thread::scope(|scope| {
+            for thread in 1..=4u8 {
+                let (os, pages, large) = (&os, &pages, &large);
+                scope.spawn(move || {
+                    let mut blocks = [(0usize, 0usize); 4];
+                    for turn in 0..4000usize {
+                        let place = &mut blocks[turn % 4];
+                        if place.0 != 0 {
+                            assert!(crate::base::memory::holds(place.0, 64, thread), "somebody else has it");
+                            large.free(pages, place.0).unwrap();
+                        }
+                        let bytes = 300_000 + turn * 7919 % 300_000;
+                        *place = (large.allocate(os, pages, bytes, 16).unwrap().address, bytes);
+                        crate::base::memory::fill(place.0, 64, thread);
+                    }
+                    blocks.into_iter().for_each(|(block, _)| large.free(pages, block).unwrap());
+                });
+            }
+        });
+        assert_eq!(pages.stats().large.blocks, 0);
+        pages.verify();
+    }
+}
