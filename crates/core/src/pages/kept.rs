@@ -15,9 +15,9 @@ use crate::os::{Guard, Os};
 /// A block that serves has at most this part more than was asked for.
 const LONGER_PART: u32 = 8;
 /// A block has at most this part of the bytes that all may have.
-const BLOCK_PART: usize = 4;
+const BLOCK_PART: usize = 2;
 /// The bytes that all may have, before upkeep has said so and where it has no thread to look after them.
-pub const LEAST_KEPT: usize = 4 << 20;
+pub const LEAST_KEPT: usize = 2 << 20;
 
 pub struct Kept {
     frees: DelayedFrees,
@@ -165,7 +165,7 @@ mod tests {
     fn kept_blocks_have_at_most_their_bytes_and_a_look_at_the_pages_closes_them() {
         let (os, pages, large) = started();
         let take = |bytes| large.allocate(&os, &pages, bytes, 16).unwrap().address;
-        let blocks: Vec<usize> = (0..40).map(|_| take(400_000)).collect();
+        let blocks: Vec<usize> = (0..40).map(|_| take(300_000)).collect();
         let long = take(2 * LEAST_KEPT / BLOCK_PART);
         blocks.iter().chain([&long]).for_each(|block| large.free(&pages, *block).unwrap());
         let bytes = pages.kept.bytes.load(Ordering::Relaxed);
